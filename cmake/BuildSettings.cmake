@@ -1,0 +1,20 @@
+# One interface target carries the language level, warnings and sanitizers of our own code; nothing
+# is set globally.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+add_library(gbc_settings INTERFACE)
+target_compile_features(gbc_settings INTERFACE cxx_std_20)
+# No fused multiply-add behind our back: decoded weights are the same bits on every processor.
+target_compile_options(gbc_settings INTERFACE -Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(gbc_settings INTERFACE -fpch-preprocess)
+endif()
+if(GBC_SANITIZE)
+  target_compile_options(gbc_settings INTERFACE -fsanitize=${GBC_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(gbc_settings INTERFACE -fsanitize=${GBC_SANITIZE})
+endif()

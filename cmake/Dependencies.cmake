@@ -1,0 +1,50 @@
+# Every outside piece, each with the command that installs it.
+function(gbc_require found piece package)
+  if(NOT ${found})
+    message(FATAL_ERROR "${piece} was not found; install it with `apt-get install ${package}`, or run `scripts/setup`.")
+  endif()
+endfunction()
+
+include(FindLibTorch)
+message(STATUS "LibTorch ${LibTorch_VERSION} at ${LibTorch_ROOT_DIR}")
+
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 QUIET COMPONENTS program_options)
+gbc_require(Boost_FOUND "Boost 1.74 with program_options" "libboost-dev libboost-program-options-dev")
+find_package(nlohmann_json 3.11 QUIET)
+gbc_require(nlohmann_json_FOUND "nlohmann-json 3.11" nlohmann-json3-dev)
+find_package(ZLIB QUIET)
+gbc_require(ZLIB_FOUND "zlib" zlib1g-dev)
+find_package(OpenSSL 3 QUIET COMPONENTS Crypto)
+gbc_require(OpenSSL_FOUND "OpenSSL 3" libssl-dev)
+
+# toml++, zstd and xxHash: Debian's packages have no CMake file for all of them.
+function(gbc_find_library target header library package)
+  find_path(${target}_INCLUDE ${header})
+  gbc_require(${target}_INCLUDE "${header}" ${package})
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(${target} INTERFACE ${${target}_INCLUDE})
+  if(library)
+    find_library(${target}_LIBRARY ${library})
+    gbc_require(${target}_LIBRARY "lib${library}" ${package})
+    target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
+  endif()
+endfunction()
+gbc_find_library(gbc_tomlplusplus toml++/toml.h "" libtomlplusplus-dev)
+gbc_find_library(gbc_zstd zstd.h zstd libzstd-dev)
+gbc_find_library(gbc_xxhash xxhash.h xxhash libxxhash-dev)
+
+if(GBC_BUILD_TESTS)
+  find_package(GTest QUIET)
+  gbc_require(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")
+endif()
+
+# torch/torch.h costs 13 to 19 seconds a file; it is compiled once for everybody. Targets that reuse
+# it must compile with the same options.
+file(WRITE ${CMAKE_BINARY_DIR}/gbc_torch_pch.cpp "")
+add_library(gbc_torch_pch STATIC ${CMAKE_BINARY_DIR}/gbc_torch_pch.cpp)
+target_link_libraries(gbc_torch_pch PRIVATE gbc_settings LibTorch::LibTorch)
+target_precompile_headers(gbc_torch_pch PRIVATE <torch/torch.h>)
+function(gbc_use_torch_pch target)
+  target_precompile_headers(${target} REUSE_FROM gbc_torch_pch)
+endfunction()

@@ -1,0 +1,71 @@
+# LibTorch (CPU libraries) as our own imported target, LibTorch::LibTorch. No CUDA toolkit, no
+# `import torch`: two folders and two libraries are all that is needed.
+#
+# Looked for, in order: -DGBCOMPRESS_TORCH / $GBCOMPRESS_TORCH (the folder that holds include/ and
+# lib/), Torch_DIR (…/share/cmake/Torch), the project's own environment (.deps/venv), and the Python
+# on the PATH, located without importing it.
+set(GBCOMPRESS_TORCH "" CACHE PATH "Folder of an existing LibTorch: the one with include/ and lib/")
+set(torch_root "")
+if(GBCOMPRESS_TORCH)
+  set(torch_root ${GBCOMPRESS_TORCH})
+elseif(DEFINED ENV{GBCOMPRESS_TORCH} AND NOT "$ENV{GBCOMPRESS_TORCH}" STREQUAL "")
+  set(torch_root $ENV{GBCOMPRESS_TORCH})
+elseif(Torch_DIR)
+  get_filename_component(torch_root ${Torch_DIR}/../../.. ABSOLUTE)
+elseif(DEFINED ENV{Torch_DIR} AND NOT "$ENV{Torch_DIR}" STREQUAL "")
+  get_filename_component(torch_root $ENV{Torch_DIR}/../../.. ABSOLUTE)
+else()
+  file(GLOB torch_candidates ${CMAKE_CURRENT_LIST_DIR}/../.deps/venv/lib/python3*/site-packages/torch)
+  foreach(candidate IN LISTS torch_candidates)
+    if(EXISTS ${candidate}/lib/libtorch_cpu.so)
+      get_filename_component(torch_root ${candidate} ABSOLUTE)
+    endif()
+  endforeach()
+  if(NOT torch_root)
+    find_program(GBC_PYTHON python3)
+    if(GBC_PYTHON)
+      execute_process(
+        COMMAND ${GBC_PYTHON} -c "import importlib.util as u, os; s = u.find_spec('torch'); print(os.path.dirname(s.origin) if s and s.origin else '', end='')"
+        OUTPUT_VARIABLE torch_root ERROR_QUIET)
+    endif()
+  endif()
+endif()
+
+set(torch_hint "Run `scripts/setup` to install LibTorch 2.11.0 from PyPI into .deps/, or give an existing one with -DGBCOMPRESS_TORCH=DIR.")
+if(NOT torch_root)
+  message(FATAL_ERROR "LibTorch was not found. ${torch_hint}")
+endif()
+foreach(piece lib/libtorch_cpu.so lib/libc10.so include/torch/csrc/api/include/torch/torch.h include/torch/headeronly/version.h)
+  if(NOT EXISTS ${torch_root}/${piece})
+    message(FATAL_ERROR "LibTorch at ${torch_root} lacks ${piece} (2.11 or newer is needed). ${torch_hint}")
+  endif()
+endforeach()
+file(STRINGS ${torch_root}/include/torch/headeronly/version.h torch_version_lines
+     REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9;]" "" torch_version_parts "${torch_version_lines}")
+list(JOIN torch_version_parts "." LibTorch_VERSION)
+if(LibTorch_VERSION VERSION_LESS 2.11)
+  message(FATAL_ERROR "LibTorch ${LibTorch_VERSION} at ${torch_root} is too old, 2.11 or newer is needed. ${torch_hint}")
+endif()
+set(LibTorch_ROOT_DIR ${torch_root})
+
+# The wheel's libraries name two CUDA libraries that PyPI keeps in folders beside it; the linker
+# must be told, at run time their own RPATH finds them. A CPU-only LibTorch has neither.
+file(GLOB torch_neighbours LIST_DIRECTORIES true ${torch_root}/../nvidia/*/lib)
+set(torch_link_path "-Wl,-rpath-link,${torch_root}/lib")
+foreach(folder IN LISTS torch_neighbours)
+  string(APPEND torch_link_path ":${folder}")
+endforeach()
+
+if(NOT TARGET LibTorch::LibTorch)
+  add_library(LibTorch::c10 SHARED IMPORTED)
+  set_target_properties(LibTorch::c10 PROPERTIES IMPORTED_LOCATION ${torch_root}/lib/libc10.so)
+  add_library(LibTorch::LibTorch SHARED IMPORTED)
+  set_target_properties(LibTorch::LibTorch PROPERTIES
+    IMPORTED_LOCATION ${torch_root}/lib/libtorch_cpu.so
+    INTERFACE_INCLUDE_DIRECTORIES "${torch_root}/include;${torch_root}/include/torch/csrc/api/include"
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${torch_root}/include;${torch_root}/include/torch/csrc/api/include"
+    INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D_GLOO"
+    INTERFACE_LINK_LIBRARIES LibTorch::c10
+    INTERFACE_LINK_OPTIONS "${torch_link_path}")
+endif()

@@ -1,0 +1,115 @@
+#pragma once
+/// The five verbs: a model whose weights come out of g-nets.
+///
+///   PluginHost plugins;  plugins.load_installed();
+///   GenomicBottleneck bottleneck(*model, plugins.registry());
+///   for (auto& [x, y] : batches) {
+///     bottleneck.zero_grad();
+///     bottleneck.predict_weights();
+///     loss(model->forward(x), y).backward();
+///     bottleneck.backward();
+///     bottleneck.step();
+///   }
+///   bottleneck.save("model.gbz");
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gbcompress/artifact.h"
+#include "gbcompress/optimizer.h"
+#include "gbcompress/parameters.h"
+#include "gbcompress/plugin_host.h"
+#include "gbcompress/tile_kernel.h"
+
+namespace gbcompress {
+
+/// Factor on dL/dW before it enters the g-nets.
+enum class GradientScale : std::uint8_t {
+  kTorchGb,  ///< 1 / (positions of a tile * std^2), std = output_scale / 2
+  kNone,
+};
+
+struct BottleneckOptions {
+  GNetOptions gnet;
+  /// Parameters with fewer elements stay plain, as do those whose g-nets would not be smaller.
+  std::int64_t min_elements = 512;
+  AdamWOptions gnet_optimizer;
+  AdamWOptions plain_optimizer = {.weight_decay = 0};
+  GradientScale gradient_scale = GradientScale::kTorchGb;
+  std::uint64_t seed = 0;
+  std::string kernel = "batched";  ///< or "reference"
+};
+
+/// Dense size over stored size, > 1 is smaller.
+struct Ratio {
+  double parameters = 1;  ///< all trainable parameters / (g-net + plain parameters)
+  double bytes = 1;       ///< all tensors as safetensors would hold them / the .gbz of save()
+};
+
+class GenomicBottleneck {
+ public:
+  /// Initialises the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a
+  /// registered layer type claims. The module's weights are untouched until predict_weights().
+  /// The module must outlive the bottleneck.
+  GenomicBottleneck(torch::nn::Module& module, const Registry& types,
+                    const BottleneckOptions& options = {});
+  GenomicBottleneck(std::vector<NamedParameter> tensors, const Registry& types,
+                    const BottleneckOptions& options = {});
+  ~GenomicBottleneck();
+  GenomicBottleneck(GenomicBottleneck&&) noexcept;
+  GenomicBottleneck& operator=(GenomicBottleneck&&) noexcept;
+
+  /// Gradients of g-nets and of all parameters := 0.
+  void zero_grad();
+  /// Writes the generated weights into the module's own storage.
+  void predict_weights();
+  /// dL/dtheta += J^T dL/dW, reading the .grad of every generated parameter.
+  /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
+  void backward();
+  /// One AdamW step of all g-nets and of all plain parameters.
+  /// @param lr_factor  multiplies both learning rates
+  void step(double lr_factor = 1);
+
+  /// Writes a `.gbz`; fp32 keeps the g-nets exactly. Optimiser state is not part of it.
+  std::int64_t save(const std::filesystem::path& path, Coding coding = Coding::kF32,
+                    bool overwrite = false) const;
+  /// Restores g-nets and plain tensors of a file with the same names, shapes and plans, then
+  /// predicts the weights. Optimiser state starts anew.
+  /// @throws Error(kShapeMismatch) naming the first difference
+  void load(const std::filesystem::path& path);
+
+  Ratio ratio(Coding coding = Coding::kF32) const;
+  /// One line a tensor: name, shape, type id, tiles, widths, parameters, ratio, owner rank.
+  std::string describe() const;
+
+  struct Layer {
+    std::string name;
+    std::string type_id;  ///< "" for plain parameters and buffers
+    GNetPlan plan;        ///< of generated parameters
+    at::Tensor theta;     ///< [tiles, parameters] view of the bank's buffer
+    at::Tensor grad;      ///< the same view of the gradient
+  };
+  /// Generated parameters, in model order.
+  const std::vector<Layer>& layers() const;
+  const std::vector<NamedParameter>& tensors() const;
+  std::int64_t gnet_parameters() const;   ///< all g-nets together
+  std::int64_t plain_parameters() const;  ///< trainable, not generated
+  /// Rounds the g-nets as `coding` will store them, so that what is measured is what is written.
+  void round_to(Coding coding);
+  /// Adds everything to a writer, in model order.
+  void write_to(ArtifactWriter& writer, Coding coding) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Decodes every tensor of an artifact: generated ones by the exact kernel and the type's build,
+/// rounded to the tensor's own dtype.
+/// @throws Error(kPluginMissing) naming the layer type
+std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registry& types);
+
+}  // namespace gbcompress

@@ -1,0 +1,58 @@
+#pragma once
+/// Labelled data, split into what may be learnt from and what is only looked at to report.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gbcompress {
+
+/// What is measured on held-out data.
+enum class Metric : std::uint8_t {
+  kAccuracy,    ///< percent right, larger is better
+  kNatsPerChar  ///< mean cross-entropy a position, smaller is better
+};
+
+struct Batch {
+  at::Tensor inputs;   ///< [batch, ...] float32, or int64 [batch, context] for text
+  at::Tensor targets;  ///< [batch] or [batch, context] int64
+};
+
+/// One split, in memory. [thread-safe]
+class Dataset {
+ public:
+  Dataset(at::Tensor inputs, at::Tensor targets) : inputs_(inputs), targets_(targets) {}
+  std::int64_t size() const { return inputs_.size(0); }
+  /// Rows `indices` of the split, as a batch.
+  Batch gather(const std::vector<std::int64_t>& indices) const;
+  Batch range(std::int64_t first, std::int64_t count) const;
+
+ private:
+  at::Tensor inputs_, targets_;
+};
+
+struct DataOptions {
+  /// Per-channel mean and deviation subtracted and divided after pixels are scaled to 0..1. Empty:
+  /// the data set's own habit (cifar10: ImageNet's, as the public ResNets expect; others: none).
+  std::vector<double> mean, std;
+  std::int64_t context = 128;  ///< characters a window of text, 1 to 65,536
+};
+
+struct Data {
+  std::string spec;         ///< "mnist:DIR"
+  Dataset train, test;
+  Metric metric = Metric::kAccuracy;
+  std::int64_t classes = 0;
+};
+
+/// `mnist:DIR` (IDX, gzipped or not), `cifar10:FILE[,FILE]` (binary records, gzipped or not: train
+/// then test; a folder with train.bin[.gz] and test.bin[.gz] or data_batch_*.bin works too),
+/// `text:FILE` (characters in sorted order; the last tenth is held out),
+/// `digits` (1,797 embedded 8x8 digits), `tensors:FILE.safetensors` (`inputs`, `targets`, and
+/// `test_inputs`, `test_targets` or the last tenth held out).
+/// @throws Error(kUsage) for an unknown kind, Error(kNotFound, kCorrupt, ...) from the files
+Data open_data(const std::string& spec, const DataOptions& options = {});
+
+}  // namespace gbcompress

@@ -1,0 +1,24 @@
+#pragma once
+/// Element types under the names the safetensors format gives them.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace gbcompress {
+
+enum class DType : std::uint8_t {
+  kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64,
+  kF16, kBF16, kF32, kF64, kC64,
+  kF8E5M2, kF8E4M3, kF8E5M2FNUZ, kF8E4M3FNUZ, kF8E8M0, kF6E2M3, kF6E3M2, kF4,
+};
+
+/// "F32", "BF16", "F8_E4M3", ...
+std::string_view dtype_name(DType dtype) noexcept;
+std::optional<DType> parse_dtype(std::string_view name) noexcept;
+/// Bits of one element: 4, 6, 8, 16, 32 or 64.
+int dtype_bits(DType dtype) noexcept;
+/// True for F16, BF16, F32 and F64: the types a g-net can stand in for.
+bool is_real(DType dtype) noexcept;
+
+}  // namespace gbcompress

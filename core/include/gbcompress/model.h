@@ -1,0 +1,56 @@
+#pragma once
+/// What can be compressed: a set of named tensors, and where known a forward pass.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gbcompress/parameters.h"
+#include "gbcompress/plugin_host.h"
+
+namespace gbcompress {
+
+/// A model in memory. Its tensors are live: writing them changes what forward() computes.
+class Model {
+ public:
+  virtual ~Model();
+  /// "lenet-300-100", "torchscript", or "" for a bare state dict.
+  virtual std::string arch() const = 0;
+  virtual bool has_forward() const = 0;
+  /// @param inputs  [batch, ...]; a flat or image-shaped batch is reshaped to what the model takes
+  /// @return [batch, classes] or [batch, positions, classes]
+  /// @throws Error(kShapeMismatch) naming the shape offered and the shape wanted
+  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
+  virtual void train(bool on) = 0;
+  std::vector<NamedParameter>& tensors() { return tensors_; }
+  const std::vector<NamedParameter>& tensors() const { return tensors_; }
+
+ protected:
+  std::vector<NamedParameter> tensors_;
+};
+
+/// Opens a model file by its content, not its suffix:
+///   .safetensors (file, `*.safetensors.index.json`, or a folder with either) or a `.pt` state
+///   dict, with `arch` naming an architecture; without one only names and values are known;
+///   TorchScript .pt (trusted input: it is code); its `arch` must be empty.
+/// @throws Error(kNotFound); Error(kShapeMismatch) listing names and shapes that differ;
+///         Error(kUsage) for an unknown architecture, with the nearest known name;
+///         Error(kNonFinite) naming the first tensor with NaN or infinity
+std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
+                                  const Registry& registry);
+
+/// A freshly initialised model of a built-in or plugin architecture.
+std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry);
+
+/// Built-in and plugin architecture names, sorted.
+std::vector<std::string> known_architectures(const Registry& registry);
+
+/// Adds mlp, lenet-300-100, lenet5, resnet20, resnet32, resnet56.
+void register_builtin_models(Registrar& registrar);
+
+/// Copies every tensor of a state dict into a model of the same names and shapes.
+/// @throws Error(kShapeMismatch)
+void load_tensors(Model& model, const std::vector<NamedParameter>& values);
+
+}  // namespace gbcompress

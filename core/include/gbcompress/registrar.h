@@ -1,0 +1,59 @@
+#pragma once
+/// What a plugin, or the program itself, adds to the host.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gbcompress/gnet_type.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace gbcompress {
+
+/// Name of a layer type made from two callables.
+struct GNetTypeInfo {
+  std::string id;                    ///< "linear"
+  std::vector<std::string> modules;  ///< {"Linear"}
+  std::uint32_t revision = 1;
+};
+
+/// What a model factory is told.
+struct ModelRequest {
+  std::string arch;     ///< the whole request, "mlp:784-300-10"
+  std::string options;  ///< what stands behind the first ':', "784-300-10", or ""
+  /// Names and shapes of the weights that will be loaded; empty when the model is built fresh.
+  std::vector<ParameterInfo> weights;
+};
+/// A module whose `forward(Tensor) -> Tensor` is called as `forward(const at::Tensor&)`.
+struct BuiltModel {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(const at::Tensor&)> forward;
+  /// Shape of one input without the batch, empty where any will do: {784}, {3, 32, 32}.
+  std::vector<std::int64_t> input_shape;
+};
+using ModelFactory = std::function<BuiltModel(const ModelRequest&)>;
+
+/// [not thread-safe] Valid only inside the registration call. Virtual functions are only ever
+/// added at the end, with a new ABI number.
+class Registrar {
+ public:
+  virtual ~Registrar();
+
+  /// @throws Error(kPluginRefused) where the id or a module is already claimed, naming both files
+  virtual void register_gnet_type(std::unique_ptr<GNetType> type) = 0;
+  /// An architecture that `--arch NAME[:options]` can build.
+  /// @throws Error(kPluginRefused) where the name is taken
+  virtual void register_model(const std::string& name, ModelFactory factory) = 0;
+
+  /// A layer type from two callables. An empty `build` means: place the tiles as the plan says.
+  void register_gnet_type(GNetTypeInfo info, PlanFunction init, BuildFunction build = {});
+  /// The short form: the id is the module's name in lower case.
+  void register_gnet_type(const std::string& module, PlanFunction init, BuildFunction build = {});
+};
+
+}  // namespace gbcompress

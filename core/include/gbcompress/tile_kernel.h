@@ -1,0 +1,88 @@
+#pragma once
+/// How tiles are computed from g-net parameters, and how gradients go back. One interface; the
+/// `reference` kernel is the oracle and the artifact's exact decoder, faster kernels are tested
+/// against it. No LibTorch in this header.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gbcompress/encoding.h"
+#include "gbcompress/gnet_plan.h"
+
+namespace gbcompress {
+
+/// Everything that the g-nets of one bank have in common.
+///
+/// The parameters of one g-net lie one after another, layer by layer: weight [outputs, inputs]
+/// row-major, then bias [outputs]. The first layer's inputs are row code, column code, kernel code.
+struct BankShape {
+  TileCodes codes;
+  std::int64_t tile_rows = 1;
+  std::int64_t tile_cols = 1;
+  std::int64_t kernel = 1;
+  std::vector<std::int64_t> hidden;
+
+  std::int64_t positions() const noexcept { return tile_rows * tile_cols * kernel; }
+  std::int64_t parameters() const noexcept;  ///< of one g-net
+
+  /// One fully connected layer inside a g-net's parameters.
+  struct Layer {
+    std::int64_t inputs, outputs;
+    std::int64_t weight;  ///< offset of weight [outputs, inputs]
+    std::int64_t bias;    ///< offset of bias [outputs]
+  };
+  /// Hidden layers in order, then the output layer.
+  std::vector<Layer> layers() const;
+};
+
+/// @throws as validate(plan)
+BankShape bank_shape(const GNetPlan& plan);
+
+/// Memory of one tile inside a tensor. Position (i, j, k) is
+/// `data[i * row_stride + j * col_stride + k]`, i < rows, j < cols, k < kernel; rows and cols may
+/// be smaller than the tile's (cropped), and what is cropped is neither computed nor touched.
+template <typename Pointer>
+struct TileMemory {
+  Pointer data = nullptr;
+  std::int64_t row_stride = 0;
+  std::int64_t col_stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  float scale = 1;  ///< forward: multiplies the g-net's output; backward: multiplies the gradient
+};
+using TileTarget = TileMemory<float*>;
+using TileSource = TileMemory<const float*>;
+
+class TileKernel {
+ public:
+  virtual ~TileKernel();
+  virtual std::string_view name() const noexcept = 0;
+
+  /// Writes every tile.
+  /// @param theta  [tiles.size(), shape.parameters()], g-net t makes tile t
+  void forward(const BankShape& shape, std::span<const float> theta,
+               std::span<const TileTarget> tiles) const;
+
+  /// Adds J^T * (scale * dL/dtile) to `grad`, where J = d(unscaled output)/d(theta).
+  /// @param grad  [tiles.size(), shape.parameters()]
+  void backward(const BankShape& shape, std::span<const float> theta,
+                std::span<const TileSource> tiles, std::span<float> grad) const;
+
+ private:
+  virtual void forward_impl(const BankShape& shape, std::span<const float> theta,
+                            std::span<const TileTarget> tiles) const = 0;
+  virtual void backward_impl(const BankShape& shape, std::span<const float> theta,
+                             std::span<const TileSource> tiles, std::span<float> grad) const = 0;
+};
+
+/// The oracle: plain loops, one tile at a time, float arithmetic in one fixed order without fused
+/// multiply-add, so that the same bits come out everywhere (docs/artifact-format.md writes it down).
+std::unique_ptr<TileKernel> make_reference_kernel();
+
+/// Batched matrix products of LibTorch, a bounded number of tiles at a time.
+std::unique_ptr<TileKernel> make_batched_kernel();
+
+}  // namespace gbcompress

@@ -1,0 +1,189 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace fs = std::filesystem;
+namespace {
+
+std::string reason(int error) { return std::strerror(error); }
+
+[[noreturn]] void fail_open(const fs::path& path, int error) {
+  if (error == ENOENT || error == ENOTDIR)
+    throw Error(Errc::kNotFound, path.string() + " does not exist");
+  throw Error(Errc::kIo, path.string() + " cannot be read: " + reason(error));
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+void sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw Error(Errc::kIo, folder.string() + " cannot be opened: " + reason(errno));
+  // Some file systems cannot sync a folder and say EINVAL; the rename is then as safe as they get.
+  const bool failed = ::fsync(fd) != 0 && errno != EINVAL;
+  const int error = errno;
+  ::close(fd);
+  if (failed) throw Error(Errc::kIo, folder.string() + " cannot be flushed: " + reason(error));
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) fail_open(path, errno);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    const char* kind = S_ISDIR(status.st_mode) ? "a folder" : "not an ordinary file";
+    ::close(fd);
+    throw Error(Errc::kIo, path.string() + " is " + kind + ", a file was expected");
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ > 0) {
+    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int error = errno;
+    ::close(fd);
+    if (memory == MAP_FAILED) fail_open(path, error);
+    data_ = static_cast<const std::byte*>(memory);
+  } else {
+    ::close(fd);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+std::vector<std::byte> read_file(const fs::path& path, std::size_t max_bytes) {
+  const MappedFile file(path);
+  if (file.bytes().size() > max_bytes)
+    throw Error(Errc::kLimit, path.string() + " has " + std::to_string(file.bytes().size()) +
+                                  " bytes, at most " + std::to_string(max_bytes) + " are read");
+  return {file.bytes().begin(), file.bytes().end()};
+}
+
+std::string read_text(const fs::path& path, std::size_t max_bytes) {
+  const auto bytes = read_file(path, max_bytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+AtomicFile::AtomicFile(fs::path path, bool overwrite)
+    : path_(std::move(path)), overwrite_(overwrite) {
+  std::error_code ignored;
+  const auto status = fs::symlink_status(path_, ignored);
+  if (fs::is_directory(status) || !path_.has_filename())
+    throw Error(Errc::kIo, path_.string() + " is a folder; give a file name");
+  if (fs::exists(status)) {
+    if (!overwrite_)
+      throw Error(Errc::kExists, path_.string() + " exists; use --force to replace it");
+    if (!fs::is_regular_file(fs::status(path_, ignored)))
+      throw Error(Errc::kIo, path_.string() + " is not an ordinary file and is not replaced");
+    // Renaming over a symbolic link would replace the link; what it names is what is meant.
+    if (fs::is_symlink(status)) path_ = fs::canonical(path_);
+  }
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    temporary_ = path_;
+    temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ >= 0 || errno != EEXIST) break;
+  }
+  if (fd_ < 0) {
+    const int error = errno;
+    temporary_.clear();
+    const std::string why = error == ENOENT ? "its folder does not exist" : reason(error);
+    throw Error(Errc::kIo, path_.string() + " cannot be written: " + why);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      throw Error(Errc::kIo, path_.string() + " cannot be written: " + reason(errno));
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0)
+    throw Error(Errc::kIo, path_.string() + " cannot be flushed: " + reason(errno));
+  const int fd = std::exchange(fd_, -1);
+  if (::close(fd) != 0)
+    throw Error(Errc::kIo, path_.string() + " cannot be closed: " + reason(errno));
+  int failed = 0;
+  if (overwrite_) {
+    failed = ::rename(temporary_.c_str(), path_.c_str());
+  } else {
+    failed = static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, temporary_.c_str(), AT_FDCWD,
+                                        path_.c_str(), RENAME_NOREPLACE));
+    // File systems without that flag (some network ones): a hard link also refuses to replace.
+    if (failed && (errno == EINVAL || errno == ENOSYS)) {
+      failed = ::link(temporary_.c_str(), path_.c_str());
+      if (!failed) ::unlink(temporary_.c_str());
+    }
+  }
+  if (failed) {
+    if (errno == EEXIST)
+      throw Error(Errc::kExists, path_.string() + " exists; use --force to replace it");
+    throw Error(Errc::kIo, path_.string() + " cannot be put in place: " + reason(errno));
+  }
+  temporary_.clear();
+  sync_folder(folder_of(path_));
+}
+
+void check_writable(const fs::path& path, bool overwrite) { AtomicFile probe(path, overwrite); }
+
+std::string printable(std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // Length of a well-formed UTF-8 sequence that starts here, 0 where there is none.
+    const int length = c < 0x20 || c == 0x7f ? 0 : c < 0x80 ? 1 : (c >> 5) == 6 ? 2
+                       : (c >> 4) == 14      ? 3
+                       : (c >> 3) == 30      ? 4
+                                             : 0;
+    bool whole = length > 0 && i + static_cast<std::size_t>(length) <= text.size();
+    for (int k = 1; whole && k < length; ++k)
+      whole = (static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]) >> 6) == 2;
+    // C1 control characters (U+0080 to U+009F) can steer a terminal.
+    if (whole && c == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) whole = false;
+    if (whole) {
+      result.append(text.substr(i, static_cast<std::size_t>(length)));
+      i += static_cast<std::size_t>(length) - 1;
+    } else {
+      result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+    }
+  }
+  return result;
+}
+
+}  // namespace gbcompress

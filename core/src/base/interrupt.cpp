@@ -1,0 +1,20 @@
+#include "base/interrupt.h"
+
+#include <atomic>
+
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+std::atomic<int> requested{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+}  // namespace
+
+void request_interrupt(int signal) noexcept { requested.store(signal); }
+int interrupt_requested() noexcept { return requested.load(); }
+void throw_if_interrupted() {
+  if (interrupt_requested())
+    throw Error(Errc::kInterrupted, "stopped on request; nothing was written");
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,13 @@
+#pragma once
+/// A request to stop, set by a signal handler and asked for between steps.
+
+namespace gbcompress {
+
+/// [async-signal-safe] @param signal  2 for SIGINT, 15 for SIGTERM
+void request_interrupt(int signal) noexcept;
+/// The signal that asked to stop, 0 for none. [thread-safe]
+int interrupt_requested() noexcept;
+/// @throws Error(kInterrupted) after a request
+void throw_if_interrupted();
+
+}  // namespace gbcompress

@@ -1,0 +1,69 @@
+#include "base/random.h"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <string>
+
+#include "base/digest.h"
+
+namespace gbcompress {
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c,
+                                    std::array<std::uint32_t, 2> k) noexcept {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
+    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(p1),
+         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(p0)};
+    k[0] += 0x9E3779B9;
+    k[1] += 0xBB67AE85;
+  }
+  return c;
+}
+
+RandomStream::RandomStream(std::uint64_t seed, std::string_view purpose, std::string_view layer,
+                           std::uint64_t step)
+    : step_(step) {
+  std::string key(reinterpret_cast<const char*>(&seed), sizeof seed);
+  key.append(purpose).push_back('\0');
+  key.append(layer);
+  const std::uint64_t hash = xxh3_64(std::as_bytes(std::span(key)));
+  key_ = {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
+}
+
+std::uint32_t RandomStream::bits(std::uint64_t index) const noexcept {
+  const std::uint64_t block = index / 4;
+  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                 static_cast<std::uint32_t>(step_), static_cast<std::uint32_t>(step_ >> 32)},
+                key_)[index % 4];
+}
+
+float RandomStream::normal(std::uint64_t index) const noexcept {
+  // Numbers 2p and 2p + 1 are the two normals made of the same two uniforms.
+  const std::uint64_t pair = index / 2;
+  const double u = (bits(2 * pair) + 0.5) * 0x1p-32;
+  const double angle = 2 * std::numbers::pi * (bits(2 * pair + 1) * 0x1p-32);
+  const double radius = std::sqrt(-2 * std::log(u));
+  return static_cast<float>(index % 2 ? radius * std::sin(angle) : radius * std::cos(angle));
+}
+
+void RandomStream::fill_normal(std::span<float> out, float mean, float deviation,
+                               std::uint64_t first) const noexcept {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = mean + deviation * normal(first + i);
+}
+
+std::vector<std::int64_t> RandomStream::permutation(std::int64_t n) const {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int64_t i = n - 1; i > 0; --i) {
+    // 64 random bits modulo i + 1: the bias is below 2^-32 for any n that fits in memory.
+    const std::uint64_t r = (std::uint64_t{bits(2 * static_cast<std::uint64_t>(i))} << 32) |
+                            bits(2 * static_cast<std::uint64_t>(i) + 1);
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(r % (static_cast<std::uint64_t>(i) + 1))]);
+  }
+  return order;
+}
+
+}  // namespace gbcompress
