@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,20 @@ enum class GradientScale : std::uint8_t {
   kNone,
 };
 
+/// Overrides for the parameters whose names match; of several matching rules the last one wins, key
+/// by key. From `[[layer]]` tables of the configuration.
+struct LayerRule {
+  std::string match;                ///< full name, '*' stands for any characters: "encoder.*.weight"
+  std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
+  std::optional<std::int64_t> tile_weights;
+  std::optional<double> ratio;
+  std::optional<std::vector<std::int64_t>> hidden;
+  std::optional<Encoding> row_code, col_code, kernel_code;
+};
+
 struct BottleneckOptions {
   GNetOptions gnet;
+  std::vector<LayerRule> layers;
   /// Parameters with fewer elements stay plain, as do those whose g-nets would not be smaller.
   std::int64_t min_elements = 512;
   AdamWOptions gnet_optimizer;

@@ -1,0 +1,63 @@
+#pragma once
+/// A model in, a `.gbz` out, and the truth about that file.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "gbcompress/train.h"
+
+namespace gbcompress {
+
+/// What is asked of the file. At most one is set.
+struct Target {
+  std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
+  std::optional<std::int64_t> max_bytes;  ///< of the output file
+  std::optional<double> max_drop;         ///< in the metric's unit, measured on held-back data
+};
+
+struct CompressOptions {
+  std::filesystem::path output;
+  bool overwrite = false;
+  Target target;
+  /// Widths of the g-nets are the planner's to choose where the user set none.
+  bool hidden_given = false;
+  BottleneckOptions bottleneck;
+  TrainOptions train;
+  Coding coding = Coding::kI8;
+  std::string settings;  ///< resolved settings as JSON, kept in the artifact
+};
+
+/// Everything here is measured on the file that was written, after reading it back.
+struct CompressReport {
+  std::int64_t input_bytes = 0;
+  std::int64_t output_bytes = 0;
+  double ratio = 0;  ///< input_bytes / output_bytes
+  std::int64_t parameters = 0;         ///< of the model, trainable
+  std::int64_t gnet_parameters = 0;
+  std::int64_t plain_parameters = 0;
+  std::int64_t generated_tensors = 0;
+  std::optional<Metric> metric;        ///< unset: not evaluated
+  double before = 0;                   ///< of the input model, on the test split
+  double after = 0;                    ///< of the expanded file, on the test split
+  double weight_error = 0;             ///< mean squared error of generated weights / their variance
+  double seconds = 0;
+  std::int64_t peak_memory_bytes = 0;  ///< of the process
+  bool target_met = true;
+  std::string target_note;             ///< what was asked and what was reached, when not met
+  std::string description;             ///< GenomicBottleneck::describe()
+  std::string identity;                ///< SHA-256 of the file
+};
+
+/// Plans g-nets for the target, fits and trains them, writes the file, reads it back, expands and
+/// evaluates it. `model` ends with the expanded weights.
+/// @param input_bytes  size of the model file on disk, the ratio's numerator
+/// @param data     null: weight fit only, and nothing is evaluated
+/// @param teacher  a second copy of the model, needed for Loss::kDistill
+/// @throws Error(kUsage) for a target out of range or a loss that needs what is not there
+CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
+                        const Registry& registry, const CompressOptions& options,
+                        const ProgressSink& progress = {});
+
+}  // namespace gbcompress

@@ -1,0 +1,45 @@
+#pragma once
+/// Settings: built-in defaults < configuration file < GBCOMPRESS_* < --set < flags. One table holds
+/// every key with its type, default and meaning; the file, the environment, `--set`, the help text
+/// and docs/config.md all come from it.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gbcompress/compress.h"
+
+namespace gbcompress {
+
+/// One row of the table.
+struct SettingInfo {
+  std::string key;            ///< "gnet.hidden"
+  std::string type;           ///< "integer", "number", "string", "integers", "numbers"
+  std::string default_value;  ///< as TOML writes it; "" where unset by default
+  std::string help;
+};
+const std::vector<SettingInfo>& setting_table();
+
+/// All settings of a run, typed.
+struct Settings {
+  CompressOptions compress;  ///< output and overwrite are not settings and stay empty
+  DataOptions data;
+  std::int64_t threads = 0;  ///< 0: as many as the machine has cores
+
+  /// Reads a TOML file (at most 1 MiB, nesting at most 32). `schema = 1` may stand at the top.
+  /// @throws Error(kNotFound, kIo); Error(kConfig): "FILE:LINE:COLUMN: unknown key gnet.hiden; did
+  ///         you mean gnet.hidden?", wrong type, out of range, syntax
+  void apply_file(const std::filesystem::path& file);
+  /// GBCOMPRESS_GNET_HIDDEN=8 sets gnet.hidden; every key has such a name. @throws Error(kConfig)
+  void apply_environment();
+  /// One `key=value`, the value as TOML writes it; a bare word is a string. @throws Error(kConfig)
+  void apply_assignment(std::string_view assignment);
+  /// @param source  named in messages: "--epochs"
+  void apply(const std::string& key, const std::string& toml_value, const std::string& source);
+
+  /// Every key with its resolved value, as one JSON object; the same settings, the same text.
+  std::string to_json() const;
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,66 @@
+#pragma once
+/// Training a model through its bottleneck, and measuring it.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
+#include "gbcompress/optimizer.h"
+
+namespace gbcompress {
+
+enum class Loss : std::uint8_t {
+  kTask,     ///< cross-entropy against the labels
+  kDistill,  ///< cross-entropy against the original model's output distribution
+  kWeights,  ///< squared distance to the original weights; needs no data and no forward pass
+};
+std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
+std::optional<Loss> parse_loss(std::string_view name) noexcept;
+
+struct TrainOptions {
+  Loss loss = Loss::kTask;
+  std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
+  std::int64_t batch = 256;      ///< samples a step, at least 1
+  std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else
+  Schedule schedule = Schedule::kOneCycle;
+  std::uint64_t seed = 0;
+};
+
+/// What is told to whoever watches.
+struct Progress {
+  std::string phase;      ///< "fit", "train", "evaluate"
+  std::int64_t done = 0;  ///< steps
+  std::int64_t total = 0;
+  double loss = 0;        ///< of the last step; NaN where there is none
+};
+using ProgressSink = std::function<void(const Progress&)>;
+
+/// Fits the generated weights to `originals` (the model's values when the bottleneck was made):
+/// the loss is the squared error over the variance, averaged over all generated weights.
+/// @return the final loss: 1 is as bad as predicting the mean, 0 is exact
+/// @throws Error(kInterrupted) between steps
+double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule schedule,
+                   const ProgressSink& progress = {});
+
+/// Trains through the five verbs: `epochs` over `data` in an order keyed by (seed, epoch).
+/// @param teacher  the original model, for Loss::kDistill only
+/// @throws Error(kNonFinite) when the loss stops being a number, Error(kInterrupted)
+void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
+           const TrainOptions& options, Model* teacher = nullptr,
+           const ProgressSink& progress = {});
+
+/// The metric of a model on a split, in evaluation mode and without gradients.
+/// @throws Error(kUsage) when the model has no forward pass, Error(kShapeMismatch)
+double evaluate(Model& model, const Dataset& data, Metric metric,
+                const ProgressSink& progress = {});
+
+std::string_view metric_name(Metric metric) noexcept;  ///< "accuracy_percent", "nats_per_char"
+/// How much worse `after` is than `before`, in the metric's unit; negative where it is better.
+double metric_drop(Metric metric, double before, double after) noexcept;
+
+}  // namespace gbcompress
