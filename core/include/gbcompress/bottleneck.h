@@ -104,12 +104,16 @@ class GenomicBottleneck {
     GNetPlan plan;        ///< of generated parameters
     at::Tensor theta;     ///< [tiles, parameters] view of the bank's buffer
     at::Tensor grad;      ///< the same view of the gradient
+    at::Tensor weights;   ///< the live parameter
+    at::Tensor original;  ///< its values when the bottleneck was made
   };
   /// Generated parameters, in model order.
   const std::vector<Layer>& layers() const;
   const std::vector<NamedParameter>& tensors() const;
   std::int64_t gnet_parameters() const;   ///< all g-nets together
   std::int64_t plain_parameters() const;  ///< trainable, not generated
+  /// Forgets moments and step counts of both optimisers, for a new phase with another loss.
+  void reset_optimizers();
   /// Rounds the g-nets as `coding` will store them, so that what is measured is what is written.
   void round_to(Coding coding);
   /// Adds everything to a writer, in model order.

@@ -1,0 +1,226 @@
+#include "gbcompress/bottleneck.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <map>
+
+#include "base/file.h"
+#include "bottleneck/impl.h"
+#include "bottleneck/planner.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+std::unique_ptr<TileKernel> make_kernel(const std::string& name) {
+  if (name == "batched") return make_batched_kernel();
+  if (name == "reference") return make_reference_kernel();
+  throw Error(Errc::kUsage, "kernel " + name + " is not known; use batched or reference");
+}
+
+std::span<float> span_of(const at::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+}  // namespace
+
+GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& types,
+                              const BottleneckOptions& chosen)
+    : options(chosen), kernel(make_kernel(chosen.kernel)), tensors(std::move(all)) {
+  make_routes(types);
+  make_optimizers();
+}
+
+void GenomicBottleneck::Impl::make_routes(const Registry& types) {
+  std::map<std::string, std::size_t> by_key;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    auto plan = plan_parameter(tensors[t], types, options);
+    if (!plan) continue;
+    const auto [entry, added] = by_key.try_emplace(bank_key(*plan), banks.size());
+    if (added) banks.push_back({bank_shape(*plan), {}, {}, {}});
+    banks[entry->second].layers.push_back(layers.size());
+    Route route;
+    route.type = &types.require(plan->type_id, plan->type_revision);
+    route.tensor = t;
+    route.bank = entry->second;
+    route.custom = route.type->supports("custom-build") != 0;
+    routes.push_back(std::move(route));
+    layers.push_back({tensors[t].info.name, plan->type_id, *plan, {}, {}, tensors[t].tensor,
+                      tensors[t].tensor.detach().clone()});
+  }
+
+  std::int64_t total = 0;
+  for (const Layer& layer : layers) total += plan_parameters(layer.plan);
+  theta = at::zeros({total}, at::kFloat);
+  grad = at::zeros({total}, at::kFloat);
+  std::int64_t offset = 0;
+  for (Bank& bank : banks) {
+    const std::int64_t parameters = bank.shape.parameters();
+    std::int64_t tiles = 0;
+    for (std::size_t l : bank.layers) {
+      routes[l].first = tiles;
+      tiles += layers[l].plan.grid().tiles();
+    }
+    bank.theta = theta.narrow(0, offset, tiles * parameters).view({tiles, parameters});
+    bank.grad = grad.narrow(0, offset, tiles * parameters).view({tiles, parameters});
+    offset += tiles * parameters;
+    for (std::size_t l : bank.layers) {
+      Layer& layer = layers[l];
+      const std::int64_t count = layer.plan.grid().tiles();
+      layer.theta = bank.theta.narrow(0, routes[l].first, count);
+      layer.grad = bank.grad.narrow(0, routes[l].first, count);
+      initialise_gnets(bank.shape, options.seed, layer.name, layer.theta);
+      if (routes[l].custom)
+        routes[l].staging = at::zeros(
+            {count, bank.shape.tile_rows, bank.shape.tile_cols, bank.shape.kernel}, at::kFloat);
+      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous())
+        routes[l].staging = at::zeros(layer.weights.sizes(), at::kFloat);
+    }
+  }
+}
+
+void GenomicBottleneck::Impl::make_optimizers() {
+  gnet_optimizer = std::make_unique<AdamW>(theta, options.gnet_optimizer);
+  std::vector<bool> generated(tensors.size(), false);
+  for (const Route& route : routes) generated[route.tensor] = true;
+  std::vector<at::Tensor> plain;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (!generated[t] && tensors[t].trainable && tensors[t].tied_to.empty())
+      plain.push_back(tensors[t].tensor);
+  const AdamWOptions& o = options.plain_optimizer;
+  plain_optimizer.reset();
+  if (!plain.empty())
+    plain_optimizer = std::make_unique<torch::optim::AdamW>(
+        plain, torch::optim::AdamWOptions(o.lr)
+                   .betas({o.beta1, o.beta2})
+                   .eps(o.eps)
+                   .weight_decay(o.weight_decay));
+}
+
+std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
+  std::vector<TileTarget> result;
+  for (std::size_t l : banks[bank].layers) {
+    const Layer& layer = layers[l];
+    const Route& route = routes[l];
+    const TileGrid grid = layer.plan.grid();
+    float* data = (route.staging.defined() ? route.staging : layer.weights).data_ptr<float>();
+    for (std::int64_t t = 0; t < grid.tiles(); ++t) {
+      const TileExtent extent = grid.extent(t);
+      if (route.custom)
+        result.push_back({data + t * grid.positions(), grid.tile_cols() * grid.kernel(),
+                          grid.kernel(), extent.rows, extent.cols, layer.plan.output_scale});
+      else
+        result.push_back({data + extent.offset, extent.row_stride, extent.col_stride, extent.rows,
+                          extent.cols, layer.plan.output_scale});
+    }
+  }
+  return result;
+}
+
+GenomicBottleneck::GenomicBottleneck(torch::nn::Module& module, const Registry& types,
+                                     const BottleneckOptions& options)
+    : GenomicBottleneck(named_parameters(module), types, options) {}
+GenomicBottleneck::GenomicBottleneck(std::vector<NamedParameter> tensors, const Registry& types,
+                                     const BottleneckOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(tensors), types, options)) {}
+GenomicBottleneck::~GenomicBottleneck() = default;
+GenomicBottleneck::GenomicBottleneck(GenomicBottleneck&&) noexcept = default;
+GenomicBottleneck& GenomicBottleneck::operator=(GenomicBottleneck&&) noexcept = default;
+
+void GenomicBottleneck::zero_grad() {
+  impl_->grad.zero_();
+  for (NamedParameter& p : impl_->tensors)
+    if (p.trainable) p.tensor.mutable_grad().reset();
+}
+
+void GenomicBottleneck::predict_weights() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b)
+    impl_->kernel->forward(impl_->banks[b].shape, span_of(impl_->banks[b].theta),
+                           impl_->targets(b));
+  for (std::size_t l = 0; l < impl_->layers.size(); ++l) {
+    Impl::Route& route = impl_->routes[l];
+    at::Tensor weights = impl_->layers[l].weights;
+    if (route.custom) {
+      const at::AutoGradMode with_grad(true);
+      const at::Tensor tiles = route.staging.detach().requires_grad_();
+      route.built =
+          route.type->build(impl_->layers[l].plan, tiles, impl_->tensors[route.tensor].info.shape);
+      route.staging = tiles;
+    }
+    if (route.staging.defined())
+      weights.copy_(route.custom ? route.built.detach() : route.staging);
+    else
+      weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
+  }
+}
+
+void GenomicBottleneck::backward() {
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
+    Bank& bank = impl_->banks[b];
+    std::vector<TileSource> sources;
+    std::vector<at::Tensor> alive;  // gradients that had to be converted
+    for (std::size_t l : bank.layers) {
+      const Layer& layer = impl_->layers[l];
+      Impl::Route& route = impl_->routes[l];
+      const TileGrid grid = layer.plan.grid();
+      const double std = layer.plan.output_scale / 2;
+      const float scale = static_cast<float>(
+          impl_->options.gradient_scale == GradientScale::kTorchGb
+              ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
+              : layer.plan.output_scale);
+      at::Tensor weight_grad = layer.weights.grad();
+      if (!weight_grad.defined()) weight_grad = at::zeros_like(layer.weights);
+      if (route.custom) {
+        if (!route.built.defined())
+          throw Error(Errc::kUsage, "backward() was called before predict_weights()");
+        weight_grad = torch::autograd::grad({route.built}, {route.staging},
+                                            {weight_grad.to(at::kFloat)}, /*retain_graph=*/true)[0];
+      }
+      weight_grad = weight_grad.to(at::kFloat).contiguous();
+      alive.push_back(weight_grad);
+      const float* data = weight_grad.data_ptr<float>();
+      for (std::int64_t t = 0; t < grid.tiles(); ++t) {
+        const TileExtent extent = grid.extent(t);
+        if (route.custom)
+          sources.push_back({data + t * grid.positions(), grid.tile_cols() * grid.kernel(),
+                             grid.kernel(), extent.rows, extent.cols, scale});
+        else
+          sources.push_back({data + extent.offset, extent.row_stride, extent.col_stride,
+                             extent.rows, extent.cols, scale});
+      }
+    }
+    impl_->kernel->backward(bank.shape, span_of(bank.theta), sources, span_of(bank.grad));
+    impl_->check_finite(b);
+  }
+}
+
+void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
+  // A gradient that is not finite shows in the g-nets' own, which are far fewer.
+  if (at::isfinite(banks[bank].grad.sum()).item<bool>()) return;
+  for (std::size_t l : banks[bank].layers)
+    if (!at::isfinite(layers[l].grad).all().item<bool>())
+      throw Error(Errc::kNonFinite, "the gradient of " + printable(layers[l].name) +
+                                        " is not finite at step " +
+                                        std::to_string(gnet_optimizer->steps() + 1) +
+                                        "; lower the learning rate (optim.lr)");
+}
+
+void GenomicBottleneck::step(double lr_factor) {
+  impl_->gnet_optimizer->step(impl_->grad, lr_factor);
+  if (!impl_->plain_optimizer) return;
+  for (auto& group : impl_->plain_optimizer->param_groups())
+    static_cast<torch::optim::AdamWOptions&>(group.options())
+        .lr(impl_->options.plain_optimizer.lr * lr_factor);
+  impl_->plain_optimizer->step();
+}
+
+void GenomicBottleneck::reset_optimizers() { impl_->make_optimizers(); }
+
+const std::vector<GenomicBottleneck::Layer>& GenomicBottleneck::layers() const {
+  return impl_->layers;
+}
+const std::vector<NamedParameter>& GenomicBottleneck::tensors() const { return impl_->tensors; }
+
+}  // namespace gbcompress

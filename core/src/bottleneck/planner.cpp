@@ -1,0 +1,76 @@
+#include "bottleneck/planner.h"
+
+#include "base/file.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+
+bool matches_glob(std::string_view pattern, std::string_view text) {
+  // Greedy with one point to return to: the last '*' and how much of the text it has swallowed.
+  std::size_t p = 0, t = 0, star = std::string_view::npos, swallowed = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      swallowed = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p, ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++swallowed;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
+                                       const BottleneckOptions& options) {
+  const ParameterInfo& info = parameter.info;
+  if (!parameter.trainable || !parameter.tied_to.empty() || !is_real(info.dtype) ||
+      info.shape.empty())
+    return std::nullopt;
+
+  GNetOptions gnet = options.gnet;
+  std::optional<std::string> forced;
+  for (const LayerRule& rule : options.layers) {
+    if (!matches_glob(rule.match, info.name)) continue;
+    if (rule.type) forced = rule.type;
+    if (rule.tile_weights) {
+      gnet.tile_weights = *rule.tile_weights;
+      gnet.ratio.reset();
+    }
+    if (rule.ratio) gnet.ratio = rule.ratio;
+    if (rule.hidden) gnet.hidden = *rule.hidden;
+    if (rule.row_code) gnet.row_code = rule.row_code;
+    if (rule.col_code) gnet.col_code = rule.col_code;
+    if (rule.kernel_code) gnet.kernel_code = rule.kernel_code;
+  }
+  if (forced == "plain") return std::nullopt;
+
+  const GNetType* type = nullptr;
+  if (forced) {
+    type = types.find_by_id(*forced);
+    if (!type)
+      throw Error(Errc::kPluginMissing, "a [[layer]] rule asks for layer type " + *forced + " for " +
+                                            printable(info.name) +
+                                            ", which no loaded plugin provides; see "
+                                            "`gbcompress plugins list`");
+  } else {
+    if (info.elements() < options.min_elements) return std::nullopt;
+    type = types.find_by_module(info.module_type);
+    if (!type) return std::nullopt;
+  }
+  auto plan = type->plan(info, gnet);
+  if (!plan) {
+    if (forced)
+      throw Error(Errc::kUsage, "layer type " + *forced + " does not take " +
+                                    printable(info.name) + "; change the [[layer]] rule");
+    return std::nullopt;
+  }
+  if (plan_parameters(*plan) >= info.elements()) return std::nullopt;
+  return plan;
+}
+
+}  // namespace gbcompress

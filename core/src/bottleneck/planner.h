@@ -1,0 +1,22 @@
+#pragma once
+/// Which parameters get g-nets, and which.
+
+#include <optional>
+#include <string_view>
+
+#include "gbcompress/bottleneck.h"
+
+namespace gbcompress {
+
+/// True where `pattern` ('*' for any run of characters) describes the whole of `text`.
+bool matches_glob(std::string_view pattern, std::string_view text);
+
+/// The plan of one parameter after all rules, or nothing where it stays plain: no layer type claims
+/// its module, it is small, not real-valued, not trainable, tied, or its g-nets would not be
+/// smaller.
+/// @throws Error(kPluginMissing) where a rule names a type that nobody provides;
+///         Error(kUsage) where a rule forces a type that declines the parameter
+std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
+                                       const BottleneckOptions& options);
+
+}  // namespace gbcompress

@@ -1,0 +1,29 @@
+#pragma once
+/// All g-nets of one shape, from however many parameters: one buffer, one kernel call.
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "gbcompress/tile_kernel.h"
+
+namespace gbcompress {
+
+/// What makes two plans' g-nets equal in shape: same codes, tile, kernel and widths.
+std::string bank_key(const GNetPlan& plan);
+
+/// A row of g-nets `[tiles, parameters]` inside the buffer that all banks share.
+struct Bank {
+  BankShape shape;
+  at::Tensor theta;  ///< [tiles, parameters] float32, a view
+  at::Tensor grad;   ///< the same view of the gradients
+  std::vector<std::size_t> layers;  ///< whose tiles follow one another here
+};
+
+/// Weights ~ N(0, 0.1), biases 0; a number depends on (seed, name, its index in theta) alone.
+/// @param theta  [tiles, parameters], contiguous
+void initialise_gnets(const BankShape& shape, std::uint64_t seed, const std::string& name,
+                      at::Tensor theta);
+
+}  // namespace gbcompress

@@ -1,0 +1,201 @@
+#include "gbcompress/compress.h"
+
+#include <ATen/ATen.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "base/file.h"
+#include "gbcompress/error.h"
+#include "train/planned_size.h"
+
+namespace gbcompress {
+namespace {
+
+/// Width of the g-nets' hidden layer when a size is asked for and the user named none: on
+/// lenet-300-100 at 20x, widths 7 to 12 with small tiles end 1 point above width 32 with large ones.
+constexpr std::int64_t kSizedHidden = 12;
+/// No file is smaller: header, digests, one tensor.
+constexpr std::int64_t kSmallestFile = 100;
+/// --max-drop begins here and asks for half the ratio each time quality is missed.
+constexpr double kFirstRatio = 40;
+constexpr int kDropAttempts = 5;
+
+void check(const CompressOptions& options, const Model& model, const Data* data,
+           const Model* teacher, std::int64_t input_bytes) {
+  const Target& target = options.target;
+  if (target.ratio.has_value() + target.max_bytes.has_value() + target.max_drop.has_value() > 1)
+    throw Error(Errc::kUsage, "give one of --ratio, --max-bytes and --max-drop");
+  if (target.ratio && !(*target.ratio > 0 && std::isfinite(*target.ratio)))
+    throw Error(Errc::kUsage, "--ratio must be a number above 0, such as 20");
+  if (target.ratio && static_cast<double>(input_bytes) / *target.ratio < kSmallestFile) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "--ratio %g asks for a file of %.3g bytes; no file is smaller than %lld, so the "
+                  "ratio must be below %lld",
+                  *target.ratio, static_cast<double>(input_bytes) / *target.ratio,
+                  static_cast<long long>(kSmallestFile),
+                  static_cast<long long>(input_bytes / kSmallestFile));
+    throw Error(Errc::kUsage, text);
+  }
+  if (target.max_bytes && *target.max_bytes < kSmallestFile)
+    throw Error(Errc::kUsage, "--max-bytes must be at least " + std::to_string(kSmallestFile));
+  if (target.max_drop && !(*target.max_drop >= 0))
+    throw Error(Errc::kUsage, "--max-drop must be 0 or more, in the unit of the metric");
+  if (target.max_drop && !data)
+    throw Error(Errc::kUsage, "--max-drop needs data to measure quality with; give --data");
+  if (options.train.loss != Loss::kWeights && !data)
+    throw Error(Errc::kUsage, "--loss " + std::string(loss_name(options.train.loss)) +
+                                  " needs data; give --data, or use --loss weights");
+  if (data && !model.has_forward())
+    throw Error(Errc::kUsage,
+                "this model is a bare state dict without a forward pass, so data cannot be used; "
+                "name its architecture with --arch, or leave --data out");
+  if (options.train.loss == Loss::kDistill && !teacher)
+    throw Error(Errc::kUsage, "--loss distill needs a second copy of the model as teacher");
+}
+
+/// The training split without its last tenth, and that tenth: quality is judged on it, so that the
+/// test split is only ever reported.
+struct Judged {
+  Dataset train, judge;
+};
+Judged hold_back(const Dataset& train) {
+  const std::int64_t judge = std::max<std::int64_t>(1, train.size() / 10);
+  const Batch kept = train.range(0, train.size() - judge);
+  const Batch held = train.range(train.size() - judge, judge);
+  return {Dataset(kept.inputs, kept.targets), Dataset(held.inputs, held.targets)};
+}
+
+/// Values that a new attempt starts from.
+std::vector<at::Tensor> snapshot(const Model& model) {
+  std::vector<at::Tensor> values;
+  for (const NamedParameter& p : model.tensors()) values.push_back(p.tensor.detach().clone());
+  return values;
+}
+void restore(Model& model, const std::vector<at::Tensor>& values) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < values.size(); ++i) model.tensors()[i].tensor.copy_(values[i]);
+}
+
+double weight_error(const GenomicBottleneck& bottleneck) {
+  const at::NoGradGuard no_grad;
+  double sum = 0, count = 0;
+  for (const auto& layer : bottleneck.layers()) {
+    const at::Tensor original = layer.original.to(at::kDouble);
+    const double variance =
+        std::max(original.numel() > 1 ? original.var().item<double>() : 1.0, 1e-20);
+    sum += (layer.weights.to(at::kDouble) - original).square().sum().item<double>() / variance;
+    count += static_cast<double>(original.numel());
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+GenomicBottleneck fitted(Model& model, const Dataset* train_split, Model* teacher,
+                         const Registry& registry, const CompressOptions& options,
+                         const BottleneckOptions& sized, const ProgressSink& progress) {
+  GenomicBottleneck bottleneck(model.tensors(), registry, sized);
+  fit_weights(bottleneck, options.train.fit_steps, options.train.schedule, progress);
+  bottleneck.reset_optimizers();
+  if (train_split && options.train.loss != Loss::kWeights)
+    train(model, bottleneck, *train_split, options.train, teacher, progress);
+  bottleneck.round_to(options.coding);
+  bottleneck.predict_weights();
+  return bottleneck;
+}
+
+}  // namespace
+
+CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
+                        const Registry& registry, const CompressOptions& options,
+                        const ProgressSink& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  check(options, model, data, teacher, input_bytes);
+  check_writable(options.output, options.overwrite);
+
+  CompressReport report;
+  report.input_bytes = input_bytes;
+  for (const NamedParameter& p : model.tensors())
+    if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
+  if (data) {
+    report.metric = data->metric;
+    report.before = evaluate(model, data->test, data->metric, progress);
+  }
+
+  BottleneckOptions sized = options.bottleneck;
+  const bool wants_size = options.target.ratio || options.target.max_bytes;
+  if ((wants_size || options.target.max_drop) && !options.hidden_given)
+    sized.gnet.hidden = {kSizedHidden};
+  std::int64_t wanted = options.target.max_bytes.value_or(0);
+  if (options.target.ratio)
+    wanted = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *options.target.ratio);
+  const auto size_to = [&](std::int64_t bytes) {
+    SizedOptions result = options_for_size(model.tensors(), registry, sized, options.coding, bytes,
+                                           model.arch(), options.settings);
+    return result.options;
+  };
+
+  std::optional<GenomicBottleneck> bottleneck;
+  if (options.target.max_drop) {
+    const Judged split = hold_back(data->train);
+    const std::vector<at::Tensor> originals = snapshot(model);
+    const double before = evaluate(model, split.judge, data->metric, progress);
+    double ratio = kFirstRatio, drop = 0;
+    for (int attempt = 0; attempt < kDropAttempts; ++attempt, ratio /= 2) {
+      restore(model, originals);
+      bottleneck.emplace(fitted(model, &split.train, teacher, registry, options,
+                                size_to(static_cast<std::int64_t>(
+                                    static_cast<double>(input_bytes) / ratio)),
+                                progress));
+      drop = metric_drop(data->metric, before,
+                         evaluate(model, split.judge, data->metric, progress));
+      report.target_met = drop <= *options.target.max_drop;
+      if (report.target_met) break;
+    }
+    if (!report.target_met) {
+      char text[160];
+      std::snprintf(text, sizeof text,
+                    "a drop of at most %g was asked; at the largest size tried it is %.3g on "
+                    "held-back training data; try more epochs",
+                    *options.target.max_drop, drop);
+      report.target_note = text;
+    }
+  } else {
+    bottleneck.emplace(fitted(model, data ? &data->train : nullptr, teacher, registry, options,
+                              wants_size ? size_to(wanted) : sized, progress));
+  }
+
+  report.gnet_parameters = bottleneck->gnet_parameters();
+  report.plain_parameters = bottleneck->plain_parameters();
+  report.generated_tensors = static_cast<std::int64_t>(bottleneck->layers().size());
+  report.description = bottleneck->describe();
+  ArtifactWriter writer(model.arch(), options.settings);
+  bottleneck->write_to(writer, options.coding);
+  writer.write(options.output, options.overwrite);
+
+  // From here on everything is about the file.
+  const ArtifactReader artifact = ArtifactReader::open(options.output);
+  artifact.verify();
+  load_tensors(model, expand(artifact, registry));
+  report.output_bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.output));
+  report.ratio = static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes);
+  report.identity = artifact.identity();
+  report.weight_error = weight_error(*bottleneck);
+  if (data) report.after = evaluate(model, data->test, data->metric, progress);
+  if (wants_size && report.output_bytes > wanted) {
+    report.target_met = false;
+    report.target_note = "at most " + std::to_string(wanted) + " bytes were asked, the file has " +
+                         std::to_string(report.output_bytes) +
+                         "; tensors that are carried along or the smallest g-nets take the rest";
+  }
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  report.peak_memory_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace gbcompress

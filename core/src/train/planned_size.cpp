@@ -1,0 +1,58 @@
+#include "train/planned_size.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "bottleneck/planner.h"
+
+namespace gbcompress {
+
+std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
+                           const BottleneckOptions& options, Coding coding,
+                           const std::string& arch, const std::string& settings) {
+  ArtifactWriter writer(arch, settings);
+  const RandomStream noise(0, "planned_bytes");
+  for (const NamedParameter& p : tensors) {
+    const ParameterInfo& info = p.info;
+    if (!p.tied_to.empty()) {
+      writer.add_tied(info.name, p.tied_to);
+    } else if (const auto plan = plan_parameter(p, registry, options)) {
+      std::vector<float> theta(static_cast<std::size_t>(plan_parameters(*plan)));
+      for (std::size_t i = 0; i < theta.size(); ++i)
+        theta[i] = static_cast<float>(noise.bits(i)) * 0x1p-32f - 0.5f;
+      writer.add_generated(info.name, info.dtype, info.shape, *plan, coding, theta);
+    } else {
+      const at::Tensor values = p.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
+      writer.add_plain(info.name, info.dtype, info.shape,
+                       {static_cast<const std::byte*>(values.data_ptr()),
+                        static_cast<std::size_t>(values.nbytes())});
+    }
+  }
+  return static_cast<std::int64_t>(writer.encode().size());
+}
+
+SizedOptions options_for_size(const std::vector<NamedParameter>& tensors, const Registry& registry,
+                              BottleneckOptions options, Coding coding, std::int64_t max_bytes,
+                              const std::string& arch, const std::string& settings) {
+  const auto bytes_at = [&](double ratio) {
+    options.gnet.ratio = ratio;
+    return planned_bytes(tensors, registry, options, coding, arch, settings);
+  };
+  // Weights per g-net parameter: from barely worth it to a g-net for a whole large layer. The size
+  // falls with the ratio but for the small steps of the tile sides.
+  double low = 1.05, high = 1e6;
+  std::int64_t smallest = bytes_at(high);
+  if (smallest > max_bytes) return {options, smallest, false};
+  if (const std::int64_t largest = bytes_at(low); largest <= max_bytes)
+    return {options, largest, true};
+  for (int i = 0; i < 24 && high / low > 1.001; ++i) {
+    const double middle = std::sqrt(low * high);
+    (bytes_at(middle) <= max_bytes ? high : low) = middle;
+  }
+  const std::int64_t planned = bytes_at(high);
+  return {options, planned, planned <= max_bytes};
+}
+
+}  // namespace gbcompress
