@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/utf8.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -166,19 +167,10 @@ std::string printable(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    // Length of a well-formed UTF-8 sequence that starts here, 0 where there is none.
-    const int length = c < 0x20 || c == 0x7f ? 0 : c < 0x80 ? 1 : (c >> 5) == 6 ? 2
-                       : (c >> 4) == 14      ? 3
-                       : (c >> 3) == 30      ? 4
-                                             : 0;
-    bool whole = length > 0 && i + static_cast<std::size_t>(length) <= text.size();
-    for (int k = 1; whole && k < length; ++k)
-      whole = (static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]) >> 6) == 2;
-    // C1 control characters (U+0080 to U+009F) can steer a terminal.
-    if (whole && c == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) whole = false;
-    if (whole) {
-      result.append(text.substr(i, static_cast<std::size_t>(length)));
-      i += static_cast<std::size_t>(length) - 1;
+    const std::size_t length = is_control(text, i) ? 0 : utf8_length(text, i);
+    if (length > 0) {
+      result.append(text.substr(i, length));
+      i += length - 1;
     } else {
       result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
     }

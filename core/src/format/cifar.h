@@ -1,0 +1,25 @@
+#pragma once
+/// CIFAR-10's binary version: records of one label byte and 3,072 pixel bytes.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace gbcompress {
+
+inline constexpr std::size_t kCifarPixels = 3072;         ///< a picture: [3, 32, 32], red first
+inline constexpr std::size_t kMaxCifarRecords = 300'000;  ///< five times all of CIFAR-10
+
+struct CifarRecords {
+  std::vector<std::uint8_t> labels;  ///< [n], each 0 to 9
+  std::vector<std::byte> pixels;     ///< [n, 3, 32, 32], each 0 to 255
+};
+
+/// Reads one file, plain or gzipped.
+/// @throws Error(kNotFound, kIo) as MappedFile; Error(kTruncated) for an empty file or a last
+///         record that is not whole; Error(kLimit) above 300,000 records; Error(kCorrupt) for a
+///         label above 9 or damaged gzip data
+CifarRecords read_cifar10(const std::filesystem::path& path);
+
+}  // namespace gbcompress

@@ -1,0 +1,55 @@
+#include "format/file_kind.h"
+
+#include <string_view>
+
+#include "base/file.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace fs = std::filesystem;
+
+std::string state_dict_folder(const ZipArchive& zip, const std::string& label) {
+  constexpr std::string_view kPickle = "data.pkl";
+  std::string folder;
+  for (const auto& [name, entry] : zip.entries()) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle) continue;
+    if (!folder.empty()) throw Error(Errc::kCorrupt, label + " holds data.pkl in two folders");
+    folder = name.substr(0, slash + 1);
+  }
+  return folder;
+}
+
+FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label) {
+  if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("GBZ1")) return FileKind::kArtifact;
+  if (text.starts_with("PK\x03\x04")) {
+    const ZipArchive zip(bytes, label);
+    const std::string folder = state_dict_folder(zip, label);
+    if (folder.empty()) return FileKind::kUnknown;
+    const auto code = zip.entries().lower_bound(folder + "code/");
+    const bool has_code = code != zip.entries().end() && code->first.starts_with(folder + "code/");
+    return has_code && zip.contains(folder + "constants.pkl") ? FileKind::kTorchScript
+                                                              : FileKind::kStateDict;
+  }
+  // A bare pickle of protocol 2 to 5, as torch.save wrote before 1.6.
+  if (text.size() >= 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5 &&
+      !(text.size() > 8 && text[8] == '{'))
+    return FileKind::kStateDict;
+  if (text.size() > 8 && text[8] == '{') return FileKind::kSafetensors;
+  return FileKind::kUnknown;
+}
+
+FileKind sniff(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return FileKind::kSafetensors;
+  const MappedFile map(path);
+  const FileKind kind = sniff_bytes(map.bytes(), printable(path.string()));
+  if (kind != FileKind::kUnknown) return kind;
+  const std::string name = path.filename().string();
+  const bool named = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+  return named ? FileKind::kSafetensors : FileKind::kUnknown;
+}
+
+}  // namespace gbcompress

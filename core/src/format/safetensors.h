@@ -1,0 +1,68 @@
+#pragma once
+/// The safetensors format (https://github.com/huggingface/safetensors#format), read with every
+/// check of its specification and written byte for byte as its reference writer does.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/tensor_bundle.h"
+
+namespace gbcompress {
+
+inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  ///< bytes
+
+/// One file. Bytes of its tensors stay where they are: in the mapped file, or in the caller's span.
+class SafetensorsFile {
+ public:
+  /// @throws Error(kNotFound, kIo) as MappedFile;
+  ///         Error(kTruncated) for an empty file, a header or tensor past its end;
+  ///         Error(kUnsupported) for an unknown dtype or field of an entry;
+  ///         Error(kLimit) for a header above 100,000,000 bytes, 1,000,000 tensors, 8 dimensions,
+  ///         names of 512 bytes, or a size beyond 63 bits;
+  ///         Error(kCorrupt) for anything else that contradicts the format
+  static SafetensorsFile open(const std::filesystem::path& path);
+  /// @param bytes  must outlive the result
+  /// @param label  stands for the file's name in messages
+  static SafetensorsFile from_bytes(std::span<const std::byte> bytes, std::string label);
+
+  const std::vector<TensorEntry>& tensors() const noexcept { return tensors_; }  ///< by name
+  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+
+ private:
+  std::shared_ptr<const void> map_;
+  std::vector<TensorEntry> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// A single file; a `*.safetensors.index.json`, whose files are looked for in its own folder; or a
+/// folder with an index, a `model.safetensors`, or any `*.safetensors` (in this order).
+/// @throws as SafetensorsFile::open; Error(kNotFound) for a folder without any; Error(kCorrupt)
+///         where an index and its files disagree, it names a file by a path, or two files hold one
+///         tensor
+TensorBundle open_safetensors(const std::filesystem::path& path);
+
+/// Gives the bytes of tensors[index], valid until the next call.
+using TensorSource = std::function<std::span<const std::byte>(std::size_t index)>;
+
+/// Writes one file, atomically, tensor after tensor: nothing but the header is held in memory.
+/// @param tensors   in any order; the file orders them by dtype, then name
+/// @param metadata  "format": "pt" is added where it lacks
+/// @param source    where given, asked for each tensor's bytes in the file's order, and
+///                  TensorEntry::bytes is not looked at
+/// @return bytes written
+/// @throws Error(kExists, kIo) as AtomicFile; Error(kShapeMismatch) where bytes do not fit dtype
+/// and
+///         shape; Error(kUsage) for a name used twice; as check_tensor_name() and tensor_bytes()
+std::int64_t write_safetensors(const std::filesystem::path& path,
+                               std::span<const TensorEntry> tensors,
+                               std::map<std::string, std::string> metadata, bool overwrite,
+                               const TensorSource& source = {});
+
+}  // namespace gbcompress

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/byte_reader.h"
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "format/safetensors.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+/// The reference writer's own order of dtypes; it writes higher ones first, so that wide elements
+/// come out aligned.
+int writer_rank(DType dtype) {
+  static constexpr DType kAscending[] = {
+      DType::kBool,       DType::kF4,     DType::kF6E2M3, DType::kF6E3M2, DType::kU8,
+      DType::kI8,         DType::kF8E5M2, DType::kF8E4M3, DType::kF8E8M0, DType::kF8E4M3FNUZ,
+      DType::kF8E5M2FNUZ, DType::kI16,    DType::kU16,    DType::kF16,    DType::kBF16,
+      DType::kI32,        DType::kU32,    DType::kF32,    DType::kC64,    DType::kF64,
+      DType::kI64,        DType::kU64};
+  return static_cast<int>(std::find(std::begin(kAscending), std::end(kAscending), dtype) -
+                          std::begin(kAscending));
+}
+
+/// Indices of `tensors` in the file's order.
+std::vector<std::size_t> file_order(std::span<const TensorEntry> tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const int rank_a = writer_rank(tensors[a].dtype), rank_b = writer_rank(tensors[b].dtype);
+    return rank_a != rank_b ? rank_a > rank_b : tensors[a].name < tensors[b].name;
+  });
+  return order;
+}
+
+void check_names(std::span<const TensorEntry> tensors, const std::string& label) {
+  std::vector<std::string_view> names;
+  for (const TensorEntry& tensor : tensors) {
+    check_tensor_name(tensor.name, label);
+    names.push_back(tensor.name);
+  }
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    throw Error(Errc::kUsage, label + ": two tensors are named " + printable(*twice));
+}
+
+std::string metadata_json(std::map<std::string, std::string> metadata, const std::string& label) {
+  metadata.try_emplace("format", "pt");
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : metadata) {
+    for (const std::string& text : {key, value})
+      for (std::size_t i = 0, n = 0; i < text.size(); i += n)
+        if ((n = utf8_length(text, i)) == 0)
+          throw Error(Errc::kUsage, label + ": metadata " + printable(key) + " is not UTF-8");
+    json[key] = value;
+  }
+  return json.dump();
+}
+
+}  // namespace
+
+std::int64_t write_safetensors(const std::filesystem::path& path,
+                               std::span<const TensorEntry> tensors,
+                               std::map<std::string, std::string> metadata, bool overwrite,
+                               const TensorSource& source) {
+  const std::string label = printable(path.string());
+  check_names(tensors, label);
+  const auto order = file_order(tensors);
+
+  std::string header = "{\"__metadata__\":" + metadata_json(std::move(metadata), label);
+  std::vector<std::int64_t> sizes(tensors.size());
+  std::int64_t end = 0;
+  for (const std::size_t i : order) {
+    const TensorEntry& tensor = tensors[i];
+    const std::string what = label + ": tensor " + printable(tensor.name);
+    sizes[i] = tensor_bytes(tensor.dtype, tensor.shape, what);
+    const std::int64_t begin = end;
+    end = checked_add(begin, sizes[i], "the file");
+    header.append(",").append(nlohmann::json(tensor.name).dump());
+    header.append(":{\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
+    header.append(nlohmann::json(tensor.shape).dump()).append(",\"data_offsets\":[");
+    header.append(std::to_string(begin)).append(",").append(std::to_string(end)).append("]}");
+  }
+  header += "}";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  if (header.size() > kMaxSafetensorsHeader)
+    throw Error(Errc::kLimit, label + " would need a header above 100,000,000 bytes");
+
+  AtomicFile file(path, overwrite);
+  std::vector<std::byte> start;
+  append_number(start, static_cast<std::uint64_t>(header.size()));
+  file.write(start);
+  file.write(std::as_bytes(std::span(header)));
+  for (const std::size_t i : order) {
+    const auto bytes = source ? source(i) : tensors[i].bytes;
+    if (bytes.size() != static_cast<std::uint64_t>(sizes[i]))
+      throw Error(Errc::kShapeMismatch, label + ": tensor " + printable(tensors[i].name) +
+                                            " needs " + std::to_string(sizes[i]) + " bytes, " +
+                                            std::to_string(bytes.size()) + " were given");
+    file.write(bytes);
+  }
+  file.commit();
+  return static_cast<std::int64_t>(start.size() + header.size()) + end;
+}
+
+}  // namespace gbcompress
