@@ -18,7 +18,7 @@ CifarRecords read_cifar10(const std::filesystem::path& path) {
       throw Error(Errc::kTruncated, which + " has " + std::to_string(record.size()) +
                                         " bytes, a CIFAR-10 record has 3073");
     if (records.labels.size() == kMaxCifarRecords)
-      throw Error(Errc::kLimit, file.label() + " holds more than 300,000 records");
+      throw Error(Errc::kLimit, file.label() + " holds more than 100,000 records");
     const int label = std::to_integer<int>(record[0]);
     if (label > 9)
       throw Error(Errc::kCorrupt,

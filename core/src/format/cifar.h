@@ -9,7 +9,7 @@
 namespace gbcompress {
 
 inline constexpr std::size_t kCifarPixels = 3072;         ///< a picture: [3, 32, 32], red first
-inline constexpr std::size_t kMaxCifarRecords = 300'000;  ///< five times all of CIFAR-10
+inline constexpr std::size_t kMaxCifarRecords = 100'000;  ///< CIFAR-10 has 60,000
 
 struct CifarRecords {
   std::vector<std::uint8_t> labels;  ///< [n], each 0 to 9
@@ -18,7 +18,7 @@ struct CifarRecords {
 
 /// Reads one file, plain or gzipped.
 /// @throws Error(kNotFound, kIo) as MappedFile; Error(kTruncated) for an empty file or a last
-///         record that is not whole; Error(kLimit) above 300,000 records; Error(kCorrupt) for a
+///         record that is not whole; Error(kLimit) above 100,000 records; Error(kCorrupt) for a
 ///         label above 9 or damaged gzip data
 CifarRecords read_cifar10(const std::filesystem::path& path);
 

@@ -1,0 +1,76 @@
+#include "format/file_kind.h"
+
+#include "format/safetensors.h"
+#include "format/state_dict.h"
+#include "pickle_builder.h"
+#include "support/files.h"
+
+namespace gbcompress {
+namespace {
+
+namespace p = testing::pickle;
+using testing::put_file;
+using testing::TempDir;
+
+struct Sniff : ::testing::Test {
+  FileKind of(const std::string& content, const std::string& name = "file") {
+    put_file(dir / name, content);
+    return sniff(dir / name);
+  }
+  TempDir dir;
+};
+
+TEST_F(Sniff, TellsKindsByContent) {
+  EXPECT_EQ(sniff(dir.path()), FileKind::kSafetensors);
+  EXPECT_EQ(of(testing::le(std::uint64_t{2}) + "{}"), FileKind::kSafetensors);
+  EXPECT_EQ(of("GBZ1 and more", "x.pt"), FileKind::kArtifact);
+  EXPECT_EQ(of(p::saved("}", {})), FileKind::kStateDict);
+  EXPECT_EQ(of("\x80\x02}q.", "old.pth"), FileKind::kStateDict);
+  EXPECT_EQ(of(testing::zip({{"m/data.pkl", ""}, {"m/code/a.py", ""}, {"m/constants.pkl", ""}})),
+            FileKind::kTorchScript);
+  EXPECT_EQ(of(testing::zip({{"m/data.pkl", ""}, {"m/constants.pkl", ""}})), FileKind::kStateDict);
+  EXPECT_EQ(of(testing::zip({{"word/document.xml", ""}})), FileKind::kUnknown);
+  EXPECT_EQ(of("some text"), FileKind::kUnknown);
+  EXPECT_EQ(of("{}"), FileKind::kUnknown);
+}
+
+TEST_F(Sniff, NamesDecideWhereContentSaysNothing) {
+  EXPECT_EQ(of("some text", "x.safetensors"), FileKind::kSafetensors);
+  EXPECT_EQ(of("{}", "x.safetensors.index.json"), FileKind::kSafetensors);
+}
+
+TEST_F(Sniff, WhatCannotBeRead) {
+  GBC_EXPECT_ERROR(of("", "x.safetensors"), Errc::kTruncated, "x.safetensors is empty");
+  GBC_EXPECT_ERROR(sniff(dir / "none"), Errc::kNotFound, "does not exist");
+  GBC_EXPECT_ERROR(of("PK\x03\x04 cut"), Errc::kTruncated, "cut off");
+}
+
+TEST_F(Sniff, OpenTensorsReadsBothKindsAndNamesTheOthers) {
+  put_file(dir / "a.pt",
+           p::saved(p::dict({p::text("w"), p::tensor("Byte", "0", 2, 0, {2}, {1})}), {"ab"}));
+  const auto pickled = open_tensors(dir / "a.pt");
+  EXPECT_EQ(testing::to_text(pickled.find("w")->bytes), "ab");
+  write_safetensors(dir / "a.safetensors", pickled.tensors, {}, false);
+  EXPECT_EQ(testing::to_text(open_tensors(dir / "a.safetensors").find("w")->bytes), "ab");
+  EXPECT_EQ(open_tensors(dir.path()).tensors.size(), 1u);
+  put_file(dir / "b", "GBZ1");
+  GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "expand it first");
+  put_file(dir / "b",
+           testing::zip({{"m/data.pkl", ""}, {"m/code/a", ""}, {"m/constants.pkl", ""}}));
+  GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "TorchScript");
+  put_file(dir / "b", "text");
+  GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "neither safetensors nor");
+}
+
+TEST_F(Sniff, PublishedFiles) {
+  const std::string models = GBC_SOURCE_DIR "/../shared/data/models/";
+  if (!std::filesystem::is_directory(models)) GTEST_SKIP() << models << " is absent";
+  for (const std::string name : {"lenet-300-100-mnist", "resnet20-cifar10"}) {
+    EXPECT_EQ(sniff(models + name + ".safetensors"), FileKind::kSafetensors);
+    EXPECT_EQ(sniff(models + name + ".state_dict.pt"), FileKind::kStateDict);
+    EXPECT_EQ(sniff(models + name + ".torchscript.pt"), FileKind::kTorchScript);
+  }
+}
+
+}  // namespace
+}  // namespace gbcompress

@@ -1,0 +1,149 @@
+#include "format/pickle.h"
+
+#include <random>
+
+#include "pickle_builder.h"
+#include "support/files.h"
+
+namespace gbcompress {
+namespace {
+
+namespace p = testing::pickle;
+using Kind = PickleValue::Kind;
+using testing::le;
+
+PickleTree run(const std::string& program) {
+  return read_pickle(testing::to_bytes(program), "data.pkl");
+}
+
+PickleValue root(const std::string& body) {
+  const auto tree = run(p::program(body));
+  return tree.values[tree.root];
+}
+
+TEST(Pickle, Numbers) {
+  EXPECT_EQ(root("K\xff").number, 255);
+  EXPECT_EQ(root("M\xff\xff").number, 65535);
+  EXPECT_EQ(root("J" + le(-2)).number, -2);
+  EXPECT_EQ(root(std::string("\x8a\x00", 2)).number, 0);
+  EXPECT_EQ(root("\x8a\x01\xff").number, -1);
+  EXPECT_EQ(root(std::string("\x8a\x02\xff\x00", 4)).number, 255);
+  EXPECT_EQ(root(p::number(std::int64_t{-1} << 62)).number, std::int64_t{-1} << 62);
+  EXPECT_EQ(root("\x8a\x09" + std::string(9, '\1')).kind, Kind::kOpaque) << "wider than 64 bits";
+  EXPECT_EQ(root("G" + std::string(8, '\0')).kind, Kind::kOpaque);
+}
+
+TEST(Pickle, TextsContainersAndMemo) {
+  EXPECT_EQ(root(p::text("key")).text, "key");
+  EXPECT_EQ(root("\x8c\x03key").text, "key");
+  EXPECT_EQ(root("\x8d" + le(std::uint64_t{3}) + "key").text, "key");
+  EXPECT_EQ(root("K\1K\2\x86").items.size(), 2u);
+  EXPECT_EQ(root("(K\1K\2K\3t").items.size(), 3u);
+  EXPECT_EQ(root("](K\1K\2eK\3a").items.size(), 3u);
+  EXPECT_EQ(root("}" + p::text("a") + "K\1s(" + p::text("b") + "K\2u").items.size(), 4u);
+}
+
+TEST(Pickle, MemoGivesTheSameValue) {
+  for (const std::string& pair : {std::string("q\x05"
+                                              "h\x05"),
+                                  "r" + le(70000u) + "j" + le(70000u), "\x94h" + le('\0')}) {
+    const auto list = root("K\7" + pair + "\x86");
+    ASSERT_EQ(list.items.size(), 2u);
+    EXPECT_EQ(list.items[0], list.items[1]);
+  }
+}
+
+TEST(Pickle, GlobalsByLinesAndByStack) {
+  EXPECT_EQ(root(p::global("torch", "FloatStorage")).text, "torch.FloatStorage");
+  const auto stacked = root(p::text("torch") + p::text("HalfStorage") + "\x93");
+  EXPECT_EQ(stacked.text, "torch.HalfStorage");
+  EXPECT_EQ(stacked.dtype, DType::kF16);
+}
+
+TEST(Pickle, ForeignNamesAreRefusedAndNamed) {
+  const std::string call = "(" + p::text("echo pwned") + "tR";
+  GBC_EXPECT_ERROR(root(p::global("os", "system") + call), Errc::kUnsupported,
+                   "refers to os.system, which is not part of a plain state dict and is not run");
+  GBC_EXPECT_ERROR(root(p::text("os") + p::text("system") + "\x93" + call), Errc::kUnsupported,
+                   "os.system");
+  GBC_EXPECT_ERROR(root(p::global("builtins", "eval") + call), Errc::kUnsupported, "builtins.eval");
+  GBC_EXPECT_ERROR(root(p::global("torch", "load") + call), Errc::kUnsupported, "torch.load");
+  GBC_EXPECT_ERROR(root(p::global("collections", "OrderedDict.x")), Errc::kUnsupported,
+                   "save its tensors as safetensors");
+  GBC_EXPECT_ERROR(root(p::global("o\x1b", "s")), Errc::kUnsupported, "o\\x1b.s");
+  GBC_EXPECT_ERROR(root(p::global("torch", std::string(300, 'x'))), Errc::kCorrupt,
+                   "above 256 bytes");
+}
+
+TEST(Pickle, InstructionsThatRunThingsAreRefused) {
+  // INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, EXT2, EXT4, PERSID, and a few that are just not needed.
+  for (const char* code :
+       {"i", "o", "\x81", "\x92", "\x82", "\x83", "\x84", "P", "B",    "C",   "I",
+        "S", "0", "1",    "2",    "l",    "d",    "g",    "p", "\x8f", "\x97"})
+    GBC_EXPECT_ERROR(root(std::string(code) + "K\1"), Errc::kUnsupported, "pickle instruction");
+  GBC_EXPECT_ERROR(run("\x80\x06."), Errc::kUnsupported, "protocol above 5");
+}
+
+TEST(Pickle, AllowedNamesAreOnlyCalledAsTorchDoes) {
+  const std::string broken = "broken pickle";
+  GBC_EXPECT_ERROR(root(p::global("torch", "FloatStorage") + ")R"), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root(p::global("torch", "float32") + ")R"), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root(p::global("collections", "OrderedDict") + "(K\1tR"), Errc::kCorrupt,
+                   broken);
+  GBC_EXPECT_ERROR(root(p::global("torch._utils", "_rebuild_tensor_v2") + ")R"), Errc::kCorrupt,
+                   broken);
+  GBC_EXPECT_ERROR(root(p::global("torch._utils", "_rebuild_parameter") + "(K\1tR"), Errc::kCorrupt,
+                   broken);
+  GBC_EXPECT_ERROR(root("K\1)R"), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root(p::global("collections", "OrderedDict") + "K\1R"), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root(p::text("storage") + "Q"), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root("(K\1K\1K\1K\1K\1tQ"), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root(p::storage("torch", "float32", "0", 1)), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root(p::storage("torch", "FloatStorage", "", 1)), Errc::kCorrupt, broken);
+  GBC_EXPECT_ERROR(root("K\1}b"), Errc::kUnsupported, "object with attributes");
+}
+
+TEST(Pickle, NonsenseIsRefused) {
+  GBC_EXPECT_ERROR(root(""), Errc::kCorrupt, "more values than there are");
+  GBC_EXPECT_ERROR(root("K\1K\2"), Errc::kCorrupt, "leaves values behind");
+  GBC_EXPECT_ERROR(root("(K\1"), Errc::kCorrupt, "leaves values behind");
+  GBC_EXPECT_ERROR(root("t"), Errc::kCorrupt, "did not begin");
+  GBC_EXPECT_ERROR(root("K\1(\x85"), Errc::kCorrupt, "more values than there are");
+  GBC_EXPECT_ERROR(root("h\x05"), Errc::kCorrupt, "did not remember");
+  GBC_EXPECT_ERROR(root("K\1K\1a"), Errc::kCorrupt, "no list or dictionary");
+  GBC_EXPECT_ERROR(root("](K\1K\1u"), Errc::kCorrupt, "no list or dictionary");
+  GBC_EXPECT_ERROR(root("}(K\1u"), Errc::kCorrupt, "key without a value");
+  GBC_EXPECT_ERROR(root("K\1K\1\x93"), Errc::kCorrupt, "name of a global");
+  GBC_EXPECT_ERROR(root("X" + le(~0u) + "few"), Errc::kTruncated, "ends at");
+  GBC_EXPECT_ERROR(root("\x8d" + le(~std::uint64_t{0})), Errc::kTruncated, "ends at");
+  GBC_EXPECT_ERROR(root("\x95" + le(std::uint64_t{100})), Errc::kTruncated, "frame");
+  GBC_EXPECT_ERROR(run(""), Errc::kTruncated, "ends at");
+}
+
+TEST(Pickle, BoundsOfTheMachine) {
+  GBC_EXPECT_ERROR(root(std::string(2000, '(')), Errc::kLimit, "nested too deep");
+  GBC_EXPECT_ERROR(root(std::string(kMaxPickleValues + 1, 'N')), Errc::kLimit, "stacks more than");
+  GBC_EXPECT_ERROR(run(std::string(kMaxPickleBytes + 1, 'N')), Errc::kLimit, "64 MiB");
+}
+
+TEST(Pickle, EveryTruncationIsRefusedAndDamageNeverCrashes) {
+  const std::string good = p::program(
+      p::dict({p::text("a"), p::tensor("Float", "0", 6, 0, {2, 3}, {3, 1}), p::text("b"), "K\1"}));
+  run(good);
+  for (std::size_t size = 0; size < good.size(); ++size)
+    GBC_EXPECT_ERROR(run(good.substr(0, size)), Errc::kTruncated, "data.pkl ends");
+  std::mt19937 random(5);
+  for (int round = 0; round < 50'000; ++round) {
+    std::string damaged = good;
+    for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    try {
+      const auto tree = run(damaged);
+      EXPECT_LT(tree.root, tree.values.size());
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gbcompress
