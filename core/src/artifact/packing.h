@@ -1,0 +1,27 @@
+#pragma once
+/// Packed bytes of headers and sections.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gbcompress/artifact.h"
+
+namespace gbcompress {
+
+/// The smallest packing. Same bytes, same result.
+/// @param element_bytes  size of one element; shuffled planes are tried above 1
+std::pair<std::vector<std::byte>, Packing> pack(std::span<const std::byte> raw,
+                                                std::int64_t element_bytes);
+
+/// @param raw_bytes  what the result must have; the caller has checked it against its limits
+/// @param label      for messages
+/// @throws Error(kCorrupt) where the packed bytes are anything but one frame of that size
+std::vector<std::byte> unpack(std::span<const std::byte> stored, Packing packing,
+                              std::int64_t raw_bytes, std::int64_t element_bytes,
+                              const std::string& label);
+
+}  // namespace gbcompress

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "base/file.h"
+#include "gbcompress/error.h"
+#include "gbcompress/gnet_plan.h"
+
+namespace gbcompress {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+void check_options(const GNetOptions& options) {
+  if (options.ratio && !(std::isfinite(*options.ratio) && *options.ratio > 0))
+    throw Error(Errc::kUsage, "a ratio of " + std::to_string(*options.ratio) +
+                                  " weights per g-net parameter is not possible; give a number "
+                                  "above 0");
+  if (!options.ratio && options.tile_weights < 1)
+    throw Error(Errc::kUsage, "a tile of " + std::to_string(options.tile_weights) +
+                                  " weights is not possible; give 1 or more");
+  if (options.hidden.empty() || options.hidden.size() > 8)
+    throw Error(Errc::kUsage, "a g-net of " + std::to_string(options.hidden.size()) +
+                                  " hidden layers is not possible; give 1 to 8 widths");
+  for (std::int64_t width : options.hidden)
+    if (width < 1 || width > 65'536)
+      throw Error(Errc::kUsage, "a hidden layer of width " + std::to_string(width) +
+                                    " is not possible; give 1 to 65536");
+}
+
+void set_side(GNetPlan& plan, const MatrixSides& sides, std::int64_t side) {
+  plan.tile_rows = std::min(side, sides.rows);
+  plan.tile_cols = std::min(side, sides.cols);
+}
+
+/// The next tile side along one axis at which the number of tiles or the code's width changes.
+std::int64_t next_change(Encoding code, std::int64_t axis, std::int64_t side) {
+  if (side >= axis) return kNever;
+  if (code == Encoding::kOneHot) return side + 1;
+  const std::int64_t tiles = (axis - 1) / side;  // ceil(axis / side) - 1, and at least 1 here
+  const std::int64_t fewer_tiles = (axis - 1) / tiles + 1;
+  std::int64_t wider = 2;
+  while (wider < side) wider *= 2;  // the code keeps its width up to this side
+  return std::min({fewer_tiles, wider + 1, axis});
+}
+
+/// Sets the smallest side whose ratio reaches the target, or the one with the largest ratio. Only
+/// sides where the parameter count changes are visited; all others repeat the one before.
+void solve_side(GNetPlan& plan, const MatrixSides& sides, double target) {
+  std::int64_t best = 0;
+  double best_ratio = 0;
+  const std::int64_t last = std::max(sides.rows, sides.cols);
+  for (std::int64_t side = 1; side <= last;) {
+    set_side(plan, sides, side);
+    double ratio = 0;
+    try {
+      validate(plan);
+      ratio =
+          static_cast<double>(plan.grid().elements()) / static_cast<double>(plan_parameters(plan));
+    } catch (const Error& error) {
+      // Codes and tables only grow with the side: no larger one fits either.
+      if (error.code() != Errc::kLimit) throw;
+      if (best > 0) break;
+    }
+    if (ratio > best_ratio) {
+      best = side;
+      best_ratio = ratio;
+    }
+    if (best_ratio >= target) break;
+    const std::int64_t next = std::min(next_change(plan.row_code, sides.rows, side),
+                                       next_change(plan.col_code, sides.cols, side));
+    if (next == kNever) break;
+    side = next;
+  }
+  set_side(plan, sides, std::max<std::int64_t>(best, 1));
+}
+
+float output_scale(const ParameterInfo& parameter) {
+  const auto scale = static_cast<float>(2 * parameter.std);
+  if (!std::isfinite(scale) || !(parameter.std >= 0))
+    throw Error(Errc::kNonFinite, "the standard deviation of " + printable(parameter.name) +
+                                      " is not a finite number; check its values for NaN");
+  return scale == 0 ? 1 : scale;
+}
+
+}  // namespace
+
+GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
+                   const GNetOptions& options) {
+  check_options(options);
+  const MatrixSides sides = matrix_sides(parameter.shape, view);
+  GNetPlan plan;
+  plan.shape = parameter.shape;
+  plan.view = view;
+  plan.row_code = options.row_code.value_or(Encoding::kBinary);
+  plan.col_code = options.col_code.value_or(Encoding::kBinary);
+  plan.kernel_codes.assign(sides.kernel_dims.size(),
+                           options.kernel_code.value_or(Encoding::kOneHot));
+  plan.hidden = options.hidden;
+  plan.output_scale = output_scale(parameter);
+  if (options.ratio) {
+    solve_side(plan, sides, *options.ratio);
+  } else {
+    const double weights =
+        static_cast<double>(options.tile_weights) / static_cast<double>(sides.kernel);
+    set_side(plan, sides,
+             std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(std::sqrt(weights)))));
+  }
+  validate(plan);
+  return plan;
+}
+
+}  // namespace gbcompress

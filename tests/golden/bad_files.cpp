@@ -1,0 +1,248 @@
+#include <zstd.h>
+
+#include <limits>
+
+#include "base/byte_reader.h"
+#include "base/digest.h"
+#include "gbcompress/artifact.h"
+#include "golden/craft.h"
+
+namespace gbcompress::craft {
+namespace {
+
+using nlohmann::json;
+
+Bytes zstd(const Bytes& raw) {
+  Bytes packed(ZSTD_compressBound(raw.size()));
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), raw.data(), raw.size(), 19));
+  return packed;
+}
+
+class Collection {
+ public:
+  std::vector<BadFile> take() { return std::move(files_); }
+
+  void add(const std::string& name, Errc code, Bytes bytes) {
+    files_.push_back({name, code, std::move(bytes)});
+  }
+
+  void containers() {
+    const Bytes good = file(header(3, {plain_entry("p", three_)}), three_);
+    add("empty", Errc::kTruncated, {});
+    add("only_magic", Errc::kTruncated, to_bytes("GBZ1"));
+    add("other_magic", Errc::kCorrupt, to_bytes("PK\x03\x04 this is something else"));
+    Bytes cut = good;
+    cut.resize(cut.size() - 10);
+    add("cut_short", Errc::kTruncated, cut);
+    Bytes longer = good;
+    longer.push_back(std::byte{0});
+    add("trailing_byte", Errc::kCorrupt, longer);
+    Bytes flipped = good;
+    flipped[good.size() - 34] ^= std::byte{4};
+    add("flipped_bit_in_section", Errc::kCorrupt, flipped);
+    const Bytes cbor = as_cbor(header(3, {plain_entry("p", three_)}));
+    add("version_0", Errc::kCorrupt, file(cbor, three_, -1, 0));
+    add("version_newer", Errc::kUnsupported, file(cbor, three_, -1, 2));
+    add("header_declared_17_mib", Errc::kLimit, file(cbor, three_, 17 << 20));
+    add("header_smaller_unpacked", Errc::kCorrupt, file(cbor, three_, 5));
+    Bytes past_end = good;
+    past_end[16] = std::byte{0xFF};
+    past_end[20] = std::byte{0xFF};
+    past_end.resize(past_end.size() - 32);
+    const Bytes digest = to_bytes(sha256(past_end));
+    past_end.insert(past_end.end(), digest.begin(), digest.end());
+    add("header_past_end", Errc::kCorrupt, past_end);
+  }
+
+  void headers() {
+    const json good = header(3, {plain_entry("p", three_)});
+    const Bytes cbor = as_cbor(good);
+    Bytes longer = cbor;
+    longer.push_back(std::byte{0});
+    add("header_trailing_byte", Errc::kCorrupt, file(longer, three_));
+    Bytes cut = cbor;
+    cut.pop_back();
+    add("header_ends_early", Errc::kTruncated, file(cut, three_));
+    add("header_empty", Errc::kTruncated, file(Bytes{}, three_));
+    add("header_not_a_map", Errc::kCorrupt, file(json::array({1, 2}), three_));
+    add("header_indefinite_map", Errc::kCorrupt, file(to_bytes("\xBF\xFF"), three_));
+    add("header_tagged", Errc::kCorrupt, file(to_bytes("\xC1\xA0"), three_));
+    add("header_map_of_2_60", Errc::kCorrupt,
+        file(to_bytes(std::string("\xBB\x10\0\0\0\0\0\0\0", 9)), three_));
+    add("header_text_of_2_60", Errc::kTruncated,
+        file(to_bytes(std::string("\xA1\x7B\x10\0\0\0\0\0\0\0", 10)), three_));
+    const Bytes nested = to_bytes(std::string(1 << 20, '\x81'));
+    add("header_nested_a_million_times", Errc::kCorrupt, file(zstd(nested), {}, nested.size()));
+    add("header_zstd_of_other_size", Errc::kCorrupt, file(zstd(nested), {}, (1 << 20) + 1));
+    add("header_zstd_garbage", Errc::kCorrupt, file(to_bytes("not zstd"), {}, 1 << 10));
+    json changed = good;
+    changed["q"] = 1;
+    add("header_unknown_key", Errc::kUnsupported, file(changed, three_));
+    add("header_duplicate_key", Errc::kCorrupt,
+        file(to_bytes(std::string("\xA3\x61o\x00\x61o\x00\x61t\x80", 10)), {}));
+    changed = good;
+    changed.erase("o");
+    add("header_without_output_bytes", Errc::kCorrupt, file(changed, three_));
+    add("output_bytes_do_not_add_up", Errc::kCorrupt,
+        file(header(4, {plain_entry("p", three_)}), three_));
+    add("output_beyond_limit", Errc::kLimit,
+        file(header(std::int64_t{1} << 41, {plain_entry("p", three_)}), three_));
+  }
+
+  void plain_tensors() {
+    const auto entry = [&](auto change, std::int64_t output = 3) {
+      json e = plain_entry("p", three_);
+      change(e);
+      return file(header(output, {e}), three_);
+    };
+    const auto named = [&](const std::string& name) {
+      return entry([&](json& e) { e["n"] = name; });
+    };
+    add("name_empty", Errc::kCorrupt, named(""));
+    add("name_with_nul", Errc::kCorrupt, named(std::string("a\0b", 3)));
+    add("name_with_escape", Errc::kCorrupt, named("a\x1B[2Jb"));
+    add("name_with_c1_control", Errc::kCorrupt, named("a\xC2\x9B"));
+    add("name_not_utf8", Errc::kCorrupt, named("a\xC0\xAF"));
+    add("name_of_513_bytes", Errc::kCorrupt, named(std::string(513, 'n')));
+    add("name_missing", Errc::kCorrupt, entry([](json& e) { e.erase("n"); }));
+    add("name_twice", Errc::kCorrupt,
+        file(header(6, {plain_entry("p", three_), plain_entry("p", three_)}),
+             join(three_, three_)));
+    add("shape_missing", Errc::kCorrupt, entry([](json& e) { e.erase("h"); }));
+    add("shape_of_rank_9", Errc::kCorrupt,
+        entry([](json& e) { e["h"] = {3, 1, 1, 1, 1, 1, 1, 1, 1}; }));
+    add("shape_negative", Errc::kCorrupt, entry([](json& e) { e["h"] = {-3, -1}; }));
+    add("shape_of_2_62", Errc::kLimit, entry([](json& e) {
+          e["h"] = {std::int64_t{1} << 31, std::int64_t{1} << 31};
+        }));
+    add("shape_overflows", Errc::kLimit, entry([](json& e) {
+          e["h"] = {std::int64_t{1} << 61, std::int64_t{1} << 61};
+        }));
+    add("shape_of_fractions", Errc::kCorrupt, entry([](json& e) { e["h"] = {3.0}; }));
+    add("dtype_unknown", Errc::kUnsupported, entry([](json& e) { e["d"] = "F128"; }));
+    add("dtype_half_bytes", Errc::kCorrupt, entry([](json& e) { e["d"] = "F4"; }));
+    add("checksum_missing", Errc::kCorrupt, entry([](json& e) { e.erase("x"); }));
+    add("checksum_wrong", Errc::kCorrupt, entry([](json& e) { e["x"] = 1; }));
+    add("coding_on_plain", Errc::kCorrupt, entry([](json& e) { e["c"] = 0; }));
+    add("entry_unknown_key", Errc::kUnsupported, entry([](json& e) { e["offset"] = 0; }));
+    add("section_past_end", Errc::kCorrupt, entry([](json& e) { e["d"] = "I16"; }, 6));
+  }
+
+  void sections() {
+    const auto with = [&](std::int64_t size, const Bytes& section, const char* key) {
+      json e = plain_entry("p", section);
+      e["h"] = {size};
+      e[key] = section.size();
+      return file(header(size, {e}), section);
+    };
+    const Bytes zeros(1000);
+    const Bytes packed = zstd(zeros);
+    add("section_hole", Errc::kCorrupt, file(header(3, {plain_entry("p", three_)}), zeros));
+    add("section_zstd_of_other_size", Errc::kCorrupt, with(999, packed, "z"));
+    add("section_zstd_bomb", Errc::kCorrupt, with(std::int64_t{1} << 39, packed, "z"));
+    add("section_zstd_two_frames", Errc::kCorrupt, with(2000, join(packed, packed), "z"));
+    add("section_zstd_cut", Errc::kCorrupt,
+        with(1000, Bytes(packed.begin(), packed.end() - 1), "z"));
+    add("section_packed_but_not_smaller", Errc::kCorrupt, with(3, three_, "z"));
+    add("section_of_bytes_shuffled", Errc::kCorrupt, with(1000, packed, "y"));
+    json both = plain_entry("p", packed);
+    both["h"] = {1000};
+    both["z"] = both["y"] = packed.size();
+    add("section_packed_twice", Errc::kCorrupt, file(header(1000, {both}), packed));
+  }
+
+  void generated() {
+    const Bytes section = linear_section();
+    const auto plan = [&](auto change) {
+      json e = linear_entry("w", section);
+      change(e);
+      return file(header(64, {e}), section);
+    };
+    add("plan_without_type", Errc::kCorrupt, plan([](json& e) { e["g"].erase("i"); }));
+    add("plan_type_is_a_path", Errc::kCorrupt,
+        plan([](json& e) { e["g"]["i"] = "../../evil.so"; }));
+    add("plan_tile_beyond_matrix", Errc::kCorrupt, plan([](json& e) { e["g"]["m"] = {5, 4}; }));
+    add("plan_tile_of_nothing", Errc::kCorrupt, plan([](json& e) { e["g"]["m"] = {0, 4}; }));
+    add("plan_without_hidden", Errc::kCorrupt, plan([](json& e) { e["g"]["u"] = json::array(); }));
+    add("plan_hidden_too_wide", Errc::kLimit, plan([](json& e) { e["g"]["u"] = {70'000}; }));
+    add("plan_of_2_28_parameters", Errc::kLimit, plan([](json& e) {
+          e["g"]["u"] = {65'536, 65'536};
+        }));
+    add("plan_of_too_many_parameters", Errc::kLimit, plan([](json& e) {
+          e["g"]["h"] = {1 << 20, 1 << 10};
+          e["g"]["m"] = {1, 1};
+          e["g"]["u"] = {4096, 4096};
+        }));
+    add("plan_view_unknown", Errc::kCorrupt, plan([](json& e) { e["g"]["w"] = {0, 5, 1, 1}; }));
+    add("plan_scale_nan", Errc::kCorrupt,
+        plan([](json& e) { e["g"]["s"] = std::numeric_limits<double>::quiet_NaN(); }));
+    add("plan_encoding_unknown", Errc::kUnsupported, plan([](json& e) { e["g"]["e"] = {0, 3}; }));
+    add("plan_kernel_code_too_many", Errc::kCorrupt, plan([](json& e) {
+          e["g"]["e"] = {0, 0, 2};
+        }));
+    add("plan_unknown_key", Errc::kUnsupported, plan([](json& e) { e["g"]["z"] = 1; }));
+    add("coding_unknown", Errc::kUnsupported, plan([](json& e) { e["c"] = 3; }));
+    add("dtype_not_real", Errc::kCorrupt, plan([](json& e) { e["d"] = "I32"; }));
+
+    const auto theta = [&](int coding, const Bytes& bytes) {
+      json e = linear_entry("w", bytes);
+      e["c"] = coding;
+      return file(header(64, {e}), bytes);
+    };
+    Bytes changed = section;
+    changed.back() = std::byte{0x80};
+    add("theta_int8_minus_128", Errc::kCorrupt, theta(2, changed));
+    changed = section;
+    changed[3] = std::byte{0x7F};
+    changed[2] = std::byte{0xC0};
+    add("theta_int8_scale_nan", Errc::kCorrupt, theta(2, changed));
+    changed = section;
+    changed[3] |= std::byte{0x80};
+    add("theta_int8_scale_negative", Errc::kCorrupt, theta(2, changed));
+    Bytes halves, floats;
+    for (int n = 0; n < 13; ++n) {
+      append_number(halves, static_cast<std::uint16_t>(n == 5 ? 0x7C00 : 0x3C00));
+      append_number(floats, n == 5 ? std::numeric_limits<float>::infinity() : 1.0f);
+    }
+    add("theta_fp16_infinite", Errc::kCorrupt, theta(1, halves));
+    add("theta_fp32_infinite", Errc::kCorrupt, theta(0, floats));
+  }
+
+  void ties() {
+    const auto tied = [&](json entry) {
+      return file(header(9, {plain_entry("p", three_), json{{"n", "q"}, {"r", 0}}, entry}), three_);
+    };
+    add("tied_to_itself", Errc::kCorrupt, tied({{"n", "t"}, {"r", 2}}));
+    add("tied_to_tied", Errc::kCorrupt, tied({{"n", "t"}, {"r", 1}}));
+    add("tied_to_nothing", Errc::kCorrupt, tied({{"n", "t"}, {"r", 3}}));
+    add("tied_with_a_shape", Errc::kCorrupt, tied({{"n", "t"}, {"r", 0}, {"h", {3}}}));
+  }
+
+ private:
+  static Bytes as_cbor(const json& header) {
+    const auto cbor = json::to_cbor(header);
+    return to_bytes({cbor.begin(), cbor.end()});
+  }
+  static Bytes join(Bytes a, const Bytes& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
+
+  std::vector<BadFile> files_;
+  const Bytes three_ = to_bytes("abc");
+};
+
+}  // namespace
+
+std::vector<BadFile> bad_files() {
+  Collection all;
+  all.containers();
+  all.headers();
+  all.plain_tensors();
+  all.sections();
+  all.generated();
+  all.ties();
+  return all.take();
+}
+
+}  // namespace gbcompress::craft
