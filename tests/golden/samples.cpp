@@ -1,5 +1,6 @@
 #include "golden/samples.h"
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "artifact/decode.h"
@@ -79,6 +80,16 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
 std::vector<Named> golden() {
   std::vector<Named> result;
   {
+    // The example of docs/artifact-format.md.
+    GNetPlan plan = plan_of("linear", {2, 3}, {}, {1}, 6);
+    plan.output_scale = 0.5f;
+    const float theta[] = {1, -0.5f, 0.25f, 0.125f, 2, -1}, bias[] = {1, -2};
+    ArtifactWriter writer("", "");
+    writer.add_generated("w", DType::kF32, plan.shape, plan, Coding::kI8, theta);
+    writer.add_plain("b", DType::kF32, {2}, std::as_bytes(std::span(bias)));
+    result.push_back({"tiny", std::move(writer)});
+  }
+  {
     ArtifactWriter writer("mlp", R"({"ratio":20})");
     add(writer, "0.weight", DType::kF32, plan_of("linear", {40, 50}, {}, {16}, 400), Coding::kI8,
         1);
@@ -121,8 +132,9 @@ std::vector<std::byte> expanded(const ArtifactReader& artifact) {
     data.insert(data.end(), bytes.begin(), bytes.end());
   }
   const std::string text = header.dump();
-  std::vector<std::byte> file;
-  append_number(file, static_cast<std::uint64_t>(text.size()));
+  const std::uint64_t length = text.size();
+  std::vector<std::byte> file(sizeof length);
+  std::memcpy(file.data(), &length, sizeof length);
   for (char c : text) append_number(file, c);
   file.insert(file.end(), data.begin(), data.end());
   return file;

@@ -104,7 +104,10 @@ void validate(const GNetPlan& plan) {
   if (parameters > kMaxParameters)
     too_large("a g-net has " + std::to_string(parameters) + " parameters", kMaxParameters);
   validate_memory(plan, sides);
-  checked_mul(grid.positions(), inputs, "a tile times its inputs");
+  // The codes are normalised by counts that must be exact in double.
+  constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
+  if (checked_mul(grid.positions(), inputs, "a tile times its inputs") > kMaxCount)
+    too_large("tile_rows times tile_cols times the inputs are too many", kMaxCount);
   plan_parameters(plan);
 }
 

@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Reads a .gbz file without gbcompress, written from docs/artifact-format.md alone.
+
+  gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
+  gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
+  gbz_reader.py IN.gbz OUT.npz --digests FILE.json and against recorded SHA-256 of the tensors
+
+Needs Python 3.8, NumPy and libzstd. XXH3 of the sections is not checked: the SHA-256 over the whole
+file, which is, covers them.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import os
+import struct
+import sys
+
+import numpy as np
+
+BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
+    "F8_E8M0": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
+    "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+}
+NUMPY = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "BF16": "<u2",
+    "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8", "I64": "<i8", "F64": "<f8", "C64": "<c8",
+}
+F32 = np.float32
+
+
+class BadFile(Exception):
+    pass
+
+
+def need(condition, sentence):
+    if not condition:
+        raise BadFile(sentence)
+
+
+# CBOR -----------------------------------------------------------------------------------------
+
+
+class Cbor:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        need(n <= len(self.data) - self.at, "the header ends early")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def value(self, depth=0):
+        need(depth < 8, "the header is nested too deep")
+        first = self.take(1)[0]
+        major, info = first >> 5, first & 31
+        if first == 0xFA:
+            return struct.unpack(">f", self.take(4))[0]
+        need(major in (0, 1, 3, 4, 5) and info <= 27, f"CBOR byte {first:#x} is not used")
+        n = info if info < 24 else int.from_bytes(self.take(1 << (info - 24)), "big")
+        if major == 0:
+            return n
+        if major == 1:
+            return -1 - n
+        if major == 3:
+            return self.take(n).decode("utf-8")
+        need(n <= len(self.data) - self.at, "the header declares more than it holds")
+        if major == 4:
+            return [self.value(depth + 1) for _ in range(n)]
+        result = {}
+        for _ in range(n):
+            key = self.value(depth + 1)
+            need(isinstance(key, str) and key not in result, "a bad key in the header")
+            result[key] = self.value(depth + 1)
+        return result
+
+
+def parse_cbor(data):
+    reader = Cbor(data)
+    result = reader.value()
+    need(reader.at == len(data), "bytes follow the header's map")
+    return result
+
+
+def known(entry, keys, what):
+    need(isinstance(entry, dict), f"{what} is not a map")
+    for key in entry:
+        need(key in keys, f"{what} has the unknown key {key!r}")
+
+
+# Sections -------------------------------------------------------------------------------------
+
+
+def load_zstd():
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    library.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
+                                        ctypes.c_size_t]
+    library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+    library.ZSTD_getFrameContentSize.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.ZSTD_findFrameCompressedSize.restype = ctypes.c_size_t
+    library.ZSTD_findFrameCompressedSize.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return library
+
+
+def unzstd(data, size):
+    zstd = load_zstd()
+    need(size < 32768 * (len(data) + 1), "a frame cannot be that large")
+    need(zstd.ZSTD_getFrameContentSize(data, len(data)) == size, "a frame states another size")
+    need(zstd.ZSTD_findFrameCompressedSize(data, len(data)) == len(data), "not one whole frame")
+    out = ctypes.create_string_buffer(max(size, 1))
+    need(zstd.ZSTD_decompress(out, size, data, len(data)) == size, "a frame is damaged")
+    return out.raw[:size]
+
+
+def unpack(stored, entry, size, width):
+    if "z" in entry or "y" in entry:
+        need(not ("z" in entry and "y" in entry), "a section is packed twice")
+        raw = unzstd(stored, size)
+        if "y" in entry:
+            need(width > 1, "single bytes are shuffled")
+            raw = np.frombuffer(raw, np.uint8).reshape(width, -1).T.tobytes()
+        return raw
+    return stored
+
+
+# Plans ----------------------------------------------------------------------------------------
+
+
+def product(numbers):
+    result = 1
+    for n in numbers:
+        result *= n
+    return result
+
+
+class Plan:
+    def __init__(self, entry, shape):
+        known(entry, "ivhwmeus", "a plan")
+        self.type = entry["i"]
+        self.shape = entry.get("h", shape)
+        row_dim, col_dim, self.row_splits, self.col_splits = entry.get("w", [0, 1, 1, 1])
+        need((row_dim, col_dim) in ((0, 1), (1, 0), (0, -1)), "an unknown view")
+        self.transposed = row_dim == 1
+        self.vector = col_dim == -1
+        self.kernel_dims = self.shape[1 if self.vector else 2:]
+        row_side, col_side = self.shape[row_dim], 1 if self.vector else self.shape[col_dim]
+        need(row_side % self.row_splits == 0 and col_side % self.col_splits == 0, "bad splits")
+        self.rows, self.cols = row_side // self.row_splits, col_side // self.col_splits
+        self.tile_rows, self.tile_cols = entry["m"]
+        need(1 <= self.tile_rows <= self.rows and 1 <= self.tile_cols <= self.cols, "a bad tile")
+        self.codes = entry.get("e", [0, 0] + [2] * len(self.kernel_dims))
+        need(len(self.codes) == 2 + len(self.kernel_dims), "a bad number of encodings")
+        self.hidden = entry.get("u", [32])
+        need(1 <= len(self.hidden) <= 8, "a bad number of layers")
+        self.scale = F32(entry.get("s", 1.0))
+        self.grid_rows = -(-self.rows // self.tile_rows)
+        self.grid_cols = -(-self.cols // self.tile_cols)
+        self.tiles = self.row_splits * self.col_splits * self.grid_rows * self.grid_cols
+        self.inputs = sum(width(c, n) for c, n in zip(self.codes, self.axes()))
+        widths = [self.inputs] + self.hidden + [1]
+        self.layers = list(zip(widths, widths[1:]))
+        self.parameters = sum((i + 1) * o for i, o in self.layers)
+
+    def axes(self):
+        return [self.tile_rows, self.tile_cols] + self.kernel_dims
+
+
+def width(code, n):
+    return n if code == 2 else max(1, (n - 1).bit_length())
+
+
+def axis_code(code, n):
+    need(code in (0, 1, 2), "an unknown encoding")
+    if code == 2:
+        return np.eye(n, dtype=np.int64)
+    i = np.arange(n)
+    word = i ^ (i >> 1) if code == 1 else i
+    bits = width(code, n)
+    return word[:, None] >> np.arange(bits - 1, -1, -1) & 1
+
+
+def tile_codes(plan):
+    """Normalised codes of rows, columns and kernel positions (None without kernel dimensions)."""
+    tables = [axis_code(c, n) for c, n in zip(plan.codes, plan.axes())]
+    positions = product(plan.axes())
+    ones = sum(int(t.sum()) * (positions // len(t)) for t in tables)
+    count = positions * plan.inputs
+    s, n = float(ones), float(count)
+    mean = s / n
+    squares = s * ((1 - mean) * (1 - mean)) + (n - s) * (mean * mean)
+    deviation = 1.0 if ones in (0, count) else float(np.sqrt(np.float64(squares / (n - 1))))
+    zero, one = F32((0 - mean) / deviation), F32((1 - mean) / deviation)
+    tables = [np.where(t == 1, one, zero).astype(F32) for t in tables]
+    kernel = None
+    if plan.kernel_dims:
+        where = np.unravel_index(np.arange(product(plan.kernel_dims)), plan.kernel_dims)
+        kernel = np.concatenate([t[w] for t, w in zip(tables[2:], where)], axis=1)
+    return tables[0], tables[1], kernel
+
+
+# G-nets ---------------------------------------------------------------------------------------
+
+
+def coded_size(plan, coding):
+    n = plan.tiles * plan.parameters
+    return {0: 4 * n, 1: 2 * n, 2: n + 8 * len(plan.layers)}[coding]
+
+
+def decode_theta(plan, coding, raw):
+    shape = (plan.tiles, plan.parameters)
+    if coding == 0:
+        theta = np.frombuffer(raw, "<f4").astype(F32).reshape(shape)
+    elif coding == 1:
+        theta = np.frombuffer(raw, "<f2").astype(F32).reshape(shape)
+    else:
+        blocks = 2 * len(plan.layers)
+        scales = np.frombuffer(raw, "<f4", blocks)
+        need(np.isfinite(scales).all() and not np.signbit(scales).any(), "a bad scale")
+        q = np.frombuffer(raw, np.int8, offset=4 * blocks).reshape(shape)
+        need(not (q == -128).any(), "-128 in int8 coding")
+        sizes = [size for i, o in plan.layers for size in (i * o, o)]
+        theta = q.astype(F32) * np.repeat(scales, sizes).astype(F32)
+    need(np.isfinite(theta).all(), "g-net parameters that are not finite")
+    return theta
+
+
+def products(start, codes, weight):
+    """start, then + codes[n, k] * weight[u, k] for k: one product after another, never a matmul."""
+    total = np.broadcast_to(start, (len(codes), len(weight))).astype(F32)
+    for k in range(codes.shape[1]):
+        total = total + codes[:, k, None] * weight[None, :, k]
+    return total
+
+
+def tile_values(plan, codes, theta):
+    """[tile_rows, tile_cols, kernel] of one g-net, before cropping."""
+    layers, at = [], 0
+    for inputs, outputs in plan.layers:
+        weight = theta[at:at + inputs * outputs].reshape(outputs, inputs)
+        at += inputs * outputs
+        layers.append((weight, theta[at:at + outputs]))
+        at += outputs
+    rows, cols, kernel = codes
+    w, bias = layers[0]
+    r, c = rows.shape[1], cols.shape[1]
+    zeros = np.zeros(len(w), F32)
+    z = (products(bias, rows, w[:, :r])[:, None, None]
+         + products(zeros, cols, w[:, r:r + c])[None, :, None])
+    if kernel is not None:
+        z = z + products(zeros, kernel, w[:, r + c:])[None, None, :]
+    for w, bias in layers[1:]:
+        a = np.where(z > 0, z, F32(0))
+        z = np.broadcast_to(bias, a.shape[:3] + bias.shape).astype(F32)
+        for u in range(w.shape[1]):
+            z = z + w[:, u] * a[..., u, None]
+    values = z[..., 0] * plan.scale
+    assert values.dtype == F32
+    return values
+
+
+def generate(plan, theta):
+    codes = tile_codes(plan)
+    kernel = product(plan.kernel_dims)
+    whole = np.zeros((plan.row_splits * plan.rows, plan.col_splits * plan.cols, kernel), F32)
+    tile = 0
+    for p in range(plan.row_splits):
+        for q in range(plan.col_splits):
+            for i in range(0, plan.rows, plan.tile_rows):
+                for j in range(0, plan.cols, plan.tile_cols):
+                    high, wide = min(plan.tile_rows, plan.rows - i), min(plan.tile_cols, plan.cols - j)
+                    top, left = p * plan.rows + i, q * plan.cols + j
+                    values = tile_values(plan, codes, theta[tile])
+                    whole[top:top + high, left:left + wide] = values[:high, :wide]
+                    tile += 1
+    if plan.transposed:
+        whole = whole.transpose(1, 0, 2)
+    return np.ascontiguousarray(whole).reshape(plan.shape)
+
+
+def to_bytes(values, dtype):
+    if dtype == "BF16":
+        bits = values.view(np.uint32).astype(np.uint64)
+        return ((bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)).astype(
+            "<u2").tobytes()
+    with np.errstate(over="ignore"):
+        return values.astype(NUMPY[dtype]).tobytes()
+
+
+# Files ----------------------------------------------------------------------------------------
+
+
+def read_gbz(path):
+    """{name: (dtype, shape, bytes)} in the file's order."""
+    with open(path, "rb") as file:
+        data = file.read()
+    need(data[:4] == b"GBZ1", "not a .gbz file")
+    need(len(data) >= 56, "the file is cut short")
+    version, length, stored, raw = struct.unpack_from("<IQII", data, 4)
+    need(version == 1, f"version {version} is not known")
+    need(length == len(data), "the file has another length than it declares")
+    need(hashlib.sha256(data[:-32]).digest() == data[-32:], "the digest does not fit")
+    need(stored <= raw <= 1 << 24 and stored <= length - 56, "a bad header size")
+    header = data[24:24 + stored]
+    header = parse_cbor(unzstd(header, raw) if stored < raw else header)
+    known(header, "aost", "the header")
+    at, result, total = 24 + stored, {}, 0
+    for entry in header["t"]:
+        known(entry, "nrhdxzygc", "a tensor")
+        name = entry["n"]
+        need(name not in result, f"two tensors are named {name!r}")
+        result[name] = None
+        if "r" in entry:
+            continue
+        dtype, shape = entry.get("d", "F32"), entry["h"]
+        need(dtype in BITS, f"the element type {dtype!r} is not known")
+        if "g" in entry:
+            plan, coding = Plan(entry["g"], shape), entry.get("c", 2)
+            need(plan.type in ("linear", "conv", "attention") and plan.shape == shape,
+                 f"{name} needs the plugin of {plan.type}")
+            size, wide = coded_size(plan, coding), {0: 4, 1: 2, 2: 1}[coding]
+        else:
+            size, wide = product(shape) * BITS[dtype] // 8, max(1, BITS[dtype] // 8)
+        in_file = entry.get("z", entry.get("y", size))
+        need(in_file <= len(data) - 32 - at, "a section goes beyond the file")
+        content = unpack(data[at:at + in_file], entry, size, wide)
+        at += in_file
+        if "g" in entry:
+            content = to_bytes(generate(plan, decode_theta(plan, coding, content)), dtype)
+        result[name] = (dtype, shape, content)
+    need(at == len(data) - 32, "bytes between the sections and the digest")
+    names = list(result)
+    for entry in header["t"]:
+        if "r" in entry:
+            need(entry["r"] < len(names) and "r" not in header["t"][entry["r"]], "a bad tie")
+            result[entry["n"]] = result[names[entry["r"]]]
+    total = sum(len(content) for _, _, content in result.values())
+    need(total == header["o"], "the tensors do not add up to the declared size")
+    return result
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length].decode("utf-8"))
+    header.pop("__metadata__", None)
+    body = data[8 + length:]
+    return {name: (e["dtype"], e["shape"], body[e["data_offsets"][0]:e["data_offsets"][1]])
+            for name, e in header.items()}
+
+
+def compare(got, expected):
+    """Prints one line for each tensor that differs; returns their number."""
+    differences = 0
+    for name in list(expected) + [n for n in got if n not in expected]:
+        if name not in got or name not in expected:
+            line = "is only in the " + (".gbz" if name in got else ".safetensors")
+        elif got[name][:2] != expected[name][:2]:
+            line = f"is {got[name][:2]} in the .gbz, {expected[name][:2]} in the .safetensors"
+        elif got[name][2] != expected[name][2]:
+            a, b = (np.frombuffer(x[name][2], np.uint8) for x in (got, expected))
+            line = f"differs in {int((a != b).sum())} of {len(a)} bytes"
+        else:
+            continue
+        print(f"{name!r} {line}")
+        differences += 1
+    return differences
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Reads a .gbz file without gbcompress.")
+    parser.add_argument("gbz")
+    parser.add_argument("npz", nargs="?")
+    parser.add_argument("--compare", metavar="FILE.safetensors")
+    parser.add_argument("--digests", metavar="FILE.json")
+    args = parser.parse_args()
+    if not args.npz and not args.compare:
+        parser.error("give OUT.npz or --compare")
+    try:
+        tensors = read_gbz(args.gbz)
+    except (BadFile, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+        sys.exit(f"{args.gbz}: {error}")
+    bad = 0
+    if args.digests:
+        with open(args.digests, encoding="utf-8") as file:
+            recorded = json.load(file)[os.path.splitext(os.path.basename(args.gbz))[0]]
+        now = {name: hashlib.sha256(content).hexdigest() for name, (_, _, content) in tensors.items()}
+        for name in sorted(set(now) | set(recorded)):
+            if now.get(name) != recorded.get(name):
+                print(f"{name!r} is not what was recorded")
+                bad += 1
+    if args.npz:
+        np.savez(args.npz, **{
+            name: np.frombuffer(content, NUMPY.get(dtype, "u1")).reshape(
+                shape if dtype in NUMPY else -1)
+            for name, (dtype, shape, content) in tensors.items()})
+    if args.compare:
+        bad += compare(tensors, read_safetensors(args.compare))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
