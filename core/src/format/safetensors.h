@@ -30,7 +30,7 @@ class SafetensorsFile {
   static SafetensorsFile open(const std::filesystem::path& path);
   /// @param bytes  must outlive the result
   /// @param label  stands for the file's name in messages
-  static SafetensorsFile from_bytes(std::span<const std::byte> bytes, std::string label);
+  static SafetensorsFile from_bytes(std::span<const std::byte> bytes, const std::string& label);
 
   const std::vector<TensorEntry>& tensors() const noexcept { return tensors_; }  ///< by name
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }

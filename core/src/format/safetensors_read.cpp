@@ -131,7 +131,8 @@ void check_coverage(std::vector<Declared>& entries, std::uint64_t data_bytes,
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::from_bytes(std::span<const std::byte> bytes, std::string label) {
+SafetensorsFile SafetensorsFile::from_bytes(std::span<const std::byte> bytes,
+                                            const std::string& label) {
   if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty, not a safetensors file");
   ByteReader reader(bytes, label);
   const auto header_bytes = reader.read<std::uint64_t>();
