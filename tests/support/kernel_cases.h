@@ -1,0 +1,104 @@
+#pragma once
+/// Random tiles of many shapes, for comparing a kernel with the reference kernel.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gbcompress/tile_kernel.h"
+
+namespace gbcompress {
+
+/// One plan with its g-nets, a gradient, and how the tensor is laid out.
+struct KernelCase {
+  std::string name;
+  GNetPlan plan;
+
+  friend void PrintTo(const KernelCase& c, std::ostream* out) { *out << c.name; }
+};
+
+inline KernelCase kernel_case(std::string name, std::vector<std::int64_t> shape, MatrixView view,
+                              std::int64_t tile_rows, std::int64_t tile_cols,
+                              std::vector<std::int64_t> hidden,
+                              Encoding row_code = Encoding::kBinary) {
+  GNetPlan plan;
+  plan.type_id = "test";
+  plan.kernel_codes.assign(matrix_sides(shape, view).kernel_dims.size(), Encoding::kOneHot);
+  plan.shape = std::move(shape);
+  plan.view = view;
+  plan.tile_rows = tile_rows;
+  plan.tile_cols = tile_cols;
+  plan.hidden = std::move(hidden);
+  plan.row_code = row_code;
+  plan.output_scale = 0.37f;
+  return {std::move(name), std::move(plan)};
+}
+
+/// Odd sizes, 1-wide tiles, cropped edges, kernels, transposed and split tensors, tiles smaller and
+/// larger than a vector, 1 to 3 hidden layers.
+inline std::vector<KernelCase> kernel_cases() {
+  const MatrixView plain, transposed{.row_dim = 1, .col_dim = 0};
+  return {
+      kernel_case("linear", {30, 40}, plain, 10, 20, {32}),
+      kernel_case("cropped", {23, 37}, plain, 10, 16, {12}, Encoding::kGray),
+      kernel_case("single", {1, 1}, plain, 1, 1, {3}),
+      kernel_case("one_row", {1, 130}, plain, 1, 50, {7}),
+      kernel_case("one_column", {130, 1}, plain, 50, 1, {5}),
+      kernel_case("tiny_tiles", {7, 9}, plain, 2, 3, {1}),
+      kernel_case("wide_hidden", {20, 20}, plain, 20, 20, {70}),
+      kernel_case("one_hot_rows", {12, 18}, plain, 6, 9, {16}, Encoding::kOneHot),
+      kernel_case("tall_tile", {300, 20}, plain, 300, 20, {9}),
+      kernel_case("transposed", {40, 30}, transposed, 16, 20, {20}),
+      kernel_case("vector", {77}, {.row_dim = 0, .col_dim = -1}, 20, 1, {6}),
+      kernel_case("splits", {36, 10}, {.row_dim = 0, .col_dim = 1, .row_splits = 3}, 5, 10, {8}),
+      kernel_case("conv", {11, 7, 3, 3}, plain, 4, 5, {13}),
+      kernel_case("conv1d", {9, 4, 5}, plain, 9, 3, {17}),
+      kernel_case("conv3d", {5, 3, 2, 3, 2}, plain, 3, 2, {6}),
+      kernel_case("conv_transposed", {7, 11, 3, 3}, transposed, 4, 5, {10}),
+      kernel_case("deep", {30, 33}, plain, 15, 33, {30, 10}),
+      kernel_case("deeper", {21, 300}, plain, 21, 300, {9, 17, 5}),
+      kernel_case("deep_conv", {6, 5, 3, 3}, plain, 4, 3, {8, 6}),
+      kernel_case("deep_transposed", {20, 14}, transposed, 9, 8, {7, 3}),
+  };
+}
+
+/// The numbers of a case: theta [tiles, parameters], and a tensor of gradients.
+struct KernelNumbers {
+  BankShape shape;
+  TileGrid grid;
+  std::vector<float> theta, gradient;
+
+  explicit KernelNumbers(const GNetPlan& plan, unsigned seed = 1)
+      : shape(bank_shape(plan)), grid(plan.grid()) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 0.3f);
+    theta.resize(static_cast<std::size_t>(grid.tiles() * shape.parameters()));
+    gradient.resize(static_cast<std::size_t>(grid.elements()));
+    for (float& x : theta) x = normal(random);
+    for (float& x : gradient) x = normal(random);
+  }
+  template <typename Pointer>
+  std::vector<TileMemory<Pointer>> tiles(Pointer data, float scale) const {
+    std::vector<TileMemory<Pointer>> result;
+    for (std::int64_t t = 0; t < grid.tiles(); ++t) {
+      const TileExtent e = grid.extent(t);
+      result.push_back({data + e.offset, e.row_stride, e.col_stride, e.rows, e.cols, scale});
+    }
+    return result;
+  }
+};
+
+/// Largest difference over the largest magnitude.
+inline double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, magnitude = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::fabs(static_cast<double>(a[i]) - b[i]));
+    magnitude = std::max(magnitude, std::fabs(static_cast<double>(b[i])));
+  }
+  return magnitude > 0 ? difference / magnitude : difference;
+}
+
+}  // namespace gbcompress

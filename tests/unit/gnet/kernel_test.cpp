@@ -1,0 +1,89 @@
+// Every kernel against the reference kernel, values and gradients, on all shapes of kernel_cases.h.
+#include <ATen/Parallel.h>
+
+#include "support/kernel_cases.h"
+
+namespace gbcompress {
+namespace {
+
+struct KernelMaker {
+  const char* name;
+  std::unique_ptr<TileKernel> (*make)();
+};
+const KernelMaker kKernels[] = {{"batched", &make_batched_kernel}};
+
+class KernelTest : public ::testing::TestWithParam<std::tuple<std::size_t, KernelCase>> {
+ protected:
+  const TileKernel& kernel() {
+    if (!kernel_) kernel_ = kKernels[std::get<0>(GetParam())].make();
+    return *kernel_;
+  }
+  const GNetPlan& plan() const { return std::get<1>(GetParam()).plan; }
+
+ private:
+  std::unique_ptr<TileKernel> kernel_;
+};
+
+TEST_P(KernelTest, WritesTheReferenceWeights) {
+  const KernelNumbers n(plan());
+  std::vector<float> expected(n.gradient.size(), -7), got(n.gradient.size(), -7);
+  make_reference_kernel()->forward(n.shape, n.theta, n.tiles(expected.data(), 0.37f));
+  kernel().forward(n.shape, n.theta, n.tiles(got.data(), 0.37f));
+  EXPECT_LT(relative_difference(got, expected), 3e-6);
+  EXPECT_NE(expected[0], -7.0f) << "the reference kernel wrote nothing";
+}
+
+TEST_P(KernelTest, AddsTheReferenceGradient) {
+  const KernelNumbers n(plan());
+  std::vector<float> expected(n.theta.size(), 0.25f), got(n.theta.size(), 0.25f);
+  make_reference_kernel()->backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), expected);
+  kernel().backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), got);
+  EXPECT_LT(relative_difference(got, expected), 2e-5);
+}
+
+TEST_P(KernelTest, TouchesNothingBesideItsTiles) {
+  const KernelNumbers n(plan());
+  // Only the first tile is asked for; every position it does not own must keep its value.
+  std::vector<float> values(n.gradient.size(), -7), owned(n.gradient.size(), 0);
+  const auto all = n.tiles(values.data(), 1);
+  kernel().forward(n.shape,
+                   {n.theta.data(), static_cast<std::size_t>(n.shape.parameters())}, {all.data(), 1});
+  const TileExtent e = n.grid.extent(0);
+  for (std::int64_t i = 0; i < e.rows; ++i)
+    for (std::int64_t j = 0; j < e.cols; ++j)
+      for (std::int64_t k = 0; k < n.grid.kernel(); ++k)
+        owned[static_cast<std::size_t>(e.offset + i * e.row_stride + j * e.col_stride + k)] = 1;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (owned[i] == 0) {
+      ASSERT_EQ(values[i], -7.0f) << "at " << i;
+    }
+}
+
+TEST_P(KernelTest, SameBitsForOneAndTwoThreads) {
+  const KernelNumbers n(plan());
+  std::vector<float> values[2], grads[2];
+  const int threads = at::get_num_threads();
+  for (int run = 0; run < 2; ++run) {
+    at::set_num_threads(run + 1);
+    values[run].assign(n.gradient.size(), 0);
+    grads[run].assign(n.theta.size(), 0);
+    kernel().forward(n.shape, n.theta, n.tiles(values[run].data(), 1));
+    kernel().backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1), grads[run]);
+  }
+  at::set_num_threads(threads);
+  if (kernel().name() == "batched")
+    GTEST_SKIP() << "LibTorch's batched products promise no bits across thread counts";
+  EXPECT_EQ(values[0], values[1]);
+  EXPECT_EQ(grads[0], grads[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, KernelTest,
+    ::testing::Combine(::testing::Range<std::size_t>(0, std::size(kKernels)),
+                       ::testing::ValuesIn(kernel_cases())),
+    [](const auto& info) {
+      return std::string(kKernels[std::get<0>(info.param)].name) + "_" + std::get<1>(info.param).name;
+    });
+
+}  // namespace
+}  // namespace gbcompress
