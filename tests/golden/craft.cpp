@@ -45,9 +45,10 @@ json linear_entry(const std::string& name, const Bytes& section) {
 }
 
 Bytes linear_section() {
-  Bytes bytes;
-  for (int block = 0; block < 4; ++block) append_number(bytes, 0.25f);
-  for (int n = 0; n < (4 + 1) * 2 + 3; ++n) append_number(bytes, static_cast<std::int8_t>(7 * n));
+  const float scales[4] = {0.25f, 0.25f, 0.25f, 0.25f};
+  const auto first = std::as_bytes(std::span(scales));
+  Bytes bytes(first.begin(), first.end());
+  for (int n = 0; n < (4 + 1) * 2 + 3; ++n) bytes.push_back(static_cast<std::byte>(7 * n));
   return bytes;
 }
 
