@@ -23,9 +23,11 @@ struct AdamWOptions {
 class AdamW {
  public:
   /// @param parameters  contiguous float32; updated in place
+  /// @throws Error(kUsage) for another kind of tensor or an option out of range
   AdamW(at::Tensor parameters, AdamWOptions options);
   /// @param gradients  same shape as the parameters
-  /// @param lr_factor  multiplies options.lr for this step
+  /// @param lr_factor  multiplies options.lr for this step, 0 or more
+  /// @throws Error(kShapeMismatch, kUsage); nothing has then been changed
   void step(const at::Tensor& gradients, double lr_factor = 1);
   std::int64_t steps() const noexcept { return steps_; }
   const AdamWOptions& options() const noexcept { return options_; }
@@ -43,7 +45,9 @@ enum class Schedule : std::uint8_t {
 };
 std::string_view schedule_name(Schedule schedule) noexcept;  ///< "constant", "cosine", "one_cycle"
 std::optional<Schedule> parse_schedule(std::string_view name) noexcept;
-/// Factor on the learning rate of step `step` of `total`, 0 <= step < total.
+/// Factor on the learning rate of step `step` of `total`, 0 <= step < total. Always above 0: cosine
+/// would reach 0 one step behind the last.
+/// @throws Error(kUsage) for a step outside
 double schedule_factor(Schedule schedule, std::int64_t step, std::int64_t total);
 
 }  // namespace gbcompress

@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gbcompress/error.h"
+#include "gbcompress/optimizer.h"
+
+namespace gbcompress {
+namespace {
+
+/// Algorithm 2 of Loshchilov and Hutter, one number at a time, in double.
+struct PlainAdamW {
+  AdamWOptions options;
+  std::vector<double> x, m, v;
+  int t = 0;
+
+  void step(const std::vector<double>& g, double factor) {
+    ++t;
+    const double lr = options.lr * factor;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      m[i] = options.beta1 * m[i] + (1 - options.beta1) * g[i];
+      v[i] = options.beta2 * v[i] + (1 - options.beta2) * g[i] * g[i];
+      const double m_hat = m[i] / (1 - std::pow(options.beta1, t));
+      const double v_hat = v[i] / (1 - std::pow(options.beta2, t));
+      x[i] -= lr * (m_hat / (std::sqrt(v_hat) + options.eps) + options.weight_decay * x[i]);
+    }
+  }
+};
+
+Errc code_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return Errc::kFailure;
+}
+
+TEST(AdamW, FollowsTheFormulaForTenSteps) {
+  torch::manual_seed(3);
+  const AdamWOptions options{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.97, .weight_decay = 0.3};
+  // 1,003 is no multiple of any vector width.
+  at::Tensor parameters = torch::randn({1003}), start = parameters.clone();
+  PlainAdamW plain{options, {}, std::vector<double>(1003), std::vector<double>(1003)};
+  for (int i = 0; i < 1003; ++i) plain.x.push_back(start[i].item<float>());
+  AdamW adamw(parameters, options);
+  for (int step = 0; step < 10; ++step) {
+    at::Tensor gradient = torch::randn({1003}) * std::pow(10.0, step % 4 - 2);
+    std::vector<double> g(1003);
+    for (int i = 0; i < 1003; ++i) g[i] = gradient[i].item<float>();
+    const double factor = 1.0 / (1 + step);
+    adamw.step(gradient, factor);
+    plain.step(g, factor);
+  }
+  EXPECT_EQ(adamw.steps(), 10);
+  double worst = 0, moved = 0;
+  for (int i = 0; i < 1003; ++i) {
+    worst = std::max(worst, std::abs(parameters[i].item<float>() - plain.x[i]));
+    moved = std::max(moved, std::abs(start[i].item<float>() - plain.x[i]));
+  }
+  EXPECT_LT(worst, 2e-6);
+  EXPECT_GT(moved, 0.02) << "the comparison would pass without any step";
+}
+
+TEST(AdamW, DecayIsDecoupledFromTheGradient) {
+  at::Tensor parameters = torch::full({5}, 2.0f);
+  AdamW adamw(parameters, {.lr = 0.1, .weight_decay = 0.5});
+  adamw.step(torch::zeros({5}));
+  for (int i = 0; i < 5; ++i) EXPECT_NEAR(parameters[i].item<float>(), 1.9, 1e-6);
+}
+
+TEST(AdamW, UpdatesALeafInPlaceAndLeavesNoGraph) {
+  at::Tensor leaf = torch::ones({2, 3}, torch::requires_grad());
+  AdamW adamw(leaf, {.lr = 0.1, .weight_decay = 0});
+  (leaf * leaf).sum().backward();
+  adamw.step(leaf.grad());
+  EXPECT_TRUE(leaf.is_leaf());
+  EXPECT_NEAR(leaf[1][2].item<float>(), 0.9, 1e-5);
+}
+
+TEST(AdamW, AnEmptyBufferIsFine) {
+  AdamW adamw(torch::zeros({0}), {});
+  EXPECT_NO_THROW(adamw.step(torch::zeros({0})));
+}
+
+TEST(AdamW, RefusesWhatItCannotWorkWith) {
+  const at::Tensor three = torch::zeros({3});
+  auto construct = [](at::Tensor t, AdamWOptions o) { return code_of([&] { AdamW(t, o); }); };
+  EXPECT_EQ(construct(torch::zeros({3}, torch::kDouble), {}), Errc::kUsage);
+  EXPECT_EQ(construct(torch::zeros({4, 4}).t().slice(0, 0, 2), {}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.lr = -1}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.lr = std::numeric_limits<double>::quiet_NaN()}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.beta1 = 1}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.beta2 = -0.1}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.eps = 0}), Errc::kUsage);
+  EXPECT_EQ(construct(three, {.weight_decay = -1}), Errc::kUsage);
+  AdamW adamw(three, {});
+  EXPECT_EQ(code_of([&] { adamw.step(torch::zeros({4})); }), Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { adamw.step(at::Tensor()); }), Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { adamw.step(three, -1); }), Errc::kUsage);
+  EXPECT_EQ(adamw.steps(), 0);
+}
+
+}  // namespace
+}  // namespace gbcompress

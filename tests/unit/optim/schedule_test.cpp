@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include "gbcompress/error.h"
+#include "gbcompress/optimizer.h"
+
+namespace gbcompress {
+namespace {
+
+TEST(Schedule, NamesReadBack) {
+  for (Schedule s : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle})
+    EXPECT_EQ(parse_schedule(schedule_name(s)), s);
+  EXPECT_EQ(parse_schedule("linear"), std::nullopt);
+  EXPECT_EQ(parse_schedule(""), std::nullopt);
+}
+
+TEST(Schedule, ConstantIsOne) {
+  EXPECT_EQ(schedule_factor(Schedule::kConstant, 0, 5), 1);
+  EXPECT_EQ(schedule_factor(Schedule::kConstant, 4, 5), 1);
+}
+
+TEST(Schedule, CosineWarmsUpThenFalls) {
+  auto at = [](int step) { return schedule_factor(Schedule::kCosine, step, 100); };
+  EXPECT_DOUBLE_EQ(at(0), 0.1);
+  EXPECT_DOUBLE_EQ(at(4), 0.5);
+  EXPECT_DOUBLE_EQ(at(9), 1);
+  EXPECT_DOUBLE_EQ(at(10), 1);
+  EXPECT_NEAR(at(55), 0.5, 1e-12);      // half way down
+  EXPECT_NEAR(at(40), 0.75, 1e-12);     // cos(60 degrees) = 1/2
+  EXPECT_NEAR(at(99), 3.046e-4, 1e-7);  // (1 - cos(pi / 90)) / 2
+  for (int i = 10; i < 99; ++i) EXPECT_GT(at(i), at(i + 1));
+}
+
+TEST(Schedule, OneCycleRisesAndFalls) {
+  auto at = [](int step) { return schedule_factor(Schedule::kOneCycle, step, 1000); };
+  EXPECT_NEAR(at(0), 0.04, 1e-12);
+  EXPECT_NEAR(at(33), 0.28, 1e-12);  // a third of the way up: 0.04 + 0.96 / 4
+  EXPECT_NEAR(at(99), 1, 1e-12);
+  EXPECT_NEAR(at(399), 0.75, 1e-5);  // a third of the way down
+  EXPECT_NEAR(at(999), 4e-6, 1e-12);
+  for (int i = 0; i < 999; ++i) EXPECT_TRUE(i < 99 ? at(i) < at(i + 1) : at(i) > at(i + 1)) << i;
+}
+
+TEST(Schedule, ShortRunsStayInRange) {
+  for (Schedule s : {Schedule::kCosine, Schedule::kOneCycle})
+    for (int total = 1; total < 40; ++total)
+      for (int step = 0; step < total; ++step) {
+        EXPECT_GT(schedule_factor(s, step, total), 0) << total << " " << step;
+        EXPECT_LE(schedule_factor(s, step, total), 1) << total << " " << step;
+      }
+  EXPECT_EQ(schedule_factor(Schedule::kOneCycle, 0, 1), 1);
+  EXPECT_EQ(schedule_factor(Schedule::kCosine, 0, 1), 1);
+}
+
+TEST(Schedule, StepsOutsideAreRefused) {
+  for (auto [step, total] : {std::pair{-1, 5}, {5, 5}, {0, 0}})
+    EXPECT_THROW(schedule_factor(Schedule::kConstant, step, total), Error) << step;
+}
+
+}  // namespace
+}  // namespace gbcompress
