@@ -20,7 +20,7 @@ class Model {
   virtual bool has_forward() const = 0;
   /// @param inputs  [batch, ...]; a flat or image-shaped batch is reshaped to what the model takes
   /// @return [batch, classes] or [batch, positions, classes]
-  /// @throws Error(kShapeMismatch) naming the shape offered and the shape wanted
+  /// @throws Error(kShapeMismatch) naming the shape offered and, where known, the shape wanted
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   virtual void train(bool on) = 0;
   std::vector<NamedParameter>& tensors() { return tensors_; }
@@ -36,21 +36,25 @@ class Model {
 ///   TorchScript .pt (trusted input: it is code); its `arch` must be empty.
 /// @throws Error(kNotFound); Error(kShapeMismatch) listing names and shapes that differ;
 ///         Error(kUsage) for an unknown architecture, with the nearest known name;
-///         Error(kNonFinite) naming the first tensor with NaN or infinity
+///         Error(kNonFinite) naming the first tensor with NaN or infinity, unless all its values
+///         are 0 and minus infinity: attention masks are so
 std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
                                   const Registry& registry);
 
-/// A freshly initialised model of a built-in or plugin architecture.
+/// A freshly initialised model of a built-in or plugin architecture, by LibTorch's own rules from
+/// its global generator (torch::manual_seed).
 std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry);
 
 /// Built-in and plugin architecture names, sorted.
 std::vector<std::string> known_architectures(const Registry& registry);
 
-/// Adds mlp, lenet-300-100, lenet5, resnet20, resnet32, resnet56.
+/// Adds mlp[:WIDTHS], lenet-300-100, lenet5, resnet20[:CLASSES], resnet32, resnet56. `lenet5` is
+/// conv1 (20, 5x5), conv2 (50, 5x5), fc1 (500), fc2 (10), each but the last with ReLU.
 void register_builtin_models(Registrar& registrar);
 
-/// Copies every tensor of a state dict into a model of the same names and shapes.
-/// @throws Error(kShapeMismatch)
+/// Copies every tensor of a state dict into a model of the same names and shapes; info.dtype and
+/// info.std become those of the values. Of tied tensors one name is enough.
+/// @throws Error(kShapeMismatch) listing up to eight differences; nothing has then been changed
 void load_tensors(Model& model, const std::vector<NamedParameter>& values);
 
 }  // namespace gbcompress

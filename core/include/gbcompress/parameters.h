@@ -24,8 +24,11 @@ struct NamedParameter {
   std::string tied_to;    ///< name of an earlier entry that is the same memory, else ""
 };
 
-/// Parameters, then buffers, each in the module's own order; types are named as
-/// ParameterInfo::module_type says ("Conv2d" for torch::nn::Conv2dImpl).
+/// Parameters, then buffers, each in the module's own order, under the names of Python's
+/// state_dict(); types are named as ParameterInfo::module_type says ("Conv2d" for
+/// torch::nn::Conv2dImpl and for __torch__.torch.nn.modules.conv.___torch_mangle_2.Conv2d).
+/// TorchScript also keeps buffers that were registered with persistent=False: those are listed.
+/// @throws Error(kUnsupported) for element types that cannot be stored
 std::vector<NamedParameter> named_parameters(torch::nn::Module& module);
 std::vector<NamedParameter> named_parameters(torch::jit::Module& module);
 

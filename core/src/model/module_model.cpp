@@ -1,0 +1,78 @@
+#include "model/module_model.h"
+
+#include <torch/torch.h>
+
+#include "base/file.h"
+#include "base/near_miss.h"
+#include "gbcompress/error.h"
+#include "model/messages.h"
+
+namespace gbcompress {
+
+Model::~Model() = default;
+
+ModuleModel::ModuleModel(std::string arch, BuiltModel built)
+    : arch_(std::move(arch)), built_(std::move(built)) {
+  if (!built_.module || !built_.forward)
+    throw Error(Errc::kFailure, "the factory of architecture " + printable(arch_) +
+                                    " returned no module or no forward function; this is a defect "
+                                    "of the plugin that provides it");
+  tensors_ = named_parameters(*built_.module);
+}
+
+at::Tensor ModuleModel::forward(const at::Tensor& inputs) {
+  at::Tensor shaped = inputs;
+  if (inputs.dim() > 0 && !built_.input_shape.empty()) {
+    std::vector<std::int64_t> wanted = {inputs.size(0)};
+    wanted.insert(wanted.end(), built_.input_shape.begin(), built_.input_shape.end());
+    if (c10::multiply_integers(wanted) != inputs.numel())
+      throw Error(Errc::kShapeMismatch, "each input of " + printable(arch_) + " has the shape " +
+                                            shape_text(built_.input_shape) + ", the data has " +
+                                            shape_text(inputs.sizes().slice(1)));
+    shaped = inputs.reshape(wanted);
+  }
+  try {
+    return built_.forward(shaped);
+  } catch (const c10::Error& error) {
+    throw Error(Errc::kShapeMismatch, printable(arch_) + " cannot take a batch of shape " +
+                                          shape_text(inputs.sizes()) + ": " + reason(error));
+  }
+}
+
+void ModuleModel::train(bool on) { built_.module->train(on); }
+
+std::vector<std::string> known_architectures(const Registry& registry) {
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : registry.models()) names.push_back(name);
+  return names;
+}
+
+std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<ParameterInfo>& weights,
+                                 const Registry& registry) {
+  const auto colon = arch.find(':');
+  const std::string name = arch.substr(0, colon);
+  const auto found = registry.models().find(name);
+  if (found == registry.models().end()) {
+    const std::vector<std::string> known = known_architectures(registry);
+    std::string list;
+    for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+    throw Error(Errc::kUsage, "there is no architecture named \"" + printable(name) + "\"" +
+                                  did_you_mean(name, known) + " (known: " + list + ")");
+  }
+  try {
+    return std::make_unique<ModuleModel>(
+        arch,
+        found->second({arch, colon == std::string::npos ? "" : arch.substr(colon + 1), weights}));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(Errc::kFailure,
+                "architecture " + printable(arch) + " could not be built: " + reason(error));
+  }
+}
+
+std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry) {
+  return build_for(arch, {}, registry);
+}
+
+}  // namespace gbcompress

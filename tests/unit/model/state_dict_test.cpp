@@ -1,0 +1,90 @@
+#include "model/state_dict_model.h"
+
+#include "unit/model/support.h"
+
+namespace gbcompress {
+namespace {
+
+using namespace testing_support;
+
+TEST(GuessModuleType, FromNamesAndRanks) {
+  using Shape = std::vector<std::int64_t>;
+  const std::vector<std::tuple<const char*, const char*, Shape, const char*>> cases = {
+      {"fc", "weight", {3, 4}, "Linear"},
+      {"", "weight", {3, 4}, "Linear"},
+      {"fc", "bias", {3}, ""},
+      {"norm", "weight", {3}, ""},
+      {"a", "weight", {3, 4, 5}, "Conv1d"},
+      {"a", "weight", {3, 4, 5, 5}, "Conv2d"},
+      {"a", "weight", {3, 4, 5, 5, 5}, "Conv3d"},
+      {"a", "weight", {3, 4, 5, 5, 5, 5}, ""},
+      {"encoder.layers.0.self_attn", "in_proj_weight", {12, 4}, "MultiheadAttention"},
+      {"encoder.layers.0.self_attn.out_proj", "weight", {4, 4}, "Linear"},
+      {"h.0.attn.c_attn", "weight", {4, 12}, "Conv1D"},
+      {"h.0.attn.c_attn", "weight", {12, 4}, "Linear"},
+      {"h.0.attn.c_proj", "weight", {4, 4}, "Conv1D"},
+      {"h.0.mlp.c_proj", "weight", {16, 4}, "Conv1D"},
+      {"h.0.mlp.c_proj", "weight", {4, 16}, "Linear"},
+      {"h.0.mlp.c_fc", "weight", {4, 16}, "Conv1D"},
+      {"transformer.wte", "weight", {50, 4}, "Embedding"},
+      {"tok", "weight", {50, 4}, "Embedding"},
+      {"model.embed_tokens", "weight", {50, 4}, "Embedding"},
+      {"pos_emb", "weight", {50, 4}, "Embedding"},
+      {"embed_proj", "weight", {50, 4}, "Linear"},
+      {"position_head", "weight", {50, 4}, "Linear"},
+      {"", "cls_token", {1, 1, 8}, ""},
+  };
+  for (const auto& [path, local, shape, type] : cases)
+    EXPECT_EQ(guess_module_type(path, local, shape), type) << path << "." << local;
+}
+
+TEST(StateDictModel, KnowsValuesButNoForward) {
+  TemporaryFolder folder;
+  const auto file = folder / "m.safetensors";
+  const float inf = std::numeric_limits<float>::infinity();
+  write_tensors(file, {{"conv.weight", torch::randn({4, 3, 2, 2})},
+                       {"bn.running_mean", torch::randn({4})},
+                       {"bn.num_batches_tracked", torch::tensor(17)},
+                       {"mask", torch::tensor({0.0f, -inf}).to(torch::kHalf)},
+                       {"alone", torch::randn({5})}});
+  const auto model = open_model(file, "", Registry());
+  EXPECT_FALSE(model->has_forward());
+  EXPECT_EQ(model->arch(), "");
+  const NamedParameter& conv = find(*model, "conv.weight");
+  EXPECT_EQ(conv.info.module_type, "Conv2d");
+  EXPECT_EQ(conv.info.module_path, "conv");
+  EXPECT_NEAR(conv.info.std, conv.tensor.std().item<float>(), 1e-6);
+  EXPECT_TRUE(conv.trainable);
+  EXPECT_EQ(find(*model, "alone").info.local_name, "alone");
+  EXPECT_EQ(find(*model, "alone").info.module_path, "");
+  EXPECT_FALSE(find(*model, "bn.running_mean").trainable);
+  EXPECT_FALSE(find(*model, "bn.num_batches_tracked").trainable);
+  EXPECT_EQ(find(*model, "bn.num_batches_tracked").tensor.item<int>(), 17);
+  EXPECT_FALSE(find(*model, "mask").trainable);
+  EXPECT_EQ(find(*model, "mask").tensor.scalar_type(), torch::kHalf) << "kept as it was";
+  expect_error([&] { model->forward(torch::ones({1, 2})); }, Errc::kUsage, {"--arch"});
+}
+
+TEST(StateDictModel, LoadTensorsChecksNames) {
+  const auto make = [](const char* name) {
+    NamedParameter entry;
+    entry.info.name = name;
+    entry.info.shape = {2};
+    entry.tensor = torch::ones({2});
+    entry.trainable = true;
+    return entry;
+  };
+  StateDictModel model({make("a"), make("b")});
+  NamedParameter b = make("b");
+  b.tensor.fill_(3);
+  load_tensors(model, {b, make("a")});
+  EXPECT_EQ(find(model, "b").tensor[0].item<float>(), 3);
+  expect_error(
+      [&] {
+        load_tensors(model, {make("a"), make("c")});
+      },
+      Errc::kShapeMismatch, {"missing b [2]", "unexpected c [2]"});
+}
+
+}  // namespace
+}  // namespace gbcompress
