@@ -36,7 +36,7 @@ class Dataset {
 struct DataOptions {
   /// Per-channel mean and deviation subtracted and divided after pixels are scaled to 0..1. Empty:
   /// the data set's own habit (cifar10: ImageNet's, as the public ResNets expect; others: none).
-  std::vector<double> mean, std;
+  std::vector<double> mean = {}, std = {};
   std::int64_t context = 128;  ///< characters a window of text, 1 to 65,536
 };
 
@@ -48,8 +48,10 @@ struct Data {
 };
 
 /// `mnist:DIR` (IDX, gzipped or not), `cifar10:FILE[,FILE]` (binary records, gzipped or not: train
-/// then test; a folder with train.bin[.gz] and test.bin[.gz] or data_batch_*.bin works too),
-/// `text:FILE` (characters in sorted order; the last tenth is held out),
+/// then test; of one file alone the last fifth is held out; a folder with train.bin[.gz] and
+/// test.bin[.gz], or with data_batch_*.bin and test_batch.bin, works too),
+/// `text:FILE` (bytes, numbered in sorted order of those that occur; the last tenth is held out;
+/// windows begin every half context to learn from, and do not overlap in the held-out part),
 /// `digits` (1,797 embedded 8x8 digits), `tensors:FILE.safetensors` (`inputs`, `targets`, and
 /// `test_inputs`, `test_targets` or the last tenth held out).
 /// @throws Error(kUsage) for an unknown kind, Error(kNotFound, kCorrupt, ...) from the files
