@@ -83,7 +83,7 @@ std::int64_t class_count(const ModelRequest& request) {
   }
   for (const ParameterInfo& weight : request.weights)
     if (weight.name == "linear.weight" && weight.shape.size() == 2 && weight.shape[0] >= 1 &&
-        weight.shape[0] <= kMaxClasses)
+        weight.shape[0] <= kMaxClasses && weight.shape[1] == 64)
       return weight.shape[0];
   return 10;
 }
