@@ -12,7 +12,7 @@
 
 namespace gbcompress {
 
-/// One row of the table.
+/// One row of the table. At most one target is in force: setting one clears the others.
 struct SettingInfo {
   std::string key;            ///< "gnet.hidden"
   std::string type;           ///< "integer", "number", "string", "integers", "numbers"
@@ -20,6 +20,10 @@ struct SettingInfo {
   std::string help;
 };
 const std::vector<SettingInfo>& setting_table();
+/// The keys of a `[[layer]]` table; none has a default.
+const std::vector<SettingInfo>& layer_table();
+/// "GBCOMPRESS_GNET_HIDDEN" for "gnet.hidden".
+std::string environment_name(const std::string& key);
 
 /// All settings of a run, typed.
 struct Settings {
@@ -27,13 +31,20 @@ struct Settings {
   DataOptions data;
   std::int64_t threads = 0;  ///< 0: as many as the machine has cores
 
-  /// Reads a TOML file (at most 1 MiB, nesting at most 32). `schema = 1` may stand at the top.
+  /// The defaults of setting_table(). They are those of the structures above, but for the g-nets'
+  /// learning rate of 1e-2: fitting a given model bears more than training from random weights.
+  Settings();
+
+  /// Reads a TOML file (at most 1 MiB, nesting at most 32). `schema = 1` may stand at the top;
+  /// `[[layer]]` tables are added to compress.bottleneck.layers. Nothing is changed on an error.
   /// @throws Error(kNotFound, kIo); Error(kConfig): "FILE:LINE:COLUMN: unknown key gnet.hiden; did
   ///         you mean gnet.hidden?", wrong type, out of range, syntax
   void apply_file(const std::filesystem::path& file);
-  /// GBCOMPRESS_GNET_HIDDEN=8 sets gnet.hidden; every key has such a name. @throws Error(kConfig)
+  /// GBCOMPRESS_GNET_HIDDEN=8 sets gnet.hidden; every key has such a name. Unknown names are errors
+  /// when they begin like a key's (GBCOMPRESS_GNET_...). @throws Error(kConfig)
   void apply_environment();
-  /// One `key=value`, the value as TOML writes it; a bare word is a string. @throws Error(kConfig)
+  /// One `key=value`, the value as TOML writes it; a bare word is a string, and the brackets of a
+  /// list may be left out. @throws Error(kConfig)
   void apply_assignment(std::string_view assignment);
   /// @param source  named in messages: "--epochs"
   void apply(const std::string& key, const std::string& toml_value, const std::string& source);

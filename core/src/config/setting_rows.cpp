@@ -1,0 +1,189 @@
+#include "config/setting_rows.h"
+
+namespace gbcompress {
+namespace {
+
+// One accessor for reading and for writing.
+#define GBC_FIELD(path) \
+  [](auto& s) -> auto& { return s.path; }
+
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+using S = Settings;
+using L = LayerRule;
+
+bool not_negative(double x) { return x >= 0; }
+bool positive(double x) { return x > 0; }
+bool any(double) { return true; }
+bool below_one(double x) { return x >= 0 && x < 1; }
+
+const char* const kNotNegative = "a number of at least 0";
+const char* const kPositive = "a number above 0";
+const char* const kBelowOne = "a number from 0 to below 1";
+
+template <typename Enum>
+std::vector<std::pair<std::string, Enum>> names(std::string_view (*name)(Enum) noexcept,
+                                                std::initializer_list<Enum> values) {
+  std::vector<std::pair<std::string, Enum>> result;
+  for (const Enum value : values) result.emplace_back(name(value), value);
+  return result;
+}
+
+auto encodings() {
+  return names(encoding_name, {Encoding::kBinary, Encoding::kGray, Encoding::kOneHot});
+}
+
+/// A target replaces those that a lower layer set.
+template <typename Field>
+SettingRow<S> target_row(SettingRow<S> row, Field field) {
+  row.set = [plain = row.set, field](S& settings, const SettingValue& value) {
+    S tried = settings;
+    if (!plain(tried, value)) return false;
+    settings.compress.target = {};
+    field(settings) = field(tried);
+    return true;
+  };
+  return row;
+}
+
+std::vector<SettingRow<S>> gnet_rows() {
+  auto hidden = widths_row<S>(
+      "gnet.hidden", "Widths of the hidden layers; unset, the planner chooses them for the target",
+      GBC_FIELD(compress.bottleneck.gnet.hidden));
+  hidden.get = [plain = hidden.get](const S& settings) {
+    return settings.compress.hidden_given ? plain(settings) : SettingValue();
+  };
+  hidden.set = [plain = hidden.set](S& settings, const SettingValue& value) {
+    if (!plain(settings, value)) return false;
+    settings.compress.hidden_given = true;
+    return true;
+  };
+  return {
+      integer_row<S>("gnet.tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
+                     GBC_FIELD(compress.bottleneck.gnet.tile_weights)),
+      hidden,
+      choice_row<S>("gnet.row_code", encodings(),
+                    "How a g-net sees the row of a weight; unset, the layer type chooses",
+                    GBC_FIELD(compress.bottleneck.gnet.row_code)),
+      choice_row<S>("gnet.col_code", encodings(), "The same for columns",
+                    GBC_FIELD(compress.bottleneck.gnet.col_code)),
+      choice_row<S>("gnet.kernel_code", encodings(), "The same for the axes of a kernel",
+                    GBC_FIELD(compress.bottleneck.gnet.kernel_code)),
+      integer_row<S>("gnet.min_elements", 0, kAny, "Parameters with fewer elements are kept as is",
+                     GBC_FIELD(compress.bottleneck.min_elements)),
+  };
+}
+
+std::vector<SettingRow<S>> optim_rows() {
+  return {
+      number_row<S>("optim.lr", kNotNegative, not_negative, "Learning rate of the g-nets",
+                    GBC_FIELD(compress.bottleneck.gnet_optimizer.lr)),
+      number_row<S>("optim.beta1", kBelowOne, below_one, "Decay of AdamW's first moment",
+                    GBC_FIELD(compress.bottleneck.gnet_optimizer.beta1)),
+      number_row<S>("optim.beta2", kBelowOne, below_one, "Decay of AdamW's second moment",
+                    GBC_FIELD(compress.bottleneck.gnet_optimizer.beta2)),
+      number_row<S>("optim.eps", kPositive, positive, "Added to AdamW's denominator",
+                    GBC_FIELD(compress.bottleneck.gnet_optimizer.eps)),
+      number_row<S>("optim.weight_decay", kNotNegative, not_negative,
+                    "Decoupled weight decay of the g-nets",
+                    GBC_FIELD(compress.bottleneck.gnet_optimizer.weight_decay)),
+      number_row<S>("optim.plain_lr", kNotNegative, not_negative,
+                    "Learning rate of the parameters that no g-net generates",
+                    GBC_FIELD(compress.bottleneck.plain_optimizer.lr)),
+      number_row<S>("optim.plain_weight_decay", kNotNegative, not_negative,
+                    "Decoupled weight decay of those",
+                    GBC_FIELD(compress.bottleneck.plain_optimizer.weight_decay)),
+      choice_row<S>(
+          "optim.schedule",
+          names(schedule_name, {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle}),
+          "How the learning rates change over the steps", GBC_FIELD(compress.train.schedule)),
+      choice_row<S>("optim.gradient_scale",
+                    std::vector<std::pair<std::string, GradientScale>>{
+                        {"torchgb", GradientScale::kTorchGb}, {"none", GradientScale::kNone}},
+                    "Factor on the weights' gradient before it enters the g-nets",
+                    GBC_FIELD(compress.bottleneck.gradient_scale)),
+  };
+}
+
+std::vector<SettingRow<S>> run_rows() {
+  auto seed = integer_row<S>("train.seed", 0, kAny, "The same seed gives the same file",
+                             GBC_FIELD(compress.train.seed));
+  seed.set = [](S& settings, const SettingValue& value) {
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    if (!whole || *whole < 0) return false;
+    settings.compress.train.seed = static_cast<std::uint64_t>(*whole);
+    settings.compress.bottleneck.seed = static_cast<std::uint64_t>(*whole);
+    return true;
+  };
+  return {
+      choice_row<S>("train.loss", names(loss_name, {Loss::kTask, Loss::kDistill, Loss::kWeights}),
+                    "What is minimised (the labels' cross-entropy, the distance to the original's "
+                    "outputs, the distance to its weights)",
+                    GBC_FIELD(compress.train.loss)),
+      integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",
+                     GBC_FIELD(compress.train.epochs)),
+      integer_row<S>("train.batch", 1, std::int64_t{1} << 24, "Samples of one step",
+                     GBC_FIELD(compress.train.batch)),
+      integer_row<S>("train.fit_steps", 0, 1'000'000'000,
+                     "Steps of fitting the original weights before anything else",
+                     GBC_FIELD(compress.train.fit_steps)),
+      seed,
+      integer_row<S>("train.threads", 0, 4096, "Threads that compute; 0: one for each core",
+                     GBC_FIELD(threads)),
+      choice_row<S>("artifact.coding",
+                    names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8}),
+                    "How the g-nets' parameters are stored", GBC_FIELD(compress.coding)),
+      target_row(number_row<S>("target.ratio", kPositive, positive,
+                               "Bytes of the model file over bytes of the result",
+                               GBC_FIELD(compress.target.ratio)),
+                 GBC_FIELD(compress.target.ratio)),
+      target_row(integer_row<S>("target.max_bytes", 1, kAny, "Bytes of the result at most",
+                                GBC_FIELD(compress.target.max_bytes)),
+                 GBC_FIELD(compress.target.max_bytes)),
+      target_row(number_row<S>("target.max_drop", kNotNegative, not_negative,
+                               "Loss of quality at most, in the metric's unit",
+                               GBC_FIELD(compress.target.max_drop)),
+                 GBC_FIELD(compress.target.max_drop)),
+      numbers_row<S>("data.mean", "a list of numbers", any,
+                     "Subtracted from each channel; empty, the data set's own habit",
+                     GBC_FIELD(data.mean)),
+      numbers_row<S>("data.std", "a list of numbers above 0", positive,
+                     "Each channel is divided by it; empty, the data set's own habit",
+                     GBC_FIELD(data.std)),
+      integer_row<S>("data.context", 1, 65'536, "Characters of one window of text",
+                     GBC_FIELD(data.context)),
+  };
+}
+
+}  // namespace
+
+const std::vector<SettingRow<Settings>>& setting_rows() {
+  static const auto rows = [] {
+    std::vector<SettingRow<S>> all;
+    for (auto part : {gnet_rows(), optim_rows(), run_rows()})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
+  return rows;
+}
+
+const std::vector<SettingRow<LayerRule>>& layer_rows() {
+  static const std::vector<SettingRow<L>> rows = {
+      text_row<L>("match", "Full name of the parameters; '*' stands for any characters",
+                  GBC_FIELD(match)),
+      text_row<L>("type", "A layer type's id, or plain to keep the parameter as is",
+                  GBC_FIELD(type)),
+      integer_row<L>("tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
+                     GBC_FIELD(tile_weights)),
+      number_row<L>("ratio", kPositive, positive,
+                    "Weights for each g-net parameter; sets the tiles' size", GBC_FIELD(ratio)),
+      widths_row<L>("hidden", "Widths of the hidden layers", GBC_FIELD(hidden)),
+      choice_row<L>("row_code", encodings(), "How a g-net sees the row of a weight",
+                    GBC_FIELD(row_code)),
+      choice_row<L>("col_code", encodings(), "The same for columns", GBC_FIELD(col_code)),
+      choice_row<L>("kernel_code", encodings(), "The same for the axes of a kernel",
+                    GBC_FIELD(kernel_code)),
+  };
+  return rows;
+}
+
+}  // namespace gbcompress

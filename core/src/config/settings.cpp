@@ -1,0 +1,209 @@
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "base/file.h"
+#include "base/near_miss.h"
+#include "config/setting_rows.h"
+#include "config/toml_reader.h"
+#include "gbcompress/error.h"
+
+extern char** environ;
+
+namespace gbcompress {
+namespace {
+
+const std::string kPrefix = "GBCOMPRESS_";
+
+[[noreturn]] void fail(const std::string& at, const std::string& what) {
+  throw Error(Errc::kConfig, at + ": " + what);
+}
+
+template <typename T>
+std::vector<std::string> keys_of(const std::vector<SettingRow<T>>& rows) {
+  std::vector<std::string> keys;
+  for (const auto& row : rows) keys.push_back(row.key);
+  return keys;
+}
+
+template <typename T>
+const SettingRow<T>* find(const std::vector<SettingRow<T>>& rows, const std::string& key) {
+  for (const auto& row : rows)
+    if (row.key == key) return &row;
+  return nullptr;
+}
+
+/// @param shown  the key as messages name it
+template <typename T>
+void set_row(const SettingRow<T>& row, T& target, const SettingValue& value, const std::string& at,
+             const std::string& shown) {
+  if (row.set(target, value)) return;
+  std::string hint;
+  if (const auto* text = std::get_if<std::string>(&value)) hint = did_you_mean(*text, row.choices);
+  fail(at, shown + " must be " + row.accepts + ", not " + to_toml(value) + hint);
+}
+
+std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
+
+std::set<std::string> sections() {
+  std::set<std::string> result;
+  for (const auto& row : setting_rows()) result.insert(section_of(row.key));
+  return result;
+}
+
+/// A name that no key has; tables are named too, so that [gnets] finds [gnet].
+[[noreturn]] void fail_unknown(const std::string& at, const std::string& key) {
+  auto candidates = keys_of(setting_rows());
+  if (key.find('.') == std::string::npos) {
+    const auto tables = sections();
+    candidates.assign(tables.begin(), tables.end());
+    candidates.insert(candidates.end(), {"layer", "schema"});
+  }
+  fail(at, "unknown key " + printable(key) + did_you_mean(key, candidates));
+}
+
+void apply_layer_item(LayerRule& rule, const ConfigItem& item) {
+  const auto* row = find(layer_rows(), item.key);
+  if (!row) {
+    fail(item.key_at, "unknown key layer." + printable(item.key) +
+                          did_you_mean(item.key, keys_of(layer_rows())));
+  }
+  set_row(*row, rule, item.value, item.value_at, "layer." + item.key);
+}
+
+void apply_item(Settings& settings, const ConfigItem& item, std::string& target_given) {
+  const bool is_table = std::holds_alternative<OtherValue>(item.value) &&
+                        std::get<OtherValue>(item.value).description == "a table";
+  if (item.key == "schema") {
+    const auto* number = std::get_if<std::int64_t>(&item.value);
+    if (!number || *number != 1)
+      fail(item.value_at, "schema must be 1, not " + to_toml(item.value) +
+                              "; this file may be written for a newer gbcompress");
+    return;
+  }
+  if (item.key == "layer") fail(item.key_at, "layer must be written as [[layer]] tables");
+  if (sections().contains(item.key)) {
+    if (!is_table) fail(item.value_at, item.key + " must be a table, not " + to_toml(item.value));
+    return;
+  }
+  const auto* row = find(setting_rows(), item.key);
+  if (!row) fail_unknown(item.key_at, item.key);
+  if (section_of(item.key) == "target") {
+    if (!target_given.empty())
+      fail(item.key_at, item.key + " contradicts " + target_given + "; give one target");
+    target_given = item.key;
+  }
+  set_row(*row, settings, item.value, item.value_at, item.key);
+}
+
+template <typename T>
+std::vector<SettingInfo> infos(const std::vector<SettingRow<T>>& rows, const T& defaults) {
+  std::vector<SettingInfo> result;
+  for (const auto& row : rows)
+    result.push_back(
+        {row.key, row.type, to_toml(row.get(defaults)), row.help + ": " + row.accepts});
+  return result;
+}
+
+}  // namespace
+
+const std::vector<SettingInfo>& setting_table() {
+  static const auto table = infos(setting_rows(), Settings());
+  return table;
+}
+
+const std::vector<SettingInfo>& layer_table() {
+  static const auto table = infos(layer_rows(), LayerRule());
+  return table;
+}
+
+std::string environment_name(const std::string& key) {
+  std::string name = kPrefix;
+  for (const char c : key)
+    name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+Settings::Settings() { compress.bottleneck.gnet_optimizer.lr = 1e-2; }
+
+void Settings::apply_file(const std::filesystem::path& file) {
+  const std::string label = printable(file.string());
+  Settings changed = *this;
+  std::string text;
+  try {
+    text = read_text(file, kMaxConfigBytes);
+  } catch (const Error& error) {
+    if (error.code() != Errc::kLimit) throw;
+    throw Error(Errc::kConfig, error.what());
+  }
+  const ConfigDocument document = parse_config(text, label);
+  std::vector<LayerRule> rules(document.layers.size());
+  std::string target_given;
+  for (const auto& item : document.items) {
+    if (item.layer >= 0)
+      apply_layer_item(rules[static_cast<std::size_t>(item.layer)], item);
+    else
+      apply_item(changed, item, target_given);
+  }
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if (rules[i].match.empty()) fail(document.layers[i], "layer.match is missing");
+  auto& layers = changed.compress.bottleneck.layers;
+  layers.insert(layers.end(), rules.begin(), rules.end());
+  *this = std::move(changed);
+}
+
+void Settings::apply_environment() {
+  std::string target_given;
+  std::vector<std::string> names;
+  for (const auto& row : setting_rows()) {
+    const std::string name = environment_name(row.key);
+    names.push_back(name);
+    const char* value = std::getenv(name.c_str());
+    if (!value) continue;
+    if (section_of(row.key) == "target") {
+      if (!target_given.empty()) fail(name, "contradicts " + target_given + "; give one target");
+      target_given = name;
+    }
+    apply(row.key, value, name);
+  }
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const char* end = std::strchr(*entry, '=');
+    if (!end) continue;
+    const std::string name(*entry, static_cast<std::size_t>(end - *entry));
+    bool known = false, ours = false;
+    for (const auto& candidate : names) known = known || candidate == name;
+    for (const auto& section : sections())
+      ours = ours || name.starts_with(environment_name(section) + "_");
+    if (ours && !known) fail(printable(name), "no such setting" + did_you_mean(name, names));
+  }
+}
+
+void Settings::apply_assignment(std::string_view assignment) {
+  const auto equals = assignment.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    fail("--set", printable(assignment) + " is not KEY=VALUE");
+  const auto trim = [](std::string_view text) {
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    return std::string(text);
+  };
+  apply(trim(assignment.substr(0, equals)), trim(assignment.substr(equals + 1)), "--set");
+}
+
+void Settings::apply(const std::string& key, const std::string& toml_value,
+                     const std::string& source) {
+  const auto* row = find(setting_rows(), key);
+  if (!row) fail_unknown(source, key);
+  std::string text = toml_value;
+  SettingValue value = text;
+  const bool quoted = !text.empty() && (text[0] == '"' || text[0] == '\'');
+  if (row->type != "string" || quoted) {
+    // 32,16 is what one types for [32, 16].
+    if (row->type.ends_with("s") && (text.empty() || text[0] != '[')) text = "[" + text + "]";
+    value = parse_value(text, source);
+  }
+  set_row(*row, *this, value, source, key);
+}
+
+}  // namespace gbcompress
