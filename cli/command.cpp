@@ -1,0 +1,236 @@
+#include "command.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+#include "base/file.h"
+#include "base/near_miss.h"
+#include "gbcompress/config.h"
+#include "gbcompress/error.h"
+#include "gbcompress/model.h"
+#include "gbcompress/version.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+namespace {
+
+std::vector<const Verb*> verbs() {
+  return {&compress_verb(), &expand_verb(), &inspect_verb(), &eval_verb(),
+          &plugins_verb(),  &doctor_verb(), &probe_verb()};
+}
+
+po::options_description common_options() {
+  po::options_description options("Everywhere");
+  auto add = options.add_options();
+  add("help,h", "say how a verb is used");
+  add("json", "print one JSON object, also for errors");
+  add("quiet,q", "no progress and no warnings");
+  add("verbose,v", "say more");
+  add("plugin", po::value<std::vector<std::string>>()->value_name("FILE"),
+      "load a plugin; as often as needed");
+  return options;
+}
+
+[[noreturn]] void fail_usage(const std::string& what, const std::string& verb) {
+  throw Error(Errc::kUsage,
+              what + "; see gbcompress " + (verb.empty() ? "" : verb + " ") + "--help");
+}
+
+void print_general_help() {
+  std::cout << "Compresses neural networks through a genomic bottleneck.\n\n"
+               "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR"
+               " --ratio 20 -o model.gbz\n"
+               "  gbcompress expand model.gbz -o model.safetensors\n\n"
+               "Verbs:\n";
+  for (const Verb* verb : verbs()) {
+    if (verb->hidden) continue;
+    std::cout << "  " << verb->name << std::string(12 - verb->name.size(), ' ') << verb->summary
+              << "\n";
+  }
+  std::cout << "\n"
+            << common_options() << "  --version             say the version\n\n"
+            << "gbcompress VERB --help says more.\n";
+}
+
+void print_help(const Verb& verb, const po::options_description& options, bool verbose) {
+  std::cout << verb.summary << "\n\nExamples:\n"
+            << verb.examples << "\nUsage: gbcompress " << verb.name << " " << verb.synopsis
+            << "\n\n"
+            << options;
+  if (!options.find_nothrow("set", false)) return;
+  if (!verbose) {
+    std::cout << "\ngbcompress " << verb.name << " --help -v lists the settings.\n";
+    return;
+  }
+  std::cout << "\nSettings (--set KEY=VALUE, a file's [section], or GBCOMPRESS_SECTION_KEY):\n";
+  for (const auto& info : setting_table()) {
+    std::cout << "  " << info.key << " = "
+              << (info.default_value.empty() ? "(unset)" : info.default_value) << "\n      "
+              << info.help << "\n";
+  }
+}
+
+/// Every name with its dashes, for the nearest one.
+std::vector<std::string> option_names(const po::options_description& options) {
+  std::vector<std::string> names;
+  for (const auto& option : options.options()) names.push_back("--" + option->long_name());
+  return names;
+}
+
+struct Parsed {
+  po::variables_map map;
+  std::vector<std::string> words;
+};
+
+Parsed parse(const std::vector<std::string>& tokens, const po::options_description& visible,
+             const std::string& verb) {
+  po::options_description all;
+  all.add(visible);
+  all.add_options()("word", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("word", -1);
+  Parsed result;
+  try {
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(
+        po::command_line_parser(tokens).options(all).positional(positional).style(style).run(),
+        result.map);
+  } catch (const po::unknown_option& error) {
+    const std::string name = printable(error.get_option_name());
+    fail_usage("unknown option " + name + did_you_mean(name, option_names(visible)), verb);
+  } catch (const po::multiple_occurrences& error) {
+    fail_usage("option " + error.get_option_name() + " was given twice", verb);
+  } catch (const po::invalid_command_line_syntax& error) {
+    const bool missing = error.kind() == po::invalid_command_line_syntax::missing_parameter ||
+                         error.kind() == po::invalid_command_line_syntax::empty_adjacent_parameter;
+    const std::string name = printable(error.get_option_name());
+    fail_usage(missing ? "option " + name + " needs a value" : "option " + name + " takes no value",
+               verb);
+  } catch (const po::error& error) {
+    fail_usage(printable(error.what()), verb);
+  }
+  if (result.map.count("word")) result.words = result.map["word"].as<std::vector<std::string>>();
+  return result;
+}
+
+/// Position of the verb: the first word that is neither an option nor one's value.
+std::size_t verb_position(const std::vector<std::string>& arguments) {
+  std::size_t i = 0;
+  for (; i < arguments.size(); ++i) {
+    if (arguments[i] == "--plugin") {
+      ++i;
+    } else if (arguments[i].empty() || arguments[i][0] != '-') {
+      break;
+    }
+  }
+  return std::min(i, arguments.size());
+}
+
+const Verb& find_verb(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Verb* verb : verbs()) {
+    if (verb->name == name) return *verb;
+    if (!verb->hidden) names.push_back(verb->name);
+  }
+  fail_usage("unknown verb " + printable(name) + did_you_mean(name, names), "");
+}
+
+}  // namespace
+
+std::string Arguments::text(const std::string& option) const {
+  return has(option) ? map_[option].as<std::string>() : "";
+}
+
+std::vector<std::string> Arguments::list(const std::string& option) const {
+  return has(option) ? map_[option].as<std::vector<std::string>>() : std::vector<std::string>();
+}
+
+int dispatch(const std::vector<std::string>& arguments) {
+  const std::size_t at = verb_position(arguments);
+  const bool has_verb = at < arguments.size();
+  po::options_description options = common_options();
+  if (!has_verb) {
+    options.add_options()("version", "say the version");
+    const Parsed parsed = parse(arguments, options, "");
+    if (parsed.map.count("version")) {
+      std::cout << "gbcompress " GBC_VERSION_STRING "\n";
+      return 0;
+    }
+    if (!parsed.map.count("help")) fail_usage("no verb was given", "");
+    print_general_help();
+    return 0;
+  }
+  const std::vector<std::string> before(arguments.begin(),
+                                        arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  parse(before, options, "");
+  const Verb& verb = find_verb(arguments[at]);
+  po::options_description own("Options");
+  if (verb.options) verb.options(own);
+  po::options_description visible;
+  if (!own.options().empty()) visible.add(own);
+  visible.add(options);
+
+  std::vector<std::string> tokens = before;
+  tokens.insert(tokens.end(), arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                arguments.end());
+  Parsed parsed = parse(tokens, visible, verb.name);
+  if (parsed.map.count("help")) {
+    print_help(verb, visible, parsed.map.count("verbose") > 0);
+    return 0;
+  }
+  if (parsed.words.size() < verb.min_words)
+    fail_usage(verb.name + " needs " + verb.synopsis.substr(0, verb.synopsis.find(' ')), verb.name);
+  if (parsed.words.size() > verb.max_words)
+    fail_usage("there is one argument too many: " + printable(parsed.words[verb.max_words]),
+               verb.name);
+  return verb.run(Arguments(std::move(parsed.map), std::move(parsed.words)));
+}
+
+void load_plugins(PluginHost& host, const Arguments& arguments) {
+  for (const std::string& file : arguments.list("plugin")) host.load(file);
+  host.load_installed();
+  if (!arguments.quiet()) {
+    for (const auto& [file, reason] : host.refused())
+      say("warning: plugin " + printable(file.string()) + " is not used: " + printable(reason));
+  }
+  host.registry().stage("gbcompress", register_builtin_models);
+}
+
+void print_json(const nlohmann::ordered_json& object) {
+  // Names from files need not be UTF-8; what is not becomes U+FFFD.
+  std::cout << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+}
+
+void say(const std::string& text) { std::cerr << "gbcompress: " << text << std::endl; }
+
+std::int64_t parse_bytes(const std::string& text, const std::string& option) {
+  const std::vector<std::pair<std::string, double>> units = {
+      {"", 1},          {"b", 1},
+      {"k", 1e3},       {"kb", 1e3},
+      {"m", 1e6},       {"mb", 1e6},
+      {"g", 1e9},       {"gb", 1e9},
+      {"t", 1e12},      {"tb", 1e12},
+      {"kib", 1024},    {"mib", 1048576},
+      {"gib", 1 << 30}, {"tib", 1099511627776.0}};
+  const char* begin = text.c_str();
+  char* end = nullptr;
+  const bool digit = !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])));
+  const double number = digit ? std::strtod(begin, &end) : -1;
+  std::string unit = digit ? end : "";
+  while (!unit.empty() && unit.front() == ' ') unit.erase(0, 1);
+  std::transform(unit.begin(), unit.end(), unit.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& [name, factor] : units) {
+    const double bytes = number * factor;
+    if (unit == name && bytes >= 1 && bytes < 9e18) return static_cast<std::int64_t>(bytes);
+  }
+  throw Error(Errc::kUsage, option +
+                                " must be a size of at least 1 byte, such as 50000, 50k or "
+                                "1MB, not " +
+                                printable(text));
+}
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,71 @@
+#pragma once
+/// What every verb shares: its description, its arguments, the plugins it may use.
+
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gbcompress/plugin_host.h"
+
+namespace gbcompress::cli {
+
+/// The arguments of one call, parsed.
+class Arguments {
+ public:
+  Arguments(boost::program_options::variables_map map, std::vector<std::string> words)
+      : map_(std::move(map)), words_(std::move(words)) {}
+
+  bool has(const std::string& option) const { return map_.count(option) > 0; }
+  /// "" where the option was not given.
+  std::string text(const std::string& option) const;
+  /// Every value of a repeatable option.
+  std::vector<std::string> list(const std::string& option) const;
+  /// What is no option: "MODEL".
+  const std::vector<std::string>& words() const { return words_; }
+
+  bool json() const { return has("json"); }
+  bool quiet() const { return has("quiet"); }
+  bool verbose() const { return has("verbose"); }
+
+ private:
+  boost::program_options::variables_map map_;
+  std::vector<std::string> words_;
+};
+
+struct Verb {
+  std::string name;
+  std::string summary;   ///< one line
+  std::string synopsis;  ///< behind the verb's name
+  std::string examples;  ///< whole lines
+  std::size_t min_words = 0, max_words = 0;
+  void (*options)(boost::program_options::options_description& into) = nullptr;
+  int (*run)(const Arguments& arguments) = nullptr;
+  bool hidden = false;
+};
+
+const Verb& compress_verb();
+const Verb& expand_verb();
+const Verb& inspect_verb();
+const Verb& eval_verb();
+const Verb& plugins_verb();
+const Verb& doctor_verb();
+const Verb& probe_verb();  ///< what `plugins verify` runs in a process of its own
+
+/// Finds the verb, parses and runs it. @return the exit status
+int dispatch(const std::vector<std::string>& arguments);
+
+/// What --plugin names, then the installed ones, then the built-in architectures. Installed plugins
+/// that are refused are told on stderr.
+void load_plugins(PluginHost& host, const Arguments& arguments);
+
+/// One JSON object to stdout.
+void print_json(const nlohmann::ordered_json& object);
+/// One line to stderr: "gbcompress: TEXT".
+void say(const std::string& text);
+/// "50k", "50kB", "1.5MB", "2MiB" or plain bytes. @throws Error(kUsage) naming the option
+std::int64_t parse_bytes(const std::string& text, const std::string& option);
+
+}  // namespace gbcompress::cli

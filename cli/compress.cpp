@@ -1,0 +1,186 @@
+#include "gbcompress/compress.h"
+
+#include <ATen/Parallel.h>
+
+#include <iostream>
+
+#include "base/file.h"
+#include "command.h"
+#include "exit_status.h"
+#include "gbcompress/config.h"
+#include "gbcompress/error.h"
+#include "model_size.h"
+#include "progress.h"
+#include "table.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* const kTargets[] = {"ratio", "max-bytes", "max-drop"};
+constexpr const char* kDefaultRatio = "10";
+
+void options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("output,o", text("FILE"), "the .gbz to write");
+  add("arch", text("NAME"), "architecture of a file that holds names and values only");
+  add("data", text("KIND:PATH"),
+      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits; without it the weights alone "
+      "are fitted and nothing is evaluated");
+  add("loss", text("NAME"), "task, distill or weights");
+  add("ratio", text("R"), "make the file R times smaller than MODEL (10 where no target is given)");
+  add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
+  add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
+  add("config", text("FILE"), "settings in TOML");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+  add("epochs", text("E"), "passes over the training data");
+  add("seed", text("S"), "the same seed gives the same file");
+  add("force", "replace the output file");
+}
+
+/// Defaults < file < environment < --set < flags.
+Settings resolve(const Arguments& arguments) {
+  Settings settings;
+  if (arguments.has("config")) settings.apply_file(arguments.text("config"));
+  settings.apply_environment();
+  for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  std::string given;
+  for (const std::string target : kTargets) {
+    if (!arguments.has(target)) continue;
+    if (!given.empty())
+      throw Error(Errc::kUsage, "--" + target + " contradicts --" + given + "; give one target");
+    given = target;
+  }
+  if (arguments.has("max-bytes"))
+    settings.apply("target.max_bytes",
+                   std::to_string(parse_bytes(arguments.text("max-bytes"), "--max-bytes")),
+                   "--max-bytes");
+  const std::pair<const char*, const char*> flags[] = {{"ratio", "target.ratio"},
+                                                       {"max-drop", "target.max_drop"},
+                                                       {"loss", "train.loss"},
+                                                       {"epochs", "train.epochs"},
+                                                       {"seed", "train.seed"}};
+  for (const auto& [flag, key] : flags)
+    if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
+  const Target& target = settings.compress.target;
+  if (!target.ratio && !target.max_bytes && !target.max_drop)
+    settings.apply("target.ratio", kDefaultRatio, "default");
+  // Without data there is one loss that can be had; asking for another by flag is a mistake, which
+  // compress() explains.
+  if (!arguments.has("data") && !arguments.has("loss"))
+    settings.compress.train.loss = Loss::kWeights;
+  return settings;
+}
+
+std::string metric_text(Metric metric, double value) {
+  return metric == Metric::kAccuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats";
+}
+
+void print_report(const CompressReport& report, const std::string& output, bool verbose) {
+  Table table;
+  table.row({"", "original", "compressed"});
+  table.row({"bytes on disk", with_commas(report.input_bytes), with_commas(report.output_bytes)});
+  table.row({"ratio", "1.00", fixed(report.ratio, 2)});
+  table.row({"parameters", with_commas(report.parameters),
+             with_commas(report.gnet_parameters + report.plain_parameters)});
+  if (report.metric) {
+    const char* name =
+        *report.metric == Metric::kAccuracy ? "test accuracy" : "test loss a character";
+    table.row({name, metric_text(*report.metric, report.before),
+               metric_text(*report.metric, report.after)});
+  } else {
+    table.row({"test quality", "-", "not evaluated"});
+  }
+  table.row({"weight error", "0", fixed(report.weight_error, 4)});
+  table.row({"seconds", "", fixed(report.seconds, 1)});
+  table.row({"peak memory", "", rough_bytes(report.peak_memory_bytes)});
+  std::cout << table.text();
+  if (verbose) std::cout << "\n" << report.description << "sha256 " << report.identity << "\n";
+  std::cout << "\nwritten to " << printable(output) << "\n";
+}
+
+ordered_json to_json(const CompressReport& report, const std::string& output,
+                     const std::string& settings) {
+  ordered_json metric;
+  if (report.metric)
+    metric = {{"name", metric_name(*report.metric)},
+              {"before", report.before},
+              {"after", report.after},
+              {"drop", metric_drop(*report.metric, report.before, report.after)}};
+  return {{"output", output},
+          {"input_bytes", report.input_bytes},
+          {"output_bytes", report.output_bytes},
+          {"ratio", report.ratio},
+          {"metric", metric},
+          {"parameters", report.parameters},
+          {"gnet_parameters", report.gnet_parameters},
+          {"plain_parameters", report.plain_parameters},
+          {"generated_tensors", report.generated_tensors},
+          {"weight_error", report.weight_error},
+          {"seconds", report.seconds},
+          {"peak_memory_bytes", report.peak_memory_bytes},
+          {"target_met", report.target_met},
+          {"target_note", report.target_note},
+          {"identity", report.identity},
+          {"settings", ordered_json::parse(settings)}};
+}
+
+int run(const Arguments& arguments) {
+  const std::string output = arguments.text("output");
+  if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
+  Settings settings = resolve(arguments);
+  CompressOptions& options = settings.compress;
+  options.output = output;
+  options.overwrite = arguments.has("force");
+  options.settings = settings.to_json();
+  writing([&] { check_writable(options.output, options.overwrite); });
+  if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));
+
+  PluginHost host;
+  load_plugins(host, arguments);
+  const std::filesystem::path file = arguments.words()[0];
+  const std::string arch = arguments.text("arch");
+  const auto model = open_model(file, arch, host.registry());
+  std::unique_ptr<Model> teacher;
+  if (options.train.loss == Loss::kDistill) teacher = open_model(file, arch, host.registry());
+  std::optional<Data> data;
+  if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
+
+  ProgressDisplay display(arguments.quiet());
+  // Everything is open by now: what the system refuses from here on is the output.
+  const CompressReport report = writing([&] {
+    return compress(*model, model_bytes(file), data ? &*data : nullptr, teacher.get(),
+                    host.registry(), options, display.sink());
+  });
+  display.clear();
+  if (arguments.json())
+    print_json(to_json(report, output, options.settings));
+  else
+    print_report(report, output, arguments.verbose());
+  if (report.target_met) return kDone;
+  say("the target was not met: " + report.target_note);
+  return kTargetMissed;
+}
+
+}  // namespace
+
+const Verb& compress_verb() {
+  static const Verb verb = {
+      "compress",
+      "Compress a model file into a .gbz.",
+      "MODEL -o OUT.gbz [options]",
+      "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR --ratio 20 -o "
+      "model.gbz\n"
+      "  gbcompress compress model.torchscript.pt --data cifar10:DIR --max-drop 2 -o model.gbz\n"
+      "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n",
+      1,
+      1,
+      options,
+      run};
+  return verb;
+}
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gbcompress/plugin_host.h"
+
+namespace gbcompress::cli {
+
+struct ProbeResult {
+  PluginFingerprint fingerprint;
+  std::vector<std::string> types, models;
+};
+
+/// Scans a plugin, then loads it in a process of its own: whatever it does there, crash, exit or
+/// hang for a minute, ends as a message here.
+/// @throws Error(kNotFound, kIo, kPluginRefused), Error(kInterrupted)
+ProbeResult probe_plugin(const std::filesystem::path& file);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,66 @@
+#include "table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace gbcompress::cli {
+namespace {
+
+/// Columns of a terminal that UTF-8 text takes, counting a character as one.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+}
+
+}  // namespace
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  std::string result;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string gap(widths[i] - width(row[i]), ' ');
+      if (i > 0) line += "  ";
+      line += i < left_ ? row[i] + gap : gap + row[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    result += line + "\n";
+  }
+  return result;
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::size_t sign = number < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > sign + 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string fixed(double number, int digits) {
+  if (!std::isfinite(number)) return "-";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, number);
+  return text;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t side : shape) text += (text.empty() ? "" : "x") + std::to_string(side);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string rough_bytes(std::int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1000 && unit < 4; ++unit) value /= 1000;
+  return fixed(value, unit == 0 || value >= 100 ? 0 : 1) + " " + kUnits[unit];
+}
+
+}  // namespace gbcompress::cli

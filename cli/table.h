@@ -1,0 +1,29 @@
+#pragma once
+/// Aligned columns of text.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gbcompress::cli {
+
+class Table {
+ public:
+  /// @param left  how many of the first columns are aligned to the left; the others to the right
+  explicit Table(std::size_t left = 1) : left_(left) {}
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// Lines without spaces at their ends.
+  std::string text() const;
+
+ private:
+  std::size_t left_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string with_commas(std::int64_t number);                    ///< "1,066,912"
+std::string fixed(double number, int digits);                    ///< "20.08"
+std::string shape_text(const std::vector<std::int64_t>& shape);  ///< "300x784", "scalar"
+/// "1.2 GB", in powers of 1000.
+std::string rough_bytes(std::int64_t bytes);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,90 @@
+"""Stopping, and what is shown meanwhile."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+
+import harness
+from harness import QUICK
+
+
+class Signals(harness.CliTest):
+    def stop(self, sent, data=()):
+        model = self.model()
+        before = self.snapshot()
+        command = [harness.EXECUTABLE, "compress", model, "--arch", "mlp", "--ratio", "2", "-o", self.path("out.gbz"),
+                   "--set", "train.fit_steps=100000000", *data]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=harness.clean_environment(), cwd=self.folder)
+        seen = ""
+        try:
+            for line in child.stderr:
+                seen += line
+                if line.startswith("fit "):
+                    break
+            child.send_signal(sent)
+            out, rest = child.communicate(timeout=harness.TIMEOUT)
+        finally:
+            child.kill()
+            child.wait()
+        result = harness.Result(child.returncode, out, seen + rest)
+        self.assertEqual(result.status, 128 + sent, result)
+        self.one_message(result, "stopped on request")
+        self.assertEqual(result.out, "", result)
+        self.assertEqual(self.snapshot(), before, result)
+
+    def test_interrupt(self):
+        self.stop(signal.SIGINT)
+
+    def test_terminate(self):
+        self.stop(signal.SIGTERM, ("--data", "digits"))
+
+
+class Progress(harness.CliTest):
+    def on_terminal(self, **environment):
+        """What a terminal is sent."""
+        leader, follower = pty.openpty()
+        model = self.model()
+        child = subprocess.Popen(
+            [harness.EXECUTABLE, "compress", model, "--ratio", "2", "-o", self.path("out.gbz"), "--force", *QUICK],
+            stdout=subprocess.PIPE, stderr=follower, env=harness.clean_environment(environment), cwd=self.folder)
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(leader, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        child.communicate(timeout=harness.TIMEOUT)
+        os.close(leader)
+        self.assertEqual(child.returncode, 0, shown)
+        return shown.decode()
+
+    def test_a_terminal_gets_a_bar(self):
+        shown = self.on_terminal(TERM="xterm", NO_COLOR="", CLICOLOR="1")
+        self.assertRegex(shown, r"\r\x1b\[Kfit +100 % +\[\x1b\[32m#{24}\x1b\[0m\] +20/20 +\S+/s")
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown)
+
+    def test_colour_can_be_refused(self):
+        for refusal in ({"NO_COLOR": "1"}, {"CLICOLOR": "0"}):
+            shown = self.on_terminal(TERM="xterm", **refusal)
+            self.assertIn("[" + "#" * 24 + "]", shown)
+            self.assertNotIn("\x1b[32m", shown)
+        shown = self.on_terminal(TERM="dumb")
+        self.assertNotIn("\x1b", shown)
+        self.assertRegex(shown, r"(?m)^fit +100 %")
+
+    def test_plain_lines_name_rate_and_remaining_time(self):
+        result = self.succeed("compress", self.model(), "--ratio", "2", "-o", self.path("x.gbz"), "--set",
+                              "train.fit_steps=3000")
+        lines = [line for line in result.err.splitlines() if line.startswith("fit ")]
+        self.assertLessEqual(len(lines), 12, result)
+        self.assertTrue(re.match(r"fit +100 % +3,000/3,000 +[\d.,]+/s +loss \S+$", lines[-1]), lines[-1])
+
+
+harness.main()

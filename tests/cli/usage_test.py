@@ -1,0 +1,116 @@
+"""Help, versions, wrong words, wrong settings."""
+
+import harness
+from harness import USAGE, QUICK
+
+VERBS = ["compress", "expand", "inspect", "eval", "plugins", "doctor"]
+
+
+class Usage(harness.CliTest):
+    def test_help_shows_examples_before_options(self):
+        general = self.succeed("--help").out
+        for verb in VERBS:
+            self.assertIn(f"\n  {verb} ", general)
+            for flag in ("--help", "-h"):
+                text = self.succeed(verb, flag).out
+                self.assertLess(text.index("Examples:"), text.index("--help"))
+                self.assertIn(f"gbcompress {verb}", text)
+        self.assertNotIn("probe", general)
+
+    def test_verbose_help_lists_the_settings(self):
+        self.assertNotIn("gnet.hidden", self.succeed("compress", "--help").out)
+        self.assertIn("gnet.hidden", self.succeed("compress", "--help", "-v").out)
+
+    def test_version(self):
+        self.assertRegex(self.succeed("--version").out, r"\Agbcompress \d+\.\d+\.\d+\n\Z")
+
+    def test_wrong_words(self):
+        cases = [
+            ([], "no verb was given"),
+            (["compres"], "unknown verb compres; did you mean compress"),
+            (["xyzzy"], r"unknown verb xyzzy;"),
+            (["\x1b[31m"], r"unknown verb \\x1b\[31m"),
+            (["--ration", "3"], "unknown option --ration"),
+            (["compress", "m", "--ration", "3"], "unknown option --ration; did you mean --ratio"),
+            (["compress", "m", "--rati", "3"], "unknown option --rati; did you mean --ratio"),
+            (["compress", "m", "-Z"], "unknown option -Z"),
+            (["compress", "m", "--ratio"], "option --ratio needs a value"),
+            (["compress", "m", "-o", "x", "-o", "y"], "--output was given twice"),
+            (["compress", "m", "--force=1"], "--force takes no value"),
+            (["compress"], "compress needs MODEL"),
+            (["compress", "a", "b", "-o", "x"], "one argument too many: b"),
+            (["compress", "m"], "name the file to write: -o"),
+            (["expand", "m"], "name the file to write: -o"),
+            (["expand", "m", "-o", "x", "--max-output", "tiny"], "--max-output must be a size"),
+            (["eval", "m"], "name what to evaluate on: --data"),
+            (["plugins", "lits"], "plugins lits; did you mean list"),
+            (["plugins", "verify"], "plugins verify needs FILE"),
+            (["plugins", "new"], "plugins new needs NAME"),
+            (["doctor", "x"], "one argument too many: x"),
+        ]
+        for arguments, pattern in cases:
+            with self.subTest(arguments=arguments):
+                self.fail(USAGE, pattern, *arguments)
+
+    def test_targets_out_of_range(self):
+        model = self.model()
+        cases = [
+            ("--ratio", "0", "--ratio: target.ratio must be a number above 0, not 0"),
+            ("--ratio", "-5", "--ratio: target.ratio must be a number above 0, not -5"),
+            ("--ratio", "1e9", "--ratio 1e.?09 asks for a file"),
+            ("--ratio", "nan", "must be a number above 0, not nan"),
+            ("--ratio", "many", "--ratio: many is not a value"),
+            ("--max-bytes", "0", "--max-bytes must be a size"),
+            ("--max-bytes", "5 parsecs", "--max-bytes must be a size"),
+            ("--max-bytes", "10", "--max-bytes must be at least"),
+            ("--max-drop", "-1", "--max-drop: target.max_drop must be a number of at least 0"),
+            ("--max-drop", "1", "give --data"),
+            ("--epochs", "-1", "--epochs: train.epochs must be an integer from 0"),
+            ("--seed", "1.5", "--seed: train.seed must be an integer"),
+            ("--loss", "taks", "must be one of task, distill, weights, not \"taks\"; did you mean task"),
+            ("--loss", "task", "give --data"),
+        ]
+        for flag, value, pattern in cases:
+            with self.subTest(flag=flag, value=value):
+                self.fail(USAGE, pattern, "compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), flag, value)
+        self.fail(USAGE, "--max-bytes contradicts --ratio", "compress", model, "-o", self.path("x.gbz"), "--ratio",
+                  "2", "--max-bytes", "5k")
+
+    def test_unknown_architecture_and_data(self):
+        model = self.model()
+        common = ("compress", model, "-o", self.path("x.gbz"), *QUICK)
+        self.fail(USAGE, "resnet20", *common, "--arch", "resnet2")
+        self.fail(USAGE, "minst", *common, "--arch", "mlp", "--data", "minst:" + self.folder)
+
+    def test_settings_come_from_everywhere(self):
+        model = self.model()
+        config = self.write("run.toml", "[gnet]\n  hiden = 3\n")
+        common = ("compress", model, "--arch", "mlp", "-o", self.path("x.gbz"))
+        self.fail(USAGE, r"run\.toml:2:3: unknown key gnet\.hiden; did you mean gnet\.hidden\?", *common, "--config",
+                  config)
+        self.fail(USAGE, r"--set: unknown key gnet\.hiden", *common, "--set", "gnet.hiden=3")
+        self.fail(USAGE, "GBCOMPRESS_GNET_HIDEN: no such setting", *common, environment={"GBCOMPRESS_GNET_HIDEN": "3"})
+        self.fail(harness.INPUT, "none.toml does not exist", *common, "--config", self.path("none.toml"))
+
+    def test_later_layers_of_settings_win(self):
+        model = self.model()
+        config = self.write("run.toml", "[train]\nepochs = 3\nbatch = 3\nseed = 3\nfit_steps = 3\n[target]\nratio = 2\n")
+        result = self.succeed("compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), "--json", "-q", "--config",
+                              config, "--set", "train.seed=5", "--set", "train.epochs=5", "--epochs", "6",
+                              "--max-bytes", "50kB",
+                              environment={"GBCOMPRESS_TRAIN_BATCH": "4", "GBCOMPRESS_TRAIN_SEED": "4"})
+        settings = result.json["settings"]
+        self.assertEqual([settings["train"][key] for key in ("fit_steps", "batch", "seed", "epochs")], [3, 4, 5, 6])
+        self.assertEqual(settings["target"], {"ratio": None, "max_bytes": 50000, "max_drop": None})
+        self.assertEqual(settings["train"]["loss"], "weights")
+
+    def test_errors_are_json_too(self):
+        result = self.run_cli("compress", "m", "--ration", "3", "--json")
+        self.assertEqual(result.status, USAGE, result)
+        self.assertEqual(result.json["error"]["code"], "usage")
+        self.assertIn("--ration", result.json["error"]["message"])
+        result = self.run_cli("inspect", self.path("none"), "--json")
+        self.assertEqual((result.status, result.json["error"]["code"]), (harness.INPUT, "not_found"), result)
+
+
+harness.main()
