@@ -5,7 +5,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
-#include "plugin/plugin_template.h"
+#include "gbcompress/plugin_template.h"
 #include "probe.h"
 #include "table.h"
 
