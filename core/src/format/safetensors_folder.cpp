@@ -63,6 +63,7 @@ void add(TensorBundle& bundle, const fs::path& path) {
   bundle.tensors.insert(bundle.tensors.end(), file->tensors().begin(), file->tensors().end());
   bundle.metadata.insert(file->metadata().begin(), file->metadata().end());
   bundle.owners.push_back(std::move(file));
+  bundle.file_bytes += static_cast<std::int64_t>(fs::file_size(path));
 }
 
 void sort_by_name(TensorBundle& bundle, const std::string& label) {

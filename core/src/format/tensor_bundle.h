@@ -33,6 +33,7 @@ struct TensorBundle {
   std::vector<TensorEntry> tensors;  ///< sorted by name
   std::map<std::string, std::string> metadata;
   std::vector<std::shared_ptr<const void>> owners;
+  std::int64_t file_bytes = 0;  ///< of the safetensors files, an index not counted
 
   /// nullptr where there is none. [thread-safe]
   const TensorEntry* find(std::string_view name) const noexcept;
