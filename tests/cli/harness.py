@@ -81,6 +81,7 @@ class CliTest(unittest.TestCase):
         return self.path(name)
 
     def read(self, name):
+        """Of the test's folder, or anywhere where `name` is absolute."""
         with open(self.path(name), "rb") as file:
             return file.read()
 
@@ -97,7 +98,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(result.status, DONE, result)
         return result
 
-    def fail(self, status, pattern, *arguments, **more):  # noqa: A003 (unittest's own is not used)
+    def refused(self, status, pattern, *arguments, **more):
         """Asserts the status, one message that matches, empty stdout, and no file made or changed."""
         before = self.snapshot()
         result = self.run_cli(*arguments, **more)

@@ -49,40 +49,40 @@ class Models(harness.CliTest):
         text = self.write("text", "hello, this is no model\n" * 10)
         for verb in (["inspect"], ["compress", "-o", out], ["expand", "-o", out], ["eval", "--data", "digits"]):
             with self.subTest(verb=verb[0]):
-                self.fail(INPUT, "none does not exist", *verb, self.path("none"))
-                self.fail(INPUT, "empty", *verb, empty)
-                self.fail(INPUT, "text", *verb, text)
-        self.fail(INPUT, "is a folder|holds no", "expand", self.folder, "-o", out)
-        self.fail(INPUT, "holds no .safetensors", "inspect", self.folder)
+                self.refused(INPUT, "none does not exist", *verb, self.path("none"))
+                self.refused(INPUT, "empty", *verb, empty)
+                self.refused(INPUT, "text", *verb, text)
+        self.refused(INPUT, "is a folder|holds no", "expand", self.folder, "-o", out)
+        self.refused(INPUT, "holds no .safetensors", "inspect", self.folder)
 
     def test_bad_safetensors(self):
         for what, content in BAD_SAFETENSORS.items():
             with self.subTest(what):
                 file = self.write("bad.safetensors", content)
-                self.fail(INPUT, "bad.safetensors", "inspect", file)
+                self.refused(INPUT, "bad.safetensors", "inspect", file)
         file = self.write("bad.safetensors", BAD_SAFETENSORS["overlap"])
-        self.fail(INPUT, "bad.safetensors", "compress", file, "-o", self.path("x.gbz"))
+        self.refused(INPUT, "bad.safetensors", "compress", file, "-o", self.path("x.gbz"))
 
     def test_architecture_that_does_not_fit(self):
         model = self.model(widths=(64, 32, 10))
-        result = self.fail(INPUT, "lenet-300-100", "compress", model, "--arch", "lenet-300-100", "-o",
+        result = self.refused(INPUT, "lenet-300-100", "compress", model, "--arch", "lenet-300-100", "-o",
                            self.path("x.gbz"))
         self.assertRegex(result.err, r"0\.weight \[32, 64\] should be \[300, 784\]")
-        self.fail(INPUT, "lenet5", "eval", model, "--arch", "lenet5", "--data", "digits")
+        self.refused(INPUT, "lenet5", "eval", model, "--arch", "lenet5", "--data", "digits")
 
     def test_data_that_does_not_fit(self):
         model = self.model(widths=(50, 32, 10))
         common = ("compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), "-q", *harness.QUICK)
-        self.fail(INPUT, "64", *common, "--data", "digits")
-        self.fail(INPUT, "none", *common, "--data", "mnist:" + self.path("none"))
+        self.refused(INPUT, "64", *common, "--data", "digits")
+        self.refused(INPUT, "none", *common, "--data", "mnist:" + self.path("none"))
         few = self.model("few.safetensors", widths=(64, 32, 3))
-        self.fail(INPUT, "class", "eval", few, "--arch", "mlp", "--data", "digits", "-q")
+        self.refused(INPUT, "class", "eval", few, "--arch", "mlp", "--data", "digits", "-q")
 
     def test_numbers_that_are_none(self):
         for poison in (math.nan, math.inf, -math.inf):
             model = self.model(poison=poison)
             with self.subTest(poison=poison):
-                self.fail(INPUT, r"0\.weight", "compress", model, "--arch", "mlp", "-o", self.path("x.gbz"))
+                self.refused(INPUT, r"0\.weight", "compress", model, "--arch", "mlp", "-o", self.path("x.gbz"))
 
     def test_names_are_escaped(self):
         file = self.write("m.safetensors", safetensors({"caf\u00e9": ("F32", [1], floats(1))}))
@@ -95,7 +95,7 @@ class Models(harness.CliTest):
 
 class Artifacts(harness.CliTest):
     def test_flipped_bits(self):
-        whole = open(self.compressed(), "rb").read()
+        whole = self.read(self.compressed())
         draw = random.Random(1)
         places = sorted({0, 3, 4, 8, 12, len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(10))})
         for place in places:
@@ -103,51 +103,51 @@ class Artifacts(harness.CliTest):
                 content = bytearray(whole)
                 content[place] ^= 1 << draw.randrange(8)
                 file = self.write("flipped.gbz", content)
-                self.fail(INPUT, "flipped.gbz", "expand", file, "-o", self.path("x.safetensors"))
+                self.refused(INPUT, "flipped.gbz", "expand", file, "-o", self.path("x.safetensors"))
                 if place % 3 == 0:
-                    self.fail(INPUT, "flipped.gbz", "inspect", file)
+                    self.refused(INPUT, "flipped.gbz", "inspect", file)
 
     def test_truncated(self):
-        whole = open(self.compressed(), "rb").read()
+        whole = self.read(self.compressed())
         for length in (1, 3, 4, 7, 8, 20, len(whole) // 2, len(whole) - 33, len(whole) - 1):
             with self.subTest(length=length):
                 file = self.write("cut.gbz", whole[:length])
-                self.fail(INPUT, "cut.gbz", "expand", file, "-o", self.path("x.safetensors"))
+                self.refused(INPUT, "cut.gbz", "expand", file, "-o", self.path("x.safetensors"))
         file = self.write("long.gbz", whole + b"\0")
-        self.fail(INPUT, "long.gbz", "expand", file, "-o", self.path("x.safetensors"))
+        self.refused(INPUT, "long.gbz", "expand", file, "-o", self.path("x.safetensors"))
 
     def test_newer_version(self):
-        whole = bytearray(open(self.compressed(), "rb").read())
+        whole = bytearray(self.read(self.compressed()))
         self.assertEqual(whole[:4], b"GBZ1")
         whole[4] += 1
         file = self.write("newer.gbz", whole)
-        self.fail(INPUT, "version 2", "inspect", file)
-        self.fail(INPUT, "version 2", "expand", file, "-o", self.path("x.safetensors"))
+        self.refused(INPUT, "version 2", "inspect", file)
+        self.refused(INPUT, "version 2", "expand", file, "-o", self.path("x.safetensors"))
 
     def test_missing_plugin(self):
         subprocess.run([harness.FIXTURES, self.folder], check=True)
         ghost = self.path("ghost.gbz")
-        self.fail(PLUGIN, "ghost", "expand", ghost, "-o", self.path("x.safetensors"))
-        self.fail(PLUGIN, "ghost", "eval", ghost, "--arch", "mlp", "--data", "digits")
+        self.refused(PLUGIN, "ghost", "expand", ghost, "-o", self.path("x.safetensors"))
+        self.refused(PLUGIN, "ghost", "eval", ghost, "--arch", "mlp", "--data", "digits")
         listed = self.succeed("inspect", ghost, "--json").json
         self.assertEqual([t.get("type") for t in listed["tensors"]], ["ghost"])
 
     def test_expansion_is_bounded(self):
         file = self.compressed()
-        self.fail(INPUT, "100", "expand", file, "-o", self.path("x.safetensors"), "--max-output", "100")
+        self.refused(INPUT, "100", "expand", file, "-o", self.path("x.safetensors"), "--max-output", "100")
         self.succeed("expand", file, "-o", self.path("x.safetensors"), "--max-output", "10MB")
 
     def test_eval_says_what_it_lacks(self):
         model = self.model()
         bare = self.path("bare.gbz")
         self.succeed("compress", model, "-o", bare, "-q", "--ratio", "2", *harness.QUICK)
-        self.fail(USAGE, "--arch NAME", "eval", bare, "--data", "digits")
+        self.refused(USAGE, "--arch NAME", "eval", bare, "--data", "digits")
         self.succeed("eval", bare, "--data", "digits", "--arch", "mlp", "-q")
-        self.fail(USAGE, "without a forward pass|forward", "eval", model, "--data", "digits")
+        self.refused(USAGE, "without a forward pass|forward", "eval", model, "--data", "digits")
 
     @unittest.skipUnless(os.path.exists("/dev/zero"), "no /dev/zero")
     def test_devices_are_no_files(self):
-        self.fail(INPUT, "not an ordinary file", "inspect", "/dev/zero")
+        self.refused(INPUT, "not an ordinary file", "inspect", "/dev/zero")
 
 
 harness.main()

@@ -50,7 +50,7 @@ class Usage(harness.CliTest):
         ]
         for arguments, pattern in cases:
             with self.subTest(arguments=arguments):
-                self.fail(USAGE, pattern, *arguments)
+                self.refused(USAGE, pattern, *arguments)
 
     def test_targets_out_of_range(self):
         model = self.model()
@@ -72,25 +72,25 @@ class Usage(harness.CliTest):
         ]
         for flag, value, pattern in cases:
             with self.subTest(flag=flag, value=value):
-                self.fail(USAGE, pattern, "compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), flag, value)
-        self.fail(USAGE, "--max-bytes contradicts --ratio", "compress", model, "-o", self.path("x.gbz"), "--ratio",
+                self.refused(USAGE, pattern, "compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), flag, value)
+        self.refused(USAGE, "--max-bytes contradicts --ratio", "compress", model, "-o", self.path("x.gbz"), "--ratio",
                   "2", "--max-bytes", "5k")
 
     def test_unknown_architecture_and_data(self):
         model = self.model()
         common = ("compress", model, "-o", self.path("x.gbz"), *QUICK)
-        self.fail(USAGE, "resnet20", *common, "--arch", "resnet2")
-        self.fail(USAGE, "minst", *common, "--arch", "mlp", "--data", "minst:" + self.folder)
+        self.refused(USAGE, "resnet20", *common, "--arch", "resnet2")
+        self.refused(USAGE, "minst", *common, "--arch", "mlp", "--data", "minst:" + self.folder)
 
     def test_settings_come_from_everywhere(self):
         model = self.model()
         config = self.write("run.toml", "[gnet]\n  hiden = 3\n")
         common = ("compress", model, "--arch", "mlp", "-o", self.path("x.gbz"))
-        self.fail(USAGE, r"run\.toml:2:3: unknown key gnet\.hiden; did you mean gnet\.hidden\?", *common, "--config",
+        self.refused(USAGE, r"run\.toml:2:3: unknown key gnet\.hiden; did you mean gnet\.hidden\?", *common, "--config",
                   config)
-        self.fail(USAGE, r"--set: unknown key gnet\.hiden", *common, "--set", "gnet.hiden=3")
-        self.fail(USAGE, "GBCOMPRESS_GNET_HIDEN: no such setting", *common, environment={"GBCOMPRESS_GNET_HIDEN": "3"})
-        self.fail(harness.INPUT, "none.toml does not exist", *common, "--config", self.path("none.toml"))
+        self.refused(USAGE, r"--set: unknown key gnet\.hiden", *common, "--set", "gnet.hiden=3")
+        self.refused(USAGE, "GBCOMPRESS_GNET_HIDEN: no such setting", *common, environment={"GBCOMPRESS_GNET_HIDEN": "3"})
+        self.refused(harness.INPUT, "none.toml does not exist", *common, "--config", self.path("none.toml"))
 
     def test_later_layers_of_settings_win(self):
         model = self.model()
