@@ -39,8 +39,11 @@ at::Tensor run(const BankShape& shape, const at::Tensor& theta) {
     used += table.width;
     return at::matmul(as_tensor(table), part);  // [tiles, count, hidden]
   };
-  at::Tensor hidden = (axis(codes.rows) + bias(0)).view({tiles, shape.tile_rows, 1, 1, width}) +
-                      axis(codes.cols).view({tiles, 1, shape.tile_cols, 1, width});
+  // One statement each: axis() counts the inputs used, and operands of + have no fixed order.
+  const at::Tensor rows = axis(codes.rows) + bias(0);
+  const at::Tensor cols = axis(codes.cols);
+  at::Tensor hidden = rows.view({tiles, shape.tile_rows, 1, 1, width}) +
+                      cols.view({tiles, 1, shape.tile_cols, 1, width});
   if (codes.kernel.width > 0)
     hidden = hidden + axis(codes.kernel).view({tiles, 1, 1, shape.kernel, width});
   hidden = hidden.view({tiles, shape.positions(), width});
