@@ -52,6 +52,9 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
     const ArtifactTensor& stored = artifact.tensors()[i];
     NamedParameter entry;
     entry.info.name = stored.name;
+    const std::size_t dot = stored.name.rfind('.');
+    entry.info.local_name = dot == std::string::npos ? stored.name : stored.name.substr(dot + 1);
+    entry.info.module_path = dot == std::string::npos ? "" : stored.name.substr(0, dot);
     entry.info.shape = stored.shape;
     entry.info.dtype = stored.dtype;
     entry.trainable = stored.kind == TensorKind::kGenerated;
