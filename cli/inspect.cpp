@@ -137,7 +137,8 @@ std::vector<Listed> list_bundle(const TensorBundle& bundle) {
 
 std::vector<Listed> list_torchscript(const fs::path& file) {
   std::vector<Listed> result;
-  for (const NamedParameter& each : open_model(file, "", Registry())->tensors())
+  const auto model = open_model(file, "", Registry());
+  for (const NamedParameter& each : model->tensors())
     result.push_back({each.info.name, each.info.module_type, each.info.dtype, each.info.shape,
                       each.info.elements() * dtype_bits(each.info.dtype) / 8});
   return result;

@@ -145,6 +145,23 @@ class Artifacts(harness.CliTest):
         self.succeed("eval", bare, "--data", "digits", "--arch", "mlp", "-q")
         self.refused(USAGE, "without a forward pass|forward", "eval", model, "--data", "digits")
 
+    def test_torchscript_brings_its_own_code(self):
+        shared = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/data/models")
+        script = os.path.join(shared, "lenet-300-100-mnist.torchscript.pt")
+        if not os.path.exists(script):
+            raise unittest.SkipTest("no TorchScript file at ../shared/data/models")
+        listed = self.succeed("inspect", script, "--json").json
+        self.assertEqual(listed["format"], "torchscript")
+        self.assertEqual({tuple(t["shape"]) for t in listed["tensors"] if t["module"] == "Linear"},
+                         {(300, 784), (300,), (100, 300), (100,), (10, 100), (10,)})
+        self.refused(USAGE, "leave out --arch", "compress", script, "--arch", "lenet-300-100", "-o",
+                     self.path("x.gbz"))
+        out = self.path("x.gbz")
+        self.succeed("compress", script, "-o", out, "-q", "--ratio", "10", *harness.QUICK)
+        self.refused(USAGE, "came from TorchScript.* --model", "eval", out, "--data", "digits")
+        self.refused(INPUT, "64", "eval", out, "--data", "digits", "--model", script)
+        self.refused(INPUT, "do not fit", "eval", out, "--data", "digits", "--arch", "lenet5")
+
     @unittest.skipUnless(os.path.exists("/dev/zero"), "no /dev/zero")
     def test_devices_are_no_files(self):
         self.refused(INPUT, "not an ordinary file", "inspect", "/dev/zero")
