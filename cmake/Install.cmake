@@ -1,1 +1,22 @@
-# What `cmake --install` puts into a prefix.
+# What `cmake --install` puts into a prefix: the library and its plugins (component runtime), and
+# what a plugin project needs (component sdk). The command line installs itself.
+include(CMakePackageConfigHelpers)
+set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
+
+install(TARGETS gbcompress EXPORT gbcompressTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)
+install(EXPORT gbcompressTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
+install(DIRECTORY core/include/gbcompress sdk/include/gbcompress
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY sdk/contract sdk/template DESTINATION ${GBC_SDK_DATA_DIR} COMPONENT sdk)
+
+configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake INSTALL_DESTINATION ${package_dir}
+  PATH_VARS GBC_SDK_DATA_DIR GBC_PLUGIN_DIR)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake
+              ${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake
+              cmake/FindLibTorch.cmake sdk/cmake/GbcompressPlugin.cmake sdk/cmake/plugin.map
+        DESTINATION ${package_dir} COMPONENT sdk)

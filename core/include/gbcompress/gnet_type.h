@@ -1,5 +1,6 @@
 #pragma once
-/// A layer type: how the parameters of one kind of module are cut into tiles and put together again.
+/// A layer type: how the parameters of one kind of module are cut into tiles and put together
+/// again.
 
 #include <ATen/core/Tensor.h>
 
@@ -27,16 +28,21 @@ class GNetType {
   /// may claim the same.
   virtual std::vector<std::string> modules() const = 0;
   /// Optional abilities by name; unknown names are 0, so that new names break no compiled plugin.
-  ///   "custom-build"  build() does more than placing the tiles
+  ///   "custom-build"      build() does more than placing the tiles
+  ///   "unused-positions"  some positions of uncropped tiles do not reach the result
+  ///   "revision-N"        build() also takes plans of its older revision N
   virtual int supports(std::string_view ability) const noexcept;
 
   /// The plan for a parameter of a claimed module, or nothing: the parameter then stays plain.
   /// Pure: the same arguments give the same plan.
+  /// @throws as validate(plan), and Error(kShapeMismatch) where the plan's shape is not the
+  ///         parameter's although the type has no "custom-build"
   std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) const;
 
   /// The parameter's value from its tiles; differentiable by autograd.
   /// @param tiles  [tiles, tile_rows, tile_cols, kernel] float32
   /// @param shape  the parameter's own shape, and so the result's
+  /// @throws Error(kShapeMismatch) where tiles or result have another shape
   at::Tensor build(const GNetPlan& plan, const at::Tensor& tiles,
                    const std::vector<std::int64_t>& shape) const;
 
@@ -48,7 +54,8 @@ class GNetType {
 };
 
 /// Puts tiles [tiles, tile_rows, tile_cols, kernel] together as the plan says, to plan.shape.
-/// Differentiable; cropped positions are dropped.
+/// Differentiable; cropped positions are dropped. The result is contiguous.
+/// @throws Error(kShapeMismatch)
 at::Tensor place_tiles(const GNetPlan& plan, const at::Tensor& tiles);
 
 using PlanFunction =

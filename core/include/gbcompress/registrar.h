@@ -53,7 +53,7 @@ class Registrar {
   /// A layer type from two callables. An empty `build` means: place the tiles as the plan says.
   void register_gnet_type(GNetTypeInfo info, PlanFunction init, BuildFunction build = {});
   /// The short form: the id is the module's name in lower case.
-  void register_gnet_type(const std::string& module, PlanFunction init, BuildFunction build = {});
+  void register_gnet_type(const char* module, PlanFunction init, BuildFunction build = {});
 };
 
 }  // namespace gbcompress

@@ -9,6 +9,7 @@
 /// No exception leaves the function, and nothing is registered by static constructors. The host
 /// reads the marker string from the file's bytes before loading it, and never unloads it.
 
+#include <c10/util/Exception.h>
 #include <torch/headeronly/version.h>
 
 #include <cstddef>
@@ -49,8 +50,9 @@ inline constexpr const char* kPluginEntryName = "gbcompress_plugin_v1";
 
 }  // namespace gbcompress
 
-/// GBC_PLUGIN(NAME, VERSION, callable(Registrar&)): NAME and VERSION are string literals without
-/// blanks. Use it once in a library, outside any namespace.
+/// GBC_PLUGIN(NAME, VERSION, callable(Registrar&)): NAME and VERSION are string literals, NAME of
+/// [a-z0-9_] beginning with a letter, VERSION without blanks. Use it once in a library, outside any
+/// namespace.
 #define GBC_PLUGIN(NAME, VERSION, ...)                                                           \
   __attribute__((used, retain)) static const char gbc_plugin_marker[] =                          \
       "@(#)gbcompress-plugin " NAME " " VERSION " " GBC_FINGERPRINT;                             \
@@ -59,6 +61,8 @@ inline constexpr const char* kPluginEntryName = "gbcompress_plugin_v1";
     try {                                                                                        \
       (__VA_ARGS__)(registrar);                                                                  \
       return true;                                                                               \
+    } catch (const c10::Error& x) {                                                              \
+      std::snprintf(error, error_bytes, "%s", x.what_without_backtrace());                       \
     } catch (const std::exception& x) {                                                          \
       std::snprintf(error, error_bytes, "%s", x.what());                                         \
     } catch (...) {                                                                              \

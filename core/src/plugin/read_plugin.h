@@ -1,0 +1,13 @@
+#pragma once
+/// The bytes of a plugin file, bounded.
+
+#include <cstddef>
+#include <filesystem>
+#include <vector>
+
+namespace gbcompress {
+
+/// @throws Error(kNotFound, kIo); Error(kPluginRefused) above 256 MiB
+std::vector<std::byte> read_plugin(const std::filesystem::path& file);
+
+}  // namespace gbcompress

@@ -1,0 +1,54 @@
+# What a plugin project calls. The built-in plugins use the same two functions.
+
+# gbcompress_add_plugin(NAME row SOURCES row.cpp ... [LIBRARIES ...])
+#
+# Builds row.so, target `row`. Only the entry function is visible in it, every symbol must be found
+# when it is linked and again when it is loaded, and it is never unloaded.
+function(gbcompress_add_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
+  if(NOT arg_NAME MATCHES "^[a-z][a-z0-9_]*$")
+    message(FATAL_ERROR "gbcompress_add_plugin: NAME \"${arg_NAME}\" must be of [a-z0-9_] and begin with a letter.")
+  endif()
+  if(NOT arg_SOURCES)
+    message(FATAL_ERROR "gbcompress_add_plugin: plugin ${arg_NAME} has no SOURCES.")
+  endif()
+  set(map ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin.map)
+  add_library(${arg_NAME} MODULE ${arg_SOURCES})
+  target_compile_features(${arg_NAME} PRIVATE cxx_std_20)
+  target_link_libraries(${arg_NAME} PRIVATE gbcompress::gbcompress ${arg_LIBRARIES})
+  target_link_options(${arg_NAME} PRIVATE
+    "LINKER:--version-script=${map}" "LINKER:-z,now" "LINKER:-z,nodelete")
+  if(NOT GBC_SANITIZE AND NOT "${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize")
+    # A sanitizer's own symbols are found only when the program is linked.
+    target_link_options(${arg_NAME} PRIVATE "LINKER:-z,defs")
+  endif()
+  set_target_properties(${arg_NAME} PROPERTIES
+    PREFIX "" OUTPUT_NAME ${arg_NAME} SUFFIX ".so" LINK_DEPENDS ${map}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
+endfunction()
+
+# gbcompress_add_contract_test(NAME row_contract PLUGIN row
+#                              [PARAMETERS Row.weight:64x48 ...] [ARGUMENTS ...])
+#
+# A test program that loads the plugin as the host does and checks the promises of gnet_type.h for
+# each layer type that it registers. PARAMETERS are module type, local name and shape of what else
+# the types are asked to plan, for types that take none of the usual names and shapes.
+function(gbcompress_add_contract_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PLUGIN" "PARAMETERS;ARGUMENTS")
+  if(NOT TARGET GTest::gtest)
+    find_package(GTest QUIET)
+    if(NOT GTest_FOUND)
+      message(FATAL_ERROR "The contract tests need GoogleTest; install it with `apt-get install libgtest-dev`.")
+    endif()
+  endif()
+  if(NOT TARGET gbcompress_contract)
+    get_property(folder GLOBAL PROPERTY GBCOMPRESS_CONTRACT_DIR)
+    add_executable(gbcompress_contract ${folder}/contract_main.cpp ${folder}/contract_cases.cpp
+                   ${folder}/gnet_type_contract.cpp)
+    target_link_libraries(gbcompress_contract PRIVATE gbcompress::gbcompress GTest::gtest)
+  endif()
+  list(TRANSFORM arg_PARAMETERS PREPEND "--parameter=" OUTPUT_VARIABLE parameters)
+  add_test(NAME ${arg_NAME}
+           COMMAND gbcompress_contract $<TARGET_FILE:${arg_PLUGIN}> ${parameters} ${arg_ARGUMENTS})
+  set_tests_properties(${arg_NAME} PROPERTIES TIMEOUT 300)
+endfunction()

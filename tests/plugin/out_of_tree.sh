@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What a stranger does: installs gbcompress, builds a plugin project that sees nothing but the
+# installed SDK, tests it, loads it.   out_of_tree.sh BUILD_DIR SOURCE_DIR CMAKE COMPILER
+set -euo pipefail
+build=$1 source=$2 cmake=$3 compiler=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset GBCOMPRESS_PLUGIN_PATH GBCOMPRESS_TORCH Torch_DIR
+export XDG_DATA_HOME=$work/data
+prefix=$work/prefix
+
+"$cmake" --install "$build" --prefix "$prefix" > "$work/install.log" || { cat "$work/install.log"; exit 1; }
+
+# A copy, so that nothing beside the project can be reached by a relative path.
+build_project() {  # NAME
+  "$cmake" -S "$work/$1" -B "$work/$1/build" -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" > "$work/configure.log" 2>&1 ||
+    { cat "$work/configure.log"; exit 1; }
+  # LibTorch may lie in .deps; nothing else of that folder may be seen.
+  if grep -F "$source/" "$work/$1/build/CMakeCache.txt" | grep -vF "$source/.deps/"; then
+    echo "the project refers to gbcompress's source folder"; exit 1
+  fi
+  "$cmake" --build "$work/$1/build"
+  ctest --test-dir "$work/$1/build" --output-on-failure
+}
+
+cp -r "$source/samples/04_plugin_out_of_tree" "$work/circulant"
+build_project circulant
+symbols=$(nm -D --defined-only "$work/circulant/build/circulant.so" | awk '$2 != "A" {print $3}' | sed 's/@.*//')
+[[ $symbols == gbcompress_plugin_v1 ]] || { echo "circulant.so exports more than its entry: $symbols"; exit 1; }
+
+# A new plugin, as the command line begins one.
+gbcompress=$prefix/bin/gbcompress
+"$gbcompress" plugins new tilted_layer -o "$work/tilted_layer"
+build_project tilted_layer
+
+# The way of the sample's README: train, expand, compress, and what happens without the plugin.
+plugin=$work/circulant/build/circulant.so
+"$gbcompress" plugins verify "$plugin"
+"$work/circulant/build/train_circulant" "$plugin" "$work/trained.gbz"
+"$gbcompress" expand "$work/trained.gbz" -o "$work/model.safetensors" --plugin "$plugin"
+"$gbcompress" compress "$work/model.safetensors" --arch circulant-net --data digits --ratio 4 \
+  -o "$work/small.gbz" --plugin "$plugin"
+"$gbcompress" inspect "$work/small.gbz" | grep -q circulant ||
+  { echo "inspect does not name the layer type"; exit 1; }
+status=0
+"$gbcompress" expand "$work/small.gbz" -o "$work/none.safetensors" 2> "$work/message" || status=$?
+if [[ $status != 5 ]] || ! grep -q circulant "$work/message" || [[ -e $work/none.safetensors ]]; then
+  echo "without the plugin: status $status"; cat "$work/message"; exit 1
+fi
+
+# Installed, both lie where the command line of that prefix looks for them.
+for project in circulant tilted_layer; do
+  "$cmake" --install "$work/$project/build" --prefix "$prefix" > /dev/null
+done
+(cd / && "$gbcompress" plugins list) > "$work/list"
+for name in linear conv attention circulant tilted_layer; do
+  grep -q "^$name " "$work/list" || { echo "$name is not found:"; cat "$work/list"; exit 1; }
+done
+"$gbcompress" expand "$work/small.gbz" -o "$work/some.safetensors"

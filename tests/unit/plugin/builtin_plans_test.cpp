@@ -1,0 +1,84 @@
+/// What the built-in plugins make of the parameters they claim.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "gbcompress/plugin_host.h"
+
+namespace gbcompress {
+namespace {
+
+const Registry& registry() {
+  static PluginHost host;
+  if (host.loaded().empty())
+    for (const char* name : {"linear", "conv", "attention"})
+      host.load(std::string(GBC_PLUGIN_FOLDER) + "/" + name + ".so");
+  return host.registry();
+}
+
+std::optional<GNetPlan> plan(const std::string& module, const std::string& local_name,
+                             std::vector<std::int64_t> shape, const std::string& path = "m") {
+  ParameterInfo info{.name = path + "." + local_name,
+                     .local_name = local_name,
+                     .module_path = path,
+                     .module_type = module,
+                     .shape = std::move(shape)};
+  info.std = 0.1;
+  const GNetType* type = registry().find_by_module(module);
+  EXPECT_NE(type, nullptr) << module;
+  return type ? type->plan(info, {}) : std::nullopt;
+}
+
+MatrixView view(const std::optional<GNetPlan>& plan) {
+  EXPECT_TRUE(plan.has_value());
+  return plan ? plan->view : MatrixView{.row_dim = -9};
+}
+
+constexpr MatrixView kPlain{.row_dim = 0, .col_dim = 1};
+constexpr MatrixView kTransposed{.row_dim = 1, .col_dim = 0};
+
+TEST(BuiltinPlans, Linear) {
+  const auto p = plan("Linear", "weight", {300, 784});
+  ASSERT_TRUE(p.has_value());
+  EXPECT_EQ(p->view, kPlain);
+  EXPECT_EQ(p->type_id, "linear");
+  EXPECT_EQ(p->shape, (std::vector<std::int64_t>{300, 784}));
+  EXPECT_FLOAT_EQ(p->output_scale, 0.2f);
+  EXPECT_FALSE(plan("Linear", "bias", {300}).has_value());
+}
+
+TEST(BuiltinPlans, ConvolutionsOfEveryRank) {
+  EXPECT_EQ(view(plan("Conv1d", "weight", {8, 4, 3})), kPlain);
+  EXPECT_EQ(view(plan("Conv2d", "weight", {8, 4, 3, 3})), kPlain);
+  EXPECT_EQ(view(plan("Conv3d", "weight", {8, 4, 3, 3, 3})), kPlain);
+  EXPECT_EQ(view(plan("ConvTranspose1d", "weight", {4, 8, 3})), kTransposed);
+  EXPECT_EQ(view(plan("ConvTranspose2d", "weight", {4, 8, 3, 3})), kTransposed);
+  EXPECT_EQ(view(plan("ConvTranspose3d", "weight", {4, 8, 3, 3, 3})), kTransposed);
+  EXPECT_EQ(view(plan("Conv2d", "weight", {32, 1, 3, 3})), kPlain) << "depthwise";
+  EXPECT_EQ(plan("Conv2d", "weight", {8, 4, 3, 5})->kernel_codes.size(), 2u);
+  EXPECT_FALSE(plan("Conv2d", "bias", {8}).has_value());
+}
+
+TEST(BuiltinPlans, AttentionKeepsQueryKeyAndValueApart) {
+  const auto fused = plan("MultiheadAttention", "in_proj_weight", {96, 32});
+  EXPECT_EQ(view(fused), (MatrixView{.row_dim = 0, .col_dim = 1, .row_splits = 3}));
+  EXPECT_EQ(fused->grid().rows(), 32);
+  EXPECT_EQ(fused->grid().tiles() % 3, 0);
+  for (const char* name : {"q_proj_weight", "k_proj_weight", "v_proj_weight"})
+    EXPECT_EQ(view(plan("MultiheadAttention", name, {32, 32})), kPlain) << name;
+  EXPECT_EQ(view(plan("NonDynamicallyQuantizableLinear", "weight", {32, 32})), kPlain);
+  EXPECT_FALSE(plan("MultiheadAttention", "in_proj_bias", {96}).has_value());
+  EXPECT_FALSE(plan("MultiheadAttention", "bias_k", {1, 1, 32}).has_value());
+}
+
+TEST(BuiltinPlans, Gpt2LayersAreTransposed) {
+  const MatrixView fused{.row_dim = 1, .col_dim = 0, .row_splits = 3};
+  EXPECT_EQ(view(plan("Conv1D", "weight", {32, 96}, "h.0.attn.c_attn")), fused);
+  EXPECT_EQ(view(plan("Conv1D", "weight", {32, 96}, "c_attn")), fused);
+  EXPECT_EQ(view(plan("Conv1D", "weight", {32, 64}, "h.0.attn.c_attn")), kTransposed);
+  EXPECT_EQ(view(plan("Conv1D", "weight", {32, 96}, "h.0.mlp.c_fc")), kTransposed);
+  EXPECT_EQ(view(plan("Conv1D", "weight", {32, 96}, "h.0.not_c_attn")), kTransposed);
+  EXPECT_FALSE(plan("Conv1D", "bias", {96}).has_value());
+}
+
+}  // namespace
+}  // namespace gbcompress
