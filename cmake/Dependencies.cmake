@@ -18,7 +18,7 @@ gbc_require(ZLIB_FOUND "zlib" zlib1g-dev)
 find_package(OpenSSL 3 QUIET COMPONENTS Crypto)
 gbc_require(OpenSSL_FOUND "OpenSSL 3" libssl-dev)
 
-# toml++, zstd and xxHash: Debian's packages have no CMake file for all of them.
+# toml++, zstd, xxHash, Highway: Debian's packages do not all have a CMake file.
 function(gbc_find_library target header library package)
   find_path(${target}_INCLUDE ${header})
   gbc_require(${target}_INCLUDE "${header}" ${package})
@@ -33,6 +33,7 @@ endfunction()
 gbc_find_library(gbc_tomlplusplus toml++/toml.h "" libtomlplusplus-dev)
 gbc_find_library(gbc_zstd zstd.h zstd libzstd-dev)
 gbc_find_library(gbc_xxhash xxhash.h xxhash libxxhash-dev)
+gbc_find_library(gbc_highway hwy/highway.h hwy libhwy-dev)
 
 if(GBC_BUILD_TESTS)
   find_package(GTest QUIET)

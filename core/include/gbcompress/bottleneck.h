@@ -53,7 +53,7 @@ struct BottleneckOptions {
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
-  std::string kernel = "batched";  ///< or "reference"
+  std::string kernel = "fused";  ///< or "batched", "reference"
 };
 
 /// Dense size over stored size, > 1 is smaller.

@@ -85,4 +85,9 @@ std::unique_ptr<TileKernel> make_reference_kernel();
 /// Batched matrix products of LibTorch, a bounded number of tiles at a time.
 std::unique_ptr<TileKernel> make_batched_kernel();
 
+/// The product's kernel: each tile in one pass that recomputes hidden activations instead of storing
+/// them, vectorised for the processor it runs on, over the threads of at::parallel_for. The same
+/// bits for any number of threads.
+std::unique_ptr<TileKernel> make_fused_kernel();
+
 }  // namespace gbcompress

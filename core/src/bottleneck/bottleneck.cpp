@@ -14,9 +14,10 @@ namespace gbcompress {
 namespace {
 
 std::unique_ptr<TileKernel> make_kernel(const std::string& name) {
+  if (name == "fused") return make_fused_kernel();
   if (name == "batched") return make_batched_kernel();
   if (name == "reference") return make_reference_kernel();
-  throw Error(Errc::kUsage, "kernel " + name + " is not known; use batched or reference");
+  throw Error(Errc::kUsage, "kernel " + name + " is not known; use fused, batched or reference");
 }
 
 std::span<float> span_of(const at::Tensor& tensor) {

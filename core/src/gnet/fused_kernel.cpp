@@ -1,0 +1,95 @@
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "gnet/fused.h"
+
+namespace gbcompress {
+namespace {
+
+/// Outer rows of one piece of work. Fixed, so that sums have the same shape for any thread count.
+constexpr std::int64_t kRows = 128;
+
+struct Piece {
+  std::size_t tile;
+  std::int64_t first, last;
+};
+
+template <typename Pointer>
+std::vector<Piece> pieces_of(std::span<const TileMemory<Pointer>> tiles, std::int64_t kernel) {
+  std::vector<Piece> pieces;
+  for (std::size_t t = 0; t < tiles.size(); ++t) {
+    const std::int64_t outer = fused_axes(tiles[t], kernel).outer;
+    for (std::int64_t first = 0; first < outer; first += kRows)
+      pieces.push_back({t, first, std::min(outer, first + kRows)});
+  }
+  return pieces;
+}
+
+/// Runs body(piece, scratch) for all pieces, several threads, a scratch for each.
+template <typename Body>
+void for_pieces(const std::vector<Piece>& pieces, const Body& body) {
+  at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     FusedScratch scratch;
+                     for (std::int64_t p = begin; p < end; ++p)
+                       body(static_cast<std::size_t>(p), scratch);
+                   });
+}
+
+class FusedKernel final : public TileKernel {
+ public:
+  std::string_view name() const noexcept override { return "fused"; }
+
+ private:
+  void forward_impl(const BankShape& shape, std::span<const float> theta,
+                    std::span<const TileTarget> tiles) const override {
+    const FusedCodes codes[2] = {fused_codes(shape, false), fused_codes(shape, true)};
+    const auto pieces = pieces_of(tiles, shape.kernel);
+    const std::int64_t parameters = shape.parameters();
+    const auto run = shape.hidden.size() == 1 ? fused_forward : fused_forward_deep;
+    for_pieces(pieces, [&](std::size_t p, FusedScratch& scratch) {
+      const TileTarget& tile = tiles[pieces[p].tile];
+      const FusedAxes axes = fused_axes(tile, shape.kernel);
+      run(shape, codes[axes.swapped],
+          theta.data() + static_cast<std::int64_t>(pieces[p].tile) * parameters, tile, axes,
+          pieces[p].first, pieces[p].last, scratch);
+    });
+  }
+
+  void backward_impl(const BankShape& shape, std::span<const float> theta,
+                     std::span<const TileSource> tiles, std::span<float> grad) const override {
+    const FusedCodes codes[2] = {fused_codes(shape, false), fused_codes(shape, true)};
+    const auto pieces = pieces_of(tiles, shape.kernel);
+    const std::int64_t parameters = shape.parameters();
+    const auto run = shape.hidden.size() == 1 ? fused_backward : fused_backward_deep;
+    // A tile of one piece adds to its gradient directly; the pieces of a larger tile each have a
+    // buffer, added up in their order afterwards.
+    std::vector<std::int64_t> buffer(pieces.size(), -1);
+    std::int64_t buffers = 0;
+    for (std::size_t p = 0; p < pieces.size(); ++p)
+      if (pieces[p].first > 0 || pieces[p].last < fused_axes(tiles[pieces[p].tile], shape.kernel).outer)
+        buffer[p] = buffers++;
+    std::vector<float> partial(static_cast<std::size_t>(buffers * parameters), 0.0f);
+    for_pieces(pieces, [&](std::size_t p, FusedScratch& scratch) {
+      const TileSource& tile = tiles[pieces[p].tile];
+      const FusedAxes axes = fused_axes(tile, shape.kernel);
+      const std::int64_t at = static_cast<std::int64_t>(pieces[p].tile) * parameters;
+      run(shape, codes[axes.swapped], theta.data() + at, tile, axes, pieces[p].first,
+          pieces[p].last,
+          buffer[p] < 0 ? grad.data() + at : partial.data() + buffer[p] * parameters, scratch);
+    });
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      if (buffer[p] < 0) continue;
+      float* total = grad.data() + static_cast<std::int64_t>(pieces[p].tile) * parameters;
+      const float* part = partial.data() + buffer[p] * parameters;
+      for (std::int64_t i = 0; i < parameters; ++i) total[i] += part[i];
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TileKernel> make_fused_kernel() { return std::make_unique<FusedKernel>(); }
+
+}  // namespace gbcompress
