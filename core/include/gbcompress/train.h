@@ -25,7 +25,7 @@ std::optional<Loss> parse_loss(std::string_view name) noexcept;
 struct TrainOptions {
   Loss loss = Loss::kTask;
   std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
-  std::int64_t batch = 256;      ///< samples a step, at least 1
+  std::int64_t batch = 64;       ///< samples a step, at least 1
   std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else
   Schedule schedule = Schedule::kOneCycle;
   std::uint64_t seed = 0;

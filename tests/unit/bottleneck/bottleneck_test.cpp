@@ -28,7 +28,7 @@ torch::nn::Sequential small_net() {
 
 BottleneckOptions small_options() {
   BottleneckOptions options;
-  options.min_elements = 1;
+  options.min_elements = 150;  // the 5x20 layer stays plain
   options.gnet.tile_weights = 150;
   options.gnet.hidden = {2};
   options.seed = 4;
@@ -44,7 +44,7 @@ TEST(Bottleneck, FollowsTheSpecificationsFormulas) {
   auto net = small_net();
   const auto w = net[0]->as<torch::nn::Linear>()->weight.detach().clone().to(torch::kDouble);
   GenomicBottleneck bottleneck(*net, registry, small_options());
-  ASSERT_EQ(bottleneck.layers().size(), 1u) << "the 20x5 layer's g-nets would not be smaller";
+  ASSERT_EQ(bottleneck.layers().size(), 1u) << "the 5x20 layer is below min_elements";
   const auto& layer = bottleneck.layers()[0];
   // Output scale: 2 * std with n - 1, worked out from the numbers themselves.
   double mean = 0, square = 0;
@@ -76,25 +76,32 @@ TEST(Bottleneck, WeightsAreUntouchedUntilPredicted) {
 
 /// d(loss)/d(theta) by central differences, against backward() with gradient_scale none.
 void expect_gradient(GenomicBottleneck& bottleneck, const std::function<torch::Tensor()>& loss) {
+  // Far from relu's kinks, where differences say nothing; the kernels' own tests have the kinks.
+  for (const auto& layer : bottleneck.layers()) {
+    const at::NoGradGuard no_grad;
+    const std::int64_t width = layer.plan.hidden[0];
+    layer.theta.narrow(1, gnet_inputs(layer.plan) * width, width).fill_(2);
+  }
   bottleneck.zero_grad();
   bottleneck.predict_weights();
   loss().backward();
   bottleneck.backward();
+  constexpr float kStep = 1e-3f;
   int checked = 0;
   for (const auto& layer : bottleneck.layers()) {
     float* theta = layer.theta.data_ptr<float>();
-    for (std::int64_t i = 0; i < layer.theta.numel(); i += 5) {
+    for (std::int64_t i = 0; i < layer.theta.numel(); i += 2) {
       const float kept = theta[i];
       double values[2];
       for (int side = 0; side < 2; ++side) {
-        theta[i] = kept + (side ? 1e-3f : -1e-3f);
+        theta[i] = kept + (side ? kStep : -kStep);
         bottleneck.predict_weights();
         values[side] = loss().item<double>();
       }
       theta[i] = kept;
-      const double numeric = (values[1] - values[0]) / 2e-3;
+      const double numeric = (values[1] - values[0]) / (2 * kStep);
       const double analytic = layer.grad.flatten()[i].item<double>();
-      EXPECT_NEAR(analytic, numeric, 2e-3 * (1 + std::fabs(numeric))) << layer.name << " " << i;
+      EXPECT_NEAR(analytic, numeric, 2e-3 + 2e-2 * std::fabs(numeric)) << layer.name << " " << i;
       checked += std::fabs(numeric) > 1e-3;
     }
   }
@@ -106,7 +113,7 @@ TEST(Bottleneck, BackwardMatchesFiniteDifferences) {
   auto net = small_net();
   BottleneckOptions options = small_options();
   options.gradient_scale = GradientScale::kNone;
-  for (const char* kernel : {"batched", "reference"}) {
+  for (const char* kernel : {"fused", "batched", "reference"}) {
     options.kernel = kernel;
     GenomicBottleneck bottleneck(*net, registry, options);
     const auto x = torch::randn({40, 12}) * 3;
@@ -130,12 +137,12 @@ TEST(Bottleneck, BackwardGoesThroughABuildOfItsOwn) {
 
 TEST(Bottleneck, GradientScaleIsTorchGbs) {
   const Registry registry = test_registry();
-  auto net = small_net();
   const auto x = torch::randn({16, 12});
   const auto y = torch::randint(5, {16});
   at::Tensor grads[2];
   float scale = 0;
   for (int run = 0; run < 2; ++run) {
+    auto net = small_net();
     BottleneckOptions options = small_options();
     options.gradient_scale = run ? GradientScale::kTorchGb : GradientScale::kNone;
     GenomicBottleneck bottleneck(*net, registry, options);
@@ -147,7 +154,9 @@ TEST(Bottleneck, GradientScaleIsTorchGbs) {
     scale = bottleneck.layers()[0].plan.output_scale;
   }
   const double factor = 1.0 / (13 * 12 * (scale / 2.0) * (scale / 2.0));
-  EXPECT_TRUE(at::allclose(grads[1], grads[0] * factor, 1e-4, 1e-7));
+  const at::Tensor expected = grads[0] * factor;
+  EXPECT_LT((grads[1] - expected).abs().max().item<double>(),
+            1e-5 * expected.abs().max().item<double>());
   EXPECT_GT(grads[0].abs().max().item<double>(), 1e-5);
 }
 
