@@ -7,6 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset GBCOMPRESS_PLUGIN_PATH GBCOMPRESS_TORCH Torch_DIR
 export XDG_DATA_HOME=$work/data
+export OMP_NUM_THREADS=1  # threads that wait for each other would wait for the other tests too
 prefix=$work/prefix
 
 "$cmake" --install "$build" --prefix "$prefix" > "$work/install.log" || { cat "$work/install.log"; exit 1; }
@@ -29,6 +30,19 @@ build_project circulant
 symbols=$(nm -D --defined-only "$work/circulant/build/circulant.so" | awk '$2 != "A" {print $3}' | sed 's/@.*//')
 [[ $symbols == gbcompress_plugin_v1 ]] || { echo "circulant.so exports more than its entry: $symbols"; exit 1; }
 
+# A LibTorch of another version is refused before anything is compiled.
+torch=$(sed -n 's/.*set(GBCOMPRESS_TORCH "\([^"]*\)".*/\1/p' "$prefix"/lib*/cmake/gbcompress/gbcompressConfig.cmake)
+mkdir -p "$work/other/include/torch/headeronly" "$work/other/include/torch/csrc"
+ln -s "$torch/lib" "$work/other/lib"
+ln -s "$torch/include/torch/csrc/api" "$work/other/include/torch/csrc/api"
+sed 's/define TORCH_VERSION_MINOR .*/define TORCH_VERSION_MINOR 99/' \
+  "$torch/include/torch/headeronly/version.h" > "$work/other/include/torch/headeronly/version.h"
+if "$cmake" -S "$work/circulant" -B "$work/refused" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DGBCOMPRESS_TORCH="$work/other" > "$work/refused.log" 2>&1 ||
+    ! tr -s ' \n' ' ' < "$work/refused.log" | grep -q "the one at $work/other is 2.99"; then
+  echo "a LibTorch of another version was not refused"; cat "$work/refused.log"; exit 1
+fi
+
 # A new plugin, as the command line begins one.
 gbcompress=$prefix/bin/gbcompress
 "$gbcompress" plugins new tilted_layer -o "$work/tilted_layer"
@@ -37,10 +51,18 @@ build_project tilted_layer
 # The way of the sample's README: train, expand, compress, and what happens without the plugin.
 plugin=$work/circulant/build/circulant.so
 "$gbcompress" plugins verify "$plugin"
-"$work/circulant/build/train_circulant" "$plugin" "$work/trained.gbz"
+"$work/circulant/build/train_circulant" "$plugin" "$work/trained.gbz" | tee "$work/trained.txt"
+trained=$(sed -n 's/.*bytes, \([0-9.]*\) %.*/\1/p' "$work/trained.txt")
 "$gbcompress" expand "$work/trained.gbz" -o "$work/model.safetensors" --plugin "$plugin"
-"$gbcompress" compress "$work/model.safetensors" --arch circulant-net --data digits --ratio 4 \
-  -o "$work/small.gbz" --plugin "$plugin"
+"$gbcompress" compress "$work/model.safetensors" --arch circulant-net --data digits --ratio 6 \
+  -o "$work/small.gbz" --plugin "$plugin" --json > "$work/report.json"
+field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" "$work/report.json" | head -n 1; }
+before=$(field before) after=$(field after) ratio=$(field ratio)
+echo "trained $trained %, expanded $before %, compressed $ratio x: $after %"
+# What was expanded is what was trained; what was compressed is small and still reads digits.
+awk -v t="$trained" -v b="$before" -v a="$after" -v r="$ratio" \
+  'BEGIN { exit !(t >= 75 && b - t < 0.5 && t - b < 0.5 && r >= 6 && a >= 75) }' ||
+  { cat "$work/report.json"; exit 1; }
 "$gbcompress" inspect "$work/small.gbz" | grep -q circulant ||
   { echo "inspect does not name the layer type"; exit 1; }
 status=0
