@@ -92,9 +92,11 @@ void print_report(const CompressReport& report, const std::string& output, bool 
     table.row({name, metric_text(*report.metric, report.before),
                metric_text(*report.metric, report.after)});
   } else {
+    // Squared error over variance: all there is to tell without data. After training on a task it
+    // says nothing, because other weights do the same job.
     table.row({"test quality", "-", "not evaluated"});
+    table.row({"weight error", "0", fixed(report.weight_error, 4)});
   }
-  table.row({"weight error", "0", fixed(report.weight_error, 4)});
   table.row({"seconds", "", fixed(report.seconds, 1)});
   table.row({"peak memory", "", rough_bytes(report.peak_memory_bytes)});
   std::cout << table.text();

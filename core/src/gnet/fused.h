@@ -1,7 +1,7 @@
 #pragma once
-/// The fused CPU kernel's inner part: one tile, or a range of its outer rows, in one pass that never
-/// stores hidden activations. LibTorch-free; vectorised with Highway, chosen at run time for the
-/// processor. docs/performance.md has the arithmetic.
+/// The fused CPU kernel's inner part: one tile, or a range of its outer rows, in one pass that
+/// never stores hidden activations. LibTorch-free; vectorised with Highway, chosen at run time for
+/// the processor. docs/performance.md has the arithmetic.
 
 #include <cstdint>
 #include <vector>
@@ -14,11 +14,11 @@ namespace gbcompress {
 /// them, lie next to one another in memory wherever the tensor allows it; so for a transposed
 /// tensor the columns are the outer axis.
 struct FusedAxes {
-  bool swapped = false;            ///< outer axis = columns
-  std::int64_t outer = 0;          ///< positions that exist
-  std::int64_t inner = 0;          ///< positions that exist, kernel positions included
-  std::int64_t outer_stride = 0;   ///< in the tensor
-  std::int64_t inner_stride = 0;   ///< between inner axis positions, each `kernel` long
+  bool swapped = false;           ///< outer axis = columns
+  std::int64_t outer = 0;         ///< positions that exist
+  std::int64_t inner = 0;         ///< positions that exist, kernel positions included
+  std::int64_t outer_stride = 0;  ///< in the tensor
+  std::int64_t inner_stride = 0;  ///< between inner axis positions, each `kernel` long
 };
 template <typename Pointer>
 FusedAxes fused_axes(const TileMemory<Pointer>& tile, std::int64_t kernel) {
@@ -29,14 +29,14 @@ FusedAxes fused_axes(const TileMemory<Pointer>& tile, std::int64_t kernel) {
 
 /// Codes of one orientation, laid out for the kernels. Computed once a call, shared by all threads.
 struct FusedCodes {
-  std::int64_t outer_width = 0;   ///< inputs of the outer axis
-  std::int64_t inner_width = 0;   ///< inputs of the inner axis, without the kernel's
+  std::int64_t outer_width = 0;  ///< inputs of the outer axis
+  std::int64_t inner_width = 0;  ///< inputs of the inner axis, without the kernel's
   std::int64_t kernel_width = 0;
-  std::int64_t outer_input = 0;   ///< first of them in the g-net's input vector
+  std::int64_t outer_input = 0;  ///< first of them in the g-net's input vector
   std::int64_t inner_input = 0;
   std::int64_t kernel_input = 0;
-  std::int64_t inner_count = 0;   ///< inner axis positions of an uncropped tile
-  std::int64_t stride = 0;        ///< row length of `inner_columns`, padded
+  std::int64_t inner_count = 0;        ///< inner axis positions of an uncropped tile
+  std::int64_t stride = 0;             ///< row length of `inner_columns`, padded
   const float* outer_rows = nullptr;   ///< [outer, outer_width]
   const float* inner_rows = nullptr;   ///< [inner_count, inner_width]
   const float* kernel_rows = nullptr;  ///< [kernel, kernel_width]

@@ -24,8 +24,8 @@ FusedCodes fused_codes(const BankShape& shape, bool swapped) {
   codes.inner_rows = inner.values.data();
   codes.kernel_rows = kernel.values.data();
   codes.stride = padded(inner.count * shape.kernel);
-  codes.inner_columns.assign(
-      static_cast<std::size_t>((inner.width + kernel.width) * codes.stride), 0.0f);
+  codes.inner_columns.assign(static_cast<std::size_t>((inner.width + kernel.width) * codes.stride),
+                             0.0f);
   for (std::int64_t j = 0; j < inner.count; ++j) {
     for (std::int64_t k = 0; k < shape.kernel; ++k) {
       float* column = codes.inner_columns.data() + j * shape.kernel + k;

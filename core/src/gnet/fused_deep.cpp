@@ -107,11 +107,13 @@ void LayerBack(const float* weight, const float* delta, std::int64_t inputs, std
       for (std::int64_t o = 0; o < outputs; ++o) {
         const V value = hn::Load(d, delta + o * kBlock + p);
         for (int r = 0; r < kTile; ++r)
-          sum[r] = hn::MulAdd(hn::Set(d, weight[o * inputs + h + (r < rows ? r : 0)]), value, sum[r]);
+          sum[r] =
+              hn::MulAdd(hn::Set(d, weight[o * inputs + h + (r < rows ? r : 0)]), value, sum[r]);
       }
       for (int r = 0; r < rows; ++r) {
         const std::int64_t at = (h + r) * kBlock + p;
-        hn::Store(hn::IfThenElseZero(hn::Gt(hn::Load(d, x + at), hn::Zero(d)), sum[r]), d, out + at);
+        hn::Store(hn::IfThenElseZero(hn::Gt(hn::Load(d, x + at), hn::Zero(d)), sum[r]), d,
+                  out + at);
       }
     }
   }
@@ -121,8 +123,8 @@ void LayerBack(const float* weight, const float* delta, std::int64_t inputs, std
 struct Work {
   std::vector<BankShape::Layer> layers;
   std::int64_t stride = 0;
-  float* a = nullptr;  ///< [hidden], of the current outer position
-  float* b = nullptr;  ///< [hidden, stride]
+  float* a = nullptr;     ///< [hidden], of the current outer position
+  float* b = nullptr;     ///< [hidden, stride]
   std::vector<float*> x;  ///< after each hidden layer, [outputs, kBlock]
 };
 
@@ -147,9 +149,9 @@ Work MakeWork(const BankShape& shape, const FusedCodes& codes, const float* thet
     float* row = work.b + h * work.stride;
     std::memset(row, 0, sizeof(float) * static_cast<std::size_t>(work.stride));
     for (std::int64_t c = 0; c < codes.inner_width + codes.kernel_width; ++c) {
-      const V w = hn::Set(d, c < codes.inner_width
-                                 ? w1[codes.inner_input + c]
-                                 : w1[codes.kernel_input + c - codes.inner_width]);
+      const V w =
+          hn::Set(d, c < codes.inner_width ? w1[codes.inner_input + c]
+                                           : w1[codes.kernel_input + c - codes.inner_width]);
       const float* column = codes.inner_columns.data() + c * codes.stride;
       for (std::int64_t j = 0; j < inner; j += N())  // both rows are padded to whole vectors
         hn::Store(hn::MulAdd(w, hn::LoadU(d, column + j), hn::Load(d, row + j)), d, row + j);

@@ -26,10 +26,18 @@ std::vector<Piece> pieces_of(std::span<const TileMemory<Pointer>> tiles, std::in
   return pieces;
 }
 
+/// Weights times hidden units below which waking another thread costs more than it saves: about
+/// 20 microseconds of one core.
+constexpr std::int64_t kThreadWork = std::int64_t{1} << 18;
+
 /// Runs body(piece, scratch) for all pieces, several threads, a scratch for each.
 template <typename Body>
-void for_pieces(const std::vector<Piece>& pieces, const Body& body) {
-  at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), 1,
+void for_pieces(const BankShape& shape, const std::vector<Piece>& pieces, const Body& body) {
+  std::int64_t widths = 0;
+  for (std::int64_t width : shape.hidden) widths += width;
+  const std::int64_t work = std::max<std::int64_t>(
+      1, std::min(kRows * shape.tile_cols * shape.kernel, shape.positions()) * widths);
+  at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), (kThreadWork + work - 1) / work,
                    [&](std::int64_t begin, std::int64_t end) {
                      FusedScratch scratch;
                      for (std::int64_t p = begin; p < end; ++p)
@@ -48,7 +56,7 @@ class FusedKernel final : public TileKernel {
     const auto pieces = pieces_of(tiles, shape.kernel);
     const std::int64_t parameters = shape.parameters();
     const auto run = shape.hidden.size() == 1 ? fused_forward : fused_forward_deep;
-    for_pieces(pieces, [&](std::size_t p, FusedScratch& scratch) {
+    for_pieces(shape, pieces, [&](std::size_t p, FusedScratch& scratch) {
       const TileTarget& tile = tiles[pieces[p].tile];
       const FusedAxes axes = fused_axes(tile, shape.kernel);
       run(shape, codes[axes.swapped],
@@ -68,10 +76,11 @@ class FusedKernel final : public TileKernel {
     std::vector<std::int64_t> buffer(pieces.size(), -1);
     std::int64_t buffers = 0;
     for (std::size_t p = 0; p < pieces.size(); ++p)
-      if (pieces[p].first > 0 || pieces[p].last < fused_axes(tiles[pieces[p].tile], shape.kernel).outer)
+      if (pieces[p].first > 0 ||
+          pieces[p].last < fused_axes(tiles[pieces[p].tile], shape.kernel).outer)
         buffer[p] = buffers++;
     std::vector<float> partial(static_cast<std::size_t>(buffers * parameters), 0.0f);
-    for_pieces(pieces, [&](std::size_t p, FusedScratch& scratch) {
+    for_pieces(shape, pieces, [&](std::size_t p, FusedScratch& scratch) {
       const TileSource& tile = tiles[pieces[p].tile];
       const FusedAxes axes = fused_axes(tile, shape.kernel);
       const std::int64_t at = static_cast<std::int64_t>(pieces[p].tile) * parameters;

@@ -183,7 +183,15 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   report.ratio = static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes);
   report.identity = artifact.identity();
   report.weight_error = weight_error(*bottleneck);
-  if (data) report.after = evaluate(model, data->test, data->metric, progress);
+  if (data) {
+    try {
+      report.after = evaluate(model, data->test, data->metric, progress);
+    } catch (const Error& error) {
+      if (error.code() != Errc::kInterrupted) throw;
+      throw Error(Errc::kInterrupted, "stopped on request; " + options.output.string() +
+                                          " is written and whole, but was not evaluated");
+    }
+  }
   if (wants_size && report.output_bytes > wanted) {
     report.target_met = false;
     report.target_note = "at most " + std::to_string(wanted) + " bytes were asked, the file has " +
