@@ -6,7 +6,7 @@ build=$1 source=$2 cmake=$3 compiler=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset GBCOMPRESS_PLUGIN_PATH GBCOMPRESS_TORCH Torch_DIR
-export XDG_DATA_HOME=$work/data
+export XDG_DATA_HOME=$work/data CMAKE_GENERATOR=Ninja
 export OMP_NUM_THREADS=1  # threads that wait for each other would wait for the other tests too
 prefix=$work/prefix
 
