@@ -29,7 +29,7 @@ std::string environment_name(const std::string& key);
 struct Settings {
   CompressOptions compress;  ///< output and overwrite are not settings and stay empty
   DataOptions data;
-  std::int64_t threads = 0;  ///< 0: as many as the machine has cores
+  std::int64_t threads = 0;  ///< 0: one for each core, one alone for small models
 
   /// The defaults of setting_table(). They are those of the structures above, but for the g-nets'
   /// learning rate of 1e-2: fitting a given model bears more than training from random weights.

@@ -127,8 +127,10 @@ std::vector<SettingRow<S>> run_rows() {
                      "Steps of fitting the original weights before anything else",
                      GBC_FIELD(compress.train.fit_steps)),
       seed,
-      integer_row<S>("train.threads", 0, 4096, "Threads that compute; 0: one for each core",
-                     GBC_FIELD(threads)),
+      integer_row<S>(
+          "train.threads", 0, 4096,
+          "Threads that compute; 0: one for each core, one alone below 200,000 parameters",
+          GBC_FIELD(threads)),
       choice_row<S>("artifact.coding",
                     names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8}),
                     "How the g-nets' parameters are stored", GBC_FIELD(compress.coding)),
