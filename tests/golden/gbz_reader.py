@@ -40,9 +40,6 @@ def need(condition, sentence):
         raise BadFile(sentence)
 
 
-# CBOR -----------------------------------------------------------------------------------------
-
-
 class Cbor:
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -90,9 +87,6 @@ def known(entry, keys, what):
         need(key in keys, f"{what} has the unknown key {key!r}")
 
 
-# Sections -------------------------------------------------------------------------------------
-
-
 def load_zstd():
     library = ctypes.CDLL("libzstd.so.1")
     library.ZSTD_decompress.restype = ctypes.c_size_t
@@ -124,9 +118,6 @@ def unpack(stored, entry, size, width):
             raw = np.frombuffer(raw, np.uint8).reshape(width, -1).T.tobytes()
         return raw
     return stored
-
-
-# Plans ----------------------------------------------------------------------------------------
 
 
 def product(numbers):
@@ -199,9 +190,6 @@ def tile_codes(plan):
         where = np.unravel_index(np.arange(product(plan.kernel_dims)), plan.kernel_dims)
         kernel = np.concatenate([t[w] for t, w in zip(tables[2:], where)], axis=1)
     return tables[0], tables[1], kernel
-
-
-# G-nets ---------------------------------------------------------------------------------------
 
 
 def coded_size(plan, coding):
@@ -287,9 +275,6 @@ def to_bytes(values, dtype):
             "<u2").tobytes()
     with np.errstate(over="ignore"):
         return values.astype(NUMPY[dtype]).tobytes()
-
-
-# Files ----------------------------------------------------------------------------------------
 
 
 def read_gbz(path):

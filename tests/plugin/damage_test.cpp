@@ -11,7 +11,7 @@
 #include <random>
 
 #include "plugin/door.h"
-#include "unit/plugin/temporary_folder.h"
+#include "support/files.h"
 
 namespace gbcompress {
 namespace {
@@ -20,9 +20,9 @@ using test::builtin;
 enum class Outcome { kRefused, kLoaded, kDied };
 
 /// Loads the bytes as a plugin and asks it for a plan, in a child.
-Outcome outcome(const test::TemporaryFolder& folder, const std::string& bytes) {
+Outcome outcome(const testing::TempDir& folder, const std::string& bytes) {
   const auto file = folder / "damaged.so";
-  test::write_text(file, bytes);
+  testing::put_file(file, bytes);
   const pid_t child = ::fork();
   if (child == 0) {
     int status = 0;
@@ -46,8 +46,8 @@ Outcome outcome(const test::TemporaryFolder& folder, const std::string& bytes) {
 }
 
 TEST(DamagedPlugin, NoTruncationKillsTheHost) {
-  const test::TemporaryFolder folder;
-  const std::string whole = test::file_text(builtin("linear"));
+  const testing::TempDir folder;
+  const std::string whole = testing::get_file(builtin("linear"));
   ASSERT_EQ(outcome(folder, whole), Outcome::kLoaded);
   std::mt19937 random(11);
   for (int i = 0; i < 300; ++i) {
@@ -59,8 +59,8 @@ TEST(DamagedPlugin, NoTruncationKillsTheHost) {
 
 /// @param first, last  where bits may flip
 std::array<int, 3> flip_outcomes(std::size_t first, std::size_t last, int rounds) {
-  const test::TemporaryFolder folder;
-  const std::string whole = test::file_text(builtin("linear"));
+  const testing::TempDir folder;
+  const std::string whole = testing::get_file(builtin("linear"));
   std::mt19937 random(13);
   std::array<int, 3> counts{};
   for (int i = 0; i < rounds; ++i) {
@@ -82,7 +82,7 @@ TEST(DamagedPlugin, NoFlipInTheFileHeaderKillsTheHost) {
 
 TEST(DamagedPlugin, FlipsInTheProgramHeaders) {
   Elf64_Ehdr header;
-  std::memcpy(&header, test::file_text(builtin("linear")).data(), sizeof header);
+  std::memcpy(&header, testing::get_file(builtin("linear")).data(), sizeof header);
   const auto counts =
       flip_outcomes(header.e_phoff, header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr), 600);
   EXPECT_EQ(counts[2], 0);

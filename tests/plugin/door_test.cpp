@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "unit/plugin/temporary_folder.h"
+#include "support/files.h"
 
 namespace gbcompress {
 namespace {
@@ -97,7 +97,7 @@ TEST(PluginDoor, TwoPluginsCannotClaimOneLayerType) {
 }
 
 TEST(PluginDoor, TheSamePluginTwice) {
-  const test::TemporaryFolder folder;
+  const testing::TempDir folder;
   fs::copy(builtin("linear"), folder / "copy.so");
   PluginHost host;
   host.load(builtin("linear"));
@@ -110,11 +110,11 @@ TEST(PluginDoor, TheSamePluginTwice) {
 }
 
 TEST(PluginDoor, FilesThatAreNoPlugins) {
-  const test::TemporaryFolder folder;
-  test::write_text(folder / "text.so", "I am a library, honestly\n");
-  test::write_text(folder / "empty.so", "");
-  const std::string whole = test::file_text(builtin("linear"));
-  test::write_text(folder / "half.so", whole.substr(0, whole.size() / 2));
+  const testing::TempDir folder;
+  testing::put_file(folder / "text.so", "I am a library, honestly\n");
+  testing::put_file(folder / "empty.so", "");
+  const std::string whole = testing::get_file(builtin("linear"));
+  testing::put_file(folder / "half.so", whole.substr(0, whole.size() / 2));
   expect_has(refusal_of(folder / "text.so"), "is not a library");
   expect_has(refusal_of(folder / "empty.so"), "is not a library");
   expect_has(refusal_of(folder / "half.so"), "is truncated");
@@ -127,7 +127,7 @@ TEST(PluginDoor, FilesThatAreNoPlugins) {
 }
 
 TEST(PluginDoor, FilesThatEverybodyMayWrite) {
-  const test::TemporaryFolder folder;
+  const testing::TempDir folder;
   fs::copy(builtin("linear"), folder / "linear.so");
   fs::permissions(folder / "linear.so", fs::perms::others_write, fs::perm_options::add);
   expect_has(refusal_of(folder / "linear.so"), "may be written by everybody");

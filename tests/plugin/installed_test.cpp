@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "plugin/door.h"
-#include "unit/plugin/temporary_folder.h"
+#include "support/files.h"
 
 namespace gbcompress {
 namespace {
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using test::bad;
 using test::builtin;
 
-class Installed : public testing::Test {
+class Installed : public ::testing::Test {
  protected:
   void SetUp() override {
     // Nothing of the machine's own plugin folders.
@@ -30,7 +30,7 @@ class Installed : public testing::Test {
       if (refused == file) return why;
     return "";
   }
-  test::TemporaryFolder folder;
+  testing::TempDir folder;
   PluginHost host;
 };
 
@@ -42,8 +42,8 @@ TEST_F(Installed, FindsTheBuiltInPluginsBesideTheProgram) {
 
 TEST_F(Installed, SkipsCopiesAndGoesOnBehindBadFiles) {
   fs::copy(builtin("linear"), folder.path() / "path" / "linear.so");
-  test::write_text(folder.path() / "path" / "a_text.so", "no library");
-  test::write_text(folder.path() / "path" / "notes.txt", "no library either");
+  testing::put_file(folder.path() / "path" / "a_text.so", "no library");
+  testing::put_file(folder.path() / "path" / "notes.txt", "no library either");
   fs::copy(bad("bad_called_linear"), folder.path() / "path" / "other_linear.so");
   fs::copy(bad("misbehave"), folder.path() / "path" / "z_row.so");
   host.load_installed();
@@ -61,7 +61,7 @@ TEST_F(Installed, SkipsCopiesAndGoesOnBehindBadFiles) {
 TEST_F(Installed, FilesAskedForWinOverInstalledOnes) {
   fs::copy(builtin("linear"), folder / "mine.so");
   // The same plugin, and yet other bytes.
-  test::write_text(folder / "mine.so", test::file_text(builtin("linear")) + "x");
+  testing::put_file(folder / "mine.so", testing::get_file(builtin("linear")) + "x");
   host.load(folder / "mine.so");
   host.load_installed();
   EXPECT_EQ(host.loaded().front().file, fs::canonical(folder / "mine.so"));

@@ -5,7 +5,7 @@
 #include "artifact/float16.h"
 #include "base/file.h"
 #include "gbcompress/error.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_memory.h"
 
 namespace gbcompress {
 namespace {
@@ -14,15 +14,7 @@ std::vector<float> generate(const GNetPlan& plan, std::span<const float> theta) 
   const TileGrid grid = plan.grid();
   std::vector<float> values(static_cast<std::size_t>(grid.elements()));
   std::vector<TileTarget> tiles;
-  for (std::int64_t t = 0; t < grid.tiles(); ++t) {
-    const TileExtent extent = grid.extent(t);
-    tiles.push_back({.data = values.data() + extent.offset,
-                     .row_stride = extent.row_stride,
-                     .col_stride = extent.col_stride,
-                     .rows = extent.rows,
-                     .cols = extent.cols,
-                     .scale = plan.output_scale});
-  }
+  append_tiles(tiles, grid, values.data(), false, plan.output_scale);
   make_reference_kernel()->forward(bank_shape(plan), theta, tiles);
   return values;
 }

@@ -9,6 +9,7 @@
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
+#include "gnet/tile_memory.h"
 
 namespace gbcompress {
 namespace {
@@ -47,7 +48,12 @@ void GenomicBottleneck::Impl::make_routes(const Registry& types) {
     route.bank = entry->second;
     route.custom = route.type->supports("custom-build") != 0;
     routes.push_back(std::move(route));
-    layers.push_back({tensors[t].info.name, plan->type_id, *plan, {}, {}, tensors[t].tensor,
+    layers.push_back({tensors[t].info.name,
+                      plan->type_id,
+                      *plan,
+                      {},
+                      {},
+                      tensors[t].tensor,
                       tensors[t].tensor.detach().clone()});
   }
 
@@ -92,11 +98,11 @@ void GenomicBottleneck::Impl::make_optimizers() {
   const AdamWOptions& o = options.plain_optimizer;
   plain_optimizer.reset();
   if (!plain.empty())
-    plain_optimizer = std::make_unique<torch::optim::AdamW>(
-        plain, torch::optim::AdamWOptions(o.lr)
-                   .betas({o.beta1, o.beta2})
-                   .eps(o.eps)
-                   .weight_decay(o.weight_decay));
+    plain_optimizer =
+        std::make_unique<torch::optim::AdamW>(plain, torch::optim::AdamWOptions(o.lr)
+                                                         .betas({o.beta1, o.beta2})
+                                                         .eps(o.eps)
+                                                         .weight_decay(o.weight_decay));
 }
 
 std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
@@ -106,15 +112,7 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
     const Route& route = routes[l];
     const TileGrid grid = layer.plan.grid();
     float* data = (route.staging.defined() ? route.staging : layer.weights).data_ptr<float>();
-    for (std::int64_t t = 0; t < grid.tiles(); ++t) {
-      const TileExtent extent = grid.extent(t);
-      if (route.custom)
-        result.push_back({data + t * grid.positions(), grid.tile_cols() * grid.kernel(),
-                          grid.kernel(), extent.rows, extent.cols, layer.plan.output_scale});
-      else
-        result.push_back({data + extent.offset, extent.row_stride, extent.col_stride, extent.rows,
-                          extent.cols, layer.plan.output_scale});
-    }
+    append_tiles(result, grid, data, route.custom, layer.plan.output_scale);
   }
   return result;
 }
@@ -182,15 +180,7 @@ void GenomicBottleneck::backward() {
       weight_grad = weight_grad.to(at::kFloat).contiguous();
       alive.push_back(weight_grad);
       const float* data = weight_grad.data_ptr<float>();
-      for (std::int64_t t = 0; t < grid.tiles(); ++t) {
-        const TileExtent extent = grid.extent(t);
-        if (route.custom)
-          sources.push_back({data + t * grid.positions(), grid.tile_cols() * grid.kernel(),
-                             grid.kernel(), extent.rows, extent.cols, scale});
-        else
-          sources.push_back({data + extent.offset, extent.row_stride, extent.col_stride,
-                             extent.rows, extent.cols, scale});
-      }
+      append_tiles(sources, grid, data, route.custom, scale);
     }
     impl_->kernel->backward(bank.shape, span_of(bank.theta), sources, span_of(bank.grad));
     impl_->check_finite(b);

@@ -5,6 +5,7 @@
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
+#include "gnet/tile_memory.h"
 
 namespace gbcompress {
 namespace {
@@ -18,20 +19,12 @@ at::Tensor generate(const ArtifactReader& artifact, std::size_t index, const Til
   const std::vector<float> theta = artifact.theta(index);
   const bool custom = type.supports("custom-build") != 0;
   at::Tensor values =
-      custom ? at::zeros({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()},
-                         at::kFloat)
-             : at::empty(plan.shape, at::kFloat);
+      custom
+          ? at::zeros({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()}, at::kFloat)
+          : at::empty(plan.shape, at::kFloat);
   float* data = values.data_ptr<float>();
   std::vector<TileTarget> targets;
-  for (std::int64_t t = 0; t < grid.tiles(); ++t) {
-    const TileExtent extent = grid.extent(t);
-    if (custom)
-      targets.push_back({data + t * grid.positions(), grid.tile_cols() * grid.kernel(),
-                         grid.kernel(), extent.rows, extent.cols, plan.output_scale});
-    else
-      targets.push_back({data + extent.offset, extent.row_stride, extent.col_stride, extent.rows,
-                         extent.cols, plan.output_scale});
-  }
+  append_tiles(targets, grid, data, custom, plan.output_scale);
   kernel.forward(shape, theta, targets);
   return custom ? type.build(plan, values, stored.shape) : values;
 }

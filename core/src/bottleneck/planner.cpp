@@ -53,8 +53,8 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
   if (forced) {
     type = types.find_by_id(*forced);
     if (!type)
-      throw Error(Errc::kPluginMissing, "a [[layer]] rule asks for layer type " + *forced + " for " +
-                                            printable(info.name) +
+      throw Error(Errc::kPluginMissing, "a [[layer]] rule asks for layer type " + *forced +
+                                            " for " + printable(info.name) +
                                             ", which no loaded plugin provides; see "
                                             "`gbcompress plugins list`");
   } else {
@@ -65,8 +65,8 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
   auto plan = type->plan(info, gnet);
   if (!plan) {
     if (forced)
-      throw Error(Errc::kUsage, "layer type " + *forced + " does not take " +
-                                    printable(info.name) + "; change the [[layer]] rule");
+      throw Error(Errc::kUsage, "layer type " + *forced + " does not take " + printable(info.name) +
+                                    "; change the [[layer]] rule");
     return std::nullopt;
   }
   if (plan_parameters(*plan) >= info.elements()) return std::nullopt;

@@ -47,8 +47,7 @@ void GenomicBottleneck::write_to(ArtifactWriter& writer, Coding coding) const {
       writer.add_generated(info.name, info.dtype, info.shape, layer.plan, coding,
                            floats_of(layer.theta));
     } else {
-      const at::Tensor values =
-          entry.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
+      const at::Tensor values = entry.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
       writer.add_plain(info.name, info.dtype, info.shape, bytes_of(values));
     }
   }
@@ -65,8 +64,7 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
   const ArtifactReader artifact = ArtifactReader::open(path);
   artifact.verify();
   std::map<std::string, std::size_t> found;
-  for (std::size_t i = 0; i < artifact.tensors().size(); ++i)
-    found[artifact.tensors()[i].name] = i;
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) found[artifact.tensors()[i].name] = i;
   const auto refuse = [&](const std::string& what) {
     throw Error(Errc::kShapeMismatch, path.string() + " was not saved from this model: " + what);
   };
@@ -95,8 +93,9 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
           refuse(name + " is not tied to the same tensor");
         if ((stored.kind == TensorKind::kGenerated) != (layer != generated.end()) ||
             (layer != generated.end() && stored.plan != layer->second->plan))
-          refuse(name + " has another plan; use the settings it was saved with, see `gbcompress "
-                        "inspect`");
+          refuse(name +
+                 " has another plan; use the settings it was saved with, see `gbcompress "
+                 "inspect`");
       } else if (layer != generated.end()) {
         const std::vector<float> theta = artifact.theta(at->second);
         std::copy(theta.begin(), theta.end(), layer->second->theta.data_ptr<float>());

@@ -20,14 +20,14 @@ void write_idx(const std::filesystem::path& file, const std::vector<int>& shape,
   write_bytes(file, bytes);
 }
 
-struct Mnist : testing::Test {
+struct Mnist : ::testing::Test {
   void SetUp() override {
     write_idx(folder / "train-images-idx3-ubyte", {5, 2, 3}, 250);
     write_idx(folder / "train-labels.idx1-ubyte", {5}, 3, 10);
     write_idx(folder / "t10k-images.idx3-ubyte", {2, 2, 3}, 0);
     write_idx(folder / "t10k-labels-idx1-ubyte", {2}, 0, 10);
   }
-  std::string spec() const { return "mnist:" + folder.path.string(); }
+  std::string spec() const { return "mnist:" + folder.path().string(); }
   TemporaryFolder folder;
 };
 
@@ -106,7 +106,7 @@ TEST(Cifar10, OneFileHoldsOutItsLastFifth) {
 
 TEST(Cifar10, Folders) {
   TemporaryFolder folder;
-  const std::string spec = "cifar10:" + folder.path.string();
+  const std::string spec = "cifar10:" + folder.path().string();
   expect_error([&] { open_data(spec); }, Errc::kNotFound, {"data_batch_1.bin"});
   for (int i = 1; i <= 5; ++i)
     write_bytes(folder / ("data_batch_" + std::to_string(i) + ".bin"), cifar(i, 2));

@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing_support;
 
-struct TensorData : testing::Test {
+struct TensorData : ::testing::Test {
   Data open(const Tensors& tensors) {
     write_tensors(folder / "d.safetensors", tensors);
     return open_data("tensors:" + (folder / "d.safetensors").string());

@@ -5,7 +5,7 @@ namespace {
 
 using namespace testing_support;
 
-struct OpenModel : testing::Test {
+struct OpenModel : ::testing::Test {
   TemporaryFolder folder;
   Registry registry = builtin_registry();
   std::filesystem::path file = folder / "model.safetensors";

@@ -8,7 +8,7 @@ namespace {
 
 using namespace testing_support;
 
-struct SharedModels : testing::Test {
+struct SharedModels : ::testing::Test {
   void SetUp() override { GBC_NEEDS_SHARED_DATA(); }
   std::unique_ptr<Model> open(const std::string& file, const std::string& arch = "") {
     auto model = open_model(shared_data() / "models" / file, arch, registry);

@@ -14,22 +14,11 @@
 #include "format/safetensors.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
+#include "support/files.h"
 
 namespace gbcompress::testing_support {
 
-/// A folder that is removed with everything in it.
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "gbc-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path / name; }
-  std::filesystem::path path;
-};
+using TemporaryFolder = testing::TempDir;
 
 inline void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;

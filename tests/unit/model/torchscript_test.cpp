@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing_support;
 
-struct TorchScript : testing::Test {
+struct TorchScript : ::testing::Test {
   std::unique_ptr<Model> make(const std::string& forward, at::Tensor weight = torch::ones({2, 4})) {
     torch::jit::Module module("__torch__.Net");
     module.register_attribute("training", c10::BoolType::get(), true);

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "gbcompress/error.h"
-#include "unit/plugin/temporary_folder.h"
+#include "support/files.h"
 
 namespace gbcompress {
 namespace {
 namespace fs = std::filesystem;
-using test::file_text;
+using testing::get_file;
 
 Errc refusal(const std::string& name, const fs::path& folder) {
   try {
@@ -22,7 +22,7 @@ Errc refusal(const std::string& name, const fs::path& folder) {
 }
 
 TEST(PluginTemplate, IsFilledIn) {
-  const test::TemporaryFolder folder;
+  const testing::TempDir folder;
   write_plugin_template("row_wise2", folder / "new");
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder / "new"))
@@ -31,12 +31,12 @@ TEST(PluginTemplate, IsFilledIn) {
   EXPECT_EQ(names, (std::vector<std::string>{"CMakeLists.txt", "README.md", "row_wise2.cpp"}));
   const fs::path source = fs::path(GBC_SOURCE_DIR) / "sdk" / "template";
   for (const std::string& name : names) {
-    const std::string text = file_text(folder.path() / "new" / name);
+    const std::string text = get_file(folder.path() / "new" / name);
     EXPECT_EQ(text.find("@NAME@"), std::string::npos) << name;
     EXPECT_EQ(text.find("@CAMEL@"), std::string::npos) << name;
     EXPECT_NE(text.find("row_wise2"), std::string::npos) << name;
     // Nothing but the two placeholders differs from the template.
-    std::string wanted = file_text(source / (name == "row_wise2.cpp" ? "plugin.cpp" : name));
+    std::string wanted = get_file(source / (name == "row_wise2.cpp" ? "plugin.cpp" : name));
     for (const auto& [from, to] :
          {std::pair<std::string, std::string>{"@NAME@", "row_wise2"}, {"@CAMEL@", "RowWise2"}})
       for (std::size_t at; (at = wanted.find(from)) != std::string::npos;)
@@ -46,7 +46,7 @@ TEST(PluginTemplate, IsFilledIn) {
 }
 
 TEST(PluginTemplate, RefusesWhatItMustNotDo) {
-  const test::TemporaryFolder folder;
+  const testing::TempDir folder;
   for (const char* name :
        {"", "Row", "2row", "_row", "row-wise", "row wise", "../row", "r\xc3\xa4"})
     EXPECT_EQ(refusal(name, folder / "new"), Errc::kUsage) << name;

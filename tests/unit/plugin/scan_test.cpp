@@ -7,14 +7,14 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_fingerprint.h"
-#include "unit/plugin/temporary_folder.h"
+#include "support/files.h"
 
 namespace gbcompress {
 namespace {
 
 const std::string kPrefix = std::string("@(#)gbcompress-") + "plugin ";
 
-std::string good_file() { return test::file_text(std::string(GBC_PLUGIN_FOLDER) + "/linear.so"); }
+std::string good_file() { return testing::get_file(std::string(GBC_PLUGIN_FOLDER) + "/linear.so"); }
 
 PluginFingerprint scan(const std::string& bytes) {
   return scan_plugin(std::as_bytes(std::span(bytes)), "x.so");
@@ -118,7 +118,7 @@ TEST(Scan, TheMarkerMustBeTheOnlyOneAndWellFormed) {
 }
 
 TEST(Scan, FilesThatAreNotThereOrNotFiles) {
-  const test::TemporaryFolder folder;
+  const testing::TempDir folder;
   const auto code = [](const std::filesystem::path& file) {
     try {
       scan_plugin(file);
@@ -131,7 +131,7 @@ TEST(Scan, FilesThatAreNotThereOrNotFiles) {
   EXPECT_EQ(code(folder.path()), Errc::kIo);
   EXPECT_EQ(code("/dev/zero"), Errc::kIo);
   // A sparse file of 300 MB costs nothing to make and must cost nothing to refuse.
-  test::write_text(folder / "large.so", "x");
+  testing::put_file(folder / "large.so", "x");
   std::filesystem::resize_file(folder / "large.so", 300'000'000);
   EXPECT_EQ(code(folder / "large.so"), Errc::kPluginRefused);
 }

@@ -2,13 +2,13 @@
 #include <torch/torch.h>
 
 #include "gbcompress/plugin_host.h"
-#include "unit/plugin/temporary_folder.h"
+#include "support/files.h"
 
 namespace gbcompress {
 namespace {
 namespace fs = std::filesystem;
 
-class SearchPath : public testing::Test {
+class SearchPath : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"GBCOMPRESS_PLUGIN_PATH", "XDG_DATA_HOME", "HOME"}) {
@@ -57,7 +57,7 @@ TEST_F(SearchPath, FallsBackToTheHomeFolder) {
 }
 
 TEST_F(SearchPath, NeverHoldsTheWorkingDirectory) {
-  const test::TemporaryFolder folder;
+  const testing::TempDir folder;
   const fs::path before = fs::current_path();
   fs::current_path(folder.path());
   for (const char* value : {"", ".", ":", "plugins:./plugins", "::"}) {
