@@ -13,6 +13,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
+#include "gbcompress/plugin_host.h"
 #include "gbcompress/version.h"
 #include "table.h"
 
@@ -39,9 +40,7 @@ std::string running_torch() {
 Check torch_check() {
   const std::string running = running_torch();
   Check check{"LibTorch", "headers " TORCH_VERSION ", library " + running, ""};
-  if (running != TORCH_VERSION)
-    check.problem = "built for LibTorch " TORCH_VERSION " but running with " + running +
-                    "; build again, or point LD_LIBRARY_PATH at the other one";
+  if (const auto mismatch = torch_runtime_mismatch()) check.problem = *mismatch;
   return check;
 }
 
