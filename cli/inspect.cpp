@@ -30,13 +30,6 @@ std::string_view kind_name(TensorKind kind) {
   return "";
 }
 
-/// "21-12-1": inputs, hidden layers, output.
-std::string widths_text(const GNetPlan& plan) {
-  std::string text = std::to_string(gnet_inputs(plan));
-  for (const std::int64_t width : plan.hidden) text += "-" + std::to_string(width);
-  return text + "-1";
-}
-
 std::string tiles_text(const GNetPlan& plan) {
   return with_commas(plan.grid().tiles()) + " of " + std::to_string(plan.tile_rows) + "x" +
          std::to_string(plan.tile_cols);
@@ -52,16 +45,21 @@ ordered_json tensor_json(const ArtifactTensor& tensor) {
   if (tensor.kind != TensorKind::kGenerated) return entry;
   const GNetPlan& plan = tensor.plan;
   ordered_json kernel_codes = ordered_json::array();
-  for (const Encoding code : plan.kernel_codes) kernel_codes.push_back(encoding_name(code));
+  for (const AxisCode& code : plan.kernel_codes) kernel_codes.push_back(code_text(code));
   entry["type"] = plan.type_id;
   entry["revision"] = plan.type_revision;
   entry["tiles"] = plan.grid().tiles();
   entry["tile_shape"] = {plan.tile_rows, plan.tile_cols};
-  entry["inputs"] = gnet_inputs(plan);
-  entry["hidden"] = plan.hidden;
-  entry["row_code"] = encoding_name(plan.row_code);
-  entry["col_code"] = encoding_name(plan.col_code);
-  entry["kernel_codes"] = kernel_codes;
+  entry["generator"] = generator_name(plan.generator);
+  if (is_product(plan.generator)) {
+    entry["rank"] = plan.rank;
+  } else {
+    entry["inputs"] = gnet_inputs(plan);
+    entry["hidden"] = plan.hidden;
+    entry["row_code"] = code_text(plan.row_code);
+    entry["col_code"] = code_text(plan.col_code);
+    entry["kernel_codes"] = kernel_codes;
+  }
   entry["parameters"] = plan_parameters(plan);
   entry["coding"] = coding_name(tensor.coding);
   return entry;
@@ -82,7 +80,7 @@ void inspect_artifact(const fs::path& file, bool json) {
     }
     list.push_back(tensor_json(tensor));
     const std::string type = made ? tensor.plan.type_id : std::string(kind_name(tensor.kind));
-    const std::string nets = made ? tiles_text(tensor.plan) + ", " + widths_text(tensor.plan)
+    const std::string nets = made ? tiles_text(tensor.plan) + ", " + generator_text(tensor.plan)
                              : tensor.kind == TensorKind::kTied ? "= " + printable(tensor.tied_to)
                                                                 : "";
     table.row(

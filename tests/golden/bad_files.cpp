@@ -176,7 +176,36 @@ class Collection {
     add("plan_view_unknown", Errc::kCorrupt, plan([](json& e) { e["g"]["w"] = {0, 5, 1, 1}; }));
     add("plan_scale_nan", Errc::kCorrupt,
         plan([](json& e) { e["g"]["s"] = std::numeric_limits<double>::quiet_NaN(); }));
-    add("plan_encoding_unknown", Errc::kUnsupported, plan([](json& e) { e["g"]["e"] = {0, 3}; }));
+    add("plan_encoding_unknown", Errc::kUnsupported, plan([](json& e) { e["g"]["e"] = {0, 6}; }));
+    add("plan_encoding_ends_early", Errc::kCorrupt, plan([](json& e) { e["g"]["e"] = {0, 3}; }));
+    add("plan_encoding_of_size_0", Errc::kCorrupt, plan([](json& e) { e["g"]["e"] = {0, 3, 0}; }));
+    add("plan_latent_too_wide", Errc::kCorrupt, plan([](json& e) { e["g"]["e"] = {5, 1025, 0}; }));
+    add("plan_image_of_other_size", Errc::kCorrupt,
+        plan([](json& e) { e["g"]["e"] = {0, 4, 2, 2, 3, 3}; }));
+    add("plan_image_of_9_sides", Errc::kCorrupt,
+        plan([](json& e) { e["g"]["e"] = {0, 4, 2, 9, 1, 1, 1, 1, 1, 1, 1, 1, 4}; }));
+    add("plan_generator_unknown", Errc::kUnsupported, plan([](json& e) { e["g"]["k"] = 4; }));
+    add("plan_product_without_rank", Errc::kCorrupt, plan([](json& e) {
+          e["g"].erase("u");
+          e["g"]["k"] = 2;
+        }));
+    add("plan_product_with_layers", Errc::kCorrupt, plan([](json& e) {
+          e["g"]["k"] = 2;
+          e["g"]["r"] = 2;
+          e["g"]["u"] = {3};
+        }));
+    add("plan_product_with_codes", Errc::kCorrupt, plan([](json& e) {
+          e["g"].erase("u");
+          e["g"]["k"] = 3;
+          e["g"]["r"] = 2;
+          e["g"]["e"] = {1, 0};
+        }));
+    add("plan_product_of_huge_rank", Errc::kLimit, plan([](json& e) {
+          e["g"].erase("u");
+          e["g"]["k"] = 3;
+          e["g"]["r"] = 65'537;
+        }));
+    add("plan_gnet_with_rank", Errc::kCorrupt, plan([](json& e) { e["g"]["r"] = 2; }));
     add("plan_kernel_code_too_many", Errc::kCorrupt, plan([](json& e) {
           e["g"]["e"] = {0, 0, 2};
         }));

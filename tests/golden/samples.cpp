@@ -62,10 +62,23 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
     std::vector<std::int64_t> hidden;
     for (auto d = roll(1, 3); d > 0; --d) hidden.push_back(roll(1, 9));
     GNetPlan plan = plan_of("linear", shape, view, hidden, roll(1, 400));
-    const auto encoding = [&] { return static_cast<Encoding>(roll(0, 2)); };
-    plan.row_code = encoding();
-    plan.col_code = encoding();
-    for (Encoding& code : plan.kernel_codes) code = encoding();
+    const auto code = [&](std::int64_t kinds) -> AxisCode {
+      const auto kind = static_cast<Encoding>(roll(0, kinds));
+      return {kind, kind < Encoding::kFourier ? 0 : roll(1, 3)};
+    };
+    if (const auto kind = static_cast<Generator>(roll(0, 3)); is_product(kind)) {
+      plan.generator = kind;
+      plan.hidden.clear();
+      plan.rank = roll(1, 5);
+    } else {
+      plan.generator = kind;
+      plan.row_code = code(3);
+      plan.col_code = code(3);
+      for (AxisCode& c : plan.kernel_codes) c = code(3);
+      if (roll(0, 2) == 0) plan.row_code = {Encoding::kLatent, roll(1, 3)};
+      if (roll(0, 2) == 0) plan.col_code = {Encoding::kLatent, roll(1, 3)};
+      if (roll(0, 3) == 0) plan.col_code = {Encoding::kPixel, roll(1, 4), {1, plan.tile_cols}};
+    }
     if (roll(0, 1)) plan.type_revision = static_cast<std::uint32_t>(roll(1, 300));
     add(writer, name, types[roll(0, 3)], plan, static_cast<Coding>(roll(0, 2)), seed + index);
     add_floats(writer, name + ".bias", roll(0, 40), seed + index);
@@ -107,6 +120,28 @@ std::vector<Named> golden() {
     const std::vector<std::byte> counter(8, std::byte{1});
     writer.add_plain("bn.num_batches_tracked", DType::kI64, {}, counter);
     result.push_back({"conv_fp16", std::move(writer)});
+  }
+  {
+    // Every generator and every code beside binary ones.
+    ArtifactWriter writer("", "");
+    GNetPlan plan = plan_of("linear", {20, 24}, {}, {5}, 576);
+    plan.row_code = {Encoding::kFourier, 3};
+    plan.col_code = {Encoding::kPixel, 2, {4, 2, 3}};
+    add(writer, "waves", DType::kF32, plan, Coding::kI8, 11);
+    plan = plan_of("linear", {20, 24}, {}, {6, 3}, 100);
+    plan.row_code = {Encoding::kLatent, 2};
+    plan.col_code = {Encoding::kLatent, 3};
+    plan.generator = Generator::kStochastic;
+    add(writer, "latent", DType::kF32, plan, Coding::kF16, 12);
+    plan = plan_of("conv", {9, 7, 3}, {}, {5}, 60);
+    plan.hidden.clear();
+    plan.generator = Generator::kLowRank;
+    plan.rank = 2;
+    add(writer, "low_rank", DType::kF32, plan, Coding::kI8, 13);
+    plan.generator = Generator::kXox;
+    plan.rank = 3;
+    add(writer, "xox", DType::kF16, plan, Coding::kF32, 14);
+    result.push_back({"generators", std::move(writer)});
   }
   {
     ArtifactWriter writer("", "");

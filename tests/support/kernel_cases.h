@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "gbcompress/tile_kernel.h"
 
 namespace gbcompress {
@@ -37,10 +38,27 @@ inline KernelCase kernel_case(std::string name, std::vector<std::int64_t> shape,
   return {std::move(name), std::move(plan)};
 }
 
+/// The same with other codes of rows and columns.
+inline KernelCase coded(KernelCase c, AxisCode row_code, AxisCode col_code) {
+  c.plan.row_code = std::move(row_code);
+  c.plan.col_code = std::move(col_code);
+  return c;
+}
+/// The same tiles from another generator.
+inline KernelCase generated_by(KernelCase c, Generator generator, std::int64_t rank = 0) {
+  c.plan.generator = generator;
+  c.plan.rank = rank;
+  if (is_product(generator)) c.plan.hidden.clear();
+  return c;
+}
+
 /// Odd sizes, 1-wide tiles, cropped edges, kernels, transposed and split tensors, tiles smaller and
-/// larger than a vector, 1 to 3 hidden layers.
+/// larger than a vector, 1 to 3 hidden layers, every encoding, every generator.
 inline std::vector<KernelCase> kernel_cases() {
   const MatrixView plain, transposed{.row_dim = 1, .col_dim = 0};
+  const AxisCode latent(Encoding::kLatent, 3), fourier(Encoding::kFourier, 2);
+  constexpr Generator stochastic = Generator::kStochastic, low_rank = Generator::kLowRank,
+                      xox = Generator::kXox;
   return {
       kernel_case("linear", {30, 40}, plain, 10, 20, {32}),
       kernel_case("cropped", {23, 37}, plain, 10, 16, {12}, Encoding::kGray),
@@ -62,6 +80,32 @@ inline std::vector<KernelCase> kernel_cases() {
       kernel_case("deeper", {21, 300}, plain, 21, 300, {9, 17, 5}),
       kernel_case("deep_conv", {6, 5, 3, 3}, plain, 4, 3, {8, 6}),
       kernel_case("deep_transposed", {20, 14}, transposed, 9, 8, {7, 3}),
+      coded(kernel_case("fourier", {30, 40}, plain, 11, 20, {9}), fourier, fourier),
+      coded(kernel_case("pixel", {30, 28}, plain, 7, 28, {9}), Encoding::kBinary,
+            {Encoding::kPixel, 3, {4, 7}}),
+      coded(kernel_case("latent_rows", {300, 21}, plain, 150, 10, {20}), latent, Encoding::kGray),
+      coded(kernel_case("latent_both", {23, 37}, plain, 10, 16, {12}), latent, latent),
+      coded(kernel_case("latent_transposed", {40, 30}, transposed, 16, 20, {20}), latent, fourier),
+      coded(kernel_case("latent_conv", {11, 7, 3, 3}, plain, 4, 5, {13}), fourier, latent),
+      coded(kernel_case("latent_deep", {140, 14, 3}, plain, 140, 8, {7, 3}), latent, latent),
+      generated_by(kernel_case("stochastic", {30, 40}, plain, 12, 20, {32}), stochastic),
+      generated_by(kernel_case("stochastic_tall", {300, 20}, plain, 300, 20, {9}), stochastic),
+      generated_by(kernel_case("stochastic_deep", {30, 33}, plain, 15, 33, {30, 10}), stochastic),
+      generated_by(kernel_case("stochastic_conv", {11, 7, 3, 3}, plain, 4, 5, {13}), stochastic),
+      generated_by(kernel_case("stochastic_transposed", {7, 11, 3, 3}, transposed, 4, 5, {10}),
+                   stochastic),
+      generated_by(coded(kernel_case("stochastic_latent", {40, 30}, transposed, 16, 20, {20}),
+                         latent, latent),
+                   stochastic),
+      generated_by(kernel_case("low_rank", {30, 40}, plain, 12, 17, {}), low_rank, 5),
+      generated_by(kernel_case("low_rank_one", {1, 1}, plain, 1, 1, {}), low_rank, 1),
+      generated_by(kernel_case("low_rank_tall", {300, 21}, plain, 300, 21, {}), low_rank, 20),
+      generated_by(kernel_case("low_rank_conv", {11, 7, 3, 3}, plain, 4, 5, {}), low_rank, 3),
+      generated_by(kernel_case("low_rank_transposed", {7, 11, 3, 3}, transposed, 4, 5, {}),
+                   low_rank, 4),
+      generated_by(kernel_case("xox", {30, 40}, plain, 12, 17, {}), xox, 6),
+      generated_by(kernel_case("xox_tall", {300, 21}, plain, 300, 21, {}), xox, 17),
+      generated_by(kernel_case("xox_conv", {9, 4, 5}, transposed, 4, 3, {}), xox, 2),
   };
 }
 
@@ -70,6 +114,7 @@ struct KernelNumbers {
   BankShape shape;
   TileGrid grid;
   std::vector<float> theta, gradient;
+  RandomStream stream{3, "noise of the kernel cases"};
 
   explicit KernelNumbers(const GNetPlan& plan, unsigned seed = 1)
       : shape(bank_shape(plan)), grid(plan.grid()) {
@@ -85,7 +130,10 @@ struct KernelNumbers {
     std::vector<TileMemory<Pointer>> result;
     for (std::int64_t t = 0; t < grid.tiles(); ++t) {
       const TileExtent e = grid.extent(t);
-      result.push_back({data + e.offset, e.row_stride, e.col_stride, e.rows, e.cols, scale});
+      TileNoise noise;
+      if (shape.generator == Generator::kStochastic)
+        noise = {&stream, static_cast<std::uint64_t>(t * grid.positions())};
+      result.push_back({data + e.offset, e.row_stride, e.col_stride, e.rows, e.cols, scale, noise});
     }
     return result;
   }

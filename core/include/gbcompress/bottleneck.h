@@ -36,12 +36,14 @@ enum class GradientScale : std::uint8_t {
 /// Overrides for the parameters whose names match; of several matching rules the last one wins, key
 /// by key. From `[[layer]]` tables of the configuration.
 struct LayerRule {
-  std::string match;                ///< full name, '*' stands for any characters: "encoder.*.weight"
+  std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
   std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
   std::optional<std::int64_t> tile_weights;
   std::optional<double> ratio;
   std::optional<std::vector<std::int64_t>> hidden;
-  std::optional<Encoding> row_code, col_code, kernel_code;
+  std::optional<AxisCode> row_code, col_code, kernel_code;
+  std::optional<Generator> generator;
+  std::optional<std::int64_t> rank;
 };
 
 struct BottleneckOptions {
@@ -53,7 +55,7 @@ struct BottleneckOptions {
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
-  std::string kernel = "fused";  ///< or "batched", "reference"
+  std::string kernel = "fused";  ///< or "reference"
 };
 
 /// Dense size over stored size, > 1 is smaller.
@@ -93,6 +95,23 @@ class GenomicBottleneck {
   /// predicts the weights. Optimiser state starts anew.
   /// @throws Error(kShapeMismatch) naming the first difference
   void load(const std::filesystem::path& path);
+
+  /// Everything that the next step depends on: g-nets, plain parameters, buffers, both optimisers'
+  /// moments and step counts. Named by parameter, so that it does not depend on how g-nets are
+  /// banked. Copies.
+  struct StateEntry {
+    std::string name;  ///< "fc1.weight#theta", "fc1.bias#first_moment", "optimizer#steps"
+    at::Tensor value;
+  };
+  std::vector<StateEntry> training_state() const;
+  /// Training goes on with the same bits as where training_state() was taken.
+  /// @throws Error(kShapeMismatch) naming the first entry that is missing, unknown or of another
+  ///         shape or type; nothing has then been changed
+  void restore_training_state(const std::vector<StateEntry>& state);
+
+  /// Whether stochastic g-nets draw their weights, as torch.nn.Module.train(); at first they do.
+  /// Expansion always takes the mean.
+  void train(bool on = true);
 
   Ratio ratio(Coding coding = Coding::kF32) const;
   /// One line a tensor: name, shape, type id, tiles, widths, parameters, ratio, owner rank.

@@ -23,12 +23,28 @@ struct ParameterInfo {
   std::string module_type;  ///< "Conv2d": namespace and "Impl" removed; "" where unknown
   std::vector<std::int64_t> shape;
   DType dtype = DType::kF32;
-  double std = 0;           ///< standard deviation (n - 1) of the initial values; 0 below 2 values
+  double std = 0;  ///< standard deviation (n - 1) of the initial values; 0 below 2 values
 
   std::int64_t elements() const noexcept;
 };
 
-/// What the user asks of a layer type. Unset values are the layer type's to choose.
+/// How a tile is made. Kinds other than kGNet are chosen by settings; layer types need not know.
+enum class Generator : std::uint8_t {
+  kGNet,        ///< MLP, position code -> hidden... -> weight
+  kStochastic,  ///< MLP with two outputs, mean and log of the deviation: training draws
+                ///< mean + exp(log deviation) * normal, expansion takes the mean
+  kLowRank,     ///< A B^T, A [rows, rank], B [cols * kernel, rank]
+  kXox,         ///< X_out O X_in^T, X_out [rows, rank], O [rank, rank], X_in [cols * kernel, rank]
+};
+std::string_view generator_name(Generator generator) noexcept;  ///< "gnet", "low_rank", ...
+std::optional<Generator> parse_generator(std::string_view name) noexcept;
+/// True for kinds that multiply matrices instead of running an MLP over position codes.
+constexpr bool is_product(Generator generator) noexcept {
+  return generator == Generator::kLowRank || generator == Generator::kXox;
+}
+
+/// What the user asks of a layer type. Unset values are the layer type's to choose; what a
+/// generator has no use for (codes and widths of a product, the rank of a g-net) is not looked at.
 struct GNetOptions {
   /// Weights of one tile, at least 1. torchGB's default.
   std::int64_t tile_weights = 10'000;
@@ -37,38 +53,59 @@ struct GNetOptions {
   std::optional<double> ratio;
   /// Widths of the hidden layers, each 1 to 65,536, 1 to 8 layers.
   std::vector<std::int64_t> hidden = {32};
-  std::optional<Encoding> row_code, col_code, kernel_code;
+  /// A pixel code makes tiles as long as its axis.
+  std::optional<AxisCode> row_code, col_code, kernel_code;
+  Generator generator = Generator::kGNet;
+  std::int64_t rank = 8;  ///< of kLowRank and kXox, 1 to 65,536
 };
 
 /// How one parameter is generated.
 struct GNetPlan {
-  std::string type_id;               ///< set by the host: "linear", "conv", ...
-  std::uint32_t type_revision = 1;   ///< set by the host
+  std::string type_id;              ///< set by the host: "linear", "conv", ...
+  std::uint32_t type_revision = 1;  ///< set by the host
   /// Shape of what the tiles form together: the parameter's own, unless the layer type builds the
   /// parameter from something else (half of a symmetric matrix, say).
   std::vector<std::int64_t> shape;
   MatrixView view;
   std::int64_t tile_rows = 1;
   std::int64_t tile_cols = 1;
-  Encoding row_code = Encoding::kBinary;
-  Encoding col_code = Encoding::kBinary;
-  std::vector<Encoding> kernel_codes;  ///< one for each kernel dimension
-  std::vector<std::int64_t> hidden = {32};
+  AxisCode row_code, col_code;
+  std::vector<AxisCode> kernel_codes;       ///< one for each kernel dimension; not trained ones
+  std::vector<std::int64_t> hidden = {32};  ///< empty for kLowRank and kXox, which use no codes
   /// The g-net's output is multiplied by this: 2 * std of the initial weights in torchGB.
   float output_scale = 1;
+  Generator generator = Generator::kGNet;
+  std::int64_t rank = 0;  ///< kLowRank and kXox: at least 1; otherwise 0
 
   TileGrid grid() const { return TileGrid(shape, view, tile_rows, tile_cols); }
   bool operator==(const GNetPlan&) const = default;
 };
 
-/// Checks every bound of a plan, of whatever origin: ranks, sides, widths, finite scale, at most
+/// Checks every bound of a plan, of whatever origin: ranks, sides, widths, codes, scale, at most
 /// 2^20 inputs and 2^28 parameters a g-net.
 /// @throws Error(kShapeMismatch) or Error(kLimit) with a sentence that names the field
 void validate(const GNetPlan& plan);
 
-/// Inputs of each g-net: the widths of the row, column and kernel codes together.
+/// "14-32-1", "14-32-2 stochastic", "low_rank 8": what makes one tile.
+std::string generator_text(const GNetPlan& plan);
+/// Inputs of each g-net: the widths of the row, column and kernel codes together; 0 for products.
 std::int64_t gnet_inputs(const GNetPlan& plan);
-/// Exact parameter count of ONE g-net, `inputs -> hidden... -> 1`, weights and biases.
+/// Outputs of each g-net: 2 where it is stochastic, else 1.
+constexpr std::int64_t gnet_outputs(Generator generator) noexcept {
+  return generator == Generator::kStochastic ? 2 : 1;
+}
+
+/// Numbers of one kind inside the parameters of a g-net.
+struct ParameterBlock {
+  enum class Kind : std::uint8_t { kWeight, kBias, kLatent, kFactor };
+  Kind kind;
+  std::int64_t first, count;
+};
+/// The parameters of ONE g-net, in order and without gaps. MLPs: weight [outputs, inputs] row-major
+/// and bias [outputs] of each layer, then trained codes [positions, size] of the rows, then of the
+/// columns. Products: their matrices, row-major, as Generator lists them.
+std::vector<ParameterBlock> gnet_blocks(const GNetPlan& plan);
+/// Exact parameter count of ONE g-net.
 std::int64_t gnet_parameters(const GNetPlan& plan);
 /// Parameters of all g-nets of the plan: tiles * gnet_parameters.
 std::int64_t plan_parameters(const GNetPlan& plan);

@@ -1,11 +1,12 @@
 #pragma once
-/// AdamW over one contiguous buffer, and learning-rate schedules.
+/// AdamW, and learning-rate schedules.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace gbcompress {
 
@@ -22,20 +23,33 @@ struct AdamWOptions {
 /// arXiv 1711.05101.)
 class AdamW {
  public:
-  /// @param parameters  contiguous float32; updated in place
+  /// What the next step depends on beside the parameters. Shapes and order are the parameters'.
+  struct State {
+    std::vector<std::int64_t> steps;
+    std::vector<at::Tensor> first, second;  ///< both moments
+  };
+
+  /// @param parameters  dense, of a floating type; updated in place
   /// @throws Error(kUsage) for another kind of tensor or an option out of range
-  AdamW(at::Tensor parameters, AdamWOptions options);
-  /// @param gradients  same shape as the parameters
+  AdamW(std::vector<at::Tensor> parameters, AdamWOptions options);
+  /// @param gradients  of the parameters' shapes and types; an undefined one leaves its parameter
+  ///                   and its step count as they are
   /// @param lr_factor  multiplies options.lr for this step, 0 or more
   /// @throws Error(kShapeMismatch, kUsage); nothing has then been changed
-  void step(const at::Tensor& gradients, double lr_factor = 1);
-  std::int64_t steps() const noexcept { return steps_; }
+  void step(const std::vector<at::Tensor>& gradients, double lr_factor = 1);
+  /// Calls of step() since the beginning or since what restore() brought back.
+  std::int64_t steps() const noexcept;
   const AdamWOptions& options() const noexcept { return options_; }
+
+  /// A copy; restoring it gives the same bits from there on.
+  State state() const;
+  /// @throws Error(kShapeMismatch) for a state of other parameters; nothing has then been changed
+  void restore(const State& state);
 
  private:
   AdamWOptions options_;
-  at::Tensor parameters_, first_, second_;
-  std::int64_t steps_ = 0;
+  std::vector<at::Tensor> parameters_;
+  State state_;
 };
 
 enum class Schedule : std::uint8_t {

@@ -14,19 +14,27 @@
 
 namespace gbcompress {
 
-/// Everything that the g-nets of one bank have in common.
-///
-/// The parameters of one g-net lie one after another, layer by layer: weight [outputs, inputs]
-/// row-major, then bias [outputs]. The first layer's inputs are row code, column code, kernel code.
+class RandomStream;
+
+/// Everything that the g-nets of one bank have in common. gnet_blocks() says how the parameters of
+/// one g-net lie; the first layer's inputs are row code, column code, kernel code.
 struct BankShape {
-  TileCodes codes;
+  Generator generator = Generator::kGNet;
+  TileCodes codes;  ///< of MLPs
   std::int64_t tile_rows = 1;
   std::int64_t tile_cols = 1;
   std::int64_t kernel = 1;
   std::vector<std::int64_t> hidden;
+  std::int64_t rank = 0;
+  std::vector<ParameterBlock> blocks;
 
   std::int64_t positions() const noexcept { return tile_rows * tile_cols * kernel; }
-  std::int64_t parameters() const noexcept;  ///< of one g-net
+  std::int64_t parameters() const noexcept {  ///< of one g-net
+    return blocks.back().first + blocks.back().count;
+  }
+  bool has_latents() const noexcept { return codes.rows.trained || codes.cols.trained; }
+  std::int64_t row_latents() const noexcept;  ///< their offset, if rows are trained
+  std::int64_t col_latents() const noexcept;
 
   /// One fully connected layer inside a g-net's parameters.
   struct Layer {
@@ -34,12 +42,20 @@ struct BankShape {
     std::int64_t weight;  ///< offset of weight [outputs, inputs]
     std::int64_t bias;    ///< offset of bias [outputs]
   };
-  /// Hidden layers in order, then the output layer.
+  /// Hidden layers in order, then the output layer. MLPs only.
   std::vector<Layer> layers() const;
 };
 
 /// @throws as validate(plan)
 BankShape bank_shape(const GNetPlan& plan);
+
+/// What a stochastic tile is drawn with: position p of the whole tile, numbered (i, j, k)
+/// row-major, gets the normal number `first + p` of the stream. The same numbers whatever the
+/// layout, the kernel, or the thread.
+struct TileNoise {
+  const RandomStream* stream = nullptr;  ///< null: the mean alone
+  std::uint64_t first = 0;
+};
 
 /// Memory of one tile inside a tensor. Position (i, j, k) is
 /// `data[i * row_stride + j * col_stride + k]`, i < rows, j < cols, k < kernel; rows and cols may
@@ -52,6 +68,7 @@ struct TileMemory {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   float scale = 1;  ///< forward: multiplies the g-net's output; backward: multiplies the gradient
+  TileNoise noise = {};  ///< stochastic g-nets; forward and backward of a step use the same
 };
 using TileTarget = TileMemory<float*>;
 using TileSource = TileMemory<const float*>;
@@ -79,15 +96,13 @@ class TileKernel {
 };
 
 /// The oracle: plain loops, one tile at a time, float arithmetic in one fixed order without fused
-/// multiply-add, so that the same bits come out everywhere (docs/artifact-format.md writes it down).
+/// multiply-add, so that the same bits come out everywhere (docs/artifact-format.md writes it
+/// down).
 std::unique_ptr<TileKernel> make_reference_kernel();
 
-/// Batched matrix products of LibTorch, a bounded number of tiles at a time.
-std::unique_ptr<TileKernel> make_batched_kernel();
-
-/// The product's kernel: each tile in one pass that recomputes hidden activations instead of storing
-/// them, vectorised for the processor it runs on, over the threads of at::parallel_for. The same
-/// bits for any number of threads.
+/// The product's kernel: each tile in one pass that recomputes hidden activations instead of
+/// storing them, vectorised for the processor it runs on, over the threads of at::parallel_for. The
+/// same bits for any number of threads.
 std::unique_ptr<TileKernel> make_fused_kernel();
 
 }  // namespace gbcompress

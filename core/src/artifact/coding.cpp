@@ -11,27 +11,8 @@
 namespace gbcompress {
 namespace {
 
-/// The weights or the biases of one layer, inside each g-net's parameters.
-struct Block {
-  std::int64_t first, count;
-};
-
-std::vector<Block> blocks_of(const GNetPlan& plan) {
-  std::vector<Block> blocks;
-  std::int64_t inputs = gnet_inputs(plan);
-  std::int64_t first = 0;
-  for (std::size_t l = 0; l <= plan.hidden.size(); ++l) {
-    const std::int64_t outputs = l < plan.hidden.size() ? plan.hidden[l] : 1;
-    blocks.push_back({first, inputs * outputs});
-    blocks.push_back({first + inputs * outputs, outputs});
-    first += (inputs + 1) * outputs;
-    inputs = outputs;
-  }
-  return blocks;
-}
-
 template <typename F>
-void for_each(const Block& block, std::int64_t tiles, std::int64_t parameters, F&& visit) {
+void for_each(const ParameterBlock& block, std::int64_t tiles, std::int64_t parameters, F&& visit) {
   for (std::int64_t t = 0; t < tiles; ++t)
     for (std::int64_t p = 0; p < block.count; ++p)
       visit(static_cast<std::size_t>(t * parameters + block.first + p));
@@ -51,7 +32,7 @@ T fetch(std::span<const std::byte> bytes, std::size_t offset) {
 
 void encode_i8(const GNetPlan& plan, std::span<const float> theta, std::vector<std::byte>& bytes,
                const std::string& label) {
-  const auto blocks = blocks_of(plan);
+  const auto blocks = gnet_blocks(plan);
   const std::int64_t parameters = gnet_parameters(plan);
   const std::int64_t tiles = static_cast<std::int64_t>(theta.size()) / parameters;
   const std::size_t start = blocks.size() * sizeof(float);
@@ -73,7 +54,7 @@ void encode_i8(const GNetPlan& plan, std::span<const float> theta, std::vector<s
 
 void decode_i8(const GNetPlan& plan, std::span<const std::byte> bytes, std::vector<float>& theta,
                const std::string& label) {
-  const auto blocks = blocks_of(plan);
+  const auto blocks = gnet_blocks(plan);
   const std::int64_t parameters = gnet_parameters(plan);
   const std::int64_t tiles = static_cast<std::int64_t>(theta.size()) / parameters;
   const std::size_t start = blocks.size() * sizeof(float);
@@ -118,7 +99,7 @@ std::int64_t coded_bytes(const GNetPlan& plan, Coding coding) {
   const char* what = "the g-nets of a tensor";
   const std::int64_t numbers = checked_mul(plan_parameters(plan), element_bytes(coding), what);
   if (coding != Coding::kI8) return numbers;
-  const auto scales = static_cast<std::int64_t>(2 * (plan.hidden.size() + 1) * sizeof(float));
+  const auto scales = static_cast<std::int64_t>(gnet_blocks(plan).size() * sizeof(float));
   return checked_add(numbers, scales, what);
 }
 

@@ -12,8 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<Encoding> usual_kernel_codes(const GNetPlan& plan) {
-  return std::vector<Encoding>(plan.kernel_codes.size(), Encoding::kOneHot);
+/// Appends the code's kind, and what it is described by.
+void add_code(json& list, const AxisCode& code) {
+  list.push_back(static_cast<int>(code.encoding));
+  if (code.size != 0) list.push_back(code.size);
+  if (code.encoding != Encoding::kPixel) return;
+  list.push_back(code.sides.size());
+  for (std::int64_t side : code.sides) list.push_back(side);
 }
 
 json encode_plan(const GNetPlan& plan, const std::vector<std::int64_t>& shape) {
@@ -23,12 +28,18 @@ json encode_plan(const GNetPlan& plan, const std::vector<std::int64_t>& shape) {
   const MatrixView& view = plan.view;
   if (view != MatrixView{})
     entry["w"] = {view.row_dim, view.col_dim, view.row_splits, view.col_splits};
-  if (plan.row_code != Encoding::kBinary || plan.col_code != Encoding::kBinary ||
-      plan.kernel_codes != usual_kernel_codes(plan)) {
-    entry["e"] = {static_cast<int>(plan.row_code), static_cast<int>(plan.col_code)};
-    for (Encoding code : plan.kernel_codes) entry["e"].push_back(static_cast<int>(code));
+  const std::vector<AxisCode> usual(plan.kernel_codes.size(), Encoding::kOneHot);
+  if (plan.row_code != AxisCode() || plan.col_code != AxisCode() || plan.kernel_codes != usual) {
+    json& list = entry["e"] = json::array();
+    add_code(list, plan.row_code);
+    add_code(list, plan.col_code);
+    for (const AxisCode& code : plan.kernel_codes) add_code(list, code);
   }
-  if (plan.hidden != std::vector<std::int64_t>{32}) entry["u"] = plan.hidden;
+  if (plan.generator != Generator::kGNet) entry["k"] = static_cast<int>(plan.generator);
+  if (is_product(plan.generator))
+    entry["r"] = plan.rank;
+  else if (plan.hidden != std::vector<std::int64_t>{32})
+    entry["u"] = plan.hidden;
   if (plan.output_scale != 1) entry["s"] = plan.output_scale;
   return entry;
 }

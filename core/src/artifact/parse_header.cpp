@@ -141,7 +141,7 @@ class HeaderParser {
   int choice(std::uint64_t count) {
     const std::uint64_t n = in_.unsigned_number();
     if (n >= count)
-      throw Error(Errc::kUnsupported, "coding or encoding " + std::to_string(n) +
+      throw Error(Errc::kUnsupported, "coding, encoding or generator " + std::to_string(n) +
                                           " is unknown; upgrade gbcompress to read this file");
     return static_cast<int>(n);
   }
@@ -149,8 +149,8 @@ class HeaderParser {
   void parse_plan(GNetPlan& plan) {
     plan.type_id.clear();
     std::vector<std::int64_t> tile;
-    std::optional<std::vector<Encoding>> codes;
-    Keys keys(in_, "imvhweus");
+    std::optional<std::vector<AxisCode>> codes;
+    Keys keys(in_, "imvhweuskr");
     while (const char key = keys.next()) switch (key) {
         case 'i':
           plan.type_id = in_.text();
@@ -168,7 +168,13 @@ class HeaderParser {
           plan.view = view();
           break;
         case 'e':
-          codes = encodings();
+          codes = axis_codes();
+          break;
+        case 'k':
+          plan.generator = static_cast<Generator>(choice(4));
+          break;
+        case 'r':
+          plan.rank = size();
           break;
         case 'u':
           plan.hidden = sizes(8);
@@ -177,6 +183,10 @@ class HeaderParser {
           plan.output_scale = in_.float32();
       }
     keys.require("im");
+    if (is_product(plan.generator)) {
+      if (keys.has('u')) in_.corrupt("a product of matrices names hidden layers");
+      plan.hidden.clear();
+    }
     if (tile.size() != 2) in_.corrupt("a tile needs two sides");
     plan.tile_rows = tile[0];
     plan.tile_cols = tile[1];
@@ -202,11 +212,25 @@ class HeaderParser {
     view.col_splits = size();
     return view;
   }
-  std::vector<Encoding> encodings() {
-    const std::int64_t n = in_.array();
-    if (n > 9) in_.corrupt("more encodings than dimensions");
-    std::vector<Encoding> result;
-    for (std::int64_t i = 0; i < n; ++i) result.push_back(static_cast<Encoding>(choice(3)));
+  std::vector<AxisCode> axis_codes() {
+    std::int64_t left = in_.array();
+    const auto next = [&] {
+      if (left-- <= 0) in_.corrupt("an encoding ends too early");
+      return size();
+    };
+    std::vector<AxisCode> result;
+    while (left > 0) {
+      if (result.size() == 9) in_.corrupt("more encodings than dimensions");
+      --left;
+      AxisCode code(static_cast<Encoding>(choice(6)));
+      if (code.encoding >= Encoding::kFourier) code.size = next();
+      if (code.encoding == Encoding::kPixel) {
+        const std::int64_t sides = next();
+        if (sides > 8) in_.corrupt("an image of more than 8 sides");
+        for (std::int64_t d = 0; d < sides; ++d) code.sides.push_back(next());
+      }
+      result.push_back(std::move(code));
+    }
     return result;
   }
 

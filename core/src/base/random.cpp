@@ -4,6 +4,7 @@
 #include <numbers>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/digest.h"
 
@@ -22,6 +23,17 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c,
   return c;
 }
 
+namespace {
+/// Two independent normals from two uniform words.
+std::pair<float, float> box_muller(std::uint32_t first, std::uint32_t second) noexcept {
+  const double u = (first + 0.5) * 0x1p-32;
+  const double angle = 2 * std::numbers::pi * (second * 0x1p-32);
+  const double radius = std::sqrt(-2 * std::log(u));
+  return {static_cast<float>(radius * std::cos(angle)),
+          static_cast<float>(radius * std::sin(angle))};
+}
+}  // namespace
+
 RandomStream::RandomStream(std::uint64_t seed, std::string_view purpose, std::string_view layer,
                            std::uint64_t step)
     : step_(step) {
@@ -32,25 +44,38 @@ RandomStream::RandomStream(std::uint64_t seed, std::string_view purpose, std::st
   key_ = {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
 }
 
-std::uint32_t RandomStream::bits(std::uint64_t index) const noexcept {
-  const std::uint64_t block = index / 4;
-  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+std::array<std::uint32_t, 4> RandomStream::block(std::uint64_t index) const noexcept {
+  return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                  static_cast<std::uint32_t>(step_), static_cast<std::uint32_t>(step_ >> 32)},
-                key_)[index % 4];
+                key_);
+}
+
+std::uint32_t RandomStream::bits(std::uint64_t index) const noexcept {
+  return block(index / 4)[index % 4];
 }
 
 float RandomStream::normal(std::uint64_t index) const noexcept {
   // Numbers 2p and 2p + 1 are the two normals made of the same two uniforms.
-  const std::uint64_t pair = index / 2;
-  const double u = (bits(2 * pair) + 0.5) * 0x1p-32;
-  const double angle = 2 * std::numbers::pi * (bits(2 * pair + 1) * 0x1p-32);
-  const double radius = std::sqrt(-2 * std::log(u));
-  return static_cast<float>(index % 2 ? radius * std::sin(angle) : radius * std::cos(angle));
+  const auto words = block(index / 4);
+  const std::size_t pair = index % 4 / 2 * 2;
+  const auto normals = box_muller(words[pair], words[pair + 1]);
+  return index % 2 ? normals.second : normals.first;
 }
 
 void RandomStream::fill_normal(std::span<float> out, float mean, float deviation,
                                std::uint64_t first) const noexcept {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = mean + deviation * normal(first + i);
+  std::size_t i = 0;
+  for (; i < out.size() && (first + i) % 4 != 0; ++i) out[i] = mean + deviation * normal(first + i);
+  // Four numbers of one block: the same as normal() gives, for a third of the work.
+  for (; i + 4 <= out.size(); i += 4) {
+    const auto words = block((first + i) / 4);
+    for (std::size_t p = 0; p < 4; p += 2) {
+      const auto [even, odd] = box_muller(words[p], words[p + 1]);
+      out[i + p] = mean + deviation * even;
+      out[i + p + 1] = mean + deviation * odd;
+    }
+  }
+  for (; i < out.size(); ++i) out[i] = mean + deviation * normal(first + i);
 }
 
 std::vector<std::int64_t> RandomStream::permutation(std::int64_t n) const {

@@ -32,6 +32,8 @@ class RandomStream {
   std::vector<std::int64_t> permutation(std::int64_t n) const;
 
  private:
+  std::array<std::uint32_t, 4> block(std::uint64_t index) const noexcept;
+
   std::array<std::uint32_t, 2> key_;
   std::uint64_t step_;
 };

@@ -16,9 +16,8 @@ namespace {
 
 std::unique_ptr<TileKernel> make_kernel(const std::string& name) {
   if (name == "fused") return make_fused_kernel();
-  if (name == "batched") return make_batched_kernel();
   if (name == "reference") return make_reference_kernel();
-  throw Error(Errc::kUsage, "kernel " + name + " is not known; use fused, batched or reference");
+  throw Error(Errc::kUsage, "kernel " + name + " is not known; use fused or reference");
 }
 
 std::span<float> span_of(const at::Tensor& tensor) {
@@ -88,21 +87,28 @@ void GenomicBottleneck::Impl::make_routes(const Registry& types) {
 }
 
 void GenomicBottleneck::Impl::make_optimizers() {
-  gnet_optimizer = std::make_unique<AdamW>(theta, options.gnet_optimizer);
+  gnet_optimizer = std::make_unique<AdamW>(std::vector<at::Tensor>{theta}, options.gnet_optimizer);
   std::vector<bool> generated(tensors.size(), false);
   for (const Route& route : routes) generated[route.tensor] = true;
-  std::vector<at::Tensor> plain;
-  for (std::size_t t = 0; t < tensors.size(); ++t)
-    if (!generated[t] && tensors[t].trainable && tensors[t].tied_to.empty())
-      plain.push_back(tensors[t].tensor);
-  const AdamWOptions& o = options.plain_optimizer;
-  plain_optimizer.reset();
-  if (!plain.empty())
-    plain_optimizer =
-        std::make_unique<torch::optim::AdamW>(plain, torch::optim::AdamWOptions(o.lr)
-                                                         .betas({o.beta1, o.beta2})
-                                                         .eps(o.eps)
-                                                         .weight_decay(o.weight_decay));
+  plain.clear();
+  std::vector<at::Tensor> values;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (generated[t] || !tensors[t].trainable || !tensors[t].tied_to.empty()) continue;
+    plain.push_back(t);
+    values.push_back(tensors[t].tensor);
+  }
+  plain_optimizer = std::make_unique<AdamW>(std::move(values), options.plain_optimizer);
+}
+
+/// New numbers for every stochastic layer, keyed by layer and step: whoever computes a tile, and in
+/// whatever order, draws the same.
+void GenomicBottleneck::Impl::draw_noise() {
+  const auto step = static_cast<std::uint64_t>(gnet_optimizer->steps());
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    routes[l].noise.reset();
+    if (training && layers[l].plan.generator == Generator::kStochastic)
+      routes[l].noise.emplace(options.seed, "weights", layers[l].name, step);
+  }
 }
 
 std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
@@ -112,7 +118,8 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
     const Route& route = routes[l];
     const TileGrid grid = layer.plan.grid();
     float* data = (route.staging.defined() ? route.staging : layer.weights).data_ptr<float>();
-    append_tiles(result, grid, data, route.custom, layer.plan.output_scale);
+    append_tiles(result, grid, data, route.custom, layer.plan.output_scale,
+                 route.noise ? &*route.noise : nullptr);
   }
   return result;
 }
@@ -135,6 +142,7 @@ void GenomicBottleneck::zero_grad() {
 
 void GenomicBottleneck::predict_weights() {
   const at::NoGradGuard no_grad;
+  impl_->draw_noise();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b)
     impl_->kernel->forward(impl_->banks[b].shape, span_of(impl_->banks[b].theta),
                            impl_->targets(b));
@@ -180,7 +188,7 @@ void GenomicBottleneck::backward() {
       weight_grad = weight_grad.to(at::kFloat).contiguous();
       alive.push_back(weight_grad);
       const float* data = weight_grad.data_ptr<float>();
-      append_tiles(sources, grid, data, route.custom, scale);
+      append_tiles(sources, grid, data, route.custom, scale, route.noise ? &*route.noise : nullptr);
     }
     impl_->kernel->backward(bank.shape, span_of(bank.theta), sources, span_of(bank.grad));
     impl_->check_finite(b);
@@ -199,13 +207,13 @@ void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
 }
 
 void GenomicBottleneck::step(double lr_factor) {
-  impl_->gnet_optimizer->step(impl_->grad, lr_factor);
-  if (!impl_->plain_optimizer) return;
-  for (auto& group : impl_->plain_optimizer->param_groups())
-    static_cast<torch::optim::AdamWOptions&>(group.options())
-        .lr(impl_->options.plain_optimizer.lr * lr_factor);
-  impl_->plain_optimizer->step();
+  impl_->gnet_optimizer->step({impl_->grad}, lr_factor);
+  std::vector<at::Tensor> gradients;
+  for (std::size_t t : impl_->plain) gradients.push_back(impl_->tensors[t].tensor.grad());
+  impl_->plain_optimizer->step(gradients, lr_factor);
 }
+
+void GenomicBottleneck::train(bool on) { impl_->training = on; }
 
 void GenomicBottleneck::reset_optimizers() { impl_->make_optimizers(); }
 

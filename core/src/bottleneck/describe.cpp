@@ -80,9 +80,7 @@ std::string GenomicBottleneck::describe() const {
       rows.push_back({printable(p.info.name), shape, layer->type_id,
                       std::to_string(grid.tiles()) + " of " + std::to_string(grid.tile_rows()) +
                           "x" + std::to_string(grid.tile_cols()),
-                      std::to_string(gbcompress::gnet_inputs(layer->plan)) + "-" +
-                          joined(layer->plan.hidden, "-") + "-1",
-                      std::to_string(stored), ratio, "0"});
+                      generator_text(layer->plan), std::to_string(stored), ratio, "0"});
     } else {
       const std::string kind = !p.tied_to.empty() ? "tied" : p.trainable ? "plain" : "buffer";
       rows.push_back({printable(p.info.name), shape, kind, "-", "-",

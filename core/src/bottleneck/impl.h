@@ -1,10 +1,9 @@
 #pragma once
 /// What a bottleneck holds.
 
-#include <torch/optim/adamw.h>
-
 #include <optional>
 
+#include "base/random.h"
 #include "gbcompress/bottleneck.h"
 #include "gnet/bank.h"
 
@@ -25,11 +24,13 @@ struct GenomicBottleneck::Impl {
     /// where the kernel writes straight into the parameter.
     at::Tensor staging;
     at::Tensor built;         ///< custom: the result of build(), with its graph
+    std::optional<RandomStream> noise;  ///< of the weights that were drawn last
   };
 
   void make_routes(const Registry& types);
   void make_optimizers();
   std::vector<TileTarget> targets(std::size_t bank);
+  void draw_noise();
   void check_finite(std::size_t bank) const;
 
   BottleneckOptions options;
@@ -40,7 +41,9 @@ struct GenomicBottleneck::Impl {
   std::vector<Bank> banks;
   at::Tensor theta, grad;     ///< one buffer over all banks
   std::unique_ptr<AdamW> gnet_optimizer;
-  std::unique_ptr<torch::optim::AdamW> plain_optimizer;
+  std::unique_ptr<AdamW> plain_optimizer;  ///< of `plain`
+  std::vector<std::size_t> plain;          ///< trainable tensors that no g-net makes
+  bool training = true;
 };
 
 }  // namespace gbcompress

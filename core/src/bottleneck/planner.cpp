@@ -43,6 +43,8 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
     }
     if (rule.ratio) gnet.ratio = rule.ratio;
     if (rule.hidden) gnet.hidden = *rule.hidden;
+    if (rule.generator) gnet.generator = *rule.generator;
+    if (rule.rank) gnet.rank = *rule.rank;
     if (rule.row_code) gnet.row_code = rule.row_code;
     if (rule.col_code) gnet.col_code = rule.col_code;
     if (rule.kernel_code) gnet.kernel_code = rule.kernel_code;

@@ -28,8 +28,29 @@ std::vector<std::pair<std::string, Enum>> names(std::string_view (*name)(Enum) n
   return result;
 }
 
-auto encodings() {
-  return names(encoding_name, {Encoding::kBinary, Encoding::kGray, Encoding::kOneHot});
+/// A code as code_text() writes it.
+template <typename T, typename Field>
+SettingRow<T> code_row(std::string key, std::string help, Field field) {
+  return {std::move(key),
+          "string",
+          std::move(help),
+          "binary, gray, one_hot, fourier:PAIRS, pixel:SIDExSIDE:WAVES or latent:NUMBERS",
+          {},
+          [=](T& target, const SettingValue& value) {
+            const auto* text = std::get_if<std::string>(&value);
+            const auto code = text ? parse_code(*text) : std::nullopt;
+            if (code) field(target) = *code;
+            return code.has_value();
+          },
+          [=](const T& source) {
+            const std::optional<AxisCode> code = field(source);
+            return code ? SettingValue(code_text(*code)) : SettingValue();
+          }};
+}
+
+auto generators() {
+  return names(generator_name,
+               {Generator::kGNet, Generator::kStochastic, Generator::kLowRank, Generator::kXox});
 }
 
 /// A target replaces those that a lower layer set.
@@ -61,13 +82,19 @@ std::vector<SettingRow<S>> gnet_rows() {
       integer_row<S>("gnet.tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
                      GBC_FIELD(compress.bottleneck.gnet.tile_weights)),
       hidden,
-      choice_row<S>("gnet.row_code", encodings(),
-                    "How a g-net sees the row of a weight; unset, the layer type chooses",
-                    GBC_FIELD(compress.bottleneck.gnet.row_code)),
-      choice_row<S>("gnet.col_code", encodings(), "The same for columns",
-                    GBC_FIELD(compress.bottleneck.gnet.col_code)),
-      choice_row<S>("gnet.kernel_code", encodings(), "The same for the axes of a kernel",
-                    GBC_FIELD(compress.bottleneck.gnet.kernel_code)),
+      choice_row<S>("gnet.generator", generators(),
+                    "How a tile is made (an MLP on position codes, one that draws around its mean, "
+                    "a product of two matrices, a product of three)",
+                    GBC_FIELD(compress.bottleneck.gnet.generator)),
+      integer_row<S>("gnet.rank", 1, 65'536, "Rank of low_rank and xox",
+                     GBC_FIELD(compress.bottleneck.gnet.rank)),
+      code_row<S>("gnet.row_code",
+                  "How a g-net sees the row of a weight; unset, the layer type chooses",
+                  GBC_FIELD(compress.bottleneck.gnet.row_code)),
+      code_row<S>("gnet.col_code", "The same for columns",
+                  GBC_FIELD(compress.bottleneck.gnet.col_code)),
+      code_row<S>("gnet.kernel_code", "The same for the axes of a kernel, latent excepted",
+                  GBC_FIELD(compress.bottleneck.gnet.kernel_code)),
       integer_row<S>("gnet.min_elements", 0, kAny, "Parameters with fewer elements are kept as is",
                      GBC_FIELD(compress.bottleneck.min_elements)),
   };
@@ -179,11 +206,11 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
       number_row<L>("ratio", kPositive, positive,
                     "Weights for each g-net parameter; sets the tiles' size", GBC_FIELD(ratio)),
       widths_row<L>("hidden", "Widths of the hidden layers", GBC_FIELD(hidden)),
-      choice_row<L>("row_code", encodings(), "How a g-net sees the row of a weight",
-                    GBC_FIELD(row_code)),
-      choice_row<L>("col_code", encodings(), "The same for columns", GBC_FIELD(col_code)),
-      choice_row<L>("kernel_code", encodings(), "The same for the axes of a kernel",
-                    GBC_FIELD(kernel_code)),
+      choice_row<L>("generator", generators(), "How a tile is made", GBC_FIELD(generator)),
+      integer_row<L>("rank", 1, 65'536, "Rank of low_rank and xox", GBC_FIELD(rank)),
+      code_row<L>("row_code", "How a g-net sees the row of a weight", GBC_FIELD(row_code)),
+      code_row<L>("col_code", "The same for columns", GBC_FIELD(col_code)),
+      code_row<L>("kernel_code", "The same for the axes of a kernel", GBC_FIELD(kernel_code)),
   };
   return rows;
 }

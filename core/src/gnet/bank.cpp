@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "base/random.h"
@@ -11,26 +12,57 @@ namespace gbcompress {
 std::string bank_key(const GNetPlan& plan) {
   const MatrixSides sides = matrix_sides(plan.shape, plan.view);
   std::ostringstream key;
-  key << plan.tile_rows << 'x' << plan.tile_cols;
+  key << generator_name(plan.generator) << plan.rank << '|' << plan.tile_rows << 'x'
+      << plan.tile_cols;
   for (std::size_t k = 0; k < sides.kernel_dims.size(); ++k)
-    key << 'x' << sides.kernel_dims[k] << encoding_name(plan.kernel_codes[k]);
-  key << '|' << encoding_name(plan.row_code) << '|' << encoding_name(plan.col_code);
+    key << 'x' << sides.kernel_dims[k] << code_text(plan.kernel_codes[k]);
+  key << '|' << code_text(plan.row_code) << '|' << code_text(plan.col_code);
   for (std::int64_t width : plan.hidden) key << '-' << width;
   return key.str();
 }
+
+namespace {
+
+/// Standard deviation of the initial numbers of a block.
+float initial_deviation(const BankShape& shape, ParameterBlock::Kind kind) {
+  const auto rank = static_cast<double>(shape.rank);
+  switch (kind) {
+    case ParameterBlock::Kind::kWeight:
+      return shape.generator == Generator::kStochastic ? 0.01f : 0.1f;
+    case ParameterBlock::Kind::kBias:
+      return 0;
+    case ParameterBlock::Kind::kLatent:
+      return 1;
+    case ParameterBlock::Kind::kFactor:
+      break;
+  }
+  // Products begin with weights as spread as the original ones: the output scale is twice their
+  // deviation, so the product of the matrices needs a deviation of 1/2.
+  return static_cast<float>(shape.generator == Generator::kLowRank
+                                ? std::pow(0.25 / rank, 1.0 / 4)
+                                : std::pow(0.25 / (rank * rank), 1.0 / 6));
+}
+
+}  // namespace
 
 void initialise_gnets(const BankShape& shape, std::uint64_t seed, const std::string& name,
                       at::Tensor theta) {
   const RandomStream stream(seed, "init", name);
   const std::int64_t parameters = shape.parameters();
-  const auto layers = shape.layers();
   float* data = theta.data_ptr<float>();
   theta.zero_();
   for (std::int64_t tile = 0; tile < theta.size(0); ++tile) {
-    for (const auto& layer : layers) {
-      const std::int64_t first = tile * parameters + layer.weight;
-      stream.fill_normal({data + first, static_cast<std::size_t>(layer.inputs * layer.outputs)}, 0,
-                         0.1f, static_cast<std::uint64_t>(first));
+    for (const ParameterBlock& block : shape.blocks) {
+      const float deviation = initial_deviation(shape, block.kind);
+      if (deviation == 0) continue;
+      const std::int64_t first = tile * parameters + block.first;
+      stream.fill_normal({data + first, static_cast<std::size_t>(block.count)}, 0, deviation,
+                         static_cast<std::uint64_t>(first));
+    }
+    if (shape.generator == Generator::kStochastic) {
+      float* bias = data + tile * parameters + shape.layers().back().bias;
+      bias[0] = 0.01f;
+      bias[1] = std::log(0.02f);
     }
   }
 }

@@ -16,12 +16,14 @@ std::string bank_key(const GNetPlan& plan);
 /// A row of g-nets `[tiles, parameters]` inside the buffer that all banks share.
 struct Bank {
   BankShape shape;
-  at::Tensor theta;  ///< [tiles, parameters] float32, a view
-  at::Tensor grad;   ///< the same view of the gradients
+  at::Tensor theta;                 ///< [tiles, parameters] float32, a view
+  at::Tensor grad;                  ///< the same view of the gradients
   std::vector<std::size_t> layers;  ///< whose tiles follow one another here
 };
 
-/// Weights ~ N(0, 0.1), biases 0; a number depends on (seed, name, its index in theta) alone.
+/// MLPs: weights ~ N(0, 0.1), biases 0; stochastic ones N(0, 0.01), output biases (0.01, ln 0.02);
+/// trained codes N(0, 1); products so that the weights begin with the original deviation. A number
+/// depends on (seed, name, its index in theta) alone.
 /// @param theta  [tiles, parameters], contiguous
 void initialise_gnets(const BankShape& shape, std::uint64_t seed, const std::string& name,
                       at::Tensor theta);

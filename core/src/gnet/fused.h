@@ -21,13 +21,16 @@ struct FusedAxes {
   std::int64_t inner_stride = 0;  ///< between inner axis positions, each `kernel` long
 };
 template <typename Pointer>
-FusedAxes fused_axes(const TileMemory<Pointer>& tile, std::int64_t kernel) {
-  const bool swapped = tile.row_stride == kernel && tile.col_stride != kernel;
+FusedAxes fused_axes(const BankShape& shape, const TileMemory<Pointer>& tile) {
+  const std::int64_t kernel = shape.kernel;
+  const bool swapped =
+      !is_product(shape.generator) && tile.row_stride == kernel && tile.col_stride != kernel;
   return {swapped, swapped ? tile.cols : tile.rows, (swapped ? tile.rows : tile.cols) * kernel,
           swapped ? tile.col_stride : tile.row_stride, swapped ? tile.row_stride : tile.col_stride};
 }
 
-/// Codes of one orientation, laid out for the kernels. Computed once a call, shared by all threads.
+/// Codes of one orientation, laid out for the kernels. Computed once a call and shared by all
+/// threads; once a piece where codes are trained, because then every g-net has its own.
 struct FusedCodes {
   std::int64_t outer_width = 0;  ///< inputs of the outer axis
   std::int64_t inner_width = 0;  ///< inputs of the inner axis, without the kernel's
@@ -35,6 +38,8 @@ struct FusedCodes {
   std::int64_t outer_input = 0;  ///< first of them in the g-net's input vector
   std::int64_t inner_input = 0;
   std::int64_t kernel_input = 0;
+  std::int64_t outer_latents = -1;  ///< offset of trained codes in theta; -1: none
+  std::int64_t inner_latents = -1;
   std::int64_t inner_count = 0;        ///< inner axis positions of an uncropped tile
   std::int64_t stride = 0;             ///< row length of `inner_columns`, padded
   const float* outer_rows = nullptr;   ///< [outer, outer_width]
@@ -44,7 +49,22 @@ struct FusedCodes {
   /// column by column.
   std::vector<float> inner_columns;
 };
-FusedCodes fused_codes(const BankShape& shape, bool swapped);
+/// @param theta  of the g-net, for trained codes; else unused
+FusedCodes fused_codes(const BankShape& shape, bool swapped, const float* theta);
+
+/// Outer positions [first, last) of one tile, and one output of its g-net.
+struct FusedPiece {
+  const BankShape& shape;
+  const FusedCodes& codes;
+  const float* theta;  ///< of this tile's g-net
+  FusedAxes axes;
+  std::int64_t first, last;
+  std::int64_t output = 0;  ///< of the last layer: 0 mean, 1 log of the deviation
+
+  std::int64_t rows() const { return last - first; }
+  /// As shape.layers(), the last one reduced to `output`.
+  std::vector<BankShape::Layer> layers() const;
+};
 
 /// Reusable memory of one thread.
 struct FusedScratch {
@@ -53,26 +73,35 @@ struct FusedScratch {
   float* take(std::int64_t count);
   std::int64_t used = 0;
   void reserve(std::int64_t floats);
+  /// Values of a whole piece, beside what one pass takes.
+  std::vector<float> mean, deviation, normal;
 };
 
-/// Writes outer positions [first, last) of a tile. One hidden layer.
-/// @param theta  of this tile's g-net
-void fused_forward(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                   const TileTarget& tile, const FusedAxes& axes, std::int64_t first,
-                   std::int64_t last, FusedScratch& scratch);
-
-/// Adds the gradient of outer positions [first, last) to grad [parameters]. One hidden layer.
-void fused_backward(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                    const TileSource& tile, const FusedAxes& axes, std::int64_t first,
-                    std::int64_t last, float* grad, FusedScratch& scratch);
+/// Writes scale * output. One hidden layer.
+/// @param data  position (first, 0), laid out as piece.axes says
+void fused_forward(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch);
+/// Adds the gradient to grad [parameters]. One hidden layer.
+/// @param data  dL/dtile at position (first, 0); multiplied by scale
+void fused_backward(const FusedPiece& piece, const float* data, float scale, float* grad,
+                    FusedScratch& scratch);
 
 /// The same for two or more hidden layers.
-void fused_forward_deep(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                        const TileTarget& tile, const FusedAxes& axes, std::int64_t first,
-                        std::int64_t last, FusedScratch& scratch);
-void fused_backward_deep(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                         const TileSource& tile, const FusedAxes& axes, std::int64_t first,
-                         std::int64_t last, float* grad, FusedScratch& scratch);
+void fused_forward_deep(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch);
+void fused_backward_deep(const FusedPiece& piece, const float* data, float scale, float* grad,
+                         FusedScratch& scratch);
+
+/// The same for two outputs, mean and log of the deviation, of g-nets of any depth.
+/// @param noise  of the whole tile
+void fused_forward_stochastic(const FusedPiece& piece, const TileNoise& noise, float* data,
+                              float scale, FusedScratch& scratch);
+void fused_backward_stochastic(const FusedPiece& piece, const TileNoise& noise, const float* data,
+                               float scale, float* grad, FusedScratch& scratch);
+
+/// The same for products of matrices. Never swapped: the kernel belongs to the columns.
+void fused_forward_product(const FusedPiece& piece, float* data, float scale,
+                           FusedScratch& scratch);
+void fused_backward_product(const FusedPiece& piece, const float* data, float scale, float* grad,
+                            FusedScratch& scratch);
 
 /// The instruction set that was chosen, "AVX3_ZEN4", "AVX2", "NEON", ...
 const char* fused_target_name();

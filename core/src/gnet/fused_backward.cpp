@@ -75,28 +75,27 @@ void BackwardUnits(D d, const float* a, const float* negated, std::int64_t width
                     t);
 }
 
-/// out[c, h] += sum over positions of values[p, h] * code[p, c].
-void AddProducts(const float* values, std::int64_t count, std::int64_t width, const float* code,
-                 std::int64_t code_width, float* HWY_RESTRICT out) {
-  const Full d;
-  const auto n = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t h = 0; h < width; h += n) {
+/// grad[p, c] += sum_h delta[p, h] * w1[h, c]: what trained codes receive.
+/// @param w1  first weight of these inputs; rows are `inputs` apart
+void AddLatents(const float* delta, std::int64_t count, std::int64_t width, std::int64_t hidden,
+                const float* w1, std::int64_t inputs, std::int64_t code_width, float* grad) {
+  for (std::int64_t p = 0; p < count; ++p)
     for (std::int64_t c = 0; c < code_width; ++c) {
-      auto sum = hn::Load(d, out + c * width + h);
-      for (std::int64_t p = 0; p < count; ++p)
-        sum = hn::MulAdd(hn::Set(d, code[p * code_width + c]), hn::Load(d, values + p * width + h),
-                         sum);
-      hn::Store(sum, d, out + c * width + h);
+      float sum = 0;
+      for (std::int64_t h = 0; h < hidden; ++h) sum += delta[p * width + h] * w1[h * inputs + c];
+      grad[p * code_width + c] += sum;
     }
-  }
 }
 
 /// -(B[j] + C[k]) for all inner positions, lanes over h; `transposed` as in OuterTable.
-void NegatedTable(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                  std::int64_t inner, std::int64_t width, float* HWY_RESTRICT transposed,
+void NegatedTable(const FusedPiece& piece, std::int64_t width, float* HWY_RESTRICT transposed,
                   float* HWY_RESTRICT kernel, float* HWY_RESTRICT negated) {
   const Full d;
-  const auto layers = shape.layers();
+  const BankShape& shape = piece.shape;
+  const FusedCodes& codes = piece.codes;
+  const float* theta = piece.theta;
+  const std::int64_t inner = piece.axes.inner;
+  const auto layers = piece.layers();
   const std::int64_t inputs = layers[0].inputs, hidden = layers[0].outputs;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t all = codes.inner_width + codes.kernel_width;
@@ -128,14 +127,16 @@ void NegatedTable(const BankShape& shape, const FusedCodes& codes, const float* 
   }
 }
 
-void Backward(const BankShape& shape, const FusedCodes& codes, const float* theta,
-              const TileSource& tile, const FusedAxes& axes, std::int64_t first, std::int64_t last,
-              float* grad, FusedScratch& scratch) {
+void Backward(const FusedPiece& piece, const float* data, float scale, float* grad,
+              FusedScratch& scratch) {
   const Full d;
+  const BankShape& shape = piece.shape;
+  const FusedCodes& codes = piece.codes;
+  const float* theta = piece.theta;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto layers = shape.layers();
+  const auto layers = piece.layers();
   const std::int64_t inputs = layers[0].inputs, hidden = layers[0].outputs;
-  const std::int64_t width = Padded(hidden), rows = last - first, inner = axes.inner;
+  const std::int64_t width = Padded(hidden), rows = piece.rows(), inner = piece.axes.inner;
   const std::int64_t axis = inner / shape.kernel;  // inner axis positions that exist
   scratch.reserve(2 * rows * width + 2 * inner * width + (inputs + shape.kernel) * width +
                   axis * width + rows * inner + 160);
@@ -147,19 +148,16 @@ void Backward(const BankShape& shape, const FusedCodes& codes, const float* thet
   float* kernel = scratch.take(shape.kernel * width);
   float* by_axis = scratch.take(axis * width);
   float* g = scratch.take(rows * inner);
-  OuterTable(shape, codes, theta, first, last, width, a, products);
-  NegatedTable(shape, codes, theta, inner, width, products, kernel, negated);
+  OuterTable(piece, width, a, products);
+  NegatedTable(piece, width, products, kernel, negated);
   std::memset(s, 0, sizeof(float) * static_cast<std::size_t>(rows * width));
   std::memset(t, 0, sizeof(float) * static_cast<std::size_t>(inner * width));
 
+  LoadRows(piece, data, scale, g);
   double total = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
-    const float* row = tile.data + (first + i) * axes.outer_stride;
-    float* copy = g + i * inner;
-    for (std::int64_t j = 0; j < inner; j += shape.kernel, row += axes.inner_stride)
-      for (std::int64_t k = 0; k < shape.kernel; ++k) copy[j + k] = row[k] * tile.scale;
     float sum = 0;
-    for (std::int64_t j = 0; j < inner; ++j) sum += copy[j];
+    for (std::int64_t j = 0; j < inner; ++j) sum += g[i * inner + j];
     total += sum;
   }
 
@@ -217,15 +215,22 @@ void Backward(const BankShape& shape, const FusedCodes& codes, const float* thet
     }
   }
   std::memset(products, 0, sizeof(float) * static_cast<std::size_t>(inputs * width));
-  AddProducts(s, rows, width, codes.outer_rows + first * codes.outer_width, codes.outer_width,
-              products + codes.outer_input * width);
-  AddProducts(by_axis, axis, width, codes.inner_rows, codes.inner_width,
+  AddProducts(s, rows, width, codes.outer_rows + piece.first * codes.outer_width, codes.outer_width,
+              1, codes.outer_width, products + codes.outer_input * width);
+  AddProducts(by_axis, axis, width, codes.inner_rows, codes.inner_width, 1, codes.inner_width,
               products + codes.inner_input * width);
-  AddProducts(kernel, shape.kernel, width, codes.kernel_rows, codes.kernel_width,
-              products + codes.kernel_input * width);
+  AddProducts(kernel, shape.kernel, width, codes.kernel_rows, codes.kernel_width, 1,
+              codes.kernel_width, products + codes.kernel_input * width);
   for (std::int64_t k = 0; k < hidden; ++k)
     for (std::int64_t c = 0; c < inputs; ++c)
       grad[layers[0].weight + k * inputs + c] += products[c * width + k];
+  const float* w1 = theta + layers[0].weight;
+  if (codes.outer_latents >= 0)
+    AddLatents(s, rows, width, hidden, w1 + codes.outer_input, inputs, codes.outer_width,
+               grad + codes.outer_latents + piece.first * codes.outer_width);
+  if (codes.inner_latents >= 0)
+    AddLatents(by_axis, axis, width, hidden, w1 + codes.inner_input, inputs, codes.inner_width,
+               grad + codes.inner_latents);
 }
 
 }  // namespace
@@ -238,10 +243,9 @@ namespace gbcompress {
 
 HWY_EXPORT(Backward);
 
-void fused_backward(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                    const TileSource& tile, const FusedAxes& axes, std::int64_t first,
-                    std::int64_t last, float* grad, FusedScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(Backward)(shape, codes, theta, tile, axes, first, last, grad, scratch);
+void fused_backward(const FusedPiece& piece, const float* data, float scale, float* grad,
+                    FusedScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(Backward)(piece, data, scale, grad, scratch);
 }
 
 }  // namespace gbcompress

@@ -8,7 +8,17 @@ constexpr std::int64_t kPad = 16;  // floats: the widest vector there is, 64 byt
 std::int64_t padded(std::int64_t n) { return (n + kPad - 1) / kPad * kPad; }
 }  // namespace
 
-FusedCodes fused_codes(const BankShape& shape, bool swapped) {
+std::vector<BankShape::Layer> FusedPiece::layers() const {
+  auto result = shape.layers();
+  auto& top = result.back();
+  top.weight += output * top.inputs;
+  top.bias += output;
+  top.outputs = 1;
+  return result;
+}
+
+FusedCodes fused_codes(const BankShape& shape, bool swapped, const float* theta) {
+  if (is_product(shape.generator)) return {};
   const CodeTable& outer = swapped ? shape.codes.cols : shape.codes.rows;
   const CodeTable& inner = swapped ? shape.codes.rows : shape.codes.cols;
   const CodeTable& kernel = shape.codes.kernel;
@@ -20,8 +30,11 @@ FusedCodes fused_codes(const BankShape& shape, bool swapped) {
   codes.inner_input = swapped ? 0 : shape.codes.rows.width;
   codes.kernel_input = shape.codes.rows.width + shape.codes.cols.width;
   codes.inner_count = inner.count;
-  codes.outer_rows = outer.values.data();
-  codes.inner_rows = inner.values.data();
+  const auto latents = [&](bool rows) { return rows ? shape.row_latents() : shape.col_latents(); };
+  if (outer.trained) codes.outer_latents = latents(!swapped);
+  if (inner.trained) codes.inner_latents = latents(swapped);
+  codes.outer_rows = outer.trained ? theta + codes.outer_latents : outer.values.data();
+  codes.inner_rows = inner.trained ? theta + codes.inner_latents : inner.values.data();
   codes.kernel_rows = kernel.values.data();
   codes.stride = padded(inner.count * shape.kernel);
   codes.inner_columns.assign(static_cast<std::size_t>((inner.width + kernel.width) * codes.stride),

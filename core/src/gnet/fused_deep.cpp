@@ -134,11 +134,14 @@ std::int64_t WorkFloats(const BankShape& shape, std::int64_t inner) {
   return floats;
 }
 
-Work MakeWork(const BankShape& shape, const FusedCodes& codes, const float* theta,
-              std::int64_t inner, FusedScratch& scratch) {
+Work MakeWork(const FusedPiece& piece, FusedScratch& scratch) {
   const Full d;
+  const BankShape& shape = piece.shape;
+  const FusedCodes& codes = piece.codes;
+  const float* theta = piece.theta;
+  const std::int64_t inner = piece.axes.inner;
   Work work;
-  work.layers = shape.layers();
+  work.layers = piece.layers();
   work.stride = Padded(inner);
   work.a = scratch.take(shape.hidden[0]);
   work.b = scratch.take(shape.hidden[0] * work.stride);
@@ -188,40 +191,79 @@ void RunBlock(Work& work, const float* theta, std::int64_t j, float* out) {
   }
 }
 
-/// Visits the positions of block [j, j + kBlock) that exist: visit(pointer, index in block).
+/// Visits the positions of block [j, j + kBlock) of an outer row that exist:
+/// visit(pointer, index in block).
 template <typename Pointer, typename Visit>
-void ForBlock(const TileMemory<Pointer>& tile, const FusedAxes& axes, std::int64_t kernel,
-              std::int64_t i, std::int64_t j, Visit visit) {
-  const std::int64_t end = std::min(axes.inner, j + kBlock);
+void ForBlock(const FusedPiece& piece, Pointer row, std::int64_t j, Visit visit) {
+  const std::int64_t end = std::min(piece.axes.inner, j + kBlock), kernel = piece.shape.kernel;
   for (std::int64_t p = j; p < end; ++p)
-    visit(tile.data + i * axes.outer_stride + p / kernel * axes.inner_stride + p % kernel, p - j);
+    visit(row + p / kernel * piece.axes.inner_stride + p % kernel, p - j);
 }
 
-void ForwardDeep(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                 const TileTarget& tile, const FusedAxes& axes, std::int64_t first,
-                 std::int64_t last, FusedScratch& scratch) {
-  scratch.reserve(WorkFloats(shape, axes.inner) + kBlock + 64);
-  Work work = MakeWork(shape, codes, theta, axes.inner, scratch);
+void ForwardDeep(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch) {
+  scratch.reserve(WorkFloats(piece.shape, piece.axes.inner) + kBlock + 64);
+  Work work = MakeWork(piece, scratch);
   float* out = scratch.take(kBlock);
-  for (std::int64_t i = first; i < last; ++i) {
-    SetOuter(work, codes, theta, i);
-    for (std::int64_t j = 0; j < axes.inner; j += kBlock) {
-      RunBlock(work, theta, j, out);
-      ForBlock(tile, axes, shape.kernel, i, j,
-               [&](float* at, std::int64_t p) { *at = out[p] * tile.scale; });
+  for (std::int64_t i = piece.first; i < piece.last; ++i, data += piece.axes.outer_stride) {
+    SetOuter(work, piece.codes, piece.theta, i);
+    for (std::int64_t j = 0; j < piece.axes.inner; j += kBlock) {
+      RunBlock(work, piece.theta, j, out);
+      ForBlock(piece, data, j, [&](float* at, std::int64_t p) { *at = out[p] * scale; });
     }
   }
 }
 
-void BackwardDeep(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                  const TileSource& tile, const FusedAxes& axes, std::int64_t first,
-                  std::int64_t last, float* grad, FusedScratch& scratch) {
+/// What the first layer's inputs receive from the outer position i and its grad_a [hidden].
+void OuterGradient(const FusedPiece& piece, const BankShape::Layer& layer, std::int64_t i,
+                   const float* grad_a, float* grad) {
+  const FusedCodes& codes = piece.codes;
+  for (std::int64_t h = 0; h < layer.outputs; ++h) {
+    const std::int64_t at = layer.weight + h * layer.inputs + codes.outer_input;
+    grad[layer.bias + h] += grad_a[h];
+    for (std::int64_t c = 0; c < codes.outer_width; ++c) {
+      grad[at + c] += grad_a[h] * codes.outer_rows[i * codes.outer_width + c];
+      if (codes.outer_latents >= 0)
+        grad[codes.outer_latents + i * codes.outer_width + c] += grad_a[h] * piece.theta[at + c];
+    }
+  }
+}
+
+/// The same for all inner positions and kernel positions from grad_b [hidden, stride].
+void InnerGradient(const FusedPiece& piece, const Work& work, const float* grad_b, float* grad) {
   const Full d;
+  const FusedCodes& codes = piece.codes;
+  const auto& layer = work.layers[0];
+  for (std::int64_t h = 0; h < layer.outputs; ++h) {
+    const std::int64_t row = layer.weight + h * layer.inputs;
+    const float* delta = grad_b + h * work.stride;
+    for (std::int64_t c = 0; c < codes.inner_width + codes.kernel_width; ++c) {
+      const float* column = codes.inner_columns.data() + c * codes.stride;
+      V sum = hn::Zero(d);
+      for (std::int64_t j = 0; j < piece.axes.inner; j += N())
+        sum = hn::MulAdd(hn::LoadU(d, column + j), hn::Load(d, delta + j), sum);
+      grad[row + (c < codes.inner_width ? codes.inner_input + c
+                                        : codes.kernel_input + c - codes.inner_width)] +=
+          hn::GetLane(hn::SumOfLanes(d, sum));
+    }
+    if (codes.inner_latents < 0) continue;
+    for (std::int64_t p = 0; p < piece.axes.inner; ++p)
+      for (std::int64_t c = 0; c < codes.inner_width; ++c)
+        grad[codes.inner_latents + p / piece.shape.kernel * codes.inner_width + c] +=
+            delta[p] * piece.theta[row + codes.inner_input + c];
+  }
+}
+
+void BackwardDeep(const FusedPiece& piece, const float* data, float scale, float* grad,
+                  FusedScratch& scratch) {
+  const Full d;
+  const BankShape& shape = piece.shape;
+  const float* theta = piece.theta;
+  const std::int64_t inner = piece.axes.inner;
   const std::int64_t widest = *std::max_element(shape.hidden.begin(), shape.hidden.end());
   const std::int64_t hidden = shape.hidden[0];
-  scratch.reserve(WorkFloats(shape, axes.inner) + 2 * widest * kBlock + 2 * kBlock +
-                  hidden * (Padded(axes.inner) + 1) + 160);
-  Work work = MakeWork(shape, codes, theta, axes.inner, scratch);
+  scratch.reserve(WorkFloats(shape, inner) + 2 * widest * kBlock + 2 * kBlock +
+                  hidden * (Padded(inner) + 1) + 160);
+  Work work = MakeWork(piece, scratch);
   float* out = scratch.take(kBlock);
   float* seed = scratch.take(kBlock);
   float* delta = scratch.take(widest * kBlock);
@@ -229,16 +271,14 @@ void BackwardDeep(const BankShape& shape, const FusedCodes& codes, const float* 
   float* grad_a = scratch.take(hidden);
   float* grad_b = scratch.take(hidden * work.stride);
   std::memset(grad_b, 0, sizeof(float) * static_cast<std::size_t>(hidden * work.stride));
-  const auto& layer1 = work.layers[0];
 
-  for (std::int64_t i = first; i < last; ++i) {
-    SetOuter(work, codes, theta, i);
+  for (std::int64_t i = piece.first; i < piece.last; ++i, data += piece.axes.outer_stride) {
+    SetOuter(work, piece.codes, theta, i);
     std::fill(grad_a, grad_a + hidden, 0.0f);
-    for (std::int64_t j = 0; j < axes.inner; j += kBlock) {
+    for (std::int64_t j = 0; j < inner; j += kBlock) {
       RunBlock(work, theta, j, out);
       std::fill(seed, seed + kBlock, 0.0f);
-      ForBlock(tile, axes, shape.kernel, i, j,
-               [&](const float* at, std::int64_t p) { seed[p] = *at * tile.scale; });
+      ForBlock(piece, data, j, [&](const float* at, std::int64_t p) { seed[p] = *at * scale; });
       const float* above = seed;
       for (std::size_t l = work.layers.size() - 1; l > 0; --l) {
         const auto& layer = work.layers[l];
@@ -259,25 +299,9 @@ void BackwardDeep(const BankShape& shape, const FusedCodes& codes, const float* 
         grad_a[h] += hn::GetLane(hn::SumOfLanes(d, sum));
       }
     }
-    for (std::int64_t h = 0; h < hidden; ++h) {
-      float* w1 = grad + layer1.weight + h * layer1.inputs + codes.outer_input;
-      grad[layer1.bias + h] += grad_a[h];
-      for (std::int64_t c = 0; c < codes.outer_width; ++c)
-        w1[c] += grad_a[h] * codes.outer_rows[i * codes.outer_width + c];
-    }
+    OuterGradient(piece, work.layers[0], i, grad_a, grad);
   }
-  for (std::int64_t h = 0; h < hidden; ++h) {
-    float* w1 = grad + layer1.weight + h * layer1.inputs;
-    for (std::int64_t c = 0; c < codes.inner_width + codes.kernel_width; ++c) {
-      const float* column = codes.inner_columns.data() + c * codes.stride;
-      V sum = hn::Zero(d);
-      for (std::int64_t j = 0; j < axes.inner; j += N())
-        sum = hn::MulAdd(hn::LoadU(d, column + j), hn::Load(d, grad_b + h * work.stride + j), sum);
-      w1[c < codes.inner_width ? codes.inner_input + c
-                               : codes.kernel_input + c - codes.inner_width] +=
-          hn::GetLane(hn::SumOfLanes(d, sum));
-    }
-  }
+  InnerGradient(piece, work, grad_b, grad);
 }
 
 }  // namespace
@@ -291,16 +315,13 @@ namespace gbcompress {
 HWY_EXPORT(ForwardDeep);
 HWY_EXPORT(BackwardDeep);
 
-void fused_forward_deep(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                        const TileTarget& tile, const FusedAxes& axes, std::int64_t first,
-                        std::int64_t last, FusedScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardDeep)(shape, codes, theta, tile, axes, first, last, scratch);
+void fused_forward_deep(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardDeep)(piece, data, scale, scratch);
 }
 
-void fused_backward_deep(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                         const TileSource& tile, const FusedAxes& axes, std::int64_t first,
-                         std::int64_t last, float* grad, FusedScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(BackwardDeep)(shape, codes, theta, tile, axes, first, last, grad, scratch);
+void fused_backward_deep(const FusedPiece& piece, const float* data, float scale, float* grad,
+                         FusedScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(BackwardDeep)(piece, data, scale, grad, scratch);
 }
 
 }  // namespace gbcompress

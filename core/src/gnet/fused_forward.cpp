@@ -32,13 +32,14 @@ constexpr int kForwardRows = 2;
 constexpr std::int64_t kForwardBlock = 8;  // outer rows whose values stay in the nearest cache
 
 /// negated[h, j] = -b[j, h] and base[j], lanes over j.
-void InnerTables(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                 std::int64_t inner, float* HWY_RESTRICT negated, float* HWY_RESTRICT base) {
+void InnerTables(const FusedPiece& piece, float* HWY_RESTRICT negated, float* HWY_RESTRICT base) {
   const Full d;
-  const auto layers = shape.layers();
+  const FusedCodes& codes = piece.codes;
+  const float* theta = piece.theta;
+  const auto layers = piece.layers();
   const std::int64_t inputs = layers[0].inputs, hidden = layers[0].outputs;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t stride = Padded(inner);
+  const std::int64_t stride = Padded(piece.axes.inner);
   const float* w2 = theta + layers[1].weight;
   for (std::int64_t j = 0; j < stride; j += n)
     hn::Store(hn::Set(d, theta[layers[1].bias]), d, base + j);
@@ -107,22 +108,20 @@ void ForwardRows(const float* a, std::int64_t a_stride, const float* negated, st
   }
 }
 
-void Forward(const BankShape& shape, const FusedCodes& codes, const float* theta,
-             const TileTarget& tile, const FusedAxes& axes, std::int64_t first, std::int64_t last,
-             FusedScratch& scratch) {
-  const std::int64_t hidden = shape.hidden[0], width = Padded(hidden);
-  const std::int64_t stride = Padded(axes.inner), rows = last - first;
-  scratch.reserve(hidden * stride + stride + rows * width + codes.outer_width * width +
+void Forward(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch) {
+  const FusedAxes& axes = piece.axes;
+  const std::int64_t hidden = piece.shape.hidden[0], width = Padded(hidden);
+  const std::int64_t stride = Padded(axes.inner), rows = piece.rows();
+  scratch.reserve(hidden * stride + stride + rows * width + piece.codes.outer_width * width +
                   kForwardBlock * stride + 80);
   float* negated = scratch.take(hidden * stride);
   float* base = scratch.take(stride);
   float* a = scratch.take(rows * width);
-  float* transposed = scratch.take(codes.outer_width * width);
+  float* transposed = scratch.take(piece.codes.outer_width * width);
   float* out = scratch.take(kForwardBlock * stride);
-  InnerTables(shape, codes, theta, axes.inner, negated, base);
-  OuterTable(shape, codes, theta, first, last, width, a, transposed);
-  const float* w2 = theta + shape.layers()[1].weight;
-  const float scale = tile.scale;
+  InnerTables(piece, negated, base);
+  OuterTable(piece, width, a, transposed);
+  const float* w2 = piece.theta + piece.layers()[1].weight;
   for (std::int64_t begin = 0; begin < rows; begin += kForwardBlock) {
     const std::int64_t end = std::min(rows, begin + kForwardBlock);
     std::int64_t i = begin;
@@ -132,16 +131,7 @@ void Forward(const BankShape& shape, const FusedCodes& codes, const float* theta
     for (; i < end; ++i)
       ForwardRows<1>(a + i * width, width, negated, stride, axes.inner, base, w2, hidden,
                      out + (i - begin) * stride);
-    for (i = begin; i < end; ++i) {
-      const float* values = out + (i - begin) * stride;
-      float* row = tile.data + (first + i) * axes.outer_stride;
-      if (axes.inner_stride == shape.kernel) {
-        for (std::int64_t j = 0; j < axes.inner; ++j) row[j] = values[j] * scale;
-      } else {
-        for (std::int64_t j = 0; j < axes.inner; j += shape.kernel, row += axes.inner_stride)
-          for (std::int64_t k = 0; k < shape.kernel; ++k) row[k] = values[j + k] * scale;
-      }
-    }
+    StoreRows(piece, out, stride, end - begin, scale, data + begin * axes.outer_stride);
   }
 }
 
@@ -158,10 +148,8 @@ namespace gbcompress {
 HWY_EXPORT(Forward);
 HWY_EXPORT(TargetName);
 
-void fused_forward(const BankShape& shape, const FusedCodes& codes, const float* theta,
-                   const TileTarget& tile, const FusedAxes& axes, std::int64_t first,
-                   std::int64_t last, FusedScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(Forward)(shape, codes, theta, tile, axes, first, last, scratch);
+void fused_forward(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(Forward)(piece, data, scale, scratch);
 }
 
 const char* fused_target_name() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }

@@ -27,12 +27,30 @@ void validate_names(const GNetPlan& plan) {
   if (!good)
     throw Error(Errc::kShapeMismatch,
                 "type_id is not a name of up to 64 lower-case letters, digits, '_', '.', '-'");
-  for (Encoding code : {plan.row_code, plan.col_code})
-    if (encoding_name(code).empty())
-      throw Error(Errc::kShapeMismatch, "row_code or col_code is not an encoding");
-  for (Encoding code : plan.kernel_codes)
-    if (encoding_name(code).empty())
-      throw Error(Errc::kShapeMismatch, "kernel_codes names an unknown encoding");
+}
+
+/// code_width() of a plan's axis; what a user asked wrongly is a plan that does not fit.
+std::int64_t axis_width(const AxisCode& code, std::int64_t n, const char* field) {
+  try {
+    return code_width(code, n);
+  } catch (const Error& error) {
+    throw Error(error.code() == Errc::kLimit ? Errc::kLimit : Errc::kShapeMismatch,
+                std::string(field) + ": " + error.what());
+  }
+}
+
+void validate_codes(const GNetPlan& plan, const MatrixSides& sides) {
+  if (plan.kernel_codes.size() != sides.kernel_dims.size())
+    throw Error(Errc::kShapeMismatch,
+                "kernel_codes names " + std::to_string(plan.kernel_codes.size()) + " codes for " +
+                    std::to_string(sides.kernel_dims.size()) + " kernel dimensions");
+  axis_width(plan.row_code, plan.tile_rows, "row_code");
+  axis_width(plan.col_code, plan.tile_cols, "col_code");
+  for (std::size_t d = 0; d < sides.kernel_dims.size(); ++d) {
+    axis_width(plan.kernel_codes[d], sides.kernel_dims[d], "kernel_codes");
+    if (plan.kernel_codes[d].encoding == Encoding::kLatent)
+      throw Error(Errc::kShapeMismatch, "kernel_codes: a kernel axis cannot have a latent code");
+  }
 }
 
 void validate_hidden(const std::vector<std::int64_t>& hidden) {
@@ -44,6 +62,21 @@ void validate_hidden(const std::vector<std::int64_t>& hidden) {
       throw Error(Errc::kShapeMismatch, "hidden names a width of " + std::to_string(width));
     if (width > kMaxWidth) too_large("hidden names a width of " + std::to_string(width), kMaxWidth);
   }
+}
+
+/// A product has no codes and no layers; what it does not use keeps its default, so that equal
+/// plans compare as equal.
+void validate_product(const GNetPlan& plan, const MatrixSides& sides) {
+  if (!plan.hidden.empty())
+    throw Error(Errc::kShapeMismatch, "hidden names layers, but a product of matrices has none");
+  if (plan.rank < 1)
+    throw Error(Errc::kShapeMismatch, "rank is " + std::to_string(plan.rank) + "; at least 1");
+  if (plan.rank > kMaxWidth) too_large("rank is " + std::to_string(plan.rank), kMaxWidth);
+  const std::vector<AxisCode> usual(sides.kernel_dims.size(), Encoding::kOneHot);
+  if (plan.row_code != AxisCode() || plan.col_code != AxisCode() || plan.kernel_codes != usual)
+    throw Error(Errc::kShapeMismatch,
+                "row_code, col_code or kernel_codes is set, but a product of "
+                "matrices has no position codes");
 }
 
 /// @throws Error(kLimit) where the codes of a tile, or their products with the first layer, would
@@ -67,16 +100,17 @@ void validate_memory(const GNetPlan& plan, const MatrixSides& sides) {
               kMaxTable);
 }
 
-std::int64_t parameters_of(std::int64_t inputs, const std::vector<std::int64_t>& hidden) {
-  const char* what = "a g-net";
+/// Collects blocks one after another.
+struct BlockList {
+  std::vector<ParameterBlock> blocks;
   std::int64_t total = 0;
-  for (std::size_t layer = 0; layer <= hidden.size(); ++layer) {
-    const std::int64_t outputs = layer < hidden.size() ? hidden[layer] : 1;
-    total = checked_add(total, checked_mul(checked_add(inputs, 1, what), outputs, what), what);
-    inputs = outputs;
+
+  void add(ParameterBlock::Kind kind, std::int64_t rows, std::int64_t cols) {
+    const std::int64_t count = checked_mul(rows, cols, "a g-net");
+    blocks.push_back({kind, total, count});
+    total = checked_add(total, count, "a g-net");
   }
-  return total;
-}
+};
 
 }  // namespace
 
@@ -86,32 +120,67 @@ std::int64_t ParameterInfo::elements() const noexcept {
   return n;
 }
 
+std::string_view generator_name(Generator generator) noexcept {
+  switch (generator) {
+    case Generator::kGNet:
+      return "gnet";
+    case Generator::kStochastic:
+      return "stochastic";
+    case Generator::kLowRank:
+      return "low_rank";
+    case Generator::kXox:
+      return "xox";
+  }
+  return "";
+}
+
+std::optional<Generator> parse_generator(std::string_view name) noexcept {
+  for (const Generator g :
+       {Generator::kGNet, Generator::kStochastic, Generator::kLowRank, Generator::kXox})
+    if (generator_name(g) == name) return g;
+  return std::nullopt;
+}
+
+std::string generator_text(const GNetPlan& plan) {
+  const std::string name(generator_name(plan.generator));
+  if (is_product(plan.generator)) return name + " " + std::to_string(plan.rank);
+  std::string text = std::to_string(gnet_inputs(plan));
+  for (const std::int64_t width : plan.hidden) text += "-" + std::to_string(width);
+  text += "-" + std::to_string(gnet_outputs(plan.generator));
+  return plan.generator == Generator::kGNet ? text : text + " " + name;
+}
+
 void validate(const GNetPlan& plan) {
   validate_names(plan);
   const TileGrid grid = plan.grid();
   const MatrixSides sides = matrix_sides(plan.shape, plan.view);
-  if (plan.kernel_codes.size() != sides.kernel_dims.size())
-    throw Error(Errc::kShapeMismatch,
-                "kernel_codes names " + std::to_string(plan.kernel_codes.size()) + " codes for " +
-                    std::to_string(sides.kernel_dims.size()) + " kernel dimensions");
-  validate_hidden(plan.hidden);
+  if (generator_name(plan.generator).empty())
+    throw Error(Errc::kShapeMismatch, "generator is not a known kind");
   if (!std::isfinite(plan.output_scale))
     throw Error(Errc::kShapeMismatch, "output_scale is not a finite number");
-  const std::int64_t inputs = gnet_inputs(plan);
-  if (inputs > kMaxInputs)
-    too_large("the position codes have " + std::to_string(inputs) + " inputs", kMaxInputs);
+  if (is_product(plan.generator)) {
+    validate_product(plan, sides);
+  } else {
+    validate_codes(plan, sides);
+    validate_hidden(plan.hidden);
+    if (plan.rank != 0) throw Error(Errc::kShapeMismatch, "rank is set, but a g-net has none");
+    const std::int64_t inputs = gnet_inputs(plan);
+    if (inputs > kMaxInputs)
+      too_large("the position codes have " + std::to_string(inputs) + " inputs", kMaxInputs);
+    validate_memory(plan, sides);
+    // The codes are normalised by counts that must be exact in double.
+    constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
+    if (checked_mul(grid.positions(), inputs, "a tile times its inputs") > kMaxCount)
+      too_large("tile_rows times tile_cols times the inputs are too many", kMaxCount);
+  }
   const std::int64_t parameters = gnet_parameters(plan);
   if (parameters > kMaxParameters)
     too_large("a g-net has " + std::to_string(parameters) + " parameters", kMaxParameters);
-  validate_memory(plan, sides);
-  // The codes are normalised by counts that must be exact in double.
-  constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
-  if (checked_mul(grid.positions(), inputs, "a tile times its inputs") > kMaxCount)
-    too_large("tile_rows times tile_cols times the inputs are too many", kMaxCount);
   plan_parameters(plan);
 }
 
 std::int64_t gnet_inputs(const GNetPlan& plan) {
+  if (is_product(plan.generator)) return 0;
   const MatrixSides sides = matrix_sides(plan.shape, plan.view);
   std::int64_t inputs =
       checked_add(code_width(plan.row_code, plan.tile_rows),
@@ -124,8 +193,35 @@ std::int64_t gnet_inputs(const GNetPlan& plan) {
   return inputs;
 }
 
+std::vector<ParameterBlock> gnet_blocks(const GNetPlan& plan) {
+  using Kind = ParameterBlock::Kind;
+  BlockList list;
+  if (is_product(plan.generator)) {
+    const std::int64_t kernel = matrix_sides(plan.shape, plan.view).kernel;
+    const std::int64_t cols = checked_mul(plan.tile_cols, kernel, "a g-net");
+    list.add(Kind::kFactor, plan.tile_rows, plan.rank);
+    if (plan.generator == Generator::kXox) list.add(Kind::kFactor, plan.rank, plan.rank);
+    list.add(Kind::kFactor, cols, plan.rank);
+    return list.blocks;
+  }
+  std::int64_t inputs = gnet_inputs(plan);
+  for (std::size_t layer = 0; layer <= plan.hidden.size(); ++layer) {
+    const std::int64_t outputs =
+        layer < plan.hidden.size() ? plan.hidden[layer] : gnet_outputs(plan.generator);
+    list.add(Kind::kWeight, inputs, outputs);
+    list.add(Kind::kBias, 1, outputs);
+    inputs = outputs;
+  }
+  if (plan.row_code.encoding == Encoding::kLatent)
+    list.add(Kind::kLatent, plan.tile_rows, plan.row_code.size);
+  if (plan.col_code.encoding == Encoding::kLatent)
+    list.add(Kind::kLatent, plan.tile_cols, plan.col_code.size);
+  return list.blocks;
+}
+
 std::int64_t gnet_parameters(const GNetPlan& plan) {
-  return parameters_of(gnet_inputs(plan), plan.hidden);
+  const ParameterBlock last = gnet_blocks(plan).back();
+  return last.first + last.count;
 }
 
 std::int64_t plan_parameters(const GNetPlan& plan) {

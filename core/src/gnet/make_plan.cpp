@@ -20,6 +20,12 @@ void check_options(const GNetOptions& options) {
   if (!options.ratio && options.tile_weights < 1)
     throw Error(Errc::kUsage, "a tile of " + std::to_string(options.tile_weights) +
                                   " weights is not possible; give 1 or more");
+  if (is_product(options.generator)) {
+    if (options.rank < 1 || options.rank > 65'536)
+      throw Error(Errc::kUsage, "a rank of " + std::to_string(options.rank) +
+                                    " is not possible; give 1 to 65536");
+    return;
+  }
   if (options.hidden.empty() || options.hidden.size() > 8)
     throw Error(Errc::kUsage, "a g-net of " + std::to_string(options.hidden.size()) +
                                   " hidden layers is not possible; give 1 to 8 widths");
@@ -29,15 +35,32 @@ void check_options(const GNetOptions& options) {
                                     " is not possible; give 1 to 65536");
 }
 
+/// An axis that is an image is never cut.
 void set_side(GNetPlan& plan, const MatrixSides& sides, std::int64_t side) {
-  plan.tile_rows = std::min(side, sides.rows);
-  plan.tile_cols = std::min(side, sides.cols);
+  const auto along = [side](const AxisCode& code, std::int64_t axis) {
+    return code.encoding == Encoding::kPixel ? axis : std::min(side, axis);
+  };
+  plan.tile_rows = along(plan.row_code, sides.rows);
+  plan.tile_cols = along(plan.col_code, sides.cols);
+}
+
+/// The side of about square tiles; where one axis is not cut, the other makes up for it.
+std::int64_t side_for(const GNetPlan& plan, const MatrixSides& sides, std::int64_t tile_weights) {
+  const double weights = static_cast<double>(tile_weights) / static_cast<double>(sides.kernel);
+  const bool rows = plan.row_code.encoding == Encoding::kPixel;
+  const bool cols = plan.col_code.encoding == Encoding::kPixel;
+  const double side = rows != cols ? weights / static_cast<double>(rows ? sides.rows : sides.cols)
+                                   : std::ceil(std::sqrt(weights));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(side));
 }
 
 /// The next tile side along one axis at which the number of tiles or the code's width changes.
-std::int64_t next_change(Encoding code, std::int64_t axis, std::int64_t side) {
-  if (side >= axis) return kNever;
-  if (code == Encoding::kOneHot) return side + 1;
+std::int64_t next_change(const GNetPlan& plan, const AxisCode& code, std::int64_t axis,
+                         std::int64_t side) {
+  if (side >= axis || code.encoding == Encoding::kPixel) return kNever;
+  if (is_product(plan.generator) || code.encoding == Encoding::kOneHot ||
+      code.encoding == Encoding::kLatent)
+    return side + 1;
   const std::int64_t tiles = (axis - 1) / side;  // ceil(axis / side) - 1, and at least 1 here
   const std::int64_t fewer_tiles = (axis - 1) / tiles + 1;
   std::int64_t wider = 2;
@@ -68,8 +91,8 @@ void solve_side(GNetPlan& plan, const MatrixSides& sides, double target) {
       best_ratio = ratio;
     }
     if (best_ratio >= target) break;
-    const std::int64_t next = std::min(next_change(plan.row_code, sides.rows, side),
-                                       next_change(plan.col_code, sides.cols, side));
+    const std::int64_t next = std::min(next_change(plan, plan.row_code, sides.rows, side),
+                                       next_change(plan, plan.col_code, sides.cols, side));
     if (next == kNever) break;
     side = next;
   }
@@ -93,19 +116,23 @@ GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
   GNetPlan plan;
   plan.shape = parameter.shape;
   plan.view = view;
-  plan.row_code = options.row_code.value_or(Encoding::kBinary);
-  plan.col_code = options.col_code.value_or(Encoding::kBinary);
-  plan.kernel_codes.assign(sides.kernel_dims.size(),
-                           options.kernel_code.value_or(Encoding::kOneHot));
-  plan.hidden = options.hidden;
+  plan.generator = options.generator;
+  plan.kernel_codes.assign(sides.kernel_dims.size(), Encoding::kOneHot);
+  if (is_product(plan.generator)) {
+    plan.hidden.clear();
+    plan.rank = options.rank;
+  } else {
+    plan.hidden = options.hidden;
+    plan.row_code = options.row_code.value_or(Encoding::kBinary);
+    plan.col_code = options.col_code.value_or(Encoding::kBinary);
+    if (options.kernel_code)
+      plan.kernel_codes.assign(sides.kernel_dims.size(), *options.kernel_code);
+  }
   plan.output_scale = output_scale(parameter);
   if (options.ratio) {
     solve_side(plan, sides, *options.ratio);
   } else {
-    const double weights =
-        static_cast<double>(options.tile_weights) / static_cast<double>(sides.kernel);
-    set_side(plan, sides,
-             std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(std::sqrt(weights)))));
+    set_side(plan, sides, side_for(plan, sides, options.tile_weights));
   }
   validate(plan);
   return plan;

@@ -4,8 +4,10 @@
 /// file format (docs/artifact-format.md); loops may be exchanged, sums may not be regrouped.
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "base/random.h"
 #include "gbcompress/tile_kernel.h"
 
 namespace gbcompress::reference {
@@ -18,21 +20,30 @@ T relu(T x) {
   return x > 0 ? x : T(0);
 }
 
-/// out[n, h] = start[h] + sum_k codes[n, k] * weight[h, k], k ascending.
-/// @param weight  rows of `inputs` numbers, of which those of this table begin at `first`
+/// Codes [count, width] of one axis: the table's, or this g-net's own trained ones.
 template <typename T>
-std::vector<T> axis_products(const CodeTable& table, const T* weight, std::int64_t inputs,
-                             std::int64_t first, std::int64_t hidden, const T* start) {
-  std::vector<T> transposed(static_cast<std::size_t>(table.width * hidden));
+std::vector<T> axis_codes(const CodeTable& table, const T* theta, std::int64_t latents) {
+  if (!table.trained) return {table.values.begin(), table.values.end()};
+  return {theta + latents, theta + latents + table.count * table.width};
+}
+
+/// out[n, h] = start[h] + sum_k codes[n, k] * weight[h, k], k ascending.
+/// @param weight  rows of `inputs` numbers, of which those of this axis begin at `first`
+template <typename T>
+std::vector<T> axis_products(const std::vector<T>& codes, std::int64_t count, const T* weight,
+                             std::int64_t inputs, std::int64_t first, std::int64_t hidden,
+                             const T* start) {
+  const std::int64_t width = static_cast<std::int64_t>(codes.size()) / count;
+  std::vector<T> transposed(static_cast<std::size_t>(width * hidden));
   for (std::int64_t h = 0; h < hidden; ++h)
-    for (std::int64_t k = 0; k < table.width; ++k)
+    for (std::int64_t k = 0; k < width; ++k)
       transposed[k * hidden + h] = weight[h * inputs + first + k];
-  std::vector<T> out(static_cast<std::size_t>(table.count * hidden));
-  for (std::int64_t n = 0; n < table.count; ++n) {
+  std::vector<T> out(static_cast<std::size_t>(count * hidden));
+  for (std::int64_t n = 0; n < count; ++n) {
     T* row = out.data() + n * hidden;
     if (start) std::copy_n(start, hidden, row);
-    for (std::int64_t k = 0; k < table.width; ++k) {
-      const T code = table.values[n * table.width + k];
+    for (std::int64_t k = 0; k < width; ++k) {
+      const T code = codes[n * width + k];
       const T* w = transposed.data() + k * hidden;
       for (std::int64_t h = 0; h < hidden; ++h) row[h] += code * w[h];
     }
@@ -44,19 +55,34 @@ std::vector<T> axis_products(const CodeTable& table, const T* weight, std::int64
 /// where the bias is in A and C exists only where there are kernel inputs.
 template <typename T>
 struct FirstLayer {
+  std::vector<T> row_codes, col_codes, kernel_codes;
   std::vector<T> rows, cols, kernel;
 
   FirstLayer(const BankShape& shape, const BankShape::Layer& layer, const T* theta) {
     const TileCodes& codes = shape.codes;
     const T* weight = theta + layer.weight;
-    rows = axis_products(codes.rows, weight, layer.inputs, 0, layer.outputs, theta + layer.bias);
-    cols = axis_products<T>(codes.cols, weight, layer.inputs, codes.rows.width, layer.outputs,
-                            nullptr);
+    const std::int64_t used = codes.rows.width + codes.cols.width;
+    row_codes = axis_codes(codes.rows, theta, codes.rows.trained ? shape.row_latents() : 0);
+    col_codes = axis_codes(codes.cols, theta, codes.cols.trained ? shape.col_latents() : 0);
+    kernel_codes = axis_codes(codes.kernel, theta, 0);
+    rows = axis_products(row_codes, codes.rows.count, weight, layer.inputs, 0, layer.outputs,
+                         theta + layer.bias);
+    cols = axis_products<T>(col_codes, codes.cols.count, weight, layer.inputs, codes.rows.width,
+                            layer.outputs, nullptr);
     if (codes.kernel.width > 0)
-      kernel = axis_products<T>(codes.kernel, weight, layer.inputs,
-                                codes.rows.width + codes.cols.width, layer.outputs, nullptr);
+      kernel = axis_products<T>(kernel_codes, codes.kernel.count, weight, layer.inputs, used,
+                                layer.outputs, nullptr);
   }
 };
+
+/// The normal number of one position of a stochastic tile; 0 where only the mean is asked for.
+template <typename Tile>
+float noise_at(const BankShape& shape, const Tile& tile, std::int64_t i, std::int64_t j,
+               std::int64_t k) {
+  if (!tile.noise.stream) return 0;
+  const std::int64_t position = (i * shape.tile_cols + j) * shape.kernel + k;
+  return tile.noise.stream->normal(tile.noise.first + static_cast<std::uint64_t>(position));
+}
 
 /// out[o, lane] = bias[o] + sum_h weight[o, h] * in[h, lane], h ascending.
 template <typename T>
@@ -78,6 +104,7 @@ void forward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& l
                   const T* theta, const TileMemory<T*>& tile) {
   const std::int64_t hidden = layers.front().outputs;
   const FirstLayer<T> first(shape, layers.front(), theta);
+  const bool drawn = shape.generator == Generator::kStochastic && tile.noise.stream;
   std::int64_t widest = 1;
   for (const auto& layer : layers) widest = std::max(widest, layer.outputs);
   std::vector<T> cols(static_cast<std::size_t>(hidden * kLanes));
@@ -103,7 +130,12 @@ void forward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& l
         }
         dense(layers.back(), theta, now.data(), next.data());
         T* out = tile.data + i * tile.row_stride + begin * tile.col_stride + k;
-        for (std::int64_t l = 0; l < lanes; ++l) out[l * tile.col_stride] = next[l] * T(tile.scale);
+        for (std::int64_t l = 0; l < lanes; ++l) {
+          T value = next[l];
+          if (drawn)
+            value += std::exp(next[kLanes + l]) * T(noise_at(shape, tile, i, begin + l, k));
+          out[l * tile.col_stride] = value * T(tile.scale);
+        }
       }
     }
   }
@@ -112,13 +144,24 @@ void forward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& l
 /// Adds what the axes received back to the first layer's weights:
 /// grad_weight[h, first + k] += sum_n delta[n, h] * codes[n, k].
 template <typename T>
-void axis_gradient(const CodeTable& table, const std::vector<T>& delta, std::int64_t hidden,
+void axis_gradient(const std::vector<T>& codes, const std::vector<T>& delta, std::int64_t hidden,
                    std::int64_t inputs, std::int64_t first, T* grad_weight) {
-  for (std::int64_t n = 0; n < table.count; ++n)
+  const std::int64_t count = static_cast<std::int64_t>(delta.size()) / hidden;
+  const std::int64_t width = static_cast<std::int64_t>(codes.size()) / count;
+  for (std::int64_t n = 0; n < count; ++n)
     for (std::int64_t h = 0; h < hidden; ++h)
-      for (std::int64_t k = 0; k < table.width; ++k)
-        grad_weight[h * inputs + first + k] +=
-            delta[n * hidden + h] * T(table.values[n * table.width + k]);
+      for (std::int64_t k = 0; k < width; ++k)
+        grad_weight[h * inputs + first + k] += delta[n * hidden + h] * codes[n * width + k];
+}
+
+/// grad_latents[n, k] += sum_h delta[n, h] * weight[h, first + k], for a trained axis.
+template <typename T>
+void latent_gradient(const CodeTable& table, const std::vector<T>& delta, std::int64_t hidden,
+                     std::int64_t inputs, std::int64_t first, const T* weight, T* grad_latents) {
+  for (std::int64_t n = 0; n < table.count; ++n)
+    for (std::int64_t k = 0; k < table.width; ++k)
+      for (std::int64_t h = 0; h < hidden; ++h)
+        grad_latents[n * table.width + k] += delta[n * hidden + h] * weight[h * inputs + first + k];
 }
 
 /// Adds the gradient of one tile to `grad`. The derivative of ReLU is 0 at 0 and below.
@@ -135,7 +178,9 @@ void backward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& 
     active[n].resize(static_cast<std::size_t>(layers[n].outputs));
     widest = std::max(widest, layers[n].outputs);
   }
-  std::vector<T> delta(static_cast<std::size_t>(widest)), below(delta);
+  std::vector<T> delta(static_cast<std::size_t>(std::max<std::int64_t>(widest, 2))), below(delta);
+  const auto& top = layers.back();
+  const bool drawn = shape.generator == Generator::kStochastic && tile.noise.stream;
 
   for (std::int64_t i = 0; i < tile.rows; ++i)
     for (std::int64_t j = 0; j < tile.cols; ++j)
@@ -153,6 +198,13 @@ void backward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& 
             active[n][o] = relu(sum);
           }
         delta[0] = tile.data[i * tile.row_stride + j * tile.col_stride + k] * T(tile.scale);
+        delta[1] = 0;
+        if (drawn) {  // d(mean + exp(s) * noise) / ds = exp(s) * noise
+          T log_deviation = theta[top.bias + 1];
+          for (std::int64_t h = 0; h < top.inputs; ++h)
+            log_deviation += theta[top.weight + top.inputs + h] * active[layers.size() - 2][h];
+          delta[1] = delta[0] * std::exp(log_deviation) * T(noise_at(shape, tile, i, j, k));
+        }
         for (std::size_t n = layers.size() - 1; n > 0; --n) {
           const auto& layer = layers[n];
           const T* in = active[n - 1].data();
@@ -180,11 +232,18 @@ void backward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& 
   for (std::int64_t i = 0; i < shape.tile_rows; ++i)
     for (std::int64_t h = 0; h < hidden; ++h) grad[layer.bias + h] += row_delta[i * hidden + h];
   T* grad_weight = grad + layer.weight;
-  axis_gradient(codes.rows, row_delta, hidden, layer.inputs, 0, grad_weight);
-  axis_gradient(codes.cols, col_delta, hidden, layer.inputs, codes.rows.width, grad_weight);
+  const std::int64_t second = codes.rows.width, third = second + codes.cols.width;
+  axis_gradient(first.row_codes, row_delta, hidden, layer.inputs, 0, grad_weight);
+  axis_gradient(first.col_codes, col_delta, hidden, layer.inputs, second, grad_weight);
   if (codes.kernel.width > 0)
-    axis_gradient(codes.kernel, kernel_delta, hidden, layer.inputs,
-                  codes.rows.width + codes.cols.width, grad_weight);
+    axis_gradient(first.kernel_codes, kernel_delta, hidden, layer.inputs, third, grad_weight);
+  const T* weight = theta + layer.weight;
+  if (codes.rows.trained)
+    latent_gradient(codes.rows, row_delta, hidden, layer.inputs, 0, weight,
+                    grad + shape.row_latents());
+  if (codes.cols.trained)
+    latent_gradient(codes.cols, col_delta, hidden, layer.inputs, second, weight,
+                    grad + shape.col_latents());
 }
 
 }  // namespace gbcompress::reference

@@ -1,4 +1,5 @@
 #include "gnet/reference.h"
+#include "gnet/reference_product.h"
 
 namespace gbcompress {
 namespace {
@@ -10,20 +11,30 @@ class ReferenceKernel final : public TileKernel {
  private:
   void forward_impl(const BankShape& shape, std::span<const float> theta,
                     std::span<const TileTarget> tiles) const override {
-    const auto layers = shape.layers();
+    const bool product = is_product(shape.generator);
+    const auto layers = product ? std::vector<BankShape::Layer>() : shape.layers();
     const std::int64_t parameters = shape.parameters();
-    for (std::size_t t = 0; t < tiles.size(); ++t)
-      reference::forward_tile(shape, layers,
-                              theta.data() + static_cast<std::int64_t>(t) * parameters, tiles[t]);
+    for (std::size_t t = 0; t < tiles.size(); ++t) {
+      const float* own = theta.data() + static_cast<std::int64_t>(t) * parameters;
+      if (product)
+        reference::forward_product(shape, own, tiles[t]);
+      else
+        reference::forward_tile(shape, layers, own, tiles[t]);
+    }
   }
 
   void backward_impl(const BankShape& shape, std::span<const float> theta,
                      std::span<const TileSource> tiles, std::span<float> grad) const override {
-    const auto layers = shape.layers();
+    const bool product = is_product(shape.generator);
+    const auto layers = product ? std::vector<BankShape::Layer>() : shape.layers();
     const std::int64_t parameters = shape.parameters();
     for (std::size_t t = 0; t < tiles.size(); ++t) {
       const std::int64_t first = static_cast<std::int64_t>(t) * parameters;
-      reference::backward_tile(shape, layers, theta.data() + first, tiles[t], grad.data() + first);
+      if (product)
+        reference::backward_product(shape, theta.data() + first, tiles[t], grad.data() + first);
+      else
+        reference::backward_tile(shape, layers, theta.data() + first, tiles[t],
+                                 grad.data() + first);
     }
   }
 };

@@ -13,12 +13,18 @@ namespace {
 }
 
 void check_table(const CodeTable& table, std::int64_t count, const char* axis) {
+  const std::int64_t values = table.trained ? 0 : checked_mul(table.count, table.width, axis);
   if (count < 1 || table.count != count || table.width < 0 ||
-      checked_mul(table.count, table.width, axis) != static_cast<std::int64_t>(table.values.size()))
+      values != static_cast<std::int64_t>(table.values.size()))
     mismatch("the " + std::string(axis) + " codes of a bank do not fit its tiles");
 }
 
 void check_shape(const BankShape& shape) {
+  if (shape.blocks.empty()) mismatch("a bank has no parameters");
+  if (is_product(shape.generator)) {
+    if (shape.rank < 1) mismatch("a product of matrices needs a rank of at least 1");
+    return;
+  }
   check_table(shape.codes.rows, shape.tile_rows, "row");
   check_table(shape.codes.cols, shape.tile_cols, "column");
   check_table(shape.codes.kernel, shape.kernel, "kernel");

@@ -1,7 +1,9 @@
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -30,31 +32,72 @@ void check(const AdamWOptions& options) {
 
 }  // namespace
 
-AdamW::AdamW(at::Tensor parameters, AdamWOptions options)
+AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions options)
     : options_(options), parameters_(std::move(parameters)) {
   check(options_);
-  if (!parameters_.defined() || !parameters_.is_contiguous() ||
-      parameters_.scalar_type() != at::kFloat)
-    throw Error(Errc::kUsage, "the optimiser needs one contiguous float32 buffer of parameters");
-  // The update works on storage; autograd must neither see it nor forbid it on a leaf.
-  parameters_ = parameters_.detach();
-  first_ = at::zeros_like(parameters_);
-  second_ = at::zeros_like(parameters_);
+  for (at::Tensor& parameter : parameters_) {
+    if (!parameter.defined() || !parameter.is_floating_point() ||
+        !parameter.is_non_overlapping_and_dense())
+      throw Error(Errc::kUsage, "the optimiser needs dense parameters of a floating type");
+    // The update works on storage; autograd must neither see it nor forbid it on a leaf.
+    parameter = parameter.detach();
+    state_.steps.push_back(0);
+    state_.first.push_back(at::zeros_like(parameter));
+    state_.second.push_back(at::zeros_like(parameter));
+  }
 }
 
-void AdamW::step(const at::Tensor& gradients, double lr_factor) {
+void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
   require(std::isfinite(lr_factor) && lr_factor >= 0, "learning-rate factor", "0 or more",
           lr_factor);
-  if (!gradients.defined() || gradients.sizes() != parameters_.sizes() ||
-      gradients.scalar_type() != at::kFloat)
+  bool fits = gradients.size() == parameters_.size();
+  for (std::size_t i = 0; fits && i < gradients.size(); ++i)
+    fits = !gradients[i].defined() || (gradients[i].sizes() == parameters_[i].sizes() &&
+                                       gradients[i].scalar_type() == parameters_[i].scalar_type());
+  if (!fits)
     throw Error(Errc::kShapeMismatch,
-                "the optimiser's gradients must be float32 of the parameters' own shape");
-  ++steps_;
-  if (parameters_.numel() == 0) return;
-  const at::Tensor count = at::full({}, static_cast<double>(steps_), at::kFloat);
-  at::_fused_adamw_({parameters_}, {gradients.detach().contiguous()}, {first_}, {second_}, {},
-                    {count}, options_.lr * lr_factor, options_.beta1, options_.beta2,
-                    options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+                "the optimiser's gradients must have the parameters' own shapes and types");
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    ++state_.steps[i];
+    if (parameters_[i].numel() == 0) continue;
+    // The fused pass walks storage: the gradient must lie as its parameter does.
+    at::Tensor gradient = gradients[i].detach();
+    if (gradient.strides() != parameters_[i].strides())
+      gradient = at::empty_like(parameters_[i]).copy_(gradient);
+    const at::Tensor count = at::full({}, static_cast<double>(state_.steps[i]), at::kFloat);
+    at::_fused_adamw_({parameters_[i]}, {gradient}, {state_.first[i]}, {state_.second[i]}, {},
+                      {count}, options_.lr * lr_factor, options_.beta1, options_.beta2,
+                      options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  }
+}
+
+std::int64_t AdamW::steps() const noexcept {
+  return state_.steps.empty() ? 0 : *std::max_element(state_.steps.begin(), state_.steps.end());
+}
+
+AdamW::State AdamW::state() const {
+  State copy{state_.steps, {}, {}};
+  for (const at::Tensor& moment : state_.first) copy.first.push_back(moment.clone());
+  for (const at::Tensor& moment : state_.second) copy.second.push_back(moment.clone());
+  return copy;
+}
+
+void AdamW::restore(const State& state) {
+  const auto fits = [&](const std::vector<at::Tensor>& moments) {
+    bool good = moments.size() == parameters_.size();
+    for (std::size_t i = 0; good && i < moments.size(); ++i)
+      good = moments[i].sizes() == parameters_[i].sizes() &&
+             moments[i].scalar_type() == parameters_[i].scalar_type();
+    return good;
+  };
+  if (state.steps.size() != parameters_.size() || !fits(state.first) || !fits(state.second))
+    throw Error(Errc::kShapeMismatch, "the optimiser's state belongs to other parameters");
+  state_.steps = state.steps;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    state_.first[i].copy_(state.first[i]);
+    state_.second[i].copy_(state.second[i]);
+  }
 }
 
 }  // namespace gbcompress

@@ -11,6 +11,7 @@
 #include "artifact/packing.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
+#include "support/code_of.h"
 
 namespace gbcompress {
 namespace {
@@ -29,16 +30,6 @@ std::vector<float> random_theta(const GNetPlan& plan, std::uint64_t seed, float 
   std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
   RandomStream(seed, "coding test").fill_normal(theta, 0, deviation);
   return theta;
-}
-
-template <typename F>
-Errc code_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return Errc::kFailure;
 }
 
 /// A half's value from its definition.

@@ -113,7 +113,7 @@ TEST(Bottleneck, BackwardMatchesFiniteDifferences) {
   auto net = small_net();
   BottleneckOptions options = small_options();
   options.gradient_scale = GradientScale::kNone;
-  for (const char* kernel : {"fused", "batched", "reference"}) {
+  for (const char* kernel : {"fused", "reference"}) {
     options.kernel = kernel;
     GenomicBottleneck bottleneck(*net, registry, options);
     const auto x = torch::randn({40, 12}) * 3;

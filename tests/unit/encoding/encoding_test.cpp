@@ -6,22 +6,14 @@
 #include <set>
 
 #include "base/random.h"
+#include "encoding/waves.h"
 #include "gbcompress/error.h"
+#include "support/code_of.h"
 
 namespace gbcompress {
 namespace {
 
 constexpr Encoding kAll[] = {Encoding::kBinary, Encoding::kGray, Encoding::kOneHot};
-
-template <typename F>
-Errc code_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return Errc::kFailure;
-}
 
 std::vector<float> code(const CodeTable& table, std::int64_t n) {
   return {table.values.begin() + n * table.width, table.values.begin() + (n + 1) * table.width};
@@ -66,9 +58,93 @@ TEST(Encoding, CodesAreDistinctAndGrayNeighboursDifferInOneBit) {
     }
 }
 
-TEST(Encoding, NamesGoBothWays) {
-  for (Encoding e : kAll) EXPECT_EQ(parse_encoding(encoding_name(e)), e);
-  EXPECT_EQ(parse_encoding("onehot"), std::nullopt);
+TEST(Encoding, TextGoesBothWays) {
+  for (const char* text : {"binary", "gray", "one_hot", "fourier:1", "fourier:1024",
+                           "pixel:28x28:4", "pixel:784:1", "pixel:2x3x4:6", "latent:7"}) {
+    const auto code = parse_code(text);
+    ASSERT_TRUE(code) << text;
+    EXPECT_EQ(code_text(*code), text);
+  }
+  EXPECT_EQ(parse_code("fourier"), AxisCode(Encoding::kFourier, 4));
+  EXPECT_EQ(parse_code("latent"), AxisCode(Encoding::kLatent, 2));
+  EXPECT_EQ(parse_code("pixel:5x6"), AxisCode(Encoding::kPixel, 4, {5, 6}));
+  for (const char* text :
+       {"", "onehot", "binary:3", "fourier:0", "fourier:1025", "fourier:", "fourier:x",
+        "fourier:4:4", "pixel", "pixel:", "pixel:3x", "pixel:x3", "pixel:3x-1",
+        "pixel:3:", "latent:-1", "pixel:1x1x1x1x1x1x1x1x1", "gray "})
+    EXPECT_EQ(parse_code(text), std::nullopt) << text;
+}
+
+TEST(Encoding, WavesAreCosinesAndSines) {
+  const CodeTable fourier = encode_axis({Encoding::kFourier, 3}, 10);
+  const CodeTable pixel = encode_axis({Encoding::kPixel, 3, {4, 2, 5}}, 40);
+  ASSERT_EQ(fourier.width, 6);
+  ASSERT_EQ(pixel.width, 3 + 1 + 3) << "a side of 2 has one cosine";
+  const double pi = std::acos(-1.0);
+  for (std::int64_t i = 0; i < 10; ++i)
+    for (int f = 1; f <= 3; ++f) {
+      const double angle = 2 * pi * f * (i + 0.5) / 10;
+      EXPECT_NEAR(code(fourier, i)[2 * f - 2], std::sqrt(2) * std::sin(angle), 2e-7);
+      EXPECT_NEAR(code(fourier, i)[2 * f - 1], std::sqrt(2) * std::cos(angle), 2e-7);
+    }
+  for (std::int64_t n = 0; n < 40; ++n) {
+    const std::int64_t at[] = {n / 10, n / 5 % 2, n % 5}, sides[] = {4, 2, 5};
+    std::size_t c = 0;
+    for (int d = 0; d < 3; ++d)
+      for (std::int64_t f = 1; f <= std::min<std::int64_t>(3, sides[d] - 1); ++f)
+        EXPECT_NEAR(code(pixel, n)[c++], std::sqrt(2) * std::cos(pi * f * (at[d] + 0.5) / sides[d]),
+                    2e-7);
+  }
+  for (const CodeTable* table : {&fourier, &pixel})
+    for (std::int64_t c = 0; c < table->width; ++c) {
+      double sum = 0, squares = 0;
+      for (std::int64_t n = 0; n < table->count; ++n) {
+        const double v = table->values[static_cast<std::size_t>(n * table->width + c)];
+        sum += v;
+        squares += v * v;
+      }
+      EXPECT_NEAR(sum, 0, 1e-5);
+      EXPECT_NEAR(squares / table->count, 1, 1e-5);
+    }
+}
+
+TEST(Encoding, CosinesAreRightToTheLastBitsOfDouble) {
+  for (std::int64_t q : {1, 2, 3, 7, 28, 784, 11008})
+    for (std::int64_t p = 0; p < 6 * q; p += q / 50 + 1) {
+      const long double exact = std::cos(std::acos(-1.0L) * p / q);
+      ASSERT_NEAR(cos_pi(p, q), static_cast<double>(exact), 4e-16) << p << "/" << q;
+    }
+  EXPECT_EQ(cos_pi(0, 5), 1);
+  EXPECT_EQ(cos_pi(5, 5), -1);
+  EXPECT_EQ(cos_pi(5, 10), 0);
+}
+
+TEST(Encoding, WavesAndTrainedCodesAreNotNormalisedWithTheOthers) {
+  const AxisCode wave(Encoding::kFourier, 2), latent(Encoding::kLatent, 3);
+  const TileCodes mixed = encode_tile(wave, 6, Encoding::kBinary, 5, {}, {});
+  EXPECT_EQ(mixed.rows.values, encode_axis(wave, 6).values);
+  // Binary codes alone: mean 0 and deviation 1 over 6 * 5 positions of 3 inputs.
+  double sum = 0, squares = 0;
+  for (float v : mixed.cols.values) sum += 6 * v, squares += 6 * v * v;
+  EXPECT_NEAR(sum, 0, 1e-4);
+  EXPECT_NEAR(squares / (6 * 5 * 3 - 1), 1, 1e-5);
+  const TileCodes trained = encode_tile(latent, 6, wave, 5, {}, {});
+  EXPECT_TRUE(trained.rows.trained);
+  EXPECT_TRUE(trained.rows.values.empty());
+  EXPECT_EQ(trained.inputs(), 7);
+  EXPECT_EQ(code_of([&] { encode_tile(wave, 2, wave, 2, {latent}, {3}); }), Errc::kUsage);
+}
+
+TEST(Encoding, RefusesCodesThatCannotBe) {
+  using E = Encoding;
+  EXPECT_EQ(code_of([] { code_width(E::kBinary, 0); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kFourier, 0}, 9); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kLatent, 1025}, 9); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kGray, 1}, 9); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kPixel, 2}, 9); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kPixel, 2, {3, 2}}, 9); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kPixel, 2, {-3, -3}}, 9); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { code_width({E::kFourier, 2, {9}}, 9); }), Errc::kUsage);
 }
 
 TEST(Encoding, RefusesTablesBeyondTheLimit) {
@@ -113,7 +189,7 @@ TEST(Encoding, NormalisesOverAllPositionsAndInputs) {
     SCOPED_TRACE(round);
     const Encoding row = kAll[roll(0, 2)], col = kAll[roll(0, 2)];
     const auto rows = roll(1, 9), cols = roll(1, 9);
-    std::vector<Encoding> kernel_codes;
+    std::vector<AxisCode> kernel_codes;
     std::vector<std::int64_t> dims;
     std::vector<CodeTable> axes;
     for (auto d = roll(0, 3); d > 0; --d) {

@@ -1,5 +1,5 @@
-#include <torch/torch.h>
 #include <gtest/gtest.h>
+#include <torch/torch.h>
 
 #include "gnet/bank.h"
 #include "support/kernel_cases.h"

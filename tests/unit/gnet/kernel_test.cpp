@@ -10,8 +10,7 @@ struct KernelMaker {
   const char* name;
   std::unique_ptr<TileKernel> (*make)();
 };
-const KernelMaker kKernels[] = {{"batched", &make_batched_kernel},
-                                {"fused", &make_fused_kernel}};
+const KernelMaker kKernels[] = {{"fused", &make_fused_kernel}};
 
 class KernelTest : public ::testing::TestWithParam<std::tuple<std::size_t, KernelCase>> {
  protected:
@@ -47,8 +46,8 @@ TEST_P(KernelTest, TouchesNothingBesideItsTiles) {
   // Only the first tile is asked for; every position it does not own must keep its value.
   std::vector<float> values(n.gradient.size(), -7), owned(n.gradient.size(), 0);
   const auto all = n.tiles(values.data(), 1);
-  kernel().forward(n.shape,
-                   {n.theta.data(), static_cast<std::size_t>(n.shape.parameters())}, {all.data(), 1});
+  kernel().forward(n.shape, {n.theta.data(), static_cast<std::size_t>(n.shape.parameters())},
+                   {all.data(), 1});
   const TileExtent e = n.grid.extent(0);
   for (std::int64_t i = 0; i < e.rows; ++i)
     for (std::int64_t j = 0; j < e.cols; ++j)
@@ -60,10 +59,7 @@ TEST_P(KernelTest, TouchesNothingBesideItsTiles) {
     }
 }
 
-/// For kernels that promise it; LibTorch's batched products do not.
-class SameBitsTest : public KernelTest {};
-
-TEST_P(SameBitsTest, ForOneTwoAndFourThreads) {
+TEST_P(KernelTest, GivesTheSameBitsForOneTwoAndFourThreads) {
   const KernelNumbers n(plan());
   std::vector<float> values[3], grads[3];
   const int threads = at::get_num_threads();
@@ -85,15 +81,9 @@ std::string case_name(const ::testing::TestParamInfo<KernelTest::ParamType>& inf
   return std::string(kKernels[std::get<0>(info.param)].name) + "_" + std::get<1>(info.param).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, KernelTest,
-    ::testing::Combine(::testing::Range<std::size_t>(0, std::size(kKernels)),
-                       ::testing::ValuesIn(kernel_cases())),
-    case_name);
-INSTANTIATE_TEST_SUITE_P(Fused, SameBitsTest,
-                         ::testing::Combine(::testing::Values<std::size_t>(1),
+INSTANTIATE_TEST_SUITE_P(All, KernelTest,
+                         ::testing::Combine(::testing::Range<std::size_t>(0, std::size(kKernels)),
                                             ::testing::ValuesIn(kernel_cases())),
                          case_name);
-
 }  // namespace
 }  // namespace gbcompress

@@ -6,19 +6,10 @@
 #include "base/random.h"
 #include "gbcompress/error.h"
 #include "gbcompress/tile_kernel.h"
+#include "support/code_of.h"
 
 namespace gbcompress {
 namespace {
-
-template <typename F>
-Errc code_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return Errc::kFailure;
-}
 
 ParameterInfo parameter(std::vector<std::int64_t> shape, double std = 0.05) {
   ParameterInfo info;
@@ -56,7 +47,7 @@ TEST(MakePlan, NeverGoesBeyondTheMatrix) {
 TEST(MakePlan, CountsKernelPositionsInATile) {
   const GNetPlan plan = make_plan(parameter({64, 64, 3, 3}), {}, {});
   EXPECT_EQ(plan.tile_rows, 34);  // ceil(sqrt(10000 / 9)) = ceil(33.33)
-  EXPECT_EQ(plan.kernel_codes, (std::vector<Encoding>{Encoding::kOneHot, Encoding::kOneHot}));
+  EXPECT_EQ(plan.kernel_codes, (std::vector<AxisCode>{Encoding::kOneHot, Encoding::kOneHot}));
   EXPECT_EQ(gnet_inputs(plan), 6 + 6 + 3 + 3);
   EXPECT_EQ(make_plan(parameter({64, 64, 5, 5}), {}, {}).tile_rows, 20);  // sqrt(400) exactly
   EXPECT_EQ(make_plan(parameter({8, 8, 200, 200}), {}, {}).tile_rows, 1);
@@ -79,6 +70,57 @@ TEST(MakePlan, ZeroDeviationKeepsTheScaleAtOne) {
   EXPECT_EQ(make_plan(parameter({4, 4}, 1e-60), {}, {}).output_scale, 1.0f);
   for (double bad : {std::nan(""), std::numeric_limits<double>::infinity(), 1e300, -1.0})
     EXPECT_EQ(code_of([&] { make_plan(parameter({4, 4}, bad), {}, {}); }), Errc::kNonFinite);
+}
+
+TEST(MakePlan, ProductsCountTheirMatricesAndLookAtNothingElse) {
+  GNetOptions options;
+  options.generator = Generator::kLowRank;
+  options.rank = 3;
+  options.tile_weights = 400;
+  options.hidden = {};
+  options.row_code = Encoding::kGray;
+  const GNetPlan low = make_plan(parameter({50, 60, 2}), {}, options);
+  EXPECT_EQ(low.tile_rows, 15);  // ceil(sqrt(400 / 2))
+  EXPECT_TRUE(low.hidden.empty());
+  EXPECT_EQ(low.row_code, AxisCode());
+  EXPECT_EQ(gnet_parameters(low), 15 * 3 + 15 * 2 * 3);
+  options.generator = Generator::kXox;
+  EXPECT_EQ(gnet_parameters(make_plan(parameter({50, 60, 2}), {}, options)), 45 + 9 + 90);
+  options.ratio = 2.0;
+  const GNetPlan sized = make_plan(parameter({50, 60}), {}, options);
+  EXPECT_GE(3000.0 / static_cast<double>(plan_parameters(sized)), 2.0);
+  options.rank = 0;
+  EXPECT_EQ(code_of([&] { make_plan(parameter({5, 6}), {}, options); }), Errc::kUsage);
+}
+
+TEST(MakePlan, AnImageIsNeverCut) {
+  GNetOptions options;
+  options.tile_weights = 3000;
+  options.col_code = AxisCode(Encoding::kPixel, 4, {28, 28});
+  const GNetPlan plan = make_plan(parameter({300, 784}), {}, options);
+  EXPECT_EQ(plan.tile_cols, 784);
+  EXPECT_EQ(plan.tile_rows, 3);  // 3000 / 784
+  EXPECT_EQ(gnet_inputs(plan), 2 + 8);
+  options.ratio = 30;
+  const GNetPlan sized = make_plan(parameter({300, 784}), {}, options);
+  EXPECT_EQ(sized.tile_cols, 784);
+  EXPECT_GE(300.0 * 784 / static_cast<double>(plan_parameters(sized)), 30);
+  options.col_code = AxisCode(Encoding::kPixel, 4, {28, 27});
+  EXPECT_EQ(code_of([&] { make_plan(parameter({300, 784}), {}, options); }), Errc::kShapeMismatch);
+}
+
+TEST(MakePlan, TrainedCodesAndSecondOutputsAreCounted) {
+  GNetOptions options;
+  options.tile_weights = 100;
+  options.hidden = {4};
+  options.row_code = AxisCode(Encoding::kLatent, 2);
+  options.col_code = AxisCode(Encoding::kFourier, 3);
+  options.generator = Generator::kStochastic;
+  const GNetPlan plan = make_plan(parameter({10, 10}), {}, options);
+  EXPECT_EQ(gnet_parameters(plan), (8 * 4 + 4) + (4 * 2 + 2) + 10 * 2);
+  EXPECT_EQ(generator_text(plan), "8-4-2 stochastic");
+  options.kernel_code = AxisCode(Encoding::kLatent, 2);
+  EXPECT_EQ(code_of([&] { make_plan(parameter({10, 10, 3}), {}, options); }), Errc::kShapeMismatch);
 }
 
 TEST(MakePlan, RatioFindsTheSmallestSideThatReachesIt) {

@@ -14,7 +14,13 @@ namespace {
 struct Problem {
   BankShape shape;
   std::int64_t rows, cols;  // may be cropped
+  TileNoise noise;
 };
+
+const RandomStream& noise_stream() {
+  static const RandomStream stream(7, "noise of the test");
+  return stream;
+}
 
 Problem random_problem(std::uint64_t seed) {
   RandomStream random(seed, "reference test");
@@ -22,19 +28,30 @@ Problem random_problem(std::uint64_t seed) {
   const auto roll = [&](std::int64_t low, std::int64_t high) {
     return low + random.bits(index++) % (high - low + 1);
   };
-  Problem p;
-  p.shape.tile_rows = seed % 5 == 1 ? 1 : roll(1, 6);
-  p.shape.tile_cols = seed % 5 == 2 ? 1 : roll(1, 40);
-  std::vector<std::int64_t> dims;
-  for (auto d = roll(0, 2); d > 0; --d) dims.push_back(roll(1, 3));
-  for (std::int64_t d : dims) p.shape.kernel *= d;
-  const Encoding codes[] = {Encoding::kBinary, Encoding::kGray, Encoding::kOneHot};
-  p.shape.codes =
-      encode_tile(codes[roll(0, 2)], p.shape.tile_rows, codes[roll(0, 2)], p.shape.tile_cols,
-                  std::vector<Encoding>(dims.size(), codes[roll(0, 2)]), dims);
-  for (int layer = seed % 2 ? 3 : 1; layer > 0; --layer) p.shape.hidden.push_back(roll(1, 7));
-  p.rows = roll(1, p.shape.tile_rows);
-  p.cols = roll(1, p.shape.tile_cols);
+  GNetPlan plan;
+  plan.tile_rows = seed % 5 == 1 ? 1 : roll(1, 6);
+  plan.tile_cols = seed % 5 == 2 ? 1 : roll(1, 40);
+  plan.shape = {plan.tile_rows, plan.tile_cols};
+  for (auto d = roll(0, 2); d > 0; --d) plan.shape.push_back(roll(1, 3));
+  const auto code = [&](std::int64_t n, std::int64_t kinds) -> AxisCode {
+    const auto kind = static_cast<Encoding>(roll(0, kinds));
+    if (kind < Encoding::kFourier) return kind;
+    if (kind != Encoding::kPixel) return {kind, roll(1, 3)};
+    const std::int64_t side = n % 3 == 0 ? 3 : 1;
+    return {kind, roll(1, 3), {side, n / side}};
+  };
+  plan.row_code = code(plan.tile_rows, 5);
+  plan.col_code = code(plan.tile_cols, 5);
+  for (std::size_t d = 2; d < plan.shape.size(); ++d)
+    plan.kernel_codes.push_back(code(plan.shape[d], 4));
+  plan.hidden.clear();
+  for (int layer = seed % 2 ? 3 : 1; layer > 0; --layer) plan.hidden.push_back(roll(1, 7));
+  Problem p{{}, roll(1, plan.tile_rows), roll(1, plan.tile_cols), {}};
+  if (seed % 3 == 0) {
+    plan.generator = Generator::kStochastic;
+    if (seed % 6 == 0) p.noise = {&noise_stream(), seed * 1000};
+  }
+  p.shape = bank_shape(plan);
   return p;
 }
 
@@ -44,20 +61,33 @@ std::vector<double> random_theta(const BankShape& shape, std::uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-/// A g-net as anybody would write it, without splitting the first layer by axis.
+/// Code of one position: from the table, or this g-net's own.
 template <typename T>
-T plain_gnet(const BankShape& shape, const T* theta, std::int64_t i, std::int64_t j,
-             std::int64_t k) {
+T code_at(const CodeTable& table, const T* latents, std::int64_t n, std::int64_t b) {
+  return table.trained ? latents[n * table.width + b] : T(table.values[n * table.width + b]);
+}
+
+/// A g-net as anybody would write it, without splitting the first layer by axis: all its outputs.
+template <typename T>
+std::vector<T> plain_gnet(const BankShape& shape, const T* theta, std::int64_t i, std::int64_t j,
+                          std::int64_t k) {
   std::vector<T> x;
+  const std::int64_t latents =
+      shape.parameters() -
+      (shape.codes.rows.trained ? shape.tile_rows * shape.codes.rows.width : 0) -
+      (shape.codes.cols.trained ? shape.tile_cols * shape.codes.cols.width : 0);
+  const T* own = theta + latents;
   const auto add = [&](const CodeTable& table, std::int64_t n) {
-    for (std::int64_t b = 0; b < table.width; ++b) x.push_back(table.values[n * table.width + b]);
+    for (std::int64_t b = 0; b < table.width; ++b) x.push_back(code_at(table, own, n, b));
+    if (table.trained) own += table.count * table.width;
   };
   add(shape.codes.rows, i);
   add(shape.codes.cols, j);
   add(shape.codes.kernel, k);
   for (std::size_t n = 0; n <= shape.hidden.size(); ++n) {
     const bool last = n == shape.hidden.size();
-    const std::int64_t outputs = last ? 1 : shape.hidden[n];
+    const std::int64_t outputs =
+        last ? (shape.generator == Generator::kStochastic ? 2 : 1) : shape.hidden[n];
     const T* bias = theta + static_cast<std::int64_t>(x.size()) * outputs;
     std::vector<T> y;
     for (std::int64_t o = 0; o < outputs; ++o) {
@@ -68,7 +98,7 @@ T plain_gnet(const BankShape& shape, const T* theta, std::int64_t i, std::int64_
     theta += outputs;
     x = y;
   }
-  return x[0];
+  return x;
 }
 
 template <typename T>
@@ -80,7 +110,8 @@ std::vector<T> forward(const Problem& p, const std::vector<T>& theta, float scal
                               .col_stride = p.shape.kernel,
                               .rows = p.rows,
                               .cols = p.cols,
-                              .scale = scale});
+                              .scale = scale,
+                              .noise = p.noise});
   return out;
 }
 
@@ -93,8 +124,15 @@ TEST(Reference, EqualsAGNetWithoutFactorisation) {
     std::size_t n = 0;
     for (std::int64_t i = 0; i < p.rows; ++i)
       for (std::int64_t j = 0; j < p.cols; ++j)
-        for (std::int64_t k = 0; k < p.shape.kernel; ++k)
-          ASSERT_NEAR(out[n++], 0.5 * plain_gnet(p.shape, theta.data(), i, j, k), 1e-12);
+        for (std::int64_t k = 0; k < p.shape.kernel; ++k) {
+          const auto outputs = plain_gnet(p.shape, theta.data(), i, j, k);
+          double value = outputs[0];
+          const std::int64_t at = (i * p.shape.tile_cols + j) * p.shape.kernel + k;
+          if (p.noise.stream)
+            value += std::exp(outputs[1]) *
+                     noise_stream().normal(p.noise.first + static_cast<std::uint64_t>(at));
+          ASSERT_NEAR(out[n++], 0.5 * value, 1e-12 * std::max(1.0, std::fabs(value)));
+        }
   }
 }
 
@@ -107,15 +145,16 @@ float exact_gnet(const BankShape& shape, const float* theta, std::int64_t i, std
   for (std::int64_t h = 0; h < layers[0].outputs; ++h) {
     const float* w = theta + h * layers[0].inputs;
     volatile float a = theta[layers[0].bias + h], b = 0, c = 0;
-    const auto dot = [&](volatile float& sum, const CodeTable& table, std::int64_t n) {
+    const auto dot = [&](volatile float& sum, const CodeTable& table, std::int64_t latents,
+                         std::int64_t n) {
       for (std::int64_t e = 0; e < table.width; ++e) {
-        volatile float product = table.values[n * table.width + e] * *w++;
+        volatile float product = code_at(table, theta + latents, n, e) * *w++;
         sum = sum + product;
       }
     };
-    dot(a, codes.rows, i);
-    dot(b, codes.cols, j);
-    dot(c, codes.kernel, k);
+    dot(a, codes.rows, codes.rows.trained ? shape.row_latents() : 0, i);
+    dot(b, codes.cols, codes.cols.trained ? shape.col_latents() : 0, j);
+    dot(c, codes.kernel, 0, k);
     volatile float pre = a + b;
     if (codes.kernel.width > 0) pre = pre + c;
     x.push_back(pre > 0 ? pre : 0.0f);
@@ -187,7 +226,8 @@ TEST(Reference, BackwardMatchesFiniteDifferences) {
                                       .col_stride = p.shape.kernel,
                                       .rows = p.rows,
                                       .cols = p.cols,
-                                      .scale = 0.5f},
+                                      .scale = 0.5f,
+                                      .noise = p.noise},
                                      grad.data());
     const auto loss = [&] {
       const auto w = forward(p, theta);
@@ -227,12 +267,12 @@ TEST(Reference, FloatGradientsStayNearTheDoubleOnes) {
     const std::vector<double> dw_wide(dw.begin(), dw.end());
     const std::int64_t row_stride = p.cols * p.shape.kernel, col_stride = p.shape.kernel;
     std::vector<float> grad(theta.size());
-    const TileSource tile{dw.data(), row_stride, col_stride, p.rows, p.cols, 0.5f};
+    const TileSource tile{dw.data(), row_stride, col_stride, p.rows, p.cols, 0.5f, p.noise};
     kernel->backward(p.shape, theta, std::span(&tile, 1), grad);
     std::vector<double> exact(theta.size());
-    reference::backward_tile<double>(p.shape, p.shape.layers(), wide.data(),
-                                     {dw_wide.data(), row_stride, col_stride, p.rows, p.cols, 0.5f},
-                                     exact.data());
+    reference::backward_tile<double>(
+        p.shape, p.shape.layers(), wide.data(),
+        {dw_wide.data(), row_stride, col_stride, p.rows, p.cols, 0.5f, p.noise}, exact.data());
     double error = 0, size = 0;
     for (std::size_t n = 0; n < grad.size(); ++n) {
       error += std::pow(grad[n] - exact[n], 2);
