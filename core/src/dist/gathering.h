@@ -1,0 +1,41 @@
+#pragma once
+/// Rank 0's half of the rendezvous.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "dist/rendezvous.h"
+
+namespace gbcompress {
+
+/// Listens, and lets everybody in who knows the token.
+class Gathering {
+ public:
+  Gathering(KeyStore& store, const MeetOptions& options);
+  /// @throws as meet()
+  std::vector<Peer> wait();
+
+ private:
+  void accept();
+  void identify_strangers();
+  void check_members();
+  std::string missing() const;
+  void dismiss(const std::string& why) noexcept;
+
+  KeyStore& store_;
+  const MeetOptions& options_;
+  net::Fd listener_;
+  std::string token_;
+  std::vector<std::unique_ptr<Channel>> strangers_;  ///< have not said who they are
+  std::vector<Peer> members_;  ///< at index rank - 1; no channel: not here yet
+  int present_ = 0;
+};
+
+/// @throws Error(kFailure) where a rank has given up and left a message
+void throw_if_given_up(KeyStore& store, const MeetOptions& options);
+std::string hello_text(const MeetOptions& options, const std::string& token);
+nlohmann::json process_json(const ProcessName& process);
+ProcessName read_process(const nlohmann::json& json);
+
+}  // namespace gbcompress

@@ -1,0 +1,39 @@
+#pragma once
+/// What a Group and the collectives under way share.
+
+#include <exception>
+#include <functional>
+
+#include "dist/monitor.h"
+#include "dist/tcp_store.h"
+#include "dist/transport.h"
+#include "gbcompress/dist.h"
+
+namespace gbcompress {
+
+struct GroupState {
+  int rank = 0, world = 1;
+  Traffic traffic;
+  bool finished = false;
+  // Taken down from below: the transport while the monitor still watches.
+  std::unique_ptr<TcpKeyStore> store;
+  std::unique_ptr<Monitor> monitor;
+  std::unique_ptr<Transport> transport;
+
+  /// To be called in front of every collective. @throws Error(kFailure) after a failure
+  void begin(Collective kind, std::int64_t bytes);
+  /// A collective ended by an exception: says which rank failed first, or that this one did.
+  [[noreturn]] void explain(Collective kind, const std::exception& error);
+};
+
+struct Pending::Impl {
+  std::shared_ptr<GroupState> state;
+  Collective kind;
+  std::vector<TransportWorkPtr> works;
+  std::function<void()> complete;  ///< what is left to do with what arrived
+};
+
+/// Meets the other ranks. @throws as Group::open()
+std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options);
+
+}  // namespace gbcompress

@@ -1,0 +1,46 @@
+#pragma once
+/// What a backend provides. Tensors have been checked, worlds are above 1.
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gbcompress {
+
+class TcpKeyStore;
+
+class TransportWork {
+ public:
+  virtual ~TransportWork() = default;
+  /// @throws anything derived from std::exception
+  virtual void wait() = 0;
+};
+using TransportWorkPtr = std::unique_ptr<TransportWork>;
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual TransportWorkPtr all_reduce(at::Tensor tensor) = 0;
+  virtual TransportWorkPtr broadcast(at::Tensor tensor, int from) = 0;
+  /// Rank r gets the next in_counts[r] elements of `in`; out_counts[r] elements of `out` are from
+  /// it.
+  virtual TransportWorkPtr exchange(at::Tensor in, at::Tensor out,
+                                    std::vector<std::int64_t> in_counts,
+                                    std::vector<std::int64_t> out_counts) = 0;
+  /// @param out  [world, elements of mine]
+  virtual TransportWorkPtr all_gather(at::Tensor mine, at::Tensor out) = 0;
+  virtual TransportWorkPtr barrier() = 0;
+  /// Ends whatever is blocked with an error. [thread-safe]
+  virtual void abort() noexcept = 0;
+};
+
+/// @param address  of this machine, where the others connect to
+std::unique_ptr<Transport> make_gloo(TcpKeyStore& store, const std::string& prefix, int rank,
+                                     int world, const std::string& address,
+                                     std::chrono::milliseconds timeout);
+
+}  // namespace gbcompress
