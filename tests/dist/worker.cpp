@@ -15,6 +15,7 @@
 
 #include "base/digest.h"
 #include "base/random.h"
+#include "dist/tcp_store.h"
 #include "gbcompress/dist.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
@@ -189,6 +190,15 @@ void scenario(Group& group, const Words& words) {
   throw Error(Errc::kUsage, "unknown scenario " + name);
 }
 
+/// serve: an agent's store, until killed. Prints its port.
+int serve() {
+  net::Fd listener = net::listen_on("127.0.0.1", 0);
+  const int port = net::port_of(listener);
+  const TcpKeyStore store("127.0.0.1", port, std::move(listener), std::chrono::seconds{10});
+  say(std::to_string(port));
+  for (;;) ::pause();
+}
+
 int run(const Words& arguments) {
   LaunchFlags flags;
   GroupOptions options;
@@ -215,6 +225,7 @@ int run(const Words& arguments) {
       options.backend = arguments.at(++i) == "nccl" ? DistBackend::kNccl : DistBackend::kGloo;
   }
   try {
+    if (words.at(0) == "serve") return serve();
     const Launch launch = read_launch(flags);
     set_log_rank(launch.rank, launch.world);
     const auto group = Group::open(launch, options);

@@ -74,7 +74,8 @@ struct Fact {
 /// of another device, type or layout.
 class Group {
  public:
-  /// Meets the other ranks. [collective]
+  /// Meets the other ranks. In a world above 1, SIGPIPE is ignored from then on where it had its
+  /// default action. [collective]
   /// @throws Error(kFailure) within the timeout (plus 2 s): nobody at the master's address, its
   /// port
   ///         taken, two processes with one rank, ranks that did not come (named), ranks that were

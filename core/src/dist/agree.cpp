@@ -52,8 +52,13 @@ std::string shown(const std::string& value, const std::string& other) {
   return "\"" + printable(line.substr(0, kShown)) + (line.size() > kShown ? "..." : "") + "\"";
 }
 
-[[noreturn]] void differ(const std::string& name, int rank, const std::string& mine,
+[[noreturn]] void differ(Group& group, const std::string& name, int rank, const std::string& mine,
                          const std::string& reference) {
+  try {
+    // The first to throw would end the exchange of those that have not read everything yet.
+    group.barrier();
+  } catch (const Error&) {  // what is known here says more
+  }
   throw Error(Errc::kUsage, "the ranks do not agree on " + printable(name) + ": rank 0 has " +
                                 shown(reference, mine) + ", rank " + std::to_string(rank) +
                                 " has " + shown(mine, reference) +
@@ -125,11 +130,11 @@ void Group::agree(std::span<const Fact> facts) {
     const std::size_t common = std::min(theirs.size(), reference.size());
     for (std::size_t i = 0; i < common; ++i) {
       if (theirs[i].name != reference[i].name)
-        differ("what there is to agree on", r, theirs[i].name, reference[i].name);
+        differ(*this, "what there is to agree on", r, theirs[i].name, reference[i].name);
       if (theirs[i].value != reference[i].value)
-        differ(reference[i].name, r, theirs[i].value, reference[i].value);
+        differ(*this, reference[i].name, r, theirs[i].value, reference[i].value);
     }
-    differ("what there is to agree on", r,
+    differ(*this, "what there is to agree on", r,
            theirs.size() > common ? theirs[common].name : "nothing more",
            reference.size() > common ? reference[common].name : "nothing more");
   }

@@ -1,5 +1,7 @@
 // The start: everything that may block runs on a thread of its own, so that neither a silent port
 // nor a stopped rank 0 can keep the main thread beyond the time limit, or from a signal.
+#include <signal.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -107,6 +109,14 @@ void meet_others(Start& start) {
   start.result = std::move(state);
 }
 
+/// Gloo writes to connections in a way that would end the process when the other side is gone.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &action, nullptr);
+}
+
 void run(const std::shared_ptr<Start>& start) {
   std::exception_ptr error;
   try {
@@ -123,6 +133,7 @@ void run(const std::shared_ptr<Start>& start) {
 }  // namespace
 
 std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options) {
+  ignore_broken_pipes();
   const auto start = std::make_shared<Start>();
   start->launch = launch;
   start->options = options;

@@ -1,0 +1,183 @@
+"""Whatever ends one rank ends all: non-zero, soon, and with the first failed rank and its cause."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import ranks
+
+# A killed rank takes the others along in well under a second; tests run on busy machines.
+SOON = 5.0
+
+
+class Failing(unittest.TestCase):
+    def others_name(self, job, culprit, cause, within=SOON, since=None):
+        """Every rank but the culprit ended with status 1 and this sentence."""
+        job.finish()
+        for i, rank in enumerate(job.ranks):
+            if i == culprit:
+                continue
+            self.assertEqual(job.statuses[i], 1, job.text())
+            self.assertIn(f"gbcompress: [rank {i}] rank {culprit} failed first: ", rank.err, job.text())
+            self.assertIn(cause, rank.err, job.text())
+            self.assertEqual(rank.err.count("\n"), 1, job.text())
+        if since is not None:
+            self.assertLess(job.last_end(without=(culprit,)) - since, within, job.text())
+
+    def test_killed(self):
+        for world in (2, 4, 8):
+            for culprit in (0, world - 1):
+                with self.subTest(world=world, culprit=culprit):
+                    job = ranks.Job(world, "loop").wait_ready()
+                    since = time.monotonic()
+                    job.ranks[culprit].process.kill()
+                    self.others_name(job, culprit, "killed, or crashed", since=since)
+
+    def test_killed_while_the_others_compute(self):
+        """A main thread that never comes to a collective is not waited for."""
+        job = ranks.Job(3, "loop", "busy", 0, 0, "busy", 2, 0).wait_ready()
+        since = time.monotonic()
+        job.ranks[1].process.kill()
+        self.others_name(job, 1, "killed, or crashed", since=since)
+
+    def test_crash(self):
+        self.others_name(ranks.Job(2, "loop", "abort", 0, 20), 0, "killed, or crashed")
+
+    def test_exception(self):
+        for culprit in (0, 1):
+            job = ranks.Job(3, "loop", "throw", culprit, 20)
+            self.others_name(job, culprit, "the loss is not a number")
+            self.assertEqual(job.statuses[culprit], 1)
+            self.assertIn(f"gbcompress: [rank {culprit}] the loss is not a number\n", job.ranks[culprit].err)
+
+    def test_early_exit_counts_as_failure(self):
+        for culprit in (0, 2):
+            self.others_name(ranks.Job(3, "loop", "exit", culprit, 20), culprit,
+                             "it exited before the work was done, with status 0")
+
+    def test_leaving_counts_as_failure(self):
+        self.others_name(ranks.Job(2, "loop", "leave", 1, 20), 1, "it left before the work was done")
+
+    def test_finishing_early_is_noticed(self):
+        """One rank says that all is done while the others go on: they would wait for ever."""
+        job = ranks.Job(3, "loop", "end", 1, 20, timeout=1)
+        self.others_name(job, 1, "it has entered 21 collectives while others have waited for it for 1 s")
+        self.assertEqual(job.statuses[1], 1)
+
+    def test_stopped(self):
+        for world, culprit in ((2, 0), (2, 1), (4, 2)):
+            with self.subTest(world=world, culprit=culprit):
+                job = ranks.Job(world, "loop", timeout=1).wait_ready()
+                since = time.monotonic()
+                job.ranks[culprit].process.send_signal(signal.SIGSTOP)
+                self.others_name(job, culprit, "it has not been heard of for 1 s", within=1 + 3, since=since)
+                # It is woken to hear the news, so that nothing is left behind.
+                self.assertEqual(job.statuses[culprit], 1, job.text())
+                self.assertIn("this rank is given up", job.ranks[culprit].err)
+
+    def test_stopped_for_a_short_while(self):
+        job = ranks.Job(3, "loop", timeout=20).wait_ready()
+        for rank in job.ranks:
+            rank.process.send_signal(signal.SIGSTOP)
+        for rank in job.ranks:
+            os.waitid(os.P_PID, rank.process.pid, os.WSTOPPED)
+            rank.process.send_signal(signal.SIGCONT)
+        job.ranks[0].process.kill()
+        self.others_name(job, 0, "killed, or crashed")
+
+    def test_a_rank_that_does_not_come_is_named(self):
+        for event in ("busy", "idle"):
+            job = ranks.Job(3, "loop", event, 1, 20, timeout=1)
+            self.others_name(job, 1, "it has entered 21 collectives while others have waited for it for 1 s, "
+                                     "since number 22 (all_reduce)")
+            self.assertEqual(job.statuses[1], 1, job.text())
+
+    def test_error_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def environment(rank, world, port):
+                return ranks.torchrun_environment(rank, world, port,
+                                                  TORCHELASTIC_ERROR_FILE=os.path.join(folder, f"{rank}.json"))
+            before = int(time.time())
+            job = ranks.Job(2, "loop", "throw", 1, 20, "busy", 0, 20, environment=environment).finish()
+            self.assertEqual(job.statuses, [1, 1])
+            for rank, text in ((0, "rank 1 failed first: the loss is not a number"), (1, "the loss is not a number")):
+                with open(os.path.join(folder, f"{rank}.json")) as file:
+                    message = json.load(file)["message"]
+                self.assertEqual(message["message"], text)
+                self.assertEqual(set(message["extraInfo"]), {"py_callstack", "timestamp"})
+                self.assertGreaterEqual(int(message["extraInfo"]["timestamp"]), before)
+            self.assertEqual(sorted(os.listdir(folder)), ["0.json", "1.json"])
+
+    def test_disagreement(self):
+        settings = ["seed = 1\nbatch = 64"] * 2 + ["seed = 1\nbatch = 32"]
+        job = ranks.Job(3, "agree", "the binary", "abc", "the settings", own=settings).finish()
+        self.assertEqual(job.statuses, [2, 2, 2], job.text())
+        for rank in job.ranks:
+            self.assertIn('the ranks do not agree on the settings: rank 0 has "batch = 64", rank 2 has "batch = 32"',
+                          rank.err, job.text())
+
+    def test_agreement(self):
+        job = ranks.Job(3, "agree", "the binary", "abc", "nothing", "").finish()
+        self.assertEqual([rank.out for rank in job.ranks], ["agreed\n"] * 3, job.text())
+
+
+LAUNCHER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import ranks
+extra = {"TORCHELASTIC_RUN_ID": sys.argv[2]} if sys.argv[2] else {}
+job = ranks.Job(3, "loop", environment=lambda r, w, p: ranks.torchrun_environment(r, w, p, **extra)).wait_ready()
+print(*(rank.process.pid for rank in job.ranks), flush=True)
+job.finish()
+"""
+
+
+def running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class LauncherKilled(unittest.TestCase):
+    def launch(self, run_id):
+        folder = os.path.dirname(os.path.abspath(__file__))
+        launcher = subprocess.Popen([sys.executable, "-B", "-c", LAUNCHER, folder, run_id], text=True,
+                                    stdout=subprocess.PIPE)
+        pids = [int(pid) for pid in launcher.stdout.readline().split()]
+        self.addCleanup(launcher.stdout.close)
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in pids if running(pid)])
+        self.assertEqual(len(pids), 3)
+        return launcher, pids
+
+    def gone_after(self, pids, limit):
+        start = time.monotonic()
+        while any(map(running, pids)) and time.monotonic() - start < limit:
+            time.sleep(0.01)
+        return time.monotonic() - start
+
+    def test_no_process_is_left(self):
+        for stopped in (None, 0, 1):
+            launcher, pids = self.launch("job")
+            if stopped is not None:
+                os.kill(pids[stopped], signal.SIGSTOP)
+            launcher.kill()
+            launcher.wait()
+            self.assertLess(self.gone_after(pids, SOON), 2.0 if stopped is None else SOON, (stopped, pids))
+
+    def test_ranks_started_by_a_shell_outlive_it(self):
+        launcher, pids = self.launch("")
+        launcher.kill()
+        launcher.wait()
+        self.gone_after(pids, 1.0)
+        self.assertTrue(all(map(running, pids)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,106 @@
+"""Starts ranks of the test program. Standard library only."""
+
+import os
+import socket
+import subprocess
+import threading
+import time
+
+WORKER = os.environ["GBC_DIST_WORKER"]
+LIMIT = 120  # seconds; no test comes near
+
+
+def free_port():
+    """A port that was free a moment ago. Taken by someone else meanwhile, the test is told so."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "GROUP_", "ROLE_", "OMPI_", "PMI", "MPI_", "SLURM_")
+
+
+def clean_environment(**extra):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCH)}
+    kept["OMP_NUM_THREADS"] = "1"
+    kept.update({k: str(v) for k, v in extra.items() if v is not None})
+    return kept
+
+
+def torchrun_environment(rank, world, port, **extra):
+    return clean_environment(**{"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world,
+                                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **extra})
+
+
+class Rank:
+    """One process; what it prints is gathered while it runs."""
+
+    def __init__(self, arguments, environment, prefix=()):
+        self.process = subprocess.Popen([*prefix, WORKER, *arguments], env=environment, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.out, self.err, self.ended = "", "", None
+        self.ready = threading.Event()
+        self.threads = [threading.Thread(target=self.gather, args=(name,)) for name in ("stdout", "stderr")]
+        self.threads.append(threading.Thread(target=self.watch))
+        for thread in self.threads:
+            thread.start()
+
+    def gather(self, name):
+        with getattr(self.process, name) as stream:
+            for line in stream:
+                if name == "stdout":
+                    self.out += line
+                    if line == "ready\n":
+                        self.ready.set()
+                else:
+                    self.err += line
+
+    def watch(self):
+        self.process.wait()
+        self.ended = time.monotonic()
+        self.ready.set()
+
+    def finish(self, limit=LIMIT):
+        """-> the exit status, or that there was none"""
+        watcher = self.threads[-1]
+        watcher.join(limit)
+        late = watcher.is_alive()
+        if late:
+            self.process.kill()
+        for thread in self.threads:
+            thread.join()
+        return "did not end" if late else self.process.returncode
+
+
+class Job:
+    """The ranks 0 .. world - 1, or those of `only`."""
+
+    def __init__(self, world, *arguments, environment=torchrun_environment, port=None, timeout=30, own=None, only=None):
+        """own: one more argument for each rank"""
+        port = port or free_port()
+        self.ranks = [Rank(["--timeout", str(timeout), *map(str, arguments), *([own[i]] if own else [])],
+                           environment(r, world, port)) for i, r in enumerate(only or range(world))]
+
+    def wait_ready(self):
+        for rank in self.ranks:
+            if not rank.ready.wait(LIMIT):
+                self.kill()
+                raise AssertionError("a rank never said that it is ready:\n" + self.text())
+        return self
+
+    def finish(self, limit=LIMIT):
+        deadline = time.monotonic() + limit
+        self.statuses = [rank.finish(max(0.1, deadline - time.monotonic())) for rank in self.ranks]
+        return self
+
+    def kill(self):
+        for rank in self.ranks:
+            rank.process.kill()
+        self.finish()
+
+    def last_end(self, without=()):
+        return max(rank.ended for i, rank in enumerate(self.ranks) if i not in without)
+
+    def text(self):
+        return "\n".join(f"-- rank {i}: {rank.process.returncode}\n{rank.out}{rank.err}"
+                         for i, rank in enumerate(self.ranks))
