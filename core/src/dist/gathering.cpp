@@ -99,7 +99,7 @@ void Gathering::identify_strangers() {
     // Whoever does not know the token is none of ours, and hears nothing.
     const json hello = json::parse(messages.front().body, nullptr, false);
     if (messages.front().kind != MessageKind::kHello || !hello.is_object() ||
-        hello.value("token", "") != token_) {
+        hello.value("token", json()) != token_) {
       stranger.reset();
       continue;
     }

@@ -1,0 +1,145 @@
+#include "dist/rendezvous.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "support/files.h"
+
+namespace gbcompress {
+namespace {
+
+using std::chrono::milliseconds;
+
+class MapStore : public KeyStore {
+ public:
+  void set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_[key] = value;
+  }
+  std::optional<std::string> get(const std::string& key) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::int64_t add(const std::string& key, std::int64_t addend) override {
+    const std::lock_guard lock(mutex_);
+    return sums_[key] += addend;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> values_;
+  std::map<std::string, std::int64_t> sums_;
+};
+
+struct Meeting {
+  MapStore store;
+  milliseconds limit{10'000};
+  std::function<void()> between = [] {};
+
+  std::future<std::vector<Peer>> start(int rank, int world) {
+    const MeetOptions options{
+        rank, world, {"127.0.0.1", "127.0.0.1"}, "job/", net::Clock::now() + limit, between};
+    return std::async(std::launch::async, [this, options] { return meet(store, options); });
+  }
+};
+
+std::string message_of(std::future<std::vector<Peer>>& rank, Errc code = Errc::kFailure) {
+  try {
+    rank.get();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "it met";
+  return "";
+}
+
+TEST(Rendezvous, EverybodyIsConnectedToRank0) {
+  Meeting meeting;
+  std::vector<std::future<std::vector<Peer>>> ranks;
+  for (int r = 4; r >= 0; --r) ranks.push_back(meeting.start(r, 5));
+  std::vector<std::vector<Peer>> peers;
+  for (auto& rank : ranks) peers.push_back(rank.get());
+  const std::vector<Peer>& all = peers.back();  // of rank 0
+  ASSERT_EQ(all.size(), 4u);
+  for (int r = 1; r < 5; ++r) {
+    const Peer& there = all[static_cast<std::size_t>(r - 1)];
+    EXPECT_EQ(there.rank, r);
+    EXPECT_EQ(there.process.pid, this_process().pid);
+    there.channel->send(MessageKind::kFail, std::to_string(r));
+    const auto& own = peers[static_cast<std::size_t>(4 - r)];
+    ASSERT_EQ(own.size(), 1u);
+    EXPECT_EQ(own[0].rank, 0);
+    std::vector<Message> got;
+    while (got.empty()) ASSERT_TRUE(own[0].channel->receive(got));
+    EXPECT_EQ(got[0].body, std::to_string(r));
+  }
+}
+
+TEST(Rendezvous, TheSameRankTwice) {
+  Meeting meeting;
+  std::vector<std::future<std::vector<Peer>>> ranks;
+  for (const int r : {0, 1, 1}) ranks.push_back(meeting.start(r, 3));
+  for (auto& rank : ranks)
+    EXPECT_NE(message_of(rank).find("two processes say that they are rank 1"), std::string::npos);
+}
+
+TEST(Rendezvous, MissingRanksAreNamed) {
+  Meeting meeting;
+  meeting.limit = milliseconds{300};
+  auto zero = meeting.start(0, 20), three = meeting.start(3, 20);
+  for (auto* rank : {&zero, &three})
+    EXPECT_EQ(message_of(*rank), "ranks 1, 2, 4, 5, 6, 7, 8, 9 and 10 more did not come in time");
+}
+
+TEST(Rendezvous, NoRank0) {
+  Meeting meeting;
+  meeting.limit = milliseconds{100};
+  auto one = meeting.start(1, 2);
+  EXPECT_EQ(message_of(one), "rank 0 did not start in time");
+}
+
+TEST(Rendezvous, GivingUpFromOutside) {
+  Meeting meeting;
+  meeting.between = [] { throw Error(Errc::kInterrupted, "stop"); };
+  auto zero = meeting.start(0, 2);
+  message_of(zero, Errc::kInterrupted);
+}
+
+TEST(Rendezvous, StrangersAreTurnedAwayAndDisturbNobody) {
+  Meeting meeting;
+  auto zero = meeting.start(0, 2);
+  std::optional<std::string> control;
+  while (!(control = meeting.store.get("job/control"))) std::this_thread::yield();
+  const int port = nlohmann::json::parse(*control).at("port");
+  const auto deadline = net::Clock::now() + std::chrono::seconds{5};
+  std::vector<net::Fd> strangers;
+  for (const std::string& words :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x01\x02\x00\x00\x00{}", 7),
+        std::string("\x01\x0d\x00\x00\x00{\"token\": 17}", 18),
+        std::string("\x01\x01\x00\x00\x00[", 6), std::string()}) {
+    strangers.push_back(net::connect_to("127.0.0.1", port, deadline, [] {}));
+    ::send(strangers.back().get(), words.data(), words.size(), MSG_NOSIGNAL);
+  }
+  auto one = meeting.start(1, 2);
+  EXPECT_EQ(zero.get().size(), 1u);
+  EXPECT_EQ(one.get().size(), 1u);
+}
+
+TEST(Rendezvous, ForeignStoreContentIsAnError) {
+  for (const char* text : {"nonsense", "{}", "[]", "{\"world\":\"2\"}"}) {
+    Meeting meeting;
+    meeting.store.set("job/control", text);
+    auto one = meeting.start(1, 2);
+    EXPECT_NE(message_of(one).find("malformed"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace gbcompress
