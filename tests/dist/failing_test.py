@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -137,46 +138,48 @@ job.finish()
 """
 
 
-def running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 class LauncherKilled(unittest.TestCase):
     def launch(self, run_id):
+        """-> the launcher, and for each rank its number and a descriptor that is readable once it has ended"""
         folder = os.path.dirname(os.path.abspath(__file__))
         launcher = subprocess.Popen([sys.executable, "-B", "-c", LAUNCHER, folder, run_id], text=True,
                                     stdout=subprocess.PIPE)
-        pids = [int(pid) for pid in launcher.stdout.readline().split()]
         self.addCleanup(launcher.stdout.close)
-        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in pids if running(pid)])
+        pids = [int(pid) for pid in launcher.stdout.readline().split()]
         self.assertEqual(len(pids), 3)
-        return launcher, pids
+        watches = [os.pidfd_open(pid) for pid in pids]
+        for watch in watches:
+            self.addCleanup(os.close, watch)
+        return launcher, pids, watches
 
-    def gone_after(self, pids, limit):
-        start = time.monotonic()
-        while any(map(running, pids)) and time.monotonic() - start < limit:
-            time.sleep(0.01)
-        return time.monotonic() - start
+    def ended_within(self, watches, limit):
+        """How many have."""
+        poll = select.poll()
+        for watch in watches:
+            poll.register(watch, select.POLLIN)
+        ended, deadline = 0, time.monotonic() + limit
+        while ended < len(watches) and time.monotonic() < deadline:
+            for watch, _ in poll.poll(1000 * (deadline - time.monotonic())):
+                poll.unregister(watch)
+                ended += 1
+        return ended
 
     def test_no_process_is_left(self):
         for stopped in (None, 0, 1):
-            launcher, pids = self.launch("job")
+            launcher, pids, watches = self.launch("job")
             if stopped is not None:
                 os.kill(pids[stopped], signal.SIGSTOP)
             launcher.kill()
             launcher.wait()
-            self.assertLess(self.gone_after(pids, SOON), 2.0 if stopped is None else SOON, (stopped, pids))
+            self.assertEqual(self.ended_within(watches, SOON), 3, stopped)
 
     def test_ranks_started_by_a_shell_outlive_it(self):
-        launcher, pids = self.launch("")
+        launcher, pids, watches = self.launch("")
         launcher.kill()
         launcher.wait()
-        self.gone_after(pids, 1.0)
-        self.assertTrue(all(map(running, pids)))
+        self.assertEqual(self.ended_within(watches, 1.0), 0)
+        for watch in watches:
+            signal.pidfd_send_signal(watch, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -178,5 +178,78 @@ class Start(unittest.TestCase):
             self.refused_alone("use 0.1 to 86400 seconds", arguments=("--timeout", seconds))
 
 
+class TwoMachines(unittest.TestCase):
+    """Two network namespaces joined by a cable."""
+
+    def setUp(self):
+        names = [f"gbc{os.getpid()}{side}" for side in "ab"]
+        commands = [f"netns add {name}" for name in names]
+        commands.append(f"link add {names[0]} netns {names[0]} type veth peer name {names[1]} netns {names[1]}")
+        for i, name in enumerate(names):
+            commands += [f"-n {name} addr add 10.11.12.{i + 1}/24 dev {name}", f"-n {name} link set {name} up",
+                         f"-n {name} link set lo up"]
+            self.addCleanup(lambda name=name: subprocess.run(["ip", "netns", "del", name], capture_output=True))
+        for command in commands:
+            try:
+                subprocess.run(["ip", *command.split()], check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                self.skipTest(f"no network namespaces can be made here: {getattr(error, 'stderr', error)}")
+        self.names = names
+
+    def start(self, listen, *scenario, timeout=20):
+        def environment(rank):
+            return ranks.torchrun_environment(rank, 2, 29500, MASTER_ADDR="10.11.12.1", LOCAL_RANK=0,
+                                              LOCAL_WORLD_SIZE=1)
+        job = ranks.Job(0)
+        job.ranks = [ranks.Rank(["--timeout", str(timeout), "--listen", listen(i), *scenario], environment(i),
+                                prefix=("ip", "netns", "exec", name)) for i, name in enumerate(self.names)]
+        return job
+
+    def test_meet(self):
+        for listen in (lambda i: f"10.11.12.{i + 1}", lambda i: self.names[i], lambda i: "any"):
+            job = self.start(listen, "collectives").finish()
+            self.assertEqual(job.statuses, [0, 0], job.text())
+
+    def test_cable_pulled(self):
+        job = self.start(lambda i: "any", "loop", timeout=1).wait_ready()
+        subprocess.run(["ip", "-n", self.names[0], "link", "set", self.names[0], "down"], check=True)
+        since = time.monotonic()
+        job.finish()
+        self.assertEqual(job.statuses, [1, 1], job.text())
+        self.assertLess(job.last_end() - since, 1 + 3, job.text())
+        for rank, other in ((0, 1), (1, 0)):
+            self.assertIn(f"rank {other} failed first: it has not been heard of for 1 s", job.ranks[rank].err)
+
+
+class Torchrun(unittest.TestCase):
+    def setUp(self):
+        self.torchrun = os.environ.get("GBC_TORCHRUN")
+        if not self.torchrun:
+            self.skipTest("GBC_TORCHRUN does not name a torchrun")
+
+    def run_ranks(self, *scenario, options=("--standalone",), **environment):
+        return subprocess.run([self.torchrun, *options, "--no-python", "--nproc-per-node=3", ranks.WORKER, *scenario],
+                              env=ranks.clean_environment(**environment), capture_output=True, text=True,
+                              timeout=ranks.LIMIT)
+
+    def test_both_stores(self):
+        for disabled in (None, 1):  # with 1, torchrun leaves the store to rank 0
+            done = self.run_ranks("collectives", TORCH_DISABLE_SHARE_RDZV_TCP_STORE=disabled)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_ranks("collectives", options=("--rdzv-backend=static", f"--master-port={ranks.free_port()}"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_its_summary_tells_the_cause(self):
+        done = self.run_ranks("loop", "throw", "1", "20")
+        self.assertNotEqual(done.returncode, 0)
+        summary = done.stderr.partition("Root Cause")[2]
+        self.assertIn("the loss is not a number", summary, done.stderr)
+
+    def test_restart(self):
+        """The second attempt finds the same store and is not confused by what the first left there."""
+        done = self.run_ranks("loop", "throw", "1", "20", options=("--standalone", "--max-restarts=2"))
+        self.assertEqual(done.stdout.count("ready"), 9, done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

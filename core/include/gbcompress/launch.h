@@ -67,7 +67,7 @@ Launch read_launch(const LaunchFlags& flags, const Environment& environment);
 int pick_gpu(const Launch& launch, int gpus);
 
 /// Tells torchrun why this process ends: writes {"message": {"message": TEXT, "extraInfo":
-/// {"py_callstack": "", "timestamp": "SECONDS"}}} to the file that TORCHELASTIC_ERROR_FILE names,
+/// {"py_callstack": TEXT, "timestamp": "SECONDS"}}} to the file that TORCHELASTIC_ERROR_FILE names,
 /// whole or not at all. Nothing is done where the variable is not set. Never throws: it runs while
 /// something worse is being told.
 /// @return whether a file was written

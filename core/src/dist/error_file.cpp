@@ -21,10 +21,12 @@ bool write_error_file(std::string_view message, const Environment& environment) 
     if (!path || !*path) return false;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
         std::chrono::system_clock::now().time_since_epoch());
+    const std::string sentence = printable(message);
+    // torchrun's summary shows the call stack and not the message, so the sentence stands in both.
     const nlohmann::ordered_json content = {
         {"message",
-         {{"message", printable(message)},
-          {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(seconds.count())}}}}}};
+         {{"message", sentence},
+          {"extraInfo", {{"py_callstack", sentence}, {"timestamp", std::to_string(seconds.count())}}}}}};
     const std::string text = content.dump();
     AtomicFile file(path, true);
     file.write(std::as_bytes(std::span(text)));
