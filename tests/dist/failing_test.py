@@ -132,21 +132,21 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 import ranks
 extra = {"TORCHELASTIC_RUN_ID": sys.argv[2]} if sys.argv[2] else {}
-job = ranks.Job(3, "loop", environment=lambda r, w, p: ranks.torchrun_environment(r, w, p, **extra)).wait_ready()
+job = ranks.Job(int(sys.argv[3]), "loop", environment=lambda r, w, p: ranks.torchrun_environment(r, w, p, **extra)).wait_ready()
 print(*(rank.process.pid for rank in job.ranks), flush=True)
 job.finish()
 """
 
 
 class LauncherKilled(unittest.TestCase):
-    def launch(self, run_id):
+    def launch(self, run_id, world=3):
         """-> the launcher, and for each rank its number and a descriptor that is readable once it has ended"""
         folder = os.path.dirname(os.path.abspath(__file__))
-        launcher = subprocess.Popen([sys.executable, "-B", "-c", LAUNCHER, folder, run_id], text=True,
+        launcher = subprocess.Popen([sys.executable, "-B", "-c", LAUNCHER, folder, run_id, str(world)], text=True,
                                     stdout=subprocess.PIPE)
         self.addCleanup(launcher.stdout.close)
         pids = [int(pid) for pid in launcher.stdout.readline().split()]
-        self.assertEqual(len(pids), 3)
+        self.assertEqual(len(pids), world)
         watches = [os.pidfd_open(pid) for pid in pids]
         for watch in watches:
             self.addCleanup(os.close, watch)
@@ -172,6 +172,12 @@ class LauncherKilled(unittest.TestCase):
             launcher.kill()
             launcher.wait()
             self.assertEqual(self.ended_within(watches, SOON), 3, stopped)
+
+    def test_a_single_process_ends_too(self):
+        launcher, pids, watches = self.launch("job", world=1)
+        launcher.kill()
+        launcher.wait()
+        self.assertEqual(self.ended_within(watches, SOON), 1)
 
     def test_ranks_started_by_a_shell_outlive_it(self):
         launcher, pids, watches = self.launch("")

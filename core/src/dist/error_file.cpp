@@ -26,7 +26,8 @@ bool write_error_file(std::string_view message, const Environment& environment) 
     const nlohmann::ordered_json content = {
         {"message",
          {{"message", sentence},
-          {"extraInfo", {{"py_callstack", sentence}, {"timestamp", std::to_string(seconds.count())}}}}}};
+          {"extraInfo",
+           {{"py_callstack", sentence}, {"timestamp", std::to_string(seconds.count())}}}}}};
     const std::string text = content.dump();
     AtomicFile file(path, true);
     file.write(std::as_bytes(std::span(text)));

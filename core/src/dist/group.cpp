@@ -26,7 +26,7 @@ void GroupState::begin(Collective kind, std::int64_t bytes) {
   Traffic::Entry& entry = traffic.kinds[static_cast<std::size_t>(kind)];
   ++entry.calls;
   entry.bytes += bytes;
-  if (world == 1) return;
+  if (!monitor) return;
   monitor->check();
   monitor->enter(kind);
 }
@@ -66,17 +66,21 @@ std::unique_ptr<Group> Group::open(const Launch& launch, const GroupOptions& opt
                 "NCCL was asked for, but the module libgbcompress_cuda.so that brings it is not "
                 "there; compute on the CPU, whose ranks use Gloo");
   std::shared_ptr<GroupState> state;
-  if (launch.world == 1)
-    state = std::make_shared<GroupState>();
-  else
+  if (launch.world > 1) {
     state = open_state(launch, options);
+  } else {
+    state = std::make_shared<GroupState>();
+    // Nobody to meet, but a launcher to end with.
+    if (launch.has_launcher)
+      state->monitor = std::make_unique<Monitor>(0, 1, options.timeout, true, std::vector<Peer>());
+  }
   return std::unique_ptr<Group>(new Group(std::move(state)));
 }
 
 Group::Group(std::shared_ptr<GroupState> state) : state_(std::move(state)) {}
 
 Group::~Group() {
-  if (state_->world == 1 || state_->finished) return;
+  if (!state_->transport || state_->finished) return;
   fail("it left before the work was done");
   // A collective that is still under way would keep the transport's threads, and so this one.
   state_->transport->abort();

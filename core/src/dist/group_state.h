@@ -20,6 +20,13 @@ struct GroupState {
   std::unique_ptr<Monitor> monitor;
   std::unique_ptr<Transport> transport;
 
+  GroupState() = default;
+  ~GroupState() {
+    if (monitor) monitor->on_failure({});
+  }
+  GroupState(const GroupState&) = delete;
+  GroupState& operator=(const GroupState&) = delete;
+
   /// To be called in front of every collective. @throws Error(kFailure) after a failure
   void begin(Collective kind, std::int64_t bytes);
   /// A collective ended by an exception: says which rank failed first, or that this one did.

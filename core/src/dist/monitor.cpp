@@ -24,10 +24,12 @@ milliseconds beat_interval(milliseconds timeout) {
 // The monitor that a process which exits early must still speak through.
 constinit std::mutex live_mutex;
 constinit Monitor* live = nullptr;
+constinit pid_t live_process = 0;
 
 void on_process_exit(int status, void*) {
   const std::lock_guard lock(live_mutex);
-  if (live)
+  // A forked child has no monitor thread that could speak.
+  if (live && live_process == ::getpid())
     live->report("it exited before the work was done, with status " + std::to_string(status));
 }
 
@@ -36,6 +38,7 @@ void set_live(Monitor* monitor) {
   static_cast<void>(registered);
   const std::lock_guard lock(live_mutex);
   live = monitor;
+  live_process = ::getpid();
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ Monitor::~Monitor() {
 }
 
 void Monitor::on_failure(std::function<void()> abort) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(abort_mutex_);
   abort_ = std::move(abort);
 }
 

@@ -54,7 +54,7 @@ class Monitor {
   Monitor& operator=(const Monitor&) = delete;
 
   /// Called once on the monitor's thread, when a failure becomes known. Set while no collective
-  /// runs.
+  /// runs; when this returns, the previous one is not running and will not be called.
   void on_failure(std::function<void()> abort);
 
   /// This rank enters its next collective. [thread-safe]
@@ -102,10 +102,12 @@ class Monitor {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;
-  std::function<void()> abort_;
   std::optional<std::string> report_;
   bool done_ = false, all_done_ = false, stop_ = false, told_ = false;
   Clock::time_point overdue_ = Clock::time_point::max();
+
+  std::mutex abort_mutex_;  ///< held while abort_ runs; never together with mutex_
+  std::function<void()> abort_;
 
   // The monitor's thread only.
   Vigil vigil_;

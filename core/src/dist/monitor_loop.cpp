@@ -158,13 +158,11 @@ void Monitor::count_done() {
 }
 
 void Monitor::declare(Failure failure, bool own, milliseconds grace) {
-  std::function<void()> abort;
   {
     const std::lock_guard lock(mutex_);
     if (failure_ || all_done_) return;
     failure_ = failure;
     overdue_ = Clock::now() + grace;
-    abort = abort_;
   }
   failed_.store(true, std::memory_order_release);
   // Rank 0 spreads every failure; the others tell it what they alone know.
@@ -174,7 +172,10 @@ void Monitor::declare(Failure failure, bool own, milliseconds grace) {
     body += failure.cause;
     tell(MessageKind::kFail, body);
   }
-  if (abort) abort();
+  {
+    const std::lock_guard lock(abort_mutex_);
+    if (abort_) abort_();
+  }
   for (const Peer& peer : peers_)
     if (peer.channel) wake(peer.process);
   changed_.notify_all();
