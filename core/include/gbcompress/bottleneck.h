@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gbcompress/artifact.h"
+#include "gbcompress/dist.h"
 #include "gbcompress/optimizer.h"
 #include "gbcompress/parameters.h"
 #include "gbcompress/plugin_host.h"
@@ -32,6 +33,16 @@ enum class GradientScale : std::uint8_t {
   kTorchGb,  ///< 1 / (positions of a tile * std^2), std = output_scale / 2
   kNone,
 };
+
+/// Where g-nets are computed when there are several ranks. Both give the same result but for
+/// rounding.
+enum class Placement : std::uint8_t {
+  kAuto,        ///< per bank, from what computing and sending takes on these machines
+  kOwner,       ///< each g-net on one rank; gradients of weights travel there, weights travel back
+  kReplicated,  ///< every g-net on every rank; gradients of g-net parameters travel
+};
+std::string_view placement_name(Placement placement) noexcept;  ///< "auto", "owner", "replicated"
+std::optional<Placement> parse_placement(std::string_view name) noexcept;
 
 /// Overrides for the parameters whose names match; of several matching rules the last one wins, key
 /// by key. From `[[layer]]` tables of the configuration.
@@ -55,7 +66,8 @@ struct BottleneckOptions {
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
-  std::string kernel = "fused";  ///< or "reference"
+  std::string kernel = "fused";            ///< or "reference"
+  Placement placement = Placement::kAuto;  ///< with one rank nothing to choose
 };
 
 /// Dense size over stored size, > 1 is smaller.
@@ -69,10 +81,14 @@ class GenomicBottleneck {
   /// Initialises the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a
   /// registered layer type claims. The module's weights are untouched until predict_weights().
   /// The module must outlive the bottleneck.
+  /// @param group  the ranks that train together, each on its own part of a batch: gradients are
+  ///               averaged over them, as data-parallel training does. It must outlive the
+  ///               bottleneck; null: one process. Then the constructor, predict_weights(),
+  ///               backward() and gather() are [collective: every rank, same order]
   GenomicBottleneck(torch::nn::Module& module, const Registry& types,
-                    const BottleneckOptions& options = {});
+                    const BottleneckOptions& options = {}, Group* group = nullptr);
   GenomicBottleneck(std::vector<NamedParameter> tensors, const Registry& types,
-                    const BottleneckOptions& options = {});
+                    const BottleneckOptions& options = {}, Group* group = nullptr);
   ~GenomicBottleneck();
   GenomicBottleneck(GenomicBottleneck&&) noexcept;
   GenomicBottleneck& operator=(GenomicBottleneck&&) noexcept;
@@ -81,12 +97,35 @@ class GenomicBottleneck {
   void zero_grad();
   /// Writes the generated weights into the module's own storage.
   void predict_weights();
-  /// dL/dtheta += J^T dL/dW, reading the .grad of every generated parameter.
+  /// dL/dtheta += J^T dL/dW, reading the .grad of every generated parameter. With several ranks
+  /// gradients are averaged over them, those of plain parameters and floating-point buffers
+  /// (batch-norm statistics) too; call it once a step.
   /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
   void backward();
   /// One AdamW step of all g-nets and of all plain parameters.
   /// @param lr_factor  multiplies both learning rates
   void step(double lr_factor = 1);
+
+  /// Every rank gets all g-nets. To be called before anything is saved or rounded; nothing to do
+  /// with one rank.
+  void gather();
+
+  /// The same gradient as backward() with bits that do not depend on the number of ranks: a batch
+  /// is cut into a fixed number of shards, each shard's loss is weighted by its part of the batch,
+  /// and its gradient becomes one leaf of a fixed tree sum. Floating-point buffers are averaged
+  /// over shards likewise. Every g-net must be replicated.
+  ///   FixedSum sum(bottleneck.shard_numbers(), shards_of(rank, world, shards));
+  ///   for (each own shard) { zero_grad(); loss.backward(); bottleneck.add_shard(sum); }
+  ///   bottleneck.reduce_shards(sum, shards);
+  std::int64_t shard_numbers() const;
+  void add_shard(FixedSum& sum);
+  /// @param shards  of the whole batch [collective]
+  void reduce_shards(const FixedSum& sum, int shards);
+
+  /// Null where there is one process.
+  Group* group() const noexcept;
+  /// One line a bank: where it is computed and why. Empty with one rank.
+  const std::vector<std::string>& placement_notes() const;
 
   /// Writes a `.gbz`; fp32 keeps the g-nets exactly. Optimiser state is not part of it.
   std::int64_t save(const std::filesystem::path& path, Coding coding = Coding::kF32,

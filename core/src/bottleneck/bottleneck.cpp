@@ -20,16 +20,16 @@ std::unique_ptr<TileKernel> make_kernel(const std::string& name) {
   throw Error(Errc::kUsage, "kernel " + name + " is not known; use fused or reference");
 }
 
-std::span<float> span_of(const at::Tensor& tensor) {
-  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
-}
-
 }  // namespace
 
 GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& types,
-                              const BottleneckOptions& chosen)
-    : options(chosen), kernel(make_kernel(chosen.kernel)), tensors(std::move(all)) {
+                              const BottleneckOptions& chosen, Group* ranks)
+    : options(chosen),
+      group(ranks && ranks->world() > 1 ? ranks : nullptr),
+      kernel(make_kernel(chosen.kernel)),
+      tensors(std::move(all)) {
   make_routes(types);
+  place();
   make_optimizers();
 }
 
@@ -87,7 +87,12 @@ void GenomicBottleneck::Impl::make_routes(const Registry& types) {
 }
 
 void GenomicBottleneck::Impl::make_optimizers() {
-  gnet_optimizer = std::make_unique<AdamW>(std::vector<at::Tensor>{theta}, options.gnet_optimizer);
+  std::vector<at::Tensor> own;  // what this rank steps: with one rank everything, in one pass
+  if (!group) own.push_back(theta);
+  for (std::size_t b = 0; group && b < banks.size(); ++b)
+    own.push_back(owned[b] ? banks[b].theta.narrow(0, owned[b]->first(), owned[b]->count())
+                           : banks[b].theta);
+  gnet_optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
   std::vector<bool> generated(tensors.size(), false);
   for (const Route& route : routes) generated[route.tensor] = true;
   plain.clear();
@@ -125,11 +130,11 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
 }
 
 GenomicBottleneck::GenomicBottleneck(torch::nn::Module& module, const Registry& types,
-                                     const BottleneckOptions& options)
-    : GenomicBottleneck(named_parameters(module), types, options) {}
+                                     const BottleneckOptions& options, Group* group)
+    : GenomicBottleneck(named_parameters(module), types, options, group) {}
 GenomicBottleneck::GenomicBottleneck(std::vector<NamedParameter> tensors, const Registry& types,
-                                     const BottleneckOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(tensors), types, options)) {}
+                                     const BottleneckOptions& options, Group* group)
+    : impl_(std::make_unique<Impl>(std::move(tensors), types, options, group)) {}
 GenomicBottleneck::~GenomicBottleneck() = default;
 GenomicBottleneck::GenomicBottleneck(GenomicBottleneck&&) noexcept = default;
 GenomicBottleneck& GenomicBottleneck::operator=(GenomicBottleneck&&) noexcept = default;
@@ -143,9 +148,13 @@ void GenomicBottleneck::zero_grad() {
 void GenomicBottleneck::predict_weights() {
   const at::NoGradGuard no_grad;
   impl_->draw_noise();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b)
-    impl_->kernel->forward(impl_->banks[b].shape, span_of(impl_->banks[b].theta),
-                           impl_->targets(b));
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
+    const Bank& bank = impl_->banks[b];
+    if (impl_->owned[b])
+      impl_->owned[b]->forward(*impl_->kernel, span_of(bank.theta), impl_->targets(b));
+    else
+      impl_->kernel->forward(bank.shape, span_of(bank.theta), impl_->targets(b));
+  }
   for (std::size_t l = 0; l < impl_->layers.size(); ++l) {
     Impl::Route& route = impl_->routes[l];
     at::Tensor weights = impl_->layers[l].weights;
@@ -163,36 +172,62 @@ void GenomicBottleneck::predict_weights() {
   }
 }
 
+std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float factor,
+                                                         std::vector<at::Tensor>& alive) {
+  std::vector<TileSource> result;
+  for (std::size_t l : banks[b].layers) {
+    const Layer& layer = layers[l];
+    Route& route = routes[l];
+    const TileGrid grid = layer.plan.grid();
+    const double std = layer.plan.output_scale / 2;
+    const float scale = static_cast<float>(
+        options.gradient_scale == GradientScale::kTorchGb
+            ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
+            : layer.plan.output_scale);
+    at::Tensor weight_grad = layer.weights.grad();
+    if (!weight_grad.defined()) weight_grad = at::zeros_like(layer.weights);
+    if (route.custom) {
+      if (!route.built.defined())
+        throw Error(Errc::kUsage, "backward() was called before predict_weights()");
+      weight_grad = torch::autograd::grad({route.built}, {route.staging},
+                                          {weight_grad.to(at::kFloat)}, /*retain_graph=*/true)[0];
+    }
+    weight_grad = weight_grad.to(at::kFloat).contiguous();
+    alive.push_back(weight_grad);
+    const float* data = weight_grad.data_ptr<float>();
+    append_tiles(result, grid, data, route.custom, scale * factor,
+                 route.noise ? &*route.noise : nullptr);
+  }
+  return result;
+}
+
 void GenomicBottleneck::backward() {
+  std::optional<Average> plain;
+  std::vector<Pending> sums;
+  const float average = impl_->group ? 1.0f / static_cast<float>(impl_->group->world()) : 1.0f;
+  if (impl_->group) {
+    // Batch-norm statistics too: with them the same everywhere after each step, whatever is saved
+    // is the state of every rank.
+    std::vector<at::Tensor> shared = impl_->plain_gradients();
+    for (at::Tensor& buffer : impl_->float_buffers()) shared.push_back(buffer);
+    plain.emplace(*impl_->group, std::move(shared));
+  }
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     Bank& bank = impl_->banks[b];
-    std::vector<TileSource> sources;
-    std::vector<at::Tensor> alive;  // gradients that had to be converted
-    for (std::size_t l : bank.layers) {
-      const Layer& layer = impl_->layers[l];
-      Impl::Route& route = impl_->routes[l];
-      const TileGrid grid = layer.plan.grid();
-      const double std = layer.plan.output_scale / 2;
-      const float scale = static_cast<float>(
-          impl_->options.gradient_scale == GradientScale::kTorchGb
-              ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
-              : layer.plan.output_scale);
-      at::Tensor weight_grad = layer.weights.grad();
-      if (!weight_grad.defined()) weight_grad = at::zeros_like(layer.weights);
-      if (route.custom) {
-        if (!route.built.defined())
-          throw Error(Errc::kUsage, "backward() was called before predict_weights()");
-        weight_grad = torch::autograd::grad({route.built}, {route.staging},
-                                            {weight_grad.to(at::kFloat)}, /*retain_graph=*/true)[0];
-      }
-      weight_grad = weight_grad.to(at::kFloat).contiguous();
-      alive.push_back(weight_grad);
-      const float* data = weight_grad.data_ptr<float>();
-      append_tiles(sources, grid, data, route.custom, scale, route.noise ? &*route.noise : nullptr);
+    std::vector<at::Tensor> alive;
+    if (impl_->owned[b]) {
+      impl_->owned[b]->backward(*impl_->kernel, span_of(bank.theta), impl_->sources(b, 1, alive),
+                                span_of(bank.grad));
+      continue;
     }
-    impl_->kernel->backward(bank.shape, span_of(bank.theta), sources, span_of(bank.grad));
-    impl_->check_finite(b);
+    impl_->kernel->backward(bank.shape, span_of(bank.theta), impl_->sources(b, average, alive),
+                            span_of(bank.grad));
+    // Travels while the next bank is computed.
+    if (impl_->group) sums.push_back(impl_->group->all_reduce(bank.grad.view(-1)));
   }
+  for (Pending& sum : sums) sum.wait();
+  if (plain) plain->finish();
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
 }
 
 void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
@@ -207,7 +242,14 @@ void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
 }
 
 void GenomicBottleneck::step(double lr_factor) {
-  impl_->gnet_optimizer->step({impl_->grad}, lr_factor);
+  std::vector<at::Tensor> own;
+  if (!impl_->group) own.push_back(impl_->grad);
+  for (std::size_t b = 0; impl_->group && b < impl_->banks.size(); ++b) {
+    const auto& tiles = impl_->owned[b];
+    const at::Tensor& grad = impl_->banks[b].grad;
+    own.push_back(tiles ? grad.narrow(0, tiles->first(), tiles->count()) : grad);
+  }
+  impl_->gnet_optimizer->step(own, lr_factor);
   std::vector<at::Tensor> gradients;
   for (std::size_t t : impl_->plain) gradients.push_back(impl_->tensors[t].tensor.grad());
   impl_->plain_optimizer->step(gradients, lr_factor);

@@ -43,9 +43,52 @@ void for_entries(const GenomicBottleneck& bottleneck, const std::vector<std::siz
 
 }  // namespace
 
+AdamW::State GenomicBottleneck::Impl::blank_state() const {
+  return {{gnet_optimizer->steps()}, {at::zeros_like(theta)}, {at::zeros_like(theta)}};
+}
+
+AdamW::State GenomicBottleneck::Impl::whole_state() const {
+  if (!group) return gnet_optimizer->state();
+  const AdamW::State own = gnet_optimizer->state();
+  AdamW::State whole = blank_state();
+  for (std::size_t b = 0; b < banks.size(); ++b)
+    for (const bool second : {false, true}) {
+      at::Tensor rows = (second ? whole.second : whole.first)[0]
+                            .narrow(0, banks[b].theta.storage_offset(), banks[b].theta.numel())
+                            .view(banks[b].theta.sizes());
+      const at::Tensor& part = (second ? own.second : own.first)[b];
+      if (!owned[b]) {
+        rows.copy_(part);
+        continue;
+      }
+      rows.narrow(0, owned[b]->first(), owned[b]->count()).copy_(part);
+      owned[b]->gather(rows);
+    }
+  return whole;
+}
+
+void GenomicBottleneck::Impl::restore_own(const AdamW::State& whole) {
+  if (!group) return gnet_optimizer->restore(whole);
+  AdamW::State own;
+  for (std::size_t b = 0; b < banks.size(); ++b) {
+    own.steps.push_back(whole.steps[0]);
+    for (const bool second : {false, true}) {
+      const at::Tensor rows =
+          (second ? whole.second : whole.first)[0]
+              .narrow(0, banks[b].theta.storage_offset(), banks[b].theta.numel())
+              .view(banks[b].theta.sizes());
+      (second ? own.second : own.first)
+          .push_back(owned[b] ? rows.narrow(0, owned[b]->first(), owned[b]->count()) : rows);
+    }
+  }
+  gnet_optimizer->restore(own);
+}
+
 std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() const {
   const at::NoGradGuard no_grad;
-  const AdamW::State gnets = impl_->gnet_optimizer->state();
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b)
+    if (impl_->owned[b]) impl_->owned[b]->gather(impl_->banks[b].theta);
+  const AdamW::State gnets = impl_->whole_state();
   const AdamW::State plain = impl_->plain_optimizer->state();
   std::vector<StateEntry> result;
   for_entries(*this, impl_->plain, gnets, plain, [&](std::string name, const at::Tensor& value) {
@@ -59,7 +102,7 @@ std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() c
 
 void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& state) {
   const at::NoGradGuard no_grad;
-  AdamW::State gnets = impl_->gnet_optimizer->state();
+  AdamW::State gnets = impl_->blank_state();
   AdamW::State plain = impl_->plain_optimizer->state();
   std::map<std::string, at::Tensor> given;
   for (const StateEntry& entry : state) given[entry.name] = entry.value;
@@ -93,7 +136,7 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
     (at < gnets.steps.size() ? gnets.steps[at] : plain.steps[at - gnets.steps.size()]) =
         steps[i].item<std::int64_t>();
   }
-  impl_->gnet_optimizer->restore(gnets);
+  impl_->restore_own(gnets);
   impl_->plain_optimizer->restore(plain);
 }
 

@@ -1,0 +1,196 @@
+// What several ranks add to the five verbs: who computes what, and everything that is shared.
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "bottleneck/impl.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// What one rank's link carries, both directions together as an all_reduce uses them.
+double measure_link(Group& group) {
+  constexpr std::int64_t kFloats = std::int64_t{1} << 20;  // 4 MiB
+  at::Tensor probe = at::zeros({kFloats}, at::kFloat);
+  group.all_reduce(probe.narrow(0, 0, 1)).wait();  // connections are made now
+  const auto start = Clock::now();
+  group.all_reduce(probe).wait();
+  const double bytes = 2.0 * 4 * kFloats * (group.world() - 1) / group.world();
+  return bytes / std::max(seconds_since(start), 1e-9);
+}
+
+}  // namespace
+
+std::string_view placement_name(Placement placement) noexcept {
+  switch (placement) {
+    case Placement::kAuto:
+      return "auto";
+    case Placement::kOwner:
+      return "owner";
+    case Placement::kReplicated:
+      return "replicated";
+  }
+  return "";
+}
+
+std::optional<Placement> parse_placement(std::string_view name) noexcept {
+  for (const Placement p : {Placement::kAuto, Placement::kOwner, Placement::kReplicated})
+    if (placement_name(p) == name) return p;
+  return std::nullopt;
+}
+
+/// Times some tiles of the bank on memory of their own; the model is not touched.
+PlacementCase GenomicBottleneck::Impl::measure(std::size_t b, double bytes_per_second) {
+  constexpr std::int64_t kSample = 32;
+  const BankShape& shape = banks[b].shape;
+  const std::int64_t gnets = banks[b].theta.size(0), sample = std::min(gnets, kSample);
+  at::Tensor tiles = at::zeros({sample, shape.positions()}, at::kFloat);
+  const at::Tensor theta_part = banks[b].theta.narrow(0, 0, sample);
+  at::Tensor grad_part = at::zeros_like(theta_part);
+  std::vector<TileTarget> to;
+  std::vector<TileSource> from;
+  for (std::int64_t t = 0; t < sample; ++t) {
+    float* data = tiles.data_ptr<float>() + t * shape.positions();
+    const std::int64_t row = shape.tile_cols * shape.kernel;
+    to.push_back({data, row, shape.kernel, shape.tile_rows, shape.tile_cols, 1});
+    from.push_back({data, row, shape.kernel, shape.tile_rows, shape.tile_cols, 1});
+  }
+  double best = 1e30;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const auto start = Clock::now();
+    kernel->forward(shape, span_of(theta_part), to);
+    kernel->backward(shape, span_of(theta_part), from, span_of(grad_part));
+    best = std::min(best, seconds_since(start));
+  }
+  std::int64_t weights = 0;
+  for (std::size_t l : banks[b].layers) weights += layers[l].plan.grid().elements();
+  return {.compute_seconds = best * static_cast<double>(gnets) / static_cast<double>(sample),
+          .weight_bytes = 4 * weights,
+          .theta_bytes = 4 * banks[b].theta.numel(),
+          .bytes_per_second = bytes_per_second,
+          .world = group->world()};
+}
+
+void GenomicBottleneck::Impl::place() {
+  owned.resize(banks.size());
+  if (!group) return;
+  std::vector<Placement> placements(banks.size(), options.placement);
+  if (options.placement == Placement::kAuto) {
+    // Rank 0 decides for all: every rank measures a little differently.
+    const double link = measure_link(*group);
+    at::Tensor choice = at::zeros({static_cast<std::int64_t>(banks.size())}, at::kByte);
+    for (std::size_t b = 0; b < banks.size(); ++b) {
+      const PlacementChoice chosen = choose_placement(measure(b, link));
+      choice[static_cast<std::int64_t>(b)] = static_cast<int>(chosen.placement);
+      notes.push_back("bank " + std::to_string(b) + ": " + chosen.reason);
+    }
+    if (!banks.empty()) group->broadcast(choice, 0).wait();
+    for (std::size_t b = 0; b < banks.size(); ++b)
+      placements[b] =
+          static_cast<Placement>(choice[static_cast<std::int64_t>(b)].item<std::int64_t>());
+  } else {
+    notes.push_back(std::string(placement_name(options.placement)) + ": as asked");
+  }
+  std::vector<BankLoad> loads;
+  for (const Bank& bank : banks) {
+    double units = static_cast<double>(bank.shape.rank);
+    for (std::int64_t width : bank.shape.hidden) units += static_cast<double>(width);
+    loads.push_back({bank.theta.size(0), units * static_cast<double>(bank.shape.positions())});
+  }
+  const auto rows = share_out(loads, group->world());
+  for (std::size_t b = 0; b < banks.size(); ++b)
+    if (placements[b] == Placement::kOwner) owned[b].emplace(*group, banks[b].shape, rows[b]);
+}
+
+std::vector<at::Tensor> GenomicBottleneck::Impl::plain_gradients() {
+  std::vector<at::Tensor> gradients;
+  for (std::size_t t : plain) {
+    at::Tensor& gradient = tensors[t].tensor.mutable_grad();
+    // A rank whose part of the batch did not reach a parameter has no gradient for it.
+    if (!gradient.defined()) gradient = at::zeros_like(tensors[t].tensor.detach());
+    gradients.push_back(gradient);
+  }
+  return gradients;
+}
+
+std::vector<at::Tensor> GenomicBottleneck::Impl::float_buffers() const {
+  std::vector<at::Tensor> buffers;
+  for (const NamedParameter& p : tensors)
+    if (!p.trainable && p.tied_to.empty() && p.tensor.is_floating_point())
+      buffers.push_back(p.tensor);
+  return buffers;
+}
+
+void GenomicBottleneck::gather() {
+  if (!impl_->group) return;
+  const at::NoGradGuard no_grad;
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
+    if (impl_->owned[b]) impl_->owned[b]->gather(impl_->banks[b].theta);
+  }
+}
+
+std::int64_t GenomicBottleneck::shard_numbers() const {
+  std::int64_t numbers = impl_->theta.numel();
+  for (std::size_t t : impl_->plain) numbers += impl_->tensors[t].tensor.numel();
+  for (const at::Tensor& buffer : impl_->float_buffers()) numbers += buffer.numel();
+  return numbers;
+}
+
+void GenomicBottleneck::add_shard(FixedSum& sum) {
+  const at::NoGradGuard no_grad;
+  for (const auto& tiles : impl_->owned)
+    if (tiles)
+      throw Error(Errc::kUsage,
+                  "shards need every g-net on every rank; choose the "
+                  "placement replicated");
+  impl_->grad.zero_();
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
+    std::vector<at::Tensor> alive;
+    Bank& bank = impl_->banks[b];
+    impl_->kernel->backward(bank.shape, span_of(bank.theta), impl_->sources(b, 1, alive),
+                            span_of(bank.grad));
+  }
+  std::vector<at::Tensor> parts = {impl_->grad};
+  for (at::Tensor& gradient : impl_->plain_gradients())
+    parts.push_back(gradient.to(at::kFloat).reshape({-1}));
+  for (at::Tensor& buffer : impl_->float_buffers())
+    parts.push_back(buffer.detach().to(at::kFloat).reshape({-1}));
+  const at::Tensor flat = at::cat(parts);
+  sum.add(span_of(flat));
+}
+
+void GenomicBottleneck::reduce_shards(const FixedSum& sum, int shards) {
+  const at::NoGradGuard no_grad;
+  at::Tensor flat = at::empty({shard_numbers()}, at::kFloat);
+  if (impl_->group) {
+    impl_->group->all_reduce(sum, shards, flat);
+  } else {
+    std::vector<std::vector<float>> nodes = sum.nodes();
+    std::vector<std::pair<ShardRange, std::span<float>>> tree;
+    const auto ranges = subtrees(sum.own());
+    for (std::size_t n = 0; n < nodes.size(); ++n) tree.push_back({ranges[n], nodes[n]});
+    add_tree(tree, span_of(flat));
+  }
+  std::int64_t at = impl_->theta.numel();
+  impl_->grad.copy_(flat.narrow(0, 0, at));
+  const auto take = [&](at::Tensor to, double factor) {
+    to.copy_((flat.narrow(0, at, to.numel()) * factor).view(to.sizes()));
+    at += to.numel();
+  };
+  for (at::Tensor& gradient : impl_->plain_gradients()) take(gradient, 1);
+  for (at::Tensor& buffer : impl_->float_buffers()) take(buffer.detach(), 1.0 / shards);
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
+}
+
+Group* GenomicBottleneck::group() const noexcept { return impl_->group; }
+const std::vector<std::string>& GenomicBottleneck::placement_notes() const { return impl_->notes; }
+
+}  // namespace gbcompress
