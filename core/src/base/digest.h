@@ -10,6 +10,20 @@ namespace gbcompress {
 
 std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 
+/// The same piece by piece.
+class Xxh3 {
+ public:
+  Xxh3();
+  ~Xxh3();
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
+  void update(std::span<const std::byte> bytes);
+  std::uint64_t value() const;
+
+ private:
+  void* state_;
+};
+
 class Sha256 {
  public:
   Sha256();
