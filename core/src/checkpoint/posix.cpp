@@ -202,7 +202,12 @@ void exchange(const fs::path& from, const fs::path& to, const fs::path& aside) {
   if (errno != EINVAL && errno != ENOSYS)
     fail_io(from, "cannot be exchanged with " + printable(to.filename().string()), errno);
   rename_or_fail(to, aside);
-  rename_or_fail(from, to);
+  try {
+    rename_or_fail(from, to);
+  } catch (const Error&) {
+    ::rename(aside.c_str(), to.c_str());
+    throw;
+  }
 }
 
 void remove_folder(const fs::path& folder) {

@@ -80,8 +80,7 @@ struct CheckpointWriter::Impl {
     } catch (const std::exception& error) {
       if (options.warn)
         options.warn(std::string(error.what()) +
-                     "; it is tried again after the next save and at "
-                     "the next start");
+                     "; it is tried again after the next save and at the next start");
     }
   }
 
@@ -92,6 +91,7 @@ struct CheckpointWriter::Impl {
             const CheckpointFacts& facts);
   bool stays(std::int64_t step, const std::vector<std::int64_t>& fill) const;
   void remove_surplus() const;
+  void remove_rests() const;
 };
 
 void CheckpointWriter::Impl::start() {
@@ -112,12 +112,8 @@ void CheckpointWriter::Impl::start() {
   // Where the newest one was damaged, an older one is the only one known to be whole: nothing goes
   // before two are.
   const bool newest_is_whole = good.empty() || good.back() == present.back();
-  try_or_warn([&] {
-    for (const std::string& name : list_names(folder))
-      if (is_temporary_name(name) && !is_being_written(folder / name))
-        try_or_warn([&] { remove_folder(folder / name); });
-  });
   if (newest_is_whole) remove_surplus();
+  remove_rests();
 }
 
 bool CheckpointWriter::Impl::stays(std::int64_t step, const std::vector<std::int64_t>& fill) const {
@@ -146,6 +142,11 @@ void CheckpointWriter::Impl::remove_surplus() const {
           fail_io(doomed, "is in the way", EEXIST);
       });
     }
+  });
+}
+
+void CheckpointWriter::Impl::remove_rests() const {
+  try_or_warn([&] {
     for (const std::string& name : list_names(folder))
       if (is_temporary_name(name) && !is_being_written(folder / name))
         try_or_warn([&] { remove_folder(folder / name); });
@@ -198,7 +199,9 @@ void CheckpointWriter::Impl::save(std::int64_t step, std::span<const CheckpointS
   }
   least_step = step;
   if (good.empty() || good.back() != step) good.push_back(step);
-  if (leads()) remove_surplus();
+  if (!leads()) return;
+  remove_surplus();
+  remove_rests();
 }
 
 CheckpointWriter::CheckpointWriter(fs::path folder, CheckpointRanks ranks,
