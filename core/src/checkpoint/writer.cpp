@@ -117,6 +117,8 @@ void CheckpointWriter::Impl::start() {
 }
 
 bool CheckpointWriter::Impl::stays(std::int64_t step, const std::vector<std::int64_t>& fill) const {
+  // One that could not be read may be whole after all, and there is only one other.
+  if (good.size() < 2 && !good.empty() && step > good.back()) return true;
   const auto keep = static_cast<std::size_t>(options.keep);
   const auto first = good.size() > keep ? good.end() - options.keep : good.begin();
   return std::find(first, good.end(), step) != good.end() ||

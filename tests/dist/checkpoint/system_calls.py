@@ -83,9 +83,9 @@ class Scene:
             # Without an exchange there is a moment with step 1 alone.
             if found < max(1 if self.always else 2, group.saved()):
                 raise Finding(f"step {found} is the newest of {complete(folder)}, {group.saved()} was saved")
-            # Step 2 again where reading it failed and step 1 was resumed from.
-            if not any(statuses) and found != group.saved():
-                raise Finding(f"the status is 0, but step {found} is the newest")
+            # Step 1 or 2 again where reading step 2 failed and step 1 was resumed from.
+            if not any(statuses) and not group.saved():
+                raise Finding("the status is 0, but nothing was saved")
             if any(statuses) and not group.messages() and name != "write":  # which messages need as well
                 raise Finding(f"no message, status {statuses}")
             if error == "EINTR" and not for_ever and name in REPEATED and any(statuses):

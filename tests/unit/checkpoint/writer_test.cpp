@@ -172,6 +172,22 @@ TEST(Writer, WholeOnesOutliveDamagedOnes) {
   EXPECT_EQ(listing(dir.path()), "lock\n" + step(25) + step(40));
 }
 
+/// The one resumed from, saved again, is still only one.
+TEST(Writer, DamagedOnesStayWhileOneIsWhole) {
+  TempDir dir;
+  {
+    CheckpointWriter writer(dir.path(), {}, {.keep = 3});
+    for (int i : {10, 20, 30}) writer.save(i, {}, {});
+  }
+  damage(dir / "step-000000000020");
+  damage(dir / "step-000000000030");
+  CheckpointWriter writer(dir.path(), {}, {.resumed_from = dir / "step-000000000010"});
+  writer.save(10, {}, {});
+  EXPECT_EQ(listing(dir.path()), "lock\n" + step(10) + step(20) + step(30));
+  writer.save(15, {}, {});
+  EXPECT_EQ(listing(dir.path()), "lock\n" + step(10) + step(15));
+}
+
 TEST(Writer, ADamagedOneIsReplacedWhenItsStepComesAgain) {
   TempDir dir;
   {
