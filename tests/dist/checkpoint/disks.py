@@ -134,7 +134,7 @@ def campaign(saver, draw, whole):
         return f"{cases} cases; those with a disk of their own skipped, there is no mount"
     try:
         cases += full(saver, "size=2m", 1 << 20, "No space left on device; free space there or choose")
-        cases += full(saver, "size=2m,nr_inodes=12", 1000, "No space left on device") if whole else 0
+        cases += full(saver, "size=2m,nr_inodes=11", 1000, "No space left on device") if whole else 0
         cases += full_from_the_start(saver)
         cases += read_only(saver)
     except PermissionError as error:
