@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gbcompress/train.h"
+#include "gbcompress/training_checkpoints.h"
 
 namespace gbcompress {
 
@@ -27,6 +28,15 @@ struct CompressOptions {
   TrainOptions train;
   Coding coding = Coding::kI8;
   std::string settings;  ///< resolved settings as JSON, kept in the artifact
+  CheckpointSettings checkpoints;
+  /// Removes the checkpoints once the file is written.
+  bool remove_checkpoints = true;
+  /// What else the run depends on, by name, beside model and data: "setting train.batch".
+  CheckpointFacts facts;
+  /// The ranks that work together; null: one process. Rank 0 writes the file.
+  Group* group = nullptr;
+  /// Told what concerns the run: placements, checkpoints. May be empty.
+  std::function<void(const std::string&)> tell;
 };
 
 /// Everything here is measured on the file that was written, after reading it back.
@@ -48,10 +58,13 @@ struct CompressReport {
   std::string target_note;             ///< what was asked and what was reached, when not met
   std::string description;             ///< GenomicBottleneck::describe()
   std::string identity;                ///< SHA-256 of the file
+  /// Bytes that this rank sent a step of training, on average; 0 with one rank.
+  double bytes_per_step = 0;
 };
 
 /// Plans g-nets for the target, fits and trains them, writes the file, reads it back, expands and
-/// evaluates it. `model` ends with the expanded weights.
+/// evaluates it. `model` ends with the expanded weights. With several ranks [collective]; only rank
+/// 0's report has what is measured on the file.
 /// @param input_bytes  size of the model file on disk, the ratio's numerator
 /// @param data     null: weight fit only, and nothing is evaluated
 /// @param teacher  a second copy of the model, needed for Loss::kDistill

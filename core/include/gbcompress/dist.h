@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -121,6 +122,13 @@ class Group {
   void barrier();       ///< [collective]
   bool all(bool mine);  ///< whether it is true on every rank [collective]
   bool any(bool mine);  ///< whether it is true on some rank [collective]
+
+  /// For one thread in the background, beside the collectives of the main one: a function that
+  /// returns, on every rank, whether all ranks passed true; also a barrier. It goes through the
+  /// store, so it is slow (some milliseconds) and independent of Gloo. Its calls are [collective] among
+  /// the background threads; it throws Error(kFailure) once a rank has failed.
+  /// @param name  different for every such function of a group
+  std::function<bool(bool)> background_agreement(std::string name);
 
   /// All ranks compare. The error is the same on every rank and names the fact, two ranks that
   /// differ and what they have. [collective]

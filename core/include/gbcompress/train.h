@@ -29,6 +29,19 @@ struct TrainOptions {
   std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else
   Schedule schedule = Schedule::kOneCycle;
   std::uint64_t seed = 0;
+  /// Parts that a rank's share of a batch is computed in, one after another, to save memory.
+  std::int64_t accumulate = 1;
+  /// The same bits for 1, 2, 4 or 8 ranks: a batch is always computed in 8 shards. g-nets must be
+  /// replicated.
+  bool deterministic = false;
+};
+
+/// Lets a loop be taken up again, and its caller act between steps.
+struct LoopControl {
+  std::int64_t start = 0;  ///< steps that were done before
+  /// Called after every step with the number done so far, on every rank. What it throws ends the
+  /// loop; without it the loop itself throws Error(kInterrupted) on request.
+  std::function<void(std::int64_t done)> after_step = {};
 };
 
 /// What is told to whoever watches.
@@ -45,14 +58,15 @@ using ProgressSink = std::function<void(const Progress&)>;
 /// @return the final loss: 1 is as bad as predicting the mean, 0 is exact
 /// @throws Error(kInterrupted) between steps
 double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule schedule,
-                   const ProgressSink& progress = {});
+                   const ProgressSink& progress = {}, const LoopControl& control = {});
 
-/// Trains through the five verbs: `epochs` over `data` in an order keyed by (seed, epoch).
+/// Trains through the five verbs: `epochs` over `data` in an order keyed by (seed, epoch). With
+/// several ranks each computes its part of every batch. [collective]
 /// @param teacher  the original model, for Loss::kDistill only
 /// @throws Error(kNonFinite) when the loss stops being a number, Error(kInterrupted)
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
            const TrainOptions& options, Model* teacher = nullptr,
-           const ProgressSink& progress = {});
+           const ProgressSink& progress = {}, const LoopControl& control = {});
 
 /// The metric of a model on a split, in evaluation mode and without gradients.
 /// @throws Error(kUsage) when the model has no forward pass, Error(kShapeMismatch)

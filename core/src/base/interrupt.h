@@ -7,7 +7,11 @@ namespace gbcompress {
 void request_interrupt(int signal) noexcept;
 /// The signal that asked to stop, 0 for none. [thread-safe]
 int interrupt_requested() noexcept;
-/// @throws Error(kInterrupted) after a request
+/// [async-signal-safe] Asks for a checkpoint; the work goes on.
+void request_checkpoint() noexcept;
+/// Whether one was asked for since the last call. [thread-safe]
+bool take_checkpoint_request() noexcept;
+/// @throws Error(kInterrupted) after a request to stop
 void throw_if_interrupted();
 
 }  // namespace gbcompress

@@ -15,6 +15,7 @@ struct GroupState {
   int rank = 0, world = 1;
   Traffic traffic;
   bool finished = false;
+  std::string prefix;  ///< of this start's keys in the store
   // Taken down from below: the transport while the monitor still watches.
   std::unique_ptr<TcpKeyStore> store;
   std::unique_ptr<Monitor> monitor;

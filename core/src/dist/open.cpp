@@ -92,6 +92,7 @@ void meet_others(Start& start) {
   state->store =
       std::make_unique<TcpKeyStore>(host, launch.master_port, std::move(listener), start.left());
   const std::string prefix = "gbcompress/" + launch.job + "/";
+  state->prefix = prefix;
   start.enter("waiting for the other ranks at " + where);
   std::vector<Peer> peers =
       meet(*state->store, {launch.rank, launch.world, listening, prefix, start.deadline, between});

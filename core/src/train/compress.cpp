@@ -93,17 +93,72 @@ double weight_error(const GenomicBottleneck& bottleneck) {
   return count > 0 ? sum / count : 0;
 }
 
-GenomicBottleneck fitted(Model& model, const Dataset* train_split, Model* teacher,
-                         const Registry& registry, const CompressOptions& options,
-                         const BottleneckOptions& sized, const ProgressSink& progress) {
-  GenomicBottleneck bottleneck(model.tensors(), registry, sized);
-  fit_weights(bottleneck, options.train.fit_steps, options.train.schedule, progress);
-  bottleneck.reset_optimizers();
-  if (train_split && options.train.loss != Loss::kWeights)
-    train(model, bottleneck, *train_split, options.train, teacher, progress);
-  bottleneck.round_to(options.coding);
-  bottleneck.predict_weights();
-  return bottleneck;
+/// The run of one attempt, from where it stands to the rounded g-nets.
+struct Attempt {
+  Model& model;
+  const Dataset* train_split;
+  Model* teacher;
+  const Registry& registry;
+  const CompressOptions& options;
+  TrainingCheckpoints& checkpoints;
+  const ProgressSink& progress;
+  std::int64_t number = 0;
+  double bytes_per_step = 0;
+
+  GenomicBottleneck run(const BottleneckOptions& sized) {
+    GenomicBottleneck bottleneck(model.tensors(), registry, sized, options.group);
+    if (options.tell)
+      for (const std::string& note : bottleneck.placement_notes()) options.tell(note);
+    RunPosition at{number, "fit", 0};
+    if (checkpoints.resumed()) {
+      at = *checkpoints.resumed();
+      checkpoints.restore(bottleneck);
+    }
+    const auto control = [&] {
+      return LoopControl{at.done, [&](std::int64_t done) {
+                           at.done = done;
+                           checkpoints.after_step(at, bottleneck);
+                         }};
+    };
+    try {
+      if (at.phase == "fit") {
+        fit_weights(bottleneck, options.train.fit_steps, options.train.schedule, progress,
+                    control());
+        bottleneck.reset_optimizers();
+        at = {number, "train", 0};
+      }
+      const Traffic before = options.group ? options.group->traffic() : Traffic();
+      const std::int64_t first = at.done;
+      if (train_split && options.train.loss != Loss::kWeights)
+        train(model, bottleneck, *train_split, options.train, teacher, progress, control());
+      if (options.group && at.done > first)
+        bytes_per_step = static_cast<double>((options.group->traffic() - before).bytes()) /
+                         static_cast<double>(at.done - first);
+    } catch (const Error& error) {
+      if (error.code() != Errc::kInterrupted) checkpoints.save_before_failing(at, bottleneck);
+      throw;
+    }
+    bottleneck.gather();
+    bottleneck.round_to(options.coding);
+    bottleneck.train(false);
+    bottleneck.predict_weights();
+    return bottleneck;
+  }
+};
+
+/// Rank 0's number on every rank.
+double of_rank_0(Group* group, double value) {
+  if (!group || group->world() == 1) return value;
+  at::Tensor shared = at::full({1}, value, at::kDouble);
+  group->broadcast(shared, 0).wait();
+  return shared.item<double>();
+}
+
+CheckpointFacts facts_of(const CompressOptions& options, const Model& model, const Data* data) {
+  CheckpointFacts facts = options.facts;
+  facts["model"] = model_digest(model.tensors());
+  facts["data"] = data ? data_digest(*data) : "none";
+  return facts;
 }
 
 }  // namespace
@@ -113,7 +168,13 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
                         const ProgressSink& progress) {
   const auto start = std::chrono::steady_clock::now();
   check(options, model, data, teacher, input_bytes);
-  check_writable(options.output, options.overwrite);
+  const bool writes = !options.group || options.group->rank() == 0;
+  if (writes) check_writable(options.output, options.overwrite);
+  if (options.group)
+    for (const auto& [name, value] : facts_of(options, model, data))
+      options.group->agree(name, value);
+  TrainingCheckpoints checkpoints(options.checkpoints, facts_of(options, model, data),
+                                  options.group, options.tell);
 
   CompressReport report;
   report.input_bytes = input_bytes;
@@ -137,20 +198,26 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     return result.options;
   };
 
+  if (options.train.deterministic) sized.placement = Placement::kReplicated;
+  Attempt attempt{model, data ? &data->train : nullptr, teacher, registry, options, checkpoints,
+                  progress};
   std::optional<GenomicBottleneck> bottleneck;
   if (options.target.max_drop) {
     const Judged split = hold_back(data->train);
     const std::vector<at::Tensor> originals = snapshot(model);
     const double before = evaluate(model, split.judge, data->metric, progress);
     double ratio = kFirstRatio, drop = 0;
-    for (int attempt = 0; attempt < kDropAttempts; ++attempt, ratio /= 2) {
+    attempt.train_split = &split.train;
+    const std::int64_t first = checkpoints.resumed() ? checkpoints.resumed()->attempt : 0;
+    for (int number = 0; number < kDropAttempts; ++number, ratio /= 2) {
+      if (number < first) continue;
       restore(model, originals);
-      bottleneck.emplace(fitted(model, &split.train, teacher, registry, options,
-                                size_to(static_cast<std::int64_t>(
-                                    static_cast<double>(input_bytes) / ratio)),
-                                progress));
-      drop = metric_drop(data->metric, before,
-                         evaluate(model, split.judge, data->metric, progress));
+      attempt.number = number;
+      bottleneck.emplace(attempt.run(size_to(
+          static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
+      drop = of_rank_0(options.group,
+                       metric_drop(data->metric, before,
+                                   evaluate(model, split.judge, data->metric, progress)));
       report.target_met = drop <= *options.target.max_drop;
       if (report.target_met) break;
     }
@@ -163,17 +230,21 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
       report.target_note = text;
     }
   } else {
-    bottleneck.emplace(fitted(model, data ? &data->train : nullptr, teacher, registry, options,
-                              wants_size ? size_to(wanted) : sized, progress));
+    bottleneck.emplace(attempt.run(wants_size ? size_to(wanted) : sized));
   }
 
   report.gnet_parameters = bottleneck->gnet_parameters();
   report.plain_parameters = bottleneck->plain_parameters();
   report.generated_tensors = static_cast<std::int64_t>(bottleneck->layers().size());
   report.description = bottleneck->describe();
+  report.bytes_per_step = attempt.bytes_per_step;
+  checkpoints.finish();
+  if (!writes) return report;
   ArtifactWriter writer(model.arch(), options.settings);
   bottleneck->write_to(writer, options.coding);
   writer.write(options.output, options.overwrite);
+
+  if (options.remove_checkpoints) checkpoints.remove();
 
   // From here on everything is about the file.
   const ArtifactReader artifact = ArtifactReader::open(options.output);

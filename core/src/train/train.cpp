@@ -27,7 +27,7 @@ std::optional<Loss> parse_loss(std::string_view name) noexcept {
 }
 
 double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule schedule,
-                   const ProgressSink& progress) {
+                   const ProgressSink& progress, const LoopControl& control) {
   const at::NoGradGuard no_grad;
   struct Fit {
     at::Tensor weights, original;
@@ -55,17 +55,20 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
     }
     return sum / static_cast<double>(total);
   };
-  for (std::int64_t step = 0; step < steps; ++step) {
-    throw_if_interrupted();
+  for (std::int64_t step = control.start; step < steps; ++step) {
+    if (!control.after_step) throw_if_interrupted();
     bottleneck.zero_grad();
     bottleneck.predict_weights();
     const double loss = error(/*with_gradient=*/true);
     bottleneck.backward();
     bottleneck.step(schedule_factor(schedule, step, steps));
     if (progress) progress({"fit", step + 1, steps, loss});
+    if (control.after_step) control.after_step(step + 1);
   }
   bottleneck.zero_grad();
+  bottleneck.train(false);  // what is measured is what will be stored
   bottleneck.predict_weights();
+  bottleneck.train(true);
   return error(/*with_gradient=*/false);
 }
 
@@ -82,10 +85,129 @@ at::Tensor loss_of(const at::Tensor& output, const at::Tensor& targets,
 
 }  // namespace
 
+namespace {
+
+/// Shards of a batch under `deterministic`, whatever the world.
+constexpr int kShards = 8;
+
+/// One training run on this rank.
+class Trainer {
+ public:
+  Trainer(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
+          const TrainOptions& options, Model* teacher)
+      : model_(model), bottleneck_(bottleneck), data_(data), options_(options), teacher_(teacher) {
+    if (const Group* group = bottleneck.group()) {
+      rank_ = group->rank();
+      world_ = group->world();
+    }
+  }
+
+  /// @return the mean loss over this rank's rows
+  double step(std::int64_t step) {
+    step_ = step;
+    const std::int64_t per_epoch = (data_.size() + options_.batch - 1) / options_.batch;
+    if (step / per_epoch != epoch_) {
+      epoch_ = step / per_epoch;
+      order_ = RandomStream(options_.seed, "shuffle", "", static_cast<std::uint64_t>(epoch_))
+                   .permutation(data_.size());
+    }
+    const std::int64_t first = step % per_epoch * options_.batch;
+    const std::int64_t count = std::min(options_.batch, data_.size() - first);
+    bottleneck_.zero_grad();
+    bottleneck_.predict_weights();
+    return options_.deterministic ? in_shards(first, count) : in_parts(first, count);
+  }
+
+ private:
+  /// This rank's rows in options.accumulate parts. Gradients are averaged over ranks, so that a row
+  /// counts `world` times here.
+  double in_parts(std::int64_t first, std::int64_t count) {
+    const std::int64_t begin = first + count * rank_ / world_;
+    const std::int64_t end = first + count * (rank_ + 1) / world_;
+    double loss = 0;
+    for (std::int64_t part = 0; part < options_.accumulate; ++part) {
+      const std::int64_t low = begin + (end - begin) * part / options_.accumulate;
+      const std::int64_t high = begin + (end - begin) * (part + 1) / options_.accumulate;
+      if (low == high) continue;
+      const double rows = static_cast<double>(high - low);
+      loss += rows * run(low, high, rows * world_ / static_cast<double>(count));
+    }
+    bottleneck_.backward();
+    return end > begin ? loss / static_cast<double>(end - begin) : 0;
+  }
+
+  double in_shards(std::int64_t first, std::int64_t count) {
+    const ShardRange own = shards_of(rank_, world_, kShards);
+    FixedSum sum(bottleneck_.shard_numbers(), own);
+    // Every shard starts from the same batch-norm statistics; the sum averages what they became.
+    std::vector<at::Tensor> buffers, before, counted;
+    for (const NamedParameter& p : bottleneck_.tensors())
+      if (!p.trainable && p.tied_to.empty()) {
+        buffers.push_back(p.tensor);
+        before.push_back(p.tensor.detach().clone());
+      }
+    double loss = 0, rows = 0;
+    for (int s = own.first; s < own.first + own.count; ++s) {
+      const std::int64_t low = first + count * s / kShards, high = first + count * (s + 1) / kShards;
+      if (s > own.first) {
+        bottleneck_.zero_grad();
+        copy_all(before, buffers);
+      }
+      if (high > low) {
+        const double n = static_cast<double>(high - low);
+        loss += n * run(low, high, n / static_cast<double>(count));
+        rows += n;
+      }
+      if (s == own.first)  // counters of batches count steps, not shards
+        for (const at::Tensor& buffer : buffers) counted.push_back(buffer.detach().clone());
+      bottleneck_.add_shard(sum);
+    }
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      if (!buffers[i].is_floating_point()) buffers[i].copy_(counted[i]);
+    bottleneck_.reduce_shards(sum, kShards);
+    return rows > 0 ? loss / rows : 0;
+  }
+
+  static void copy_all(const std::vector<at::Tensor>& from, std::vector<at::Tensor>& to) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+  }
+
+  /// Forward and backward of rows [low, high) of this epoch's order. @return the mean loss
+  double run(std::int64_t low, std::int64_t high, double weight) {
+    const Batch batch = data_.gather({order_.begin() + low, order_.begin() + high});
+    at::Tensor target_output;
+    if (options_.loss == Loss::kDistill) {
+      const at::NoGradGuard no_grad;
+      target_output = teacher_->forward(batch.inputs);
+    }
+    at::Tensor loss = loss_of(model_.forward(batch.inputs), batch.targets, target_output);
+    const double value = loss.item<double>();
+    if (!std::isfinite(value))
+      throw Error(Errc::kNonFinite, "the loss is not finite at step " + std::to_string(step_ + 1) +
+                                        "; lower the learning rate (optim.lr)");
+    (weight == 1 ? loss : loss * weight).backward();
+    return value;
+  }
+
+  Model& model_;
+  GenomicBottleneck& bottleneck_;
+  const Dataset& data_;
+  const TrainOptions& options_;
+  Model* teacher_;
+  int rank_ = 0, world_ = 1;
+  std::int64_t epoch_ = -1, step_ = 0;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace
+
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
-           const TrainOptions& options, Model* teacher, const ProgressSink& progress) {
-  if (options.batch < 1 || options.epochs < 0)
-    throw Error(Errc::kUsage, "train.batch must be at least 1 and train.epochs at least 0");
+           const TrainOptions& options, Model* teacher, const ProgressSink& progress,
+           const LoopControl& control) {
+  if (options.batch < 1 || options.epochs < 0 || options.accumulate < 1)
+    throw Error(Errc::kUsage,
+                "train.batch and train.accumulate must be at least 1, train.epochs at least 0");
   if (!model.has_forward())
     throw Error(Errc::kUsage,
                 "this model is a bare state dict without a forward pass; name its architecture "
@@ -94,40 +216,22 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
     throw Error(Errc::kUsage, "--loss distill needs the original model as teacher");
 
   const at::AutoGradMode with_grad(true);
-  const std::int64_t per_epoch = (data.size() + options.batch - 1) / options.batch;
-  const std::int64_t total = per_epoch * options.epochs;
+  const std::int64_t total = (data.size() + options.batch - 1) / options.batch * options.epochs;
   model.train(true);
   if (teacher) teacher->train(false);
-  std::int64_t step = 0;
-  for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    const auto order = RandomStream(options.seed, "shuffle", "", static_cast<std::uint64_t>(epoch))
-                           .permutation(data.size());
-    for (std::int64_t first = 0; first < data.size(); first += options.batch, ++step) {
-      throw_if_interrupted();
-      const auto begin = order.begin() + first;
-      const Batch batch =
-          data.gather({begin, begin + std::min(options.batch, data.size() - first)});
-      at::Tensor target_output;
-      if (options.loss == Loss::kDistill) {
-        const at::NoGradGuard no_grad;
-        target_output = teacher->forward(batch.inputs);
-      }
-      bottleneck.zero_grad();
-      bottleneck.predict_weights();
-      at::Tensor loss = loss_of(model.forward(batch.inputs), batch.targets, target_output);
-      const double value = loss.item<double>();
-      if (!std::isfinite(value))
-        throw Error(Errc::kNonFinite, "the loss is not finite at step " + std::to_string(step + 1) +
-                                          "; lower the learning rate (optim.lr)");
-      loss.backward();
-      bottleneck.backward();
-      bottleneck.step(schedule_factor(options.schedule, step, total));
-      if (progress) progress({"train", step + 1, total, value});
-    }
+  Trainer trainer(model, bottleneck, data, options, teacher);
+  for (std::int64_t step = control.start; step < total; ++step) {
+    if (!control.after_step) throw_if_interrupted();
+    const double loss = trainer.step(step);
+    bottleneck.step(schedule_factor(options.schedule, step, total));
+    if (progress) progress({"train", step + 1, total, loss});
+    if (control.after_step) control.after_step(step + 1);
   }
   model.train(false);
   bottleneck.zero_grad();
+  bottleneck.train(false);
   bottleneck.predict_weights();
+  bottleneck.train(true);
 }
 
 }  // namespace gbcompress

@@ -1,0 +1,74 @@
+#pragma once
+/// Saving a run between steps, and taking it up again.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/checkpoint.h"
+#include "gbcompress/dataset.h"
+#include "gbcompress/train.h"
+
+namespace gbcompress {
+
+struct CheckpointSettings {
+  /// Where checkpoints are written; empty: nowhere. Made when the first one is saved.
+  std::filesystem::path folder;
+  /// A checkpoint, or a folder of them, to go on from.
+  std::optional<std::filesystem::path> resume;
+  std::int64_t every_steps = 0;  ///< 0: not by steps
+  double every_minutes = 10;     ///< 0: not by time
+  int keep = 2;                  ///< at least 2
+};
+
+/// Where a run stands. Ordered: attempt, then phase, then steps done in it.
+struct RunPosition {
+  std::int64_t attempt = 0;  ///< of those that look for a size
+  std::string phase;         ///< "fit", "train"
+  std::int64_t done = 0;     ///< steps of the phase
+};
+
+/// The checkpoints of one run. Members are [collective: every rank, same order].
+class TrainingCheckpoints {
+ public:
+  /// @param facts  what the run depends on, by name: "model", "data", "setting train.batch"
+  /// @param warn   told what went wrong without harm
+  /// @throws Error(kExists) where the folder holds checkpoints of another run and `resume` is not
+  ///         set; Error(kUsage) where the resumed one has other facts, named; as CheckpointReader
+  TrainingCheckpoints(CheckpointSettings settings, CheckpointFacts facts, Group* group,
+                      std::function<void(const std::string&)> warn);
+  ~TrainingCheckpoints();
+
+  /// Where to go on from; nothing for a new run, and nothing again after restore().
+  const std::optional<RunPosition>& resumed() const;
+  /// Brings the bottleneck to the state that was saved.
+  void restore(GenomicBottleneck& bottleneck);
+
+  /// To be called after every step. Saves when it is time, in the background; on SIGUSR1; and on
+  /// SIGINT or SIGTERM of any rank, at once.
+  /// @throws Error(kInterrupted) on request to stop, after the checkpoint is there; what the save
+  ///         before failed with
+  void after_step(const RunPosition& position, const GenomicBottleneck& bottleneck);
+  /// The last steps' state, when an error ends the run and there is one process. Never throws.
+  void save_before_failing(const RunPosition& position,
+                           const GenomicBottleneck& bottleneck) noexcept;
+  /// Waits for what is being written. @throws what it failed with
+  void finish();
+  /// The run is complete: removes the checkpoints that it wrote. [rank 0 acts]
+  void remove();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// SHA-256, in hexadecimal, over names, types, shapes and values.
+std::string model_digest(const std::vector<NamedParameter>& tensors);
+/// The same over both splits.
+std::string data_digest(const Data& data);
+
+}  // namespace gbcompress

@@ -1,0 +1,26 @@
+#include <chrono>
+#include <thread>
+
+#include "dist/group_state.h"
+
+namespace gbcompress {
+
+std::function<bool(bool)> Group::background_agreement(std::string name) {
+  return [state = state_, name = std::move(name), calls = std::int64_t{0}](bool ok) mutable {
+    if (state->world == 1) return ok;
+    const std::string key = state->prefix + "agree/" + name + "/" + std::to_string(calls++) + "/";
+    if (!ok) state->store->add(key + "refused", 1);
+    std::int64_t here = state->store->add(key + "here", 1);
+    // The store tells nobody by itself; files are written meanwhile, so that this is rarely waited
+    // for.
+    for (auto pause = std::chrono::milliseconds{1}; here < state->world;) {
+      if (state->monitor) state->monitor->check();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::milliseconds{20});
+      here = state->store->add(key + "here", 0);
+    }
+    return state->store->add(key + "refused", 0) == 0;
+  };
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,252 @@
+#include "gbcompress/training_checkpoints.h"
+
+#include <ATen/ATen.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <sstream>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kPosition = "position";
+
+std::string position_text(const RunPosition& p, std::int64_t saves) {
+  return std::to_string(p.attempt) + " " + p.phase + " " + std::to_string(p.done) + " " +
+         std::to_string(saves);
+}
+
+struct Stored {
+  RunPosition position;
+  std::int64_t steps = 0;
+};
+Stored parse_position(const std::string& text, const std::string& folder) {
+  Stored stored;
+  std::istringstream in(text);
+  RunPosition& p = stored.position;
+  if (!(in >> p.attempt >> p.phase >> p.done >> stored.steps) || p.attempt < 0 || p.done < 0 ||
+      stored.steps < 0 || (p.phase != "fit" && p.phase != "train"))
+    throw Error(Errc::kCorrupt, folder + " does not say where its run stood; use another checkpoint");
+  return stored;
+}
+
+/// A name that no other start has.
+std::string new_run() {
+  std::random_device device;
+  std::string run;
+  for (int i = 0; i < 16; ++i) run += "0123456789abcdef"[device() % 16];
+  return run;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<const std::byte*>(contiguous.data_ptr()),
+          static_cast<std::size_t>(contiguous.nbytes())};
+}
+
+bool all_finite(const std::vector<GenomicBottleneck::StateEntry>& state) {
+  for (const auto& entry : state)
+    if (entry.value.is_floating_point() && !at::isfinite(entry.value).all().item<bool>())
+      return false;
+  return true;
+}
+
+}  // namespace
+
+struct TrainingCheckpoints::Impl {
+  CheckpointSettings settings;
+  CheckpointFacts facts;
+  Group* group;
+  std::function<void(const std::string&)> warn;
+  CheckpointRanks ranks;
+  std::optional<CheckpointReader> reader;
+  std::optional<RunPosition> resumed;
+  std::unique_ptr<BackgroundCheckpointWriter> writer;
+  std::int64_t steps = 0;       ///< of the whole run, all attempts and phases
+  std::int64_t saved_at = -1;   ///< steps at the last save
+  Clock::time_point last_save = Clock::now();
+
+  bool writes() const { return !settings.folder.empty(); }
+  void save(const RunPosition& position, const GenomicBottleneck& bottleneck);
+  void open_writer();
+};
+
+TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, CheckpointFacts facts,
+                                         Group* group,
+                                         std::function<void(const std::string&)> warn)
+    : impl_(std::make_unique<Impl>()) {
+  Impl& self = *impl_;
+  self.settings = std::move(settings);
+  self.facts = std::move(facts);
+  self.group = group && group->world() > 1 ? group : nullptr;
+  self.warn = std::move(warn);
+  self.ranks.run = new_run();
+  if (self.group) {
+    self.ranks.rank = group->rank();
+    self.ranks.world = group->world();
+    self.ranks.run = group->all_gather(self.ranks.run)[0];
+    self.ranks.agree = group->background_agreement("checkpoints");
+  }
+  if (self.settings.resume) {
+    self.reader = CheckpointReader::open(*self.settings.resume, self.ranks, self.warn);
+    if (self.group) self.group->agree("the checkpoint to go on from", self.reader->identity());
+    self.reader->require(self.facts);
+    const std::string folder = printable(self.reader->folder().string());
+    const auto found = self.reader->facts().find(kPosition);
+    const Stored stored =
+        parse_position(found == self.reader->facts().end() ? "" : found->second, folder);
+    self.resumed = stored.position;
+    self.steps = self.saved_at = stored.steps;
+  } else if (self.writes() && !list_checkpoints(self.settings.folder).empty()) {
+    const std::string folder = printable(self.settings.folder.string());
+    throw Error(Errc::kExists, folder + " holds checkpoints of a run that did not end; go on with "
+                                        "--resume " + folder + ", or remove them");
+  }
+}
+
+TrainingCheckpoints::~TrainingCheckpoints() = default;
+
+const std::optional<RunPosition>& TrainingCheckpoints::resumed() const { return impl_->resumed; }
+
+void TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
+  const CheckpointReader& reader = *impl_->reader;
+  auto state = bottleneck.training_state();  // names, shapes and types are this model's
+  for (auto& entry : state) {
+    int shard = 0;
+    while (shard < reader.world() && !reader.has(shard, entry.name)) ++shard;
+    if (shard == reader.world())
+      throw Error(Errc::kShapeMismatch, printable(reader.folder().string()) + " lacks " +
+                                            printable(entry.name) +
+                                            "; it was saved from another model or plan");
+    entry.value = entry.value.contiguous();
+    reader.read_into(shard, entry.name,
+                     {static_cast<std::byte*>(entry.value.data_ptr()),
+                      static_cast<std::size_t>(entry.value.nbytes())});
+  }
+  bottleneck.restore_training_state(state);
+  impl_->resumed.reset();
+}
+
+void TrainingCheckpoints::Impl::open_writer() {
+  if (writer) return;
+  CheckpointOptions options;
+  options.keep = settings.keep;
+  options.warn = warn;
+  if (reader) options.resumed_from = reader->folder();
+  writer = std::make_unique<BackgroundCheckpointWriter>(settings.folder, ranks, std::move(options));
+}
+
+void TrainingCheckpoints::Impl::save(const RunPosition& position,
+                                     const GenomicBottleneck& bottleneck) {
+  open_writer();
+  std::vector<CheckpointSection> sections;
+  const auto state = bottleneck.training_state();
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    if (static_cast<int>(i % static_cast<std::size_t>(ranks.world)) != ranks.rank) continue;
+    const at::Tensor value = state[i].value.contiguous();
+    const auto bytes = bytes_of(value);
+    sections.push_back({state[i].name, {bytes.begin(), bytes.end()}});
+  }
+  CheckpointFacts stored = facts;
+  stored[kPosition] = position_text(position, steps);
+  writer->save(steps, std::move(sections), std::move(stored));
+  saved_at = steps;
+  last_save = Clock::now();
+}
+
+void TrainingCheckpoints::after_step(const RunPosition& position,
+                                     const GenomicBottleneck& bottleneck) {
+  Impl& self = *impl_;
+  ++self.steps;
+  const bool usr1 = take_checkpoint_request();
+  const int signal = interrupt_requested();
+  const double minutes =
+      std::chrono::duration<double>(Clock::now() - self.last_save).count() / 60;
+  const CheckpointSettings& s = self.settings;
+  const bool by_time = s.every_minutes > 0 && minutes >= s.every_minutes;
+  const bool by_steps = s.every_steps > 0 && self.steps % s.every_steps == 0;
+  // Ranks must decide alike: a signal may reach one alone, and clocks differ.
+  bool save = usr1 || by_time;
+  int stop = signal;
+  if (self.group) {
+    at::Tensor wishes = at::zeros({3}, at::kFloat);
+    wishes[0] = save;
+    wishes[1] = signal == SIGINT;
+    wishes[2] = signal != 0 && signal != SIGINT;
+    self.group->all_reduce(wishes).wait();
+    save = wishes[0].item<float>() > 0;
+    stop = wishes[2].item<float>() > 0 ? SIGTERM : wishes[1].item<float>() > 0 ? SIGINT : 0;
+    if (stop != 0 && signal == 0) request_interrupt(stop);  // the exit status of all is alike
+  }
+  if (!self.writes()) {
+    if (stop != 0) throw_if_interrupted();
+    return;
+  }
+  if (save || by_steps || stop != 0) self.save(position, bottleneck);
+  if (stop == 0) return;
+  self.writer->finish();
+  throw Error(Errc::kInterrupted, "stopped on request; go on with --resume " +
+                                      printable(self.settings.folder.string()));
+}
+
+void TrainingCheckpoints::save_before_failing(const RunPosition& position,
+                                              const GenomicBottleneck& bottleneck) noexcept {
+  Impl& self = *impl_;
+  if (!self.writes() || self.group || self.steps == self.saved_at || self.steps == 0) return;
+  try {
+    // What an error has reached already (batch-norm statistics of a batch with NaN) is not saved
+    // over a good checkpoint.
+    if (!all_finite(bottleneck.training_state())) return;
+    self.save(position, bottleneck);
+    self.writer->finish();
+  } catch (const std::exception& error) {
+    if (self.warn) self.warn(std::string("no checkpoint could be saved: ") + error.what());
+  }
+}
+
+void TrainingCheckpoints::finish() {
+  if (impl_->writer) impl_->writer->finish();
+}
+
+void TrainingCheckpoints::remove() {
+  finish();
+  impl_->writer.reset();
+  if (!impl_->writes() || impl_->ranks.rank != 0) return;
+  std::error_code ignored;
+  for (const std::int64_t step : list_checkpoints(impl_->settings.folder))
+    fs::remove_all(CheckpointWriter::folder_of(impl_->settings.folder, step), ignored);
+  fs::remove(impl_->settings.folder / "lock", ignored);
+  fs::remove(impl_->settings.folder, ignored);  // only where it is empty now
+}
+
+std::string model_digest(const std::vector<NamedParameter>& tensors) {
+  Sha256 digest;
+  const auto add = [&](const std::string& text) { digest.update(std::as_bytes(std::span(text))); };
+  for (const NamedParameter& p : tensors) {
+    add(p.info.name + "|" + std::string(dtype_name(p.info.dtype)) + "|" + p.tied_to);
+    for (std::int64_t side : p.info.shape) add("," + std::to_string(side));
+    if (p.tied_to.empty()) digest.update(bytes_of(p.tensor.detach().contiguous()));
+  }
+  return to_hex(digest.finish());
+}
+
+std::string data_digest(const Data& data) {
+  Sha256 digest;
+  for (const Dataset* split : {&data.train, &data.test}) {
+    const Batch all = split->range(0, split->size());
+    digest.update(bytes_of(all.inputs.contiguous()));
+    digest.update(bytes_of(all.targets.contiguous()));
+  }
+  return to_hex(digest.finish());
+}
+
+}  // namespace gbcompress
