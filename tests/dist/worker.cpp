@@ -242,7 +242,7 @@ int run(const Words& arguments) {
     log_line(error.what());
     write_error_file(error.what());
     const auto* own = dynamic_cast<const Error*>(&error);
-    return own && own->code() == Errc::kUsage ? 2 : 1;
+    end_rank(own && own->code() == Errc::kUsage ? 2 : 1);
   }
 }
 

@@ -16,4 +16,9 @@ bool speaks_for_all() noexcept;
 /// one terminal do not mix. [thread-safe]
 void log_line(std::string_view text) noexcept;
 
+/// Ends the process of a rank that failed: flushes the standard streams and skips the static
+/// destructors, of which LibTorch has a tenth of a second's worth. The other ranks may be waiting for
+/// this one's processor.
+[[noreturn]] void end_rank(int status) noexcept;
+
 }  // namespace gbcompress

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
 
 namespace gbcompress {
 namespace {
@@ -33,6 +36,15 @@ void log_line(std::string_view text) noexcept {
     }
   } catch (...) {  // no memory for a message
   }
+}
+
+void end_rank(int status) noexcept {
+  try {
+    std::cout.flush();
+  } catch (...) {  // a stream that was told to throw
+  }
+  std::fflush(nullptr);
+  std::_Exit(status);
 }
 
 }  // namespace gbcompress
