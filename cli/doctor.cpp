@@ -1,4 +1,3 @@
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
@@ -12,6 +11,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "exit_status.h"
+#include "gbcompress/cuda_kernel.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_host.h"
 #include "gbcompress/version.h"
@@ -57,6 +57,16 @@ Check temporary_check() {
   return check;
 }
 
+std::vector<Check> cuda_checks() {
+  const CudaStatus status = cuda_status();
+  std::string gpus;
+  for (const std::string& gpu : status.gpus) gpus += (gpus.empty() ? "" : "; ") + gpu;
+  return {{"CUDA module",
+           status.module.empty() ? "none; g-nets are computed on the CPU" : status.module,
+           status.problem},
+          {"GPU", gpus.empty() ? "none: " + status.no_gpu : gpus, ""}};
+}
+
 std::vector<Check> plugin_checks(const Arguments& arguments) {
   std::vector<Check> checks;
   PluginHost host;
@@ -97,11 +107,9 @@ int run(const Arguments& arguments) {
            std::to_string(std::thread::hardware_concurrency()) + " cores",
        ""},
       {"processor", at::get_cpu_capability(), ""},
-      {"accelerators",
-       at::hasCUDA() ? "CUDA is present; this build computes on the CPU" : "none; CPU only build",
-       ""},
       temporary_check(),
   };
+  for (Check& check : cuda_checks()) checks.push_back(std::move(check));
   for (Check& check : plugin_checks(arguments)) checks.push_back(std::move(check));
 
   bool good = true;

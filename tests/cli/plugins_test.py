@@ -69,7 +69,8 @@ class Plugins(harness.CliTest):
         result = self.succeed("doctor", "--json").json
         self.assertTrue(result["ok"])
         names = [check["name"] for check in result["checks"]]
-        for name in ("gbcompress", "LibTorch", "compiler", "Boost", "zstd", "threads", "plugin linear"):
+        for name in ("gbcompress", "LibTorch", "compiler", "Boost", "zstd", "threads",
+                     "CUDA module", "GPU", "plugin linear"):
             self.assertIn(name, names)
         broken = self.run_cli("doctor", environment={"TMPDIR": self.path("none")})
         self.assertEqual(broken.status, FAILED, broken)

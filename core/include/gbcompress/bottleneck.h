@@ -66,7 +66,7 @@ struct BottleneckOptions {
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
-  std::string kernel = "fused";            ///< or "reference"
+  std::string kernel = "fused";            ///< or "cuda", "reference"
   Placement placement = Placement::kAuto;  ///< with one rank nothing to choose
 };
 

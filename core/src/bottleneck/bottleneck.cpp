@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
+#include "gbcompress/cuda_kernel.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
 
@@ -17,7 +18,9 @@ namespace {
 std::unique_ptr<TileKernel> make_kernel(const std::string& name) {
   if (name == "fused") return make_fused_kernel();
   if (name == "reference") return make_reference_kernel();
-  throw Error(Errc::kUsage, "kernel " + name + " is not known; use fused or reference");
+  if (name == "cuda") return make_cuda_kernel();
+  throw Error(Errc::kUsage,
+              "kernel " + printable(name) + " is not known; use fused, cuda or reference");
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+#pragma once
+/// Finds and opens libgbcompress_cuda.so.
+
+#include <filesystem>
+
+#include "cuda/module.h"
+
+namespace gbcompress::cuda {
+
+/// libgbcompress_cuda.so beside the library that holds this code.
+std::filesystem::path module_path();
+
+/// Opens a module, for the rest of the process.
+/// @throws Error(kUsage) where it does not exist, cannot be linked, or is of another version
+const Module& load_module(const std::filesystem::path& file);
+
+}  // namespace gbcompress::cuda
