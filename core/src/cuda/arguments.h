@@ -8,11 +8,13 @@ namespace gbcompress::cuda {
 
 inline constexpr int kMaxLayers = 9;  ///< hidden layers and the output layer
 inline constexpr int kCodeChunk = 8;  ///< codes that are read together
+inline constexpr int kCodePadding = 12;
 
-/// Codes of one axis as [chunks, count, kCodeChunk], the last chunk filled up with zeros.
+/// Codes of one axis as [chunks, stride, kCodeChunk], the last chunk filled up with zeros. Behind
+/// the positions follow kCodePadding empty ones, so that whole groups may be read.
 struct Table {
   const float* values = nullptr;
-  std::int32_t count = 0;
+  std::int32_t stride = 0;
   std::int32_t width = 0;
   std::int32_t input = 0;  ///< first of them in the g-net's input vector
 };

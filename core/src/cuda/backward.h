@@ -15,7 +15,8 @@ inline constexpr int kBackwardSide = 128;     ///< largest piece, both ways
 inline constexpr int kOwned = 8;              ///< inner positions of a worker
 inline constexpr int kRowGroup = 8;           ///< outer positions between two barriers
 inline constexpr int kBackwardUnits = 32;     ///< largest number of hidden units of a block
-static_assert(kRowGroup == kCodeChunk, "parts of S and parts of code sums share their memory");
+static_assert(kRowGroup == kCodeChunk && kOwned == 8,
+              "parts of S and parts of code sums share their memory");
 
 /// Floats of shared memory of a block of `workers` workers with `units` hidden units each.
 inline std::int64_t backward_floats(int workers, int units, int max_outer) {
@@ -24,10 +25,11 @@ inline std::int64_t backward_floats(int workers, int units, int max_outer) {
 }
 
 struct BackwardState {
-  float negated[kOwned];  ///< -b
+  Four negated[2];  ///< -b of the owned positions
   float t[kOwned];
-  float w2;     ///< this thread's part of dW2
-  float total;  ///< sum of the gradients that it fetched
+  float w2;             ///< this thread's part of dW2
+  float total;          ///< sum of the gradients that it fetched
+  const float* source;  ///< what it fetches next; null where the piece has no such inner position
 };
 
 /// What all threads of a block know.
@@ -41,35 +43,31 @@ struct BackwardBlock {
 };
 
 GBC_DEVICE void make_negated(const Arguments& args, const BackwardBlock& block, const Piece& piece,
-                             int thread, float (&negated)[kOwned]) {
+                             int thread, Four (&negated)[2]) {
   const int unit = block.first_unit + thread % block.units;
   const int first = thread / block.units * kOwned;
-  for (int side = 0; side < 2; ++side) {
-    const Table& codes = side == 0 ? inner_codes(args, piece) : args.kernel;
-    const InnerIndex index{piece.first_inner, piece.inner - 1, args.kernel_positions, side == 1};
-    for (int chunk = 0; chunk < chunks_of(codes); ++chunk) {
-      const ChunkWeights weights = chunk_weights(args, block.theta, codes, chunk, unit, -1.0f);
-      GBC_UNROLL
-      for (int c = 0; c < kOwned; ++c)
-        negated[c] = product(weights, code_chunk(codes, chunk, index(first + c)), negated[c]);
+  if (first >= piece.inner) return;
+  for_inner_axes(args, piece, [&](const auto& axis) {
+    for (int chunk = 0; chunk < chunks_of(axis.codes); ++chunk) {
+      const ChunkWeights weights = chunk_weights(args, block.theta, axis.codes, chunk, unit, -1.0f);
+      negated[0] = axis.products(weights, chunk, first, negated[0]);
+      negated[1] = axis.products(weights, chunk, first + 4, negated[1]);
     }
-  }
+  });
 }
 
-/// Fetches the gradients of outer positions [row, row + kRowGroup), zero beyond the piece.
-/// @return  the sum of what this thread fetched
-GBC_DEVICE float fetch(const Arguments& args, const BackwardBlock& block, const Piece& piece,
-                       int row, int thread, int threads) {
-  const int cols = block.workers * kOwned;
-  float sum = 0;
-  for (int at = thread; at < kRowGroup * cols; at += threads) {
-    const int r = at / cols, c = at % cols;
-    const bool exists = row + r < piece.outer && c < piece.inner;
-    const float value = exists ? *address(args, piece, row + r, c) * piece.scale : 0.0f;
-    block.g[at] = value;
-    sum += value;
+/// Fetches the gradients of outer positions [row, row + kRowGroup), zero beyond the piece. A thread
+/// always fetches the same inner position.
+GBC_DEVICE void fetch(const BackwardBlock& block, const Piece& piece, int row, int thread,
+                      BackwardState& state) {
+  const int cols = block.workers * kOwned, step = block.units / kOwned;
+  for (int r = thread / cols; r < kRowGroup; r += step) {
+    const bool exists = state.source && row + r < piece.outer;
+    const float value = exists ? state.source[r * piece.outer_stride] * piece.scale : 0.0f;
+    block.g[r * cols + thread % cols] = value;
+    state.total += value;
   }
-  return sum;
+  if (state.source) state.source += kRowGroup * piece.outer_stride;
 }
 
 /// A worker's part of S for kRowGroup outer positions, and what they add to T.
@@ -87,7 +85,7 @@ GBC_DEVICE void add_rows(const BackwardBlock& block, int row, int thread, Backwa
     GBC_UNROLL
     for (int c = 0; c < kOwned; ++c) {
       const float value = c < 4 ? low.v[c] : high.v[c - 4];
-      const float mask = greater(x, state.negated[c]);
+      const float mask = greater(x, state.negated[c / 4].v[c % 4]);
       sum[c / 4] += mask * value;
       state.t[c] += mask * value;
     }
@@ -156,7 +154,8 @@ GBC_DEVICE void finish_scalars(const Group& group, const Arguments& args,
     const int worker = thread / block.units, unit = thread % block.units;
     float w2 = state[thread].w2, bias = 0;
     GBC_UNROLL
-    for (int c = 0; c < kOwned; ++c) w2 -= state[thread].negated[c] * state[thread].t[c];
+    for (int c = 0; c < kOwned; ++c)
+      w2 -= state[thread].negated[c / 4].v[c % 4] * state[thread].t[c];
     for (int row = worker; row < piece.outer; row += block.workers)
       bias += block.a[row * block.units + unit];
     float* part = block.part + worker * kRowGroup * block.units + unit;
@@ -207,14 +206,16 @@ GBC_DEVICE void backward_piece(const Group& group, const Arguments& args, const 
                 rounded_up(piece.outer, kRowGroup), block.first_unit, block.units,
                 PositionMajor{block.a, block.units});
     make_negated(args, block, piece, thread, state[thread].negated);
-    state[thread].total += fetch(args, block, piece, 0, thread, group.size());
+    const int col = thread % (block.workers * kOwned);
+    state[thread].source = col < piece.inner ? address(args, piece, 0, col) : nullptr;
+    fetch(block, piece, 0, thread, state[thread]);
   });
   for (int row = 0; row < piece.outer; row += kRowGroup) {
     group.each([&](int thread) { add_rows(block, row, thread, state[thread]); });
     group.each([&](int thread) {
       finish_rows(block, row, thread, group.size(), state[thread]);
       if (row + kRowGroup < piece.outer)
-        state[thread].total += fetch(args, block, piece, row + kRowGroup, thread, group.size());
+        fetch(block, piece, row + kRowGroup, thread, state[thread]);
     });
   }
 
@@ -224,15 +225,14 @@ GBC_DEVICE void backward_piece(const Group& group, const Arguments& args, const 
     for (int row = thread / block.units; row < piece.outer; row += block.workers)
       visit(piece.first_outer + row, block.a[row * block.units + thread % block.units]);
   });
-  for (int side = 0; side < 2; ++side) {
-    const InnerIndex index{piece.first_inner, piece.inner - 1, args.kernel_positions, side == 1};
-    add_codes(group, args, block, out, side == 0 ? inner_codes(args, piece) : args.kernel,
-              [&](int thread, const auto& visit) {
-                const int first = thread / block.units * kOwned;
-                GBC_UNROLL
-                for (int c = 0; c < kOwned; ++c) visit(index(first + c), state[thread].t[c]);
-              });
-  }
+  for_inner_axes(args, piece, [&](const auto& axis) {
+    add_codes(group, args, block, out, axis.codes, [&](int thread, const auto& visit) {
+      const int first = thread / block.units * kOwned;
+      if (first >= piece.inner) return;
+      GBC_UNROLL
+      for (int c = 0; c < kOwned; ++c) visit(axis.index(first + c), state[thread].t[c]);
+    });
+  });
 }
 
 }  // namespace gbcompress::cuda

@@ -64,7 +64,7 @@ GBC_DEVICE void deep_tables(const Group& group, const DeepBlock& block) {
   const DeepWork& at = block.args.deep;
   const int hidden = rounded_up(block.layer(0).outputs, 4);
   group.each([&](int thread) {
-    const Share share{thread, group.size(), 32};
+    const Share share = share_of(thread, group.size(), hidden);
     outer_table(share, block.args, block.theta, block.piece, rounded_up(block.piece.outer, 4), 0,
                 hidden, UnitMajor{block.work + at.outer, kOuterPitch});
     inner_table(share, block.args, block.theta, block.piece, rounded_up(block.piece.inner, 4), 0,

@@ -136,16 +136,17 @@ GBC_DEVICE void add_to_tables(const DeepBlock& block, int first, int thread, int
 }
 
 /// Gradient of the first layer's weights for one axis, from `table` [hidden, pitch].
-template <typename Index>
-GBC_DEVICE void table_gradient(const DeepBlock& block, const Destination& out, const Table& codes,
-                               const Index& index, const float* table, int pitch, int count,
-                               int thread, int threads) {
+template <typename Axis>
+GBC_DEVICE void table_gradient(const DeepBlock& block, const Destination& out, const Axis& axis,
+                               const float* table, int pitch, int count, int thread, int threads) {
   const Layer& layer = block.layer(0);
+  const Table& codes = axis.codes;
   for (int n = thread; n < layer.outputs * codes.width; n += threads) {
     const int h = n / codes.width, c = n % codes.width;
     float sum = 0;
     for (int at = 0; at < count; ++at)
-      sum += table[h * pitch + at] * code_chunk(codes, c / kCodeChunk, index(at))[c % kCodeChunk];
+      sum +=
+          table[h * pitch + at] * code_chunk(codes, c / kCodeChunk, axis.index(at))[c % kCodeChunk];
     out.put(layer.weight + h * layer.inputs + codes.input + c, sum);
   }
 }
@@ -156,13 +157,11 @@ GBC_DEVICE void put_gradients(const DeepBlock& block, int thread, int threads) {
   const Destination out = destination(args, piece);
   const float* outer = block.work + args.deep.outer_grad;
   const float* inner = block.work + args.deep.inner_grad;
-  table_gradient(block, out, outer_codes(args, piece),
-                 OuterIndex{piece.first_outer, piece.outer - 1}, outer, kOuterPitch, piece.outer,
-                 thread, threads);
-  for (int side = 0; side < 2; ++side)
-    table_gradient(block, out, side == 0 ? inner_codes(args, piece) : args.kernel,
-                   InnerIndex{piece.first_inner, piece.inner - 1, args.kernel_positions, side == 1},
-                   inner, kDeepPitch, piece.inner, thread, threads);
+  table_gradient(block, out, outer_axis(args, piece), outer, kOuterPitch, piece.outer, thread,
+                 threads);
+  for_inner_axes(args, piece, [&](const auto& axis) {
+    table_gradient(block, out, axis, inner, kDeepPitch, piece.inner, thread, threads);
+  });
   const Layer& layer = block.layer(0);
   for (int h = thread; h < layer.outputs; h += threads) {
     float sum = 0;

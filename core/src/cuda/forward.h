@@ -2,45 +2,48 @@
 /// One hidden layer, forward. As in the CPU's kernel (docs/adr/0002), with a and b the halves of
 /// the first layer, relu(a + b) = max(a, -b) + b, so that
 ///     w = base + sum_h w2[h] * max(a[h], -b[h]),   base = b2 + sum_h w2[h] * b[h]:
-/// two instructions a weight and hidden unit. A thread keeps rectangles of 8 x 4 weights in
-/// registers while the hidden units pass by in blocks that fit shared memory.
+/// two instructions a weight and hidden unit. A thread keeps 10 x 4 weights in registers
+/// while the hidden units pass by in blocks that fit shared memory.
 
 #include "cuda/tables.h"
 
 namespace gbcompress::cuda {
 
-inline constexpr int kForwardThreads = 256;  ///< at most
-inline constexpr int kForwardSide = 128;     ///< largest piece, both ways
-inline constexpr int kForwardPitch = kForwardSide + 4;
+inline constexpr int kForwardThreads = 256;                     ///< at most
+inline constexpr int kBlockRows = 10, kBlockCols = 4;           ///< of one thread
+inline constexpr int kForwardInner = 128, kForwardOuter = 130;  ///< largest piece
+inline constexpr int kForwardPitch = 132;
 inline constexpr int kForwardUnits = 32;  ///< hidden units whose tables are in shared memory
-inline constexpr int kBlockRows = 8, kBlockCols = 4, kBlocks = 2;  ///< of one thread
-static_assert(kForwardThreads * kBlocks * kBlockRows * kBlockCols >= kForwardSide * kForwardSide);
 inline constexpr int kForwardFloats = (2 * kForwardUnits + 1) * kForwardPitch + kForwardUnits;
 
-struct ForwardBlock {
-  float v[kBlockRows][kBlockCols];
-};
+/// Outer positions that a piece of `inner` inner ones may have: a thread each for its rectangles.
+inline std::int64_t forward_outer(std::int64_t inner) {
+  const std::int64_t across = (inner + kBlockCols - 1) / kBlockCols;
+  const std::int64_t rows = kForwardThreads / across * kBlockRows;
+  return rows < kForwardOuter ? rows : kForwardOuter;
+}
+
 struct ForwardSums {
-  ForwardBlock block[kBlocks];
+  float v[kBlockRows][kBlockCols];
 };
 
 /// sums += sum over units of w2 * max(a, negated b).
 /// @param a, negated  [units, kForwardPitch], at the rectangle's corner
 /// @param units       a multiple of 4
 GBC_DEVICE void add_units(const float* a, const float* negated, const float* w2, int units,
-                          ForwardBlock& sums) {
+                          ForwardSums& sums) {
   for (int h = 0; h < units; h += 4) {
     const Four weights = load_four(w2 + h);
     GBC_UNROLL
     for (int step = 0; step < 4; ++step) {
-      const Four low = load_four(a + (h + step) * kForwardPitch);
-      const Four high = load_four(a + (h + step) * kForwardPitch + 4);
       const Four b = load_four(negated + (h + step) * kForwardPitch);
       GBC_UNROLL
-      for (int r = 0; r < kBlockRows; ++r) {
-        const float x = r < 4 ? low.v[r] : high.v[r - 4];
+      for (int r = 0; r < kBlockRows; r += 2) {
+        const Two x = load_two(a + (h + step) * kForwardPitch + r);
         GBC_UNROLL
-        for (int c = 0; c < kBlockCols; ++c) sums.v[r][c] += weights.v[step] * fmaxf(x, b.v[c]);
+        for (int c = 0; c < 2 * kBlockCols; ++c)
+          sums.v[r + c / kBlockCols][c % kBlockCols] +=
+              weights.v[step] * fmaxf(x.v[c / kBlockCols], b.v[c % kBlockCols]);
       }
     }
   }
@@ -48,23 +51,33 @@ GBC_DEVICE void add_units(const float* a, const float* negated, const float* w2,
 
 /// Writes a rectangle, as far as the piece has it.
 GBC_DEVICE void write_block(const Arguments& args, const Piece& piece, int row, int col,
-                            const float* base, const ForwardBlock& sums) {
+                            const float* base, const ForwardSums& sums) {
+  const int rows = smaller(kBlockRows, piece.outer - row);
   const int cols = smaller(kBlockCols, piece.inner - col);
-  const bool side_by_side = piece.inner_stride == args.kernel_positions;
+  const Four start = load_four(base + col);
+  float* at[kBlockCols];
+  GBC_UNROLL
+  for (int c = 0; c < kBlockCols; ++c)
+    at[c] = address(args, piece, row, col + smaller(c, cols - 1));
+  const bool side_by_side =
+      cols == kBlockCols && piece.inner_stride == args.kernel_positions &&
+      (reinterpret_cast<std::uintptr_t>(at[0]) | (piece.outer_stride * sizeof(float))) %
+              alignof(Four) ==
+          0;
   GBC_UNROLL
   for (int r = 0; r < kBlockRows; ++r) {
-    if (row + r >= piece.outer) break;
+    if (r >= rows) break;
     Four values;
     GBC_UNROLL
-    for (int c = 0; c < kBlockCols; ++c) values.v[c] = (sums.v[r][c] + base[col + c]) * piece.scale;
-    float* at = address(args, piece, row + r, col);
-    if (side_by_side && cols == 4 && reinterpret_cast<std::uintptr_t>(at) % alignof(Four) == 0) {
-      store_four(at, values);
-      continue;
+    for (int c = 0; c < kBlockCols; ++c) values.v[c] = (sums.v[r][c] + start.v[c]) * piece.scale;
+    const std::int64_t down = r * piece.outer_stride;
+    if (side_by_side) {
+      store_four(at[0] + down, values);
+    } else {
+      GBC_UNROLL
+      for (int c = 0; c < kBlockCols; ++c)
+        if (c < cols) at[c][down] = values.v[c];
     }
-    GBC_UNROLL
-    for (int c = 0; c < kBlockCols; ++c)
-      if (c < cols) *address(args, piece, row + r, col + c) = values.v[c];
   }
 }
 
@@ -86,7 +99,7 @@ GBC_DEVICE void forward_piece(const Group& group, const Arguments& args, const P
   for (int first = 0; first < hidden; first += kForwardUnits) {
     const int units = smaller(kForwardUnits, rounded_up(hidden - first, 4));
     group.each([&](int thread) {
-      const Share share{thread, group.size(), kForwardUnits};
+      const Share share = share_of(thread, group.size(), units);
       outer_table(share, args, theta, piece, rows, first, units, UnitMajor{a, kForwardPitch});
       inner_table(share, args, theta, piece, cols, first, units, -1.0f,
                   UnitMajor{negated, kForwardPitch});
@@ -99,23 +112,15 @@ GBC_DEVICE void forward_piece(const Group& group, const Arguments& args, const P
         for (int h = 0; h < units; ++h) sum -= w2[h] * negated[h * kForwardPitch + col];
         base[col] = sum;
       }
-      GBC_UNROLL
-      for (int n = 0; n < kBlocks; ++n) {
-        const int block = thread + n * group.size();
-        if (block < blocks)
-          add_units(a + block / across * kBlockRows, negated + block % across * kBlockCols, w2,
-                    units, sums[thread].block[n]);
-      }
+      if (thread < blocks)
+        add_units(a + thread / across * kBlockRows, negated + thread % across * kBlockCols, w2,
+                  units, sums[thread]);
     });
   }
   group.each([&](int thread) {
-    GBC_UNROLL
-    for (int n = 0; n < kBlocks; ++n) {
-      const int block = thread + n * group.size();
-      if (block < blocks)
-        write_block(args, piece, block / across * kBlockRows, block % across * kBlockCols, base,
-                    sums[thread].block[n]);
-    }
+    if (thread < blocks)
+      write_block(args, piece, thread / across * kBlockRows, thread % across * kBlockCols, base,
+                  sums[thread]);
   });
 }
 

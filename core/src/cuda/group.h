@@ -31,6 +31,11 @@ struct alignas(16) Four {
 GBC_DEVICE Four load_four(const float* at) { return *reinterpret_cast<const Four*>(at); }
 GBC_DEVICE void store_four(float* at, const Four& four) { *reinterpret_cast<Four*>(at) = four; }
 
+struct alignas(8) Two {
+  float v[2];
+};
+GBC_DEVICE Two load_two(const float* at) { return *reinterpret_cast<const Two*>(at); }
+
 /// 1 where x > y, else 0.
 GBC_DEVICE float greater(float x, float y) {
 #ifdef __CUDACC__

@@ -27,13 +27,14 @@ std::int64_t part_length(std::int64_t n, std::int64_t limit) {
   return std::min(limit, ceil_div(ceil_div(n, ceil_div(n, limit)), 8) * 8);
 }
 
-struct Sides {
-  std::int64_t outer, inner;
-};
-Sides largest_piece(const BankShape& shape, bool backward) {
-  if (shape.hidden.size() > 1) return {kDeepOuter, kDeepInner};
-  if (backward) return {kBackwardSide, kBackwardSide};
-  return {kForwardSide, kForwardSide};
+std::int64_t inner_limit(const BankShape& shape, bool backward) {
+  if (shape.hidden.size() > 1) return kDeepInner;
+  return backward ? kBackwardSide : kForwardInner;
+}
+/// @param inner  of the piece
+std::int64_t outer_limit(const BankShape& shape, bool backward, std::int64_t inner) {
+  if (shape.hidden.size() > 1) return kDeepOuter;
+  return backward ? kBackwardSide : forward_outer(inner);
 }
 
 /// Gives the pieces [first, end) of one tile their rows of partial sums, starting new waves where
@@ -60,7 +61,6 @@ Plan cut(const BankShape& shape, std::span<const TileMemory<Pointer>> tiles, con
          bool backward) {
   if (static_cast<std::int64_t>(tiles.size()) > kMost)
     too_large(std::to_string(tiles.size()) + " tiles");
-  const Sides largest = largest_piece(shape, backward);
   const std::int64_t max_slots =
       std::clamp<std::int64_t>(budget.partial / shape.parameters(), 1, kMost);
   Plan plan;
@@ -69,8 +69,8 @@ Plan cut(const BankShape& shape, std::span<const TileMemory<Pointer>> tiles, con
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     const FusedAxes axes = fused_axes(tiles[t], shape.kernel);
     if (axes.outer == 0 || axes.inner == 0) continue;
-    const std::int64_t outer = part_length(axes.outer, largest.outer);
-    const std::int64_t inner = part_length(axes.inner, largest.inner);
+    const std::int64_t inner = part_length(axes.inner, inner_limit(shape, backward));
+    const std::int64_t outer = part_length(axes.outer, outer_limit(shape, backward, inner));
     const auto first = static_cast<std::int64_t>(plan.pieces.size());
     for (std::int64_t i = 0; i < axes.outer; i += outer)
       for (std::int64_t j = 0; j < axes.inner; j += inner) {
@@ -124,7 +124,7 @@ Arguments shape_arguments(const BankShape& shape) {
   const TileCodes& codes = shape.codes;
   const auto narrow = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
   const auto table = [&](const CodeTable& t, std::int64_t input) {
-    return Table{nullptr, narrow(t.count), narrow(t.width), narrow(input)};
+    return Table{nullptr, narrow(t.count + kCodePadding), narrow(t.width), narrow(input)};
   };
   args.rows = table(codes.rows, 0);
   args.cols = table(codes.cols, codes.rows.width);
@@ -140,10 +140,11 @@ Arguments shape_arguments(const BankShape& shape) {
 
 std::vector<float> packed_codes(const CodeTable& table) {
   const std::int64_t chunks = std::max<std::int64_t>(1, ceil_div(table.width, kCodeChunk));
-  std::vector<float> packed(static_cast<std::size_t>(chunks * table.count * kCodeChunk), 0.0f);
+  const std::int64_t stride = table.count + kCodePadding;
+  std::vector<float> packed(static_cast<std::size_t>(chunks * stride * kCodeChunk), 0.0f);
   for (std::int64_t n = 0; n < table.count; ++n)
     for (std::int64_t c = 0; c < table.width; ++c)
-      packed[static_cast<std::size_t>((c / kCodeChunk * table.count + n) * kCodeChunk +
+      packed[static_cast<std::size_t>((c / kCodeChunk * stride + n) * kCodeChunk +
                                       c % kCodeChunk)] =
           table.values[static_cast<std::size_t>(n * table.width + c)];
   return packed;
@@ -163,8 +164,8 @@ Grid make_grid(Operation operation, const Arguments& args, const Plan& plan, std
     case Operation::kForward: {
       const std::int64_t blocks =
           ceil_div(plan.max_outer, kBlockRows) * ceil_div(plan.max_inner, kBlockCols);
-      const std::int64_t threads = std::clamp<std::int64_t>(
-          ceil_div(ceil_div(blocks, kBlocks), 32) * 32, 64, kForwardThreads);
+      const std::int64_t threads =
+          std::clamp<std::int64_t>(ceil_div(blocks, 32) * 32, 64, kForwardThreads);
       return {count, 1, static_cast<std::int32_t>(threads), kForwardFloats * bytes};
     }
     case Operation::kBackward: {

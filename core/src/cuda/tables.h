@@ -42,7 +42,7 @@ GBC_DEVICE ChunkWeights chunk_weights(const Arguments& args, const float* theta,
   return result;
 }
 GBC_DEVICE const float* code_chunk(const Table& codes, int chunk, int position) {
-  return codes.values + (static_cast<std::int64_t>(chunk) * codes.count + position) * kCodeChunk;
+  return codes.values + (static_cast<std::int64_t>(chunk) * codes.stride + position) * kCodeChunk;
 }
 GBC_DEVICE float product(const ChunkWeights& weights, const float* chunk, float sum) {
   const Four low = load_four(chunk), high = load_four(chunk + 4);
@@ -53,21 +53,53 @@ GBC_DEVICE float product(const ChunkWeights& weights, const float* chunk, float 
   return sum;
 }
 
-/// The code of a piece's position. What lies beyond the piece takes the code of its last position:
-/// finite numbers that nobody uses.
-struct OuterIndex {
-  int first, last;
-  GBC_DEVICE int operator()(int position) const { return first + smaller(position, last); }
-};
-struct InnerIndex {
-  int first, last, kernel;
-  bool wanted_kernel;  ///< the kernel position instead of the axis'
-  GBC_DEVICE int operator()(int position) const {
-    const int at = first + smaller(position, last);
-    if (kernel == 1) return wanted_kernel ? 0 : at;
-    return wanted_kernel ? at % kernel : at / kernel;
+/// The codes of four neighbouring positions of a piece, one after another: those of an axis. Beyond
+/// the piece they are other positions' or empty, for numbers that nobody uses.
+struct AxisCodes {
+  const Table& codes;
+  int first;
+  GBC_DEVICE int index(int at) const { return first + at; }
+  GBC_DEVICE Four products(const ChunkWeights& weights, int chunk, int at, Four sums) const {
+    const float* code = code_chunk(codes, chunk, first + at);
+    GBC_UNROLL
+    for (int r = 0; r < 4; ++r) sums.v[r] = product(weights, code + r * kCodeChunk, sums.v[r]);
+    return sums;
   }
 };
+
+/// The same where the inner axis holds several kernel positions for each of its own.
+struct KernelCodes {
+  const Table& codes;
+  int first, last;
+  int kernel;
+  bool of_kernel;  ///< the kernel position's code instead of the axis'
+  GBC_DEVICE int index(int at) const {
+    const int position = first + smaller(at, last);
+    return of_kernel ? position % kernel : position / kernel;
+  }
+  GBC_DEVICE Four products(const ChunkWeights& weights, int chunk, int at, Four sums) const {
+    GBC_UNROLL
+    for (int r = 0; r < 4; ++r)
+      sums.v[r] = product(weights, code_chunk(codes, chunk, index(at + r)), sums.v[r]);
+    return sums;
+  }
+};
+
+GBC_DEVICE AxisCodes outer_axis(const Arguments& args, const Piece& piece) {
+  return {outer_codes(args, piece), piece.first_outer};
+}
+/// Calls visit(codes) for each part of the inner axis' code.
+template <typename Visit>
+GBC_DEVICE void for_inner_axes(const Arguments& args, const Piece& piece, const Visit& visit) {
+  if (args.kernel_positions == 1) {
+    visit(AxisCodes{inner_codes(args, piece), piece.first_inner});
+  } else {
+    const int last = piece.inner - 1, kernel = args.kernel_positions;
+    visit(KernelCodes{inner_codes(args, piece), piece.first_inner, last, kernel, false});
+    if (args.kernel.width > 0)
+      visit(KernelCodes{args.kernel, piece.first_inner, last, kernel, true});
+  }
+}
 
 /// table[unit, position], positions side by side.
 struct UnitMajor {
@@ -100,20 +132,22 @@ struct PositionMajor {
 struct Share {
   int thread, threads, lanes;
 };
+GBC_DEVICE Share share_of(int thread, int threads, int units) {
+  return {thread, threads, units <= 8 ? 8 : units <= 16 ? 16 : 32};
+}
 
 /// table[position, unit] = (fresh ? bias : what it holds) + sign * sum_c w1[first_unit + unit, c] *
-/// code[index(position), c] for positions below `count`, a multiple of 4.
+/// code[position, c] for positions below `count`, rounded up to a multiple of 4.
 /// @param bias  of unit 0; null: none
-template <typename Layout, typename Index>
+template <typename Axis, typename Layout>
 GBC_DEVICE void add_axis(const Share& share, const Arguments& args, const float* theta,
-                         const Table& codes, const Index& index, int count, int first_unit,
-                         int units, float sign, bool fresh, const float* bias,
-                         const Layout& table) {
-  const int chunks = chunks_of(codes) > 0 ? chunks_of(codes) : 1;
+                         const Axis& axis, int count, int first_unit, int units, float sign,
+                         bool fresh, const float* bias, const Layout& table) {
+  const int chunks = chunks_of(axis.codes) > 0 ? chunks_of(axis.codes) : 1;
   for (int unit = share.thread % share.lanes; unit < units; unit += share.lanes)
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const ChunkWeights weights =
-          chunk_weights(args, theta, codes, chunk, first_unit + unit, sign);
+          chunk_weights(args, theta, axis.codes, chunk, first_unit + unit, sign);
       const bool start = fresh && chunk == 0;
       const bool exists = first_unit + unit < args.layers[0].outputs;
       const float first = start && bias && exists ? bias[first_unit + unit] : 0.0f;
@@ -121,10 +155,7 @@ GBC_DEVICE void add_axis(const Share& share, const Arguments& args, const float*
            at += share.threads / share.lanes * 4) {
         Four sums = {{first, first, first, first}};
         if (!start) sums = table.load(at, unit);
-        GBC_UNROLL
-        for (int r = 0; r < 4; ++r)
-          sums.v[r] = product(weights, code_chunk(codes, chunk, index(at + r)), sums.v[r]);
-        table.store(at, unit, sums);
+        table.store(at, unit, axis.products(weights, chunk, at, sums));
       }
     }
 }
@@ -134,8 +165,7 @@ template <typename Layout>
 GBC_DEVICE void outer_table(const Share& share, const Arguments& args, const float* theta,
                             const Piece& piece, int count, int first_unit, int units,
                             const Layout& table) {
-  add_axis(share, args, theta, outer_codes(args, piece),
-           OuterIndex{piece.first_outer, piece.outer - 1}, count, first_unit, units, 1.0f, true,
+  add_axis(share, args, theta, outer_axis(args, piece), count, first_unit, units, 1.0f, true,
            theta + args.layers[0].bias, table);
 }
 
@@ -144,13 +174,11 @@ template <typename Layout>
 GBC_DEVICE void inner_table(const Share& share, const Arguments& args, const float* theta,
                             const Piece& piece, int count, int first_unit, int units, float sign,
                             const Layout& table) {
-  const int last = piece.inner - 1, kernel = args.kernel_positions;
-  add_axis(share, args, theta, inner_codes(args, piece),
-           InnerIndex{piece.first_inner, last, kernel, false}, count, first_unit, units, sign, true,
-           nullptr, table);
-  if (args.kernel.width > 0)
-    add_axis(share, args, theta, args.kernel, InnerIndex{piece.first_inner, last, kernel, true},
-             count, first_unit, units, sign, false, nullptr, table);
+  bool fresh = true;
+  for_inner_axes(args, piece, [&](const auto& axis) {
+    add_axis(share, args, theta, axis, count, first_unit, units, sign, fresh, nullptr, table);
+    fresh = false;
+  });
 }
 
 /// Where a piece's gradient goes: to the tile's own, or to a row of partial sums.
