@@ -3,7 +3,7 @@
 import os
 
 import harness
-from harness import FAILED, INPUT, PLUGIN, USAGE
+from harness import FAILED, INPUT, PLUGIN, USAGE, QUICK
 
 
 class Plugins(harness.CliTest):
@@ -75,6 +75,16 @@ class Plugins(harness.CliTest):
         broken = self.run_cli("doctor", environment={"TMPDIR": self.path("none")})
         self.assertEqual(broken.status, FAILED, broken)
         self.assertRegex(broken.out, "BROKEN +temporary files")
+
+    def test_the_cuda_kernel_needs_a_gpu(self):
+        checks = {check["name"]: check for check in self.succeed("doctor", "--json").json["checks"]}
+        command = ("compress", self.model(), "--arch", "mlp", "--ratio", "2", "-q", *QUICK,
+                   "--set", "train.kernel=cuda", "-o", self.path("out"))
+        if checks["GPU"]["value"].startswith("none"):
+            self.refused(USAGE, "kernel cuda.*use kernel fused", *command)
+            self.assertFalse(os.path.exists(self.path("out")))
+        else:
+            self.succeed(*command)
 
 
 harness.main()
