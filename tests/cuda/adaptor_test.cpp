@@ -68,20 +68,49 @@ TEST(CudaAdaptor, RefusesMemoryOfBothKinds) {
   GBC_EXPECT_ERROR(k->backward(n.shape, theta.span(), sources, grad), Errc::kUsage, words);
 }
 
-TEST(CudaAdaptor, RefusesGNetsItCannotCompute) {
-  BankShape shape = small().shape;
+TEST(CudaAdaptor, RefusesTheGeneratorsItDoesNotKnow) {
+  std::int64_t refused = 0;
+  for (const KernelCase& c : kernel_cases()) {
+    if (knows(c.plan)) continue;
+    SCOPED_TRACE(c.name);
+    ++refused;
+    const KernelNumbers n(c.plan);
+    GBC_EXPECT_ERROR(from_host(*kernel(), n), Errc::kUnsupported, "the cuda kernel does not know");
+  }
+  EXPECT_GE(refused, 4);
+}
+
+TEST(CudaAdaptor, TellsAPlainGNetFromAStochasticOneOfTheSameShape) {
+  const KernelNumbers n = small();
+  const DeviceFloats theta(host_module(), n.theta), values(host_module(), n.gradient);
+  const auto k = kernel();
+  k->forward(n.shape, theta.span(), n.tiles(values.data(), 1));
+  BankShape stochastic = n.shape;
+  stochastic.generator = Generator::kStochastic;
+  const auto tiles = n.tiles(values.data(), 1);
+  GBC_EXPECT_ERROR(k->forward(stochastic, theta.span(), tiles), Errc::kUnsupported,
+                   "the generator stochastic");
+}
+
+TEST(CudaAdaptor, RefusesGNetsThatAreTooLarge) {
   float value = 0;
   const TileTarget tile{&value, 1, 1, 1, 1, 1};
-  const auto forward = [&] {
+  const auto forward = [&](BankShape shape) {
     const std::vector<float> theta(static_cast<std::size_t>(shape.parameters()));
     kernel()->forward(shape, theta, std::span(&tile, 1));
   };
-  shape.hidden.assign(9, 2);
-  GBC_EXPECT_ERROR(forward(), Errc::kUnsupported, "1 to 8 hidden layers, not 9");
-  shape.hidden = {4080, 4080};
-  GBC_EXPECT_ERROR(forward(), Errc::kLimit, "67108864 are allowed");
-  shape.hidden = {4097, 4097};
-  GBC_EXPECT_ERROR(forward(), Errc::kLimit, "parameters of a g-net is more than");
+  const auto shape = [](std::vector<std::int64_t> hidden) {
+    return bank_shape(kernel_case("", {23, 37}, {}, 10, 16, std::move(hidden)).plan);
+  };
+  GBC_EXPECT_ERROR(forward(shape({4080, 4080})), Errc::kLimit, "67108864 are allowed");
+  GBC_EXPECT_ERROR(forward(shape({4097, 4097})), Errc::kLimit,
+                   "parameters of a g-net is more than");
+  BankShape nine = shape({2, 2, 2, 2, 2, 2, 2, 2});
+  nine.hidden.push_back(2);
+  const std::int64_t end = nine.parameters();
+  nine.blocks.push_back({ParameterBlock::Kind::kWeight, end, 2});
+  nine.blocks.push_back({ParameterBlock::Kind::kBias, end + 2, 1});
+  GBC_EXPECT_ERROR(forward(nine), Errc::kUnsupported, "1 to 8 hidden layers, not 9");
 }
 
 TEST(CudaAdaptor, SaysWhyThereIsNoGpu) {

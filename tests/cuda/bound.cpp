@@ -67,13 +67,17 @@ double flops(const Case& c, bool backward) {
 }
 
 BankShape shape_of(const Case& c) {
-  const std::vector<std::int64_t> dims(c.kernel > 1 ? 1 : 0, c.kernel);
-  return {.codes = encode_tile(Encoding::kBinary, c.tile_rows, Encoding::kBinary, c.tile_cols,
-                               std::vector<Encoding>(dims.size(), Encoding::kOneHot), dims),
-          .tile_rows = c.tile_rows,
-          .tile_cols = c.tile_cols,
-          .kernel = c.kernel,
-          .hidden = c.hidden};
+  GNetPlan plan;
+  plan.type_id = "bound";
+  plan.shape = {c.rows, c.cols};
+  if (c.kernel > 1) {
+    plan.shape.push_back(c.kernel);
+    plan.kernel_codes = {Encoding::kOneHot};
+  }
+  plan.tile_rows = c.tile_rows;
+  plan.tile_cols = c.tile_cols;
+  plan.hidden = c.hidden;
+  return bank_shape(plan);
 }
 
 template <typename Pointer>

@@ -159,10 +159,8 @@ std::vector<SettingRow<S>> run_rows() {
           "Threads that compute; 0: one for each core, one alone below 200,000 parameters",
           GBC_FIELD(threads)),
       choice_row<S>("train.kernel",
-                    std::vector<std::pair<std::string, std::string>>{{"fused", "fused"},
-                                                                     {"cuda", "cuda"},
-                                                                     {"batched", "batched"},
-                                                                     {"reference", "reference"}},
+                    std::vector<std::pair<std::string, std::string>>{
+                        {"fused", "fused"}, {"cuda", "cuda"}, {"reference", "reference"}},
                     "What computes the g-nets; cuda needs the CUDA module and a GPU",
                     GBC_FIELD(compress.bottleneck.kernel)),
       choice_row<S>("artifact.coding",

@@ -12,11 +12,11 @@ namespace gbcompress::cuda {
 namespace {
 
 bool same(const CodeTable& a, const CodeTable& b) {
-  return a.count == b.count && a.width == b.width && a.values == b.values;
+  return a.count == b.count && a.width == b.width && a.trained == b.trained && a.values == b.values;
 }
 bool same(const BankShape& a, const BankShape& b) {
-  return a.tile_rows == b.tile_rows && a.tile_cols == b.tile_cols && a.kernel == b.kernel &&
-         a.hidden == b.hidden && same(a.codes.rows, b.codes.rows) &&
+  return a.generator == b.generator && a.tile_rows == b.tile_rows && a.tile_cols == b.tile_cols &&
+         a.kernel == b.kernel && a.hidden == b.hidden && same(a.codes.rows, b.codes.rows) &&
          same(a.codes.cols, b.codes.cols) && same(a.codes.kernel, b.codes.kernel);
 }
 template <typename Tile>

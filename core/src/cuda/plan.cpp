@@ -67,7 +67,7 @@ Plan cut(const BankShape& shape, std::span<const TileMemory<Pointer>> tiles, con
   plan.waves.emplace_back();
   std::int32_t used = 0;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
-    const FusedAxes axes = fused_axes(tiles[t], shape.kernel);
+    const FusedAxes axes = fused_axes(shape, tiles[t]);
     if (axes.outer == 0 || axes.inner == 0) continue;
     const std::int64_t inner = part_length(axes.inner, inner_limit(shape, backward));
     const std::int64_t outer = part_length(axes.outer, outer_limit(shape, backward, inner));
@@ -112,6 +112,13 @@ Plan plan_pieces(const BankShape& shape, std::span<const TileSource> tiles, cons
 }
 
 Arguments shape_arguments(const BankShape& shape) {
+  if (shape.generator != Generator::kGNet)
+    throw Error(Errc::kUnsupported, "the cuda kernel does not know the generator " +
+                                        std::string(generator_name(shape.generator)) +
+                                        "; use kernel fused");
+  if (shape.has_latents())
+    throw Error(Errc::kUnsupported,
+                "the cuda kernel does not know trained codes; use kernel fused");
   if (shape.hidden.size() >= kMaxLayers)
     throw Error(Errc::kUnsupported, "the cuda kernel knows g-nets of 1 to " +
                                         std::to_string(kMaxLayers - 1) + " hidden layers, not " +

@@ -38,7 +38,8 @@ Plan plan_pieces(const BankShape& shape, std::span<const TileTarget> tiles, cons
 Plan plan_pieces(const BankShape& shape, std::span<const TileSource> tiles, const Budget& budget);
 
 /// The part of the arguments that depends on the shape; pointers are left null.
-/// @throws Error(kUnsupported) for more than 8 hidden layers; Error(kLimit) for more than 2^31 - 1
+/// @throws Error(kUnsupported) for generators other than plain g-nets, for trained codes, and for
+///         more than 8 hidden layers; Error(kLimit) for more than 2^31 - 1
 ///         positions of a tile's side or 2^24 parameters of a g-net
 Arguments shape_arguments(const BankShape& shape);
 
