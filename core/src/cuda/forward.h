@@ -54,7 +54,9 @@ GBC_DEVICE void write_block(const Arguments& args, const Piece& piece, int row, 
                             const float* base, const ForwardSums& sums) {
   const int rows = smaller(kBlockRows, piece.outer - row);
   const int cols = smaller(kBlockCols, piece.inner - col);
-  const Four start = load_four(base + col);
+  Four start = load_four(base + col);
+  GBC_UNROLL
+  for (int c = 0; c < kBlockCols; ++c) start.v[c] *= piece.scale;
   float* at[kBlockCols];
   GBC_UNROLL
   for (int c = 0; c < kBlockCols; ++c)
@@ -69,7 +71,7 @@ GBC_DEVICE void write_block(const Arguments& args, const Piece& piece, int row, 
     if (r >= rows) break;
     Four values;
     GBC_UNROLL
-    for (int c = 0; c < kBlockCols; ++c) values.v[c] = (sums.v[r][c] + start.v[c]) * piece.scale;
+    for (int c = 0; c < kBlockCols; ++c) values.v[c] = sums.v[r][c] * piece.scale + start.v[c];
     const std::int64_t down = r * piece.outer_stride;
     if (side_by_side) {
       store_four(at[0] + down, values);
