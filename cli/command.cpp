@@ -11,6 +11,7 @@
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
+#include "gbcompress/rank_log.h"
 #include "gbcompress/version.h"
 
 namespace gbcompress::cli {
@@ -204,7 +205,7 @@ void print_json(const nlohmann::ordered_json& object) {
   std::cout << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
 }
 
-void say(const std::string& text) { std::cerr << "gbcompress: " << text << std::endl; }
+void say(const std::string& text) { log_line(text); }
 
 std::int64_t parse_bytes(const std::string& text, const std::string& option) {
   const std::vector<std::pair<std::string, double>> units = {

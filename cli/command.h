@@ -63,7 +63,7 @@ void load_plugins(PluginHost& host, const Arguments& arguments);
 
 /// One JSON object to stdout.
 void print_json(const nlohmann::ordered_json& object);
-/// One line to stderr: "gbcompress: TEXT".
+/// One line to stderr: "gbcompress: TEXT", or "gbcompress: [rank 2] TEXT" where there are several.
 void say(const std::string& text);
 /// "50k", "50kB", "1.5MB", "2MiB" or plain bytes. @throws Error(kUsage) naming the option
 std::int64_t parse_bytes(const std::string& text, const std::string& option);

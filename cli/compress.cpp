@@ -9,8 +9,10 @@
 #include "exit_status.h"
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
+#include "gbcompress/rank_log.h"
 #include "model_size.h"
 #include "progress.h"
+#include "ranks.h"
 #include "table.h"
 
 namespace gbcompress::cli {
@@ -39,6 +41,12 @@ void options(po::options_description& into) {
   add("epochs", text("E"), "passes over the training data");
   add("seed", text("S"), "the same seed gives the same file");
   add("force", "replace the output file");
+  add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
+  add("checkpoint", text("DIR"),
+      "where checkpoints are written, to stay; else beside the output, and removed at the end");
+  add("placement", text("NAME"), "with several processes: auto, owner or replicated");
+  add("deterministic", "the same file for 1, 2, 4 or 8 processes");
+  add_rank_options(into);
 }
 
 /// Defaults < file < environment < --set < flags.
@@ -58,13 +66,14 @@ Settings resolve(const Arguments& arguments) {
     settings.apply("target.max_bytes",
                    std::to_string(parse_bytes(arguments.text("max-bytes"), "--max-bytes")),
                    "--max-bytes");
-  const std::pair<const char*, const char*> flags[] = {{"ratio", "target.ratio"},
-                                                       {"max-drop", "target.max_drop"},
-                                                       {"loss", "train.loss"},
-                                                       {"epochs", "train.epochs"},
-                                                       {"seed", "train.seed"}};
+  const std::pair<const char*, const char*> flags[] = {
+      {"ratio", "target.ratio"}, {"max-drop", "target.max_drop"},
+      {"loss", "train.loss"},    {"epochs", "train.epochs"},
+      {"seed", "train.seed"},    {"placement", "ranks.placement"}};
   for (const auto& [flag, key] : flags)
     if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
+  if (arguments.has("deterministic") && settings.compress.train.shards == 0)
+    settings.apply("train.shards", "8", "--deterministic");
   const Target& target = settings.compress.target;
   if (!target.ratio && !target.max_bytes && !target.max_drop)
     settings.apply("target.ratio", kDefaultRatio, "default");
@@ -79,7 +88,8 @@ std::string metric_text(Metric metric, double value) {
   return metric == Metric::kAccuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats";
 }
 
-void print_report(const CompressReport& report, const std::string& output, bool verbose) {
+void print_report(const CompressReport& report, const std::string& output, bool verbose,
+                  const Group& group) {
   Table table;
   table.row({"", "original", "compressed"});
   table.row({"bytes on disk", with_commas(report.input_bytes), with_commas(report.output_bytes)});
@@ -99,13 +109,18 @@ void print_report(const CompressReport& report, const std::string& output, bool 
   }
   table.row({"seconds", "", fixed(report.seconds, 1)});
   table.row({"peak memory", "", rough_bytes(report.peak_memory_bytes)});
+  if (group.world() > 1) {
+    table.row({"processes", "", std::to_string(group.world())});
+    table.row(
+        {"sent by each a step", "", rough_bytes(static_cast<std::int64_t>(report.bytes_per_step))});
+  }
   std::cout << table.text();
   if (verbose) std::cout << "\n" << report.description << "sha256 " << report.identity << "\n";
   std::cout << "\nwritten to " << printable(output) << "\n";
 }
 
 ordered_json to_json(const CompressReport& report, const std::string& output,
-                     const std::string& settings) {
+                     const std::string& settings, const Group& group) {
   ordered_json metric;
   if (report.metric)
     metric = {{"name", metric_name(*report.metric)},
@@ -127,6 +142,8 @@ ordered_json to_json(const CompressReport& report, const std::string& output,
           {"target_met", report.target_met},
           {"target_note", report.target_note},
           {"identity", report.identity},
+          {"world", group.world()},
+          {"bytes_per_step", report.bytes_per_step},
           {"settings", ordered_json::parse(settings)}};
 }
 
@@ -142,18 +159,26 @@ void set_threads(std::int64_t wanted, const Model& model) {
   if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
 }
 
-int run(const Arguments& arguments) {
-  const std::string output = arguments.text("output");
-  if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
-  Settings settings = resolve(arguments);
-  CompressOptions& options = settings.compress;
-  options.output = output;
-  options.overwrite = arguments.has("force");
-  options.settings = settings.to_json();
-  writing([&] { check_writable(options.output, options.overwrite); });
+/// Every setting that the result depends on, by name, so that a checkpoint of others is refused.
+CheckpointFacts setting_facts(const std::string& settings) {
+  CheckpointFacts facts;
+  const ordered_json all = ordered_json::parse(settings);
+  for (const auto& [section, keys] : all.items()) {
+    if (!keys.is_object()) {
+      facts["setting " + section] = keys.dump();
+      continue;
+    }
+    for (const auto& [key, value] : keys.items())
+      facts["setting " + section + "." + key] = value.dump();
+  }
+  return facts;
+}
 
-  PluginHost host;
-  load_plugins(host, arguments);
+/// What each rank does with the others. @return the exit status
+int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
+                Settings& settings) {
+  CompressOptions& options = settings.compress;
+  const std::string output = options.output.string();
   const std::filesystem::path file = arguments.words()[0];
   const std::string arch = arguments.text("arch");
   const auto model = open_model(file, arch, host.registry());
@@ -163,20 +188,55 @@ int run(const Arguments& arguments) {
   std::optional<Data> data;
   if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
 
-  ProgressDisplay display(arguments.quiet());
+  ProgressDisplay display(arguments.quiet() || !speaks_for_all());
+  options.group = &group;
+  options.facts = setting_facts(options.settings);
+  options.tell = [&](const std::string& text) {
+    display.clear();
+    if (!arguments.quiet() && speaks_for_all()) say(text);
+  };
   // Everything is open by now: what the system refuses from here on is the output.
   const CompressReport report = writing([&] {
     return compress(*model, model_bytes(file), data ? &*data : nullptr, teacher.get(),
                     host.registry(), options, display.sink());
   });
   display.clear();
+  if (!speaks_for_all()) return kDone;
   if (arguments.json())
-    print_json(to_json(report, output, options.settings));
+    print_json(to_json(report, output, options.settings, group));
   else
-    print_report(report, output, arguments.verbose());
+    print_report(report, output, arguments.verbose(), group);
   if (report.target_met) return kDone;
   say("the target was not met: " + report.target_note);
   return kTargetMissed;
+}
+
+int run(const Arguments& arguments) {
+  const std::string output = arguments.text("output");
+  if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
+  Settings settings = resolve(arguments);
+  CompressOptions& options = settings.compress;
+  options.output = output;
+  options.overwrite = arguments.has("force");
+  options.settings = settings.to_json();
+  CheckpointSettings& checkpoints = options.checkpoints;
+  checkpoints.folder = output + ".checkpoints";
+  if (arguments.has("resume")) {
+    checkpoints.resume = checkpoints.folder = arguments.text("resume");
+    // One checkpoint was named, not the folder it is in.
+    if (std::filesystem::exists(checkpoints.folder / "manifest"))
+      checkpoints.folder = checkpoints.folder.parent_path();
+  }
+  if (arguments.has("checkpoint")) checkpoints.folder = arguments.text("checkpoint");
+  options.remove_checkpoints = !arguments.has("checkpoint");
+
+  PluginHost host;
+  load_plugins(host, arguments);
+  const auto group = open_group(arguments, host);
+  if (group->rank() == 0) writing([&] { check_writable(options.output, options.overwrite); });
+  int status = kDone;
+  run_together(*group, [&] { status = compress_on(*group, arguments, host, settings); });
+  return status;
 }
 
 }  // namespace

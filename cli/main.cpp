@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "command.h"
 #include "exit_status.h"
+#include "gbcompress/launch.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -35,6 +36,7 @@ void install_handlers() {
     if (::sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN) continue;
     ::sigaction(signal, &action, nullptr);
   }
+  std::signal(SIGUSR1, [](int) { request_checkpoint(); });
   // Both become errors of write(), which are reported like any other.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -45,6 +47,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 int report(bool json, Errc code, const std::string& message, int status) {
   say(message);
+  write_error_file(message);  // torchrun shows it, where it started us
   if (json)
     print_json({{"error", {{"code", errc_name(code)}, {"message", message}, {"status", status}}}});
   return status;

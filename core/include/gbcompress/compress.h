@@ -43,21 +43,21 @@ struct CompressOptions {
 struct CompressReport {
   std::int64_t input_bytes = 0;
   std::int64_t output_bytes = 0;
-  double ratio = 0;  ///< input_bytes / output_bytes
-  std::int64_t parameters = 0;         ///< of the model, trainable
+  double ratio = 0;             ///< input_bytes / output_bytes
+  std::int64_t parameters = 0;  ///< of the model, trainable
   std::int64_t gnet_parameters = 0;
   std::int64_t plain_parameters = 0;
   std::int64_t generated_tensors = 0;
-  std::optional<Metric> metric;        ///< unset: not evaluated
-  double before = 0;                   ///< of the input model, on the test split
-  double after = 0;                    ///< of the expanded file, on the test split
-  double weight_error = 0;             ///< mean squared error of generated weights / their variance
+  std::optional<Metric> metric;  ///< unset: not evaluated
+  double before = 0;             ///< of the input model, on the test split
+  double after = 0;              ///< of the expanded file, on the test split
+  double weight_error = 0;       ///< mean squared error of generated weights / their variance
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< of the process
   bool target_met = true;
-  std::string target_note;             ///< what was asked and what was reached, when not met
-  std::string description;             ///< GenomicBottleneck::describe()
-  std::string identity;                ///< SHA-256 of the file
+  std::string target_note;  ///< what was asked and what was reached, when not met
+  std::string description;  ///< GenomicBottleneck::describe()
+  std::string identity;     ///< SHA-256 of the file
   /// Bytes that this rank sent a step of training, on average; 0 with one rank.
   double bytes_per_step = 0;
 };

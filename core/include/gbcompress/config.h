@@ -49,7 +49,9 @@ struct Settings {
   /// @param source  named in messages: "--epochs"
   void apply(const std::string& key, const std::string& toml_value, const std::string& source);
 
-  /// Every key with its resolved value, as one JSON object; the same settings, the same text.
+  /// Every key that the result depends on with its resolved value, as one JSON object; the same
+  /// settings, the same text. How the run is carried out (threads, kernel, ranks, checkpoints) is not
+  /// in it.
   std::string to_json() const;
 };
 

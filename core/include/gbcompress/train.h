@@ -31,9 +31,10 @@ struct TrainOptions {
   std::uint64_t seed = 0;
   /// Parts that a rank's share of a batch is computed in, one after another, to save memory.
   std::int64_t accumulate = 1;
-  /// The same bits for 1, 2, 4 or 8 ranks: a batch is always computed in 8 shards. g-nets must be
-  /// replicated.
-  bool deterministic = false;
+  /// Above 0: a batch is computed in this many shards, a power of two up to 4,096 and at least the
+  /// number of ranks, and their gradients are added up in one fixed tree: the same bits for any
+  /// number of ranks. g-nets must be replicated. 0: each rank's part is one.
+  std::int64_t shards = 0;
 };
 
 /// Lets a loop be taken up again, and its caller act between steps.
@@ -49,7 +50,7 @@ struct Progress {
   std::string phase;      ///< "fit", "train", "evaluate"
   std::int64_t done = 0;  ///< steps
   std::int64_t total = 0;
-  double loss = 0;        ///< of the last step; NaN where there is none
+  double loss = 0;  ///< of the last step; NaN where there is none
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
@@ -65,8 +66,8 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
 /// @param teacher  the original model, for Loss::kDistill only
 /// @throws Error(kNonFinite) when the loss stops being a number, Error(kInterrupted)
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
-           const TrainOptions& options, Model* teacher = nullptr,
-           const ProgressSink& progress = {}, const LoopControl& control = {});
+           const TrainOptions& options, Model* teacher = nullptr, const ProgressSink& progress = {},
+           const LoopControl& control = {});
 
 /// The metric of a model on a split, in evaluation mode and without gradients.
 /// @throws Error(kUsage) when the model has no forward pass, Error(kShapeMismatch)

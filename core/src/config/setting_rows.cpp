@@ -163,6 +163,27 @@ std::vector<SettingRow<S>> run_rows() {
                         {"fused", "fused"}, {"cuda", "cuda"}, {"reference", "reference"}},
                     "What computes the g-nets; cuda needs the CUDA module and a GPU",
                     GBC_FIELD(compress.bottleneck.kernel)),
+      integer_row<S>("train.accumulate", 1, 1'000'000,
+                     "Parts that a rank computes its share of a batch in, to save memory",
+                     GBC_FIELD(compress.train.accumulate)),
+      integer_row<S>(
+          "train.shards", 0, 4096,
+          "A power of two: a batch is computed in so many shards, and any number of ranks "
+          "gives the same file; 0: each rank's part is one",
+          GBC_FIELD(compress.train.shards)),
+      choice_row<S>(
+          "ranks.placement",
+          names(placement_name, {Placement::kAuto, Placement::kOwner, Placement::kReplicated}),
+          "Where g-nets are computed (chosen by measured cost, each on one rank, each on "
+          "every rank)",
+          GBC_FIELD(compress.bottleneck.placement)),
+      integer_row<S>("checkpoint.every_steps", 0, kAny, "A checkpoint after so many steps; 0: none",
+                     GBC_FIELD(compress.checkpoints.every_steps)),
+      number_row<S>("checkpoint.every_minutes", kNotNegative, not_negative,
+                    "A checkpoint after so many minutes; 0: none",
+                    GBC_FIELD(compress.checkpoints.every_minutes)),
+      integer_row<S>("checkpoint.keep", 2, 1'000'000, "Checkpoints that stay",
+                     GBC_FIELD(compress.checkpoints.keep)),
       choice_row<S>("artifact.coding",
                     names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8}),
                     "How the g-nets' parameters are stored", GBC_FIELD(compress.coding)),

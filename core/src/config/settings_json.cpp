@@ -16,11 +16,19 @@ struct ToJson {
   }
 };
 
+/// How a run is carried out, not what comes out of it: a file does not remember it, and a checkpoint
+/// can be taken up with another.
+bool describes_run_only(const std::string& key) {
+  return key.starts_with("checkpoint.") || key.starts_with("ranks.") || key == "train.threads" ||
+         key == "train.kernel";
+}
+
 }  // namespace
 
 std::string Settings::to_json() const {
   ordered_json root = {{"schema", 1}};
   for (const auto& row : setting_rows()) {
+    if (describes_run_only(row.key)) continue;
     const auto dot = row.key.find('.');
     root[row.key.substr(0, dot)][row.key.substr(dot + 1)] = std::visit(ToJson{}, row.get(*this));
   }

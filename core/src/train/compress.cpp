@@ -15,7 +15,8 @@ namespace gbcompress {
 namespace {
 
 /// Width of the g-nets' hidden layer when a size is asked for and the user named none: on
-/// lenet-300-100 at 20x, widths 7 to 12 with small tiles end 1 point above width 32 with large ones.
+/// lenet-300-100 at 20x, widths 7 to 12 with small tiles end 1 point above width 32 with large
+/// ones.
 constexpr std::int64_t kSizedHidden = 12;
 /// No file is smaller: header, digests, one tensor.
 constexpr std::int64_t kSmallestFile = 100;
@@ -198,8 +199,8 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     return result.options;
   };
 
-  if (options.train.deterministic) sized.placement = Placement::kReplicated;
-  Attempt attempt{model, data ? &data->train : nullptr, teacher, registry, options, checkpoints,
+  if (options.train.shards > 0) sized.placement = Placement::kReplicated;
+  Attempt attempt{model,   data ? &data->train : nullptr, teacher, registry, options, checkpoints,
                   progress};
   std::optional<GenomicBottleneck> bottleneck;
   if (options.target.max_drop) {
@@ -213,11 +214,11 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
       if (number < first) continue;
       restore(model, originals);
       attempt.number = number;
-      bottleneck.emplace(attempt.run(size_to(
-          static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
-      drop = of_rank_0(options.group,
-                       metric_drop(data->metric, before,
-                                   evaluate(model, split.judge, data->metric, progress)));
+      bottleneck.emplace(attempt.run(
+          size_to(static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
+      drop = of_rank_0(
+          options.group,
+          metric_drop(data->metric, before, evaluate(model, split.judge, data->metric, progress)));
       report.target_met = drop <= *options.target.max_drop;
       if (report.target_met) break;
     }
@@ -272,8 +273,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   report.peak_memory_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 

@@ -33,9 +33,9 @@ double evaluate(Model& model, const Dataset& data, Metric metric, const Progress
     const at::Tensor logits = model.forward(batch.inputs).flatten(0, -2).to(at::kFloat);
     const at::Tensor targets = batch.targets.flatten();
     if (logits.size(0) != targets.size(0))
-      throw Error(Errc::kShapeMismatch,
-                  "the model gives " + std::to_string(logits.size(0)) + " outputs for " +
-                      std::to_string(targets.size(0)) + " targets; this data does not fit it");
+      throw Error(Errc::kShapeMismatch, "the model gives " + std::to_string(logits.size(0)) +
+                                            " outputs for " + std::to_string(targets.size(0)) +
+                                            " targets; this data does not fit it");
     if (targets.max().item<std::int64_t>() >= logits.size(1))
       throw Error(Errc::kShapeMismatch, "the model tells " + std::to_string(logits.size(1)) +
                                             " classes apart, the data has more");

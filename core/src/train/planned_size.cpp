@@ -10,8 +10,8 @@
 namespace gbcompress {
 
 std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                           const BottleneckOptions& options, Coding coding,
-                           const std::string& arch, const std::string& settings) {
+                           const BottleneckOptions& options, Coding coding, const std::string& arch,
+                           const std::string& settings) {
   ArtifactWriter writer(arch, settings);
   const RandomStream noise(0, "planned_bytes");
   for (const NamedParameter& p : tensors) {

@@ -13,9 +13,12 @@ namespace gbcompress {
 
 std::string_view loss_name(Loss loss) noexcept {
   switch (loss) {
-    case Loss::kTask: return "task";
-    case Loss::kDistill: return "distill";
-    case Loss::kWeights: return "weights";
+    case Loss::kTask:
+      return "task";
+    case Loss::kDistill:
+      return "distill";
+    case Loss::kWeights:
+      return "weights";
   }
   return "task";
 }
@@ -87,9 +90,6 @@ at::Tensor loss_of(const at::Tensor& output, const at::Tensor& targets,
 
 namespace {
 
-/// Shards of a batch under `deterministic`, whatever the world.
-constexpr int kShards = 8;
-
 /// One training run on this rank.
 class Trainer {
  public:
@@ -115,7 +115,7 @@ class Trainer {
     const std::int64_t count = std::min(options_.batch, data_.size() - first);
     bottleneck_.zero_grad();
     bottleneck_.predict_weights();
-    return options_.deterministic ? in_shards(first, count) : in_parts(first, count);
+    return options_.shards > 0 ? in_shards(first, count) : in_parts(first, count);
   }
 
  private:
@@ -137,7 +137,8 @@ class Trainer {
   }
 
   double in_shards(std::int64_t first, std::int64_t count) {
-    const ShardRange own = shards_of(rank_, world_, kShards);
+    const auto shards = static_cast<int>(options_.shards);
+    const ShardRange own = shards_of(rank_, world_, shards);
     FixedSum sum(bottleneck_.shard_numbers(), own);
     // Every shard starts from the same batch-norm statistics; the sum averages what they became.
     std::vector<at::Tensor> buffers, before, counted;
@@ -148,7 +149,7 @@ class Trainer {
       }
     double loss = 0, rows = 0;
     for (int s = own.first; s < own.first + own.count; ++s) {
-      const std::int64_t low = first + count * s / kShards, high = first + count * (s + 1) / kShards;
+      const std::int64_t low = first + count * s / shards, high = first + count * (s + 1) / shards;
       if (s > own.first) {
         bottleneck_.zero_grad();
         copy_all(before, buffers);
@@ -164,7 +165,7 @@ class Trainer {
     }
     for (std::size_t i = 0; i < buffers.size(); ++i)
       if (!buffers[i].is_floating_point()) buffers[i].copy_(counted[i]);
-    bottleneck_.reduce_shards(sum, kShards);
+    bottleneck_.reduce_shards(sum, shards);
     return rows > 0 ? loss / rows : 0;
   }
 
@@ -208,6 +209,8 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   if (options.batch < 1 || options.epochs < 0 || options.accumulate < 1)
     throw Error(Errc::kUsage,
                 "train.batch and train.accumulate must be at least 1, train.epochs at least 0");
+  if (options.shards < 0 || options.shards > kMaxShards)
+    throw Error(Errc::kUsage, "train.shards must be 0, or a power of two up to 4096");
   if (!model.has_forward())
     throw Error(Errc::kUsage,
                 "this model is a bare state dict without a forward pass; name its architecture "

@@ -36,7 +36,8 @@ Stored parse_position(const std::string& text, const std::string& folder) {
   RunPosition& p = stored.position;
   if (!(in >> p.attempt >> p.phase >> p.done >> stored.steps) || p.attempt < 0 || p.done < 0 ||
       stored.steps < 0 || (p.phase != "fit" && p.phase != "train"))
-    throw Error(Errc::kCorrupt, folder + " does not say where its run stood; use another checkpoint");
+    throw Error(Errc::kCorrupt,
+                folder + " does not say where its run stood; use another checkpoint");
   return stored;
 }
 
@@ -71,8 +72,8 @@ struct TrainingCheckpoints::Impl {
   std::optional<CheckpointReader> reader;
   std::optional<RunPosition> resumed;
   std::unique_ptr<BackgroundCheckpointWriter> writer;
-  std::int64_t steps = 0;       ///< of the whole run, all attempts and phases
-  std::int64_t saved_at = -1;   ///< steps at the last save
+  std::int64_t steps = 0;      ///< of the whole run, all attempts and phases
+  std::int64_t saved_at = -1;  ///< steps at the last save
   Clock::time_point last_save = Clock::now();
 
   bool writes() const { return !settings.folder.empty(); }
@@ -81,8 +82,7 @@ struct TrainingCheckpoints::Impl {
 };
 
 TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, CheckpointFacts facts,
-                                         Group* group,
-                                         std::function<void(const std::string&)> warn)
+                                         Group* group, std::function<void(const std::string&)> warn)
     : impl_(std::make_unique<Impl>()) {
   Impl& self = *impl_;
   self.settings = std::move(settings);
@@ -108,8 +108,10 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
     self.steps = self.saved_at = stored.steps;
   } else if (self.writes() && !list_checkpoints(self.settings.folder).empty()) {
     const std::string folder = printable(self.settings.folder.string());
-    throw Error(Errc::kExists, folder + " holds checkpoints of a run that did not end; go on with "
-                                        "--resume " + folder + ", or remove them");
+    throw Error(Errc::kExists, folder +
+                                   " holds checkpoints of a run that did not end; go on with "
+                                   "--resume " +
+                                   folder + ", or remove them");
   }
 }
 
@@ -169,8 +171,7 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
   ++self.steps;
   const bool usr1 = take_checkpoint_request();
   const int signal = interrupt_requested();
-  const double minutes =
-      std::chrono::duration<double>(Clock::now() - self.last_save).count() / 60;
+  const double minutes = std::chrono::duration<double>(Clock::now() - self.last_save).count() / 60;
   const CheckpointSettings& s = self.settings;
   const bool by_time = s.every_minutes > 0 && minutes >= s.every_minutes;
   const bool by_steps = s.every_steps > 0 && self.steps % s.every_steps == 0;
