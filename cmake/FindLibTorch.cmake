@@ -57,6 +57,19 @@ foreach(folder IN LISTS torch_neighbours)
   string(APPEND torch_link_path ":${folder}")
 endforeach()
 
+# at::parallel_for is a template of LibTorch's headers: compiled without OpenMP it runs on one thread,
+# silently. The OpenMP that LibTorch brings is linked, so that there is one pool of threads and
+# at::set_num_threads() governs it.
+find_package(OpenMP QUIET COMPONENTS CXX)
+if(NOT OpenMP_CXX_FOUND)
+  message(FATAL_ERROR "The compiler has no OpenMP, which LibTorch's threads need; use GCC.")
+endif()
+file(GLOB torch_openmp ${torch_root}/lib/libgomp*.so* ${torch_root}/../torch.libs/libgomp*.so*)
+if(NOT torch_openmp)
+  set(torch_openmp ${OpenMP_CXX_LIBRARIES})
+endif()
+list(GET torch_openmp 0 torch_openmp)
+
 if(NOT TARGET LibTorch::LibTorch)
   add_library(LibTorch::c10 SHARED IMPORTED)
   set_target_properties(LibTorch::c10 PROPERTIES IMPORTED_LOCATION ${torch_root}/lib/libc10.so)
@@ -66,6 +79,7 @@ if(NOT TARGET LibTorch::LibTorch)
     INTERFACE_INCLUDE_DIRECTORIES "${torch_root}/include;${torch_root}/include/torch/csrc/api/include"
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${torch_root}/include;${torch_root}/include/torch/csrc/api/include"
     INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D_GLOO"
-    INTERFACE_LINK_LIBRARIES LibTorch::c10
+    INTERFACE_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>"
+    INTERFACE_LINK_LIBRARIES "LibTorch::c10;${torch_openmp}"
     INTERFACE_LINK_OPTIONS "${torch_link_path}")
 endif()
