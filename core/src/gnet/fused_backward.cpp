@@ -20,59 +20,69 @@ namespace {
 
 // Vector registers decide how large the register blocks are.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
-constexpr int kBackwardRows = 4, kBackwardColumns = 4;
+constexpr int kBackwardRows = 6, kBackwardVectors = 2;
 #else
-constexpr int kBackwardRows = 3, kBackwardColumns = 2;
+constexpr int kBackwardRows = 6, kBackwardVectors = 1;
 #endif
+constexpr std::int64_t kChunk = 64;  // inner positions whose tables stay in the nearest cache
 
-/// S and T of a block of kRows x kColumns positions, for as many hidden units as D has lanes.
-template <int kRows, int kColumns, class D>
+/// S and T of kRows outer positions and a chunk of inner ones, for kVectors vectors of hidden
+/// units. S stays in registers; T is read and written once an inner position.
+/// @param g  [kRows, kChunk]
+template <int kRows, int kVectors, class D>
 HWY_INLINE void BackwardBlock(D d, const float* HWY_RESTRICT a, const float* HWY_RESTRICT negated,
-                              std::int64_t width, const float* HWY_RESTRICT g,
-                              std::int64_t g_stride, float* HWY_RESTRICT s, float* HWY_RESTRICT t) {
+                              std::int64_t width, const float* HWY_RESTRICT g, std::int64_t count,
+                              float* HWY_RESTRICT s, float* HWY_RESTRICT t) {
   using V = hn::Vec<D>;
-  V x[kRows], sums[kRows], b[kColumns], sumt[kColumns];
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+  V x[kRows][kVectors], sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    x[r] = hn::Load(d, a + r * width);
-    sums[r] = hn::Load(d, s + r * width);
-  }
-  for (int c = 0; c < kColumns; ++c) {
-    b[c] = hn::Load(d, negated + c * width);
-    sumt[c] = hn::Load(d, t + c * width);
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int c = 0; c < kColumns; ++c) {
-      const V masked = hn::IfThenElseZero(hn::Gt(x[r], b[c]), hn::Set(d, g[r * g_stride + c]));
-      sums[r] = hn::Add(sums[r], masked);
-      sumt[c] = hn::Add(sumt[c], masked);
+    for (int v = 0; v < kVectors; ++v) {
+      x[r][v] = hn::Load(d, a + r * width + v * n);
+      sums[r][v] = hn::Load(d, s + r * width + v * n);
     }
   }
-  for (int r = 0; r < kRows; ++r) hn::Store(sums[r], d, s + r * width);
-  for (int c = 0; c < kColumns; ++c) hn::Store(sumt[c], d, t + c * width);
+  for (std::int64_t j = 0; j < count; ++j) {
+    V b[kVectors], sumt[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      b[v] = hn::Load(d, negated + j * width + v * n);
+      sumt[v] = hn::Load(d, t + j * width + v * n);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const V value = hn::Set(d, g[r * kChunk + j]);
+      for (int v = 0; v < kVectors; ++v) {
+        const auto mask = hn::Gt(x[r][v], b[v]);
+#if HWY_TARGET <= HWY_AVX3  // becomes two additions under a mask, without an "and"
+        sums[r][v] = hn::IfThenElse(mask, hn::Add(sums[r][v], value), sums[r][v]);
+        sumt[v] = hn::IfThenElse(mask, hn::Add(sumt[v], value), sumt[v]);
+#else
+        const V masked = hn::IfThenElseZero(mask, value);
+        sums[r][v] = hn::Add(sums[r][v], masked);
+        sumt[v] = hn::Add(sumt[v], masked);
+#endif
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) hn::Store(sumt[v], d, t + j * width + v * n);
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], d, s + r * width + v * n);
 }
 
-template <int kRows, class D>
-HWY_INLINE void BackwardRows(D d, const float* a, const float* negated, std::int64_t width,
-                             const float* g, std::int64_t g_stride, std::int64_t inner, float* s,
-                             float* t) {
-  std::int64_t j = 0;
-  for (; j + kBackwardColumns <= inner; j += kBackwardColumns)
-    BackwardBlock<kRows, kBackwardColumns>(d, a, negated + j * width, width, g + j, g_stride, s,
-                                           t + j * width);
-  for (; j < inner; ++j)
-    BackwardBlock<kRows, 1>(d, a, negated + j * width, width, g + j, g_stride, s, t + j * width);
-}
-
-template <class D>
+/// All outer positions of one chunk.
+/// @param g  [rows, kChunk]
+template <int kVectors, class D>
 void BackwardUnits(D d, const float* a, const float* negated, std::int64_t width, const float* g,
-                   std::int64_t rows, std::int64_t inner, float* s, float* t) {
+                   std::int64_t rows, std::int64_t count, float* s, float* t) {
   std::int64_t i = 0;
-  for (; i + kBackwardRows <= rows; i += kBackwardRows)
-    BackwardRows<kBackwardRows>(d, a + i * width, negated, width, g + i * inner, inner, inner,
-                                s + i * width, t);
-  for (; i < rows; ++i)
-    BackwardRows<1>(d, a + i * width, negated, width, g + i * inner, inner, inner, s + i * width,
-                    t);
+  const auto blocks = [&](auto block) {
+    constexpr int kRows = decltype(block)::value;
+    for (; i + kRows <= rows; i += kRows)
+      BackwardBlock<kRows, kVectors>(d, a + i * width, negated, width, g + i * kChunk, count,
+                                     s + i * width, t);
+  };
+  blocks(std::integral_constant<int, kBackwardRows>());
+  blocks(std::integral_constant<int, kBackwardRows / 2>());
+  blocks(std::integral_constant<int, 1>());
 }
 
 /// grad[p, c] += sum_h delta[p, h] * w1[h, c]: what trained codes receive.
@@ -127,6 +137,38 @@ void NegatedTable(const FusedPiece& piece, std::int64_t width, float* HWY_RESTRI
   }
 }
 
+/// Copies inner positions [j, j + count) of all rows, scaled, to g [rows, kChunk].
+/// @return their sum
+double CopyChunk(const FusedPiece& piece, const float* data, float scale, std::int64_t j,
+                 std::int64_t count, float* HWY_RESTRICT g) {
+  const Full d;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+  const FusedAxes& axes = piece.axes;
+  const std::int64_t kernel = piece.shape.kernel;
+  const auto factor = hn::Set(d, scale);
+  double total = 0;
+  for (std::int64_t i = 0; i < piece.rows(); ++i, g += kChunk) {
+    const float* row = data + i * axes.outer_stride;
+    float rest = 0;
+    std::int64_t p = 0;
+    if (axes.inner_stride == kernel) {
+      auto sum = hn::Zero(d);
+      for (; p + n <= count; p += n) {
+        const auto value = hn::Mul(hn::LoadU(d, row + j + p), factor);
+        sum = hn::Add(sum, value);
+        hn::Store(value, d, g + p);
+      }
+      rest = hn::GetLane(hn::SumOfLanes(d, sum));
+      for (; p < count; ++p) rest += g[p] = row[j + p] * scale;
+    } else {
+      for (; p < count; ++p)
+        rest += g[p] = row[(j + p) / kernel * axes.inner_stride + (j + p) % kernel] * scale;
+    }
+    total += rest;
+  }
+  return total;
+}
+
 void Backward(const FusedPiece& piece, const float* data, float scale, float* grad,
               FusedScratch& scratch) {
   const Full d;
@@ -139,7 +181,7 @@ void Backward(const FusedPiece& piece, const float* data, float scale, float* gr
   const std::int64_t width = Padded(hidden), rows = piece.rows(), inner = piece.axes.inner;
   const std::int64_t axis = inner / shape.kernel;  // inner axis positions that exist
   scratch.reserve(2 * rows * width + 2 * inner * width + (inputs + shape.kernel) * width +
-                  axis * width + rows * inner + 160);
+                  axis * width + rows * kChunk + 160);
   float* a = scratch.take(rows * width);
   float* s = scratch.take(rows * width);
   float* negated = scratch.take(inner * width);
@@ -147,37 +189,37 @@ void Backward(const FusedPiece& piece, const float* data, float scale, float* gr
   float* products = scratch.take(inputs * width);
   float* kernel = scratch.take(shape.kernel * width);
   float* by_axis = scratch.take(axis * width);
-  float* g = scratch.take(rows * inner);
+  float* g = scratch.take(rows * kChunk);
   OuterTable(piece, width, a, products);
   NegatedTable(piece, width, products, kernel, negated);
   std::memset(s, 0, sizeof(float) * static_cast<std::size_t>(rows * width));
   std::memset(t, 0, sizeof(float) * static_cast<std::size_t>(inner * width));
 
-  LoadRows(piece, data, scale, g);
   double total = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    float sum = 0;
-    for (std::int64_t j = 0; j < inner; ++j) sum += g[i * inner + j];
-    total += sum;
+  for (std::int64_t j = 0; j < inner; j += kChunk) {
+    const std::int64_t count = std::min(kChunk, inner - j);
+    total += CopyChunk(piece, data, scale, j, count, g);
+    const auto units = [&](auto tag, auto vectors, std::int64_t h) {
+      BackwardUnits<decltype(vectors)::value>(tag, a + h, negated + j * width + h, width, g, rows,
+                                              count, s + h, t + j * width + h);
+    };
+    // Full vectors of hidden units, then the rest in the narrowest vector that holds it.
+    std::int64_t h = 0;
+    for (; hidden - h >= kBackwardVectors * lanes; h += kBackwardVectors * lanes)
+      units(d, std::integral_constant<int, kBackwardVectors>(), h);
+    for (; hidden - h >= lanes; h += lanes) units(d, std::integral_constant<int, 1>(), h);
+    if (const std::int64_t rest = hidden - h; rest > 8)
+      units(d, std::integral_constant<int, 1>(), h);
+    else if (rest > 4)
+      units(hn::CappedTag<float, 8>(), std::integral_constant<int, 1>(), h);
+    else if (rest > 0)
+      units(hn::CappedTag<float, 4>(), std::integral_constant<int, 1>(), h);
   }
-
-  // Full vectors of hidden units, then the rest in the narrowest vector that holds it.
-  std::int64_t h = 0;
-  for (; hidden - h >= lanes; h += lanes)
-    BackwardUnits(d, a + h, negated + h, width, g, rows, inner, s + h, t + h);
-  if (const std::int64_t rest = hidden - h; rest > 8)
-    BackwardUnits(d, a + h, negated + h, width, g, rows, inner, s + h, t + h);
-  else if (rest > 4)
-    BackwardUnits(hn::CappedTag<float, 8>(), a + h, negated + h, width, g, rows, inner, s + h,
-                  t + h);
-  else if (rest > 0)
-    BackwardUnits(hn::CappedTag<float, 4>(), a + h, negated + h, width, g, rows, inner, s + h,
-                  t + h);
 
   // Output layer; then S and T become the gradients of a and b.
   const float* w2 = theta + layers[1].weight;
   grad[layers[1].bias] += static_cast<float>(total);
-  for (h = 0; h < width; h += lanes) {
+  for (std::int64_t h = 0; h < width; h += lanes) {
     HWY_ALIGN float weight[64] = {};
     HWY_ALIGN float gradient[64] = {};
     std::copy(w2 + std::min(h, hidden), w2 + std::min(h + lanes, hidden), weight);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "gnet/fused.h"
 
@@ -19,104 +20,141 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Full = hn::ScalableTag<float>;
 using V = hn::Vec<Full>;
-constexpr std::int64_t kBlock = 256;  // positions; a multiple of every vector length
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
+constexpr std::int64_t kBlock = 256;  // positions; four of the longest vectors there are
+// Register blocks: kTile x kVectors, and kGradientRows x kTile, sums at a time.
 constexpr int kTile = 4;
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
+constexpr int kVectors = 4, kGradientRows = 4;
 #else
-constexpr int kTile = 2;
+constexpr int kVectors = 2, kGradientRows = 2;
 #endif
 
 inline std::int64_t Padded(std::int64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
 inline std::int64_t N() { return static_cast<std::int64_t>(hn::Lanes(Full())); }
 
-/// out[o, p] = bias[o] + sum_h weight[o, h] * x[h, p], p < kBlock; relu where asked.
+/// out[o, p] = bias[o] + sum_h weight[o, h] * x[h, p], p < count; relu where asked.
 template <int kRows>
 void LayerRows(const float* weight, const float* bias, std::int64_t inputs, const float* x,
-               bool relu, float* out) {
+               std::int64_t count, bool relu, float* out) {
   const Full d;
   const std::int64_t n = N();
-  for (std::int64_t p = 0; p < kBlock; p += 4 * n) {
-    const int vectors = static_cast<int>(std::min<std::int64_t>(4, (kBlock - p) / n));
-    V sum[kRows][4];
+  for (std::int64_t p = 0; p < count; p += kVectors * n) {
+    V sum[kRows][kVectors];
     for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < 4; ++v) sum[r][v] = hn::Set(d, bias[r]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Set(d, bias[r]);
     for (std::int64_t h = 0; h < inputs; ++h) {
-      V value[4];
-      for (int v = 0; v < 4; ++v) value[v] = hn::Load(d, x + h * kBlock + p + (v % vectors) * n);
+      V value[kVectors];
+      for (int v = 0; v < kVectors; ++v) value[v] = hn::Load(d, x + h * kBlock + p + v * n);
       for (int r = 0; r < kRows; ++r) {
         const V w = hn::Set(d, weight[r * inputs + h]);
-        for (int v = 0; v < 4; ++v) sum[r][v] = hn::MulAdd(w, value[v], sum[r][v]);
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(w, value[v], sum[r][v]);
       }
     }
     for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < vectors; ++v)
+      for (int v = 0; v < kVectors; ++v)
         hn::Store(relu ? hn::Max(sum[r][v], hn::Zero(d)) : sum[r][v], d,
                   out + r * kBlock + p + v * n);
   }
 }
 
 void Layer(const float* weight, const float* bias, std::int64_t inputs, std::int64_t outputs,
-           const float* x, bool relu, float* out) {
+           const float* x, std::int64_t count, bool relu, float* out) {
   std::int64_t o = 0;
-  for (; o + kTile <= outputs; o += kTile)
-    LayerRows<kTile>(weight + o * inputs, bias + o, inputs, x, relu, out + o * kBlock);
-  for (; o < outputs; ++o)
-    LayerRows<1>(weight + o * inputs, bias + o, inputs, x, relu, out + o * kBlock);
+  const auto rows = [&](auto block) {
+    constexpr int kRows = decltype(block)::value;
+    for (; o + kRows <= outputs; o += kRows)
+      LayerRows<kRows>(weight + o * inputs, bias + o, inputs, x, count, relu, out + o * kBlock);
+  };
+  rows(std::integral_constant<int, kTile>());
+  rows(std::integral_constant<int, 2>());
+  rows(std::integral_constant<int, 1>());
+}
+
+/// Adds sum_p delta[o, p] * x[h, p] to grad_weight[o, h] for kRows x kColumns of them.
+template <int kRows, int kColumns>
+void GradientBlock(const float* delta, const float* x, std::int64_t inputs, std::int64_t count,
+                   float* grad_weight) {
+  const Full d;
+  V sum[kRows][kColumns];
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kColumns; ++c) sum[r][c] = hn::Zero(d);
+  for (std::int64_t p = 0; p < count; p += N()) {
+    V value[kColumns];
+    for (int c = 0; c < kColumns; ++c) value[c] = hn::Load(d, x + c * kBlock + p);
+    for (int r = 0; r < kRows; ++r) {
+      const V row = hn::Load(d, delta + r * kBlock + p);
+      for (int c = 0; c < kColumns; ++c) sum[r][c] = hn::MulAdd(row, value[c], sum[r][c]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kColumns; ++c)
+      grad_weight[r * inputs + c] += hn::GetLane(hn::SumOfLanes(d, sum[r][c]));
 }
 
 /// grad_weight[o, h] += sum_p delta[o, p] * x[h, p] and grad_bias[o] += sum_p delta[o, p].
 void LayerGradient(const float* delta, const float* x, std::int64_t inputs, std::int64_t outputs,
-                   float* grad_weight, float* grad_bias) {
+                   std::int64_t count, float* grad_weight, float* grad_bias) {
   const Full d;
-  const std::int64_t n = N();
-  for (std::int64_t o = 0; o < outputs; ++o) {
-    const float* row = delta + o * kBlock;
+  std::int64_t o = 0;
+  const auto rows = [&](auto block) {
+    constexpr int kRows = decltype(block)::value;
+    for (; o + kRows <= outputs; o += kRows) {
+      const float* row = delta + o * kBlock;
+      float* grad = grad_weight + o * inputs;
+      std::int64_t h = 0;
+      for (; h + kTile <= inputs; h += kTile)
+        GradientBlock<kRows, kTile>(row, x + h * kBlock, inputs, count, grad + h);
+      for (; h < inputs; ++h) GradientBlock<kRows, 1>(row, x + h * kBlock, inputs, count, grad + h);
+    }
+  };
+  rows(std::integral_constant<int, kGradientRows>());
+  rows(std::integral_constant<int, 1>());
+  for (o = 0; o < outputs; ++o) {
     V bias = hn::Zero(d);
-    for (std::int64_t p = 0; p < kBlock; p += n) bias = hn::Add(bias, hn::Load(d, row + p));
+    for (std::int64_t p = 0; p < count; p += N())
+      bias = hn::Add(bias, hn::Load(d, delta + o * kBlock + p));
     grad_bias[o] += hn::GetLane(hn::SumOfLanes(d, bias));
-    std::int64_t h = 0;
-    for (; h + 4 <= inputs; h += 4) {
-      V sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-      for (std::int64_t p = 0; p < kBlock; p += n) {
-        const V value = hn::Load(d, row + p);
-        for (int k = 0; k < 4; ++k)
-          sum[k] = hn::MulAdd(value, hn::Load(d, x + (h + k) * kBlock + p), sum[k]);
-      }
-      for (int k = 0; k < 4; ++k)
-        grad_weight[o * inputs + h + k] += hn::GetLane(hn::SumOfLanes(d, sum[k]));
-    }
-    for (; h < inputs; ++h) {
-      V sum = hn::Zero(d);
-      for (std::int64_t p = 0; p < kBlock; p += n)
-        sum = hn::MulAdd(hn::Load(d, row + p), hn::Load(d, x + h * kBlock + p), sum);
-      grad_weight[o * inputs + h] += hn::GetLane(hn::SumOfLanes(d, sum));
-    }
   }
 }
 
-/// out[h, p] = x[h, p] > 0 ? sum_o weight[o, h] * delta[o, p] : 0.
-void LayerBack(const float* weight, const float* delta, std::int64_t inputs, std::int64_t outputs,
-               const float* x, float* out) {
+/// out[h, p] = x[h, p] > 0 ? sum_o weight[o, h] * delta[o, p] : 0, for kRows of the h.
+template <int kRows>
+void BackRows(const float* weight, const float* delta, std::int64_t inputs, std::int64_t outputs,
+              const float* x, std::int64_t count, float* out) {
   const Full d;
   const std::int64_t n = N();
-  for (std::int64_t h = 0; h < inputs; h += kTile) {
-    const int rows = static_cast<int>(std::min<std::int64_t>(kTile, inputs - h));
-    for (std::int64_t p = 0; p < kBlock; p += n) {
-      V sum[kTile];
-      for (int r = 0; r < kTile; ++r) sum[r] = hn::Zero(d);
-      for (std::int64_t o = 0; o < outputs; ++o) {
-        const V value = hn::Load(d, delta + o * kBlock + p);
-        for (int r = 0; r < kTile; ++r)
-          sum[r] =
-              hn::MulAdd(hn::Set(d, weight[o * inputs + h + (r < rows ? r : 0)]), value, sum[r]);
-      }
-      for (int r = 0; r < rows; ++r) {
-        const std::int64_t at = (h + r) * kBlock + p;
-        hn::Store(hn::IfThenElseZero(hn::Gt(hn::Load(d, x + at), hn::Zero(d)), sum[r]), d,
-                  out + at);
+  for (std::int64_t p = 0; p < count; p += kVectors * n) {
+    V sum[kRows][kVectors];
+    for (int r = 0; r < kRows; ++r)
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+    for (std::int64_t o = 0; o < outputs; ++o) {
+      V value[kVectors];
+      for (int v = 0; v < kVectors; ++v) value[v] = hn::Load(d, delta + o * kBlock + p + v * n);
+      for (int r = 0; r < kRows; ++r) {
+        const V w = hn::Set(d, weight[o * inputs + r]);
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(w, value[v], sum[r][v]);
       }
     }
+    for (int r = 0; r < kRows; ++r)
+      for (int v = 0; v < kVectors; ++v) {
+        const std::int64_t at = r * kBlock + p + v * n;
+        hn::Store(hn::IfThenElseZero(hn::Gt(hn::Load(d, x + at), hn::Zero(d)), sum[r][v]), d,
+                  out + at);
+      }
   }
+}
+
+void LayerBack(const float* weight, const float* delta, std::int64_t inputs, std::int64_t outputs,
+               const float* x, std::int64_t count, float* out) {
+  std::int64_t h = 0;
+  const auto rows = [&](auto block) {
+    constexpr int kRows = decltype(block)::value;
+    for (; h + kRows <= inputs; h += kRows)
+      BackRows<kRows>(weight + h, delta, inputs, outputs, x + h * kBlock, count, out + h * kBlock);
+  };
+  rows(std::integral_constant<int, kTile>());
+  rows(std::integral_constant<int, 2>());
+  rows(std::integral_constant<int, 1>());
 }
 
 /// What one call needs: b[h, j] of the first layer, and activations of one block a layer.
@@ -174,12 +212,18 @@ void SetOuter(Work& work, const FusedCodes& codes, const float* theta, std::int6
   }
 }
 
-/// Activations of the block at inner position j; `out` [kBlock] is the g-net's output.
-void RunBlock(Work& work, const float* theta, std::int64_t j, float* out) {
+/// Positions of the block at inner position j, padded to what the register blocks take.
+std::int64_t BlockCount(std::int64_t inner, std::int64_t j) {
+  const std::int64_t unit = kVectors * N();
+  return std::min(kBlock, (inner - j + unit - 1) / unit * unit);
+}
+
+/// Activations of `count` positions from inner position j; `out` [kBlock] is the g-net's output.
+void RunBlock(Work& work, const float* theta, std::int64_t j, std::int64_t count, float* out) {
   const Full d;
   for (std::int64_t h = 0; h < work.layers[0].outputs; ++h) {
     const V a = hn::Set(d, work.a[h]);
-    for (std::int64_t p = 0; p < kBlock; p += N())
+    for (std::int64_t p = 0; p < count; p += N())
       hn::Store(hn::Max(hn::Add(a, hn::Load(d, work.b + h * work.stride + j + p)), hn::Zero(d)), d,
                 work.x[0] + h * kBlock + p);
   }
@@ -187,17 +231,21 @@ void RunBlock(Work& work, const float* theta, std::int64_t j, float* out) {
     const auto& layer = work.layers[l];
     const bool last = l + 1 == work.layers.size();
     Layer(theta + layer.weight, theta + layer.bias, layer.inputs, layer.outputs, work.x[l - 1],
-          !last, last ? out : work.x[l]);
+          count, !last, last ? out : work.x[l]);
   }
 }
 
 /// Visits the positions of block [j, j + kBlock) of an outer row that exist:
 /// visit(pointer, index in block).
 template <typename Pointer, typename Visit>
-void ForBlock(const FusedPiece& piece, Pointer row, std::int64_t j, Visit visit) {
-  const std::int64_t end = std::min(piece.axes.inner, j + kBlock), kernel = piece.shape.kernel;
-  for (std::int64_t p = j; p < end; ++p)
-    visit(row + p / kernel * piece.axes.inner_stride + p % kernel, p - j);
+HWY_INLINE void ForBlock(const FusedPiece& piece, Pointer row, std::int64_t j, Visit visit) {
+  const std::int64_t count = std::min(piece.axes.inner - j, kBlock), kernel = piece.shape.kernel;
+  if (piece.axes.inner_stride == kernel) {
+    for (std::int64_t p = 0; p < count; ++p) visit(row + j + p, p);
+  } else {
+    for (std::int64_t p = 0; p < count; ++p)
+      visit(row + (j + p) / kernel * piece.axes.inner_stride + (j + p) % kernel, p);
+  }
 }
 
 void ForwardDeep(const FusedPiece& piece, float* data, float scale, FusedScratch& scratch) {
@@ -207,7 +255,7 @@ void ForwardDeep(const FusedPiece& piece, float* data, float scale, FusedScratch
   for (std::int64_t i = piece.first; i < piece.last; ++i, data += piece.axes.outer_stride) {
     SetOuter(work, piece.codes, piece.theta, i);
     for (std::int64_t j = 0; j < piece.axes.inner; j += kBlock) {
-      RunBlock(work, piece.theta, j, out);
+      RunBlock(work, piece.theta, j, BlockCount(piece.axes.inner, j), out);
       ForBlock(piece, data, j, [&](float* at, std::int64_t p) { *at = out[p] * scale; });
     }
   }
@@ -276,22 +324,24 @@ void BackwardDeep(const FusedPiece& piece, const float* data, float scale, float
     SetOuter(work, piece.codes, theta, i);
     std::fill(grad_a, grad_a + hidden, 0.0f);
     for (std::int64_t j = 0; j < inner; j += kBlock) {
-      RunBlock(work, theta, j, out);
+      const std::int64_t count = BlockCount(inner, j);
+      RunBlock(work, theta, j, count, out);
       std::fill(seed, seed + kBlock, 0.0f);
       ForBlock(piece, data, j, [&](const float* at, std::int64_t p) { seed[p] = *at * scale; });
       const float* above = seed;
       for (std::size_t l = work.layers.size() - 1; l > 0; --l) {
         const auto& layer = work.layers[l];
-        LayerGradient(above, work.x[l - 1], layer.inputs, layer.outputs, grad + layer.weight,
+        LayerGradient(above, work.x[l - 1], layer.inputs, layer.outputs, count, grad + layer.weight,
                       grad + layer.bias);
         float* below = above == delta ? next : delta;
-        LayerBack(theta + layer.weight, above, layer.inputs, layer.outputs, work.x[l - 1], below);
+        LayerBack(theta + layer.weight, above, layer.inputs, layer.outputs, work.x[l - 1], count,
+                  below);
         above = below;
       }
       for (std::int64_t h = 0; h < hidden; ++h) {
         V sum = hn::Zero(d);
         float* row = grad_b + h * work.stride + j;
-        for (std::int64_t p = 0; p < kBlock; p += N()) {
+        for (std::int64_t p = 0; p < count; p += N()) {
           const V value = hn::Load(d, above + h * kBlock + p);
           sum = hn::Add(sum, value);
           hn::Store(hn::Add(hn::Load(d, row + p), value), d, row + p);

@@ -25,10 +25,11 @@ namespace {
 
 // Vector registers decide how large the register blocks are.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
-constexpr int kForwardRows = 4;
+constexpr int kForwardVectors = 4;
 #else
-constexpr int kForwardRows = 2;
+constexpr int kForwardVectors = 2;
 #endif
+constexpr int kForwardRows = 4;
 constexpr std::int64_t kForwardBlock = 8;  // outer rows whose values stay in the nearest cache
 
 /// negated[h, j] = -b[j, h] and base[j], lanes over j.
@@ -97,8 +98,8 @@ void ForwardRows(const float* a, std::int64_t a_stride, const float* negated, st
                                     out + j);
       j += kVectors * n;
     };
-    if (vectors >= 4)
-      call(std::integral_constant<int, 4>());
+    if (vectors >= kForwardVectors)
+      call(std::integral_constant<int, kForwardVectors>());
     else if (vectors == 3)
       call(std::integral_constant<int, 3>());
     else if (vectors == 2)
