@@ -20,7 +20,7 @@ namespace {
 
 std::vector<const Verb*> verbs() {
   return {&compress_verb(), &expand_verb(), &inspect_verb(), &eval_verb(),
-          &plugins_verb(),  &doctor_verb(), &probe_verb()};
+          &plugins_verb(),  &doctor_verb(), &bench_verb(),   &probe_verb()};
 }
 
 po::options_description common_options() {

@@ -1,0 +1,146 @@
+#include "gbcompress/bench.h"
+
+#include <ATen/Parallel.h>
+
+#include <charconv>
+#include <iostream>
+#include <sstream>
+
+#include "base/file.h"
+#include "base/near_miss.h"
+#include "command.h"
+#include "exit_status.h"
+#include "gbcompress/error.h"
+#include "table.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+namespace {
+
+using nlohmann::ordered_json;
+
+void options(po::options_description& into) {
+  auto add = into.add_options();
+  add("shape", po::value<std::vector<std::string>>()->value_name("NAME"),
+      "mnist-mlp, gpt2-block, llama-block, resnet20, pnas-layer, or ROWSxCOLS for one layer; as "
+      "often as needed (default: all five)");
+  add("threads", po::value<std::string>()->value_name("N"), "threads to use (default: all cores)");
+  add("seconds", po::value<std::string>()->value_name("S"), "to spend on each shape (default: 2)");
+  add("kernel", po::value<std::string>()->value_name("NAME"),
+      "fused, batched or reference (default: fused)");
+  add("isa", po::value<std::string>()->value_name("NAME"),
+      "restrict the fused kernel to an instruction set: AVX2, SSE4");
+}
+
+/// A whole text as a number within [low, high].
+template <typename Number>
+Number parse_number(const std::string& text, const std::string& option, Number low, Number high) {
+  Number value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= low && value <= high)) {
+    std::ostringstream message;
+    message << option << " must be a number from " << low << " to " << high << ", not "
+            << printable(text);
+    throw Error(Errc::kUsage, message.str());
+  }
+  return value;
+}
+
+ordered_json rate_json(const EngineRate& rate) {
+  return {{"weights_per_second", rate.weights_per_second},
+          {"fma_fraction", rate.fma_fraction},
+          {"copy_fraction", rate.copy_fraction}};
+}
+
+ordered_json report_json(const EngineReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const EngineRow& row : report.rows)
+    rows.push_back({{"shape", row.shape},
+                    {"gnet", row.gnet},
+                    {"weights", row.weights},
+                    {"tiles", row.tiles},
+                    {"gnet_parameters", row.gnet_parameters},
+                    {"forward", rate_json(row.forward)},
+                    {"backward", rate_json(row.backward)},
+                    {"step", rate_json(row.step)},
+                    {"step_seconds", row.step_seconds},
+                    {"samples", row.samples},
+                    {"model_bytes", row.model_bytes},
+                    {"bank_bytes", row.bank_bytes},
+                    {"step_extra_bytes", row.step_extra_bytes}});
+  return {{"threads", report.machine.threads},
+          {"isa", report.machine.isa},
+          {"kernel", report.kernel},
+          {"fma_per_second", report.machine.fma_per_second},
+          {"copy_bytes_per_second", report.machine.copy_bytes_per_second},
+          {"load_average", report.load_average},
+          {"shapes", rows}};
+}
+
+std::string millions(double number) { return fixed(number / 1e6, 1); }
+std::string percent(double fraction) { return fixed(100 * fraction, 0) + " %"; }
+std::string megabytes(std::int64_t bytes) {
+  return bytes < 0 ? "?" : fixed(static_cast<double>(bytes) / 1048576, 1);
+}
+
+void print_report(const EngineReport& report) {
+  std::cout << report.machine.threads << (report.machine.threads == 1 ? " thread, " : " threads, ")
+            << report.machine.isa << ", kernel " << report.kernel
+            << "\nmachine: " << fixed(report.machine.fma_per_second / 1e9, 1)
+            << " G multiply-adds/s, copies " << fixed(report.machine.copy_bytes_per_second / 1e9, 1)
+            << " GB/s (read + written), load average " << fixed(report.load_average, 2) << "\n\n";
+  Table table(2);
+  table.row({"shape", "g-net", "weights", "forward", "backward", "step", "of multiply-adds",
+             "of copying", "bank MiB", "extra MiB"});
+  table.row({"", "", "", "M/s", "M/s", "M/s", "forw / backw", "forw / backw", "", "of a step"});
+  for (const EngineRow& row : report.rows)
+    table.row({printable(row.shape), row.gnet, with_commas(row.weights),
+               millions(row.forward.weights_per_second), millions(row.backward.weights_per_second),
+               millions(row.step.weights_per_second),
+               percent(row.forward.fma_fraction) + " / " + percent(row.backward.fma_fraction),
+               percent(row.forward.copy_fraction) + " / " + percent(row.backward.copy_fraction),
+               megabytes(row.bank_bytes), megabytes(row.step_extra_bytes)});
+  std::cout << table.text();
+}
+
+int run(const Arguments& arguments) {
+  const std::string what = arguments.words()[0];
+  if (what != "engine")
+    throw Error(Errc::kUsage, "bench has nothing named " + printable(what) +
+                                  did_you_mean(what, {"engine"}) + "; see gbcompress bench --help");
+  EngineOptions chosen;
+  chosen.shapes = arguments.list("shape");
+  if (arguments.has("seconds"))
+    chosen.seconds = parse_number(arguments.text("seconds"), "--seconds", 0.001, 3600.0);
+  if (arguments.has("kernel")) chosen.kernel = arguments.text("kernel");
+  if (arguments.has("threads"))
+    at::set_num_threads(parse_number(arguments.text("threads"), "--threads", 1, 1024));
+  if (arguments.has("isa")) restrict_isa(arguments.text("isa"));
+
+  PluginHost host;
+  load_plugins(host, arguments);
+  const EngineReport report = measure_engine(host.registry(), chosen);
+  if (arguments.json())
+    print_json(report_json(report));
+  else
+    print_report(report);
+  return kDone;
+}
+
+}  // namespace
+
+const Verb& bench_verb() {
+  static const Verb verb = {"bench",
+                            "Measure how fast g-nets are computed here.",
+                            "engine [options]",
+                            "  gbcompress bench engine\n"
+                            "  gbcompress bench engine --shape gpt2-block --threads 1 --json\n",
+                            1,
+                            1,
+                            options,
+                            run};
+  return verb;
+}
+
+}  // namespace gbcompress::cli
