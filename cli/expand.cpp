@@ -1,12 +1,8 @@
-#include <ATen/core/Tensor.h>
-
 #include <iostream>
 
 #include "base/file.h"
-#include "base/interrupt.h"
 #include "command.h"
 #include "exit_status.h"
-#include "format/safetensors.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
 #include "table.h"
@@ -36,28 +32,19 @@ int run(const Arguments& arguments) {
   artifact.verify();
   PluginHost host;
   load_plugins(host, arguments);
-  const std::vector<NamedParameter> tensors = expand(artifact, host.registry());
-  std::vector<TensorEntry> entries;
-  for (const NamedParameter& each : tensors)
-    entries.push_back(
-        {each.info.name,
-         each.info.dtype,
-         each.info.shape,
-         {static_cast<const std::byte*>(each.tensor.const_data_ptr()), each.tensor.nbytes()}});
-  throw_if_interrupted();
-  const std::int64_t bytes = writing([&] {
-    return write_safetensors(output, entries, {{"format", "pt"}}, overwrite);
-  });
+  const std::int64_t bytes =
+      writing([&] { return expand_to_file(artifact, host.registry(), output, overwrite); });
+  const std::size_t tensors = artifact.tensors().size();
 
   if (arguments.json()) {
     print_json({{"output", output},
                 {"input_bytes", artifact.file_bytes()},
                 {"output_bytes", bytes},
-                {"tensors", tensors.size()},
+                {"tensors", tensors},
                 {"arch", artifact.arch()},
                 {"identity", artifact.identity()}});
   } else {
-    std::cout << with_commas(static_cast<std::int64_t>(tensors.size())) << " tensors, "
+    std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
               << with_commas(bytes) << " bytes written to " << printable(output) << "\n";
   }
   return kDone;

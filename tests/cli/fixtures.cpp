@@ -1,12 +1,17 @@
-// Writes files that the command line itself cannot be made to write: ghost.gbz names a layer type
-// that nobody provides.   gbc_cli_fixtures FOLDER
+// Writes files that the command line itself cannot be made to write.
+//   gbc_cli_fixtures FOLDER                      ghost.gbz names a layer type that nobody provides
+//   gbc_cli_fixtures FOLDER LAYERS ROWS COLS     layers.gbz expands to that many linear layers
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
 #include "gbcompress/artifact.h"
 
-int main(int argc, char** argv) {
-  using namespace gbcompress;
-  if (argc != 2) return 2;
+namespace gbcompress {
+namespace {
+
+void write_ghost(const std::filesystem::path& folder) {
   GNetPlan plan;
   plan.type_id = "ghost";
   plan.shape = {8, 8};
@@ -15,5 +20,35 @@ int main(int argc, char** argv) {
   const std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)), 0.5F);
   ArtifactWriter writer("", "");
   writer.add_generated("ghost.weight", DType::kF32, {8, 8}, plan, Coding::kF32, theta);
-  writer.write(std::filesystem::path(argv[1]) / "ghost.gbz", false);
+  writer.write(folder / "ghost.gbz", false);
+}
+
+void write_layers(const std::filesystem::path& folder, int layers, std::int64_t rows,
+                  std::int64_t cols) {
+  GNetPlan plan;
+  plan.type_id = "linear";
+  plan.shape = {rows, cols};
+  plan.tile_rows = std::min<std::int64_t>(rows, 100);
+  plan.tile_cols = std::min<std::int64_t>(cols, 100);
+  plan.output_scale = 0.04F;
+  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+  for (std::size_t i = 0; i < theta.size(); ++i)
+    theta[i] = 0.1F * std::sin(static_cast<float>(i % 65'521));
+  ArtifactWriter writer("", "");
+  for (int l = 0; l < layers; ++l)
+    writer.add_generated(std::to_string(l) + ".weight", DType::kF32, plan.shape, plan, Coding::kI8,
+                         theta);
+  writer.write(folder / "layers.gbz", false);
+}
+
+}  // namespace
+}  // namespace gbcompress
+
+int main(int argc, char** argv) {
+  if (argc == 2)
+    gbcompress::write_ghost(argv[1]);
+  else if (argc == 5)
+    gbcompress::write_layers(argv[1], std::atoi(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]));
+  else
+    return 2;
 }

@@ -3,7 +3,7 @@
 import harness
 from harness import USAGE, QUICK
 
-VERBS = ["compress", "expand", "inspect", "eval", "plugins", "doctor"]
+VERBS = ["compress", "expand", "inspect", "eval", "plugins", "doctor", "bench"]
 
 
 class Usage(harness.CliTest):

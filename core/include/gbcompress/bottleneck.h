@@ -187,4 +187,11 @@ class GenomicBottleneck {
 /// @throws Error(kPluginMissing) naming the layer type
 std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registry& types);
 
+/// The same tensors, one after another straight into a safetensors file: beside the artifact itself
+/// no more than one tensor is in memory. The file appears whole or not at all.
+/// @return bytes written
+/// @throws as expand() and write_safetensors(); Error(kInterrupted) between two tensors
+std::int64_t expand_to_file(const ArtifactReader& artifact, const Registry& types,
+                            const std::filesystem::path& output, bool overwrite = false);
+
 }  // namespace gbcompress
