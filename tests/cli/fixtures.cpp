@@ -2,9 +2,9 @@
 //   gbc_cli_fixtures FOLDER                      ghost.gbz names a layer type that nobody provides
 //   gbc_cli_fixtures FOLDER LAYERS ROWS COLS     layers.gbz expands to that many linear layers
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "gbcompress/artifact.h"
 
@@ -32,12 +32,13 @@ void write_layers(const std::filesystem::path& folder, int layers, std::int64_t 
   plan.tile_cols = std::min<std::int64_t>(cols, 100);
   plan.output_scale = 0.04F;
   std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
-  for (std::size_t i = 0; i < theta.size(); ++i)
-    theta[i] = 0.1F * std::sin(static_cast<float>(i % 65'521));
   ArtifactWriter writer("", "");
-  for (int l = 0; l < layers; ++l)
+  std::mt19937 random(1);
+  for (int l = 0; l < layers; ++l) {
+    for (float& value : theta) value = static_cast<float>(random() % 2001) * 1e-4F - 0.1F;
     writer.add_generated(std::to_string(l) + ".weight", DType::kF32, plan.shape, plan, Coding::kI8,
                          theta);
+  }
   writer.write(folder / "layers.gbz", false);
 }
 
