@@ -29,7 +29,6 @@ class Bench(harness.CliTest):
                 self.assertGreater(row[part]["weights_per_second"], 1e4, (row["shape"], part))
                 self.assertGreater(row[part]["fma_fraction"], 0)
                 self.assertGreater(row[part]["copy_fraction"], 0)
-            self.assertGreater(row["forward"]["weights_per_second"], row["step"]["weights_per_second"])
 
     def test_table(self):
         text = self.engine("--shape", "mnist-mlp").out

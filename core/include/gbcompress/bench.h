@@ -1,6 +1,6 @@
 #pragma once
-/// How fast this machine is, and how much of that the engine reaches. Rates are medians of short
-/// samples; samples of different things alternate, so that a noisy moment hits all of them.
+/// How fast this machine is, and how much of that the engine reaches. From short samples; those of
+/// different things alternate, so that a noisy moment hits all of them.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,8 @@ namespace gbcompress {
 
 class Registry;
 
-/// What the processor and its memory can do, with at::get_num_threads() threads at once.
+/// What the processor and its memory can do, with at::get_num_threads() threads at once: the best
+/// samples, as nothing but other programs makes them slower.
 struct MachineRates {
   int threads = 1;
   std::string isa;                   ///< what the fused kernel runs on: "AVX3_ZEN4", "AVX2", "NEON"
@@ -24,7 +25,7 @@ struct MachineRates {
 /// @throws Error(kUsage)
 MachineRates measure_machine(double seconds = 0.2);
 
-/// What g-nets of one shape cost here, for planning.
+/// What g-nets of one shape cost here, for planning: medians of samples.
 struct EngineRates {
   double forward_weights_per_second = 0;
   double backward_weights_per_second = 0;
