@@ -54,7 +54,7 @@ EngineRates measure_engine_rates(const BankShape& shape, double seconds) {
   }
   const at::Tensor parameters = at::empty({kAdamWParameters}, at::kFloat).uniform_(-1, 1);
   const at::Tensor gradients = at::full_like(parameters, 1e-3);
-  AdamW optimizer(parameters, {});
+  AdamW optimizer({parameters}, {});
 
   const auto kernel = make_fused_kernel();
   const auto weight_count = static_cast<double>(tiles * positions);
@@ -63,7 +63,7 @@ EngineRates measure_engine_rates(const BankShape& shape, double seconds) {
   do {
     forward.sample([&] { kernel->forward(shape, span_of(theta), targets); });
     backward.sample([&] { kernel->backward(shape, span_of(theta), sources, span_of(grad)); });
-    adamw.sample([&] { optimizer.step(gradients); });
+    adamw.sample([&] { optimizer.step({gradients}); });
   } while (seconds_since(start) < seconds);
   return {forward.rate(), backward.rate(), adamw.rate()};
 }
