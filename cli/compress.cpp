@@ -190,7 +190,7 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
 
   ProgressDisplay display(arguments.quiet() || !speaks_for_all());
   options.group = &group;
-  options.facts = setting_facts(options.settings);
+  options.facts = setting_facts(settings.to_json());
   options.tell = [&](const std::string& text) {
     display.clear();
     if (!arguments.quiet() && speaks_for_all()) say(text);
@@ -203,7 +203,7 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   display.clear();
   if (!speaks_for_all()) return kDone;
   if (arguments.json())
-    print_json(to_json(report, output, options.settings, group));
+    print_json(to_json(report, output, settings.to_json(), group));
   else
     print_report(report, output, arguments.verbose(), group);
   if (report.target_met) return kDone;
@@ -218,7 +218,7 @@ int run(const Arguments& arguments) {
   CompressOptions& options = settings.compress;
   options.output = output;
   options.overwrite = arguments.has("force");
-  options.settings = settings.to_json();
+  options.settings = settings.changes_json();
   CheckpointSettings& checkpoints = options.checkpoints;
   checkpoints.folder = output + ".checkpoints";
   if (arguments.has("resume")) {

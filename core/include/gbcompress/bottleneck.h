@@ -102,6 +102,9 @@ class GenomicBottleneck {
   /// (batch-norm statistics) too; call it once a step.
   /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
   void backward();
+  /// The same where every rank has the same gradients anyway, as when weights are fitted without
+  /// data: nothing travels, and the bits do not depend on the number of ranks.
+  void backward_alike();
   /// One AdamW step of all g-nets and of all plain parameters.
   /// @param lr_factor  multiplies both learning rates
   void step(double lr_factor = 1);

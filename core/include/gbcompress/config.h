@@ -53,6 +53,9 @@ struct Settings {
   /// settings, the same text. How the run is carried out (threads, kernel, ranks, checkpoints) is not
   /// in it.
   std::string to_json() const;
+  /// The same for keys that differ from their defaults only, with the version whose defaults those
+  /// are: what a file remembers, in few bytes.
+  std::string changes_json() const;
 };
 
 }  // namespace gbcompress

@@ -90,9 +90,10 @@ void GenomicBottleneck::Impl::make_routes(const Registry& types) {
 }
 
 void GenomicBottleneck::Impl::make_optimizers() {
-  std::vector<at::Tensor> own;  // what this rank steps: with one rank everything, in one pass
-  if (!group) own.push_back(theta);
-  for (std::size_t b = 0; group && b < banks.size(); ++b)
+  // What this rank steps, bank by bank for any number of ranks: where a vector ends decides how its
+  // last numbers are rounded.
+  std::vector<at::Tensor> own;
+  for (std::size_t b = 0; b < banks.size(); ++b)
     own.push_back(owned[b] ? banks[b].theta.narrow(0, owned[b]->first(), owned[b]->count())
                            : banks[b].theta);
   gnet_optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
@@ -233,6 +234,22 @@ void GenomicBottleneck::backward() {
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
 }
 
+void GenomicBottleneck::backward_alike() {
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
+    Bank& bank = impl_->banks[b];
+    std::vector<at::Tensor> alive;
+    const std::vector<TileSource> all = impl_->sources(b, 1, alive);
+    const auto& tiles = impl_->owned[b];
+    const std::int64_t first = tiles ? tiles->first() : 0;
+    const std::int64_t count = tiles ? tiles->count() : bank.theta.size(0);
+    impl_->kernel->backward(
+        bank.shape, span_of(bank.theta.narrow(0, first, count)),
+        std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
+        span_of(bank.grad.narrow(0, first, count)));
+    impl_->check_finite(b);
+  }
+}
+
 void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
   // A gradient that is not finite shows in the g-nets' own, which are far fewer.
   if (at::isfinite(banks[bank].grad.sum()).item<bool>()) return;
@@ -246,8 +263,7 @@ void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
 
 void GenomicBottleneck::step(double lr_factor) {
   std::vector<at::Tensor> own;
-  if (!impl_->group) own.push_back(impl_->grad);
-  for (std::size_t b = 0; impl_->group && b < impl_->banks.size(); ++b) {
+  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     const auto& tiles = impl_->owned[b];
     const at::Tensor& grad = impl_->banks[b].grad;
     own.push_back(tiles ? grad.narrow(0, tiles->first(), tiles->count()) : grad);

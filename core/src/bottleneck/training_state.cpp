@@ -48,7 +48,6 @@ AdamW::State GenomicBottleneck::Impl::blank_state() const {
 }
 
 AdamW::State GenomicBottleneck::Impl::whole_state() const {
-  if (!group) return gnet_optimizer->state();
   const AdamW::State own = gnet_optimizer->state();
   AdamW::State whole = blank_state();
   for (std::size_t b = 0; b < banks.size(); ++b)
@@ -68,7 +67,6 @@ AdamW::State GenomicBottleneck::Impl::whole_state() const {
 }
 
 void GenomicBottleneck::Impl::restore_own(const AdamW::State& whole) {
-  if (!group) return gnet_optimizer->restore(whole);
   AdamW::State own;
   for (std::size_t b = 0; b < banks.size(); ++b) {
     own.steps.push_back(whole.steps[0]);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/setting_rows.h"
+#include "gbcompress/version.h"
 
 namespace gbcompress {
 namespace {
@@ -23,17 +24,17 @@ bool describes_run_only(const std::string& key) {
          key == "train.kernel";
 }
 
-}  // namespace
-
-std::string Settings::to_json() const {
-  ordered_json root = {{"schema", 1}};
+/// Adds every key whose value is not that of `except`.
+void fill(ordered_json& root, const Settings& settings, const Settings* except) {
   for (const auto& row : setting_rows()) {
     if (describes_run_only(row.key)) continue;
+    const ordered_json value = std::visit(ToJson{}, row.get(settings));
+    if (except && value == std::visit(ToJson{}, row.get(*except))) continue;
     const auto dot = row.key.find('.');
-    root[row.key.substr(0, dot)][row.key.substr(dot + 1)] = std::visit(ToJson{}, row.get(*this));
+    root[row.key.substr(0, dot)][row.key.substr(dot + 1)] = value;
   }
   // Only what a rule overrides: an absent key means something else than null would.
-  for (const auto& rule : compress.bottleneck.layers) {
+  for (const auto& rule : settings.compress.bottleneck.layers) {
     ordered_json entry;
     for (const auto& row : layer_rows()) {
       const SettingValue value = row.get(rule);
@@ -42,6 +43,20 @@ std::string Settings::to_json() const {
     }
     root["layer"].push_back(entry);
   }
+}
+
+}  // namespace
+
+std::string Settings::to_json() const {
+  ordered_json root = {{"schema", 1}};
+  fill(root, *this, nullptr);
+  return root.dump();
+}
+
+std::string Settings::changes_json() const {
+  ordered_json root = {{"version", GBC_VERSION_STRING}};
+  const Settings defaults;
+  fill(root, *this, &defaults);
   return root.dump();
 }
 

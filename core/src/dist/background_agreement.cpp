@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "dist/group_state.h"
@@ -6,9 +8,12 @@
 namespace gbcompress {
 
 std::function<bool(bool)> Group::background_agreement(std::string name) {
-  return [state = state_, name = std::move(name), calls = std::int64_t{0}](bool ok) mutable {
+  // Copies of the function count together.
+  auto calls = std::make_shared<std::int64_t>(0);
+  return [state = state_, name = std::move(name), calls = std::move(calls)](bool ok) {
     if (state->world == 1) return ok;
-    const std::string key = state->prefix + "agree/" + name + "/" + std::to_string(calls++) + "/";
+    const std::string key =
+        state->prefix + "agree/" + name + "/" + std::to_string((*calls)++) + "/";
     if (!ok) state->store->add(key + "refused", 1);
     std::int64_t here = state->store->add(key + "here", 1);
     // The store tells nobody by itself; files are written meanwhile, so that this is rarely waited

@@ -171,11 +171,13 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   check(options, model, data, teacher, input_bytes);
   const bool writes = !options.group || options.group->rank() == 0;
   if (writes) check_writable(options.output, options.overwrite);
-  if (options.group)
-    for (const auto& [name, value] : facts_of(options, model, data))
-      options.group->agree(name, value);
-  TrainingCheckpoints checkpoints(options.checkpoints, facts_of(options, model, data),
-                                  options.group, options.tell);
+  const CheckpointFacts facts = facts_of(options, model, data);
+  if (options.group) {
+    std::vector<Fact> shared;
+    for (const auto& [name, value] : facts) shared.push_back({name, value});
+    options.group->agree(shared);
+  }
+  TrainingCheckpoints checkpoints(options.checkpoints, facts, options.group, options.tell);
 
   CompressReport report;
   report.input_bytes = input_bytes;

@@ -63,7 +63,7 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
     bottleneck.zero_grad();
     bottleneck.predict_weights();
     const double loss = error(/*with_gradient=*/true);
-    bottleneck.backward();
+    bottleneck.backward_alike();
     bottleneck.step(schedule_factor(schedule, step, steps));
     if (progress) progress({"fit", step + 1, steps, loss});
     if (control.after_step) control.after_step(step + 1);
