@@ -121,10 +121,14 @@ class GoingOn(Case):
         self.done(self.compress(1, self.path("whole.gbz"), "--deterministic"))
         return self.content(self.path("whole.gbz"))
 
-    def wait_for_checkpoint(self, folder, job):
+    def checkpoints(self, folder):
+        return {n for n in os.listdir(folder) if n.startswith("step-") and "tmp" not in n} if os.path.isdir(folder) else set()
+
+    def wait_for_checkpoint(self, folder, job, seen=frozenset()):
+        """One that is not among `seen`: the run has begun to save."""
         limit = time.monotonic() + 60
         while time.monotonic() < limit and all(r.process.poll() is None for r in job.ranks):
-            if os.path.isdir(folder) and any("tmp" not in n and n.startswith("step-") for n in os.listdir(folder)):
+            if self.checkpoints(folder) - seen:
                 return
             time.sleep(0.005)
         self.fail("there never was a checkpoint:\n" + job.text())
@@ -151,9 +155,9 @@ class GoingOn(Case):
         output = self.path("killed.gbz")
         resume = []
         for victim in (0, 1):
+            seen = self.checkpoints(output + ".checkpoints")
             job = self.compress(2, output, "--deterministic", "--set", "checkpoint.every_steps=2", *resume)
-            self.wait_for_checkpoint(output + ".checkpoints", job)
-            time.sleep(0.05)
+            self.wait_for_checkpoint(output + ".checkpoints", job, seen)
             job.ranks[victim].process.kill()
             job.finish()
             self.assertEqual(job.statuses[victim], -signal.SIGKILL)

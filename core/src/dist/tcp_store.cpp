@@ -1,5 +1,8 @@
 #include "dist/tcp_store.h"
 
+#include <c10/util/Logging.h>
+
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "gbcompress/error.h"
@@ -23,6 +26,8 @@ auto guarded(const std::string& endpoint, F&& act) {
 TcpKeyStore::TcpKeyStore(const std::string& host, int port, net::Fd listener,
                          std::chrono::milliseconds timeout)
     : endpoint_(net::endpoint_text(host, port)) {
+  // Its warnings of a connection that broke come with pages of stack; we say what happened.
+  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, static_cast<int>(c10::GLOG_ERROR));
   store_ = guarded(endpoint_, [&]() -> c10::intrusive_ptr<c10d::Store> {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(port);
