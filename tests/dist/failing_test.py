@@ -132,7 +132,9 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 import ranks
 extra = {"TORCHELASTIC_RUN_ID": sys.argv[2]} if sys.argv[2] else {}
-job = ranks.Job(int(sys.argv[3]), "loop", environment=lambda r, w, p: ranks.torchrun_environment(r, w, p, **extra)).wait_ready()
+def environment(rank, world, port):
+    return ranks.torchrun_environment(rank, world, port, **extra)
+job = ranks.Job(int(sys.argv[3]), "loop", environment=environment).wait_ready()
 print(*(rank.process.pid for rank in job.ranks), flush=True)
 job.finish()
 """

@@ -17,7 +17,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "GROUP_", "ROLE_", "OMPI_", "PMI", "MPI_", "SLURM_")
+LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "GROUP_", "ROLE_", "OMPI_", "PMI", "MPI_",
+          "SLURM_")
 
 
 def clean_environment(**extra):
@@ -75,11 +76,13 @@ class Rank:
 class Job:
     """The ranks 0 .. world - 1, or those of `only`."""
 
-    def __init__(self, world, *arguments, environment=torchrun_environment, port=None, timeout=30, own=None, only=None):
+    def __init__(self, world, *arguments, environment=torchrun_environment, port=None, timeout=30, start=100, own=None,
+                 only=None):
         """own: one more argument for each rank"""
         port = port or free_port()
-        self.ranks = [Rank(["--timeout", str(timeout), *map(str, arguments), *([own[i]] if own else [])],
-                           environment(r, world, port)) for i, r in enumerate(only or range(world))]
+        shared = ["--timeout", str(timeout), "--start-timeout", str(start), *map(str, arguments)]
+        self.ranks = [Rank([*shared, *([own[i]] if own else [])], environment(r, world, port))
+                      for i, r in enumerate(only or range(world))]
 
     def wait_ready(self):
         for rank in self.ranks:

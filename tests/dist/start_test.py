@@ -95,19 +95,19 @@ class Start(unittest.TestCase):
 
     def test_two_processes_with_rank_0(self):
         start = time.monotonic()
-        job = ranks.Job(3, "meet", only=(0, 0), timeout=2).finish()
+        job = ranks.Job(3, "meet", only=(0, 0), start=2).finish()
         self.assertEqual(job.statuses, [1, 1], job.text())
         self.assertIn("is in use, by another job or a second rank 0", job.text())
         self.assertLess(time.monotonic() - start, SOON)
 
     def test_ranks_that_do_not_come_are_named(self):
         start = time.monotonic()
-        self.refused(ranks.Job(4, "meet", only=(0, 2), timeout=1), 1, "ranks 1, 3 did not come in time")
+        self.refused(ranks.Job(4, "meet", only=(0, 2), start=1), 1, "ranks 1, 3 did not come in time")
         self.assertLess(time.monotonic() - start, 1 + SOON)
 
     def test_unreachable_master(self):
         start = time.monotonic()
-        self.refused(ranks.Job(2, "meet", only=(1,), timeout=1), 1, "nobody answered at 127.0.0.1:")
+        self.refused(ranks.Job(2, "meet", only=(1,), start=1), 1, "nobody answered at 127.0.0.1:")
         self.assertGreater(time.monotonic() - start, 1)
         self.assertLess(time.monotonic() - start, 1 + SOON)
 
@@ -118,7 +118,7 @@ class Start(unittest.TestCase):
             stranger.listen()
             port = stranger.getsockname()[1]
             start = time.monotonic()
-            job = ranks.Job(2, "meet", port=port, timeout=1).finish()
+            job = ranks.Job(2, "meet", port=port, start=1).finish()
             self.assertEqual(job.statuses, [1, 1], job.text())
             self.assertIn(f"port {port} of 127.0.0.1 is in use", job.ranks[0].err)
             self.assertIn("did not end within 1 s: it got as far as talking to the store", job.ranks[1].err)
@@ -126,7 +126,7 @@ class Start(unittest.TestCase):
 
     def test_rank_0_stops_during_the_start(self):
         port = ranks.free_port()
-        first = ranks.Job(2, "meet", port=port, only=(0,), timeout=20)
+        first = ranks.Job(2, "meet", port=port, only=(0,), start=20)
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
@@ -135,7 +135,7 @@ class Start(unittest.TestCase):
                 self.assertIsNone(first.ranks[0].process.poll(), first.ranks[0].err)
         first.ranks[0].process.send_signal(signal.SIGSTOP)
         start = time.monotonic()
-        second = ranks.Job(2, "meet", port=port, only=(1,), timeout=1).finish()
+        second = ranks.Job(2, "meet", port=port, only=(1,), start=1).finish()
         self.assertLess(time.monotonic() - start, 1 + SOON)
         self.assertEqual(second.statuses, [1], second.text())
         first.kill()
@@ -201,7 +201,8 @@ class TwoMachines(unittest.TestCase):
             return ranks.torchrun_environment(rank, 2, 29500, MASTER_ADDR="10.11.12.1", LOCAL_RANK=0,
                                               LOCAL_WORLD_SIZE=1)
         job = ranks.Job(0)
-        job.ranks = [ranks.Rank(["--timeout", str(timeout), "--listen", listen(i), *scenario], environment(i),
+        shared = ["--timeout", str(timeout), "--start-timeout", "100"]
+        job.ranks = [ranks.Rank([*shared, "--listen", listen(i), *scenario], environment(i),
                                 prefix=("ip", "netns", "exec", name)) for i, name in enumerate(self.names)]
         return job
 

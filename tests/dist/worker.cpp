@@ -1,7 +1,6 @@
 // One rank, as the tests of this folder start it:
-//   gbc_dist_worker [--rank R --world N --master HOST:PORT --local-rank L] [--listen A] [--timeout
-//   S]
-//                   [--backend nccl] SCENARIO [ARGUMENTS]
+//   gbc_dist_worker [--rank R --world N --master HOST:PORT --local-rank L] [--listen A]
+//                   [--timeout S] [--start-timeout S] [--backend nccl] SCENARIO [ARGUMENTS]
 // What the scenarios do stands with them. Results go to stdout, errors to stderr as those of the
 // program; the exit status is 0, 2 for usage errors, otherwise 1.
 #include <torch/torch.h>
@@ -220,6 +219,9 @@ int run(const Words& arguments) {
       options.listen = arguments.at(++i);
     else if (word == "--timeout")
       options.timeout =
+          std::chrono::milliseconds(std::llround(1000 * std::stod(arguments.at(++i))));
+    else if (word == "--start-timeout")
+      options.start_timeout =
           std::chrono::milliseconds(std::llround(1000 * std::stod(arguments.at(++i))));
     else if (word == "--backend")
       options.backend = arguments.at(++i) == "nccl" ? DistBackend::kNccl : DistBackend::kGloo;

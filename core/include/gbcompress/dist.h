@@ -33,9 +33,11 @@ enum class DistBackend : std::uint8_t {
 };
 
 struct GroupOptions {
-  /// How long to wait for others: at the start, for a rank that is silent, for a rank that does not
-  /// enter a collective. 100 ms to 24 h.
+  /// How long to wait for a rank that is silent, or that does not enter a collective. 100 ms to 24
+  /// h.
   std::chrono::milliseconds timeout{120'000};
+  /// How long the start may take; 0: as `timeout`.
+  std::chrono::milliseconds start_timeout{0};
   /// Which of this machine's addresses other ranks connect to: "" for loopback only, an address, a
   /// network interface, or "any". Needed as soon as ranks run on several machines.
   std::string listen;
@@ -77,8 +79,8 @@ class Group {
  public:
   /// Meets the other ranks. In a world above 1, SIGPIPE is ignored from then on where it had its
   /// default action. [collective]
-  /// @throws Error(kFailure) within the timeout (plus 2 s): nobody at the master's address, its
-  /// port
+  /// @throws Error(kFailure) within the start's timeout (plus 2 s): nobody at the master's address,
+  /// its port
   ///         taken, two processes with one rank, ranks that did not come (named), ranks that were
   ///         told different worlds; Error(kUsage): several machines without `listen`, an option out
   ///         of range; Error(kUnsupported): NCCL without a GPU or without its module;

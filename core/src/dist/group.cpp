@@ -13,6 +13,12 @@ constexpr milliseconds kShortest{100}, kLongest{24 * 3600 * 1000};
 // A broken connection is noticed here and by the monitor; its news takes a moment to go round.
 constexpr milliseconds kNews{1000};
 
+void check_timeout(milliseconds time) {
+  if (time < kShortest || time > kLongest)
+    throw Error(Errc::kUsage,
+                "a timeout is " + std::to_string(time.count()) + " ms; use 0.1 to 86400 seconds");
+}
+
 std::string first_line(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = torch ? torch->what_without_backtrace() : error.what();
@@ -58,9 +64,8 @@ void Pending::wait() {
 }
 
 std::unique_ptr<Group> Group::open(const Launch& launch, const GroupOptions& options) {
-  if (options.timeout < kShortest || options.timeout > kLongest)
-    throw Error(Errc::kUsage, "the timeout is " + std::to_string(options.timeout.count()) +
-                                  " ms; use 0.1 to 86400 seconds");
+  check_timeout(options.timeout);
+  if (options.start_timeout != milliseconds{0}) check_timeout(options.start_timeout);
   if (options.backend == DistBackend::kNccl)
     throw Error(Errc::kUnsupported,
                 "NCCL was asked for, but the module libgbcompress_cuda.so that brings it is not "

@@ -138,7 +138,9 @@ std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions&
   const auto start = std::make_shared<Start>();
   start->launch = launch;
   start->options = options;
-  start->deadline = Clock::now() + options.timeout;
+  const milliseconds limit =
+      options.start_timeout.count() > 0 ? options.start_timeout : options.timeout;
+  start->deadline = Clock::now() + limit;
   std::optional<LauncherWatch> launcher;
   if (launch.has_launcher) launcher.emplace();
   std::thread thread([start] { run(start); });
@@ -152,9 +154,8 @@ std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions&
         if (launcher && launcher->ended())
           throw Error(Errc::kFailure, "the launcher of this rank ended during the start");
         if (Clock::now() > start->deadline + kBehindThread)
-          throw Error(Errc::kFailure, "the start did not end within " +
-                                          seconds_text(options.timeout) + ": it got as far as " +
-                                          start->stage);
+          throw Error(Errc::kFailure, "the start did not end within " + seconds_text(limit) +
+                                          ": it got as far as " + start->stage);
       } catch (...) {
         given_up = std::current_exception();
         break;

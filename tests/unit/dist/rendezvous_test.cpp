@@ -92,7 +92,7 @@ TEST(Rendezvous, TheSameRankTwice) {
 
 TEST(Rendezvous, MissingRanksAreNamed) {
   Meeting meeting;
-  meeting.limit = milliseconds{300};
+  meeting.limit = milliseconds{2000};
   auto zero = meeting.start(0, 20), three = meeting.start(3, 20);
   for (auto* rank : {&zero, &three})
     EXPECT_EQ(message_of(*rank), "ranks 1, 2, 4, 5, 6, 7, 8, 9 and 10 more did not come in time");
