@@ -27,7 +27,7 @@ void options(po::options_description& into) {
   add("threads", po::value<std::string>()->value_name("N"), "threads to use (default: all cores)");
   add("seconds", po::value<std::string>()->value_name("S"), "to spend on each shape (default: 2)");
   add("kernel", po::value<std::string>()->value_name("NAME"),
-      "fused, batched or reference (default: fused)");
+      "fused or reference (default: fused)");
   add("isa", po::value<std::string>()->value_name("NAME"),
       "restrict the fused kernel to an instruction set: AVX2, SSE4");
 }

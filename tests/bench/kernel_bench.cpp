@@ -61,8 +61,8 @@ void backward(benchmark::State& state, const TileKernel& kernel, const Bank& ban
 void adamw(benchmark::State& state) {
   const at::Tensor parameters = at::empty({state.range(0)}, at::kFloat).uniform_(-1, 1);
   const at::Tensor gradients = at::full_like(parameters, 1e-3);
-  AdamW optimizer(parameters, {});
-  for (auto _ : state) optimizer.step(gradients);
+  AdamW optimizer({parameters}, {});
+  for (auto _ : state) optimizer.step({gradients});
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 
@@ -75,11 +75,10 @@ void add_all() {
       {"100x100/8", {100, 100}, {8}},         {"100x100/32", {100, 100}, {32}},
       {"100x100/128", {100, 100}, {128}},     {"16x16/32", {16, 16}, {32}},
       {"34x34x3x3/32", {34, 34, 3, 3}, {32}}, {"784x800/30-10", {784, 800}, {30, 10}}};
-  static const auto fused = make_fused_kernel(), reference = make_reference_kernel(),
-                    batched = make_batched_kernel();
+  static const auto fused = make_fused_kernel(), reference = make_reference_kernel();
   for (const Shape& s : shapes) {
     const auto bank = std::make_shared<Bank>(s.tile, s.hidden);
-    for (const TileKernel* kernel : {fused.get(), batched.get(), reference.get()}) {
+    for (const TileKernel* kernel : {fused.get(), reference.get()}) {
       const std::string name = std::string(kernel->name()) + "/" + s.name;
       benchmark::RegisterBenchmark(("forward/" + name).c_str(), [=](benchmark::State& state) {
         forward(state, *kernel, *bank);

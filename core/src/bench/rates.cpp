@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/random.h"
 #include "bench/samples.h"
 #include "gbcompress/bench.h"
 #include "gbcompress/error.h"
@@ -46,11 +47,15 @@ EngineRates measure_engine_rates(const BankShape& shape, double seconds) {
   const at::Tensor weights = at::empty({tiles, positions}, at::kFloat).uniform_(-1, 1);
   std::vector<TileTarget> targets;
   std::vector<TileSource> sources;
+  const RandomStream stream(0, "bench");
   for (std::int64_t t = 0; t < tiles; ++t) {
     float* data = weights.data_ptr<float>() + t * positions;
     const std::int64_t row = shape.tile_cols * shape.kernel;
-    targets.push_back({data, row, shape.kernel, shape.tile_rows, shape.tile_cols, 1});
-    sources.push_back({data, row, shape.kernel, shape.tile_rows, shape.tile_cols, 1e-6f});
+    TileNoise noise;
+    if (shape.generator == Generator::kStochastic)
+      noise = {&stream, static_cast<std::uint64_t>(t * positions)};
+    targets.push_back({data, row, shape.kernel, shape.tile_rows, shape.tile_cols, 1, noise});
+    sources.push_back({data, row, shape.kernel, shape.tile_rows, shape.tile_cols, 1e-6f, noise});
   }
   const at::Tensor parameters = at::empty({kAdamWParameters}, at::kFloat).uniform_(-1, 1);
   const at::Tensor gradients = at::full_like(parameters, 1e-3);
