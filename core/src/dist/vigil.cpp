@@ -49,7 +49,9 @@ std::optional<Failure> Vigil::check(Clock::time_point now) {
     return Failure{silent_rank, "it has not been heard of for " + seconds_text(timeout_) +
                                     ": its process is stopped, or its machine or the network is "
                                     "down"};
-  for (const auto& [number, rank] : ranks_)
+  for (const auto& [number, rank] : ranks_) {
+    // Silence explains why a rank is late; it will be told in a moment.
+    if (rank.remote && now - rank.heard > kBeatsOfGap * beat_) continue;
     for (const Mark& mark : marks_) {
       if (mark.entered <= rank.entered) continue;
       if (now - mark.since > timeout_)
@@ -60,6 +62,7 @@ std::optional<Failure> Vigil::check(Clock::time_point now) {
                                    std::string(collective_name(mark.kind)) + ")"};
       break;
     }
+  }
   return std::nullopt;
 }
 

@@ -67,6 +67,16 @@ TEST(Vigil, LatenessCountsFromTheFirstWhoWaits) {
   EXPECT_NE(failure->cause.find("number 9 (all_reduce)"), std::string::npos) << failure->cause;
 }
 
+TEST(Vigil, ARankThatIsSilentAndLateIsCalledSilent) {
+  Watch watch;
+  watch.pass(milliseconds{500}, {7, 7, 7});
+  watch.pass(milliseconds{100}, {8, 7, 7});  // the others are ahead before it falls silent
+  const auto failure = watch.pass(milliseconds{3000}, {8, 8, -1});
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, 2);
+  EXPECT_NE(failure->cause.find("not been heard of"), std::string::npos) << failure->cause;
+}
+
 TEST(Vigil, Rank0ItselfCanBeLate) {
   Watch watch;
   const auto failure = watch.pass(milliseconds{3000}, {3, 4, 4});
