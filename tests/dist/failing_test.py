@@ -117,7 +117,9 @@ class Failing(unittest.TestCase):
     def test_disagreement(self):
         settings = ["seed = 1\nbatch = 64"] * 2 + ["seed = 1\nbatch = 32"]
         job = ranks.Job(3, "agree", "the binary", "abc", "the settings", own=settings).finish()
-        self.assertEqual(job.statuses, [2, 2, 2], job.text())
+        # On a busy machine a slow rank may be ended by the failure of a quick one; the sentence is the same.
+        self.assertLessEqual(set(job.statuses), {1, 2}, job.text())
+        self.assertIn(2, job.statuses, job.text())
         for rank in job.ranks:
             self.assertIn('the ranks do not agree on the settings: rank 0 has "batch = 64", rank 2 has "batch = 32"',
                           rank.err, job.text())

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "gbcompress/error.h"
 
@@ -103,18 +104,20 @@ void Monitor::check() {
 std::optional<Failure> Monitor::failure(milliseconds patience) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, patience, [&] { return failure_.has_value(); });
-  // The main thread knows; what is left to it is unwinding.
-  constexpr milliseconds kUnwind{3000};
-  if (failure_ && !told_) {
-    told_ = true;
-    overdue_ = std::max(overdue_, Clock::now() + kUnwind);
-  }
+  if (failure_) let_unwind();
   return failure_;
+}
+
+void Monitor::let_unwind() {
+  constexpr milliseconds kUnwind{3000};
+  if (std::exchange(told_, true)) return;
+  overdue_ = std::max(overdue_, Clock::now() + kUnwind);
 }
 
 void Monitor::report(std::string cause) noexcept {
   try {
     std::unique_lock lock(mutex_);
+    if (failure_) let_unwind();
     if (failure_ || all_done_) return;
     report_ = std::move(cause);
     wake_loop();

@@ -74,6 +74,8 @@ class Monitor {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// The main thread is on its way out and needs no end from here. mutex_ is held.
+  void let_unwind();
   void run();
   void poll_once();
   void obey();  ///< what the main thread asked for
