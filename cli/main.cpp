@@ -11,6 +11,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/launch.h"
+#include "gbcompress/rank_log.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -86,5 +87,7 @@ int main(int argc, char** argv) {
     if (errno != EPIPE) say("the results could not be written to standard output");
     return status == 0 ? static_cast<int>(kFailed) : status;
   }
+  // The others are waiting for this one's processor.
+  if (status != 0 && !rank_prefix().empty()) end_rank(status);
   return status;
 }

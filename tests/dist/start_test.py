@@ -1,6 +1,7 @@
 """Meeting: every way to say who one is, and every way to get it wrong. Nothing hangs."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -182,6 +183,8 @@ class TwoMachines(unittest.TestCase):
     """Two network namespaces joined by a cable."""
 
     def setUp(self):
+        if not shutil.which("ip"):
+            self.skipTest("network namespaces need the program ip (package iproute2)")
         names = [f"gbc{os.getpid()}{side}" for side in "ab"]
         commands = [f"netns add {name}" for name in names]
         commands.append(f"link add {names[0]} netns {names[0]} type veth peer name {names[1]} netns {names[1]}")
