@@ -88,6 +88,6 @@ int main(int argc, char** argv) {
     return status == 0 ? static_cast<int>(kFailed) : status;
   }
   // The others are waiting for this one's processor.
-  if (status != 0 && !rank_prefix().empty()) end_rank(status);
+  if (status != 0 && !gbcompress::rank_prefix().empty()) gbcompress::end_rank(status);
   return status;
 }
