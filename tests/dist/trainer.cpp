@@ -64,11 +64,12 @@ void gradient(Net& net, GenomicBottleneck& bottleneck, Group& group, const std::
   std::vector<at::Tensor> results;
   for (const auto& layer : bottleneck.layers()) results.push_back(layer.weights.clone());
   for (const auto& layer : bottleneck.layers()) {
-    // Owners have their own rows, the others' are zero; replicated ones have all.
+    // A row is there on its owner alone, or on every rank.
     at::Tensor grad = layer.grad.clone();
-    const bool owner = !bottleneck.placement_notes().empty() &&
-                       bottleneck.placement_notes()[0].starts_with("owner");
-    if (owner) group.all_reduce(grad).wait();
+    at::Tensor ranks = grad.abs().sum(1, /*keepdim=*/true).gt(0).to(torch::kFloat);
+    group.all_reduce(grad).wait();
+    group.all_reduce(ranks).wait();
+    grad = grad / ranks.clamp_min(1);
     results.push_back(grad);
   }
   for (const auto& p : bottleneck.tensors()) {
