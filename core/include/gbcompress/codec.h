@@ -1,0 +1,98 @@
+#pragma once
+/// Lossless coding of quantised tensors (docs/codec.md): integers in, few bytes out. LibTorch-free.
+/// Whatever decides a probability is integer arithmetic in one fixed order, so that a stream
+/// decodes to the same integers on every processor.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace gbcompress {
+
+enum class CodecProfile : std::uint8_t {
+  kSmall,  ///< mixed adaptive contexts, about a microsecond a weight: every byte counts
+  kFast,   ///< parametric tables and interleaved rANS, above 25 million weights a second and core
+};
+std::string_view profile_name(CodecProfile profile) noexcept;  ///< "small", "fast"
+
+/// Magnitudes beyond it are refused: a step that small says nothing any more.
+inline constexpr std::int32_t kMaxMagnitude = 1 << 20;
+
+/// How the integers of a tensor lie, row-major, so that contexts find neighbours.
+struct IntegerGrid {
+  std::int64_t rows = 1;  ///< outputs; at least 1
+  std::int64_t cols = 1;  ///< everything else; at least 1
+  /// Distance of neighbours inside a row beside 1: the width of the picture that a row is (28 for
+  /// 784 inputs), or the positions of a kernel (9 for [out, in, 3, 3]); 0: none. Below cols.
+  std::int64_t stride = 0;
+  std::int64_t size() const { return rows * cols; }
+};
+
+/// Codes tensors one after another into one stream; later tensors profit from earlier ones.
+class IntegerEncoder {
+ public:
+  explicit IntegerEncoder(CodecProfile profile);
+  ~IntegerEncoder();
+  IntegerEncoder(IntegerEncoder&&) noexcept;
+  IntegerEncoder& operator=(IntegerEncoder&&) noexcept;
+
+  /// @param values  [rows, cols], magnitudes up to kMaxMagnitude
+  /// @param prior   empty, or one class 0 ... 15 a value that the decoder will know as well: what a
+  ///                g-net expects of the value's magnitude
+  /// @throws Error(kUsage) for sizes that do not fit and values beyond the bound
+  void add(const IntegerGrid& grid, std::span<const std::int32_t> values,
+           std::span<const std::uint8_t> prior = {});
+
+  /// As add() after choosing the integers: for each number in turn, of the nearest integer and the
+  /// next one towards zero (and zero), the one with the least
+  ///   importance * (scaled - integer)^2 + lambda * bits,
+  /// where bits is what the coder, as it stands, takes for it.
+  /// @param scaled      [rows, cols] numbers in units of the step
+  /// @param importance  empty (1 everywhere), one a column (cols numbers), or one a value
+  /// @param lambda      0: the nearest integers
+  /// @return the integers that were coded
+  std::vector<std::int32_t> quantise_and_add(const IntegerGrid& grid, std::span<const float> scaled,
+                                             std::span<const float> importance, double lambda,
+                                             std::span<const std::uint8_t> prior = {});
+
+  /// Bits that the probabilities of everything so far ask for: the sum of -log2 p.
+  double ideal_bits() const;
+  /// The stream; the encoder is spent.
+  std::vector<std::byte> finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+class IntegerDecoder {
+ public:
+  /// @param stream  must outlive the decoder; anything may be in it
+  IntegerDecoder(CodecProfile profile, std::span<const std::byte> stream);
+  ~IntegerDecoder();
+  IntegerDecoder(IntegerDecoder&&) noexcept;
+  IntegerDecoder& operator=(IntegerDecoder&&) noexcept;
+
+  /// The integers of the next tensor; grids and priors as they were encoded.
+  /// @throws Error(kCorrupt) for what no encoder writes, Error(kTruncated) where the stream ends
+  void read(const IntegerGrid& grid, std::span<std::int32_t> values,
+            std::span<const std::uint8_t> prior = {});
+  /// @throws Error(kCorrupt) unless the stream was read to its last byte
+  void finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What the `small` coder expects of every value while it codes a tensor as the next one: the scale
+/// b of the Laplace distribution, in units of the step, that has the same probability of zero. The
+/// rate of a weight during training is taken under it.
+/// @param values  [rows, cols]
+/// @return [rows, cols], 0.02 to 1000
+std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values);
+
+}  // namespace gbcompress
