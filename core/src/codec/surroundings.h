@@ -1,0 +1,72 @@
+#pragma once
+/// What a decoder knows of a value before it reads it: magnitudes in the column, the row and the
+/// neighbourhood, as logarithms of means.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gbcompress/codec.h"
+
+namespace gbcompress::codec {
+
+inline constexpr int kFeatureCount = 8;
+
+/// Logarithms of mean magnitudes, units of 1/256.
+struct View {
+  std::array<int, kFeatureCount>
+      features;  ///< column, columns around, row, near, all, link, wide, prior
+  int left, left2, up, up_left, up_right, up2;  ///< decoded neighbours in the row; 0 outside
+  int above;                                    ///< the same column of the row before
+  int column_sign;                              ///< positive less negative values of the column
+  int prior;
+};
+
+/// Mean magnitude of the rows of an earlier tensor: a neuron without inputs is not used either.
+struct RowMagnitudes {
+  std::vector<std::int64_t> sums;
+  std::int64_t total = 0;
+};
+
+class Surroundings {
+ public:
+  /// @param links  of earlier tensors, latest last
+  Surroundings(const IntegerGrid& grid, std::span<const RowMagnitudes> links);
+
+  /// Of the next value in row-major order.
+  View look(int prior) const;
+  /// The next value is this one.
+  void put(int value, int prior);
+
+  RowMagnitudes take_rows() { return std::move(rows_); }
+  std::int64_t rows() const { return row_count_; }
+  std::int64_t cols() const { return cols_; }
+
+ private:
+  struct Mean {
+    std::int64_t sum = 0;
+    std::int64_t count = 0;
+  };
+  int at(std::int64_t col) const { return col < 0 ? 0 : current_[col]; }
+  std::int64_t column(std::int64_t col) const {
+    return col < 0 || col >= cols_ ? 0 : columns_[col];
+  }
+  std::int64_t columns_around(std::int64_t col) const;
+  int wide(std::int64_t expected) const;
+  int link_feature(std::int64_t col) const;
+
+  std::int64_t row_count_, cols_, stride_;
+  std::int64_t row_ = 0, col_ = 0;
+  Mean all_;
+  std::int64_t row_sum_ = 0;
+  std::vector<int> current_, previous_;  ///< rows of values
+  std::vector<std::int64_t> columns_;    ///< sums of magnitudes
+  std::vector<int> column_signs_;
+  std::array<Mean, 16> priors_;
+  const RowMagnitudes* link_ = nullptr;
+  std::int64_t columns_a_link_ = 1;
+  RowMagnitudes rows_;
+};
+
+}  // namespace gbcompress::codec
