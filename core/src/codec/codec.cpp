@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codec/backend.h"
+#include "codec/fast_coder.h"
 #include "codec/small_coder.h"
 #include "gbcompress/error.h"
 
@@ -36,12 +37,13 @@ void check_magnitudes(std::span<const std::int32_t> values) {
       throw Error(Errc::kUsage, "a number to code is beyond 2^20; take a larger step");
 }
 
-std::unique_ptr<codec::EncoderBackend> make_encoder(CodecProfile) {
-  return codec::make_small_encoder();
+std::unique_ptr<codec::EncoderBackend> make_encoder(CodecProfile profile) {
+  return profile == CodecProfile::kFast ? codec::make_fast_encoder() : codec::make_small_encoder();
 }
-std::unique_ptr<codec::DecoderBackend> make_decoder(CodecProfile,
+std::unique_ptr<codec::DecoderBackend> make_decoder(CodecProfile profile,
                                                     std::span<const std::byte> stream) {
-  return codec::make_small_decoder(stream);
+  return profile == CodecProfile::kFast ? codec::make_fast_decoder(stream)
+                                        : codec::make_small_decoder(stream);
 }
 
 }  // namespace

@@ -23,12 +23,14 @@ class Logistic {
   }
   /// The least log-odds that have at least this probability (0 ... 65535).
   int log_odds(std::uint32_t probability) const { return log_odds_[probability]; }
-  /// Logarithm of x >= 1.
-  int log(std::uint64_t x) const {
+  /// Binary logarithm of x >= 1, in units of 1/256.
+  int log2(std::uint64_t x) const {
     const int top = 63 - std::countl_zero(x);
     const std::uint64_t below = top >= 8 ? x >> (top - 8) : x << (8 - top);
-    return (top * 256 + fraction_[below & 255]) * kOctave >> 16;
+    return top * 256 + fraction_[below & 255];
   }
+  /// Natural logarithm of x >= 1.
+  int log(std::uint64_t x) const { return log2(x) * kOctave >> 16; }
 
  private:
   Logistic();

@@ -1,0 +1,75 @@
+#pragma once
+/// Profile `fast`: what encoder and decoder both know between values.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/class_table.h"
+#include "codec/scales.h"
+
+namespace gbcompress::codec {
+
+inline constexpr int kMostStep = 12;  ///< row scales that differ by more are escapes
+inline constexpr int kScaleEscape = 2 * kMostStep + 1;
+inline constexpr int kScaleBits = 7;  ///< of a row scale after an escape
+
+/// Where the code of an escape begins: an exponential Golomb code of this order.
+inline int escape_order(int table) {
+  int order = 0;
+  for (int range = table_range(table); range > 3; range >>= 1) ++order;
+  return order;
+}
+
+class FastModel {
+ public:
+  explicit FastModel(bool decodes);
+
+  void begin(const Segments& segments, std::span<const std::uint8_t> prior);
+  void enter(const Segment& segment) {
+    first_ = segment.first;
+    first_column_ = static_cast<std::size_t>(segment.first_column);
+  }
+  void set_row_scale(int scale) {
+    row_scale_ = scale;
+    inverse_ = UnitScales::inverse_of(scale);
+  }
+  int row_scale() const { return row_scale_; }
+
+  /// Column of a value of the segment, or its prior class where there are some.
+  std::size_t unit(std::int64_t index) const {
+    return prior_.empty() ? first_column_ + columns_[static_cast<std::size_t>(index - first_)]
+                          : prior_[static_cast<std::size_t>(index)];
+  }
+  int unit_scale(std::size_t unit) const { return units_.scale(unit); }
+  ScaleClass classify(std::size_t unit) const {
+    return scale_class(
+        std::clamp((4 * row_scale_ + units_.scale(unit) + 2) >> 2, kLeastScale, kMostScale));
+  }
+  ClassTable& table(int index) { return tables_[index]; }
+  int range(int table) const { return ranges_[table]; }
+  int order(int table) const { return orders_[table]; }
+  ClassTable& scale_table() { return scale_table_; }
+
+  void saw(std::size_t unit, int table, int value) {
+    units_.saw(unit, value, inverse_);
+    ++fresh_[table];
+  }
+  void leave(const Segment& segment);
+
+ private:
+  std::vector<ClassTable> tables_;
+  std::array<int, kTables> ranges_{}, orders_{};
+  std::array<std::uint32_t, kTables> fresh_{};
+  ClassTable scale_table_;
+  UnitScales units_{0};
+  std::span<const std::uint8_t> prior_;
+  std::vector<std::uint32_t> columns_;  ///< of a segment that begins in column 0
+  std::int64_t first_ = 0;
+  std::size_t first_column_ = 0;
+  int row_scale_ = 0;
+  std::uint64_t inverse_ = 0;
+};
+
+}  // namespace gbcompress::codec
