@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gbcompress/error.h"
@@ -54,8 +55,11 @@ class BinaryEncoder {
 
 class BinaryDecoder {
  public:
+  /// @throws Error(kTruncated), Error(kCorrupt)
   explicit BinaryDecoder(std::span<const std::byte> stream) : stream_(stream) {
     for (int i = 0; i < 4; ++i) shift();
+    if (offset_ == range_)
+      throw Error(Errc::kCorrupt, "a coded stream begins as none does; get the file again");
   }
 
   /// @throws Error(kTruncated)

@@ -1,5 +1,6 @@
 #pragma once
-/// One kind of binary decision: adaptive tables and numeric features, mixed in log-odds.
+/// One kind of binary decision: adaptive tables and numeric features, mixed in log-odds by the mean
+/// of two mixers, each with weights for the situation.
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,8 @@ namespace gbcompress::codec {
 class Slot {
  public:
   explicit Slot(std::uint32_t probability) : state_(probability << 10) {}
+  /// How far its log-odds are believed, units of 1/256.
+  int trust() const { return kTrust[count()]; }
   int count() const { return static_cast<int>(state_ & 1023); }
   std::uint32_t probability() const { return state_ >> 16; }  ///< units of 2^-16
 
@@ -30,6 +33,11 @@ class Slot {
 
  private:
   static constexpr int kLeast = 64;
+  static constexpr auto kTrust = [] {
+    std::array<int, 1024> trust{};
+    for (int n = 0; n < 1024; ++n) trust[n] = 256 * (10 * n + 4) / (10 * n + 7);
+    return trust;
+  }();
   std::uint32_t state_;
 };
 
@@ -40,6 +48,11 @@ struct BitModelSettings {
   int table_weight;     ///< first weight of every table, units of 2^-16
 };
 
+/// Which weights the two mixers use.
+struct MixerSets {
+  int first, second;
+};
+
 /// @tparam kTables    slots that are asked for every bit, one a table
 /// @tparam kFeatures  numbers in log-odds that are mixed in as they are
 template <int kTables, int kFeatures>
@@ -47,65 +60,73 @@ class BitModel {
  public:
   static constexpr int kInputs = kTables + kFeatures + 1;  // the last one is constant
 
-  BitModel(BitModelSettings settings, std::array<int, kTables> sizes, int sets,
+  BitModel(BitModelSettings settings, std::array<int, kTables> sizes, MixerSets sets,
            std::array<int, kFeatures + 1> feature_weights)
-      : settings_(settings), weights_(sets), seen_(sets, 0) {
+      : settings_(settings), first_(sets.first), second_(sets.second) {
     for (int i = 0; i < kTables; ++i) tables_[i].assign(sizes[i], Slot(settings.start));
-    for (auto& weights : weights_) {
-      std::fill_n(weights.begin(), kTables, settings.table_weight);
-      std::copy(feature_weights.begin(), feature_weights.end(), weights.begin() + kTables);
-    }
+    Mixer fresh;
+    std::fill_n(fresh.weights.begin(), kTables, settings.table_weight);
+    std::copy(feature_weights.begin(), feature_weights.end(), fresh.weights.begin() + kTables);
+    std::fill(first_.begin(), first_.end(), fresh);
+    std::fill(second_.begin(), second_.end(), fresh);
   }
 
   /// Probability of a one, 1 ... 65535.
   /// @param keys      one index a table
   /// @param features  at least kFeatures
-  /// @param set       which weights mix
-  int predict(const std::array<int, kTables>& keys, std::span<const int> features, int set) {
+  int predict(const std::array<int, kTables>& keys, std::span<const int> features, MixerSets sets) {
     const Logistic& tables = Logistic::tables();
-    set_ = set;
+    mixers_ = {&first_[sets.first], &second_[sets.second]};
     for (int i = 0; i < kTables; ++i) {
       slots_[i] = &tables_[i][keys[i]];
-      const int count = slots_[i]->count();
-      const int trust = 256 * (count * 10 + 4) / (count * 10 + 10);
-      inputs_[i] = tables.log_odds(slots_[i]->probability()) * trust >> 8;
+      inputs_[i] = tables.log_odds(slots_[i]->probability()) * slots_[i]->trust() >> 8;
     }
     for (int i = 0; i < kFeatures; ++i) inputs_[kTables + i] = features[i];
     inputs_[kInputs - 1] = 256;
-    std::int64_t sum = 0;
-    for (int i = 0; i < kInputs; ++i) sum += std::int64_t{inputs_[i]} * weights_[set][i];
-    probability_ = tables.probability(sum >> 16);
-    return probability_;
+    std::int64_t both = 0;
+    for (Mixer* mixer : mixers_) {
+      std::int64_t sum = 0;
+      for (int i = 0; i < kInputs; ++i) sum += std::int64_t{inputs_[i]} * mixer->weights[i];
+      mixer->probability = tables.probability(sum >> 16);
+      both += sum;
+    }
+    return tables.probability(both >> 17);
   }
 
   /// Learns from the bit that predict() was asked about.
   void learn(bool bit) {
-    constexpr int kCalm = 11;  // bits after which the mixer is half as fast
-    auto& weights = weights_[set_];
-    std::int64_t& seen = seen_[set_];
-    const std::int64_t rate = settings_.rate + settings_.rate * 4 * kCalm / (kCalm + seen);
-    ++seen;
-    const std::int64_t error = (std::int64_t{bit} << 16) - probability_;
-    for (int i = 0; i < kInputs; ++i) {
-      const std::int64_t change = (inputs_[i] * error * rate + (1 << 17)) >> 18;
-      weights[i] = static_cast<int>(std::clamp<std::int64_t>(weights[i] + change, -kMost, kMost));
+    for (Mixer* mixer : mixers_) {
+      const std::int64_t rate = settings_.rate + settings_.rate * 4 * kCalm / (kCalm + mixer->seen);
+      const std::int64_t step = ((std::int64_t{bit} << 16) - mixer->probability) * rate;
+      for (int i = 0; i < kInputs; ++i) {
+        const std::int64_t change = (inputs_[i] * step + (1 << 21)) >> 22;
+        mixer->weights[i] =
+            static_cast<int>(std::clamp<std::int64_t>(mixer->weights[i] + change, -kMost, kMost));
+      }
+      if (mixer->seen < kSettled) ++mixer->seen;
     }
     for (Slot* slot : slots_) slot->learn(bit, settings_.limit);
   }
 
  private:
   static constexpr int kMost = 16 << 16;
+  static constexpr int kCalm = 12;  // bits after which the haste of a fresh mixer is halved
+  static constexpr int kSettled = 1 << 16;
+
+  struct Mixer {
+    std::array<int, kInputs> weights{};  // units of 2^-16
+    int seen = 0;
+    int probability = 0;  // of its own, for the bit that was asked about
+  };
 
   BitModelSettings settings_;
   std::array<std::vector<Slot>, kTables> tables_;
-  std::vector<std::array<int, kInputs>> weights_;
-  std::vector<std::int64_t> seen_;
+  std::vector<Mixer> first_, second_;
 
   // Of the bit that was asked about last.
   std::array<Slot*, kTables> slots_{};
+  std::array<Mixer*, 2> mixers_{};
   std::array<int, kInputs> inputs_{};
-  int probability_ = 0;
-  int set_ = 0;
 };
 
 }  // namespace gbcompress::codec

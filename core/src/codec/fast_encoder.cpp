@@ -29,6 +29,7 @@ class FastEncoder final : public EncoderBackend {
       for (std::int64_t i = segment.first; i < segment.last; ++i)
         chosen[i] = static_cast<std::int32_t>(std::lrint(target.scaled[i]));
       int scale = fitting_scale(segment, chosen);
+      const int before = model_.row_scale();
       // Fewer bits make for a smaller scale, which makes zeros cheaper still.
       for (int pass = 0; pass < 2 && target.lambda > 0; ++pass) {
         model_.set_row_scale(scale);
@@ -36,6 +37,7 @@ class FastEncoder final : public EncoderBackend {
           chosen[i] = cheapest(i, target, grid.cols);
         scale = fitting_scale(segment, chosen);
       }
+      model_.set_row_scale(before);
       encode(segment, chosen, scale);
     }
   }
@@ -46,14 +48,13 @@ class FastEncoder final : public EncoderBackend {
  private:
   /// The row scale under which these values, relative to their columns, have mean magnitude 1.
   int fitting_scale(const Segment& segment, std::span<const std::int32_t> values) const {
-    std::uint64_t sum = 0;  // units of 2^-16
+    std::uint64_t sum = 0, expected = 0;  // units of 2^-16
     for (std::int64_t i = segment.first; i < segment.last; ++i) {
-      const auto magnitude = static_cast<std::uint64_t>(std::abs(values[i]));
-      sum += magnitude * power(-model_.unit_scale(model_.unit(i)));
+      sum += static_cast<std::uint64_t>(std::abs(values[i])) << 16;
+      expected += power(model_.unit_scale(model_.unit(i)));
     }
-    const auto count = static_cast<std::uint64_t>(segment.last - segment.first);
     const Logistic& tables = Logistic::tables();
-    const int octaves = tables.log2(sum + 1) - tables.log2(count) - 16 * 256;  // units of 2^-8
+    const int octaves = tables.log2(sum + 1) - tables.log2(expected + 1);  // units of 2^-8
     return std::clamp((octaves + 32) >> 6, kLeastScale, kMostScale);
   }
 
@@ -110,18 +111,16 @@ class FastEncoder final : public EncoderBackend {
     }
   }
 
-  double bits_of(std::uint16_t width) const { return kProbabilityBits - std::log2(width); }
-
   double price(ScaleClass kind, int value) {
     const int high = value >> kind.shift;
     const int range = model_.range(kind.table);
     const ClassTable& table = model_.table(kind.table);
     if (high >= -range && high <= range)
-      return bits_of(table.part(high + range).width) + kind.shift;
+      return width_bits(table.part(high + range).width) + kind.shift;
     const int order = model_.order(kind.table);
     const auto beyond = static_cast<std::uint32_t>(std::abs(high) - range - 1);
     const int bits = std::bit_width(beyond + (1u << order)) - 1;
-    return bits_of(table.part(2 * range + 1).width) + 2 * bits - order + 2 + kind.shift;
+    return width_bits(table.part(2 * range + 1).width) + 2 * bits - order + 2 + kind.shift;
   }
 
   int cheapest(std::int64_t index, const Target& target, std::int64_t cols) {

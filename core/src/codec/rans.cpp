@@ -8,19 +8,26 @@
 namespace gbcompress::codec {
 namespace {
 
-double bits_of(std::span<const std::uint32_t> parts) {
-  static const std::vector<double> table = [] {
-    std::vector<double> bits(kWhole + 1, 0.0);
+const std::array<float, kWhole + 1>& width_table() {
+  static const auto table = [] {
+    std::array<float, kWhole + 1> bits{};
     for (std::uint32_t width = 1; width <= kWhole; ++width)
-      bits[width] = kProbabilityBits - std::log2(width);
+      bits[width] = static_cast<float>(kProbabilityBits - std::log2(width));
     return bits;
   }();
+  return table;
+}
+
+double bits_of(std::span<const std::uint32_t> parts) {
+  const auto& table = width_table();
   double bits = 0;
   for (std::uint32_t part : parts) bits += table[part & 0xFFFF];
   return bits;
 }
 
 }  // namespace
+
+double width_bits(std::uint32_t width) { return width_table()[width]; }
 
 double RansWriter::bits() const { return flushed_bits_ + bits_of(parts_); }
 
@@ -51,6 +58,9 @@ void RansReader::load() {
   if (stream_.size() - position_ < sizeof states_) truncated();
   std::memcpy(states_.data(), stream_.data() + position_, sizeof states_);
   position_ += sizeof states_;
+  for (std::uint32_t state : states_)
+    if (state < kLeastState)
+      throw Error(Errc::kCorrupt, "a coded stream begins as none does; get the file again");
   lane_ = 0;
 }
 

@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kLeastState = 1u << 16;
 inline constexpr int kLanes = 4;
 inline constexpr std::size_t kChunk = std::size_t{1} << 18;  ///< parts; a chunk ends with a segment
 
+/// Bits that a part of this width stands for. For reports and choices only, never for a decoder.
+double width_bits(std::uint32_t width);
+
 class RansWriter {
  public:
   /// @param width  1 ... 4095

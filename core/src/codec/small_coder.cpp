@@ -21,8 +21,9 @@ double bits_of(int probability) {
 struct Price {
   double bits = 0;
 
-  bool decide(auto& model, const auto& keys, std::span<const int> features, int set, bool bit) {
-    const int ones = model.predict(keys, features, set);
+  bool decide(auto& model, const auto& keys, std::span<const int> features, MixerSets sets,
+              bool bit) {
+    const int ones = model.predict(keys, features, sets);
     bits += bits_of(bit ? ones : 65536 - ones);
     return bit;
   }
@@ -37,8 +38,9 @@ struct Code {
   Coder& coder;
   double bits = 0;
 
-  bool decide(auto& model, const auto& keys, std::span<const int> features, int set, bool bit) {
-    const int ones = model.predict(keys, features, set);
+  bool decide(auto& model, const auto& keys, std::span<const int> features, MixerSets sets,
+              bool bit) {
+    const int ones = model.predict(keys, features, sets);
     bit = coder.code(bit, static_cast<std::uint32_t>(ones));
     model.learn(bit);
     bits += bits_of(bit ? ones : 65536 - ones);

@@ -3,25 +3,26 @@
 namespace gbcompress::codec {
 namespace {
 
-constexpr int kMixed = 5243;  // 0.08: first weight of a table
-constexpr std::array<int, kFeatureCount + 1> kZeroWeights = {6554,  6554, 6554, 6554, 655,
-                                                             51118, 6554, 655,  655};
-constexpr std::array<int, kFeatureCount + 1> kMoreWeights = {6554, 6554, 6554, 6554, 6554,
-                                                             6554, 6554, 655,  0};
+// First weights of the features, in the order of View::features, then of the constant.
+constexpr std::array<int, kFeatureCount + 1> kZeroWeights = {
+    2600, 3300, 6600, 6600, 700, 51000, 6600, 51000, 0, 0, 0, 0, 700};
+constexpr std::array<int, kFeatureCount + 1> kMoreWeights = {
+    6600, 3300, 3300, 13000, 6600, 6600, 6600, 51000, 0, 0, 0, 0, 0};
+constexpr int kDensities = 8;
 
 int level(int feature) { return std::clamp((feature + 2048) / 80, 0, 31); }
 
 }  // namespace
 
 SmallModel::SmallModel()
-    : zero_({.start = 209715, .limit = 128, .rate = 3, .table_weight = kMixed},
-            {64, 32 * 32, 32 * 64, 32 * 32}, 3, kZeroWeights),
-      sign_({.start = 1 << 21, .limit = 255, .rate = 31, .table_weight = 13107}, {9, 81, 27}, 1,
-            {13107, 13107, 0}),
-      more_({.start = 1258291, .limit = 255, .rate = 3, .table_weight = 13107},
-            {32, 32 * 10, 32 * 32, 32 * 32}, 3, kMoreWeights),
-      exponent_({.start = 1 << 21, .limit = 255, .rate = 3, .table_weight = 13107}, {32}, 1,
-                kMoreWeights) {}
+    : zero_({.start = 209715, .limit = 128, .rate = 34, .table_weight = 7340},
+            {64, 32 * 32, 32 * 64, 32 * 32}, {2, kDensities}, kZeroWeights),
+      sign_({.start = 1 << 21, .limit = 255, .rate = 496, .table_weight = 36700}, {9, 81, 27},
+            {1, kDensities}, {51000, 6600, 0}),
+      more_({.start = 1258291, .limit = 255, .rate = 67, .table_weight = 13107},
+            {32, 32 * 10, 32 * 32, 32 * 32}, {3, kDensities}, kMoreWeights),
+      exponent_({.start = 1 << 21, .limit = 255, .rate = 67, .table_weight = 13107}, {32},
+                {1, kDensities}, kMoreWeights) {}
 
 void SmallModel::begin(const IntegerGrid& grid) { place_.emplace(grid, links_); }
 
@@ -37,7 +38,8 @@ void SmallModel::look(int prior) {
   row_level_ = level(features[2]);
   zero_keys_ = {pattern, column_level_ * 32 + row_level_, column_level_ * 64 + beside * 8,
                 level(features[6]) * 32 + column_level_};
-  zero_set_ = std::min(2, beside);
+  zero_set_ = std::min(1, beside);
+  density_ = std::min(kDensities - 1, level(features[4]) / 4);
 }
 
 void SmallModel::put(int value) { place_->put(value, view_.prior); }

@@ -23,12 +23,14 @@ class SmallModel {
   void end();
 
   /// Probability that the value at hand is not zero, units of 2^-16.
-  int probability_of_nonzero() { return zero_.predict(zero_keys_, view_.features, zero_set_); }
+  int probability_of_nonzero() {
+    return zero_.predict(zero_keys_, view_.features, {zero_set_, density_});
+  }
   /// Learns that alone, for a caller who does not ask for more.
   void learn_nonzero(bool nonzero) { zero_.learn(nonzero); }
 
   /// Walks the decisions that make up a value.
-  /// @param visitor  bool decide(model, keys, features, set, bit) and bool even(bit) return the
+  /// @param visitor  bool decide(model, keys, features, sets, bit) and bool even(bit) return the
   /// bit, as
   ///                 given or as read; the value is ignored where they read
   template <typename Visitor>
@@ -49,12 +51,14 @@ class SmallModel {
   std::vector<RowMagnitudes> links_;
   View view_{};
   std::array<int, 4> zero_keys_{};
-  int zero_set_ = 0, column_level_ = 0, row_level_ = 0;
+  int zero_set_ = 0, density_ = 0, column_level_ = 0, row_level_ = 0;
 };
 
 template <typename Visitor>
 int SmallModel::visit(Visitor&& visitor, int value) {
-  if (!visitor.decide(zero_, zero_keys_, view_.features, zero_set_, value != 0)) return 0;
+  if (!visitor.decide(zero_, zero_keys_, view_.features, MixerSets{zero_set_, density_},
+                      value != 0))
+    return 0;
   const auto sign = [](int x) { return x > 0 ? 2 : x < 0 ? 1 : 0; };
   const std::array<int, 3> sign_keys = {
       sign(view_.left) * 3 + sign(view_.up),
@@ -64,7 +68,7 @@ int SmallModel::visit(Visitor&& visitor, int value) {
       64 * std::clamp(2 * view_.left + 2 * view_.up + view_.left2 + view_.up_left + view_.up_right,
                       -8, 8),
       64 * std::clamp(view_.column_sign, -8, 8)};
-  const bool positive = visitor.decide(sign_, sign_keys, trends, 0, value > 0);
+  const bool positive = visitor.decide(sign_, sign_keys, trends, MixerSets{0, density_}, value > 0);
 
   const int magnitude = std::abs(value);
   const int beside = std::min(9, std::abs(view_.left) + std::abs(view_.up));
@@ -73,7 +77,9 @@ int SmallModel::visit(Visitor&& visitor, int value) {
     const int k = found - 1;
     const std::array<int, 4> keys = {k, k * 10 + beside, k * 32 + column_level_,
                                      k * 32 + row_level_};
-    if (!visitor.decide(more_, keys, view_.features, std::min(k, 2), magnitude > found)) break;
+    if (!visitor.decide(more_, keys, view_.features, MixerSets{std::min(k, 2), density_},
+                        magnitude > found))
+      break;
     ++found;
   }
   if (found > kUnary) {  // magnitude - kUnary >= 1, as Elias gamma
@@ -81,9 +87,9 @@ int SmallModel::visit(Visitor&& visitor, int value) {
     int exponent = 0;
     while (exponent < kExponents) {
       std::array<int, kFeatureCount> features = view_.features;
-      for (int& feature : features)
-        feature = std::clamp(feature - kLn2 * exponent, -kMaxLogOdds, kMaxLogOdds);
-      if (!visitor.decide(exponent_, std::array<int, 1>{exponent}, features, 0,
+      for (int i = 0; i < kLogFeatures; ++i)
+        features[i] = std::clamp(features[i] - kLn2 * exponent, -kMaxLogOdds, kMaxLogOdds);
+      if (!visitor.decide(exponent_, std::array<int, 1>{exponent}, features, MixerSets{0, density_},
                           rest >> exponent > 1))
         break;
       ++exponent;

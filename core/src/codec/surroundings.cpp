@@ -16,6 +16,12 @@ int log_ratio(std::int64_t above, std::int64_t below) {  // `above` is in units 
   return std::clamp(tables.log(above) - tables.log(below) - kUnit, -kMaxLogOdds, kMaxLogOdds);
 }
 
+/// Position i of n as -256 ... 256.
+int centred(std::int64_t i, std::int64_t n) {
+  return static_cast<int>((256 * (2 * i + 1) / n) - 256);
+}
+int second_order(int u) { return (u * u >> 7) - 256; }
+
 }  // namespace
 
 Surroundings::Surroundings(const IntegerGrid& grid, std::span<const RowMagnitudes> links)
@@ -24,6 +30,8 @@ Surroundings::Surroundings(const IntegerGrid& grid, std::span<const RowMagnitude
     std::swap(row_count_, cols_);
     stride_ = 0;
   }
+  width_ = stride_ ? stride_ : cols_;
+  height_ = (cols_ + width_ - 1) / width_;
   current_.assign(cols_, 0);
   previous_.assign(cols_, 0);
   columns_.assign(cols_, 0);
@@ -77,7 +85,7 @@ int Surroundings::link_feature(std::int64_t col) const {
 }
 
 View Surroundings::look(int prior) const {
-  constexpr int kRow = 24, kColumn = 8, kNear = 8, kPrior = 8;  // how much the mean of all counts
+  constexpr int kRow = 24, kColumn = 4, kNear = 16, kPrior = 8;  // how much the mean of all counts
   View view;
   view.left = at(col_ - 1);
   view.left2 = at(col_ - 2);
@@ -101,15 +109,23 @@ View Surroundings::look(int prior) const {
               : 3 * weigh(view.left) + 2 * weigh(view.left2) + weigh(at(col_ - 3));
   const int near_count = stride_ ? 8 : 6;
   const int around_count = stride_ ? 16 : 10;
+  const int x = centred(col_ % width_, width_);
+  const int y = centred(col_ / width_, height_);
+  const int all = log_ratio(expected, 1);
   view.features = {
       log_ratio((columns_[col_] << 18) + expected * kColumn, row_ * 4 + kColumn),
       log_ratio((columns_around(col_) << 16) + expected * kColumn, row_ * around_count + kColumn),
       log_ratio((row_sum_ << 16) + expected * kRow, col_ + kRow),
       log_ratio((near << 16) + expected * kNear, near_count + kNear),
-      log_ratio(expected, 1),
+      all,
       link_feature(col_),
       wide(expected),
-      log_ratio((priors_[prior].sum << 16) + expected * kPrior, priors_[prior].count + kPrior),
+      log_ratio((priors_[prior].sum << 16) + expected * kPrior, priors_[prior].count + kPrior) -
+          all,
+      x,
+      second_order(x),
+      y,
+      second_order(y),
   };
   return view;
 }

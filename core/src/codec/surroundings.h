@@ -1,6 +1,6 @@
 #pragma once
 /// What a decoder knows of a value before it reads it: magnitudes in the column, the row and the
-/// neighbourhood, as logarithms of means.
+/// neighbourhood, as logarithms of means; and where it lies.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace gbcompress::codec {
 
-inline constexpr int kFeatureCount = 8;
+inline constexpr int kFeatureCount = 12;
+inline constexpr int kLogFeatures = 8;  ///< the first ones
 
 /// Logarithms of mean magnitudes, units of 1/256.
 struct View {
@@ -57,6 +58,7 @@ class Surroundings {
   int link_feature(std::int64_t col) const;
 
   std::int64_t row_count_, cols_, stride_;
+  std::int64_t width_, height_;  ///< of the picture that a row is
   std::int64_t row_ = 0, col_ = 0;
   Mean all_;
   std::int64_t row_sum_ = 0;
