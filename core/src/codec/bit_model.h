@@ -42,10 +42,11 @@ class Slot {
 };
 
 struct BitModelSettings {
-  std::uint32_t start;  ///< probability of fresh slots, units of 2^-22
-  int limit;            ///< counts of slots end here: how slowly they forget, at most 1023
-  int rate;             ///< of the mixer
-  int table_weight;     ///< first weight of every table, units of 2^-16
+  std::uint32_t start;    ///< probability of fresh slots, units of 2^-22
+  int limit;              ///< counts of slots end here: how slowly they forget, at most 1023
+  std::int64_t rate;      ///< of the mixers
+  std::int64_t settling;  ///< bits after which that rate falls
+  int table_weight;       ///< first weight of every table, units of 2^-16
 };
 
 /// Which weights the two mixers use.
@@ -96,10 +97,10 @@ class BitModel {
   /// Learns from the bit that predict() was asked about.
   void learn(bool bit) {
     for (Mixer* mixer : mixers_) {
-      const std::int64_t rate = settings_.rate + settings_.rate * 4 * kCalm / (kCalm + mixer->seen);
-      const std::int64_t step = ((std::int64_t{bit} << 16) - mixer->probability) * rate;
+      const std::int64_t step =
+          ((std::int64_t{bit} << 16) - mixer->probability) * rate(mixer->seen);
       for (int i = 0; i < kInputs; ++i) {
-        const std::int64_t change = (inputs_[i] * step + (1 << 21)) >> 22;
+        const std::int64_t change = (inputs_[i] * step + (1 << 25)) >> 26;
         mixer->weights[i] =
             static_cast<int>(std::clamp<std::int64_t>(mixer->weights[i] + change, -kMost, kMost));
       }
@@ -111,13 +112,19 @@ class BitModel {
  private:
   static constexpr int kMost = 16 << 16;
   static constexpr int kCalm = 12;  // bits after which the haste of a fresh mixer is halved
-  static constexpr int kSettled = 1 << 16;
+  static constexpr int kSettled = 1 << 20;
 
   struct Mixer {
     std::array<int, kInputs> weights{};  // units of 2^-16
     int seen = 0;
     int probability = 0;  // of its own, for the bit that was asked about
   };
+
+  /// Hasty at first; an eighth of the usual rate in the end.
+  std::int64_t rate(std::int64_t seen) const {
+    const std::int64_t hasty = settings_.rate + settings_.rate * 4 * kCalm / (kCalm + seen);
+    return hasty * (8 * settings_.settling + seen) / (8 * (settings_.settling + seen));
+  }
 
   BitModelSettings settings_;
   std::array<std::vector<Slot>, kTables> tables_;

@@ -15,14 +15,16 @@ int level(int feature) { return std::clamp((feature + 2048) / 80, 0, 31); }
 }  // namespace
 
 SmallModel::SmallModel()
-    : zero_({.start = 209715, .limit = 128, .rate = 34, .table_weight = 7340},
+    : zero_({.start = 209715, .limit = 128, .rate = 544, .settling = 1 << 30, .table_weight = 7340},
             {64, 32 * 32, 32 * 64, 32 * 32}, {2, kDensities}, kZeroWeights),
-      sign_({.start = 1 << 21, .limit = 255, .rate = 496, .table_weight = 36700}, {9, 81, 27},
-            {1, kDensities}, {51000, 6600, 0}),
-      more_({.start = 1258291, .limit = 255, .rate = 67, .table_weight = 13107},
-            {32, 32 * 10, 32 * 32, 32 * 32}, {3, kDensities}, kMoreWeights),
-      exponent_({.start = 1 << 21, .limit = 255, .rate = 67, .table_weight = 13107}, {32},
-                {1, kDensities}, kMoreWeights) {}
+      sign_({.start = 1 << 21, .limit = 255, .rate = 7936, .settling = 1024, .table_weight = 36700},
+            {9, 81, 27}, {1, kDensities}, {51000, 6600, 0}),
+      more_(
+          {.start = 1258291, .limit = 1023, .rate = 1072, .settling = 8192, .table_weight = 13107},
+          {32, 32 * 10, 32 * 32, 32 * 32}, {3, kDensities}, kMoreWeights),
+      exponent_(
+          {.start = 1 << 21, .limit = 255, .rate = 1072, .settling = 8192, .table_weight = 13107},
+          {32}, {1, kDensities}, kMoreWeights) {}
 
 void SmallModel::begin(const IntegerGrid& grid) { place_.emplace(grid, links_); }
 
