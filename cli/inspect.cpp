@@ -1,3 +1,5 @@
+#include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include "base/checked.h"
@@ -18,33 +20,14 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string_view kind_name(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::kGenerated:
-      return "generated";
-    case TensorKind::kPlain:
-      return "plain";
-    case TensorKind::kTied:
-      return "tied";
-  }
-  return "";
-}
-
 std::string tiles_text(const GNetPlan& plan) {
   return with_commas(plan.grid().tiles()) + " of " + std::to_string(plan.tile_rows) + "x" +
          std::to_string(plan.tile_cols);
 }
 
-ordered_json tensor_json(const ArtifactTensor& tensor) {
-  ordered_json entry = {{"name", tensor.name},
-                        {"shape", tensor.shape},
-                        {"dtype", dtype_name(tensor.dtype)},
-                        {"kind", kind_name(tensor.kind)},
-                        {"stored_bytes", tensor.stored_bytes}};
-  if (tensor.kind == TensorKind::kTied) entry["tied_to"] = tensor.tied_to;
-  if (tensor.kind != TensorKind::kGenerated) return entry;
+ordered_json plan_json(const ArtifactTensor& tensor) {
   const GNetPlan& plan = tensor.plan;
-  ordered_json kernel_codes = ordered_json::array();
+  ordered_json kernel_codes = ordered_json::array(), entry;
   for (const AxisCode& code : plan.kernel_codes) kernel_codes.push_back(code_text(code));
   entry["type"] = plan.type_id;
   entry["revision"] = plan.type_revision;
@@ -65,28 +48,77 @@ ordered_json tensor_json(const ArtifactTensor& tensor) {
   return entry;
 }
 
+bool has_step(const ArtifactTensor& tensor) {
+  return tensor.kind == TensorKind::kCoded || tensor.kind == TensorKind::kResidual;
+}
+
+double bits_a_weight(const ArtifactTensor& tensor, double bits) {
+  return bits /
+         static_cast<double>(std::max<std::int64_t>(1, checked_elements(tensor.shape, "a tensor")));
+}
+
+/// @param bits  of the file
+ordered_json tensor_json(const ArtifactTensor& tensor, double bits) {
+  ordered_json entry = {{"name", tensor.name},
+                        {"shape", tensor.shape},
+                        {"dtype", dtype_name(tensor.dtype)},
+                        {"kind", kind_name(tensor.kind)},
+                        {"stored_bytes", std::llround(bits / 8)},
+                        {"bits_per_weight", bits_a_weight(tensor, bits)}};
+  if (tensor.kind == TensorKind::kTied) entry["tied_to"] = tensor.tied_to;
+  if (has_step(tensor)) {
+    entry["step"] = step_size(tensor.step);
+    entry["row_steps"] = tensor.row_steps;
+  }
+  if (has_plan(tensor.kind)) entry.update(plan_json(tensor));
+  return entry;
+}
+
+/// What a tensor is made of, in a few words.
+std::string made_of(const ArtifactTensor& tensor) {
+  char text[40];
+  std::snprintf(text, sizeof text, "step %.4g%s", static_cast<double>(step_size(tensor.step)),
+                tensor.row_steps ? " by row" : "");
+  switch (tensor.kind) {
+    case TensorKind::kGenerated:
+      return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan);
+    case TensorKind::kResidual:
+      return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan) + ", " + text;
+    case TensorKind::kCoded:
+      return text;
+    case TensorKind::kTied:
+      return "= " + printable(tensor.tied_to);
+    default:
+      return "";
+  }
+}
+
 void inspect_artifact(const fs::path& file, bool json) {
   const ArtifactReader artifact = ArtifactReader::open(file);
   artifact.verify();
+  const std::vector<double> bits = artifact.tensor_bits();
   std::int64_t generated = 0, parameters = 0;
   ordered_json list = ordered_json::array();
   Table table(5);
-  table.row({"name", "shape", "dtype", "type", "g-nets", "parameters", "coding", "bytes"});
-  for (const ArtifactTensor& tensor : artifact.tensors()) {
-    const bool made = tensor.kind == TensorKind::kGenerated;
+  table.row({"name", "shape", "dtype", "kind", "made of", "parameters", "coding", "bytes",
+             "bits a weight"});
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const ArtifactTensor& tensor = artifact.tensors()[i];
+    const bool made = has_plan(tensor.kind);
     if (made) {
       ++generated;
       parameters += plan_parameters(tensor.plan);
     }
-    list.push_back(tensor_json(tensor));
-    const std::string type = made ? tensor.plan.type_id : std::string(kind_name(tensor.kind));
-    const std::string nets = made ? tiles_text(tensor.plan) + ", " + generator_text(tensor.plan)
-                             : tensor.kind == TensorKind::kTied ? "= " + printable(tensor.tied_to)
-                                                                : "";
-    table.row(
-        {printable(tensor.name), shape_text(tensor.shape), std::string(dtype_name(tensor.dtype)),
-         printable(type), nets, made ? with_commas(plan_parameters(tensor.plan)) : "",
-         made ? std::string(coding_name(tensor.coding)) : "", with_commas(tensor.stored_bytes)});
+    list.push_back(tensor_json(tensor, bits[i]));
+    const std::string kind(kind_name(tensor.kind));
+    table.row({printable(tensor.name), shape_text(tensor.shape),
+               std::string(dtype_name(tensor.dtype)),
+               !made                                  ? kind
+               : tensor.kind == TensorKind::kResidual ? printable(tensor.plan.type_id) + " " + kind
+                                                      : printable(tensor.plan.type_id),
+               made_of(tensor), made ? with_commas(plan_parameters(tensor.plan)) : "",
+               made ? std::string(coding_name(tensor.coding)) : "",
+               with_commas(std::llround(bits[i] / 8)), fixed(bits_a_weight(tensor, bits[i]), 2)});
   }
   const double ratio = static_cast<double>(artifact.output_bytes()) /
                        static_cast<double>(std::max<std::int64_t>(1, artifact.file_bytes()));
@@ -100,6 +132,7 @@ void inspect_artifact(const fs::path& file, bool json) {
                 {"file_bytes", artifact.file_bytes()},
                 {"header_bytes", artifact.header_bytes()},
                 {"output_bytes", artifact.output_bytes()},
+                {"profile", profile_name(artifact.profile())},
                 {"generated_tensors", generated},
                 {"gnet_parameters", parameters},
                 {"tensors", list},

@@ -1,10 +1,12 @@
 // Writes files that the command line itself cannot be made to write.
-//   gbc_cli_fixtures FOLDER                      ghost.gbz names a layer type that nobody provides
+//   gbc_cli_fixtures FOLDER                      ghost.gbz names a layer type that nobody provides,
+//                                                coded.gbz has a tensor of every kind
 //   gbc_cli_fixtures FOLDER LAYERS ROWS COLS     layers.gbz expands to that many linear layers
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <span>
 
 #include "gbcompress/artifact.h"
 
@@ -21,6 +23,28 @@ void write_ghost(const std::filesystem::path& folder) {
   ArtifactWriter writer("", "");
   writer.add_generated("ghost.weight", DType::kF32, {8, 8}, plan, Coding::kF32, theta);
   writer.write(folder / "ghost.gbz", false);
+}
+
+void write_coded(const std::filesystem::path& folder) {
+  GNetPlan plan;
+  plan.type_id = "linear";
+  plan.shape = {6, 8};
+  plan.tile_rows = 6;
+  plan.tile_cols = 8;
+  plan.hidden = {4};
+  CodedTheta theta;
+  theta.steps.assign(gnet_blocks(plan).size(), -48);
+  theta.integers.assign(static_cast<std::size_t>(plan_parameters(plan)), 1);
+  CodedValues values{.grid = default_grid({6, 8}), .step = -64};
+  for (int n = 0; n < 48; ++n) values.integers.push_back(n % 3 - 1);
+  const float one = 1;
+  ArtifactWriter writer("", "");
+  writer.add_coded("coded", DType::kF32, {6, 8}, values);
+  writer.add_residual("residual", DType::kF32, {6, 8}, plan, theta, values);
+  writer.add_generated_coded("generated", DType::kF32, {6, 8}, plan, theta);
+  writer.add_constant("constant", DType::kF32, {9}, std::as_bytes(std::span(&one, 1)));
+  writer.add_tied("tied", "residual");
+  writer.write(folder / "coded.gbz", false);
 }
 
 void write_layers(const std::filesystem::path& folder, int layers, std::int64_t rows,
@@ -46,10 +70,12 @@ void write_layers(const std::filesystem::path& folder, int layers, std::int64_t 
 }  // namespace gbcompress
 
 int main(int argc, char** argv) {
-  if (argc == 2)
+  if (argc == 2) {
     gbcompress::write_ghost(argv[1]);
-  else if (argc == 5)
+    gbcompress::write_coded(argv[1]);
+  } else if (argc == 5) {
     gbcompress::write_layers(argv[1], std::atoi(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]));
-  else
+  } else {
     return 2;
+  }
 }

@@ -116,13 +116,15 @@ class Artifacts(harness.CliTest):
         file = self.write("long.gbz", whole + b"\0")
         self.refused(INPUT, "long.gbz", "expand", file, "-o", self.path("x.safetensors"))
 
-    def test_newer_version(self):
+    def test_other_versions(self):
         whole = bytearray(self.read(self.compressed()))
-        self.assertEqual(whole[:4], b"GBZ1")
-        whole[4] += 1
-        file = self.write("newer.gbz", whole)
-        self.refused(INPUT, "version 2", "inspect", file)
-        self.refused(INPUT, "version 2", "expand", file, "-o", self.path("x.safetensors"))
+        self.assertEqual(whole[:4], b"GBZ2")
+        for version, advice in ((b"1", "compress the model again"), (b"3", "upgrade gbcompress")):
+            whole[3:4] = version
+            file = self.write("other.gbz", whole)
+            sentence = f"version {version.decode()} .*{advice}"
+            self.refused(INPUT, sentence, "inspect", file)
+            self.refused(INPUT, sentence, "expand", file, "-o", self.path("x.safetensors"))
 
     def test_missing_plugin(self):
         subprocess.run([harness.FIXTURES, self.folder], check=True)
@@ -131,6 +133,25 @@ class Artifacts(harness.CliTest):
         self.refused(PLUGIN, "ghost", "eval", ghost, "--arch", "mlp", "--data", "digits")
         listed = self.succeed("inspect", ghost, "--json").json
         self.assertEqual([t.get("type") for t in listed["tensors"]], ["ghost"])
+
+    def test_inspect_shows_every_kind(self):
+        subprocess.run([harness.FIXTURES, self.folder], check=True)
+        file = self.path("coded.gbz")
+        listed = self.succeed("inspect", file, "--json").json
+        kinds = {t["name"]: t["kind"] for t in listed["tensors"]}
+        self.assertEqual(kinds, {name: name for name in kinds})
+        self.assertEqual(set(kinds), {"coded", "residual", "generated", "constant", "tied"})
+        tensors = {t["name"]: t for t in listed["tensors"]}
+        self.assertEqual(listed["profile"], "small")
+        self.assertEqual(tensors["coded"]["step"], 0.0625)
+        self.assertGreater(tensors["coded"]["bits_per_weight"], 0.1)
+        self.assertLess(tensors["coded"]["bits_per_weight"], 8)
+        self.assertEqual(tensors["constant"]["stored_bytes"], 0)
+        self.assertEqual(tensors["generated"]["coding"], "coded")
+        text = self.succeed("inspect", file).out
+        for words in ("step 0.0625", "linear residual", "bits a weight"):
+            self.assertIn(words, text)
+        self.succeed("expand", file, "-o", self.path("x.safetensors"))
 
     def test_expansion_is_bounded(self):
         file = self.compressed()

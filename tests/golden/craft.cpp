@@ -13,19 +13,45 @@ Bytes to_bytes(const std::string& text) {
   return {p, p + text.size()};
 }
 
-Bytes file(const Bytes& header, const Bytes& sections, std::int64_t header_raw,
-           std::uint32_t version) {
-  Bytes bytes = to_bytes("GBZ1");
-  append_number(bytes, version);
-  append_number(bytes, static_cast<std::uint64_t>(24 + header.size() + sections.size() + 32));
-  append_number(bytes, static_cast<std::uint32_t>(header.size()));
-  append_number(bytes, static_cast<std::uint32_t>(
-                           header_raw < 0 ? static_cast<std::int64_t>(header.size()) : header_raw));
-  bytes.insert(bytes.end(), header.begin(), header.end());
-  bytes.insert(bytes.end(), sections.begin(), sections.end());
-  const Bytes digest = to_bytes(sha256(bytes));
+Bytes varint(std::uint64_t value) {
+  Bytes bytes;
+  for (; value >= 128; value >>= 7) bytes.push_back(static_cast<std::byte>(value | 128));
+  bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+Bytes around(const Bytes& body, const std::string& magic) {
+  Bytes bytes = to_bytes(magic);
+  for (const Bytes& part : {varint(body.size() + 16), body})
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  const Bytes digest = to_bytes(sha256(bytes).substr(0, 16));
   bytes.insert(bytes.end(), digest.begin(), digest.end());
   return bytes;
+}
+
+Bytes file(const Bytes& header, const Bytes& sections, std::uint64_t header_raw,
+           const std::string& magic) {
+  Bytes body;
+  for (const Bytes& part : {varint(header.size()), varint(header_raw), header, sections})
+    body.insert(body.end(), part.begin(), part.end());
+  return around(body, magic);
+}
+
+Parts parts(const Bytes& file) {
+  std::size_t at = 4;
+  const auto number = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = std::to_integer<std::uint64_t>(file[at++]);
+      value |= (byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  number();
+  const auto stored = static_cast<std::ptrdiff_t>(number());
+  const std::uint64_t raw = number();
+  const auto begin = file.begin() + static_cast<std::ptrdiff_t>(at);
+  return {Bytes(begin, begin + stored), Bytes(begin + stored, file.end() - 16), raw};
 }
 
 Bytes file(const json& header, const Bytes& sections) {
@@ -34,14 +60,12 @@ Bytes file(const json& header, const Bytes& sections) {
 }
 
 json plain_entry(const std::string& name, const Bytes& section) {
-  return {{"n", name}, {"d", "U8"}, {"h", {section.size()}}, {"x", xxh3_64(section)}};
+  return {{"n", name}, {"d", "U8"}, {"h", {section.size()}}};
 }
 
-json linear_entry(const std::string& name, const Bytes& section) {
-  return {{"n", name},
-          {"h", {4, 4}},
-          {"x", xxh3_64(section)},
-          {"g", {{"i", "linear"}, {"m", {4, 4}}, {"u", {2}}, {"s", 0.5}}}};
+json linear_entry(const std::string& name) {
+  return {
+      {"n", name}, {"h", {4, 4}}, {"g", {{"i", "linear"}, {"m", {4, 4}}, {"u", {2}}, {"s", 0.5}}}};
 }
 
 Bytes linear_section() {
@@ -52,9 +76,7 @@ Bytes linear_section() {
   return bytes;
 }
 
-json header(std::int64_t output_bytes, std::vector<json> entries) {
-  return {{"o", output_bytes}, {"t", std::move(entries)}};
-}
+json header(std::vector<json> entries) { return {{"t", std::move(entries)}}; }
 
 Errc code_of(const Bytes& bytes) {
   try {

@@ -15,18 +15,29 @@ namespace gbcompress::craft {
 using Bytes = std::vector<std::byte>;
 
 Bytes to_bytes(const std::string& text);
-/// A file around a header of any bytes. @param header_raw  unpacked size, -1: it is not packed
-Bytes file(const Bytes& header, const Bytes& sections, std::int64_t header_raw = -1,
-           std::uint32_t version = 1);
+/// Seven bits a byte, the lowest first.
+Bytes varint(std::uint64_t value);
+/// A file around what follows its length, with the digest that fits.
+Bytes around(const Bytes& body, const std::string& magic = "GBZ2");
+/// A file around a header of any bytes. @param header_raw  unpacked size, 0: it is not packed
+Bytes file(const Bytes& header, const Bytes& sections, std::uint64_t header_raw = 0,
+           const std::string& magic = "GBZ2");
 /// A file around a header that is written as CBOR.
 Bytes file(const nlohmann::json& header, const Bytes& sections);
 
 /// Header entries: a plain U8 tensor and an int8 linear tensor of 4 x 4, with their sections.
 nlohmann::json plain_entry(const std::string& name, const Bytes& section);
-nlohmann::json linear_entry(const std::string& name, const Bytes& section);
+nlohmann::json linear_entry(const std::string& name);
 Bytes linear_section();
-/// {"o": output bytes, "t": entries}
-nlohmann::json header(std::int64_t output_bytes, std::vector<nlohmann::json> entries);
+/// {"t": entries}
+nlohmann::json header(std::vector<nlohmann::json> entries);
+
+/// Where a file's parts lie.
+struct Parts {
+  Bytes header, sections;
+  std::uint64_t header_raw = 0;
+};
+Parts parts(const Bytes& file);
 
 struct BadFile {
   std::string name;  ///< of the file in tests/golden/errors, without .gbz

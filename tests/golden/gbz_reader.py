@@ -5,8 +5,7 @@
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
   gbz_reader.py IN.gbz OUT.npz --digests FILE.json and against recorded SHA-256 of the tensors
 
-Needs Python 3.8, NumPy and libzstd. XXH3 of the sections is not checked: the SHA-256 over the whole
-file, which is, covers them.
+Needs Python 3.8, NumPy and libzstd.
 """
 
 import argparse
@@ -131,8 +130,8 @@ def product(numbers):
 class Plan:
     def __init__(self, entry, shape):
         known(entry, "ivhwmeuskr", "a plan")
-        self.type = entry["i"]
         self.shape = entry.get("h", shape)
+        self.type = entry.get("i", "conv" if len(self.shape) > 2 else "linear")
         row_dim, col_dim, self.row_splits, self.col_splits = entry.get("w", [0, 1, 1, 1])
         need((row_dim, col_dim) in ((0, 1), (1, 0), (0, -1)), "an unknown view")
         self.transposed = row_dim == 1
@@ -141,7 +140,7 @@ class Plan:
         row_side, col_side = self.shape[row_dim], 1 if self.vector else self.shape[col_dim]
         need(row_side % self.row_splits == 0 and col_side % self.col_splits == 0, "bad splits")
         self.rows, self.cols = row_side // self.row_splits, col_side // self.col_splits
-        self.tile_rows, self.tile_cols = entry["m"]
+        self.tile_rows, self.tile_cols = entry.get("m", [self.rows, self.cols])
         need(1 <= self.tile_rows <= self.rows and 1 <= self.tile_cols <= self.cols, "a bad tile")
         self.generator = entry.get("k", 0)
         need(self.generator in (0, 1, 2, 3), "an unknown generator")
@@ -159,15 +158,18 @@ class Plan:
             cols = self.tile_cols * product(self.kernel_dims)
             core = [self.rank * self.rank] if self.generator == 3 else []
             self.blocks = [self.tile_rows * self.rank] + core + [cols * self.rank]
+            self.block_cols = [self.rank] * len(self.blocks)
         else:
             need(self.rank == 0, "a rank without a product")
             self.inputs = sum(width(c, n) for c, n in zip(self.codes, self.axes()))
             widths = [self.inputs] + self.hidden + [2 if self.generator == 1 else 1]
             self.layers = list(zip(widths, widths[1:]))
             self.blocks = [size for i, o in self.layers for size in (i * o, o)]
+            self.block_cols = [cols for i, o in self.layers for cols in (i, o)]
             for code, n in zip(self.codes[:2], self.axes()):
                 if code[0] == 5:
                     self.blocks.append(n * code[1])
+                    self.block_cols.append(code[1])
             need(all(code[0] != 5 for code in self.codes[2:]), "a latent kernel axis")
         self.parameters = sum(self.blocks)
 
@@ -382,53 +384,269 @@ def to_bytes(values, dtype):
         return values.astype(NUMPY[dtype]).tobytes()
 
 
+def arch_layout(arch):
+    """[(name, shape, type, usual entry), ...] of a known architecture, else None."""
+    name, colon, options = arch.partition(":")
+    numbers = options.split("-") if colon else []
+    if not all(n.isdigit() and n.isascii() and 1 <= int(n) <= 1 << 20 for n in numbers):
+        return None
+    numbers = [int(n) for n in numbers]
+    if name == "lenet-300-100" and arch == name:
+        name, numbers = "mlp", [784, 300, 100, 10]
+    parameters, buffers = [], []
+
+    def add(path, *shape):
+        parameters.append((path, list(shape), "F32", 0))
+
+    def linear(path, inputs, outputs):
+        add(path + ".weight", outputs, inputs)
+        add(path + ".bias", outputs)
+
+    def norm(path, channels):
+        add(path + ".weight", channels)
+        add(path + ".bias", channels)
+        buffers.extend([(path + ".running_mean", [channels], "F32", 2),
+                        (path + ".running_var", [channels], "F32", 3),
+                        (path + ".num_batches_tracked", [], "I64", 2)])
+
+    if name == "mlp" and 2 <= len(numbers) <= 65:
+        if sum(i * o for i, o in zip(numbers, numbers[1:])) > 1 << 30:
+            return None
+        for n, (inputs, outputs) in enumerate(zip(numbers, numbers[1:])):
+            linear(str(2 * n), inputs, outputs)
+    elif arch == "lenet5":
+        add("conv1.weight", 20, 1, 5, 5)
+        add("conv1.bias", 20)
+        add("conv2.weight", 50, 20, 5, 5)
+        add("conv2.bias", 50)
+        linear("fc1", 800, 500)
+        linear("fc2", 500, 10)
+    elif name in ("resnet20", "resnet32", "resnet56") and len(numbers) <= 1:
+        add("conv1.weight", 16, 3, 3, 3)
+        norm("bn1", 16)
+        inputs = 16
+        for stage in range(3):
+            outputs = 16 << stage
+            for block in range((int(name[6:]) - 2) // 6):
+                path = f"layer{stage + 1}.{block}."
+                add(path + "conv1.weight", outputs, inputs, 3, 3)
+                norm(path + "bn1", outputs)
+                add(path + "conv2.weight", outputs, outputs, 3, 3)
+                norm(path + "bn2", outputs)
+                inputs = outputs
+        linear("linear", 64, numbers[0] if numbers else 10)
+    else:
+        return None
+    return parameters + buffers
+
+
+def default_grid(shape):
+    rows = shape[0] if len(shape) > 1 else 1
+    cols, stride = product(shape) // rows, 0
+    if len(shape) == 2 and cols >= 64:
+        stride = math.isqrt(cols)
+        stride = stride if stride * stride == cols else 0
+    if len(shape) > 2:
+        stride = product(shape[2:])
+        if stride == cols:
+            stride = product(shape[3:])
+        stride = 0 if stride in (1, cols) else stride
+    return [rows, cols, stride]
+
+
+def step_size(k):
+    need(-1024 <= k <= 1024, "a step is out of range")
+    return F32(math.ldexp(float(F32(2.0 ** (k % 16 / 16))), k // 16))
+
+
+class Tensor:
+    """What the header says of one tensor."""
+
+    def __init__(self, entry, known_as):
+        if isinstance(entry, int):
+            need(0 <= entry <= 3 and known_as, "a bad short entry")
+            entry = {"k": entry} if entry < 2 else {"one": entry - 2}
+        else:
+            known(entry, "nrhdzygckiv", "a tensor")
+        self.entry = entry
+        need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
+        self.name = entry["n"] if "n" in entry else known_as[0]
+        self.tied = entry.get("r")
+        if self.tied is not None:
+            need(not set(entry) - set("nr"), "a tied tensor with keys of its own")
+            self.coded = self.coded_theta = False
+            return
+        self.shape = entry["h"] if "n" in entry else known_as[1]
+        self.dtype = entry.get("d", known_as[2] if known_as else "F32")
+        need(self.dtype in BITS, f"the element type {self.dtype!r} is not known")
+        self.plan = Plan(entry["g"], self.shape) if "g" in entry else None
+        self.coded = "k" in entry
+        self.constant = None
+        if "v" in entry:
+            self.constant = entry["v"].to_bytes(BITS[self.dtype] // 8, "little")
+        elif "one" in entry:
+            self.constant = np.array(entry["one"], NUMPY[self.dtype]).tobytes()
+        self.coding = 3 if self.coded else entry.get("c", 2)
+        self.coded_theta = self.plan is not None and self.coding == 3
+        if self.coded:
+            self.grid = entry.get("i", default_grid(self.shape))
+            need(self.grid[0] * self.grid[1] == product(self.shape) > 0
+                 and self.grid[2] < max(self.grid[1], 1), "a bad grid")
+
+    def grids(self):
+        """Of its integers, in the order in which they are coded."""
+        grids = []
+        if self.coded_theta:
+            grids += [[self.plan.tiles * size // cols, cols, 0]
+                      for size, cols in zip(self.plan.blocks, self.plan.block_cols)]
+        if self.coded and self.entry["k"]:
+            grids.append([1, self.grid[0], 0])
+        return grids + [self.grid] if self.coded else grids
+
+    def take_steps(self, expected, steps):
+        """Reads its steps from the list; `expected` is {None: the last step, ...}."""
+        self.theta_steps = []
+        if self.coded_theta:
+            for _ in self.plan.blocks:
+                expected[None] += steps.pop(0)
+                self.theta_steps.append(expected[None])
+        if self.coded:
+            kind = (self.name.rpartition(".")[2], len(self.shape))
+            self.step = expected.get(kind, expected[None]) + steps.pop(0)
+            expected[kind] = expected[None] = self.step
+
+    def values(self, integers):
+        """Its bytes. @param integers  one array a grid, empty where it has none"""
+        if self.constant is not None:
+            return self.constant * product(self.shape)
+        total = None
+        if self.plan:
+            plan = self.plan
+            need(plan.type in ("linear", "conv", "attention") and plan.shape == self.shape,
+                 f"{self.name} needs the plugin of {plan.type}")
+            theta = self.theta
+            if self.coded_theta:
+                theta = np.concatenate(
+                    [integers.pop(0).reshape(plan.tiles, size).astype(F32) * step_size(step)
+                     for size, step in zip(plan.blocks, self.theta_steps)], axis=1)
+            total = generate(plan, theta)
+        if self.coded:
+            rows = integers.pop(0).ravel() if self.entry["k"] else np.zeros(self.grid[0], int)
+            steps = np.array([step_size(self.step + int(row)) for row in rows], F32)
+            coded = (integers.pop(0).astype(F32) * steps[:, None]).reshape(self.shape)
+            total = coded if total is None else total + coded
+        return to_bytes(total, self.dtype)
+
+
+class NotDecoded(Exception):
+    """A part of the format that this reader leaves to gbcompress."""
+
+
+def decode_integers(profile, stream, grids):
+    raise NotDecoded("coded integers")
+
+
+def varint(data, at):
+    value, shift = 0, 0
+    while True:
+        need(at < len(data) and shift < 63, "a bad size")
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            need(byte or shift == 7, "a bad size")
+            return value, at
+
+
+def read_header(data):
+    """The header's map, and where the sections begin."""
+    need(data[:3] == b"GBZ", "not a .gbz file")
+    need(data[3:4] == b"2", f"version {data[3:4]!r} is not known")
+    length, at = varint(data, 4)
+    need(length == len(data) - at, "the file has another length than it declares")
+    need(length >= 18, "the file is cut short")
+    need(hashlib.sha256(data[:-16]).digest()[:16] == data[-16:], "the digest does not fit")
+    stored, at = varint(data, at)
+    raw, at = varint(data, at)
+    need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0),
+         "a bad header size")
+    header = data[at:at + stored]
+    header = parse_cbor(unzstd(header, raw) if raw else header)
+    known(header, "astuv", "the header")
+    need(list(header) == sorted(header), "the header's keys are not in order")
+    return header, at + stored
+
+
+def read_tensors(header):
+    layout = arch_layout(header.get("a", ""))
+    need("t" in header or layout, "there are no tensors")
+    entries = header.get("t", [known_as[3] for known_as in layout or []])
+    unnamed = [e for e in entries if isinstance(e, int) or "n" not in e]
+    need(not unnamed or (layout and len(unnamed) == len(entries) == len(layout)),
+         "tensors without names do not fit the architecture")
+    tensors = [Tensor(e, layout[i] if unnamed else None) for i, e in enumerate(entries)]
+    need(len({t.name for t in tensors}) == len(tensors), "two tensors have one name")
+    expected, steps = {None: -64}, list(header.get("u", []))
+    need(len(steps) == sum(t.coded + (len(t.plan.blocks) if t.coded_theta else 0) for t in tensors),
+         "a bad number of steps")
+    for tensor in tensors:
+        tensor.take_steps(expected, steps)
+    return tensors
+
+
 def read_gbz(path):
     """{name: (dtype, shape, bytes)} in the file's order."""
     with open(path, "rb") as file:
         data = file.read()
-    need(data[:4] == b"GBZ1", "not a .gbz file")
-    need(len(data) >= 56, "the file is cut short")
-    version, length, stored, raw = struct.unpack_from("<IQII", data, 4)
-    need(version == 1, f"version {version} is not known")
-    need(length == len(data), "the file has another length than it declares")
-    need(hashlib.sha256(data[:-32]).digest() == data[-32:], "the digest does not fit")
-    need(stored <= raw <= 1 << 24 and stored <= length - 56, "a bad header size")
-    header = data[24:24 + stored]
-    header = parse_cbor(unzstd(header, raw) if stored < raw else header)
-    known(header, "aost", "the header")
-    at, result, total = 24 + stored, {}, 0
-    for entry in header["t"]:
-        known(entry, "nrhdxzygc", "a tensor")
-        name = entry["n"]
-        need(name not in result, f"two tensors are named {name!r}")
-        result[name] = None
-        if "r" in entry:
+    header, at = read_header(data)
+    tensors = read_tensors(header)
+    end, plain, integers, sizes = len(data) - 16, {}, {}, header.get("v")
+    need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
+    for tensor in tensors:
+        if tensor.tied is not None or tensor.constant is not None:
             continue
-        dtype, shape = entry.get("d", "F32"), entry["h"]
-        need(dtype in BITS, f"the element type {dtype!r} is not known")
-        if "g" in entry:
-            plan, coding = Plan(entry["g"], shape), entry.get("c", 2)
-            need(plan.type in ("linear", "conv", "attention") and plan.shape == shape,
-                 f"{name} needs the plugin of {plan.type}")
-            size, wide = coded_size(plan, coding), {0: 4, 1: 2, 2: 1}[coding]
+        entry = tensor.entry
+        if tensor.coded or tensor.coded_theta:
+            if sizes is not None:
+                size = sizes.pop(0)
+                need(size <= end - at, "a section goes beyond the file")
+                integers[tensor.name] = decode_integers("fast", data[at:at + size], tensor.grids())
+                at += size
+            continue
+        if tensor.plan:
+            size, wide = coded_size(tensor.plan, tensor.coding), {0: 4, 1: 2, 2: 1}[tensor.coding]
         else:
-            size, wide = product(shape) * BITS[dtype] // 8, max(1, BITS[dtype] // 8)
+            bits = BITS[tensor.dtype]
+            size, wide = product(tensor.shape) * bits // 8, max(1, bits // 8)
         in_file = entry.get("z", entry.get("y", size))
-        need(in_file <= len(data) - 32 - at, "a section goes beyond the file")
+        need(in_file <= end - at, "a section goes beyond the file")
         content = unpack(data[at:at + in_file], entry, size, wide)
         at += in_file
-        if "g" in entry:
-            content = to_bytes(generate(plan, decode_theta(plan, coding, content)), dtype)
-        result[name] = (dtype, shape, content)
-    need(at == len(data) - 32, "bytes between the sections and the digest")
-    names = list(result)
-    for entry in header["t"]:
-        if "r" in entry:
-            need(entry["r"] < len(names) and "r" not in header["t"][entry["r"]], "a bad tie")
-            result[entry["n"]] = result[names[entry["r"]]]
-    total = sum(len(content) for _, _, content in result.values())
-    need(total == header["o"], "the tensors do not add up to the declared size")
-    return result
+        if tensor.plan:
+            tensor.theta = decode_theta(tensor.plan, tensor.coding, content)
+        else:
+            plain[tensor.name] = content
+    coded = [t for t in tensors if t.coded or t.coded_theta]
+    if sizes is None and coded:
+        need(sum(product(g[:2]) for t in coded for g in t.grids()) <= 1 << 26, "too many integers")
+        grids = [grid for tensor in coded for grid in tensor.grids()]
+        numbers = decode_integers("small", data[at:end], grids)
+        for tensor in coded:
+            integers[tensor.name] = [numbers.pop(0) for _ in tensor.grids()]
+    else:
+        need(at == end, "bytes between the sections and the digest")
+    result = {}
+    for tensor in tensors:
+        if tensor.tied is None:
+            content = plain.get(tensor.name)
+            if content is None:
+                content = tensor.values(integers.get(tensor.name, []))
+            result[tensor.name] = (tensor.dtype, tensor.shape, content)
+    for tensor in tensors:
+        if tensor.tied is not None:
+            need(tensor.tied < len(tensors) and tensors[tensor.tied].tied is None, "a bad tie")
+            result[tensor.name] = result[tensors[tensor.tied].name]
+    return {tensor.name: result[tensor.name] for tensor in tensors}
 
 
 def read_safetensors(path):
@@ -471,6 +689,9 @@ def main():
         parser.error("give OUT.npz or --compare")
     try:
         tensors = read_gbz(args.gbz)
+    except NotDecoded as error:
+        print(f"{args.gbz}: {error} are not decoded")
+        sys.exit(3)
     except (BadFile, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         sys.exit(f"{args.gbz}: {error}")
     bad = 0

@@ -20,11 +20,11 @@ nlohmann::json recorded(const fs::path& path) {
 }
 
 TEST(Golden, EveryVersionStillDecodesToItsRecordedDigests) {
-  const auto files = recorded(kFolder / "v1" / "digests.json");
+  const auto files = recorded(kFolder / "v2" / "digests.json");
   EXPECT_GE(files.size(), 4u);
   for (const auto& [file, tensors] : files.items()) {
     SCOPED_TRACE(file);
-    const fs::path path = kFolder / "v1" / (file + ".gbz");
+    const fs::path path = kFolder / "v2" / (file + ".gbz");
     EXPECT_LE(fs::file_size(path), 4096u);
     const auto reader = ArtifactReader::open(path);
     reader.verify();
@@ -62,7 +62,7 @@ TEST(Golden, TheDocumentedExampleIsARealFile) {
     for (std::sregex_iterator b(row.begin(), row.end(), byte); b != end; ++b)
       bytes.push_back(static_cast<char>(std::stoi(b->str(), nullptr, 16)));
   }
-  EXPECT_EQ(to_hex(bytes), to_hex(read_text(kFolder / "v1" / "tiny.gbz", 4096)));
+  EXPECT_EQ(to_hex(bytes), to_hex(read_text(kFolder / "v2" / "tiny.gbz", 4096)));
 }
 
 }  // namespace

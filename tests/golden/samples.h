@@ -16,7 +16,7 @@ struct Named {
   std::string name;
   ArtifactWriter writer;
 };
-/// The files of tests/golden/v1.
+/// The files of tests/golden/v2.
 std::vector<Named> golden();
 
 /// What `expand` is to write: a safetensors file of all tensors.

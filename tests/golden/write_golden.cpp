@@ -1,5 +1,5 @@
 /// Writes the files that the tests of this folder read.
-///   write_golden golden DIR     DIR/v1 and DIR/errors, as they are committed
+///   write_golden golden DIR     DIR/v2 and DIR/errors, as they are committed
 ///   write_golden samples DIR    random artifacts and what they expand to, for gbz_reader.py
 /// Released golden files are never written anew: a reader that no longer decodes them is wrong.
 
@@ -30,13 +30,13 @@ void put_json(const fs::path& path, const nlohmann::json& content) {
 }
 
 void write_golden(const fs::path& folder) {
-  fs::create_directories(folder / "v1");
+  fs::create_directories(folder / "v2");
   fs::create_directories(folder / "errors");
   nlohmann::json digests, codes;
   for (const auto& [name, writer] : samples::golden()) {
     const auto bytes = writer.encode();
     const auto reader = ArtifactReader::from_bytes(bytes, name);
-    put(folder / "v1" / (name + ".gbz"), bytes);
+    put(folder / "v2" / (name + ".gbz"), bytes);
     for (std::size_t i = 0; i < reader.tensors().size(); ++i)
       digests[name][reader.tensors()[i].name] = to_hex(sha256(decode_tensor(reader, i)));
   }
@@ -44,7 +44,7 @@ void write_golden(const fs::path& folder) {
     put(folder / "errors" / (bad.name + ".gbz"), bad.bytes);
     codes[bad.name] = errc_name(bad.code);
   }
-  put_json(folder / "v1" / "digests.json", digests);
+  put_json(folder / "v2" / "digests.json", digests);
   put_json(folder / "errors" / "codes.json", codes);
 }
 

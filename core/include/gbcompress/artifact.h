@@ -1,53 +1,102 @@
 #pragma once
-/// The `.gbz` container (docs/artifact-format.md): g-net parameters, plans, and the tensors that
-/// are carried along. LibTorch-free; reading one runs no plugin.
+/// The `.gbz` container (docs/artifact-format.md): g-net parameters, plans, entropy-coded tensors,
+/// and what is carried along. LibTorch-free; reading one runs no plugin.
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "gbcompress/codec.h"
 #include "gbcompress/dtype.h"
 #include "gbcompress/gnet_plan.h"
 
 namespace gbcompress {
 
-inline constexpr std::uint32_t kArtifactVersion = 1;
+inline constexpr std::uint32_t kArtifactVersion = 2;
 
 /// How g-net parameters are stored.
 enum class Coding : std::uint8_t {
-  kF32,  ///< exact
-  kF16,  ///< rounded to nearest even
-  kI8,   ///< -127..127 times one float32 scale for each weight and bias block of the g-net
+  kF32,    ///< exact
+  kF16,    ///< rounded to nearest even
+  kI8,     ///< -127..127 times one float32 scale for each weight and bias block of the g-net
+  kCoded,  ///< integers times one step for each block, entropy-coded; training chooses them
 };
-std::string_view coding_name(Coding coding) noexcept;  ///< "fp32", "fp16", "int8"
+std::string_view coding_name(Coding coding) noexcept;  ///< "fp32", "fp16", "int8", "coded"
+/// kCoded is not among them: no rounding of finished parameters makes it.
 std::optional<Coding> parse_coding(std::string_view name) noexcept;
 
 /// Bytes that the g-net parameters of a plan take before zstd, scales included.
+/// @throws Error(kUsage) for kCoded, whose size depends on the integers; so do the next two
 std::int64_t coded_bytes(const GNetPlan& plan, Coding coding);
 /// What decoding gives back: `theta` [tiles, parameters] rounded as `coding` would store it.
 /// @throws Error(kNonFinite) for NaN, infinity, and what is too large for fp16
 std::vector<float> round_trip(const GNetPlan& plan, Coding coding, std::span<const float> theta);
 
+/// Steps are the numbers 2^(k / 16), k from kMinStep to kMaxStep.
+inline constexpr int kMinStep = -1024, kMaxStep = 1024;
+/// 2^(k / 16), with the same bits on every machine. @throws Error(kUsage) for k out of range
+float step_size(int k);
+/// The k whose step is nearest in the logarithm, within the range; kMinStep for what is not above
+/// 0.
+int nearest_step(float size);
+/// How a tensor's integers lie unless a file says otherwise. Rows: the first of at least two
+/// dimensions, else 1. Stride: the positions of a kernel (3 and more dimensions); the width of the
+/// square picture that a row of 64 or more numbers may be (2 dimensions); else 0.
+IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
+
+/// A tensor as integers: value = float32(integer) * step_size(step + its row's offset).
+struct CodedValues {
+  IntegerGrid grid;                     ///< of as many numbers as the tensor has, at least 1
+  std::vector<std::int32_t> integers;   ///< [rows, cols]
+  int step = 0;                         ///< k of step_size()
+  std::vector<std::int32_t> row_steps;  ///< empty, or what is added to `step` in each row
+};
+/// The float32 values [rows, cols]. @throws Error(kUsage) where sizes or steps do not fit
+std::vector<float> coded_floats(const CodedValues& values);
+
+/// G-net parameters as integers.
+struct CodedTheta {
+  std::vector<int> steps;              ///< one for each block of gnet_blocks()
+  std::vector<std::int32_t> integers;  ///< [tiles, parameters]
+};
+/// The float32 parameters [tiles, parameters]. @throws Error(kUsage) where it does not fit `plan`
+std::vector<float> coded_floats(const GNetPlan& plan, const CodedTheta& theta);
+
 enum class TensorKind : std::uint8_t {
   kGenerated,  ///< by g-nets
   kPlain,      ///< carried along, exact
   kTied,       ///< the same tensor as another entry
+  kCoded,      ///< integers times a step
+  kResidual,   ///< by g-nets, plus integers times a step
+  kConstant,   ///< one value everywhere
 };
+std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "plain", ...
+/// True for kGenerated and kResidual: there is a plan.
+constexpr bool has_plan(TensorKind kind) noexcept {
+  return kind == TensorKind::kGenerated || kind == TensorKind::kResidual;
+}
 
 struct ArtifactTensor {
   std::string name;  ///< UTF-8, 1 to 512 bytes, no control characters; never a path
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;  ///< up to 8 dimensions, 0 allowed for plain tensors
   TensorKind kind = TensorKind::kPlain;
-  GNetPlan plan;  ///< kGenerated
-  Coding coding = Coding::kI8;
-  std::string tied_to;            ///< kTied: name of a tensor that is not tied itself
-  std::int64_t stored_bytes = 0;  ///< its section on disk
+  GNetPlan plan;                   ///< kGenerated, kResidual
+  Coding coding = Coding::kI8;     ///< kGenerated; kCoded for kResidual
+  std::vector<int> theta_steps;    ///< with Coding::kCoded: one a block
+  IntegerGrid grid;                ///< kCoded, kResidual
+  int step = 0;                    ///< kCoded, kResidual
+  bool row_steps = false;          ///< kCoded, kResidual: every row has an offset of the step
+  std::vector<std::byte> element;  ///< kConstant: the value of every element
+  std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
+  /// Its section on disk; 0 where its integers are part of one stream with others'.
+  std::int64_t stored_bytes = 0;
 };
 
 /// How the bytes of a section are packed.
@@ -66,6 +115,10 @@ struct ArtifactLimits {
   std::int64_t output_bytes = std::int64_t{1} << 40;
   std::int64_t tensors = 1'000'000;
 };
+/// With CodecProfile::kSmall: integers of one file, which are decoded from the first to the last,
+/// and columns of a grid (rows, where it has one column), whose counts take memory.
+inline constexpr std::int64_t kMaxSmallIntegers = 64 << 20;
+inline constexpr std::int64_t kMaxSmallColumns = 1 << 20;
 
 class ArtifactWriter {
  public:
@@ -85,6 +138,20 @@ class ArtifactWriter {
                  std::span<const std::byte> bytes);
   /// @param tied_to  a tensor added before that is not tied itself; else Error(kNotFound, kUsage)
   void add_tied(const std::string& name, const std::string& tied_to);
+  /// @throws Error(kUsage, kShapeMismatch) as above, for steps out of range and for integers beyond
+  ///         kMaxMagnitude; so do the next two
+  void add_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                 CodedValues values);
+  /// The g-nets' weights plus `values`: one product, one sum, each rounded to float32.
+  void add_residual(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                    const GNetPlan& plan, CodedTheta theta, CodedValues values);
+  void add_generated_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                           const GNetPlan& plan, CodedTheta theta);
+  /// @param element  the bytes of one element; types below a byte are refused
+  void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                    std::span<const std::byte> element);
+  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, fast above.
+  void set_profile(CodecProfile profile) { profile_ = profile; }
 
   /// The whole file in memory. Same content, same bytes.
   std::vector<std::byte> encode() const;
@@ -94,15 +161,21 @@ class ArtifactWriter {
   std::int64_t write(const std::filesystem::path& path, bool overwrite) const;
 
  private:
-  struct Section {
-    std::vector<std::byte> bytes;  ///< as stored; empty for tied tensors
+  struct Content {
+    std::vector<std::byte> bytes;  ///< as stored; empty for tied, constant and coded tensors
     Packing packing = Packing::kRaw;
+    CodedTheta theta;
+    CodedValues values;
   };
-  void add(ArtifactTensor tensor, Section section);
+  ArtifactTensor generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                           const GNetPlan& plan, Coding coding) const;
+  void add(ArtifactTensor tensor, Content content);
+  CodecProfile profile() const;
 
   std::string arch_, settings_;
+  std::optional<CodecProfile> profile_;
   std::vector<ArtifactTensor> tensors_;
-  std::vector<Section> sections_;  ///< one a tensor
+  std::vector<Content> contents_;  ///< one a tensor
   std::unordered_map<std::string, std::size_t> index_;
 };
 
@@ -114,7 +187,7 @@ class ArtifactReader {
   static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {});
   static ArtifactReader from_bytes(std::vector<std::byte> bytes, std::string label,
                                    const ArtifactLimits& limits = {});
-  /// True when the file begins with the magic `GBZ1`.
+  /// True when the file begins as artifacts of any version do: `GBZ` and a digit.
   static bool is_artifact(const std::filesystem::path& path);
 
   const std::string& arch() const noexcept { return arch_; }
@@ -126,27 +199,42 @@ class ArtifactReader {
   /// SHA-256 of the file's content in hexadecimal, its identity.
   const std::string& identity() const noexcept { return identity_; }
 
-  /// Checks the digest again and unpacks every section once. @throws Error(kCorrupt)
+  /// Of the integers, if there are any.
+  CodecProfile profile() const noexcept { return profile_; }
+
+  /// Checks the digest again and decodes every section once. @throws Error(kCorrupt, kTruncated)
   void verify() const;
-  /// Decoded g-net parameters [tiles, parameters] of a generated tensor, all finite.
-  /// @throws Error(kUsage) for another kind of tensor; Error(kCorrupt)
+  /// Decoded g-net parameters [tiles, parameters] of a generated or residual tensor, all finite.
+  /// @throws Error(kUsage) for another kind of tensor; Error(kCorrupt, kTruncated)
   std::vector<float> theta(std::size_t tensor) const;
   /// Bytes of a plain tensor. @throws as theta()
   std::vector<std::byte> plain(std::size_t tensor) const;
+  /// Of a coded or residual tensor. With the small profile everything before it is decoded first,
+  /// and kept, so that each integer is decoded once. @throws as theta()
+  CodedValues coded(std::size_t tensor) const;
+  /// The bytes of one element of a constant tensor. @throws as theta()
+  std::vector<std::byte> constant(std::size_t tensor) const;
+  /// Bits of the file that each tensor takes beside the header. Shares of a common stream are what
+  /// the coder's probabilities ask for; coding everything again finds them. @throws as verify()
+  std::vector<double> tensor_bits() const;
 
  private:
   ArtifactReader() = default;
   struct SectionRef {
     std::int64_t offset = 0, stored = 0, raw = 0;
-    std::uint64_t xxh3 = 0;
     Packing packing = Packing::kRaw;
   };
-  std::vector<std::byte> section(std::size_t tensor, TensorKind kind) const;
+  class Integers;  ///< decodes them; shared by copies of the reader
+  const ArtifactTensor& entry(std::size_t tensor, bool fits, const char* kind) const;
+  std::span<const std::byte> section(std::size_t tensor) const;
+  std::vector<std::byte> unpacked(std::size_t tensor) const;
 
   std::string label_, arch_, settings_, identity_;
-  std::vector<std::byte> bytes_;
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
   std::vector<ArtifactTensor> tensors_;
   std::vector<SectionRef> sections_;
+  std::shared_ptr<Integers> integers_;
+  CodecProfile profile_ = CodecProfile::kSmall;
   std::int64_t header_bytes_ = 0, output_bytes_ = 0;
 };
 

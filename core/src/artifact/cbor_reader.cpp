@@ -64,6 +64,11 @@ std::int64_t CborReader::integer() {
   return first >> 5 == 0 ? static_cast<std::int64_t>(n) : -1 - static_cast<std::int64_t>(n);
 }
 
+bool CborReader::at_unsigned() const {
+  ByteReader ahead = bytes_;
+  return ahead.read<unsigned char>() >> 5 == 0;
+}
+
 float CborReader::float32() {
   if (bytes_.read<unsigned char>() != 0xFA) corrupt("a float32 was expected");
   return std::bit_cast<float>(__builtin_bswap32(bytes_.read<std::uint32_t>()));

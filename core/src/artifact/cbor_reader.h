@@ -20,6 +20,8 @@ class CborReader {
   std::int64_t array() { return length(4); }
   std::string text();
   std::uint64_t unsigned_number() { return head(0); }
+  /// Whether an unsigned number comes next. @throws Error(kTruncated) at the end
+  bool at_unsigned() const;
   /// -2^62 to 2^62.
   std::int64_t integer();
   float float32();

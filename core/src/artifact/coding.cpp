@@ -71,6 +71,11 @@ void decode_i8(const GNetPlan& plan, std::span<const std::byte> bytes, std::vect
   }
 }
 
+void refuse_coded(Coding coding) {
+  if (coding == Coding::kCoded)
+    throw Error(Errc::kUsage, "coded g-nets come as integers and steps, not as rounded numbers");
+}
+
 }  // namespace
 
 std::string_view coding_name(Coding coding) noexcept {
@@ -81,6 +86,8 @@ std::string_view coding_name(Coding coding) noexcept {
       return "fp16";
     case Coding::kI8:
       return "int8";
+    case Coding::kCoded:
+      return "coded";
   }
   return "";
 }
@@ -96,6 +103,7 @@ std::int64_t element_bytes(Coding coding) noexcept {
 }
 
 std::int64_t coded_bytes(const GNetPlan& plan, Coding coding) {
+  refuse_coded(coding);
   const char* what = "the g-nets of a tensor";
   const std::int64_t numbers = checked_mul(plan_parameters(plan), element_bytes(coding), what);
   if (coding != Coding::kI8) return numbers;
@@ -130,12 +138,15 @@ std::vector<std::byte> encode_theta(const GNetPlan& plan, Coding coding,
     case Coding::kI8:
       encode_i8(plan, theta, bytes, label);
       break;
+    case Coding::kCoded:
+      break;  // refused by coded_bytes()
   }
   return bytes;
 }
 
 std::vector<float> decode_theta(const GNetPlan& plan, Coding coding,
                                 std::span<const std::byte> bytes, const std::string& label) {
+  refuse_coded(coding);
   std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
   switch (coding) {
     case Coding::kF32:
@@ -147,6 +158,8 @@ std::vector<float> decode_theta(const GNetPlan& plan, Coding coding,
       break;
     case Coding::kI8:
       decode_i8(plan, bytes, theta, label);
+      break;
+    case Coding::kCoded:
       break;
   }
   for (float value : theta)

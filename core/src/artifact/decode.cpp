@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "artifact/float16.h"
+#include "base/checked.h"
 #include "base/file.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
@@ -29,21 +30,45 @@ std::vector<std::byte> convert(const std::vector<float>& values, F&& to) {
   return bytes;
 }
 
-}  // namespace
+std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_t count) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(element.size() * static_cast<std::size_t>(count));
+  for (std::int64_t n = 0; n < count; ++n)
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  return bytes;
+}
 
-std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor) {
-  const auto& tensors = artifact.tensors();
-  if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
-  if (tensors[tensor].kind == TensorKind::kTied)
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (tensors[i].name == tensors[tensor].tied_to) return decode_tensor(artifact, i);
-  const ArtifactTensor& entry = tensors[tensor];
-  if (entry.kind == TensorKind::kPlain) return artifact.plain(tensor);
+/// Of a tensor that is numbers: generated, coded or both.
+std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor) {
+  const ArtifactTensor& entry = artifact.tensors()[tensor];
+  if (entry.kind == TensorKind::kCoded) return coded_floats(artifact.coded(tensor));
   if (entry.plan.shape != entry.shape)
     throw Error(Errc::kUnsupported, printable(entry.name) +
                                         " is built from its tiles by layer type " +
                                         entry.plan.type_id + ", whose plugin is needed");
-  const std::vector<float> values = generate(entry.plan, artifact.theta(tensor));
+  std::vector<float> values = generate(entry.plan, artifact.theta(tensor));
+  if (entry.kind == TensorKind::kResidual) add_residual(values, artifact.coded(tensor));
+  return values;
+}
+
+}  // namespace
+
+void add_residual(std::span<float> values, const CodedValues& coded) {
+  const std::vector<float> more = coded_floats(coded);
+  for (std::size_t n = 0; n < values.size(); ++n) values[n] += more[n];
+}
+
+std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor) {
+  const auto& tensors = artifact.tensors();
+  if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
+  const ArtifactTensor& entry = tensors[tensor];
+  if (entry.kind == TensorKind::kTied)
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].name == entry.tied_to) return decode_tensor(artifact, i);
+  if (entry.kind == TensorKind::kPlain) return artifact.plain(tensor);
+  if (entry.kind == TensorKind::kConstant)
+    return repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"));
+  const std::vector<float> values = numbers(artifact, tensor);
   switch (entry.dtype) {
     case DType::kF16:
       return convert<std::uint16_t>(values, float_to_half);

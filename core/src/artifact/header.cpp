@@ -1,88 +1,129 @@
 #include "artifact/header.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "artifact/coding.h"
-#include "base/byte_reader.h"
+#include "artifact/integers.h"
+#include "artifact/plan_fields.h"
 #include "base/checked.h"
+#include "gbcompress/arch_layout.h"
 
 namespace gbcompress {
 namespace {
 
 using nlohmann::json;
+using Layout = std::vector<LayoutEntry>;
 
-/// Appends the code's kind, and what it is described by.
-void add_code(json& list, const AxisCode& code) {
-  list.push_back(static_cast<int>(code.encoding));
-  if (code.size != 0) list.push_back(code.size);
-  if (code.encoding != Encoding::kPixel) return;
-  list.push_back(code.sides.size());
-  for (std::int64_t side : code.sides) list.push_back(side);
+/// The layout of the header's architecture, where it is that of the tensors.
+std::optional<Layout> fitting_layout(const Header& header) {
+  auto layout = arch_layout(header.arch);
+  if (!layout || layout->size() != header.tensors.size()) return {};
+  for (std::size_t i = 0; i < layout->size(); ++i)
+    if ((*layout)[i].name != header.tensors[i].name ||
+        (*layout)[i].shape != header.tensors[i].shape)
+      return {};
+  return layout;
 }
 
-json encode_plan(const GNetPlan& plan, const std::vector<std::int64_t>& shape) {
-  json entry = {{"i", plan.type_id}, {"m", {plan.tile_rows, plan.tile_cols}}};
-  if (plan.type_revision != 1) entry["v"] = plan.type_revision;
-  if (plan.shape != shape) entry["h"] = plan.shape;
-  const MatrixView& view = plan.view;
-  if (view != MatrixView{})
-    entry["w"] = {view.row_dim, view.col_dim, view.row_splits, view.col_splits};
-  const std::vector<AxisCode> usual(plan.kernel_codes.size(), Encoding::kOneHot);
-  if (plan.row_code != AxisCode() || plan.col_code != AxisCode() || plan.kernel_codes != usual) {
-    json& list = entry["e"] = json::array();
-    add_code(list, plan.row_code);
-    add_code(list, plan.col_code);
-    for (const AxisCode& code : plan.kernel_codes) add_code(list, code);
+/// The number that stands for a tensor of a known layout, or -1.
+int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
+  if (tensor.dtype != known.dtype) return -1;
+  if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor))
+    return tensor.row_steps ? 1 : 0;
+  if (tensor.kind == TensorKind::kConstant)
+    for (int value : {0, 1})
+      if (tensor.element == simple_element(tensor.dtype, value)) return 2 + value;
+  return -1;
+}
+
+int usual_entry(const LayoutEntry& known) { return known.buffer ? 2 + known.initial : 0; }
+
+std::uint64_t as_number(const std::vector<std::byte>& element) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, element.data(), element.size());
+  return number;
+}
+
+/// The keys of a tensor that is not tied, but name, shape and type.
+void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& section) {
+  if (section.packing == Packing::kZstd) entry["z"] = section.stored;
+  if (section.packing == Packing::kShuffledZstd) entry["y"] = section.stored;
+  if (has_plan(tensor.kind)) entry["g"] = encode_plan(tensor.plan, tensor.shape);
+  if (tensor.kind == TensorKind::kGenerated && tensor.coding != Coding::kI8)
+    entry["c"] = static_cast<int>(tensor.coding);
+  if (has_values(tensor)) {
+    entry["k"] = tensor.row_steps ? 1 : 0;
+    if (!has_default_grid(tensor))
+      entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};
   }
-  if (plan.generator != Generator::kGNet) entry["k"] = static_cast<int>(plan.generator);
-  if (is_product(plan.generator))
-    entry["r"] = plan.rank;
-  else if (plan.hidden != std::vector<std::int64_t>{32})
-    entry["u"] = plan.hidden;
-  if (plan.output_scale != 1) entry["s"] = plan.output_scale;
-  return entry;
+  if (tensor.kind == TensorKind::kConstant) entry["v"] = as_number(tensor.element);
+}
+
+json encode_entries(const Header& header, const std::optional<Layout>& layout) {
+  json entries = json::array();
+  std::unordered_map<std::string_view, std::size_t> index;
+  for (std::size_t i = 0; i < header.tensors.size(); ++i) index[header.tensors[i].name] = i;
+  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
+    const ArtifactTensor& tensor = header.tensors[i];
+    if (layout) {
+      if (const int number = short_entry(tensor, (*layout)[i]); number >= 0) {
+        entries.push_back(number);
+        continue;
+      }
+    }
+    json entry = json::object();
+    if (!layout) entry["n"] = tensor.name;
+    if (tensor.kind == TensorKind::kTied) {
+      entry["r"] = index.at(tensor.tied_to);
+    } else {
+      if (!layout) entry["h"] = tensor.shape;
+      if (tensor.dtype != (layout ? (*layout)[i].dtype : DType::kF32))
+        entry["d"] = dtype_name(tensor.dtype);
+      add_content(entry, tensor, header.sections[i]);
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+/// What `t` would be if it were left out.
+json usual_entries(const Layout& layout) {
+  json entries = json::array();
+  for (const LayoutEntry& known : layout) entries.push_back(usual_entry(known));
+  return entries;
 }
 
 }  // namespace
 
-Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limits,
-                     const std::string& label) {
-  const auto size = static_cast<std::int64_t>(file.size());
-  const std::size_t n = std::min(file.size(), kMagic.size());
-  if (!std::equal(kMagic.begin(), kMagic.begin() + static_cast<std::ptrdiff_t>(n),
-                  reinterpret_cast<const char*>(file.data())))
-    throw Error(Errc::kCorrupt, label + " is not a .gbz file");
-  ByteReader reader(file, label);
-  reader.take(kMagic.size());
-  const auto version = reader.read<std::uint32_t>();
-  if (version == 0) throw Error(Errc::kCorrupt, label + " has version 0, which does not exist");
-  if (version > kArtifactVersion)
-    throw Error(Errc::kUnsupported, label + " has version " + std::to_string(version) +
-                                        ", this gbcompress reads up to " +
-                                        std::to_string(kArtifactVersion) +
-                                        "; upgrade gbcompress to read it");
-  const auto declared = reader.read<std::uint64_t>();
-  if (declared > static_cast<std::uint64_t>(size))
-    throw Error(Errc::kTruncated, label + " has " + std::to_string(size) + " of its " +
-                                      std::to_string(declared) + " bytes; copy it again");
-  if (declared < static_cast<std::uint64_t>(size))
-    throw Error(Errc::kCorrupt, label + " has bytes behind its end");
-  if (size > limits.file_bytes)
-    throw Error(Errc::kLimit, label + " has " + std::to_string(size) + " bytes, at most " +
-                                  std::to_string(limits.file_bytes) + " are read");
-  Prelude prelude;
-  prelude.header_stored = reader.read<std::uint32_t>();
-  prelude.header_raw = reader.read<std::uint32_t>();
-  if (prelude.header_raw > limits.header_bytes)
-    throw Error(Errc::kLimit, label + " declares a header of " +
-                                  std::to_string(prelude.header_raw) + " bytes, at most " +
-                                  std::to_string(limits.header_bytes) + " are read");
-  if (prelude.header_stored > prelude.header_raw)
-    throw Error(Errc::kCorrupt, label + " has a header that is larger packed than unpacked");
-  if (prelude.header_stored > size - kPreludeBytes - kDigestBytes)
-    throw Error(Errc::kCorrupt, label + " has a header that goes beyond its end");
-  return prelude;
+int StepPredictor::expected(const ArtifactTensor* tensor) const {
+  if (!tensor) return last_;
+  const auto found = of_key_.find(key(*tensor));
+  return found == of_key_.end() ? last_ : found->second;
+}
+
+void StepPredictor::saw(const ArtifactTensor* tensor, int step) {
+  last_ = step;
+  if (tensor) of_key_[key(*tensor)] = step;
+}
+
+std::string StepPredictor::key(const ArtifactTensor& tensor) {
+  const std::size_t dot = tensor.name.rfind('.');
+  return std::to_string(tensor.shape.size()) +
+         tensor.name.substr(dot == std::string::npos ? 0 : dot + 1);
+}
+
+std::vector<std::byte> simple_element(DType dtype, int value) {
+  std::vector<std::byte> element(static_cast<std::size_t>(dtype_bits(dtype) / 8));
+  const auto real = static_cast<float>(value);
+  if (dtype == DType::kF32)
+    std::memcpy(element.data(), &real, sizeof real);
+  else if (dtype == DType::kI64)
+    element[0] = static_cast<std::byte>(value);
+  else
+    element.clear();
+  return element;
 }
 
 std::int64_t tensor_bytes(const std::vector<std::int64_t>& shape, DType dtype) {
@@ -100,33 +141,27 @@ std::int64_t plane_bytes(const ArtifactTensor& tensor) {
 }
 
 std::vector<std::byte> encode_header(const Header& header) {
-  json entries = json::array();
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
-    const ArtifactTensor& tensor = header.tensors[i];
-    const SectionEntry& section = header.sections[i];
-    json entry = {{"n", tensor.name}};
-    if (tensor.kind == TensorKind::kTied) {
-      const auto target =
-          std::find_if(header.tensors.begin(), header.tensors.end(),
-                       [&](const ArtifactTensor& other) { return other.name == tensor.tied_to; });
-      entry["r"] = target - header.tensors.begin();
-      entries.push_back(std::move(entry));
-      continue;
-    }
-    if (tensor.dtype != DType::kF32) entry["d"] = dtype_name(tensor.dtype);
-    entry["h"] = tensor.shape;
-    entry["x"] = section.xxh3;
-    if (section.packing == Packing::kZstd) entry["z"] = section.stored;
-    if (section.packing == Packing::kShuffledZstd) entry["y"] = section.stored;
-    if (tensor.kind == TensorKind::kGenerated) {
-      entry["g"] = encode_plan(tensor.plan, tensor.shape);
-      if (tensor.coding != Coding::kI8) entry["c"] = static_cast<int>(tensor.coding);
-    }
-    entries.push_back(std::move(entry));
-  }
-  json top = {{"o", header.output_bytes}, {"t", std::move(entries)}};
+  json top = json::object(), steps = json::array(), sizes = json::array();
   if (!header.arch.empty()) top["a"] = header.arch;
   if (!header.settings.empty()) top["s"] = header.settings;
+  const std::optional<Layout> layout = fitting_layout(header);
+  json entries = encode_entries(header, layout);
+  if (!layout || entries != usual_entries(*layout)) top["t"] = std::move(entries);
+  StepPredictor predictor;
+  const auto add_step = [&](const ArtifactTensor* tensor, int step) {
+    steps.push_back(step - predictor.expected(tensor));
+    predictor.saw(tensor, step);
+  };
+  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
+    const ArtifactTensor& tensor = header.tensors[i];
+    if (has_coded_theta(tensor))
+      for (int step : tensor.theta_steps) add_step(nullptr, step);
+    if (has_values(tensor)) add_step(&tensor, tensor.step);
+    if (header.profile == CodecProfile::kFast && (has_values(tensor) || has_coded_theta(tensor)))
+      sizes.push_back(header.sections[i].stored);
+  }
+  if (!steps.empty()) top["u"] = std::move(steps);
+  if (!sizes.empty()) top["v"] = std::move(sizes);
   const std::vector<std::uint8_t> cbor = json::to_cbor(top);
   const auto* bytes = reinterpret_cast<const std::byte*>(cbor.data());
   return {bytes, bytes + cbor.size()};

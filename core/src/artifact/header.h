@@ -6,39 +6,65 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "gbcompress/artifact.h"
 
 namespace gbcompress {
 
-inline constexpr std::array<char, 4> kMagic = {'G', 'B', 'Z', '1'};
-inline constexpr std::int64_t kPreludeBytes = 24;  ///< magic, version, file, stored, raw bytes
-inline constexpr std::int64_t kDigestBytes = 32;
+inline constexpr std::array<char, 4> kMagic = {'G', 'B', 'Z', '2'};
+inline constexpr std::int64_t kDigestBytes = 16;  ///< the first ones of a SHA-256
 
 struct Prelude {
+  std::int64_t header_offset = 0;
   std::int64_t header_stored = 0;
-  std::int64_t header_raw = 0;  ///< more than `header_stored`: packed with zstd
+  std::int64_t header_raw = 0;
+  bool packed = false;  ///< the header is one zstd frame
 };
 
 /// Checks what can be said before any digest: magic, version, length, header within its bounds.
 /// @throws Error(kTruncated, kCorrupt, kUnsupported, kLimit)
 Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limits,
                      const std::string& label);
+/// Magic and sizes of a file with this header and `content` bytes of sections behind it.
+/// @param header_raw  0 where the header is not packed
+std::vector<std::byte> encode_prelude(std::int64_t header_stored, std::int64_t header_raw,
+                                      std::int64_t content);
 
 /// What the header says of one tensor's section.
 struct SectionEntry {
   std::int64_t stored = 0, raw = 0;
-  std::uint64_t xxh3 = 0;
   Packing packing = Packing::kRaw;
 };
 
 struct Header {
   std::string arch, settings;
-  std::int64_t output_bytes = 0;
+  CodecProfile profile = CodecProfile::kSmall;
+  std::int64_t output_bytes = 0;  ///< of all tensors; found, not stored
   std::vector<ArtifactTensor> tensors;
   std::vector<SectionEntry> sections;  ///< one a tensor
 };
+
+/// The steps of all integers in the order in which they are coded, each with what it is expected to
+/// be: that of the last tensor before it with the same last part of the name and as many
+/// dimensions; g-nets, and where there is none: the step before it; the first one: kFirstStep.
+inline constexpr int kFirstStep = -64;
+class StepPredictor {
+ public:
+  /// @param tensor  null for the blocks of g-nets
+  int expected(const ArtifactTensor* tensor) const;
+  void saw(const ArtifactTensor* tensor, int step);
+
+ private:
+  static std::string key(const ArtifactTensor& tensor);
+
+  int last_ = kFirstStep;
+  std::unordered_map<std::string, int> of_key_;
+};
+
+/// An element that is 0 or 1, of F32 and I64 (those of built-in architectures).
+std::vector<std::byte> simple_element(DType dtype, int value);
 
 /// @param bytes  the unpacked CBOR
 /// @throws Error(kTruncated, kCorrupt, kUnsupported, kLimit)

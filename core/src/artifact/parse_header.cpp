@@ -1,20 +1,37 @@
+#include <cstring>
 #include <limits>
 #include <optional>
-#include <string_view>
 #include <unordered_set>
 
 #include "artifact/cbor_reader.h"
 #include "artifact/coding.h"
 #include "artifact/header.h"
 #include "artifact/header_keys.h"
+#include "artifact/integers.h"
+#include "artifact/plan_fields.h"
 #include "artifact/text.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "gbcompress/arch_layout.h"
 
 namespace gbcompress {
 namespace {
 
 constexpr std::size_t kNotTied = std::numeric_limits<std::size_t>::max();
+
+/// The map of one tensor as it is written.
+struct Entry {
+  std::string name;
+  std::optional<DType> dtype;
+  std::optional<std::vector<std::int64_t>> shape;
+  std::optional<PlanFields> plan;
+  std::optional<std::vector<std::int64_t>> grid;
+  std::optional<std::uint64_t> value;
+  std::optional<bool> row_steps;
+  std::optional<Coding> coding;
+  std::size_t tied = kNotTied;
+  SectionEntry section;
+};
 
 class HeaderParser {
  public:
@@ -23,49 +40,42 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "aost");
-    while (const char key = keys.next()) switch (key) {
+    Keys keys(in_, "astuv");
+    char before = 0;
+    bool listed = false;
+    while (const char key = keys.next()) {
+      if (key < before) in_.corrupt("its keys are not in order");
+      before = key;
+      if (key > 't' && !listed) add_usual_tensors();
+      listed = listed || key >= 't';
+      switch (key) {
         case 'a':
           header_.arch = in_.text();
+          layout_ = arch_layout(header_.arch);
           break;
         case 's':
           header_.settings = in_.text();
           break;
-        case 'o':
-          header_.output_bytes = size();
+        case 't':
+          parse_tensors();
+          break;
+        case 'u':
+          parse_steps();
           break;
         default:
-          parse_tensors();
+          parse_sizes();
       }
-    keys.require("ot");
+    }
+    if (!listed) add_usual_tensors();
     in_.finish();
-    within(header_.output_bytes, "tensors");
+    if (steps_ > 0 && !keys.has('u')) in_.corrupt("key u is missing");
     resolve_ties();
     check_names();
-    std::int64_t output = 0;
-    for (const ArtifactTensor& tensor : header_.tensors)
-      output = checked_add(output, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
-    if (output != header_.output_bytes)
-      in_.corrupt("it declares " + std::to_string(header_.output_bytes) +
-                  " bytes of tensors, they add up to " + std::to_string(output));
+    check_totals();
     return std::move(header_);
   }
 
  private:
-  std::int64_t size() {
-    const std::int64_t n = in_.integer();
-    if (n < 0) in_.corrupt("a size below 0");
-    return n;
-  }
-  std::vector<std::int64_t> sizes(std::int64_t most) {
-    const std::int64_t n = in_.array();
-    if (n > most)
-      in_.corrupt(std::to_string(n) + " numbers where at most " + std::to_string(most) +
-                  " are allowed");
-    std::vector<std::int64_t> result(static_cast<std::size_t>(n));
-    for (auto& value : result) value = size();
-    return result;
-  }
   void within(std::int64_t bytes, const char* what) const {
     if (bytes > limits_.output_bytes)
       throw Error(Errc::kLimit, "the file declares " + std::to_string(bytes) + " bytes of " + what +
@@ -73,61 +83,102 @@ class HeaderParser {
                                     " are allowed; raise the limit if you trust the file");
   }
 
-  void parse_tensors() {
-    const std::int64_t n = in_.array();
+  void check_count(std::int64_t n) const {
     if (n > limits_.tensors)
       throw Error(Errc::kLimit, "the file declares " + std::to_string(n) + " tensors, at most " +
                                     std::to_string(limits_.tensors) + " are allowed");
-    for (std::int64_t i = 0; i < n; ++i) parse_tensor();
   }
 
-  void parse_tensor() {
-    ArtifactTensor tensor;
-    SectionEntry section;
-    std::size_t tied = kNotTied;
-    Keys keys(in_, "ndhxzygcr");
+  void add_usual_tensors() {
+    if (!layout_) in_.corrupt("it lists no tensors, and they do not follow from an architecture");
+    check_count(static_cast<std::int64_t>(layout_->size()));
+    for (const LayoutEntry& known : *layout_) add_short(known.buffer ? 2 + known.initial : 0);
+  }
+
+  void parse_tensors() {
+    const std::int64_t n = in_.array();
+    check_count(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (in_.at_unsigned())
+        add_short(read_choice(in_, 4));
+      else
+        add(parse_entry());
+    }
+    const std::size_t known = layout_ ? layout_->size() : 0;
+    if (unnamed_ > 0 && (unnamed_ != header_.tensors.size() || unnamed_ != known))
+      in_.corrupt("its tensors are not those of the architecture it names");
+  }
+
+  /// A tensor of the layout: coded (0), with row steps (1), all 0 (2), all 1 (3).
+  void add_short(int number) {
+    Entry entry;
+    if (number < 2) {
+      entry.row_steps = number == 1;
+    } else {
+      const std::vector<std::byte> element = simple_element(next_known().dtype, number - 2);
+      entry.value = 0;
+      std::memcpy(&*entry.value, element.data(), element.size());
+    }
+    add(std::move(entry));
+  }
+
+  const LayoutEntry& next_known() const {
+    const std::size_t i = header_.tensors.size();
+    if (!layout_ || i >= layout_->size())
+      in_.corrupt("a tensor has no name, and none follows from an architecture");
+    return (*layout_)[i];
+  }
+
+  Entry parse_entry() {
+    Entry entry;
+    Keys keys(in_, "ndhzygckirv");
     while (const char key = keys.next()) switch (key) {
         case 'n':
-          tensor.name = in_.text();
+          entry.name = in_.text();
           break;
         case 'd':
-          tensor.dtype = parse_type();
+          entry.dtype = parse_type();
           break;
         case 'h':
-          tensor.shape = sizes(8);
-          break;
-        case 'x':
-          section.xxh3 = in_.unsigned_number();
+          entry.shape = read_sizes(in_, 8);
           break;
         case 'z':
-          section = {size(), 0, section.xxh3, Packing::kZstd};
+          entry.section = {read_size(in_), 0, Packing::kZstd};
           break;
         case 'y':
-          section = {size(), 0, section.xxh3, Packing::kShuffledZstd};
+          entry.section = {read_size(in_), 0, Packing::kShuffledZstd};
           break;
         case 'g':
-          parse_plan(tensor.plan);
+          entry.plan = read_plan(in_);
           break;
         case 'c':
-          tensor.coding = static_cast<Coding>(choice(3));
+          entry.coding = static_cast<Coding>(read_choice(in_, 4));
+          break;
+        case 'k':
+          entry.row_steps = read_choice(in_, 2) == 1;
+          break;
+        case 'i':
+          entry.grid = read_sizes(in_, 3);
+          break;
+        case 'v':
+          entry.value = in_.unsigned_number();
           break;
         default:
-          tied = static_cast<std::size_t>(size());
+          entry.tied = static_cast<std::size_t>(read_size(in_));
       }
-    keys.require("n");
-    if (keys.has('r')) {
-      if (keys.has_any("dhxzygc")) in_.corrupt("a tied tensor has keys of its own");
-      tensor.kind = TensorKind::kTied;
-    } else {
-      keys.require("hx");
-      if (keys.has('z') && keys.has('y')) in_.corrupt("a section is packed in two ways");
-      tensor.kind = keys.has('g') ? TensorKind::kGenerated : TensorKind::kPlain;
-      if (keys.has('c') && !keys.has('g')) in_.corrupt("a plain tensor has a coding");
-      finish_tensor(tensor, section);
-    }
-    header_.tensors.push_back(std::move(tensor));
-    header_.sections.push_back(section);
-    tied_.push_back(tied);
+    if (keys.has('z') && keys.has('y')) in_.corrupt("a section is packed in two ways");
+    if (keys.has('n') && entry.name.empty()) in_.corrupt("a tensor's name is empty");
+    if (keys.has('n') && !keys.has_any("hr")) in_.corrupt("key h is missing");
+    if (!keys.has('n') && keys.has('h')) in_.corrupt("key n is missing");
+    if (keys.has('r') && keys.has_any("dhzygckiv"))
+      in_.corrupt("a tied tensor has keys of its own");
+    if (keys.has('v') && keys.has_any("zygcki")) in_.corrupt("a constant tensor has a section");
+    if (keys.has('k') && keys.has_any("zyc")) in_.corrupt("a coded tensor has a section");
+    if (keys.has('i') && !keys.has('k')) in_.corrupt("a tensor that is not coded has a grid");
+    if (keys.has('c') && !keys.has('g')) in_.corrupt("a plain tensor has a coding");
+    if (entry.coding == Coding::kCoded && keys.has_any("zy"))
+      in_.corrupt("coded g-nets have a section");
+    return entry;
   }
 
   DType parse_type() {
@@ -138,107 +189,49 @@ class HeaderParser {
                                           "' is unknown; upgrade gbcompress to read this file");
     return *dtype;
   }
-  int choice(std::uint64_t count) {
-    const std::uint64_t n = in_.unsigned_number();
-    if (n >= count)
-      throw Error(Errc::kUnsupported, "coding, encoding or generator " + std::to_string(n) +
-                                          " is unknown; upgrade gbcompress to read this file");
-    return static_cast<int>(n);
-  }
 
-  void parse_plan(GNetPlan& plan) {
-    plan.type_id.clear();
-    std::vector<std::int64_t> tile;
-    std::optional<std::vector<AxisCode>> codes;
-    Keys keys(in_, "imvhweuskr");
-    while (const char key = keys.next()) switch (key) {
-        case 'i':
-          plan.type_id = in_.text();
-          break;
-        case 'm':
-          tile = sizes(2);
-          break;
-        case 'v':
-          plan.type_revision = revision();
-          break;
-        case 'h':
-          plan.shape = sizes(8);
-          break;
-        case 'w':
-          plan.view = view();
-          break;
-        case 'e':
-          codes = axis_codes();
-          break;
-        case 'k':
-          plan.generator = static_cast<Generator>(choice(4));
-          break;
-        case 'r':
-          plan.rank = size();
-          break;
-        case 'u':
-          plan.hidden = sizes(8);
-          break;
-        default:
-          plan.output_scale = in_.float32();
-      }
-    keys.require("im");
-    if (is_product(plan.generator)) {
-      if (keys.has('u')) in_.corrupt("a product of matrices names hidden layers");
-      plan.hidden.clear();
+  void add(Entry entry) {
+    ArtifactTensor tensor;
+    tensor.name = std::move(entry.name);
+    if (entry.shape) tensor.shape = std::move(*entry.shape);
+    if (tensor.name.empty()) {
+      const LayoutEntry& known = next_known();
+      ++unnamed_;
+      tensor.name = known.name;
+      tensor.shape = known.shape;
+      tensor.dtype = known.dtype;
     }
-    if (tile.size() != 2) in_.corrupt("a tile needs two sides");
-    plan.tile_rows = tile[0];
-    plan.tile_cols = tile[1];
-    if (codes) {
-      if (codes->size() < 2) in_.corrupt("a plan needs a row code and a column code");
-      plan.row_code = (*codes)[0];
-      plan.col_code = (*codes)[1];
-      plan.kernel_codes.assign(codes->begin() + 2, codes->end());
-    }
-    usual_codes_ = !codes;
-  }
-  std::uint32_t revision() {
-    const std::uint64_t n = in_.unsigned_number();
-    if (n > std::numeric_limits<std::uint32_t>::max()) in_.corrupt("a revision beyond 2^32");
-    return static_cast<std::uint32_t>(n);
-  }
-  MatrixView view() {
-    if (in_.array() != 4) in_.corrupt("a view needs four numbers");
-    const std::int64_t row = in_.integer(), col = in_.integer();
-    if (row < 0 || row > 7 || col < -1 || col > 7) in_.corrupt("a view of unknown dimensions");
-    MatrixView view{.row_dim = static_cast<int>(row), .col_dim = static_cast<int>(col)};
-    view.row_splits = size();
-    view.col_splits = size();
-    return view;
-  }
-  std::vector<AxisCode> axis_codes() {
-    std::int64_t left = in_.array();
-    const auto next = [&] {
-      if (left-- <= 0) in_.corrupt("an encoding ends too early");
-      return size();
-    };
-    std::vector<AxisCode> result;
-    while (left > 0) {
-      if (result.size() == 9) in_.corrupt("more encodings than dimensions");
-      --left;
-      AxisCode code(static_cast<Encoding>(choice(6)));
-      if (code.encoding >= Encoding::kFourier) code.size = next();
-      if (code.encoding == Encoding::kPixel) {
-        const std::int64_t sides = next();
-        if (sides > 8) in_.corrupt("an image of more than 8 sides");
-        for (std::int64_t d = 0; d < sides; ++d) code.sides.push_back(next());
-      }
-      result.push_back(std::move(code));
-    }
-    return result;
+    if (entry.dtype) tensor.dtype = *entry.dtype;
+    if (entry.tied != kNotTied)
+      tensor.kind = TensorKind::kTied;
+    else if (entry.value)
+      tensor.kind = TensorKind::kConstant;
+    else if (entry.row_steps)
+      tensor.kind = entry.plan ? TensorKind::kResidual : TensorKind::kCoded;
+    else
+      tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kPlain;
+    if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
+    header_.tensors.push_back(std::move(tensor));
+    header_.sections.push_back(entry.section);
+    tied_.push_back(entry.tied);
   }
 
   /// Everything that follows from the entry itself; nothing has been allocated for it yet.
-  void finish_tensor(ArtifactTensor& tensor, SectionEntry& section) {
-    section.raw = tensor_bytes(tensor.shape, tensor.dtype);
-    within(section.raw, "one tensor");
-    if (tensor.kind == TensorKind::kGenerated) finish_plan(tensor, section);
+  void finish_tensor(ArtifactTensor& tensor, Entry& entry) {
+    SectionEntry& section = entry.section;
+    const std::int64_t bytes = tensor_bytes(tensor.shape, tensor.dtype);
+    within(bytes, "one tensor");
+    if (tensor.kind == TensorKind::kPlain) section.raw = bytes;
+    if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
+    if (entry.plan) finish_plan(tensor, entry);
+    if (has_values(tensor)) finish_values(tensor, entry);
+    if (has_values(tensor) || has_coded_theta(tensor)) {
+      fits_small_ = fits_small_ && fits_small(integer_grids(tensor));
+      integers_ = checked_add(integers_, integer_count(tensor), "the coded integers");
+      steps_ += static_cast<std::int64_t>(tensor.theta_steps.size()) + has_values(tensor);
+      ++coded_;
+      return;
+    }
     if (section.packing == Packing::kRaw) section.stored = section.raw;
     if (section.packing != Packing::kRaw && section.stored >= section.raw)
       in_.corrupt("a packed section is not smaller than its content");
@@ -247,23 +240,69 @@ class HeaderParser {
     tensor.stored_bytes = section.stored;
   }
 
-  void finish_plan(ArtifactTensor& tensor, SectionEntry& section) {
-    GNetPlan& plan = tensor.plan;
+  void set_element(ArtifactTensor& tensor, std::uint64_t value) {
+    const int bits = dtype_bits(tensor.dtype);
+    if (bits % 8 != 0 || (bits < 64 && value >> bits != 0))
+      in_.corrupt("a constant is not an element of its type");
+    const auto* first = reinterpret_cast<const std::byte*>(&value);
+    tensor.element.assign(first, first + bits / 8);
+  }
+
+  void finish_plan(ArtifactTensor& tensor, Entry& entry) {
     if (!is_real(tensor.dtype)) in_.corrupt("g-nets cannot generate this element type");
-    if (plan.type_id.empty()) in_.corrupt("a plan names no layer type");
-    if (plan.shape.empty()) plan.shape = tensor.shape;
+    const bool residual = tensor.kind == TensorKind::kResidual;
+    tensor.coding = residual ? Coding::kCoded : entry.coding.value_or(Coding::kI8);
     try {
-      if (usual_codes_)
-        plan.kernel_codes.assign(matrix_sides(plan.shape, plan.view).kernel_dims.size(),
-                                 Encoding::kOneHot);
-      validate(plan);
-      section.raw = coded_bytes(plan, tensor.coding);
-      numbers_ = checked_add(numbers_, checked_mul(plan_parameters(plan), 4, "theta"), "theta");
+      tensor.plan = complete_plan(std::move(*entry.plan), tensor.shape);
+      if (tensor.coding == Coding::kCoded)
+        tensor.theta_steps.resize(gnet_blocks(tensor.plan).size());
+      else
+        entry.section.raw = coded_bytes(tensor.plan, tensor.coding);
+      numbers_ =
+          checked_add(numbers_, checked_mul(plan_parameters(tensor.plan), 4, "theta"), "theta");
     } catch (const Error& error) {
       throw Error(error.code() == Errc::kLimit ? Errc::kLimit : Errc::kCorrupt,
                   "the plan of " + printable(tensor.name) + " is wrong: " + error.what());
     }
     within(numbers_, "g-net parameters");
+  }
+
+  void finish_values(ArtifactTensor& tensor, const Entry& entry) {
+    if (!is_real(tensor.dtype)) in_.corrupt("this element type cannot be coded");
+    const std::int64_t elements = checked_elements(tensor.shape, "a tensor");
+    if (elements < 1) in_.corrupt("a coded tensor has no elements");
+    tensor.row_steps = *entry.row_steps;
+    tensor.grid = default_grid(tensor.shape);
+    if (!entry.grid) return;
+    if (entry.grid->size() != 3) in_.corrupt("a grid needs three numbers");
+    tensor.grid = {(*entry.grid)[0], (*entry.grid)[1], (*entry.grid)[2]};
+    if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
+  }
+
+  void parse_steps() {
+    if (in_.array() != steps_) in_.corrupt("there are not as many steps as the coded tensors need");
+    StepPredictor predictor;
+    const auto next = [&](const ArtifactTensor* tensor) {
+      const std::int64_t step = in_.integer() + predictor.expected(tensor);
+      if (step < kMinStep || step > kMaxStep) in_.corrupt("a step is out of range");
+      predictor.saw(tensor, static_cast<int>(step));
+      return static_cast<int>(step);
+    };
+    for (ArtifactTensor& tensor : header_.tensors) {
+      for (int& step : tensor.theta_steps) step = next(nullptr);
+      if (has_values(tensor)) tensor.step = next(&tensor);
+    }
+  }
+
+  void parse_sizes() {
+    header_.profile = CodecProfile::kFast;
+    if (in_.array() != coded_ || coded_ == 0)
+      in_.corrupt("there are not as many sections as coded tensors");
+    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
+      ArtifactTensor& tensor = header_.tensors[i];
+      if (has_values(tensor) || has_coded_theta(tensor))
+        tensor.stored_bytes = header_.sections[i].stored = read_size(in_);
+    }
   }
 
   void resolve_ties() {
@@ -289,12 +328,30 @@ class HeaderParser {
     }
   }
 
+  void check_totals() {
+    for (const ArtifactTensor& tensor : header_.tensors)
+      header_.output_bytes = checked_add(
+          header_.output_bytes, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
+    within(header_.output_bytes, "tensors");
+    if (header_.profile == CodecProfile::kSmall && (integers_ > kMaxSmallIntegers || !fits_small_))
+      throw Error(Errc::kLimit, "the file declares " + std::to_string(integers_) +
+                                    " coded integers, or rows of them, beyond what its profile "
+                                    "allows: " +
+                                    std::to_string(kMaxSmallIntegers) + " together, " +
+                                    std::to_string(kMaxSmallColumns) + " in a row");
+    within(checked_mul(integers_, 4, "the coded integers"), "coded integers");
+  }
+
   CborReader in_;
   const ArtifactLimits& limits_;
   Header header_;
+  std::optional<std::vector<LayoutEntry>> layout_;
   std::vector<std::size_t> tied_;
-  std::int64_t numbers_ = 0;  ///< bytes of all g-net parameters as float32
-  bool usual_codes_ = true;
+  std::size_t unnamed_ = 0;    ///< tensors that the architecture names
+  std::int64_t numbers_ = 0;   ///< bytes of all g-net parameters as float32
+  std::int64_t integers_ = 0;  ///< of all coded tensors
+  std::int64_t steps_ = 0, coded_ = 0;
+  bool fits_small_ = true;
 };
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include "artifact/coding.h"
 #include "artifact/header.h"
+#include "artifact/integers.h"
 #include "artifact/packing.h"
+#include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "gbcompress/error.h"
@@ -11,17 +13,56 @@
 namespace gbcompress {
 namespace {
 
-std::string_view stored_digest(std::span<const std::byte> file) {
-  const auto digest = file.last(kDigestBytes);
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+/// The SHA-256 of the file's content, once its beginning is what the file ends with.
+std::string check_digest(std::span<const std::byte> file, const std::string& label) {
+  const std::string digest = sha256(file.first(file.size() - kDigestBytes));
+  const auto stored = file.last(kDigestBytes);
+  if (!std::equal(stored.begin(), stored.end(), reinterpret_cast<const std::byte*>(digest.data())))
+    throw Error(Errc::kCorrupt, label + " is damaged: its digest does not fit; copy it again");
+  return digest;
 }
 
-void check_digest(std::span<const std::byte> file, const std::string& label) {
-  if (sha256(file.first(file.size() - kDigestBytes)) != stored_digest(file))
-    throw Error(Errc::kCorrupt, label + " is damaged: its digest does not fit; copy it again");
+bool is_coded(const ArtifactTensor& tensor) noexcept {
+  return has_values(tensor) || has_coded_theta(tensor);
+}
+
+/// Refuses lengths that lie before anything is allocated for them.
+void check_integers(const Header& header, std::span<const std::int64_t> stored,
+                    const std::string& label) {
+  const bool small = header.profile == CodecProfile::kSmall;
+  std::int64_t integers = 0;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const ArtifactTensor& tensor = header.tensors[i];
+    if (!is_coded(tensor)) continue;
+    integers = small ? checked_add(integers, integer_count(tensor), "the coded integers")
+                     : integer_count(tensor);
+    if (!can_hold(header.profile, stored[i], integers) ||
+        (!small && !fits_fast(integer_grids(tensor), stored[i])))
+      throw Error(Errc::kCorrupt, label + ": " + printable(tensor.name) +
+                                      " declares more integers than " + std::to_string(stored[i]) +
+                                      " bytes hold");
+  }
 }
 
 }  // namespace
+
+std::string_view kind_name(TensorKind kind) noexcept {
+  switch (kind) {
+    case TensorKind::kGenerated:
+      return "generated";
+    case TensorKind::kPlain:
+      return "plain";
+    case TensorKind::kTied:
+      return "tied";
+    case TensorKind::kCoded:
+      return "coded";
+    case TensorKind::kResidual:
+      return "residual";
+    case TensorKind::kConstant:
+      return "constant";
+  }
+  return "";
+}
 
 ArtifactReader ArtifactReader::open(const std::filesystem::path& path,
                                     const ArtifactLimits& limits) {
@@ -34,79 +75,145 @@ ArtifactReader ArtifactReader::open(const std::filesystem::path& path,
 ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::string label,
                                           const ArtifactLimits& limits) {
   const Prelude prelude = read_prelude(bytes, limits, label);
-  check_digest(bytes, label);
+  ArtifactReader reader;
+  reader.identity_ = to_hex(check_digest(bytes, label));
   const std::span<const std::byte> file(bytes);
-  const auto stored = file.subspan(kPreludeBytes, static_cast<std::size_t>(prelude.header_stored));
-  const bool packed = prelude.header_stored < prelude.header_raw;
-  Header header = parse_header(unpack(stored, packed ? Packing::kZstd : Packing::kRaw,
+  const auto stored = file.subspan(static_cast<std::size_t>(prelude.header_offset),
+                                   static_cast<std::size_t>(prelude.header_stored));
+  Header header = parse_header(unpack(stored, prelude.packed ? Packing::kZstd : Packing::kRaw,
                                       prelude.header_raw, 1, label + ": header"),
                                limits, label);
-  ArtifactReader reader;
-  std::int64_t offset = kPreludeBytes + prelude.header_stored;
+  std::int64_t offset = prelude.header_offset + prelude.header_stored;
   const std::int64_t end = static_cast<std::int64_t>(bytes.size()) - kDigestBytes;
   for (const SectionEntry& entry : header.sections) {
     if (entry.stored > end - offset)
       throw Error(Errc::kCorrupt, label + " declares sections beyond its end");
-    reader.sections_.push_back({.offset = offset,
-                                .stored = entry.stored,
-                                .raw = entry.raw,
-                                .xxh3 = entry.xxh3,
-                                .packing = entry.packing});
+    reader.sections_.push_back(
+        {.offset = offset, .stored = entry.stored, .raw = entry.raw, .packing = entry.packing});
     offset += entry.stored;
   }
-  if (offset != end)
+  const bool small = header.profile == CodecProfile::kSmall;
+  std::size_t last = header.tensors.size();
+  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
+    if (!is_coded(header.tensors[i])) continue;
+    last = i;
+    if (small) reader.sections_[i] = {.offset = offset, .stored = end - offset};
+  }
+  std::vector<std::int64_t> stored_bytes;
+  for (const SectionRef& ref : reader.sections_) stored_bytes.push_back(ref.stored);
+  check_integers(header, stored_bytes, label);
+  const bool streamed = small && last < header.tensors.size();
+  if (offset != end && !streamed)
     throw Error(Errc::kCorrupt, label + " has bytes between its sections and its digest");
-  reader.identity_ = to_hex(stored_digest(bytes));
   reader.label_ = std::move(label);
   reader.arch_ = std::move(header.arch);
   reader.settings_ = std::move(header.settings);
   reader.tensors_ = std::move(header.tensors);
+  reader.profile_ = header.profile;
   reader.output_bytes_ = header.output_bytes;
   reader.header_bytes_ = prelude.header_stored;
-  reader.bytes_ = std::move(bytes);
+  reader.bytes_ = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  if (last < reader.tensors_.size()) {
+    std::vector<std::span<const std::byte>> sections;
+    for (std::size_t i = 0; i < reader.tensors_.size(); ++i) sections.push_back(reader.section(i));
+    reader.integers_ = std::make_shared<Integers>(reader.profile_, reader.bytes_,
+                                                  std::move(sections), last, reader.label_);
+  }
   return reader;
 }
 
 bool ArtifactReader::is_artifact(const std::filesystem::path& path) {
   const MappedFile file(path);
+  const auto* first = reinterpret_cast<const char*>(file.bytes().data());
   return file.bytes().size() >= kMagic.size() &&
-         std::equal(kMagic.begin(), kMagic.end(),
-                    reinterpret_cast<const char*>(file.bytes().data()));
+         std::equal(kMagic.begin(), kMagic.end() - 1, first) && first[3] >= '1' && first[3] <= '9';
 }
 
 std::int64_t ArtifactReader::file_bytes() const noexcept {
-  return static_cast<std::int64_t>(bytes_.size());
+  return static_cast<std::int64_t>(bytes_->size());
 }
 
 void ArtifactReader::verify() const {
-  check_digest(bytes_, label_);
+  check_digest(*bytes_, label_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i].kind == TensorKind::kGenerated) theta(i);
+    if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kPlain) plain(i);
+    if (has_values(tensors_[i])) coded(i);
   }
 }
 
-std::vector<std::byte> ArtifactReader::section(std::size_t tensor, TensorKind kind) const {
-  if (tensor >= tensors_.size() || tensors_[tensor].kind != kind)
-    throw Error(Errc::kUsage, label_ + ": tensor " + std::to_string(tensor) + " is not a " +
-                                  (kind == TensorKind::kPlain ? "plain" : "generated") + " one");
+const ArtifactTensor& ArtifactReader::entry(std::size_t tensor, bool fits, const char* kind) const {
+  if (!fits)
+    throw Error(Errc::kUsage,
+                label_ + ": tensor " + std::to_string(tensor) + " is not a " + kind + " one");
+  return tensors_[tensor];
+}
+
+std::span<const std::byte> ArtifactReader::section(std::size_t tensor) const {
   const SectionRef& ref = sections_[tensor];
-  const std::string label = label_ + ": " + printable(tensors_[tensor].name);
-  const auto stored = std::span(bytes_).subspan(static_cast<std::size_t>(ref.offset),
-                                                static_cast<std::size_t>(ref.stored));
-  if (xxh3_64(stored) != ref.xxh3)
-    throw Error(Errc::kCorrupt, label + " is damaged: its checksum does not fit");
-  return unpack(stored, ref.packing, ref.raw, plane_bytes(tensors_[tensor]), label);
+  return std::span(*bytes_).subspan(static_cast<std::size_t>(ref.offset),
+                                    static_cast<std::size_t>(ref.stored));
+}
+
+std::vector<std::byte> ArtifactReader::unpacked(std::size_t tensor) const {
+  const SectionRef& ref = sections_[tensor];
+  return unpack(section(tensor), ref.packing, ref.raw, plane_bytes(tensors_[tensor]),
+                label_ + ": " + printable(tensors_[tensor].name));
 }
 
 std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
-  const auto bytes = section(tensor, TensorKind::kGenerated);
-  const ArtifactTensor& entry = tensors_[tensor];
-  return decode_theta(entry.plan, entry.coding, bytes, label_ + ": " + printable(entry.name));
+  const bool fits = tensor < tensors_.size() && has_plan(tensors_[tensor].kind);
+  const ArtifactTensor& stored = entry(tensor, fits, "generated");
+  if (stored.coding != Coding::kCoded)
+    return decode_theta(stored.plan, stored.coding, unpacked(tensor),
+                        label_ + ": " + printable(stored.name));
+  const auto numbers = integers_->get(tensors_, tensor);
+  const auto count = static_cast<std::size_t>(plan_parameters(stored.plan));
+  return coded_floats(stored.plan,
+                      {stored.theta_steps, from_blocks(stored.plan, numbers->span().first(count))});
 }
 
 std::vector<std::byte> ArtifactReader::plain(std::size_t tensor) const {
-  return section(tensor, TensorKind::kPlain);
+  entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kPlain, "plain");
+  return unpacked(tensor);
+}
+
+CodedValues ArtifactReader::coded(std::size_t tensor) const {
+  const bool fits = tensor < tensors_.size() && has_values(tensors_[tensor]);
+  const ArtifactTensor& stored = entry(tensor, fits, "coded");
+  const auto numbers = integers_->get(tensors_, tensor);
+  const auto values = numbers->span().last(static_cast<std::size_t>(stored.grid.size()));
+  CodedValues result{.grid = stored.grid, .step = stored.step};
+  result.integers.assign(values.begin(), values.end());
+  if (!stored.row_steps) return result;
+  const auto rows = static_cast<std::size_t>(stored.grid.rows);
+  const auto offsets = numbers->span().last(values.size() + rows).first(rows);
+  for (const std::int32_t offset : offsets)
+    if (offset < kMinStep - stored.step || offset > kMaxStep - stored.step)
+      throw Error(Errc::kCorrupt,
+                  label_ + ": " + printable(stored.name) + " has a row whose step is out of range");
+  result.row_steps.assign(offsets.begin(), offsets.end());
+  return result;
+}
+
+std::vector<std::byte> ArtifactReader::constant(std::size_t tensor) const {
+  const bool fits = tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kConstant;
+  return entry(tensor, fits, "constant").element;
+}
+
+std::vector<double> ArtifactReader::tensor_bits() const {
+  std::vector<double> bits;
+  IntegerEncoder encoder(CodecProfile::kSmall);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (profile_ == CodecProfile::kFast || !is_coded(tensors_[i])) {
+      bits.push_back(8.0 * static_cast<double>(tensors_[i].stored_bytes));
+      continue;
+    }
+    const double before = encoder.ideal_bits();
+    encode_integers(encoder, tensors_[i], integers_->get(tensors_, i)->span());
+    bits.push_back(encoder.ideal_bits() - before);
+  }
+  return bits;
 }
 
 }  // namespace gbcompress

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "base/file.h"
+#include "artifact/decode.h"
 #include "base/interrupt.h"
 #include "format/safetensors.h"
 #include "gbcompress/bottleneck.h"
@@ -17,8 +17,7 @@ namespace {
 /// All types first, so that a missing plugin is told before any work.
 void require_types(const ArtifactReader& artifact, const Registry& types) {
   for (const ArtifactTensor& stored : artifact.tensors())
-    if (stored.kind == TensorKind::kGenerated)
-      types.require(stored.plan.type_id, stored.plan.type_revision);
+    if (has_plan(stored.kind)) types.require(stored.plan.type_id, stored.plan.type_revision);
 }
 
 /// Every tile by the exact kernel. Tiles do not know of each other: threads change no bit.
@@ -54,14 +53,20 @@ at::Tensor generate(const ArtifactReader& artifact, std::size_t index, const GNe
 at::Tensor decode(const ArtifactReader& artifact, const Registry& types, std::size_t index) {
   const at::NoGradGuard no_grad;
   const ArtifactTensor& stored = artifact.tensors()[index];
-  if (stored.kind == TensorKind::kGenerated) {
-    const GNetType& type = types.require(stored.plan.type_id, stored.plan.type_revision);
-    return generate(artifact, index, type).to(to_scalar_type(stored.dtype)).contiguous();
+  if (!has_plan(stored.kind)) {
+    const std::vector<std::byte> bytes = decode_tensor(artifact, index);
+    const at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
+    if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+    return tensor;
   }
-  const std::vector<std::byte> bytes = artifact.plain(index);
-  const at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
-  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-  return tensor;
+  const GNetType& type = types.require(stored.plan.type_id, stored.plan.type_revision);
+  at::Tensor values = generate(artifact, index, type);
+  if (stored.kind == TensorKind::kResidual) {
+    values = values.to(at::kFloat).contiguous();
+    add_residual({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())},
+                 artifact.coded(index));
+  }
+  return values.to(to_scalar_type(stored.dtype)).contiguous();
 }
 
 std::map<std::string, std::size_t> index_of_names(const ArtifactReader& artifact) {
@@ -85,7 +90,7 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
     entry.info.module_path = dot == std::string::npos ? "" : stored.name.substr(0, dot);
     entry.info.shape = stored.shape;
     entry.info.dtype = stored.dtype;
-    entry.trainable = stored.kind == TensorKind::kGenerated;
+    entry.trainable = has_plan(stored.kind) || stored.kind == TensorKind::kCoded;
     if (stored.kind == TensorKind::kTied)
       entry.tied_to = stored.tied_to;
     else

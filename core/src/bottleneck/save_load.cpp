@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "artifact/decode.h"
 #include "base/file.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
@@ -85,6 +86,11 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
       const ArtifactTensor& stored = artifact.tensors()[at->second];
       const auto layer = generated.find(t);
       if (!apply) {
+        if (stored.kind == TensorKind::kResidual)
+          throw Error(Errc::kUnsupported,
+                      printable(path.string()) + " holds " + name +
+                          " as g-nets and a residual, which cannot go on training; expand it and "
+                          "compress the result");
         if (stored.shape != entry.info.shape || stored.dtype != entry.info.dtype)
           refuse(name + " has shape " + shape_text(stored.shape) + " there and " +
                  shape_text(entry.info.shape) + " here, or another element type");
@@ -99,9 +105,9 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
       } else if (layer != generated.end()) {
         const std::vector<float> theta = artifact.theta(at->second);
         std::copy(theta.begin(), theta.end(), layer->second->theta.data_ptr<float>());
-      } else if (stored.kind == TensorKind::kPlain) {
+      } else if (stored.kind != TensorKind::kTied) {
         const at::NoGradGuard no_grad;
-        std::vector<std::byte> bytes = artifact.plain(at->second);
+        std::vector<std::byte> bytes = decode_tensor(artifact, at->second);
         at::Tensor target = entry.tensor;
         target.copy_(at::from_blob(bytes.data(), stored.shape, to_scalar_type(stored.dtype)));
       }

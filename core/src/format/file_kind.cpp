@@ -23,7 +23,9 @@ std::string state_dict_folder(const ZipArchive& zip, const std::string& label) {
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label) {
   if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("GBZ1")) return FileKind::kArtifact;
+  // Of any version: whoever reads it says which ones it knows.
+  if (text.size() >= 4 && text.starts_with("GBZ") && text[3] >= '1' && text[3] <= '9')
+    return FileKind::kArtifact;
   if (text.starts_with("PK\x03\x04")) {
     const ZipArchive zip(bytes, label);
     const std::string folder = state_dict_folder(zip, label);

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <ctime>
 #include <set>
 
+#include "base/random.h"
 #include "golden/craft.h"
 #include "golden/samples.h"
 
@@ -32,24 +35,64 @@ TEST(Corruption, EveryTruncationIsRefused) {
   }
 }
 
+long peak_kib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
 /// The same damage behind a digest that fits, as somebody with bad intentions would do it: whatever
-/// is accepted must at least be a well-formed artifact.
-TEST(Corruption, DamageBehindAFittingDigestNeverCrashes) {
+/// is accepted must at least be a well-formed artifact, and costs no more than a second and 64 MiB.
+TEST(Corruption, DamageBehindAFittingDigestIsBounded) {
+  const long before = peak_kib();
+  std::clock_t slowest = 0;
   for (const auto& [name, writer] : samples::golden()) {
     const Bytes bytes = writer.encode();
-    const Bytes body(bytes.begin() + 24, bytes.end() - 32);
-    const auto stored = static_cast<std::size_t>(bytes[16]) | static_cast<std::size_t>(bytes[17])
-                                                                  << 8;
-    const auto raw = static_cast<std::int64_t>(bytes[20]) | static_cast<std::int64_t>(bytes[21])
-                                                                << 8;
-    for (std::size_t bit = 0; bit < 8 * body.size(); ++bit) {
-      Bytes changed = body;
-      changed[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-      const auto middle = changed.begin() + static_cast<std::ptrdiff_t>(stored);
-      craft::code_of(
-          craft::file(Bytes(changed.begin(), middle), Bytes(middle, changed.end()), raw));
-    }
+    const craft::Parts good = craft::parts(bytes);
+    for (Bytes craft::Parts::*part : {&craft::Parts::header, &craft::Parts::sections})
+      for (std::size_t bit = 0; bit < 8 * (good.*part).size(); ++bit) {
+        craft::Parts changed = good;
+        (changed.*part)[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+        const Bytes file = craft::file(changed.header, changed.sections, changed.header_raw);
+        const std::clock_t start = std::clock();
+        craft::code_of(file);
+        slowest = std::max(slowest, std::clock() - start);
+      }
   }
+  EXPECT_LT(static_cast<double>(slowest) / CLOCKS_PER_SEC, 1.0);
+  EXPECT_LT(peak_kib() - before, 64 << 10);
+}
+
+/// Lengths that lie: the largest that a header may declare, in front of a stream of a few bytes.
+TEST(Corruption, LyingLengthsAreBounded) {
+  const long before = peak_kib();
+  const auto refused = [](nlohmann::json entry, const nlohmann::json& more, const Bytes& stream) {
+    nlohmann::json header = craft::header({entry});
+    header["u"] = {0};
+    header.update(more);
+    const std::clock_t start = std::clock();
+    const Errc code = craft::code_of(craft::file(header, stream));
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1.0) << header;
+    return code;
+  };
+  const RandomStream random(1, "lying lengths");
+  for (std::size_t n : {0u, 1u, 8u, 100u, 3000u}) {
+    Bytes stream;
+    for (std::size_t i = 0; i < n; ++i) stream.push_back(static_cast<std::byte>(random.bits(i)));
+    for (const nlohmann::json& shape : {nlohmann::json{64, 1 << 20},
+                                        {1 << 20},
+                                        {1 << 16, 1 << 10},
+                                        {1 << 23, 8},
+                                        {1 << 20, 1},
+                                        {4, 4, 1 << 11, 1 << 11}}) {
+      const nlohmann::json small = {{"n", "w"}, {"h", shape}, {"k", 0}};
+      EXPECT_NE(refused(small, nlohmann::json::object(), stream), Errc::kFailure) << n << shape;
+      EXPECT_NE(refused(small, {{"v", {n}}}, stream), Errc::kFailure) << n << shape;
+    }
+    const nlohmann::json large = {{"n", "w"}, {"h", {1 << 18, 1 << 18}}, {"k", 1}};
+    EXPECT_NE(refused(large, {{"v", {n}}}, stream), Errc::kFailure) << n;
+  }
+  EXPECT_LT(peak_kib() - before, 64 << 10);
 }
 
 TEST(Corruption, HandmadeFilesGiveTheirExactCode) {
@@ -64,14 +107,13 @@ TEST(Corruption, HandmadeFilesGiveTheirExactCode) {
 /// So that the files above are refused for what they are named after.
 TEST(Corruption, TheirPatternIsAccepted) {
   const Bytes three = craft::to_bytes("abc"), theta = craft::linear_section();
-  EXPECT_EQ(craft::code_of(craft::file(craft::header(3, {craft::plain_entry("p", three)}), three)),
+  EXPECT_EQ(craft::code_of(craft::file(craft::header({craft::plain_entry("p", three)}), three)),
+            Errc::kFailure);
+  EXPECT_EQ(craft::code_of(craft::file(craft::header({craft::linear_entry("w")}), theta)),
             Errc::kFailure);
   EXPECT_EQ(
-      craft::code_of(craft::file(craft::header(64, {craft::linear_entry("w", theta)}), theta)),
-      Errc::kFailure);
-  EXPECT_EQ(
       craft::code_of(craft::file(
-          craft::header(6, {craft::plain_entry("../p", three), {{"n", "/q"}, {"r", 0}}}), three)),
+          craft::header({craft::plain_entry("../p", three), {{"n", "/q"}, {"r", 0}}}), three)),
       Errc::kFailure);
 }
 

@@ -1,6 +1,8 @@
 // Expansion straight into a file, against expansion in memory.
 #include <torch/torch.h>
 
+#include <cmath>
+#include <cstring>
 #include <fstream>
 
 #include "format/safetensors.h"
@@ -61,6 +63,60 @@ TEST_F(ExpandToFile, GivesTheBytesOfExpansionInMemory) {
     ASSERT_EQ(entry.bytes.size(), found->tensor.nbytes()) << entry.name;
     const auto* data = static_cast<const std::byte*>(found->tensor.const_data_ptr());
     EXPECT_TRUE(std::equal(entry.bytes.begin(), entry.bytes.end(), data)) << entry.name;
+  }
+}
+
+/// Coded, residual and constant tensors, of a layer type that only places its tiles and of one with
+/// a build of its own.
+TEST_F(ExpandToFile, KnowsEveryKindOfTensor) {
+  torch::manual_seed(4);
+  save({parameter("a.weight", "Linear", {50, 70}), parameter("s.weight", "Symmetric", {40, 40})});
+  const ArtifactReader plain = ArtifactReader::open(input_);
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+    ArtifactWriter writer("", "");
+    writer.set_profile(profile);
+    std::vector<at::Tensor> expected;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const ArtifactTensor& tensor = plain.tensors()[i];
+      CodedValues values{.grid = default_grid(tensor.shape), .step = -77};
+      const at::Tensor drawn = torch::randint(-3, 4, tensor.shape, torch::kInt);
+      values.integers.assign(drawn.data_ptr<int>(), drawn.data_ptr<int>() + drawn.numel());
+      // G-nets whose parameters are whole steps: the same in both files.
+      CodedTheta theta{.steps = std::vector<int>(gnet_blocks(tensor.plan).size(), -48)};
+      for (float value : plain.theta(i))
+        theta.integers.push_back(static_cast<std::int32_t>(std::lrint(value * 8)));
+      ArtifactWriter exact("", "");
+      exact.add_generated("x", tensor.dtype, tensor.shape, tensor.plan, Coding::kF32,
+                          coded_floats(tensor.plan, theta));
+      const at::Tensor made =
+          expand(ArtifactReader::from_bytes(exact.encode(), "x"), types_)[0].tensor;
+      writer.add_residual(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
+      expected.push_back(made + drawn.to(torch::kFloat) * step_size(-77));
+      writer.add_generated_coded(tensor.name + "2", tensor.dtype, tensor.shape, tensor.plan, theta);
+      expected.push_back(made);
+      writer.add_coded(tensor.name + "3", DType::kBF16, tensor.shape, values);
+      expected.push_back((drawn.to(torch::kFloat) * step_size(-77)).to(torch::kBFloat16));
+    }
+    const float two = 2;
+    writer.add_constant("two", DType::kF32, {3, 4}, std::as_bytes(std::span(&two, 1)));
+    expected.push_back(torch::full({3, 4}, 2.0F));
+    writer.write(input_, true);
+
+    const ArtifactReader artifact = ArtifactReader::open(input_);
+    const auto tensors = expand(artifact, types_);
+    expand_to_file(artifact, types_, output_, true);
+    const SafetensorsFile file = SafetensorsFile::open(output_);
+    ASSERT_EQ(tensors.size(), expected.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const NamedParameter& got = tensors[i];
+      EXPECT_TRUE(at::equal(got.tensor, expected[i])) << got.info.name;
+      EXPECT_EQ(got.trainable, got.info.name != "two");
+      const TensorEntry* entry = file.find(got.info.name);
+      ASSERT_NE(entry, nullptr);
+      ASSERT_EQ(entry->bytes.size(), got.tensor.nbytes());
+      EXPECT_EQ(std::memcmp(entry->bytes.data(), got.tensor.const_data_ptr(), got.tensor.nbytes()),
+                0);
+    }
   }
 }
 

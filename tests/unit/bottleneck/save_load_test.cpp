@@ -135,6 +135,52 @@ TEST_F(SaveLoad, TiedParametersAreStoredOnce) {
   EXPECT_EQ(tensors[0].tensor.data_ptr(), tensors[1].tensor.data_ptr());
 }
 
+/// Coded g-nets and values load as what they stand for; residuals cannot be trained on.
+TEST_F(SaveLoad, CodedFilesLoadButForResiduals) {
+  auto model = net(1), other = net(2);
+  GenomicBottleneck bottleneck(*model, registry_, options());
+  bottleneck.save(path_);
+  const ArtifactReader saved = ArtifactReader::open(path_);
+  const auto coded_as = [&](bool residual) {
+    ArtifactWriter writer("", "");
+    for (std::size_t i = 0; i < saved.tensors().size(); ++i) {
+      const ArtifactTensor& tensor = saved.tensors()[i];
+      CodedValues values{.grid = default_grid(tensor.shape), .step = -16};
+      values.integers.assign(static_cast<std::size_t>(values.grid.size()), 3);
+      if (tensor.kind == TensorKind::kGenerated) {
+        CodedTheta theta;
+        theta.steps.assign(gnet_blocks(tensor.plan).size(), -32);
+        theta.integers.assign(static_cast<std::size_t>(plan_parameters(tensor.plan)), 2);
+        if (residual)
+          writer.add_residual(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
+        else
+          writer.add_generated_coded(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta);
+      } else if (tensor.dtype == DType::kF32) {
+        writer.add_coded(tensor.name, tensor.dtype, tensor.shape, values);
+      } else {
+        writer.add_constant(tensor.name, tensor.dtype, tensor.shape,
+                            std::vector<std::byte>(sizeof(std::int64_t), std::byte{1}));
+      }
+    }
+    writer.write(path_, true);
+  };
+  GenomicBottleneck target(*other, registry_, options());
+  coded_as(false);
+  target.load(path_);
+  EXPECT_TRUE((target.layers()[0].theta == 0.5).all().item<bool>());
+  EXPECT_TRUE((other[1]->as<torch::nn::BatchNorm2d>()->running_mean == 1.5).all().item<bool>());
+  EXPECT_EQ(other[1]->as<torch::nn::BatchNorm2d>()->num_batches_tracked.item<std::int64_t>(),
+            0x0101010101010101);
+  coded_as(true);
+  try {
+    target.load(path_);
+    FAIL() << "a residual was loaded";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Errc::kUnsupported);
+    EXPECT_NE(std::string(e.what()).find("residual"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Planner, GlobsMatchWholeNames) {
   EXPECT_TRUE(matches_glob("*", ""));
   EXPECT_TRUE(matches_glob("encoder.*.weight", "encoder.layers.0.linear1.weight"));

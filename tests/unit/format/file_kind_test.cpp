@@ -23,6 +23,7 @@ struct Sniff : ::testing::Test {
 TEST_F(Sniff, TellsKindsByContent) {
   EXPECT_EQ(sniff(dir.path()), FileKind::kSafetensors);
   EXPECT_EQ(of(testing::le(std::uint64_t{2}) + "{}"), FileKind::kSafetensors);
+  EXPECT_EQ(of("GBZ2 and more", "x.pt"), FileKind::kArtifact);
   EXPECT_EQ(of("GBZ1 and more", "x.pt"), FileKind::kArtifact);
   EXPECT_EQ(of(p::saved("}", {})), FileKind::kStateDict);
   EXPECT_EQ(of("\x80\x02}q.", "old.pth"), FileKind::kStateDict);
@@ -53,7 +54,7 @@ TEST_F(Sniff, OpenTensorsReadsBothKindsAndNamesTheOthers) {
   write_safetensors(dir / "a.safetensors", pickled.tensors, {}, false);
   EXPECT_EQ(testing::to_text(open_tensors(dir / "a.safetensors").find("w")->bytes), "ab");
   EXPECT_EQ(open_tensors(dir.path()).tensors.size(), 1u);
-  put_file(dir / "b", "GBZ1");
+  put_file(dir / "b", "GBZ2");
   GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "expand it first");
   put_file(dir / "b",
            testing::zip({{"m/data.pkl", ""}, {"m/code/a", ""}, {"m/constants.pkl", ""}}));

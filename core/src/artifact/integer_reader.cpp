@@ -1,0 +1,69 @@
+#include "artifact/integers.h"
+#include "base/file.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+std::shared_ptr<const IntegerBuffer> decode(IntegerDecoder& decoder, const ArtifactTensor& tensor) {
+  auto integers =
+      std::make_shared<const IntegerBuffer>(static_cast<std::size_t>(integer_count(tensor)));
+  std::span<std::int32_t> rest = integers->span();
+  for (const IntegerGrid& grid : integer_grids(tensor)) {
+    const auto n = static_cast<std::size_t>(grid.size());
+    decoder.read(grid, rest.first(n));
+    rest = rest.subspan(n);
+  }
+  return integers;
+}
+
+}  // namespace
+
+ArtifactReader::Integers::Integers(CodecProfile profile,
+                                   std::shared_ptr<const std::vector<std::byte>> file,
+                                   std::vector<std::span<const std::byte>> sections,
+                                   std::size_t last, std::string label)
+    : profile_(profile),
+      file_(std::move(file)),
+      sections_(std::move(sections)),
+      last_coded_(last),
+      label_(std::move(label)) {}
+
+ArtifactReader::Integers::Numbers ArtifactReader::Integers::get(
+    const std::vector<ArtifactTensor>& tensors, std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  try {
+    return profile_ == CodecProfile::kSmall ? from_stream(tensors, index)
+                                            : from_section(tensors[index], index);
+  } catch (const Error& error) {
+    decoder_.reset();  // the next call starts anew and fails in the same way
+    kept_.clear();
+    throw Error(error.code(), label_ + ": " + printable(tensors[index].name) +
+                                  ": the coded integers are wrong: " + error.what());
+  }
+}
+
+ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_stream(
+    const std::vector<ArtifactTensor>& tensors, std::size_t index) {
+  if (!decoder_ && kept_.empty()) decoder_.emplace(profile_, sections_[index]);
+  while (kept_.size() <= index) {
+    const ArtifactTensor& tensor = tensors[kept_.size()];
+    const bool coded = has_values(tensor) || has_coded_theta(tensor);
+    kept_.push_back(coded ? decode(*decoder_, tensor) : nullptr);
+    if (kept_.size() == last_coded_ + 1) decoder_->finish();
+  }
+  return kept_[index];
+}
+
+ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_section(
+    const ArtifactTensor& tensor, std::size_t index) {
+  if (recent_numbers_ && recent_ == index) return recent_numbers_;
+  recent_numbers_.reset();  // before the next one: never two at a time
+  IntegerDecoder decoder(profile_, sections_[index]);
+  recent_numbers_ = decode(decoder, tensor);
+  decoder.finish();
+  recent_ = index;
+  return recent_numbers_;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,92 @@
+#pragma once
+/// The integers of an artifact in the order in which they are coded
+/// (docs/artifact-format.md, "Integers").
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gbcompress/artifact.h"
+
+namespace gbcompress {
+
+/// @param label  names the tensor
+/// @throws Error(kUsage, kShapeMismatch) for sizes, steps or integers that no file may hold
+void check_values(const CodedValues& values, const std::string& label);
+void check_theta(const GNetPlan& plan, const CodedTheta& theta, const std::string& label);
+/// True for a grid of that many numbers whose stride lies inside a row.
+bool is_grid(const IntegerGrid& grid, std::int64_t elements) noexcept;
+
+bool has_default_grid(const ArtifactTensor& tensor);
+
+/// Whether a tensor's values, or its g-nets' parameters, are integers of the file.
+bool has_values(const ArtifactTensor& tensor) noexcept;
+bool has_coded_theta(const ArtifactTensor& tensor) noexcept;
+
+/// How one tensor's integers are coded: first its g-nets, block by block, then the offsets of its
+/// rows, then its values.
+std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor);
+std::int64_t integer_count(const ArtifactTensor& tensor);
+
+/// Whether the profile small codes such grids.
+bool fits_small(const std::vector<IntegerGrid>& grids) noexcept;
+/// Whether a section of that size may hold such grids with the profile fast: its decoder keeps
+/// counts of every column.
+bool fits_fast(const std::vector<IntegerGrid>& grids, std::int64_t stored) noexcept;
+/// Whether `stored` bytes can hold that many integers: every one takes some part of a bit.
+bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) noexcept;
+
+/// @param integers  [tiles, parameters] to blocks of all tiles one after another, or back
+std::vector<std::int32_t> to_blocks(const GNetPlan& plan, std::span<const std::int32_t> integers);
+std::vector<std::int32_t> from_blocks(const GNetPlan& plan, std::span<const std::int32_t> blocks);
+
+/// Adds one tensor's integers, which lie in the order of integer_grids().
+void encode_integers(IntegerEncoder& encoder, const ArtifactTensor& tensor,
+                     std::span<const std::int32_t> integers);
+
+/// Integers whose memory is not touched before they are decoded: a length that lies takes none.
+struct IntegerBuffer {
+  explicit IntegerBuffer(std::size_t n)
+      : numbers(std::make_unique_for_overwrite<std::int32_t[]>(n)), size(n) {}
+  std::span<std::int32_t> span() const { return {numbers.get(), size}; }
+
+  std::unique_ptr<std::int32_t[]> numbers;
+  std::size_t size;
+};
+
+/// Decodes tensors when they are asked for. With the small profile their order is that of the
+/// stream, so everything before is decoded and kept.
+class ArtifactReader::Integers {
+ public:
+  /// @param file      holds `sections` in memory
+  /// @param sections  one a tensor; with the small profile all are the common stream
+  /// @param last      index of the last tensor with integers
+  Integers(CodecProfile profile, std::shared_ptr<const std::vector<std::byte>> file,
+           std::vector<std::span<const std::byte>> sections, std::size_t last, std::string label);
+
+  /// In the order of integer_grids(). @throws Error(kCorrupt, kTruncated)
+  std::shared_ptr<const IntegerBuffer> get(const std::vector<ArtifactTensor>& tensors,
+                                           std::size_t index);
+
+ private:
+  using Numbers = std::shared_ptr<const IntegerBuffer>;
+  Numbers from_stream(const std::vector<ArtifactTensor>& tensors, std::size_t index);
+  Numbers from_section(const ArtifactTensor& tensor, std::size_t index);
+
+  const CodecProfile profile_;
+  const std::shared_ptr<const std::vector<std::byte>> file_;
+  const std::vector<std::span<const std::byte>> sections_;
+  const std::size_t last_coded_;
+  const std::string label_;
+  std::mutex mutex_;
+  std::optional<IntegerDecoder> decoder_;  ///< small: in front of tensor kept_.size()
+  std::vector<Numbers> kept_;              ///< small: of the tensors before, null without integers
+  std::size_t recent_ = 0;                 ///< fast: the tensor that was asked for last
+  Numbers recent_numbers_;
+};
+
+}  // namespace gbcompress

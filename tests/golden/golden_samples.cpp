@@ -1,0 +1,166 @@
+#include "gbcompress/arch_layout.h"
+#include "golden/sample_parts.h"
+#include "golden/samples.h"
+
+namespace gbcompress::samples {
+namespace {
+
+/// Coded tensors of every form, pictures and kernels among them, and large integers.
+ArtifactWriter coded_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  writer.add_coded("fc.weight", DType::kF32, {12, 64}, coded_values({12, 64}, 21, true));
+  writer.add_coded("fc.bias", DType::kF32, {12}, coded_values({12}, 22, false));
+  writer.add_coded("conv.weight", DType::kF16, {6, 5, 3, 3}, coded_values({6, 5, 3, 3}, 23, false));
+  CodedValues large = coded_values({7, 9}, 24, false);
+  large.grid = {9, 7, 3};
+  for (int bit = 0; bit <= 20; ++bit) large.integers[static_cast<std::size_t>(3 * bit)] = 1 << bit;
+  large.integers[1] = -kMaxMagnitude;
+  writer.add_coded("large", DType::kF64, {7, 9}, large);
+  writer.add_coded("scalar", DType::kBF16, {}, coded_values({}, 26, false));
+  writer.add_tied("shared.weight", "fc.weight");
+  return writer;
+}
+
+/// Coded g-nets with and without residuals, of every block that a g-net has.
+ArtifactWriter residual_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  GNetPlan plan = plan_of("linear", {20, 24}, {}, {6, 3}, 100);
+  plan.row_code = {Encoding::kLatent, 2};
+  plan.col_code = {Encoding::kLatent, 3};
+  writer.add_residual("latent", DType::kF32, plan.shape, plan, coded_theta(plan, 31),
+                      coded_values(plan.shape, 32, true));
+  plan = plan_of("conv", {9, 7, 3}, {}, {5}, 60);
+  writer.add_generated_coded("conv", DType::kF16, plan.shape, plan, coded_theta(plan, 33));
+  plan.hidden.clear();
+  plan.generator = Generator::kXox;
+  plan.rank = 2;
+  writer.add_residual("xox", DType::kBF16, plan.shape, plan, coded_theta(plan, 34),
+                      coded_values(plan.shape, 35, false));
+  add_floats(writer, "bias", 9, 36);
+  return writer;
+}
+
+/// Nothing but the architecture's name, steps and integers.
+ArtifactWriter known_sample() {
+  ArtifactWriter writer("mlp:12-7-5", "");
+  std::uint64_t seed = 41;
+  const auto layout = arch_layout("mlp:12-7-5");
+  for (const LayoutEntry& entry : layout.value())
+    writer.add_coded(entry.name, entry.dtype, entry.shape,
+                     coded_values(entry.shape, seed++, false));
+  return writer;
+}
+
+/// Tensors of an architecture as they are not expected, each in its way.
+ArtifactWriter unusual_sample() {
+  ArtifactWriter writer("mlp:12-7-5", "");
+  const float zero = 0, one = 1;
+  const GNetPlan plan = plan_of("linear", {5, 7}, {}, {3}, 35);
+  writer.add_coded("0.weight", DType::kF32, {7, 12}, coded_values({7, 12}, 45, true));
+  writer.add_constant("0.bias", DType::kF32, {7}, std::as_bytes(std::span(&zero, 1)));
+  writer.add_residual("2.weight", DType::kF32, {5, 7}, plan, coded_theta(plan, 46),
+                      coded_values({5, 7}, 47, false));
+  writer.add_constant("2.bias", DType::kF32, {5}, std::as_bytes(std::span(&one, 1)));
+  return writer;
+}
+
+/// A convolutional net that is constant but for a few tensors.
+ArtifactWriter norms_sample() {
+  ArtifactWriter writer("resnet20:3", "");
+  const auto layout = arch_layout("resnet20:3");
+  for (const LayoutEntry& entry : layout.value()) {
+    const auto real = static_cast<float>(entry.initial);
+    const std::int64_t whole = entry.initial;
+    const GNetPlan plan = plan_of("linear", {3, 64}, {}, {3}, 192);
+    if (entry.name == "bn1.running_mean")
+      add_floats(writer, entry.name, 16, 51);
+    else if (entry.name == "linear.weight")
+      add(writer, entry.name, entry.dtype, plan, Coding::kI8, 52);
+    else if (entry.name == "linear.bias")
+      writer.add_coded(entry.name, DType::kF16, {3}, coded_values({3}, 53, false));
+    else
+      writer.add_constant(entry.name, entry.dtype, entry.shape,
+                          entry.dtype == DType::kF32 ? std::as_bytes(std::span(&real, 1))
+                                                     : std::as_bytes(std::span(&whole, 1)));
+  }
+  return writer;
+}
+
+}  // namespace
+
+std::vector<Named> golden() {
+  std::vector<Named> result;
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+    const std::string name(profile_name(profile));
+    result.push_back({"coded_" + name, coded_sample(profile)});
+    result.push_back({"residual_" + name, residual_sample(profile)});
+  }
+  result.push_back({"known_arch", known_sample()});
+  result.push_back({"unusual", unusual_sample()});
+  result.push_back({"norms", norms_sample()});
+  {
+    // The example of docs/artifact-format.md.
+    GNetPlan plan = plan_of("linear", {2, 3}, {}, {1}, 6);
+    plan.output_scale = 0.5f;
+    const float theta[] = {1, -0.5f, 0.25f, 0.125f, 2, -1}, bias[] = {1, -2};
+    ArtifactWriter writer("", "");
+    writer.add_generated("w", DType::kF32, plan.shape, plan, Coding::kI8, theta);
+    writer.add_plain("b", DType::kF32, {2}, std::as_bytes(std::span(bias)));
+    result.push_back({"tiny", std::move(writer)});
+  }
+  {
+    ArtifactWriter writer("mlp", R"({"ratio":20})");
+    add(writer, "0.weight", DType::kF32, plan_of("linear", {40, 50}, {}, {16}, 400), Coding::kI8,
+        1);
+    add_floats(writer, "0.bias", 40, 2);
+    result.push_back({"linear_int8", std::move(writer)});
+  }
+  {
+    ArtifactWriter writer("", "");
+    add(writer, "conv.weight", DType::kF16, plan_of("conv", {10, 7, 3, 3}, {}, {8}, 200),
+        Coding::kF16, 3);
+    add(writer, "up.weight", DType::kBF16,
+        plan_of("conv", {5, 6, 2}, {.row_dim = 1, .col_dim = 0}, {4}, 30), Coding::kF16, 4);
+    add_floats(writer, "conv.bias", 10, 5);
+    writer.add_tied("shared.weight", "conv.weight");
+    const std::vector<std::byte> counter(8, std::byte{1});
+    writer.add_plain("bn.num_batches_tracked", DType::kI64, {}, counter);
+    result.push_back({"conv_fp16", std::move(writer)});
+  }
+  {
+    // Every generator and every code beside binary ones.
+    ArtifactWriter writer("", "");
+    GNetPlan plan = plan_of("linear", {20, 24}, {}, {5}, 576);
+    plan.row_code = {Encoding::kFourier, 3};
+    plan.col_code = {Encoding::kPixel, 2, {4, 2, 3}};
+    add(writer, "waves", DType::kF32, plan, Coding::kI8, 11);
+    plan = plan_of("linear", {20, 24}, {}, {6, 3}, 100);
+    plan.row_code = {Encoding::kLatent, 2};
+    plan.col_code = {Encoding::kLatent, 3};
+    plan.generator = Generator::kStochastic;
+    add(writer, "latent", DType::kF32, plan, Coding::kF16, 12);
+    plan = plan_of("conv", {9, 7, 3}, {}, {5}, 60);
+    plan.hidden.clear();
+    plan.generator = Generator::kLowRank;
+    plan.rank = 2;
+    add(writer, "low_rank", DType::kF32, plan, Coding::kI8, 13);
+    plan.generator = Generator::kXox;
+    plan.rank = 3;
+    add(writer, "xox", DType::kF16, plan, Coding::kF32, 14);
+    result.push_back({"generators", std::move(writer)});
+  }
+  {
+    ArtifactWriter writer("", "");
+    GNetPlan plan = plan_of("attention", {36, 12}, {.row_splits = 3}, {6, 5, 4}, 144);
+    plan.row_code = Encoding::kGray;
+    plan.col_code = Encoding::kOneHot;
+    plan.type_revision = 2;
+    add(writer, "attn.in_proj_weight", DType::kF64, plan, Coding::kF32, 6);
+    result.push_back({"deep_fp32", std::move(writer)});
+  }
+  return result;
+}
+
+}  // namespace gbcompress::samples

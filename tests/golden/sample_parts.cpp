@@ -1,0 +1,67 @@
+#include "golden/sample_parts.h"
+
+#include <cmath>
+
+#include "base/random.h"
+
+namespace gbcompress::samples {
+
+std::vector<float> numbers(std::int64_t n, std::uint64_t seed, float deviation) {
+  std::vector<float> result(static_cast<std::size_t>(n));
+  RandomStream(seed, "samples").fill_normal(result, 0, deviation);
+  return result;
+}
+
+namespace {
+
+/// Integers as training leaves them: most are 0, a few are large.
+std::vector<std::int32_t> integers(std::int64_t n, std::uint64_t seed, float deviation = 0.8f) {
+  std::vector<std::int32_t> result;
+  for (float value : numbers(n, seed, deviation))
+    result.push_back(static_cast<std::int32_t>(std::lrint(value * value * value)));
+  return result;
+}
+
+}  // namespace
+
+GNetPlan plan_of(const char* type, std::vector<std::int64_t> shape, const MatrixView& view,
+                 std::vector<std::int64_t> hidden, std::int64_t tile_weights) {
+  ParameterInfo parameter;
+  parameter.name = type;
+  parameter.shape = std::move(shape);
+  parameter.std = 0.07;
+  GNetOptions options;
+  options.hidden = std::move(hidden);
+  options.tile_weights = tile_weights;
+  GNetPlan plan = make_plan(parameter, view, options);
+  plan.type_id = type;
+  return plan;
+}
+
+void add(ArtifactWriter& writer, const std::string& name, DType dtype, const GNetPlan& plan,
+         Coding coding, std::uint64_t seed) {
+  writer.add_generated(name, dtype, plan.shape, plan, coding, numbers(plan_parameters(plan), seed));
+}
+
+CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t seed,
+                         bool row_steps) {
+  CodedValues values{.grid = default_grid(shape), .step = -60 + static_cast<int>(seed % 32)};
+  values.integers = integers(values.grid.size(), seed);
+  if (row_steps) values.row_steps = integers(values.grid.rows, seed + 1, 1.5f);
+  return values;
+}
+
+CodedTheta coded_theta(const GNetPlan& plan, std::uint64_t seed) {
+  CodedTheta theta{.integers = integers(plan_parameters(plan), seed, 1.6f)};
+  for (std::size_t b = 0; b < gnet_blocks(plan).size(); ++b)
+    theta.steps.push_back(-40 + static_cast<int>((seed + 5 * b) % 16));
+  return theta;
+}
+
+void add_floats(ArtifactWriter& writer, const std::string& name, std::int64_t n,
+                std::uint64_t seed) {
+  const auto values = numbers(n, seed);
+  writer.add_plain(name, DType::kF32, {n}, std::as_bytes(std::span(values)));
+}
+
+}  // namespace gbcompress::samples

@@ -1,0 +1,282 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "artifact/decode.h"
+#include "artifact/integers.h"
+#include "base/random.h"
+#include "gbcompress/arch_layout.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/error.h"
+#include "golden/craft.h"
+#include "support/code_of.h"
+
+namespace gbcompress {
+namespace {
+
+using craft::Bytes;
+
+std::vector<std::int32_t> integers(std::int64_t n, std::uint64_t seed, float deviation = 1.5f) {
+  std::vector<float> reals(static_cast<std::size_t>(n));
+  RandomStream(seed, "coded test").fill_normal(reals, 0, deviation);
+  std::vector<std::int32_t> result;
+  for (float value : reals) result.push_back(static_cast<std::int32_t>(std::lrint(value)));
+  return result;
+}
+
+CodedValues values(const std::vector<std::int64_t>& shape, std::uint64_t seed, int step = -70) {
+  CodedValues result{.grid = default_grid(shape), .step = step};
+  result.integers = integers(result.grid.size(), seed);
+  return result;
+}
+
+GNetPlan some_plan() {
+  GNetPlan plan;
+  plan.type_id = "linear";
+  plan.shape = {9, 10};
+  plan.tile_rows = 4;
+  plan.tile_cols = 6;
+  plan.col_code = {Encoding::kLatent, 2};
+  plan.hidden = {5, 3};
+  plan.output_scale = 0.3f;
+  return plan;
+}
+
+CodedTheta some_theta(const GNetPlan& plan, std::uint64_t seed) {
+  CodedTheta theta{.integers = integers(plan_parameters(plan), seed, 6)};
+  for (std::size_t b = 0; b < gnet_blocks(plan).size(); ++b)
+    theta.steps.push_back(-40 - static_cast<int>(b));
+  return theta;
+}
+
+template <typename T>
+std::vector<T> as(const Bytes& bytes) {
+  std::vector<T> result(bytes.size() / sizeof(T));
+  std::memcpy(result.data(), bytes.data(), bytes.size());
+  return result;
+}
+
+TEST(Steps, AreSixteenthsOfOctaves) {
+  for (int k = kMinStep; k <= kMaxStep; ++k) {
+    EXPECT_NEAR(step_size(k) / std::exp2(k / 16.0), 1, 6e-8) << k;
+    EXPECT_EQ(nearest_step(step_size(k)), k);
+    if (k + 16 <= kMaxStep) {
+      EXPECT_EQ(step_size(k + 16), 2 * step_size(k));
+    }
+  }
+  EXPECT_EQ(step_size(0), 1);
+  EXPECT_EQ(nearest_step(1.021f), 0);
+  EXPECT_EQ(nearest_step(1.023f), 1);
+  EXPECT_EQ(nearest_step(0), kMinStep);
+  EXPECT_EQ(nearest_step(-1), kMinStep);
+  EXPECT_EQ(nearest_step(std::nanf("")), kMinStep);
+  EXPECT_EQ(nearest_step(1e-30f), kMinStep);
+  EXPECT_EQ(nearest_step(1e30f), kMaxStep);
+  EXPECT_EQ(nearest_step(INFINITY), kMaxStep);
+  EXPECT_EQ(code_of([] { step_size(kMaxStep + 1); }), Errc::kUsage);
+  EXPECT_EQ(code_of([] { step_size(kMinStep - 1); }), Errc::kUsage);
+}
+
+TEST(Steps, GridsFollowFromShapes) {
+  const auto expect = [](std::vector<std::int64_t> shape, std::int64_t rows, std::int64_t cols,
+                         std::int64_t stride) {
+    const IntegerGrid grid = default_grid(shape);
+    SCOPED_TRACE(testing::PrintToString(shape));
+    EXPECT_EQ(grid.rows, rows);
+    EXPECT_EQ(grid.cols, cols);
+    EXPECT_EQ(grid.stride, stride);
+  };
+  expect({}, 1, 1, 0);
+  expect({7}, 1, 7, 0);
+  expect({784}, 1, 784, 0);
+  expect({300, 784}, 300, 784, 28);
+  expect({10, 100}, 10, 100, 10);
+  expect({100, 300}, 100, 300, 0);
+  expect({5, 64}, 5, 64, 8);
+  expect({5, 49}, 5, 49, 0);
+  expect({16, 3, 3, 3}, 16, 27, 9);
+  expect({20, 1, 5, 5}, 20, 25, 5);
+  expect({20, 8, 1, 1}, 20, 8, 0);
+  expect({6, 4, 3}, 6, 12, 3);
+  expect({6, 1, 3}, 6, 3, 0);
+  expect({6, 1, 1}, 6, 1, 0);
+}
+
+struct Coded : testing::TestWithParam<CodecProfile> {
+  ArtifactReader reread(ArtifactWriter& writer) {
+    writer.set_profile(GetParam());
+    auto reader = ArtifactReader::from_bytes(writer.encode(), "x.gbz");
+    EXPECT_NO_THROW(reader.verify());
+    return reader;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Profiles, Coded,
+                         testing::Values(CodecProfile::kSmall, CodecProfile::kFast),
+                         [](const auto& p) { return std::string(profile_name(p.param)); });
+
+TEST_P(Coded, ValuesComeBackInEveryOrder) {
+  const std::vector<std::vector<std::int64_t>> shapes = {{12, 64}, {7}, {4, 3, 3, 3}, {}, {30, 20}};
+  ArtifactWriter writer("", "");
+  std::vector<CodedValues> all;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    all.push_back(values(shapes[i], i, -70 + 9 * static_cast<int>(i)));
+    if (i == 0) all[0].row_steps = {0, 3, -2, 5, 0, 0, 1, 1, -16, 2, 7, 0};
+    if (i == 4) all[4].grid = {20, 30, 7};
+    writer.add_coded("t" + std::to_string(i), DType::kF32, shapes[i], all[i]);
+    writer.add_plain("p" + std::to_string(i), DType::kU8, {1}, Bytes(1, std::byte{7}));
+  }
+  const auto reader = reread(writer);
+  EXPECT_EQ(reader.profile(), GetParam());
+  for (std::size_t i : {8u, 0u, 4u, 2u, 6u, 0u}) {  // backwards and forwards
+    const CodedValues got = reader.coded(i), &want = all[i / 2];
+    EXPECT_EQ(got.integers, want.integers);
+    EXPECT_EQ(got.step, want.step);
+    EXPECT_EQ(got.row_steps, want.row_steps);
+    EXPECT_EQ(got.grid.rows, want.grid.rows);
+    EXPECT_EQ(got.grid.cols, want.grid.cols);
+    EXPECT_EQ(got.grid.stride, want.grid.stride);
+  }
+  const auto floats = as<float>(decode_tensor(reader, 0));
+  for (std::size_t n = 0; n < floats.size(); ++n)
+    ASSERT_EQ(floats[n], static_cast<float>(all[0].integers[n]) *
+                             step_size(all[0].step + all[0].row_steps[n / 64]));
+  for (std::size_t wrong : {1u, 10u}) {
+    EXPECT_EQ(code_of([&] { reader.coded(wrong); }), Errc::kUsage);
+    EXPECT_EQ(code_of([&] { reader.theta(wrong); }), Errc::kUsage);
+  }
+}
+
+TEST_P(Coded, GNetsAndResidualsComeBack) {
+  const GNetPlan plan = some_plan();
+  const CodedTheta theta = some_theta(plan, 5), other = some_theta(plan, 6);
+  const CodedValues more = values({9, 10}, 7);
+  ArtifactWriter writer("", "");
+  writer.add_generated_coded("g", DType::kF32, {9, 10}, plan, theta);
+  writer.add_residual("r", DType::kF32, {9, 10}, plan, other, more);
+  writer.add_tied("t", "r");
+  const auto reader = reread(writer);
+  EXPECT_EQ(reader.tensors()[0].plan, plan);
+  EXPECT_EQ(reader.tensors()[0].coding, Coding::kCoded);
+  EXPECT_EQ(reader.tensors()[1].kind, TensorKind::kResidual);
+  EXPECT_EQ(reader.coded(1).integers, more.integers);
+  EXPECT_EQ(reader.theta(0), coded_floats(plan, theta));
+  EXPECT_EQ(reader.theta(1), coded_floats(plan, other));
+  // The same g-net stored as float32 makes the same weights.
+  ArtifactWriter exact("", "");
+  exact.add_generated("g", DType::kF32, {9, 10}, plan, Coding::kF32, coded_floats(plan, other));
+  const auto base = as<float>(decode_tensor(reread(exact), 0));
+  const auto sums = as<float>(decode_tensor(reader, 1));
+  EXPECT_EQ(decode_tensor(reader, 2), decode_tensor(reader, 1));
+  for (std::size_t n = 0; n < sums.size(); ++n)
+    ASSERT_EQ(sums[n], base[n] + static_cast<float>(more.integers[n]) * step_size(more.step));
+}
+
+TEST_P(Coded, BlocksHaveTheirOwnSteps) {
+  const GNetPlan plan = some_plan();
+  const CodedTheta theta = some_theta(plan, 5);
+  const auto floats = coded_floats(plan, theta);
+  const auto blocks = gnet_blocks(plan);
+  const auto parameters = static_cast<std::size_t>(gnet_parameters(plan));
+  for (std::size_t n = 0; n < floats.size(); ++n) {
+    const auto p = static_cast<std::int64_t>(n % parameters);
+    std::size_t b = 0;
+    while (p >= blocks[b].first + blocks[b].count) ++b;
+    ASSERT_EQ(floats[n], static_cast<float>(theta.integers[n]) * step_size(theta.steps[b]));
+  }
+  EXPECT_EQ(from_blocks(plan, to_blocks(plan, theta.integers)), theta.integers);
+  // The first block of every tile comes first.
+  const auto ordered = to_blocks(plan, theta.integers);
+  for (std::int64_t tile = 0; tile < plan.grid().tiles(); ++tile)
+    for (std::int64_t p = 0; p < blocks[0].count; ++p)
+      ASSERT_EQ(ordered[static_cast<std::size_t>(tile * blocks[0].count + p)],
+                theta.integers[static_cast<std::size_t>(tile) * parameters + p]);
+}
+
+TEST_P(Coded, EveryTypeIsRoundedOnce) {
+  ArtifactWriter writer("", "");
+  const CodedValues coded = values({30}, 3, -37);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16})
+    writer.add_coded(std::string(dtype_name(dtype)), dtype, {30}, coded);
+  const auto reader = reread(writer);
+  const auto narrow = as<float>(decode_tensor(reader, 0));
+  const auto wide = as<double>(decode_tensor(reader, 1));
+  for (std::size_t n = 0; n < narrow.size(); ++n) EXPECT_EQ(wide[n], double{narrow[n]});
+  EXPECT_EQ(decode_tensor(reader, 2).size(), 60u);
+  EXPECT_EQ(decode_tensor(reader, 3).size(), 60u);
+}
+
+TEST_P(Coded, BitsOfTensorsAddUpToTheFile) {
+  ArtifactWriter writer("", "");
+  writer.add_coded("a", DType::kF32, {50, 64}, values({50, 64}, 1));
+  writer.add_plain("p", DType::kU8, {100}, Bytes(100));
+  writer.add_coded("b", DType::kF32, {200}, values({200}, 2));
+  const auto reader = reread(writer);
+  const auto bits = reader.tensor_bits();
+  ASSERT_EQ(bits.size(), 3u);
+  EXPECT_GT(bits[0], 3200 * 1.5);
+  EXPECT_LT(bits[0], 3200 * 4.0);
+  EXPECT_EQ(bits[1], 8.0 * static_cast<double>(reader.tensors()[1].stored_bytes));
+  const double rest = static_cast<double>(reader.file_bytes() - reader.header_bytes()) * 8;
+  EXPECT_NEAR(bits[0] + bits[1] + bits[2], rest, 0.01 * rest + 30 * 8);
+}
+
+TEST(CodedWriter, ConstantsAreExact) {
+  const float pi = 3.14159f;
+  const std::int64_t big = -5;
+  ArtifactWriter writer("", "");
+  writer.add_constant("f", DType::kF32, {3, 2}, std::as_bytes(std::span(&pi, 1)));
+  writer.add_constant("i", DType::kI64, {}, std::as_bytes(std::span(&big, 1)));
+  writer.add_constant("none", DType::kBool, {0}, Bytes(1));
+  const auto reader = ArtifactReader::from_bytes(writer.encode(), "x.gbz");
+  EXPECT_EQ(as<float>(decode_tensor(reader, 0)), std::vector<float>(6, pi));
+  EXPECT_EQ(as<std::int64_t>(decode_tensor(reader, 1)), std::vector<std::int64_t>{big});
+  EXPECT_TRUE(decode_tensor(reader, 2).empty());
+  EXPECT_EQ(as<float>(reader.constant(0)), std::vector<float>{pi});
+  EXPECT_EQ(reader.output_bytes(), 32);
+  EXPECT_EQ(code_of([&] { writer.add_constant("g", DType::kF32, {3}, Bytes(8)); }),
+            Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { writer.add_constant("g", DType::kF4, {2}, Bytes(1)); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { reader.coded(0); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { reader.constant(7); }), Errc::kUsage);
+}
+
+TEST(CodedWriter, RefusesWhatNoReaderTakes) {
+  ArtifactWriter writer("", "");
+  const auto code = [&](auto change, DType dtype = DType::kF32) {
+    CodedValues coded = values({4, 5}, 1);
+    change(coded);
+    return code_of([&] { writer.add_coded("w", dtype, {4, 5}, coded); });
+  };
+  EXPECT_EQ(code([](CodedValues&) {}, DType::kI32), Errc::kUsage);
+  EXPECT_EQ(code([](CodedValues& v) { v.step = kMaxStep + 1; }), Errc::kUsage);
+  EXPECT_EQ(code([](CodedValues& v) { v.integers[3] = kMaxMagnitude + 1; }), Errc::kUsage);
+  EXPECT_EQ(code([](CodedValues& v) { v.integers.pop_back(); }), Errc::kShapeMismatch);
+  EXPECT_EQ(code([](CodedValues& v) { v.grid.stride = 5; }), Errc::kShapeMismatch);
+  EXPECT_EQ(code([](CodedValues& v) { v.row_steps = {1}; }), Errc::kShapeMismatch);
+  EXPECT_EQ(code([](CodedValues& v) { v.row_steps = {0, 0, 2000, 0}; }), Errc::kUsage);
+  EXPECT_EQ(code([](CodedValues& v) { v = values({4, 6}, 1); }), Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { writer.add_coded("w", DType::kF32, {0}, {}); }), Errc::kShapeMismatch);
+  const GNetPlan plan = some_plan();
+  CodedTheta theta = some_theta(plan, 1);
+  theta.steps.pop_back();
+  EXPECT_EQ(code_of([&] {
+              writer.add_generated_coded("w", DType::kF32, {9, 10}, plan, theta);
+            }),
+            Errc::kShapeMismatch);
+  theta.steps.push_back(-5000);
+  EXPECT_EQ(code_of([&] {
+              writer.add_generated_coded("w", DType::kF32, {9, 10}, plan, theta);
+            }),
+            Errc::kUsage);
+  const std::vector<float> reals(static_cast<std::size_t>(plan_parameters(plan)));
+  EXPECT_EQ(code_of([&] {
+              writer.add_generated("w", DType::kF32, {9, 10}, plan, Coding::kCoded, reals);
+            }),
+            Errc::kUsage);
+  EXPECT_EQ(code_of([&] { round_trip(plan, Coding::kCoded, reals); }), Errc::kUsage);
+  EXPECT_EQ(code([](CodedValues&) {}), Errc::kFailure);
+}
+
+}  // namespace
+}  // namespace gbcompress
