@@ -137,7 +137,7 @@ TEST_F(SaveLoad, TiedParametersAreStoredOnce) {
 
 /// Coded g-nets and values load as what they stand for; residuals cannot be trained on.
 TEST_F(SaveLoad, CodedFilesLoadButForResiduals) {
-  auto model = net(1), other = net(2);
+  auto model = net(1), other = net(1);
   GenomicBottleneck bottleneck(*model, registry_, options());
   bottleneck.save(path_);
   const ArtifactReader saved = ArtifactReader::open(path_);
