@@ -1,6 +1,7 @@
 """Starts ranks of the test program. Standard library only."""
 
 import os
+import random
 import socket
 import subprocess
 import threading
@@ -10,11 +11,29 @@ WORKER = os.environ["GBC_DIST_WORKER"]
 LIMIT = 120  # seconds; no test comes near
 
 
+def ephemeral_ports():
+    """Those that the system gives to whoever does not ask for one: first, last."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+            first, last = map(int, file.read().split())
+            return first, last
+    except (OSError, ValueError):
+        return 32768, 60999
+
+
 def free_port():
-    """A port that was free a moment ago. Taken by someone else meanwhile, the test is told so."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that is free, and that the system will not give to a socket of its own choice (those of
+    Gloo, the source of any connection) between now and the moment when rank 0 binds it."""
+    first, last = ephemeral_ports()
+    others = [*range(10000, min(first, 65536)), *range(last + 1, 65536)] or [*range(10000, 65536)]
+    while True:
+        port = random.choice(others)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 LAUNCH = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "GROUP_", "ROLE_", "OMPI_", "PMI", "MPI_",

@@ -10,8 +10,7 @@ import unittest
 
 import ranks
 
-SOON = 5.0
-
+SOON = 20.0  # seconds beyond a limit; a start takes one to two, more on busy machines, and --timeout is 30 here
 
 
 def open_mpi(rank, world, port):
@@ -95,22 +94,38 @@ class Start(unittest.TestCase):
         self.assertLess(time.monotonic() - start, SOON)
 
     def test_two_processes_with_rank_0(self):
+        job = ranks.Job(3, "meet", only=(0, 0))
         start = time.monotonic()
-        job = ranks.Job(3, "meet", only=(0, 0), start=2).finish()
-        self.assertEqual(job.statuses, [1, 1], job.text())
-        self.assertIn("is in use, by another job or a second rank 0", job.text())
-        self.assertLess(time.monotonic() - start, SOON)
+        while all(rank.ended is None for rank in job.ranks) and time.monotonic() - start < SOON:
+            job.ranks[0].threads[-1].join(0.05)
+        second, first = sorted(job.ranks, key=lambda rank: rank.ended is None)
+        self.assertEqual(second.finish(1), 1, second.err)
+        self.assertIn("is in use, by another job or a second rank 0", second.err)
+        # The one that got the port waits for the other ranks.
+        self.assertIsNone(first.process.poll(), first.err)
+        job.kill()
 
     def test_ranks_that_do_not_come_are_named(self):
         start = time.monotonic()
-        self.refused(ranks.Job(4, "meet", only=(0, 2), start=1), 1, "ranks 1, 3 did not come in time")
-        self.assertLess(time.monotonic() - start, 1 + SOON)
+        self.refused(ranks.Job(4, "meet", only=(0, 2), start=5), 1, "ranks 1, 3 did not come in time")
+        self.assertLess(time.monotonic() - start, 5 + SOON)
 
     def test_unreachable_master(self):
         start = time.monotonic()
         self.refused(ranks.Job(2, "meet", only=(1,), start=1), 1, "nobody answered at 127.0.0.1:")
         self.assertGreater(time.monotonic() - start, 1)
         self.assertLess(time.monotonic() - start, 1 + SOON)
+
+    def test_a_port_that_the_system_may_choose_itself(self):
+        """With two ports to choose from, every other attempt would connect a socket with itself."""
+        prefix = ["unshare", "--net", "--map-root-user", "sh", "-c",
+                  "ip link set lo up && echo 20000 20001 > /proc/sys/net/ipv4/ip_local_port_range && exec \"$@\"", "sh"]
+        if subprocess.run([*prefix, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no network namespace can be made and set up here")
+        for port in (20000, 20001):
+            job = ranks.Job(0)
+            job.ranks = [ranks.Rank(["--start-timeout", "2", "meet"], ranks.torchrun_environment(1, 2, port), prefix)]
+            self.refused(job, 1, "nobody answered at 127.0.0.1:")
 
     def test_port_in_use(self):
         """Rank 0 sees it at once; the others talk to a stranger who never answers."""
@@ -119,11 +134,11 @@ class Start(unittest.TestCase):
             stranger.listen()
             port = stranger.getsockname()[1]
             start = time.monotonic()
-            job = ranks.Job(2, "meet", port=port, start=1).finish()
+            job = ranks.Job(2, "meet", port=port, start=3).finish()
             self.assertEqual(job.statuses, [1, 1], job.text())
             self.assertIn(f"port {port} of 127.0.0.1 is in use", job.ranks[0].err)
-            self.assertIn("did not end within 1 s: it got as far as talking to the store", job.ranks[1].err)
-            self.assertLess(time.monotonic() - start, 1 + SOON)
+            self.assertIn("did not end within 3 s: it got as far as talking to the store", job.ranks[1].err)
+            self.assertLess(time.monotonic() - start, 3 + SOON)
 
     def test_rank_0_stops_during_the_start(self):
         port = ranks.free_port()
@@ -215,14 +230,14 @@ class TwoMachines(unittest.TestCase):
             self.assertEqual(job.statuses, [0, 0], job.text())
 
     def test_cable_pulled(self):
-        job = self.start(lambda i: "any", "loop", timeout=1).wait_ready()
+        job = self.start(lambda i: "any", "loop", timeout=3).wait_ready()
         subprocess.run(["ip", "-n", self.names[0], "link", "set", self.names[0], "down"], check=True)
         since = time.monotonic()
         job.finish()
         self.assertEqual(job.statuses, [1, 1], job.text())
-        self.assertLess(job.last_end() - since, 1 + 3, job.text())
+        self.assertLess(job.last_end() - since, 3 + 3, job.text())
         for rank, other in ((0, 1), (1, 0)):
-            self.assertIn(f"rank {other} failed first: it has not been heard of for 1 s", job.ranks[rank].err)
+            self.assertIn(f"rank {other} failed first: it has not been heard of for 3 s", job.ranks[rank].err)
 
 
 class Torchrun(unittest.TestCase):

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -152,7 +153,17 @@ void loop(Group& group, const Words& words) {
   }
 }
 
-/// traffic BYTES: prints what the counters say after each kind.
+/// What the loopback interface of this process' network namespace has carried.
+std::int64_t loopback_bytes() {
+  std::ifstream lines("/proc/net/dev");
+  for (std::string line; std::getline(lines, line);)
+    if (const auto at = line.find("lo:"); at != std::string::npos)
+      return std::stoll(line.substr(at + 3));
+  throw Error(Errc::kFailure, "there is no loopback interface");
+}
+
+/// traffic BYTES KIND: prints what the counter says of one collective, and what the loopback
+/// interface carried meanwhile.
 void print_traffic(Group& group, const Words& words) {
   const std::int64_t count = std::stoll(words.at(1)) / 4;
   const std::string kind = words.at(2);
@@ -162,12 +173,16 @@ void print_traffic(Group& group, const Words& words) {
   torch::Tensor own = torch::empty({pieces[static_cast<std::size_t>(group.rank())]});
   group.barrier();
   const Traffic before = group.traffic();
+  const std::int64_t wire = loopback_bytes();
+  group.barrier();
   if (kind == "all_reduce") group.all_reduce(a).wait();
   if (kind == "reduce_scatter") group.reduce_scatter(a, pieces, own).wait();
   if (kind == "reduce_to") group.reduce_to(a, 0).wait();
   if (kind == "broadcast") group.broadcast(a, group.world() - 1).wait();
   if (kind == "all_gather") group.all_gather(a, pieces).wait();
-  say(std::to_string((group.traffic() - before).bytes()));
+  const std::int64_t counted = (group.traffic() - before).bytes();
+  group.barrier();
+  say(std::to_string(counted) + " " + std::to_string(loopback_bytes() - wire));
 }
 
 /// agree NAME VALUE...

@@ -45,7 +45,7 @@ class TrainingCheckpoints {
 
   /// Where to go on from; nothing for a new run, and nothing again after restore().
   const std::optional<RunPosition>& resumed() const;
-  /// Brings the bottleneck to the state that was saved.
+  /// Brings the bottleneck to the state that was saved. [collective]
   void restore(GenomicBottleneck& bottleneck);
 
   /// To be called after every step. Saves when it is time, in the background; on SIGUSR1; and on

@@ -61,6 +61,16 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return text;
 }
 
+/// A port of the range that the system chooses from, with nobody there, may be given to the very
+/// socket that tries to connect to it: TCP then connects the socket with itself.
+bool connected_with_itself(const Fd& socket) {
+  sockaddr_storage own{}, other{};
+  socklen_t own_size = sizeof own, other_size = sizeof other;
+  return ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&other), &other_size) == 0 &&
+         own_size == other_size && std::memcmp(&own, &other, own_size) == 0;
+}
+
 /// One attempt. @return 0 or errno
 int try_connect(const addrinfo& address, std::chrono::milliseconds limit, Fd& into) {
   Fd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -76,6 +86,7 @@ int try_connect(const addrinfo& address, std::chrono::milliseconds limit, Fd& in
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
     if (code != 0) return code;
   }
+  if (connected_with_itself(socket)) return ECONNREFUSED;
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   into = std::move(socket);

@@ -133,6 +133,8 @@ void TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
                       static_cast<std::size_t>(entry.value.nbytes())});
   }
   bottleneck.restore_training_state(state);
+  // With nothing left to train, rank 0 would be done, and remove what the others still read.
+  if (impl_->group) impl_->group->barrier();
   impl_->resumed.reset();
 }
 

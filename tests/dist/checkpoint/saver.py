@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-TIMEOUT = 60  # seconds; nothing here comes near
+TIMEOUT = 120  # seconds; nothing here comes near
 
 
 class Finding(Exception):
