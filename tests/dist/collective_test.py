@@ -34,6 +34,22 @@ class Collectives(unittest.TestCase):
         self.assertNotIn(0, job.statuses)
         self.assertIn("2 shards cannot be shared by 4 ranks", job.text())
 
+    def test_averages(self):
+        for world in (1, 2, 4):
+            with self.subTest(world=world):
+                self.finish(ranks.Job(world, "average"))
+
+    def test_an_ensemble_learns_the_same_on_any_number_of_ranks(self):
+        alone = [float(text) for text in self.finish(ranks.Job(1, "ensemble"))[0].split()]
+        self.assertEqual(len(alone), 4 * (9 * 7 + 7 + 7 * 3 + 3))
+        largest = max(map(abs, alone))
+        for world in (2, 4):
+            printed = self.finish(ranks.Job(world, "ensemble"))
+            self.assertEqual(len(set(printed)), 1, "ranks hold different networks")
+            together = [float(text) for text in printed[0].split()]
+            self.assertEqual(len(together), len(alone))
+            self.assertLess(max(abs(a - b) for a, b in zip(alone, together)), 1e-5 * largest, world)
+
     def test_volume_of_each_kind(self):
         """All ranks together send what the table in traffic.h says."""
         size = 4 * 1_000_000

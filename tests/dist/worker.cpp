@@ -17,7 +17,9 @@
 #include "base/random.h"
 #include "dist/tcp_store.h"
 #include "gbcompress/dist.h"
+#include "gbcompress/ensemble_mlp.h"
 #include "gbcompress/error.h"
+#include "gbcompress/optimizer.h"
 #include "gbcompress/rank_log.h"
 
 namespace gbcompress {
@@ -185,6 +187,56 @@ void print_traffic(Group& group, const Words& words) {
   say(std::to_string(counted) + " " + std::to_string(loopback_bytes() - wire));
 }
 
+/// ensemble: six steps of four small networks on a batch of 32, of which each rank has its part;
+/// prints all parameters.
+void train_ensemble(Group& group) {
+  const std::int64_t rows = 32 / group.world(), first = rows * group.rank();
+  EnsembleMlp nets(4, {9, 7, 3}, 11);
+  AdamW adamw(nets.parameters(), {.lr = 1e-2});
+  torch::manual_seed(5);
+  for (int step = 0; step < 6; ++step) {
+    const torch::Tensor x = torch::randn({32, 9}), y = torch::randint(3, {32});
+    const torch::Tensor outputs = nets.forward(x.narrow(0, first, rows));
+    const torch::Tensor targets = y.narrow(0, first, rows).repeat({nets.members()});
+    nets.zero_grad();
+    (torch::nn::functional::cross_entropy(outputs.flatten(0, 1), targets) *
+     static_cast<double>(nets.members()))
+        .backward();
+    average(group, nets.gradients());
+    adamw.step(nets.gradients());
+  }
+  std::string text;
+  for (const torch::Tensor& p : nets.parameters()) {
+    const torch::Tensor numbers = p.detach().contiguous();
+    for (std::int64_t i = 0; i < numbers.numel(); ++i) {
+      char number[32];
+      std::snprintf(number, sizeof number, "%.9g ", numbers.const_data_ptr<float>()[i]);
+      text += number;
+    }
+  }
+  say(text);
+}
+
+/// average: means of tensors of several types and layouts, and what is refused.
+void check_average(Group& group) {
+  const int rank = group.rank(), world = group.world();
+  torch::Tensor a = torch::full({3, 5}, static_cast<float>(rank)).t();  // not contiguous
+  torch::Tensor b = torch::full({70}, 2.0 * rank, torch::kDouble);
+  torch::Tensor c = torch::full({2}, rank == world - 1 ? 8 : 0, torch::kBFloat16);
+  torch::Tensor d = torch::full({3 << 20}, static_cast<float>(rank));  // more than one message
+  average(group, {a, torch::Tensor(torch::empty({0})), b, c, d});
+  const double mean = (world - 1) / 2.0;
+  expect(a.eq(mean).all().item<bool>() && d.eq(mean).all().item<bool>(), "average of float32");
+  expect(b.eq(2 * mean).all().item<bool>(), "average of float64");
+  expect(c.eq(8.0 / world).all().item<bool>(), "average of bfloat16");
+  for (const torch::Tensor& wrong : {torch::Tensor(), torch::zeros({2}, torch::kLong)}) try {
+      average(group, {wrong});
+      expect(false, "a tensor that cannot be averaged is refused");
+    } catch (const Error& error) {
+      expect(error.code() == Errc::kUsage, "by a usage error");
+    }
+}
+
 /// agree NAME VALUE...
 void agree(Group& group, const Words& words) {
   std::vector<Fact> facts;
@@ -199,6 +251,8 @@ void scenario(Group& group, const Words& words) {
   if (name == "fixed") return print_fixed_sum(group, words);
   if (name == "loop") return loop(group, words);
   if (name == "traffic") return print_traffic(group, words);
+  if (name == "ensemble") return train_ensemble(group);
+  if (name == "average") return check_average(group);
   if (name == "agree") return agree(group, words);
   if (name == "meet") return say("met");
   throw Error(Errc::kUsage, "unknown scenario " + name);

@@ -127,8 +127,8 @@ class Group {
 
   /// For one thread in the background, beside the collectives of the main one: a function that
   /// returns, on every rank, whether all ranks passed true; also a barrier. It goes through the
-  /// store, so it is slow (some milliseconds) and independent of Gloo. Its calls are [collective] among
-  /// the background threads; it throws Error(kFailure) once a rank has failed.
+  /// store, so it is slow (some milliseconds) and independent of Gloo. Its calls are [collective]
+  /// among the background threads; it throws Error(kFailure) once a rank has failed.
   /// @param name  different for every such function of a group
   std::function<bool(bool)> background_agreement(std::string name);
 
@@ -154,6 +154,12 @@ class Group {
   explicit Group(std::shared_ptr<GroupState> state);
   std::shared_ptr<GroupState> state_;
 };
+
+/// Every rank's tensors become their means over all ranks, in place: gradients, before each rank
+/// makes the same step. Small tensors travel together. Any floating type and layout; sums are
+/// float32. [collective]
+/// @throws Error(kUsage) for a tensor that is undefined, not floating-point or not on the CPU
+void average(Group& group, std::vector<at::Tensor> tensors);
 
 /// Runs a rank's work: what it throws is told to the other ranks, then thrown on; after it,
 /// finish().

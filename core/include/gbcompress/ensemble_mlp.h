@@ -7,6 +7,9 @@
 ///   at::Tensor losses = ...;                        // one loss a member
 ///   losses.sum().backward();                        // members do not see one another
 ///   adamw.step(nets.gradients());
+///
+/// On several ranks, each with its own part of the batch: average(group, nets.gradients()) of
+/// gbcompress/dist.h before the step.
 
 #include <ATen/core/Tensor.h>
 

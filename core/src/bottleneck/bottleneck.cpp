@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
+#include "dist/average.h"
 #include "gbcompress/cuda_kernel.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"

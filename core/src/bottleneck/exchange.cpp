@@ -146,31 +146,4 @@ void OwnedTiles::backward(const TileKernel& kernel, std::span<const float> theta
   push_back(all.size() - 1);
 }
 
-Average::Average(Group& group, std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {
-  for (std::size_t first = 0; first < tensors_.size();) {
-    Chunk chunk{first, first, {}, {}};
-    std::int64_t floats = 0;
-    while (chunk.last < tensors_.size() && (chunk.last == first || floats < kBucketFloats))
-      floats += tensors_[chunk.last++].numel();
-    first = chunk.last;
-    chunk.flat = at::empty({floats}, at::kFloat);
-    std::int64_t at = 0;
-    for (std::size_t t = chunk.first; t < chunk.last; at += tensors_[t++].numel())
-      chunk.flat.narrow(0, at, tensors_[t].numel()).copy_(tensors_[t].detach().reshape({-1}));
-    chunk.flat.mul_(1.0 / group.world());
-    chunk.pending = group.all_reduce(chunk.flat);
-    chunks_.push_back(std::move(chunk));
-  }
-}
-
-void Average::finish() {
-  for (Chunk& chunk : chunks_) {
-    chunk.pending.wait();
-    std::int64_t at = 0;
-    for (std::size_t t = chunk.first; t < chunk.last; at += tensors_[t++].numel())
-      tensors_[t].detach().copy_(
-          chunk.flat.narrow(0, at, tensors_[t].numel()).view(tensors_[t].sizes()));
-  }
-}
-
 }  // namespace gbcompress

@@ -52,22 +52,4 @@ class OwnedTiles {
   std::vector<std::int64_t> rows_;
 };
 
-/// Averages tensors of any floating type over all ranks, a few million numbers at a time.
-class Average {
- public:
-  /// Starts; the tensors must stay as they are until finish(). [collective]
-  Average(Group& group, std::vector<at::Tensor> tensors);
-  /// Writes the averages back. [collective]
-  void finish();
-
- private:
-  struct Chunk {
-    std::size_t first = 0, last = 0;
-    at::Tensor flat;
-    Pending pending;
-  };
-  std::vector<at::Tensor> tensors_;
-  std::vector<Chunk> chunks_;
-};
-
 }  // namespace gbcompress
