@@ -2,15 +2,14 @@
 
 #include <ATen/Parallel.h>
 
-#include <charconv>
 #include <iostream>
-#include <sstream>
 
 #include "base/file.h"
 #include "base/near_miss.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
+#include "numbers.h"
 #include "table.h"
 
 namespace gbcompress::cli {
@@ -30,21 +29,6 @@ void options(po::options_description& into) {
       "fused or reference (default: fused)");
   add("isa", po::value<std::string>()->value_name("NAME"),
       "restrict the fused kernel to an instruction set: AVX2, SSE4");
-}
-
-/// A whole text as a number within [low, high].
-template <typename Number>
-Number parse_number(const std::string& text, const std::string& option, Number low, Number high) {
-  Number value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= low && value <= high)) {
-    std::ostringstream message;
-    message << option << " must be a number from " << low << " to " << high << ", not "
-            << printable(text);
-    throw Error(Errc::kUsage, message.str());
-  }
-  return value;
 }
 
 ordered_json rate_json(const EngineRate& rate) {

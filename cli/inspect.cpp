@@ -1,3 +1,4 @@
+#include <boost/program_options/options_description.hpp>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "model_size.h"
+#include "plan.h"
 #include "table.h"
 
 namespace gbcompress::cli {
@@ -222,9 +224,23 @@ void inspect_model(const fs::path& file, FileKind kind, bool json) {
             << with_commas(elements) << " elements, " << with_commas(bytes) << " bytes\n";
 }
 
+void options(boost::program_options::options_description& into) {
+  into.add_options()("plan", "say which g-nets each parameter would get, from names and shapes");
+  add_plan_options(into);
+}
+
 int run(const Arguments& arguments) {
   const fs::path file = arguments.words()[0];
   const FileKind kind = sniff(file);
+  if (arguments.has("plan")) {
+    if (kind == FileKind::kArtifact)
+      throw Error(Errc::kUsage, "a .gbz holds its plan; leave out --plan to see it");
+    show_plan(arguments, file);
+    return kDone;
+  }
+  for (const char* option : {"world", "arch", "config", "set"})
+    if (arguments.has(option))
+      throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
   if (kind == FileKind::kArtifact)
     inspect_artifact(file, arguments.json());
   else
@@ -236,14 +252,15 @@ int run(const Arguments& arguments) {
 
 const Verb& inspect_verb() {
   static const Verb verb = {"inspect",
-                            "List what a file holds; loads no plugin.",
-                            "FILE [--json]",
+                            "List what a file holds, or would be planned as.",
+                            "FILE [--plan [--world N] [options]]",
                             "  gbcompress inspect model.gbz\n"
                             "  gbcompress inspect model.safetensors --json\n"
-                            "  gbcompress inspect model.torchscript.pt\n",
+                            "  gbcompress inspect model.torchscript.pt\n"
+                            "  gbcompress inspect model.safetensors --plan --world 8\n",
                             1,
                             1,
-                            nullptr,
+                            options,
                             run};
   return verb;
 }

@@ -41,6 +41,13 @@ class Model {
 std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
                                   const Registry& registry);
 
+/// Names, shapes, element types, layers and ties of what open_model() opens, without values: of a
+/// safetensors file nothing but the header is read, however large it is. Tensors are undefined and
+/// info.std is 1. An `arch` is built to ask it for its layers, and TorchScript is loaded.
+/// @throws as open_model(), but for what only values tell
+std::vector<NamedParameter> list_parameters(const std::filesystem::path& file,
+                                            const std::string& arch, const Registry& registry);
+
 /// A freshly initialised model of a built-in or plugin architecture, by LibTorch's own rules from
 /// its global generator (torch::manual_seed).
 std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry);

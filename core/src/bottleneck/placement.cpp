@@ -14,6 +14,12 @@ double exchange_seconds(std::int64_t bytes, const PlacementCase& c) {
 
 }  // namespace
 
+BankLoad load_of(const BankShape& shape, std::int64_t gnets) {
+  auto units = static_cast<double>(shape.rank);
+  for (const std::int64_t width : shape.hidden) units += static_cast<double>(width);
+  return {gnets, units * static_cast<double>(shape.positions())};
+}
+
 std::vector<std::vector<std::int64_t>> share_out(const std::vector<BankLoad>& banks, int world) {
   std::vector<std::size_t> order(banks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -15,6 +15,8 @@ struct BankLoad {
   double cost = 0;  ///< of one g-net: positions of a tile times hidden units
 };
 
+BankLoad load_of(const BankShape& shape, std::int64_t gnets);
+
 /// Shares all g-nets out among ranks: costliest first, each to the rank with the least to do, the
 /// lowest of those that tie. The g-nets of a bank are alike, so that a rank's are made neighbours.
 /// @return  [bank][rank], world + 1 numbers a bank: g-nets first[r] up to first[r + 1] belong to r

@@ -100,11 +100,7 @@ void GenomicBottleneck::Impl::place() {
     notes.push_back(std::string(placement_name(options.placement)) + ": as asked");
   }
   std::vector<BankLoad> loads;
-  for (const Bank& bank : banks) {
-    double units = static_cast<double>(bank.shape.rank);
-    for (std::int64_t width : bank.shape.hidden) units += static_cast<double>(width);
-    loads.push_back({bank.theta.size(0), units * static_cast<double>(bank.shape.positions())});
-  }
+  for (const Bank& bank : banks) loads.push_back(load_of(bank.shape, bank.theta.size(0)));
   const auto rows = share_out(loads, group->world());
   for (std::size_t b = 0; b < banks.size(); ++b)
     if (placements[b] == Placement::kOwner) owned[b].emplace(*group, banks[b].shape, rows[b]);

@@ -35,12 +35,7 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file) {
   for (std::size_t i = 0; i < result.size(); ++i) {
     const TensorEntry& from = bundle.tensors[i];
     NamedParameter& entry = result[i];
-    entry.info.name = from.name;
-    const auto dot = from.name.rfind('.');
-    entry.info.local_name = from.name.substr(dot + 1);  // the whole name where there is no dot
-    if (dot != std::string::npos) entry.info.module_path = from.name.substr(0, dot);
-    entry.info.module_type =
-        guess_module_type(entry.info.module_path, entry.info.local_name, from.shape);
+    name_parameter(entry.info, from.name, from.shape);
     // Two names of one saved tensor stay one tensor.
     const auto [known, added] = shared.try_emplace(from.bytes.data(), &entry);
     const NamedParameter& earlier = *known->second;
@@ -57,6 +52,16 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file) {
   mark_ties(result);
   for (NamedParameter& entry : result) entry.trainable = is_trainable(entry);
   return result;
+}
+
+void name_parameter(ParameterInfo& info, const std::string& name,
+                    const std::vector<std::int64_t>& shape) {
+  info.name = name;
+  const auto dot = name.rfind('.');
+  info.local_name = name.substr(dot + 1);  // the whole name where there is no dot
+  if (dot != std::string::npos) info.module_path = name.substr(0, dot);
+  info.module_type = guess_module_type(info.module_path, info.local_name, shape);
+  info.shape = shape;
 }
 
 std::string guess_module_type(const std::string& module_path, const std::string& local_name,

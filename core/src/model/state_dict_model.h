@@ -18,6 +18,10 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file);
 std::string guess_module_type(const std::string& module_path, const std::string& local_name,
                               const std::vector<std::int64_t>& shape);
 
+/// Fills in name, module path, module type and shape.
+void name_parameter(ParameterInfo& info, const std::string& name,
+                    const std::vector<std::int64_t>& shape);
+
 /// Values without a forward pass. Trainable tensors are float32, whatever the file had;
 /// info.dtype says what it had.
 class StateDictModel : public Model {

@@ -1,0 +1,33 @@
+#pragma once
+/// Numbers on the command line.
+
+#include <charconv>
+#include <sstream>
+#include <string>
+
+#include "base/file.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress::cli {
+
+/// A whole text as a number within [low, high]. @throws Error(kUsage) naming the option
+template <typename Number>
+Number parse_number(const std::string& text, const std::string& option, Number low, Number high) {
+  Number value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= low && value <= high)) {
+    std::ostringstream message;
+    message << option << " must be a number from " << low << " to " << high << ", not "
+            << printable(text);
+    throw Error(Errc::kUsage, message.str());
+  }
+  return value;
+}
+
+/// "25GB/s", "100Mbit/s", "1e9": bytes a second. @throws Error(kUsage) naming the option
+double parse_bandwidth(const std::string& text, const std::string& option);
+/// "20us", "1.5ms", "2s", or plain seconds; 0 to 1,000,000. @throws Error(kUsage) naming the option
+double parse_seconds(const std::string& text, const std::string& option);
+
+}  // namespace gbcompress::cli
