@@ -12,6 +12,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/cuda_kernel.h"
+#include "gbcompress/dist.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_host.h"
 #include "gbcompress/version.h"
@@ -61,10 +62,12 @@ std::vector<Check> cuda_checks() {
   const CudaStatus status = cuda_status();
   std::string gpus;
   for (const std::string& gpu : status.gpus) gpus += (gpus.empty() ? "" : "; ") + gpu;
+  const NcclStatus nccl = nccl_status();
   return {{"CUDA module",
            status.module.empty() ? "none; g-nets are computed on the CPU" : status.module,
            status.problem},
-          {"GPU", gpus.empty() ? "none: " + status.no_gpu : gpus, ""}};
+          {"GPU", gpus.empty() ? "none: " + status.no_gpu : gpus, ""},
+          {"NCCL", nccl.versions.empty() ? "none; ranks use Gloo" : nccl.versions, nccl.problem}};
 }
 
 std::vector<Check> plugin_checks(const Arguments& arguments) {

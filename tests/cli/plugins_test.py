@@ -70,7 +70,7 @@ class Plugins(harness.CliTest):
         self.assertTrue(result["ok"])
         names = [check["name"] for check in result["checks"]]
         for name in ("gbcompress", "LibTorch", "compiler", "Boost", "zstd", "threads",
-                     "CUDA module", "GPU", "plugin linear"):
+                     "CUDA module", "GPU", "NCCL", "plugin linear"):
             self.assertIn(name, names)
         broken = self.run_cli("doctor", environment={"TMPDIR": self.path("none")})
         self.assertEqual(broken.status, FAILED, broken)

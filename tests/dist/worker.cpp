@@ -1,6 +1,7 @@
 // One rank, as the tests of this folder start it:
 //   gbc_dist_worker [--rank R --world N --master HOST:PORT --local-rank L] [--listen A]
-//                   [--timeout S] [--start-timeout S] [--backend nccl] SCENARIO [ARGUMENTS]
+//                   [--timeout S] [--start-timeout S] [--backend nccl] [--module FILE] SCENARIO
+//                   [ARGUMENTS]
 // What the scenarios do stands with them. Results go to stdout, errors to stderr as those of the
 // program; the exit status is 0, 2 for usage errors, otherwise 1.
 #include <torch/torch.h>
@@ -292,6 +293,8 @@ int run(const Words& arguments) {
     else if (word == "--start-timeout")
       options.start_timeout =
           std::chrono::milliseconds(std::llround(1000 * std::stod(arguments.at(++i))));
+    else if (word == "--module")
+      options.module = arguments.at(++i);
     else if (word == "--backend")
       options.backend = arguments.at(++i) == "nccl" ? DistBackend::kNccl : DistBackend::kGloo;
   }

@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -29,7 +30,7 @@ namespace gbcompress {
 
 enum class DistBackend : std::uint8_t {
   kGloo,  ///< CPU tensors
-  kNccl,  ///< GPU tensors, through libgbcompress_cuda.so
+  kNccl,  ///< the same tensors, copied through one GPU a rank: NCCL in libgbcompress_cuda.so
 };
 
 struct GroupOptions {
@@ -42,7 +43,16 @@ struct GroupOptions {
   /// network interface, or "any". Needed as soon as ranks run on several machines.
   std::string listen;
   DistBackend backend = DistBackend::kGloo;
+  /// Of kNccl; empty: libgbcompress_cuda.so beside libgbcompress.so.
+  std::filesystem::path module;
 };
+
+/// What this machine has for DistBackend::kNccl, in words.
+struct NcclStatus {
+  std::string versions;  ///< "header 2.28.9, library 2.28.9"; empty: no module, or one without NCCL
+  std::string problem;   ///< the two do not fit together
+};
+NcclStatus nccl_status(const std::filesystem::path& module = {});
 
 struct GroupState;
 
@@ -71,7 +81,7 @@ struct Fact {
   std::string value;  ///< text or a digest; at most 1 MiB
 };
 
-/// Tensors are contiguous and on the CPU (Gloo). Collectives of one group are called by one thread.
+/// Tensors are contiguous and on the CPU. Collectives of one group are called by one thread.
 /// "[collective]" below: every rank, in the same order, with the same sizes.
 /// All throw Error(kFailure) naming the first failed rank, Error(kUsage) for a wrong rank, a tensor
 /// of another device, type or layout.
@@ -83,7 +93,8 @@ class Group {
   /// its port
   ///         taken, two processes with one rank, ranks that did not come (named), ranks that were
   ///         told different worlds; Error(kUsage): several machines without `listen`, an option out
-  ///         of range; Error(kUnsupported): NCCL without a GPU or without its module;
+  ///         of range; also NCCL without its module, without its library or with an older one,
+  ///         without a GPU, with fewer GPUs than ranks on this machine;
   ///         Error(kInterrupted)
   static std::unique_ptr<Group> open(const Launch& launch, const GroupOptions& options = {});
   /// Without finish() before it, the other ranks fail.

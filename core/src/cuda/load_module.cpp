@@ -21,6 +21,16 @@ namespace {
                                 "; use kernel fused");
 }
 
+[[noreturn]] void refuse_nccl(const fs::path& file, const std::string& why) {
+  throw Error(Errc::kUsage, "NCCL was asked for, but its module " + printable(file.string()) + " " +
+                                why + "; use --backend gloo");
+}
+
+/// Never closed: CUDA's own threads and exit handlers may point into it.
+void* open_library(const fs::path& file) {
+  return ::dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 }  // namespace
 
 fs::path module_path() {
@@ -37,8 +47,7 @@ const Module& load_module(const fs::path& file) {
   std::error_code failed;
   if (!fs::is_regular_file(file, failed))
     refuse(file, "does not exist; build it with -DGBCOMPRESS_CUDA=ON");
-  // Never closed: CUDA's own threads and exit handlers may point into it.
-  void* library = ::dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = open_library(file);
   if (!library) {
     const char* reason = ::dlerror();
     refuse(file, "cannot be linked into this program: " + printable(reason ? reason : "no reason"));
@@ -49,6 +58,24 @@ const Module& load_module(const fs::path& file) {
   if (module.abi != kModuleAbi || module.struct_size != sizeof(Module) ||
       std::string_view(module.version) != GBC_VERSION_STRING)
     refuse(file, "is not of version " GBC_VERSION_STRING "; build both together");
+  return module;
+}
+
+const NcclModule& load_nccl(const fs::path& file) {
+  std::error_code failed;
+  if (!fs::is_regular_file(file, failed))
+    refuse_nccl(file, "does not exist (it is built with -DGBCOMPRESS_CUDA=ON)");
+  void* library = open_library(file);
+  if (!library) {
+    const char* reason = ::dlerror();
+    refuse_nccl(file, "cannot be linked into this program: " + printable(reason ? reason : "?"));
+  }
+  const auto entry = reinterpret_cast<NcclEntry>(::dlsym(library, kNcclEntry));
+  if (!entry) refuse_nccl(file, "was built without nccl.h");
+  const NcclModule& module = *entry();
+  if (module.abi != kNcclAbi || module.struct_size != sizeof(NcclModule) ||
+      std::string_view(module.version) != GBC_VERSION_STRING)
+    refuse_nccl(file, "is not of version " GBC_VERSION_STRING " (build both together)");
   return module;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cuda/module.h"
+#include "cuda/nccl_module.h"
 
 namespace gbcompress::cuda {
 
@@ -13,5 +14,9 @@ std::filesystem::path module_path();
 /// Opens a module, for the rest of the process.
 /// @throws Error(kUsage) where it does not exist, cannot be linked, or is of another version
 const Module& load_module(const std::filesystem::path& file);
+
+/// The module's NCCL part.
+/// @throws Error(kUsage) as load_module(), and where the module was built without NCCL
+const NcclModule& load_nccl(const std::filesystem::path& file);
 
 }  // namespace gbcompress::cuda

@@ -66,13 +66,11 @@ void Pending::wait() {
 std::unique_ptr<Group> Group::open(const Launch& launch, const GroupOptions& options) {
   check_timeout(options.timeout);
   if (options.start_timeout != milliseconds{0}) check_timeout(options.start_timeout);
-  if (options.backend == DistBackend::kNccl)
-    throw Error(Errc::kUnsupported,
-                "NCCL was asked for, but the module libgbcompress_cuda.so that brings it is not "
-                "there; compute on the CPU, whose ranks use Gloo");
+  std::optional<NcclPlace> nccl;
+  if (options.backend == DistBackend::kNccl) nccl = find_nccl(launch, options.module);
   std::shared_ptr<GroupState> state;
   if (launch.world > 1) {
-    state = open_state(launch, options);
+    state = open_state(launch, options, nccl);
   } else {
     state = std::make_shared<GroupState>();
     // Nobody to meet, but a launcher to end with.

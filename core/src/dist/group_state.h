@@ -3,8 +3,10 @@
 
 #include <exception>
 #include <functional>
+#include <optional>
 
 #include "dist/monitor.h"
+#include "dist/nccl_place.h"
 #include "dist/tcp_store.h"
 #include "dist/transport.h"
 #include "gbcompress/dist.h"
@@ -41,7 +43,8 @@ struct Pending::Impl {
   std::function<void()> complete;  ///< what is left to do with what arrived
 };
 
-/// Meets the other ranks. @throws as Group::open()
-std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options);
+/// Meets the other ranks. @param nccl  none: Gloo. @throws as Group::open()
+std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options,
+                                       const std::optional<NcclPlace>& nccl);
 
 }  // namespace gbcompress

@@ -31,6 +31,7 @@ constexpr milliseconds kLook{20};
 struct Start {
   Launch launch;
   GroupOptions options;
+  std::optional<NcclPlace> nccl;
   Clock::time_point deadline;
   SocketCensus sockets;
 
@@ -100,8 +101,15 @@ void meet_others(Start& start) {
                                              launch.has_launcher, std::move(peers));
   start.enter("connecting the ranks with each other");
   try {
-    state->transport = make_gloo(*state->store, prefix + "gloo", launch.rank, launch.world,
-                                 listening.advertise, start.options.timeout + kBehindMonitor);
+    const milliseconds limit = start.options.timeout + kBehindMonitor;
+    const auto look = [&] {
+      between();
+      state->monitor->check();
+    };
+    state->transport = start.nccl ? make_nccl(*state->store, prefix + "nccl", launch.rank,
+                                              launch.world, *start.nccl, limit, look)
+                                  : make_gloo(*state->store, prefix + "gloo", launch.rank,
+                                              launch.world, listening.advertise, limit);
   } catch (const std::exception& error) {
     state->explain(Collective::kBarrier, error);
   }
@@ -133,11 +141,13 @@ void run(const std::shared_ptr<Start>& start) {
 
 }  // namespace
 
-std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options) {
+std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options,
+                                       const std::optional<NcclPlace>& nccl) {
   ignore_broken_pipes();
   const auto start = std::make_shared<Start>();
   start->launch = launch;
   start->options = options;
+  start->nccl = nccl;
   const milliseconds limit =
       options.start_timeout.count() > 0 ? options.start_timeout : options.timeout;
   start->deadline = Clock::now() + limit;

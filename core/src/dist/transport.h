@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 namespace gbcompress {
 
 class TcpKeyStore;
+struct NcclPlace;
 
 class TransportWork {
  public:
@@ -42,5 +44,12 @@ class Transport {
 std::unique_ptr<Transport> make_gloo(TcpKeyStore& store, const std::string& prefix, int rank,
                                      int world, const std::string& address,
                                      std::chrono::milliseconds timeout);
+
+/// @param place  found by find_nccl()
+/// @param look  called while the ranks meet; throws to give up
+std::unique_ptr<Transport> make_nccl(TcpKeyStore& store, const std::string& prefix, int rank,
+                                     int world, const NcclPlace& place,
+                                     std::chrono::milliseconds timeout,
+                                     const std::function<void()>& look);
 
 }  // namespace gbcompress
