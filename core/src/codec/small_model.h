@@ -1,11 +1,12 @@
 #pragma once
 /// Profile `small`: what every bit of a value is expected to be, learned from the bits before it.
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <cstdlib>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "codec/bit_model.h"
 #include "codec/surroundings.h"
@@ -30,9 +31,9 @@ class SmallModel {
   void learn_nonzero(bool nonzero) { zero_.learn(nonzero); }
 
   /// Walks the decisions that make up a value.
-  /// @param visitor  bool decide(model, keys, features, sets, bit) and bool even(bit) return the
-  /// bit, as
-  ///                 given or as read; the value is ignored where they read
+  /// @param visitor  decide(model, keys, features, sets, bit) and even(bit): the bit, given or read
+  /// @param value    any where they read
+  /// @return the value
   template <typename Visitor>
   int visit(Visitor&& visitor, int value);
 

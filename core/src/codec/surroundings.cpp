@@ -10,10 +10,12 @@ namespace {
 
 constexpr int kMostCounted = 4095;  // larger magnitudes count as this: sums fit 64 bits
 
+int bounded(int log) { return std::clamp(log, -kMaxLogOdds, kMaxLogOdds); }
+
 int log_ratio(std::int64_t above, std::int64_t below) {  // `above` is in units of 2^-16
   constexpr int kUnit = 2839;                            // 16 octaves
   const Logistic& tables = Logistic::tables();
-  return std::clamp(tables.log(above) - tables.log(below) - kUnit, -kMaxLogOdds, kMaxLogOdds);
+  return bounded(tables.log(above) - tables.log(below) - kUnit);
 }
 
 /// Position i of n as -256 ... 256.
@@ -79,13 +81,15 @@ int Surroundings::wide(std::int64_t expected) const {
 
 int Surroundings::link_feature(std::int64_t col) const {
   if (!link_) return 0;
+  const Logistic& tables = Logistic::tables();
   const std::int64_t mean = (link_->total << 16) / static_cast<std::int64_t>(link_->sums.size());
   const std::int64_t unit = link_->sums[col / columns_a_link_];
-  return log_ratio(8 * (unit << 16) + mean + 655, 9 * (mean >> 16) + 1);
+  return bounded(tables.log((unit << 19) + mean + 655) - tables.log(9 * mean + 655));
 }
 
 View Surroundings::look(int prior) const {
-  constexpr int kRow = 24, kColumn = 4, kNear = 16, kPrior = 8;  // how much the mean of all counts
+  // How many values the mean of all counts for in each of the others.
+  constexpr int kRow = 24, kColumn = 4, kNear = 16, kPrior = 8;
   View view;
   view.left = at(col_ - 1);
   view.left2 = at(col_ - 2);

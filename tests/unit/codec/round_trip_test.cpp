@@ -1,48 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "base/random.h"
-#include "gbcompress/codec.h"
 #include "gbcompress/error.h"
+#include "support/code_of.h"
+#include "unit/codec/tensors.h"
 
 namespace gbcompress {
 namespace {
 
-struct Tensor {
-  IntegerGrid grid;
-  std::vector<std::int32_t> values;
-  std::vector<std::uint8_t> prior;
-};
-
-/// Laplace numbers whose scale differs by row and column, some rows all zero, some numbers huge.
-Tensor random_tensor(std::uint64_t seed) {
-  const RandomStream random(seed, "codec");
-  std::uint64_t at = 0;
-  const auto below = [&](std::uint32_t n) {
-    return static_cast<std::int64_t>(random.bits(at++) % n);
-  };
-  Tensor tensor;
-  tensor.grid.rows = 1 + below(seed % 3 ? 40 : 4);
-  tensor.grid.cols = 1 + below(seed % 4 ? 90 : 3);
-  tensor.grid.stride =
-      tensor.grid.cols > 1 ? below(static_cast<std::uint32_t>(tensor.grid.cols)) : 0;
-  const double base = std::exp2(static_cast<double>(below(14)) - 4);
-  for (std::int64_t row = 0; row < tensor.grid.rows; ++row) {
-    const double scale = below(5) ? base * std::exp2(below(3)) : 0;
-    for (std::int64_t col = 0; col < tensor.grid.cols; ++col) {
-      double value = scale * std::log((random.bits(at++) + 1.0) / 4294967297.0);
-      if (below(500) == 0) value = static_cast<double>(below(1 << 20));
-      if (below(2)) value = -value;
-      const double bound = kMaxMagnitude;
-      tensor.values.push_back(
-          static_cast<std::int32_t>(std::lrint(std::clamp(value, -bound, bound))));
-      if (seed % 2)
-        tensor.prior.push_back(static_cast<std::uint8_t>(std::min<std::int64_t>(15, col % 16)));
-    }
-  }
-  return tensor;
-}
+using testing_codec::decode;
+using testing_codec::encode;
+using testing_codec::random_tensor;
+using testing_codec::Tensor;
 
 class RoundTrip : public testing::TestWithParam<CodecProfile> {};
 INSTANTIATE_TEST_SUITE_P(Profiles, RoundTrip,
@@ -52,16 +20,64 @@ INSTANTIATE_TEST_SUITE_P(Profiles, RoundTrip,
 TEST_P(RoundTrip, TensorsOfAllShapesInOneStream) {
   std::vector<Tensor> tensors;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) tensors.push_back(random_tensor(seed));
-  IntegerEncoder encoder(GetParam());
-  for (const Tensor& tensor : tensors) encoder.add(tensor.grid, tensor.values, tensor.prior);
-  const auto stream = encoder.finish();
-  IntegerDecoder decoder(GetParam(), stream);
-  for (const Tensor& tensor : tensors) {
-    std::vector<std::int32_t> values(tensor.values.size());
-    decoder.read(tensor.grid, values, tensor.prior);
-    ASSERT_EQ(values, tensor.values) << tensor.grid.rows << " x " << tensor.grid.cols;
+  const auto found = decode(GetParam(), encode(GetParam(), tensors), tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    ASSERT_EQ(found[i], tensors[i].values)
+        << tensors[i].grid.rows << " x " << tensors[i].grid.cols << ", seed " << i + 1;
+}
+
+TEST_P(RoundTrip, EachTensorInAStreamOfItsOwn) {
+  for (std::uint64_t seed = 100; seed <= 200; ++seed) {
+    const std::vector<Tensor> tensors = {random_tensor(seed)};
+    ASSERT_EQ(decode(GetParam(), encode(GetParam(), tensors), tensors)[0], tensors[0].values)
+        << seed;
   }
-  decoder.finish();
+}
+
+TEST_P(RoundTrip, LongRowsSeveralChunksAndTheLargestMagnitudes) {
+  Tensor wide{{70, 5000, 0}, {}, {}};
+  const RandomStream random(1, "wide");
+  for (std::int64_t i = 0; i < wide.grid.size(); ++i)
+    wide.values.push_back(static_cast<int>(testing_codec::laplace(random, i, 2)));
+  const Tensor extreme{{2, 3, 2},
+                       {kMaxMagnitude, -kMaxMagnitude, 0, 1, kMaxMagnitude - 1, -1},
+                       {0, 15, 0, 15, 0, 15}};
+  const std::vector<Tensor> tensors = {wide, extreme, wide};
+  const auto found = decode(GetParam(), encode(GetParam(), tensors), tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_EQ(found[i], tensors[i].values);
+}
+
+TEST_P(RoundTrip, AVectorCostsTheSameWhicheverWayItLies) {
+  Tensor row = random_tensor(8);
+  row.grid = {1, row.grid.size(), 0};
+  Tensor column = row;
+  std::swap(column.grid.rows, column.grid.cols);
+  EXPECT_EQ(encode(GetParam(), {row}), encode(GetParam(), {column}));
+}
+
+TEST_P(RoundTrip, ForeignGridsAndNumbersAreRefused) {
+  IntegerEncoder encoder(GetParam());
+  const std::vector<std::int32_t> four = {1, 2, 3, 4};
+  const auto code = [&](IntegerGrid grid, std::vector<std::int32_t> values,
+                        std::vector<std::uint8_t> prior) {
+    return code_of([&] { encoder.add(grid, values, prior); });
+  };
+  EXPECT_EQ(code({2, 3, 0}, four, {}), Errc::kUsage);
+  EXPECT_EQ(code({0, 4, 0}, four, {}), Errc::kUsage);
+  EXPECT_EQ(code({-2, -2, 0}, four, {}), Errc::kUsage);
+  EXPECT_EQ(code({std::int64_t{1} << 32, std::int64_t{1} << 32, 0}, four, {}), Errc::kUsage);
+  EXPECT_EQ(code({2, 2, 2}, four, {}), Errc::kUsage);
+  EXPECT_EQ(code({2, 2, -1}, four, {}), Errc::kUsage);
+  EXPECT_EQ(code({2, 2, 0}, four, {1, 2, 3}), Errc::kUsage);
+  EXPECT_EQ(code({2, 2, 0}, four, {1, 2, 3, 16}), Errc::kUsage);
+  EXPECT_EQ(code({2, 2, 0}, {0, 0, 0, kMaxMagnitude + 1}, {}), Errc::kUsage);
+  EXPECT_EQ(code({2, 2, 0}, {0, 0, INT32_MIN, 0}, {}), Errc::kUsage);
+  const std::vector<float> bad = {0, NAN, 0, 0};
+  EXPECT_EQ(code_of([&] { encoder.quantise_and_add({2, 2, 0}, bad, {}, 0); }), Errc::kUsage);
+  const std::vector<float> good = {0, 1, 2, 3};
+  EXPECT_EQ(code_of([&] { encoder.quantise_and_add({2, 2, 0}, good, {}, -1); }), Errc::kUsage);
+  const std::vector<float> three = {1, 1, 1};
+  EXPECT_EQ(code_of([&] { encoder.quantise_and_add({2, 2, 0}, good, three, 0); }), Errc::kUsage);
 }
 
 }  // namespace
