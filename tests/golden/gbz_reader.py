@@ -447,10 +447,7 @@ def default_grid(shape):
         stride = math.isqrt(cols)
         stride = stride if stride * stride == cols else 0
     if len(shape) > 2:
-        stride = product(shape[2:])
-        if stride == cols:
-            stride = product(shape[3:])
-        stride = 0 if stride in (1, cols) else stride
+        stride = 0 if shape[-1] in (1, cols) else shape[-1]
     return [rows, cols, stride]
 
 

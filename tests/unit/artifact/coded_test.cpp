@@ -95,7 +95,7 @@ TEST(Steps, GridsFollowFromShapes) {
   expect({100, 300}, 100, 300, 0);
   expect({5, 64}, 5, 64, 8);
   expect({5, 49}, 5, 49, 0);
-  expect({16, 3, 3, 3}, 16, 27, 9);
+  expect({16, 3, 3, 3}, 16, 27, 3);
   expect({20, 1, 5, 5}, 20, 25, 5);
   expect({20, 8, 1, 1}, 20, 8, 0);
   expect({6, 4, 3}, 6, 12, 3);
