@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -209,6 +210,24 @@ class GoingOn(Case):
             self.done(self.compress(4, output, "--deterministic", "--resume", output + ".checkpoints"))
             self.assertEqual(self.content(output), self.content(self.path("whole.gbz")))
             self.assertFalse(os.path.exists(output + ".checkpoints"), "checkpoints stay behind")
+
+    def test_a_kill_while_checkpoints_are_removed_leaves_whole_ones_or_none(self):
+        if not shutil.which("strace") or subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+            self.skipTest("strace is missing, or cannot work here")
+        whole, output = self.uninterrupted(), self.path("out.gbz")
+        command = [PROGRAM, "compress", DIGITS, "--arch", "mlp", "--data", "digits", "-q", "-o", output, *SHORT, "--epochs", "6",
+                   "--deterministic", "--force", "--set", "checkpoint.every_steps=70"]
+        killed = 0
+        for number in range(1, 6):
+            fault = f"inject=unlinkat:signal=KILL:when={number}"
+            done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", fault, *command],
+                                  env=ranks.clean_environment(), capture_output=True, text=True)
+            killed += done.returncode != 0
+            resume = ["--resume", output + ".checkpoints"] if self.checkpoints(output + ".checkpoints") else []
+            self.done(self.compress(1, output, "--deterministic", "--force", "--set", "checkpoint.every_steps=70", *resume))
+            self.assertEqual(self.content(output), whole)
+            shutil.rmtree(output + ".checkpoints", ignore_errors=True)
+        self.assertGreater(killed, 1)
 
     def test_usr1_saves_and_goes_on(self):
         """A run without an end, so that it cannot be over before the signal is there."""

@@ -223,8 +223,14 @@ void TrainingCheckpoints::remove() {
   impl_->writer.reset();
   if (!impl_->writes() || impl_->ranks.rank != 0) return;
   std::error_code ignored;
-  for (const std::int64_t step : list_checkpoints(impl_->settings.folder))
-    fs::remove_all(CheckpointWriter::folder_of(impl_->settings.folder, step), ignored);
+  for (const std::int64_t step : list_checkpoints(impl_->settings.folder)) {
+    // Renamed first: killed meanwhile, one half removed would look like a damaged one.
+    const fs::path complete = CheckpointWriter::folder_of(impl_->settings.folder, step);
+    fs::path doomed = complete;
+    doomed += ".tmp-" + impl_->ranks.run + "-done";
+    fs::rename(complete, doomed, ignored);
+    if (!ignored) fs::remove_all(doomed, ignored);
+  }
   fs::remove(impl_->settings.folder / "lock", ignored);
   fs::remove(impl_->settings.folder, ignored);  // only where it is empty now
 }
