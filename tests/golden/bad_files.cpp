@@ -295,6 +295,7 @@ class Collection {
     add("step_that_is_no_integer", Errc::kCorrupt, whole([](json& h) { h["u"] = {0.5}; }, small));
     add("stream_missing", Errc::kTruncated, whole(same, {}));
     add("stream_cut", Errc::kTruncated, whole(same, Bytes(small.begin(), small.end() - 2)));
+    add("stream_beyond_the_alphabet", Errc::kCorrupt, whole(same, Bytes(40)));
     add("stream_with_a_byte_more", Errc::kCorrupt, whole(same, join(small, {std::byte{0}})));
     add("stream_of_nothing", Errc::kCorrupt,
         file(header({plain_entry("p", three_)}), join(three_, small)));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a .gbz file without gbcompress, written from docs/artifact-format.md alone.
+"""Reads a .gbz file without gbcompress, written from docs/artifact-format.md and docs/codec.md alone.
 
   gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
@@ -18,6 +18,8 @@ import struct
 import sys
 
 import numpy as np
+
+from integer_decoder import BadStream, decode_integers
 
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
@@ -521,11 +523,12 @@ class Tensor:
             plan = self.plan
             need(plan.type in ("linear", "conv", "attention") and plan.shape == self.shape,
                  f"{self.name} needs the plugin of {plan.type}")
-            theta = self.theta
             if self.coded_theta:
                 theta = np.concatenate(
                     [integers.pop(0).reshape(plan.tiles, size).astype(F32) * step_size(step)
                      for size, step in zip(plan.blocks, self.theta_steps)], axis=1)
+            else:
+                theta = self.theta
             total = generate(plan, theta)
         if self.coded:
             rows = integers.pop(0).ravel() if self.entry["k"] else np.zeros(self.grid[0], int)
@@ -533,14 +536,6 @@ class Tensor:
             coded = (integers.pop(0).astype(F32) * steps[:, None]).reshape(self.shape)
             total = coded if total is None else total + coded
         return to_bytes(total, self.dtype)
-
-
-class NotDecoded(Exception):
-    """A part of the format that this reader leaves to gbcompress."""
-
-
-def decode_integers(profile, stream, grids):
-    raise NotDecoded("coded integers")
 
 
 def varint(data, at):
@@ -686,10 +681,7 @@ def main():
         parser.error("give OUT.npz or --compare")
     try:
         tensors = read_gbz(args.gbz)
-    except NotDecoded as error:
-        print(f"{args.gbz}: {error} are not decoded")
-        sys.exit(3)
-    except (BadFile, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+    except (BadFile, BadStream, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         sys.exit(f"{args.gbz}: {error}")
     bad = 0
     if args.digests:

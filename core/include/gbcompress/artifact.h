@@ -46,7 +46,7 @@ float step_size(int k);
 /// 0.
 int nearest_step(float size);
 /// How a tensor's integers lie unless a file says otherwise. Rows: the first of at least two
-/// dimensions, else 1. Stride: the positions of a kernel (3 and more dimensions); the width of the
+/// dimensions, else 1. Stride: the width of a kernel (3 and more dimensions); the width of the
 /// square picture that a row of 64 or more numbers may be (2 dimensions); else 0.
 IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
 

@@ -100,6 +100,8 @@ TEST(Steps, GridsFollowFromShapes) {
   expect({20, 8, 1, 1}, 20, 8, 0);
   expect({6, 4, 3}, 6, 12, 3);
   expect({6, 1, 3}, 6, 3, 0);
+  expect({6, 4, 3, 5}, 6, 60, 5);
+  expect({6, 4, 3, 1}, 6, 12, 0);
   expect({6, 1, 1}, 6, 1, 0);
 }
 

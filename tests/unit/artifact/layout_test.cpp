@@ -79,7 +79,6 @@ TEST(Layout, FilesOfKnownArchitecturesHaveSmallHeaders) {
                 entry.buffer ? TensorKind::kConstant : TensorKind::kCoded);
     }
     RecordProperty(arch, static_cast<int>(reader.header_bytes()));
-    std::printf("%s: header %d bytes\n", arch.c_str(), static_cast<int>(reader.header_bytes()));
     return reader.header_bytes();
   };
   EXPECT_LE(overhead("mlp:784-300-100-10"), 40);
