@@ -1,5 +1,6 @@
 #include "gbcompress/compress.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include <iostream>
@@ -21,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const char* const kTargets[] = {"ratio", "max-bytes", "max-drop"};
+const char* const kTargets[] = {"ratio", "max-bytes", "max-drop", "max-error"};
 constexpr const char* kDefaultRatio = "10";
 
 void options(po::options_description& into) {
@@ -29,6 +30,8 @@ void options(po::options_description& into) {
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   add("output,o", text("FILE"), "the .gbz to write");
   add("arch", text("NAME"), "architecture of a file that holds names and values only");
+  add("mode", text("NAME"), "generated, residual or raw: what the file holds of a parameter");
+  add("from-scratch", "instead of MODEL: a new model of the architecture that --arch names");
   add("data", text("KIND:PATH"),
       "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits; without it the weights alone "
       "are fitted and nothing is evaluated");
@@ -36,6 +39,9 @@ void options(po::options_description& into) {
   add("ratio", text("R"), "make the file R times smaller than MODEL (10 where no target is given)");
   add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
   add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
+  add("max-error", text("E"),
+      "with --mode residual and no training: squared error of all weights "
+      "over their squares at most, such as 0.001");
   add("config", text("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
   add("epochs", text("E"), "passes over the training data");
@@ -67,15 +73,19 @@ Settings resolve(const Arguments& arguments) {
                    std::to_string(parse_bytes(arguments.text("max-bytes"), "--max-bytes")),
                    "--max-bytes");
   const std::pair<const char*, const char*> flags[] = {
-      {"ratio", "target.ratio"}, {"max-drop", "target.max_drop"},
-      {"loss", "train.loss"},    {"epochs", "train.epochs"},
-      {"seed", "train.seed"},    {"placement", "ranks.placement"}};
+      {"ratio", "target.ratio"},         {"max-drop", "target.max_drop"},
+      {"max-error", "target.max_error"}, {"loss", "train.loss"},
+      {"epochs", "train.epochs"},        {"seed", "train.seed"},
+      {"placement", "ranks.placement"},  {"mode", "weights.mode"}};
   for (const auto& [flag, key] : flags)
     if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
     settings.apply("train.shards", "8", "--deterministic");
   const Target& target = settings.compress.target;
-  if (!target.ratio && !target.max_bytes && !target.max_drop)
+  // Trained with the rate in the loss, lambda decides.
+  const bool priced = settings.compress.bottleneck.mode == WeightMode::kResidual &&
+                      arguments.has("data") && settings.compress.train.loss != Loss::kWeights;
+  if (!priced && !target.ratio && !target.max_bytes && !target.max_drop && !target.max_error)
     settings.apply("target.ratio", kDefaultRatio, "default");
   // Without data there is one loss that can be had; asking for another by flag is a mistake, which
   // compress() explains.
@@ -174,17 +184,41 @@ CheckpointFacts setting_facts(const std::string& settings) {
   return facts;
 }
 
+/// The model to compress, and the bytes of its file; a new one has those of its tensors.
+struct Input {
+  std::unique_ptr<Model> model;
+  std::int64_t bytes = 0;
+};
+Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64_t seed) {
+  const std::string arch = arguments.text("arch");
+  if (!arguments.has("from-scratch")) {
+    const std::filesystem::path file = arguments.words()[0];
+    return {open_model(file, arch, host.registry()), model_bytes(file)};
+  }
+  if (!arguments.words().empty())
+    throw Error(Errc::kUsage, "--from-scratch contradicts the model file " +
+                                  printable(arguments.words()[0]) + "; give one of both");
+  if (arch.empty() || !arguments.has("data"))
+    throw Error(Errc::kUsage, "--from-scratch needs --arch, and --data to train on");
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_current_seed(seed);
+  Input input{build_model(arch, host.registry()), 0};
+  for (const NamedParameter& p : input.model->tensors())
+    if (p.tied_to.empty()) input.bytes += static_cast<std::int64_t>(p.tensor.nbytes());
+  return input;
+}
+
 /// What each rank does with the others. @return the exit status
 int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
                 Settings& settings) {
   CompressOptions& options = settings.compress;
   const std::string output = options.output.string();
-  const std::filesystem::path file = arguments.words()[0];
-  const std::string arch = arguments.text("arch");
-  const auto model = open_model(file, arch, host.registry());
+  const Input input = open_input(arguments, host, options.train.seed);
+  Model* const model = input.model.get();
   set_threads(settings.threads, *model);
   std::unique_ptr<Model> teacher;
-  if (options.train.loss == Loss::kDistill) teacher = open_model(file, arch, host.registry());
+  if (options.train.loss == Loss::kDistill)
+    teacher = open_input(arguments, host, options.train.seed).model;
   std::optional<Data> data;
   if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
 
@@ -197,8 +231,8 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   };
   // Everything is open by now: what the system refuses from here on is the output.
   const CompressReport report = writing([&] {
-    return compress(*model, model_bytes(file), data ? &*data : nullptr, teacher.get(),
-                    host.registry(), options, display.sink());
+    return compress(*model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
+                    options, display.sink());
   });
   display.clear();
   if (!speaks_for_all()) return kDone;
@@ -212,6 +246,10 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
 }
 
 int run(const Arguments& arguments) {
+  if (arguments.words().empty() && !arguments.has("from-scratch"))
+    throw Error(Errc::kUsage,
+                "compress needs MODEL, or --from-scratch with --arch and --data; see `gbcompress "
+                "compress --help`");
   const std::string output = arguments.text("output");
   if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   Settings settings = resolve(arguments);
@@ -249,8 +287,10 @@ const Verb& compress_verb() {
       "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR --ratio 20 -o "
       "model.gbz\n"
       "  gbcompress compress model.torchscript.pt --data cifar10:DIR --max-drop 2 -o model.gbz\n"
+      "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR --mode "
+      "residual --max-bytes 3k -o model.gbz\n"
       "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n",
-      1,
+      0,
       1,
       options,
       run};

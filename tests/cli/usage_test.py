@@ -101,7 +101,8 @@ class Usage(harness.CliTest):
                               environment={"GBCOMPRESS_TRAIN_BATCH": "4", "GBCOMPRESS_TRAIN_SEED": "4"})
         settings = result.json["settings"]
         self.assertEqual([settings["train"][key] for key in ("fit_steps", "batch", "seed", "epochs")], [3, 4, 5, 6])
-        self.assertEqual(settings["target"], {"ratio": None, "max_bytes": 50000, "max_drop": None})
+        self.assertEqual(settings["target"], {"ratio": None, "max_bytes": 50000, "max_drop": None,
+                                               "max_error": None})
         self.assertEqual(settings["train"]["loss"], "weights")
 
     def test_errors_are_json_too(self):

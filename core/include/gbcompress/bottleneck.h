@@ -44,11 +44,21 @@ enum class Placement : std::uint8_t {
 std::string_view placement_name(Placement placement) noexcept;  ///< "auto", "owner", "replicated"
 std::optional<Placement> parse_placement(std::string_view name) noexcept;
 
+/// What a file holds of a trainable parameter.
+enum class WeightMode : std::uint8_t {
+  kGenerated,  ///< g-nets where a layer type takes it and they are smaller, else the exact values
+  kResidual,   ///< integers times a learned step, entropy-coded, trained with the rate in the loss
+  kRaw,        ///< the exact values
+};
+std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "residual", "raw"
+std::optional<WeightMode> parse_mode(std::string_view name) noexcept;
+
 /// Overrides for the parameters whose names match; of several matching rules the last one wins, key
 /// by key. From `[[layer]]` tables of the configuration.
 struct LayerRule {
   std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
   std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
+  std::optional<WeightMode> mode;
   std::optional<std::int64_t> tile_weights;
   std::optional<double> ratio;
   std::optional<std::vector<std::int64_t>> hidden;
@@ -64,6 +74,9 @@ struct BottleneckOptions {
   std::int64_t min_elements = 512;
   AdamWOptions gnet_optimizer;
   AdamWOptions plain_optimizer = {.weight_decay = 0};
+  WeightMode mode = WeightMode::kGenerated;
+  /// Of residual parameters and their steps.
+  AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
   std::string kernel = "fused";            ///< or "cuda", "reference"
@@ -124,6 +137,27 @@ class GenomicBottleneck {
   void add_shard(FixedSum& sum);
   /// @param shards  of the whole batch [collective]
   void reduce_shards(const FixedSum& sum, int shards);
+
+  /// What a bit of residual parameters adds to the loss, from the next backward() on; at first 0.
+  void set_bit_price(double loss_per_bit);
+  double bit_price() const noexcept;
+  /// Bits of residual parameters at the last backward(), as the loss counts them.
+  double bits() const noexcept;
+  /// From here on a residual weight's bits are taken under what the coder expects of it as the
+  /// integers are now: from its contexts, or, much faster, from the mean magnitude of its tensor.
+  void expect(bool contexts);
+  /// Multiplies the steps of all residual parameters; above 0.
+  void scale_steps(double factor);
+  /// Chooses the integers of residual parameters, for the last time: the least squared error in
+  /// units of the step plus `lambda` times the bits. predict_weights() then gives what is stored.
+  void choose_integers(double lambda);
+  /// Integers of residual parameters without any training, for steps of `step` times the
+  /// deviation^`evenness` of a tensor: 0 for the least squared error at a size, 1 for the same
+  /// relative error in every tensor.
+  void quantise(double step, double evenness);
+  /// Squared error of the integers over the squares of what they stand for, all residual parameters
+  /// together.
+  double relative_error() const;
 
   /// Null where there is one process.
   Group* group() const noexcept;

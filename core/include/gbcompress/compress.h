@@ -16,6 +16,9 @@ struct Target {
   std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
   std::optional<std::int64_t> max_bytes;  ///< of the output file
   std::optional<double> max_drop;         ///< in the metric's unit, measured on held-back data
+  /// Squared error of all weights over their squares, above 0 and below 1; residual mode, no
+  /// training.
+  std::optional<double> max_error;
 };
 
 struct CompressOptions {

@@ -64,4 +64,9 @@ void register_builtin_models(Registrar& registrar);
 /// @throws Error(kShapeMismatch) listing up to eight differences; nothing has then been changed
 void load_tensors(Model& model, const std::vector<NamedParameter>& values);
 
+/// Rewrites every batch norm (weight, bias, running_mean and running_var of one module, eps 1e-5) to
+/// the same function of statistics 0 and 1: two vectors are then constant and need not be stored.
+/// @return batch norms rewritten
+std::int64_t fold_batch_norms(std::vector<NamedParameter>& tensors);
+
 }  // namespace gbcompress

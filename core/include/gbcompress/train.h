@@ -22,6 +22,17 @@ enum class Loss : std::uint8_t {
 std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
 std::optional<Loss> parse_loss(std::string_view name) noexcept;
 
+/// What bits of residual parameters cost while they are trained.
+struct RateOptions {
+  /// The loss is the task's plus lambda * bits / (samples of the training split); above 0. At
+  /// ln 2 it is a description length: of the labels given the model and of the model.
+  double lambda = 0.3;
+  /// When set, lambda is only where the price begins: it is steered towards files of this size.
+  std::optional<std::int64_t> max_bytes;
+  /// What the file would take now; needed with max_bytes.
+  std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
+};
+
 struct TrainOptions {
   Loss loss = Loss::kTask;
   std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
@@ -35,6 +46,14 @@ struct TrainOptions {
   /// number of ranks, and their gradients are added up in one fixed tree: the same bits for any
   /// number of ranks. g-nets must be replicated. 0: each rank's part is one.
   std::int64_t shards = 0;
+  /// Of Loss::kDistill: the part of the labels' cross-entropy in the loss, 0 to below 1.
+  double labels = 0;
+  /// Pictures are moved by up to so many pixels, and mirrored half the time, anew in each epoch.
+  std::int64_t shift = 0;
+  bool mirror = false;
+  /// Computes with the model in evaluation mode: batch norms keep their statistics.
+  bool freeze_norms = false;
+  RateOptions rate;
 };
 
 /// Lets a loop be taken up again, and its caller act between steps.

@@ -31,8 +31,10 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& t
     : options(chosen),
       group(ranks && ranks->world() > 1 ? ranks : nullptr),
       kernel(make_kernel(chosen.kernel)),
-      tensors(std::move(all)) {
+      tensors(std::move(all)),
+      latents(chosen.seed) {
   make_routes(types);
+  make_latents();
   place();
   make_optimizers();
 }
@@ -98,16 +100,18 @@ void GenomicBottleneck::Impl::make_optimizers() {
     own.push_back(owned[b] ? banks[b].theta.narrow(0, owned[b]->first(), owned[b]->count())
                            : banks[b].theta);
   gnet_optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
-  std::vector<bool> generated(tensors.size(), false);
-  for (const Route& route : routes) generated[route.tensor] = true;
+  std::vector<bool> elsewhere(tensors.size(), false);
+  for (const Route& route : routes) elsewhere[route.tensor] = true;
+  for (const std::size_t t : coded) elsewhere[t] = true;
   plain.clear();
   std::vector<at::Tensor> values;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (generated[t] || !tensors[t].trainable || !tensors[t].tied_to.empty()) continue;
+    if (elsewhere[t] || !tensors[t].trainable || !tensors[t].tied_to.empty()) continue;
     plain.push_back(t);
     values.push_back(tensors[t].tensor);
   }
   plain_optimizer = std::make_unique<AdamW>(std::move(values), options.plain_optimizer);
+  residual_optimizer = std::make_unique<AdamW>(latents.values(), options.residual_optimizer);
 }
 
 /// New numbers for every stochastic layer, keyed by layer and step: whoever computes a tile, and in
@@ -153,6 +157,7 @@ void GenomicBottleneck::zero_grad() {
 void GenomicBottleneck::predict_weights() {
   const at::NoGradGuard no_grad;
   impl_->draw_noise();
+  impl_->latents.predict();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     const Bank& bank = impl_->banks[b];
     if (impl_->owned[b])
@@ -213,7 +218,7 @@ void GenomicBottleneck::backward() {
   if (impl_->group) {
     // Batch-norm statistics too: with them the same everywhere after each step, whatever is saved
     // is the state of every rank.
-    std::vector<at::Tensor> shared = impl_->plain_gradients();
+    std::vector<at::Tensor> shared = impl_->carried_gradients();
     for (at::Tensor& buffer : impl_->float_buffers()) shared.push_back(buffer);
     plain.emplace(*impl_->group, std::move(shared));
   }
@@ -232,6 +237,7 @@ void GenomicBottleneck::backward() {
   }
   for (Pending& sum : sums) sum.wait();
   if (plain) plain->finish();
+  impl_->add_rate();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
 }
 
@@ -273,6 +279,7 @@ void GenomicBottleneck::step(double lr_factor) {
   std::vector<at::Tensor> gradients;
   for (std::size_t t : impl_->plain) gradients.push_back(impl_->tensors[t].tensor.grad());
   impl_->plain_optimizer->step(gradients, lr_factor);
+  impl_->residual_optimizer->step(impl_->latents.gradients(), lr_factor);
 }
 
 void GenomicBottleneck::train(bool on) { impl_->training = on; }

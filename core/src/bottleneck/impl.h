@@ -8,6 +8,7 @@
 #include "bottleneck/placement.h"
 #include "gbcompress/bottleneck.h"
 #include "gnet/bank.h"
+#include "rate/latents.h"
 
 namespace gbcompress {
 
@@ -41,13 +42,19 @@ struct GenomicBottleneck::Impl {
   /// @param alive  keeps gradients that had to be converted
   std::vector<TileSource> sources(std::size_t bank, float factor, std::vector<at::Tensor>& alive);
   void draw_noise();
+  /// What the plain and the residual optimiser step, in their order.
+  std::vector<std::string> stepped_names() const;
   /// The g-nets' moments over the whole buffer, whoever owns them [collective]; zeros; and back.
   AdamW::State whole_state() const;
   AdamW::State blank_state() const;
   void restore_own(const AdamW::State& whole);
   void check_finite(std::size_t bank) const;
-  /// Trainable tensors that no g-net makes, and floating-point buffers.
-  std::vector<at::Tensor> plain_gradients();
+  void make_latents();
+  /// Gradients of residual parameters become those of latents and steps.
+  void add_rate();
+  /// Of trainable tensors that no g-net makes, and floating-point buffers.
+  std::vector<at::Tensor> carried() const;
+  std::vector<at::Tensor> carried_gradients();
   std::vector<at::Tensor> float_buffers() const;
 
   BottleneckOptions options;
@@ -61,6 +68,10 @@ struct GenomicBottleneck::Impl {
   std::unique_ptr<AdamW> gnet_optimizer;
   std::unique_ptr<AdamW> plain_optimizer;  ///< of `plain`
   std::vector<std::size_t> plain;          ///< trainable tensors that no g-net makes
+  Latents latents;                   ///< of `coded`
+  std::vector<std::size_t> coded;    ///< residual tensors
+  std::unique_ptr<AdamW> residual_optimizer;
+  double bit_price = 0;
   bool training = true;
   std::vector<std::optional<OwnedTiles>> owned;  ///< one a bank; nothing where it is replicated
   std::vector<std::string> notes;

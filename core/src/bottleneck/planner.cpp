@@ -25,11 +25,18 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
+WeightMode mode_of(const std::string& name, const BottleneckOptions& options) {
+  WeightMode mode = options.mode;
+  for (const LayerRule& rule : options.layers)
+    if (rule.mode && matches_glob(rule.match, name)) mode = *rule.mode;
+  return mode;
+}
+
 std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
                                        const BottleneckOptions& options) {
   const ParameterInfo& info = parameter.info;
   if (!parameter.trainable || !parameter.tied_to.empty() || !is_real(info.dtype) ||
-      info.shape.empty())
+      info.shape.empty() || mode_of(info.name, options) != WeightMode::kGenerated)
     return std::nullopt;
 
   GNetOptions gnet = options.gnet;

@@ -11,6 +11,9 @@ namespace gbcompress {
 /// True where `pattern` ('*' for any run of characters) describes the whole of `text`.
 bool matches_glob(std::string_view pattern, std::string_view text);
 
+/// What the file holds of the parameter `name`, after all rules.
+WeightMode mode_of(const std::string& name, const BottleneckOptions& options);
+
 /// The plan of one parameter after all rules, or nothing where it stays plain: no layer type claims
 /// its module, it is small, not real-valued, not trainable, tied, or its g-nets would not be
 /// smaller.

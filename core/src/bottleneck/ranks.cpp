@@ -106,12 +106,19 @@ void GenomicBottleneck::Impl::place() {
     if (placements[b] == Placement::kOwner) owned[b].emplace(*group, banks[b].shape, rows[b]);
 }
 
-std::vector<at::Tensor> GenomicBottleneck::Impl::plain_gradients() {
+std::vector<at::Tensor> GenomicBottleneck::Impl::carried() const {
+  std::vector<at::Tensor> result;
+  for (const auto* indices : {&plain, &coded})
+    for (std::size_t t : *indices) result.push_back(tensors[t].tensor);
+  return result;
+}
+
+std::vector<at::Tensor> GenomicBottleneck::Impl::carried_gradients() {
   std::vector<at::Tensor> gradients;
-  for (std::size_t t : plain) {
-    at::Tensor& gradient = tensors[t].tensor.mutable_grad();
+  for (at::Tensor& tensor : carried()) {
+    at::Tensor& gradient = tensor.mutable_grad();
     // A rank whose part of the batch did not reach a parameter has no gradient for it.
-    if (!gradient.defined()) gradient = at::zeros_like(tensors[t].tensor.detach());
+    if (!gradient.defined()) gradient = at::zeros_like(tensor.detach());
     gradients.push_back(gradient);
   }
   return gradients;
@@ -135,7 +142,7 @@ void GenomicBottleneck::gather() {
 
 std::int64_t GenomicBottleneck::shard_numbers() const {
   std::int64_t numbers = impl_->theta.numel();
-  for (std::size_t t : impl_->plain) numbers += impl_->tensors[t].tensor.numel();
+  for (const at::Tensor& tensor : impl_->carried()) numbers += tensor.numel();
   for (const at::Tensor& buffer : impl_->float_buffers()) numbers += buffer.numel();
   return numbers;
 }
@@ -155,7 +162,7 @@ void GenomicBottleneck::add_shard(FixedSum& sum) {
                             span_of(bank.grad));
   }
   std::vector<at::Tensor> parts = {impl_->grad};
-  for (at::Tensor& gradient : impl_->plain_gradients())
+  for (at::Tensor& gradient : impl_->carried_gradients())
     parts.push_back(gradient.to(at::kFloat).reshape({-1}));
   for (at::Tensor& buffer : impl_->float_buffers())
     parts.push_back(buffer.detach().to(at::kFloat).reshape({-1}));
@@ -181,8 +188,9 @@ void GenomicBottleneck::reduce_shards(const FixedSum& sum, int shards) {
     to.copy_((flat.narrow(0, at, to.numel()) * factor).view(to.sizes()));
     at += to.numel();
   };
-  for (at::Tensor& gradient : impl_->plain_gradients()) take(gradient, 1);
+  for (at::Tensor& gradient : impl_->carried_gradients()) take(gradient, 1);
   for (at::Tensor& buffer : impl_->float_buffers()) take(buffer.detach(), 1.0 / shards);
+  impl_->add_rate();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
 }
 

@@ -38,6 +38,8 @@ void GenomicBottleneck::write_to(ArtifactWriter& writer, Coding coding) const {
   std::map<std::size_t, const Layer*> generated;
   for (std::size_t l = 0; l < impl_->layers.size(); ++l)
     generated[impl_->routes[l].tensor] = &impl_->layers[l];
+  std::map<std::size_t, std::size_t> coded;
+  for (std::size_t c = 0; c < impl_->coded.size(); ++c) coded[impl_->coded[c]] = c;
   for (std::size_t t = 0; t < impl_->tensors.size(); ++t) {
     const NamedParameter& entry = impl_->tensors[t];
     const ParameterInfo& info = entry.info;
@@ -47,9 +49,15 @@ void GenomicBottleneck::write_to(ArtifactWriter& writer, Coding coding) const {
       const Layer& layer = *found->second;
       writer.add_generated(info.name, info.dtype, info.shape, layer.plan, coding,
                            floats_of(layer.theta));
+    } else if (const auto at = coded.find(t); at != coded.end()) {
+      writer.add_coded(info.name, info.dtype, info.shape, impl_->latents.coded(at->second));
     } else {
       const at::Tensor values = entry.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
-      writer.add_plain(info.name, info.dtype, info.shape, bytes_of(values));
+      const at::Tensor first = values.numel() > 0 ? values.view(-1)[0] : at::Tensor();
+      if (!entry.trainable && first.defined() && values.eq(first).all().item<bool>())
+        writer.add_constant(info.name, info.dtype, info.shape, bytes_of(first));
+      else
+        writer.add_plain(info.name, info.dtype, info.shape, bytes_of(values));
     }
   }
 }

@@ -11,11 +11,15 @@ namespace {
 
 constexpr const char* kSteps = "optimizer#steps";
 
+/// What is stepped beside the g-nets: names in the order of `State`.
+using Names = std::vector<std::string>;
+
 /// visit(name, live tensor) for everything but the step counts. The moments are those of `gnets`
-/// and `plain`, which the caller owns.
+/// and `others`, which the caller owns.
 template <typename Visit>
-void for_entries(const GenomicBottleneck& bottleneck, const std::vector<std::size_t>& plain_of,
-                 const AdamW::State& gnets, const AdamW::State& plain, const Visit& visit) {
+void for_entries(const GenomicBottleneck& bottleneck, const Latents& latents,
+                 const at::Tensor& price, const AdamW::State& gnets, const Names& names,
+                 const AdamW::State& others, const Visit& visit) {
   std::int64_t first = 0;
   std::map<std::string, bool> generated;
   for (const auto& layer : bottleneck.layers()) {
@@ -34,14 +38,41 @@ void for_entries(const GenomicBottleneck& bottleneck, const std::vector<std::siz
   for (const NamedParameter& p : bottleneck.tensors())
     if (p.tied_to.empty() && !generated.contains(p.info.name))
       visit(p.info.name + "#value", p.tensor);
-  for (std::size_t i = 0; i < plain_of.size(); ++i) {
-    const std::string& name = bottleneck.tensors()[plain_of[i]].info.name;
-    visit(name + "#first_moment", plain.first[i]);
-    visit(name + "#second_moment", plain.second[i]);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    visit(names[i] + "#first_moment", others.first[i]);
+    visit(names[i] + "#second_moment", others.second[i]);
   }
+  if (latents.size() == 0) return;
+  const Names latent_names = latents.value_names();
+  const std::vector<at::Tensor> values = latents.values(), scales = latents.scales();
+  for (std::size_t i = 0; i < latent_names.size(); ++i) visit(latent_names[i], values[i]);
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    visit(latent_names[2 * i] + "#inverse_scale", scales[i]);
+  visit("residual#bit_price", price);
+}
+
+void append(AdamW::State& to, const AdamW::State& from) {
+  to.steps.insert(to.steps.end(), from.steps.begin(), from.steps.end());
+  to.first.insert(to.first.end(), from.first.begin(), from.first.end());
+  to.second.insert(to.second.end(), from.second.begin(), from.second.end());
+}
+
+AdamW::State part(const AdamW::State& of, std::size_t first, std::size_t count) {
+  const auto range = [&](const auto& all) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+    return std::remove_cvref_t<decltype(all)>(begin, begin + static_cast<std::ptrdiff_t>(count));
+  };
+  return {range(of.steps), range(of.first), range(of.second)};
 }
 
 }  // namespace
+
+std::vector<std::string> GenomicBottleneck::Impl::stepped_names() const {
+  std::vector<std::string> names;
+  for (const std::size_t t : plain) names.push_back(tensors[t].info.name);
+  for (std::string& name : latents.value_names()) names.push_back(std::move(name));
+  return names;
+}
 
 AdamW::State GenomicBottleneck::Impl::blank_state() const {
   return {{gnet_optimizer->steps()}, {at::zeros_like(theta)}, {at::zeros_like(theta)}};
@@ -87,13 +118,15 @@ std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() c
   for (std::size_t b = 0; b < impl_->banks.size(); ++b)
     if (impl_->owned[b]) impl_->owned[b]->gather(impl_->banks[b].theta);
   const AdamW::State gnets = impl_->whole_state();
-  const AdamW::State plain = impl_->plain_optimizer->state();
+  AdamW::State others = impl_->plain_optimizer->state();
+  append(others, impl_->residual_optimizer->state());
   std::vector<StateEntry> result;
-  for_entries(*this, impl_->plain, gnets, plain, [&](std::string name, const at::Tensor& value) {
-    result.push_back({std::move(name), value.detach().clone()});
-  });
+  for_entries(*this, impl_->latents, at::full({1}, impl_->bit_price, at::kDouble), gnets,
+              impl_->stepped_names(), others, [&](std::string name, const at::Tensor& value) {
+                result.push_back({std::move(name), value.detach().clone()});
+              });
   std::vector<std::int64_t> steps = gnets.steps;
-  steps.insert(steps.end(), plain.steps.begin(), plain.steps.end());
+  steps.insert(steps.end(), others.steps.begin(), others.steps.end());
   result.push_back({kSteps, at::tensor(steps, at::kLong)});
   return result;
 }
@@ -101,7 +134,11 @@ std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() c
 void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& state) {
   const at::NoGradGuard no_grad;
   AdamW::State gnets = impl_->blank_state();
-  AdamW::State plain = impl_->plain_optimizer->state();
+  AdamW::State others = impl_->plain_optimizer->state();
+  const std::size_t plain_count = others.steps.size();
+  append(others, impl_->residual_optimizer->state());
+  const Names names = impl_->stepped_names();
+  at::Tensor price = at::zeros({1}, at::kDouble);
   std::map<std::string, at::Tensor> given;
   for (const StateEntry& entry : state) given[entry.name] = entry.value;
   std::size_t known = 0;
@@ -117,9 +154,9 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
     ++known;
     return found->second;
   };
-  const std::int64_t counts = static_cast<std::int64_t>(gnets.steps.size() + plain.steps.size());
+  const std::int64_t counts = static_cast<std::int64_t>(gnets.steps.size() + others.steps.size());
   const at::Tensor steps = require(kSteps, {counts}, at::kLong);
-  for_entries(*this, impl_->plain, gnets, plain,
+  for_entries(*this, impl_->latents, price, gnets, names, others,
               [&](const std::string& name, const at::Tensor& to) {
                 require(name, to.sizes(), to.scalar_type());
               });
@@ -127,15 +164,17 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
     throw Error(Errc::kShapeMismatch, "the training state holds " + std::to_string(given.size()) +
                                           " entries, this model has " + std::to_string(known));
 
-  for_entries(*this, impl_->plain, gnets, plain,
+  for_entries(*this, impl_->latents, price, gnets, names, others,
               [&](const std::string& name, at::Tensor to) { to.detach().copy_(given[name]); });
   for (std::int64_t i = 0; i < counts; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    (at < gnets.steps.size() ? gnets.steps[at] : plain.steps[at - gnets.steps.size()]) =
+    (at < gnets.steps.size() ? gnets.steps[at] : others.steps[at - gnets.steps.size()]) =
         steps[i].item<std::int64_t>();
   }
   impl_->restore_own(gnets);
-  impl_->plain_optimizer->restore(plain);
+  impl_->plain_optimizer->restore(part(others, 0, plain_count));
+  impl_->residual_optimizer->restore(part(others, plain_count, others.steps.size() - plain_count));
+  impl_->bit_price = price.item<double>();
 }
 
 }  // namespace gbcompress

@@ -53,6 +53,10 @@ auto generators() {
                {Generator::kGNet, Generator::kStochastic, Generator::kLowRank, Generator::kXox});
 }
 
+auto modes() {
+  return names(mode_name, {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw});
+}
+
 /// A target replaces those that a lower layer set.
 template <typename Field>
 SettingRow<S> target_row(SettingRow<S> row, Field field) {
@@ -146,10 +150,28 @@ std::vector<SettingRow<S>> run_rows() {
                     "What is minimised (the labels' cross-entropy, the distance to the original's "
                     "outputs, the distance to its weights)",
                     GBC_FIELD(compress.train.loss)),
+      choice_row<S>("weights.mode", modes(),
+                    "What the file holds of trainable parameters ([[layer]] rules override it)",
+                    GBC_FIELD(compress.bottleneck.mode)),
+      number_row<S>("rate.lambda", kPositive, positive,
+                    "Residual parameters: the loss counts lambda * bits / training samples; with a "
+                    "target, where that begins",
+                    GBC_FIELD(compress.train.rate.lambda)),
+      number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
+                    GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
       integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",
                      GBC_FIELD(compress.train.epochs)),
       integer_row<S>("train.batch", 1, std::int64_t{1} << 24, "Samples of one step",
                      GBC_FIELD(compress.train.batch)),
+      number_row<S>("train.labels", kBelowOne, below_one,
+                    "With the loss distill: the part of the labels' cross-entropy",
+                    GBC_FIELD(compress.train.labels)),
+      integer_row<S>("train.shift", 0, 1024,
+                     "Pixels that pictures are moved by at most, anew in each epoch",
+                     GBC_FIELD(compress.train.shift)),
+      choice_row<S>(
+          "train.mirror", std::vector<std::pair<std::string, bool>>{{"no", false}, {"yes", true}},
+          "Whether pictures are mirrored half the time", GBC_FIELD(compress.train.mirror)),
       integer_row<S>("train.fit_steps", 0, 1'000'000'000,
                      "Steps of fitting the original weights before anything else",
                      GBC_FIELD(compress.train.fit_steps)),
@@ -198,6 +220,11 @@ std::vector<SettingRow<S>> run_rows() {
                                "Loss of quality at most, in the metric's unit",
                                GBC_FIELD(compress.target.max_drop)),
                  GBC_FIELD(compress.target.max_drop)),
+      target_row(number_row<S>("target.max_error", kPositive, positive,
+                               "Squared error of all weights over their squares at most, without "
+                               "training",
+                               GBC_FIELD(compress.target.max_error)),
+                 GBC_FIELD(compress.target.max_error)),
       numbers_row<S>("data.mean", "a list of numbers", any,
                      "Subtracted from each channel; empty, the data set's own habit",
                      GBC_FIELD(data.mean)),
@@ -227,6 +254,7 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
                   GBC_FIELD(match)),
       text_row<L>("type", "A layer type's id, or plain to keep the parameter as is",
                   GBC_FIELD(type)),
+      choice_row<L>("mode", modes(), "What the file holds of the parameter", GBC_FIELD(mode)),
       integer_row<L>("tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
                      GBC_FIELD(tile_weights)),
       number_row<L>("ratio", kPositive, positive,

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "gbcompress/error.h"
+#include "train/land.h"
 #include "train/planned_size.h"
 
 namespace gbcompress {
@@ -23,12 +24,26 @@ constexpr std::int64_t kSmallestFile = 100;
 /// --max-drop begins here and asks for half the ratio each time quality is missed.
 constexpr double kFirstRatio = 40;
 constexpr int kDropAttempts = 5;
+/// Training aims a little above the size that is asked, since integers can only be made cheaper
+/// afterwards.
+/// Files of integers that are smaller than this many times their settings go without those.
+constexpr std::size_t kSettingsShare = 200;
+constexpr double kAimAbove = 1.02;
 
 void check(const CompressOptions& options, const Model& model, const Data* data,
            const Model* teacher, std::int64_t input_bytes) {
   const Target& target = options.target;
-  if (target.ratio.has_value() + target.max_bytes.has_value() + target.max_drop.has_value() > 1)
-    throw Error(Errc::kUsage, "give one of --ratio, --max-bytes and --max-drop");
+  if (target.ratio.has_value() + target.max_bytes.has_value() + target.max_drop.has_value() +
+          target.max_error.has_value() >
+      1)
+    throw Error(Errc::kUsage, "give one of --ratio, --max-bytes, --max-drop and --max-error");
+  if (target.max_error &&
+      (!(*target.max_error > 0 && *target.max_error < 1) ||
+       options.bottleneck.mode != WeightMode::kResidual || options.train.loss != Loss::kWeights))
+    throw Error(
+        Errc::kUsage,
+        "--max-error takes a number between 0 and 1, and needs --mode residual without data "
+        "to train on (or --loss weights)");
   if (target.ratio && !(*target.ratio > 0 && std::isfinite(*target.ratio)))
     throw Error(Errc::kUsage, "--ratio must be a number above 0, such as 20");
   if (target.ratio && static_cast<double>(input_bytes) / *target.ratio < kSmallestFile) {
@@ -94,7 +109,7 @@ double weight_error(const GenomicBottleneck& bottleneck) {
   return count > 0 ? sum / count : 0;
 }
 
-/// The run of one attempt, from where it stands to the rounded g-nets.
+/// The run of one attempt, from where it stands to what is stored.
 struct Attempt {
   Model& model;
   const Dataset* train_split;
@@ -105,6 +120,51 @@ struct Attempt {
   const ProgressSink& progress;
   std::int64_t number = 0;
   double bytes_per_step = 0;
+  RateOptions rate = {};
+  bool freeze_norms = false;
+  std::int64_t wanted_bytes = 0;  ///< 0: no size is asked
+
+  /// The file as the bottleneck stands. It forgets the settings where they would be seen in its
+  /// size.
+  ArtifactWriter file(const GenomicBottleneck& bottleneck, std::int64_t* bytes = nullptr) const {
+    const auto with = [&](const std::string& settings) {
+      ArtifactWriter writer(model.arch(), settings);
+      bottleneck.write_to(writer, options.coding);
+      return writer;
+    };
+    ArtifactWriter writer = with(options.settings);
+    std::size_t size = writer.encode().size();
+    if (options.bottleneck.mode == WeightMode::kResidual &&
+        size < kSettingsShare * options.settings.size()) {
+      writer = with("");
+      size = writer.encode().size();
+    }
+    if (bytes) *bytes = static_cast<std::int64_t>(size);
+    return writer;
+  }
+  std::int64_t file_bytes(const GenomicBottleneck& bottleneck) const {
+    std::int64_t bytes = 0;
+    file(bottleneck, &bytes);
+    return bytes;
+  }
+
+  /// The integers that are stored.
+  void choose(GenomicBottleneck& bottleneck, bool trained) const {
+    const FileBytes bytes = [&](const GenomicBottleneck& now) { return file_bytes(now); };
+    if (trained && wanted_bytes > 0)
+      land(bottleneck, wanted_bytes, bytes);
+    else if (!trained && options.target.max_error)
+      land_untrained(bottleneck, *options.target.max_error);
+    else if (!trained)
+      land_untrained(bottleneck, wanted_bytes, bytes);
+  }
+
+  TrainOptions train_options() const {
+    TrainOptions result = options.train;
+    result.rate = rate;
+    result.freeze_norms = result.freeze_norms || freeze_norms;
+    return result;
+  }
 
   GenomicBottleneck run(const BottleneckOptions& sized) {
     GenomicBottleneck bottleneck(model.tensors(), registry, sized, options.group);
@@ -131,7 +191,7 @@ struct Attempt {
       const Traffic before = options.group ? options.group->traffic() : Traffic();
       const std::int64_t first = at.done;
       if (train_split && options.train.loss != Loss::kWeights)
-        train(model, bottleneck, *train_split, options.train, teacher, progress, control());
+        train(model, bottleneck, *train_split, train_options(), teacher, progress, control());
       if (options.group && at.done > first)
         bytes_per_step = static_cast<double>((options.group->traffic() - before).bytes()) /
                          static_cast<double>(at.done - first);
@@ -141,6 +201,8 @@ struct Attempt {
     }
     bottleneck.gather();
     bottleneck.round_to(options.coding);
+    if (options.bottleneck.mode == WeightMode::kResidual)
+      choose(bottleneck, train_split && options.train.loss != Loss::kWeights);
     bottleneck.train(false);
     bottleneck.predict_weights();
     return bottleneck;
@@ -189,6 +251,8 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   }
 
   BottleneckOptions sized = options.bottleneck;
+  const bool residual = sized.mode == WeightMode::kResidual;
+  const bool folded = residual && fold_batch_norms(model.tensors()) > 0;
   const bool wants_size = options.target.ratio || options.target.max_bytes;
   if ((wants_size || options.target.max_drop) && !options.hidden_given)
     sized.gnet.hidden = {kSizedHidden};
@@ -204,6 +268,15 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   if (options.train.shards > 0) sized.placement = Placement::kReplicated;
   Attempt attempt{model,   data ? &data->train : nullptr, teacher, registry, options, checkpoints,
                   progress};
+  attempt.rate = options.train.rate;
+  attempt.rate.file_bytes = [&](const GenomicBottleneck& now) { return attempt.file_bytes(now); };
+  attempt.freeze_norms = folded;
+  const auto aim_at = [&](std::int64_t bytes) {
+    attempt.wanted_bytes = bytes;
+    if (residual)
+      attempt.rate.max_bytes = static_cast<std::int64_t>(kAimAbove * static_cast<double>(bytes));
+    return residual ? sized : size_to(bytes);
+  };
   std::optional<GenomicBottleneck> bottleneck;
   if (options.target.max_drop) {
     const Judged split = hold_back(data->train);
@@ -216,8 +289,8 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
       if (number < first) continue;
       restore(model, originals);
       attempt.number = number;
-      bottleneck.emplace(attempt.run(
-          size_to(static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
+      bottleneck.emplace(
+          attempt.run(aim_at(static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
       drop = of_rank_0(
           options.group,
           metric_drop(data->metric, before, evaluate(model, split.judge, data->metric, progress)));
@@ -233,7 +306,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
       report.target_note = text;
     }
   } else {
-    bottleneck.emplace(attempt.run(wants_size ? size_to(wanted) : sized));
+    bottleneck.emplace(attempt.run(wants_size ? aim_at(wanted) : sized));
   }
 
   report.gnet_parameters = bottleneck->gnet_parameters();
@@ -243,9 +316,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   report.bytes_per_step = attempt.bytes_per_step;
   checkpoints.finish();
   if (!writes) return report;
-  ArtifactWriter writer(model.arch(), options.settings);
-  bottleneck->write_to(writer, options.coding);
-  writer.write(options.output, options.overwrite);
+  attempt.file(*bottleneck).write(options.output, options.overwrite);
 
   if (options.remove_checkpoints) checkpoints.remove();
 

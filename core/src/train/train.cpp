@@ -8,6 +8,8 @@
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
+#include "train/augment.h"
+#include "train/rate_control.h"
 
 namespace gbcompress {
 
@@ -77,13 +79,16 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
 
 namespace {
 
-/// Mean over all rows of cross-entropy; labels or, with a teacher, its distribution.
+/// Mean over all rows of cross-entropy; labels or, with a teacher, its distribution and a part of
+/// the labels.
 at::Tensor loss_of(const at::Tensor& output, const at::Tensor& targets,
-                   const at::Tensor& teacher_output) {
+                   const at::Tensor& teacher_output, double labels) {
   const at::Tensor logits = output.flatten(0, -2);
-  if (teacher_output.defined())
-    return at::cross_entropy_loss(logits, teacher_output.flatten(0, -2).softmax(-1));
-  return at::cross_entropy_loss(logits, targets.flatten());
+  if (!teacher_output.defined()) return at::cross_entropy_loss(logits, targets.flatten());
+  const at::Tensor distilled =
+      at::cross_entropy_loss(logits, teacher_output.flatten(0, -2).softmax(-1));
+  if (labels == 0) return distilled;
+  return distilled * (1 - labels) + at::cross_entropy_loss(logits, targets.flatten()) * labels;
 }
 
 }  // namespace
@@ -176,13 +181,19 @@ class Trainer {
 
   /// Forward and backward of rows [low, high) of this epoch's order. @return the mean loss
   double run(std::int64_t low, std::int64_t high, double weight) {
-    const Batch batch = data_.gather({order_.begin() + low, order_.begin() + high});
+    const std::vector<std::int64_t> rows(order_.begin() + low, order_.begin() + high);
+    Batch batch = data_.gather(rows);
+    if (options_.shift > 0 || options_.mirror)
+      batch.inputs =
+          augmented(batch.inputs, rows, options_.shift, options_.mirror,
+                    RandomStream(options_.seed, "augment", "", static_cast<std::uint64_t>(epoch_)));
     at::Tensor target_output;
     if (options_.loss == Loss::kDistill) {
       const at::NoGradGuard no_grad;
       target_output = teacher_->forward(batch.inputs);
     }
-    at::Tensor loss = loss_of(model_.forward(batch.inputs), batch.targets, target_output);
+    at::Tensor loss =
+        loss_of(model_.forward(batch.inputs), batch.targets, target_output, options_.labels);
     const double value = loss.item<double>();
     if (!std::isfinite(value))
       throw Error(Errc::kNonFinite, "the loss is not finite at step " + std::to_string(step_ + 1) +
@@ -209,6 +220,10 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   if (options.batch < 1 || options.epochs < 0 || options.accumulate < 1)
     throw Error(Errc::kUsage,
                 "train.batch and train.accumulate must be at least 1, train.epochs at least 0");
+  if (!(options.labels >= 0 && options.labels < 1))
+    throw Error(Errc::kUsage, "train.labels must be at least 0 and below 1");
+  if (options.shift < 0 || options.shift > 1024)
+    throw Error(Errc::kUsage, "train.shift must be 0 to 1024 pixels");
   if (options.shards < 0 || options.shards > kMaxShards)
     throw Error(Errc::kUsage, "train.shards must be 0, or a power of two up to 4096");
   if (!model.has_forward())
@@ -220,11 +235,13 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
 
   const at::AutoGradMode with_grad(true);
   const std::int64_t total = (data.size() + options.batch - 1) / options.batch * options.epochs;
-  model.train(true);
+  model.train(!options.freeze_norms);
   if (teacher) teacher->train(false);
   Trainer trainer(model, bottleneck, data, options, teacher);
+  RateControl rate(options.rate, data.size(), total);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
+    rate.before_step(step, bottleneck);
     const double loss = trainer.step(step);
     bottleneck.step(schedule_factor(options.schedule, step, total));
     if (progress) progress({"train", step + 1, total, loss});

@@ -1,0 +1,243 @@
+#include "rate/latents.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+#include "rate/laplace_rate.h"
+
+namespace gbcompress {
+namespace {
+
+/// The first step, as a part of the values' deviation; where all values are alike, by itself.
+constexpr double kFirstStep = 0.2, kStepWithoutSpread = 0.02;
+/// Steps of vectors beside those of matrices, where nothing is trained.
+constexpr double kVectorStep = 0.125;
+/// The expected scale before anything is known, in steps.
+constexpr double kFirstScale = 3;
+constexpr double kLeastScale = 0.02, kLargestScale = 1000;
+/// Numbers that one call of a kernel takes: sums have the same bits for any number of threads.
+constexpr std::int64_t kPiece = 1 << 14;
+
+std::span<float> span_of(const at::Tensor& dense, std::int64_t first, std::int64_t count) {
+  return {dense.data_ptr<float>() + first, static_cast<std::size_t>(count)};
+}
+
+/// Calls body(piece, first, count) for the pieces of n numbers, in parallel.
+template <typename Body>
+void for_pieces(std::int64_t n, const Body& body) {
+  at::parallel_for(0, (n + kPiece - 1) / kPiece, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p)
+      body(static_cast<std::size_t>(p), p * kPiece, std::min(kPiece, n - p * kPiece));
+  });
+}
+
+/// Sum of f(number) in double: LibTorch's sums depend on the number of threads.
+template <typename F>
+double sum_of(const at::Tensor& dense, const F& f) {
+  std::vector<double> sums(static_cast<std::size_t>((dense.numel() + kPiece - 1) / kPiece));
+  for_pieces(dense.numel(), [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+    double sum = 0;
+    for (const float x : span_of(dense, first, count)) sum += f(static_cast<double>(x));
+    sums[piece] = sum;
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+double deviation(const at::Tensor& dense) {
+  const double n = static_cast<double>(dense.numel());
+  if (n < 2) return 0;
+  const double mean = sum_of(dense, [](double x) { return x; }) / n;
+  return std::sqrt(sum_of(dense, [&](double x) { return (x - mean) * (x - mean); }) / (n - 1));
+}
+
+}  // namespace
+
+void Latents::add(std::string name, at::Tensor live) {
+  const at::NoGradGuard no_grad;
+  Entry entry;
+  entry.name = std::move(name);
+  entry.live = live;
+  entry.latent = live.detach().to(at::kFloat).clone(at::MemoryFormat::Contiguous);
+  entry.spread = deviation(entry.latent);
+  entry.log_step = at::full(
+      {1}, std::log(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread), at::kFloat);
+  entry.latent_gradient = at::zeros_like(entry.latent);
+  entry.step_gradient = at::zeros_like(entry.log_step);
+  entry.inverse_scale = at::full_like(entry.latent, 1 / kFirstScale);
+  entry.grid = default_grid(live.sizes().vec());
+  entries_.push_back(std::move(entry));
+}
+
+int Latents::Entry::step_index() const { return nearest_step(std::exp(log_step.item<float>())); }
+
+std::vector<std::int32_t> Latents::Entry::nearest(float size) const {
+  const at::Tensor rounded = (latent * (1 / size)).round_().to(at::kInt).contiguous();
+  const std::int32_t* data = rounded.data_ptr<std::int32_t>();
+  return {data, data + rounded.numel()};
+}
+
+void Latents::predict() {
+  const at::NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    const float step = entry.step();
+    const bool direct = entry.live.scalar_type() == at::kFloat && entry.live.is_contiguous();
+    at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
+    float* data = to.data_ptr<float>();
+    if (entry.chosen) {
+      const std::vector<float> values = coded_floats(*entry.chosen);
+      std::copy(values.begin(), values.end(), data);
+    } else {
+      for_pieces(entry.latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
+        round_to_step(span_of(entry.latent, first, count), step, data + first);
+      });
+    }
+    if (direct)
+      entry.live.unsafeGetTensorImpl()->bump_version();  // autograd must notice the write
+    else
+      entry.live.copy_(to);
+  }
+}
+
+void Latents::backward(double weight, std::uint64_t step) {
+  const at::NoGradGuard no_grad;
+  bits_ = 0;
+  for (Entry& entry : entries_) {
+    entry.chosen.reset();
+    entry.latent_gradient.copy_(entry.live.grad());
+    const float size = entry.step();
+    const std::uint32_t key = RandomStream(seed_, "rate", entry.name, step).bits(0);
+    const std::int64_t n = entry.latent.numel();
+    std::vector<RateSums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
+    for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+      sums[piece] = laplace_rate(span_of(entry.latent, first, count), size,
+                                 span_of(entry.inverse_scale, first, count),
+                                 static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
+                                 span_of(entry.latent_gradient, first, count));
+    });
+    double gradient = 0;
+    for (const RateSums& sum : sums) {
+      bits_ += sum.bits;
+      gradient += sum.log_step_gradient;
+    }
+    entry.step_gradient.fill_(gradient);
+  }
+}
+
+void Latents::expect(bool contexts) {
+  const at::NoGradGuard no_grad;
+  at::parallel_for(
+      0, static_cast<std::int64_t>(entries_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          Entry& entry = entries_[static_cast<std::size_t>(i)];
+          if (contexts) {
+            const std::vector<float> scales =
+                expected_scales(entry.grid, entry.nearest(entry.step()));
+            float* inverse = entry.inverse_scale.data_ptr<float>();
+            for (std::size_t j = 0; j < scales.size(); ++j) inverse[j] = 1 / scales[j];
+          } else {
+            // The most likely scale of a Laplace distribution is the mean magnitude.
+            const double mean =
+                sum_of(entry.latent, [](double x) { return std::fabs(x); }) /
+                (static_cast<double>(entry.latent.numel()) * static_cast<double>(entry.step()));
+            entry.inverse_scale.fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
+          }
+        }
+      });
+}
+
+void Latents::scale_steps(double factor) {
+  const at::NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    entry.log_step.add_(std::log(factor));
+    entry.inverse_scale.mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
+  }
+}
+
+std::vector<at::Tensor> Latents::values() const {
+  std::vector<at::Tensor> result;
+  for (const Entry& entry : entries_) {
+    result.push_back(entry.latent);
+    result.push_back(entry.log_step);
+  }
+  return result;
+}
+
+std::vector<at::Tensor> Latents::gradients() const {
+  std::vector<at::Tensor> result;
+  for (const Entry& entry : entries_) {
+    result.push_back(entry.latent_gradient);
+    result.push_back(entry.step_gradient);
+  }
+  return result;
+}
+
+std::vector<std::string> Latents::value_names() const {
+  std::vector<std::string> result;
+  for (const Entry& entry : entries_) {
+    result.push_back(entry.name + "#latent");
+    result.push_back(entry.name + "#log_step");
+  }
+  return result;
+}
+
+std::vector<at::Tensor> Latents::scales() const {
+  std::vector<at::Tensor> result;
+  for (const Entry& entry : entries_) result.push_back(entry.inverse_scale);
+  return result;
+}
+
+void Latents::choose(double lambda) {
+  const at::NoGradGuard no_grad;
+  IntegerEncoder encoder(CodecProfile::kSmall);
+  for (Entry& entry : entries_) {
+    const at::Tensor scaled = (entry.latent * (1 / entry.step())).contiguous();
+    entry.chosen = CodedValues{
+        entry.grid,
+        encoder.quantise_and_add(entry.grid, span_of(scaled, 0, scaled.numel()), {}, lambda),
+        entry.step_index(),
+        {}};
+  }
+}
+
+void Latents::quantise(double step, double evenness) {
+  const at::NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    double size = step;
+    if (entry.spread > 0) size *= std::pow(entry.spread, evenness);
+    if (entry.grid.rows == 1) size *= kVectorStep;
+    const int index = nearest_step(static_cast<float>(size));
+    entry.chosen = CodedValues{entry.grid, entry.nearest(step_size(index)), index, {}};
+  }
+}
+
+double Latents::relative_error() const {
+  const at::NoGradGuard no_grad;
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const at::Tensor& latent = entries_[i].latent;
+    std::vector<float> values = coded_floats(coded(i));
+    const at::Tensor stored = at::from_blob(values.data(), latent.sizes(), at::kFloat);
+    const auto square = [](double x) { return x * x; };
+    error += sum_of(stored - latent, square);
+    squares += sum_of(latent, square);
+  }
+  return squares > 0 ? error / squares : 0;
+}
+
+void Latents::fix(std::size_t index, CodedValues values) {
+  entries_.at(index).chosen = std::move(values);
+}
+
+CodedValues Latents::coded(std::size_t index) const {
+  const Entry& entry = entries_.at(index);
+  if (entry.chosen) return *entry.chosen;
+  return {entry.grid, entry.nearest(entry.step()), entry.step_index(), {}};
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,72 @@
+#include "train/land.h"
+
+#include <cmath>
+
+namespace gbcompress {
+namespace {
+
+/// At the largest price nothing is left but zeros.
+constexpr double kLargestLambda = 4;
+constexpr int kHalvings = 12;
+/// Room that is left is given to finer steps, a sixteenth of an octave at a time.
+constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
+constexpr int kRefinements = 64;
+/// Steps are tried at a resolution of 2^(1/16), as files store them.
+constexpr double kFinest = 0x1p-16, kCoarsest = 0x1p6;
+/// Sensitive tensors tend to have small weights: at one size, steps between absolute and relative
+/// ones lose least (docs/benchmarks.md).
+constexpr double kEvenness = 0.5;
+
+/// The largest k of [low, high] for which `fits`, which is so up to some k; or low.
+template <typename Fits>
+int last_fitting(int low, int high, const Fits& fits) {
+  while (low < high) {
+    const int middle = low + (high - low + 1) / 2;
+    if (fits(middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+}  // namespace
+
+void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes) {
+  double low = 0, high = kLargestLambda;
+  bottleneck.choose_integers(0);
+  const auto enough = static_cast<std::int64_t>(kEnough * static_cast<double>(wanted));
+  for (int i = 0; i < kRefinements && file_bytes(bottleneck) < enough; ++i) {
+    bottleneck.scale_steps(kFiner);
+    bottleneck.choose_integers(0);
+  }
+  if (file_bytes(bottleneck) <= wanted) return;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    bottleneck.choose_integers(middle);
+    (file_bytes(bottleneck) <= wanted ? high : low) = middle;
+  }
+  bottleneck.choose_integers(high);
+}
+
+void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
+                    const FileBytes& file_bytes) {
+  const int finest = nearest_step(kFinest), coarsest = nearest_step(kCoarsest);
+  // Counted from the coarsest: what fits, fits up to some fineness.
+  const int chosen = last_fitting(0, coarsest - finest, [&](int finer) {
+    bottleneck.quantise(step_size(coarsest - finer), kEvenness);
+    return file_bytes(bottleneck) <= wanted;
+  });
+  bottleneck.quantise(step_size(coarsest - chosen), kEvenness);
+}
+
+void land_untrained(GenomicBottleneck& bottleneck, double max_error) {
+  const int finest = nearest_step(kFinest), coarsest = nearest_step(kCoarsest);
+  const int chosen = last_fitting(finest, coarsest, [&](int step) {
+    bottleneck.quantise(step_size(step), 0);
+    return bottleneck.relative_error() <= max_error;
+  });
+  bottleneck.quantise(step_size(chosen), 0);
+}
+
+}  // namespace gbcompress

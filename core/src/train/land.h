@@ -1,0 +1,23 @@
+#pragma once
+/// The last choice of integers, for a file of the size or the error that is asked.
+
+#include <cstdint>
+#include <functional>
+
+#include "gbcompress/bottleneck.h"
+
+namespace gbcompress {
+
+/// Bytes of the file as the bottleneck stands.
+using FileBytes = std::function<std::int64_t(const GenomicBottleneck&)>;
+
+/// After training: what the coder finds dear goes first, until the file has at most `wanted` bytes.
+void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes);
+
+/// Without training: the finest steps whose file has at most `wanted` bytes.
+void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
+                    const FileBytes& file_bytes);
+/// The coarsest steps whose relative squared error is at most `max_error`.
+void land_untrained(GenomicBottleneck& bottleneck, double max_error);
+
+}  // namespace gbcompress

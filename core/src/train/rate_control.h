@@ -1,0 +1,30 @@
+#pragma once
+/// The price of a bit over a training run.
+
+#include <cstdint>
+#include <functional>
+
+#include "gbcompress/train.h"
+
+namespace gbcompress {
+
+class RateControl {
+ public:
+  /// @param samples     of the training split: the loss is per sample, the bits are paid once
+  /// @param steps       of the whole run, at least 1
+  RateControl(const RateOptions& options, std::int64_t samples, std::int64_t steps);
+
+  /// Sets the bottleneck's price of a bit for step `step`, and now and then looks at the integers:
+  /// what the coder expects of them and how large the file would be.
+  void before_step(std::int64_t step, GenomicBottleneck& bottleneck);
+
+ private:
+  double ramp(std::int64_t step) const;
+
+  RateOptions options_;
+  double samples_, steps_;
+  std::int64_t interval_;
+  double lambda_ = 0;  ///< 0: not known yet
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/error.h"
+#include "support/layer_types.h"
+
+namespace gbcompress {
+namespace {
+
+class Residual : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() /
+            ("gbc_residual_" + std::to_string(::getpid()) + ".gbz");
+    std::filesystem::remove(path_);
+    options_.mode = WeightMode::kResidual;
+    torch::manual_seed(3);
+    inputs_ = torch::randn({64, 20});
+    targets_ = torch::randint(0, 5, {64}, torch::kLong);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  static torch::nn::Sequential net() {
+    torch::manual_seed(1);
+    return torch::nn::Sequential(torch::nn::Linear(20, 30), torch::nn::ReLU(),
+                                 torch::nn::Linear(30, 5));
+  }
+  double step(torch::nn::Sequential& net, GenomicBottleneck& bottleneck) {
+    bottleneck.zero_grad();
+    bottleneck.predict_weights();
+    const at::Tensor loss = torch::nn::functional::cross_entropy(net->forward(inputs_), targets_);
+    loss.backward();
+    bottleneck.backward();
+    bottleneck.step();
+    return loss.item<double>();
+  }
+
+  Registry registry_ = test_registry();
+  BottleneckOptions options_;
+  at::Tensor inputs_, targets_;
+  std::filesystem::path path_;
+};
+
+TEST_F(Residual, FileHoldsTheWeightsThatTheModelComputesWith) {
+  auto model = net();
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  EXPECT_TRUE(bottleneck.layers().empty());
+  bottleneck.set_bit_price(1e-4);
+  const double first = step(model, bottleneck);
+  double last = first;
+  for (int i = 0; i < 150; ++i) last = step(model, bottleneck);
+  EXPECT_LT(last, 0.7 * first) << "the task is learnt";
+  bottleneck.predict_weights();
+  bottleneck.save(path_);
+  const auto stored = expand(ArtifactReader::open(path_), registry_);
+  const auto expected = named_parameters(*model);
+  ASSERT_EQ(stored.size(), expected.size());
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    EXPECT_TRUE(at::equal(stored[i].tensor, expected[i].tensor.detach())) << i;
+  EXPECT_LT(std::filesystem::file_size(path_), 755u * 4 / 4);
+}
+
+TEST_F(Residual, DearerBitsMakeSmallerFiles) {
+  std::int64_t bytes[2];
+  for (const int dear : {0, 1}) {
+    auto model = net();
+    GenomicBottleneck bottleneck(*model, registry_, options_);
+    for (int i = 0; i < 200; ++i) {
+      if (i % 20 == 0) bottleneck.expect(/*contexts=*/i >= 100);
+      bottleneck.set_bit_price(dear ? 2e-3 : 1e-5);
+      step(model, bottleneck);
+    }
+    bytes[dear] = bottleneck.save(path_, Coding::kF32, /*overwrite=*/true);
+  }
+  EXPECT_LT(bytes[1], bytes[0] * 2 / 3);
+}
+
+TEST_F(Residual, TrainingGoesOnWithTheSameBits) {
+  auto first = net(), second = net();
+  GenomicBottleneck a(*first, registry_, options_), b(*second, registry_, options_);
+  a.set_bit_price(1e-4);
+  for (int i = 0; i < 5; ++i) step(first, a);
+  a.expect(true);
+  const auto state = a.training_state();
+  for (int i = 0; i < 5; ++i) step(first, a);
+  b.restore_training_state(state);
+  EXPECT_EQ(b.bit_price(), 1e-4);
+  for (int i = 0; i < 5; ++i) step(second, b);
+  a.predict_weights();
+  b.predict_weights();
+  for (const auto& item : first->named_parameters())
+    EXPECT_TRUE(at::equal(item.value(), second->named_parameters()[item.key()])) << item.key();
+}
+
+TEST_F(Residual, RulesMixModes) {
+  auto model = net();
+  options_.gnet.hidden = {3};
+  options_.gnet.tile_weights = 300;
+  LayerRule generated, raw;
+  generated.match = "0.weight";
+  generated.mode = WeightMode::kGenerated;
+  raw.match = "2.bias";
+  raw.mode = WeightMode::kRaw;
+  options_.layers = {generated, raw};
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  step(model, bottleneck);
+  bottleneck.save(path_);
+  const ArtifactReader artifact = ArtifactReader::open(path_);
+  std::map<std::string, TensorKind> kinds;
+  for (const ArtifactTensor& tensor : artifact.tensors()) kinds[tensor.name] = tensor.kind;
+  EXPECT_EQ(kinds["0.weight"], TensorKind::kGenerated);
+  EXPECT_EQ(kinds["0.bias"], TensorKind::kCoded);
+  EXPECT_EQ(kinds["2.weight"], TensorKind::kCoded);
+  EXPECT_EQ(kinds["2.bias"], TensorKind::kPlain);
+}
+
+TEST_F(Residual, StepsWithoutTrainingSetTheError) {
+  auto model = net();
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  const at::Tensor before = model->parameters()[0].detach().clone();
+  double last = 0;
+  for (const double step : {0.001, 0.01, 0.1}) {
+    bottleneck.quantise(step, 0);
+    EXPECT_GT(bottleneck.relative_error(), last);
+    last = bottleneck.relative_error();
+    bottleneck.predict_weights();
+    EXPECT_LE((model->parameters()[0].detach() - before).abs().max().item<double>(),
+              step * 0.5 * 1.03);
+  }
+}
+
+TEST_F(Residual, GradientThatIsNotFiniteIsRefused) {
+  auto model = net();
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  bottleneck.zero_grad();
+  bottleneck.predict_weights();
+  for (at::Tensor& p : model->parameters()) p.mutable_grad() = torch::full_like(p, NAN);
+  try {
+    bottleneck.backward();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::kNonFinite);
+  }
+}
+
+}  // namespace
+}  // namespace gbcompress

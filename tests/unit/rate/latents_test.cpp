@@ -1,0 +1,123 @@
+#include "rate/latents.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "gbcompress/optimizer.h"
+
+namespace gbcompress {
+namespace {
+
+at::Tensor leaf(at::IntArrayRef sizes, std::uint64_t seed) {
+  at::manual_seed(seed);
+  return at::randn(sizes).mul_(0.3).requires_grad_();
+}
+
+TEST(Latents, WriteMultiplesOfTheStepNearTheValues) {
+  at::Tensor w = leaf({30, 50}, 1);
+  const at::Tensor before = w.detach().clone();
+  Latents latents(0);
+  latents.add("w", w);
+  latents.predict();
+  const CodedValues coded = latents.coded(0);
+  const float step = step_size(coded.step);
+  EXPECT_NEAR(step, 0.2 * 0.3, 0.2 * 0.3 * 0.1);
+  EXPECT_LE((w.detach() - before).abs().max().item<float>(), step * 0.5001f);
+  ASSERT_EQ(coded.integers.size(), 1500u);
+  for (std::size_t i = 0; i < coded.integers.size(); ++i)
+    EXPECT_EQ(static_cast<float>(coded.integers[i]) * step,
+              w.detach().view(-1)[static_cast<std::int64_t>(i)].item<float>());
+}
+
+TEST(Latents, HalfPrecisionAndTransposedTensorsAreWrittenToo) {
+  at::Tensor half = leaf({8, 9}, 2).detach().to(at::kHalf).requires_grad_();
+  at::Tensor turned = leaf({8, 9}, 3).detach().t().requires_grad_();
+  Latents latents(0);
+  latents.add("half", half);
+  latents.add("turned", turned);
+  latents.predict();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const CodedValues coded = latents.coded(i);
+    const at::Tensor expected = at::tensor(coded.integers).mul(step_size(coded.step));
+    const at::Tensor& tensor = i ? turned : half;
+    EXPECT_TRUE(at::equal(tensor.detach().reshape({-1}), expected.to(tensor.scalar_type())));
+  }
+}
+
+TEST(Latents, TrainTowardsZeroUnderThePriceOfBitsAlone) {
+  at::Tensor w = leaf({40, 40}, 4);
+  Latents latents(7);
+  latents.add("w", w);
+  AdamW optimizer(latents.values(), {.lr = 1e-2, .weight_decay = 0});
+  double first = 0, last = 0;
+  for (int step = 0; step < 200; ++step) {
+    latents.predict();
+    w.mutable_grad() = at::zeros_like(w.detach());
+    latents.expect(/*contexts=*/false);
+    latents.backward(1e-3, static_cast<std::uint64_t>(step));
+    if (step == 0) first = latents.bits();
+    last = latents.bits();
+    optimizer.step(latents.gradients());
+  }
+  EXPECT_GT(first, 1600 * 2);
+  EXPECT_LT(last, first / 10);
+}
+
+TEST(Latents, KeepWhatTheTaskNeeds) {
+  // Half of the numbers matter to the loss, the others do not: bits go where they matter.
+  at::Tensor w = leaf({1, 400}, 5);
+  const at::Tensor wanted = w.detach().clone();
+  const at::Tensor matters = (at::arange(400) % 2 == 0).to(at::kFloat).view({1, 400});
+  Latents latents(7);
+  latents.add("w", w);
+  AdamW optimizer(latents.values(), {.lr = 1e-2, .weight_decay = 0});
+  for (int step = 0; step < 400; ++step) {
+    latents.predict();
+    w.mutable_grad() = 2 * matters * (w.detach() - wanted);
+    latents.expect(/*contexts=*/false);
+    latents.backward(2e-3, static_cast<std::uint64_t>(step));
+    optimizer.step(latents.gradients());
+  }
+  latents.predict();
+  const at::Tensor error = (w.detach() - wanted).square();
+  EXPECT_LT((error * matters).sum().item<double>(),
+            0.2 * wanted.square().mul(matters).sum().item<double>());
+  EXPECT_LT((w.detach() * (1 - matters)).count_nonzero().item<std::int64_t>(), 20);
+}
+
+TEST(Latents, SameBitsForAnyNumberOfThreads) {
+  std::vector<at::Tensor> results;
+  for (const int threads : {1, 2, 4}) {
+    at::set_num_threads(threads);
+    at::Tensor w = leaf({300, 401}, 6);
+    Latents latents(7);
+    latents.add("w", w);
+    latents.predict();
+    w.mutable_grad() = at::sin(w.detach());
+    latents.expect(false);
+    latents.backward(1e-3, 3);
+    results.push_back(at::cat({latents.gradients()[0].view(-1), latents.gradients()[1]}));
+  }
+  at::set_num_threads(1);
+  EXPECT_TRUE(at::equal(results[0], results[1]));
+  EXPECT_TRUE(at::equal(results[0], results[2]));
+}
+
+TEST(Latents, ChosenIntegersHoldUntilTheNextStep) {
+  at::Tensor w = leaf({20, 64}, 8);
+  Latents latents(7);
+  latents.add("w", w);
+  latents.predict();
+  const at::Tensor nearest = w.detach().clone();
+  latents.choose(1.0);
+  latents.predict();
+  EXPECT_GT((w.detach() == 0).sum().item<std::int64_t>(),
+            (nearest == 0).sum().item<std::int64_t>());
+  latents.choose(0);
+  latents.predict();
+  EXPECT_TRUE(at::equal(w.detach(), nearest));
+}
+
+}  // namespace
+}  // namespace gbcompress
