@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/random.h"
 #include "rate/laplace_rate.h"
@@ -77,9 +78,21 @@ void Latents::add(std::string name, at::Tensor live) {
 int Latents::Entry::step_index() const { return nearest_step(std::exp(log_step.item<float>())); }
 
 std::vector<std::int32_t> Latents::Entry::nearest(float size) const {
-  const at::Tensor rounded = (latent * (1 / size)).round_().to(at::kInt).contiguous();
-  const std::int32_t* data = rounded.data_ptr<std::int32_t>();
-  return {data, data + rounded.numel()};
+  std::vector<std::int32_t> integers(static_cast<std::size_t>(latent.numel()));
+  const float inverse = 1 / size;
+  for_pieces(latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
+    const std::span<const float> from = span_of(latent, first, count);
+    // Adding what leaves no room for a fraction rounds to nearest, ties to even, in any number of
+    // lanes; beyond it numbers are too large for the coder anyway.
+    constexpr float kNoFraction = 0x1.8p23f;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const float scaled = from[i] * inverse;
+      const float whole = scaled + kNoFraction - kNoFraction;
+      integers[static_cast<std::size_t>(first) + i] = static_cast<std::int32_t>(
+          std::fabs(scaled) < 0x1p22f ? whole : std::clamp(scaled, -0x1p30f, 0x1p30f));
+    }
+  });
+  return integers;
 }
 
 void Latents::predict() {
@@ -218,16 +231,35 @@ void Latents::quantise(double step, double evenness) {
 
 double Latents::relative_error() const {
   const at::NoGradGuard no_grad;
-  double error = 0, squares = 0;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const at::Tensor& latent = entries_[i].latent;
-    std::vector<float> values = coded_floats(coded(i));
-    const at::Tensor stored = at::from_blob(values.data(), latent.sizes(), at::kFloat);
-    const auto square = [](double x) { return x * x; };
-    error += sum_of(stored - latent, square);
-    squares += sum_of(latent, square);
+  struct Sums {
+    double error = 0, squares = 0;
+  };
+  Sums total;
+  for (const Entry& entry : entries_) {
+    const std::int64_t n = entry.latent.numel();
+    const CodedValues* values = entry.chosen ? &*entry.chosen : nullptr;
+    std::optional<CodedValues> now;
+    if (!values) values = &now.emplace(coded(static_cast<std::size_t>(&entry - entries_.data())));
+    const float step = step_size(values->step);
+    std::vector<Sums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
+    for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+      const std::span<const float> latent = span_of(entry.latent, first, count);
+      const std::int32_t* integers = values->integers.data() + first;
+      Sums sum;
+      for (std::size_t i = 0; i < latent.size(); ++i) {
+        const double x = static_cast<double>(latent[i]);
+        const double off = static_cast<double>(static_cast<float>(integers[i]) * step) - x;
+        sum.error += off * off;
+        sum.squares += x * x;
+      }
+      sums[piece] = sum;
+    });
+    for (const Sums& sum : sums) {
+      total.error += sum.error;
+      total.squares += sum.squares;
+    }
   }
-  return squares > 0 ? error / squares : 0;
+  return total.squares > 0 ? total.error / total.squares : 0;
 }
 
 void Latents::fix(std::size_t index, CodedValues values) {

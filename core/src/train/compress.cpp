@@ -126,26 +126,20 @@ struct Attempt {
 
   /// The file as the bottleneck stands. It forgets the settings where they would be seen in its
   /// size.
-  ArtifactWriter file(const GenomicBottleneck& bottleneck, std::int64_t* bytes = nullptr) const {
+  std::vector<std::byte> file(const GenomicBottleneck& bottleneck) const {
     const auto with = [&](const std::string& settings) {
       ArtifactWriter writer(model.arch(), settings);
       bottleneck.write_to(writer, options.coding);
-      return writer;
+      return writer.encode();
     };
-    ArtifactWriter writer = with(options.settings);
-    std::size_t size = writer.encode().size();
+    std::vector<std::byte> bytes = with(options.settings);
     if (options.bottleneck.mode == WeightMode::kResidual &&
-        size < kSettingsShare * options.settings.size()) {
-      writer = with("");
-      size = writer.encode().size();
-    }
-    if (bytes) *bytes = static_cast<std::int64_t>(size);
-    return writer;
+        bytes.size() < kSettingsShare * options.settings.size())
+      bytes = with("");
+    return bytes;
   }
   std::int64_t file_bytes(const GenomicBottleneck& bottleneck) const {
-    std::int64_t bytes = 0;
-    file(bottleneck, &bytes);
-    return bytes;
+    return static_cast<std::int64_t>(file(bottleneck).size());
   }
 
   /// The integers that are stored.
@@ -316,13 +310,16 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   report.bytes_per_step = attempt.bytes_per_step;
   checkpoints.finish();
   if (!writes) return report;
-  attempt.file(*bottleneck).write(options.output, options.overwrite);
+  {
+    AtomicFile file(options.output, options.overwrite);
+    file.write(attempt.file(*bottleneck));
+    file.commit();
+  }
 
   if (options.remove_checkpoints) checkpoints.remove();
 
-  // From here on everything is about the file.
+  // From here on everything is about the file: opening checks its digest, expanding decodes it all.
   const ArtifactReader artifact = ArtifactReader::open(options.output);
-  artifact.verify();
   load_tensors(model, expand(artifact, registry));
   report.output_bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.output));
   report.ratio = static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes);

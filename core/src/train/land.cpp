@@ -1,5 +1,6 @@
 #include "train/land.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gbcompress {
@@ -16,6 +17,14 @@ constexpr double kFinest = 0x1p-16, kCoarsest = 0x1p6;
 /// Sensitive tensors tend to have small weights: at one size, steps between absolute and relative
 /// ones lose least (docs/benchmarks.md).
 constexpr double kEvenness = 0.5;
+
+/// For an error, steps are found at a resolution of 2^(1/64): a tensor's own is one of those that
+/// files store, but which of two neighbours depends on its deviation, so that not all change at
+/// once.
+constexpr int kFine = 4;
+constexpr double kFineEvenness = 0.03;
+constexpr float kFirstTried = 0.02f;
+double fine_step(int k) { return std::exp2(k / (16.0 * kFine)); }
 
 /// The largest k of [low, high] for which `fits`, which is so up to some k; or low.
 template <typename Fits>
@@ -61,12 +70,20 @@ void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
 }
 
 void land_untrained(GenomicBottleneck& bottleneck, double max_error) {
-  const int finest = nearest_step(kFinest), coarsest = nearest_step(kCoarsest);
-  const int chosen = last_fitting(finest, coarsest, [&](int step) {
-    bottleneck.quantise(step_size(step), 0);
-    return bottleneck.relative_error() <= max_error;
-  });
-  bottleneck.quantise(step_size(chosen), 0);
+  // The largest step that fits lies from `fits` to below `fails`.
+  int fits = kFine * nearest_step(kFinest), fails = kFine * nearest_step(kCoarsest) + 1;
+  int at = kFine * nearest_step(kFirstTried), done = fails;
+  while (fails - fits > 1) {
+    bottleneck.quantise(fine_step(at), kFineEvenness);
+    done = at;
+    const double error = bottleneck.relative_error();
+    (error <= max_error ? fits : fails) = at;
+    // The error grows with the square of the step.
+    const double octaves = std::log2(std::max(max_error, 1e-30) / std::max(error, 1e-30)) / 2;
+    const double guess = at + std::floor(octaves * 16 * kFine);
+    at = static_cast<int>(std::clamp(guess, fits + 1.0, std::max(fails - 1.0, fits + 1.0)));
+  }
+  if (done != fits) bottleneck.quantise(fine_step(fits), kFineEvenness);
 }
 
 }  // namespace gbcompress
