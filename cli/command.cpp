@@ -19,8 +19,8 @@ namespace po = boost::program_options;
 namespace {
 
 std::vector<const Verb*> verbs() {
-  return {&compress_verb(), &expand_verb(), &inspect_verb(), &eval_verb(), &plugins_verb(),
-          &doctor_verb(),   &bench_verb(),  &plan_verb(),    &probe_verb()};
+  return {&compress_verb(), &expand_verb(), &inspect_verb(), &eval_verb(),  &plugins_verb(),
+          &doctor_verb(),   &bench_verb(),  &plan_verb(),    &sweep_verb(), &probe_verb()};
 }
 
 po::options_description common_options() {

@@ -54,6 +54,7 @@ const Verb& plugins_verb();
 const Verb& doctor_verb();
 const Verb& bench_verb();
 const Verb& plan_verb();
+const Verb& sweep_verb();
 const Verb& probe_verb();  ///< what `plugins verify` runs in a process of its own
 
 /// Finds the verb, parses and runs it. @return the exit status

@@ -1,19 +1,15 @@
 #include "gbcompress/compress.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
-
 #include <iostream>
 
 #include "base/file.h"
 #include "command.h"
 #include "exit_status.h"
-#include "gbcompress/config.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
-#include "model_size.h"
 #include "progress.h"
 #include "ranks.h"
+#include "run_options.h"
 #include "table.h"
 
 namespace gbcompress::cli {
@@ -29,23 +25,14 @@ void options(po::options_description& into) {
   auto add = into.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   add("output,o", text("FILE"), "the .gbz to write");
-  add("arch", text("NAME"), "architecture of a file that holds names and values only");
   add("mode", text("NAME"), "generated, residual or raw: what the file holds of a parameter");
-  add("from-scratch", "instead of MODEL: a new model of the architecture that --arch names");
-  add("data", text("KIND:PATH"),
-      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits; without it the weights alone "
-      "are fitted and nothing is evaluated");
-  add("loss", text("NAME"), "task, distill or weights");
+  add_run_options(into);
   add("ratio", text("R"), "make the file R times smaller than MODEL (10 where no target is given)");
   add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
   add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
   add("max-error", text("E"),
       "with --mode residual and no training: squared error of all weights "
       "over their squares at most, such as 0.001");
-  add("config", text("FILE"), "settings in TOML");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
-  add("epochs", text("E"), "passes over the training data");
-  add("seed", text("S"), "the same seed gives the same file");
   add("force", "replace the output file");
   add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
   add("checkpoint", text("DIR"),
@@ -57,10 +44,7 @@ void options(po::options_description& into) {
 
 /// Defaults < file < environment < --set < flags.
 Settings resolve(const Arguments& arguments) {
-  Settings settings;
-  if (arguments.has("config")) settings.apply_file(arguments.text("config"));
-  settings.apply_environment();
-  for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  Settings settings = settings_below_flags(arguments);
   std::string given;
   for (const std::string target : kTargets) {
     if (!arguments.has(target)) continue;
@@ -72,13 +56,13 @@ Settings resolve(const Arguments& arguments) {
     settings.apply("target.max_bytes",
                    std::to_string(parse_bytes(arguments.text("max-bytes"), "--max-bytes")),
                    "--max-bytes");
-  const std::pair<const char*, const char*> flags[] = {
-      {"ratio", "target.ratio"},         {"max-drop", "target.max_drop"},
-      {"max-error", "target.max_error"}, {"loss", "train.loss"},
-      {"epochs", "train.epochs"},        {"seed", "train.seed"},
-      {"placement", "ranks.placement"},  {"mode", "weights.mode"}};
-  for (const auto& [flag, key] : flags)
-    if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
+  apply_flags(arguments,
+              {{"ratio", "target.ratio"},
+               {"max-drop", "target.max_drop"},
+               {"max-error", "target.max_error"},
+               {"placement", "ranks.placement"},
+               {"mode", "weights.mode"}},
+              settings);
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
     settings.apply("train.shards", "8", "--deterministic");
   const Target& target = settings.compress.target;
@@ -87,10 +71,6 @@ Settings resolve(const Arguments& arguments) {
                       arguments.has("data") && settings.compress.train.loss != Loss::kWeights;
   if (!priced && !target.ratio && !target.max_bytes && !target.max_drop && !target.max_error)
     settings.apply("target.ratio", kDefaultRatio, "default");
-  // Without data there is one loss that can be had; asking for another by flag is a mistake, which
-  // compress() explains.
-  if (!arguments.has("data") && !arguments.has("loss"))
-    settings.compress.train.loss = Loss::kWeights;
   return settings;
 }
 
@@ -157,57 +137,6 @@ ordered_json to_json(const CompressReport& report, const std::string& output,
           {"settings", ordered_json::parse(settings)}};
 }
 
-/// Parameters below which one thread computes unless the user asks for more: it is as fast alone
-/// (0.4 s on the digits either way), and on a busy machine two that wait for each other took 20 s.
-constexpr std::int64_t kSmallModel = 200'000;
-
-void set_threads(std::int64_t wanted, const Model& model) {
-  std::int64_t parameters = 0;
-  for (const NamedParameter& p : model.tensors())
-    if (p.trainable) parameters += p.info.elements();
-  if (wanted == 0 && parameters < kSmallModel) wanted = 1;
-  if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
-}
-
-/// Every setting that the result depends on, by name, so that a checkpoint of others is refused.
-CheckpointFacts setting_facts(const std::string& settings) {
-  CheckpointFacts facts;
-  const ordered_json all = ordered_json::parse(settings);
-  for (const auto& [section, keys] : all.items()) {
-    if (!keys.is_object()) {
-      facts["setting " + section] = keys.dump();
-      continue;
-    }
-    for (const auto& [key, value] : keys.items())
-      facts["setting " + section + "." + key] = value.dump();
-  }
-  return facts;
-}
-
-/// The model to compress, and the bytes of its file; a new one has those of its tensors.
-struct Input {
-  std::unique_ptr<Model> model;
-  std::int64_t bytes = 0;
-};
-Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64_t seed) {
-  const std::string arch = arguments.text("arch");
-  if (!arguments.has("from-scratch")) {
-    const std::filesystem::path file = arguments.words()[0];
-    return {open_model(file, arch, host.registry()), model_bytes(file)};
-  }
-  if (!arguments.words().empty())
-    throw Error(Errc::kUsage, "--from-scratch contradicts the model file " +
-                                  printable(arguments.words()[0]) + "; give one of both");
-  if (arch.empty() || !arguments.has("data"))
-    throw Error(Errc::kUsage, "--from-scratch needs --arch, and --data to train on");
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  generator.set_current_seed(seed);
-  Input input{build_model(arch, host.registry()), 0};
-  for (const NamedParameter& p : input.model->tensors())
-    if (p.tied_to.empty()) input.bytes += static_cast<std::int64_t>(p.tensor.nbytes());
-  return input;
-}
-
 /// What each rank does with the others. @return the exit status
 int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
                 Settings& settings) {
@@ -246,10 +175,7 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.words().empty() && !arguments.has("from-scratch"))
-    throw Error(Errc::kUsage,
-                "compress needs MODEL, or --from-scratch with --arch and --data; see `gbcompress "
-                "compress --help`");
+  need_model(arguments, "compress");
   const std::string output = arguments.text("output");
   if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   Settings settings = resolve(arguments);

@@ -1,0 +1,168 @@
+#include "gbcompress/sweep.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+
+#include "base/file.h"
+#include "command.h"
+#include "exit_status.h"
+#include "gbcompress/error.h"
+#include "gbcompress/launch.h"
+#include "progress.h"
+#include "run_options.h"
+#include "table.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+namespace {
+
+const std::vector<double> kLambdas = {3, 1, 0.3, 0.1, 0.03};
+const std::vector<double> kRatios = {4, 8, 16, 32};
+
+void options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("output,o", text("FOLDER"), "where points and tables are written; called again, it goes on");
+  add("lambdas", text("L,L,..."), "with data: prices of a bit in the loss (3,1,0.3,0.1,0.03)");
+  add("ratios", text("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
+  add("errors", text("E,E,..."), "without training: squared errors over the weights' squares");
+  add_run_options(into);
+}
+
+std::vector<double> numbers(const Arguments& arguments, const std::string& option) {
+  std::vector<double> list;
+  const std::string text = arguments.text(option);
+  for (std::size_t first = 0; first < text.size() || (arguments.has(option) && first == 0);) {
+    const std::size_t last = std::min(text.find(',', first), text.size());
+    double value = 0;
+    const char *begin = text.data() + first, *end = text.data() + last;
+    const auto parsed = std::from_chars(begin, end, value);
+    if (parsed.ec != std::errc() || parsed.ptr != end || !(value > 0 && value < 1e12))
+      throw Error(Errc::kUsage, "--" + option + " takes numbers above 0 with commas between " +
+                                    "them, such as 3,1,0.3, not " + printable(text));
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+    first = last + 1;
+  }
+  return list;
+}
+
+SweepOptions resolve(const Arguments& arguments, Settings& settings) {
+  settings = settings_below_flags(arguments);
+  apply_flags(arguments, {}, settings);
+  SweepOptions sweep;
+  sweep.folder = arguments.text("output");
+  sweep.lambdas = numbers(arguments, "lambdas");
+  sweep.ratios = numbers(arguments, "ratios");
+  sweep.errors = numbers(arguments, "errors");
+  sweep.from_scratch = arguments.has("from-scratch");
+  if (sweep.lambdas.empty() && sweep.ratios.empty() && sweep.errors.empty())
+    (settings.compress.train.loss == Loss::kWeights ? sweep.ratios : sweep.lambdas) =
+        settings.compress.train.loss == Loss::kWeights ? kRatios : kLambdas;
+  sweep.compress = settings.compress;
+  sweep.compress.target = {};
+  sweep.compress.facts = setting_facts(settings.to_json());
+  return sweep;
+}
+
+/// Methods in the order of their first points; in each the largest file first.
+std::vector<SweepPoint> sorted(std::vector<SweepPoint> points) {
+  std::vector<std::string> methods;
+  for (const SweepPoint& p : points)
+    if (std::find(methods.begin(), methods.end(), p.method) == methods.end())
+      methods.push_back(p.method);
+  const auto place = [&](const SweepPoint& p) {
+    return std::find(methods.begin(), methods.end(), p.method) - methods.begin();
+  };
+  std::stable_sort(points.begin(), points.end(), [&](const SweepPoint& a, const SweepPoint& b) {
+    return std::pair(place(a), -a.bytes) < std::pair(place(b), -b.bytes);
+  });
+  return points;
+}
+
+void print_report(const SweepReport& report, const std::string& folder) {
+  const bool accuracy = report.metric == Metric::kAccuracy;
+  const auto quality = [&](double value) {
+    return accuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats";
+  };
+  const char* heading = !report.metric ? "weight error" : accuracy ? "accuracy" : "loss";
+  Table table(2);
+  table.row({"method", "setting", "bytes", "ratio", heading, "seconds"});
+  table.row({"the model", "", with_commas(report.input_bytes), "1.00",
+             report.metric ? quality(report.before) : "0", ""});
+  for (const SweepPoint& p : report.points)
+    table.row({p.method, p.setting, with_commas(p.bytes), fixed(p.ratio, 2),
+               p.metric ? quality(*p.metric) : fixed(p.weight_error, 5), fixed(p.seconds, 1)});
+  std::cout << table.text();
+  if (!report.metric)
+    std::cout << "\nnot evaluated: without data there is no telling what these errors cost\n";
+  std::cout << "\nwritten to " << printable(folder) << ": points.jsonl, sweep.csv, sweep.json, "
+            << "sweep.svg and the files\n";
+}
+
+int run(const Arguments& arguments) {
+  need_model(arguments, "sweep");
+  if (!arguments.has("output") || arguments.text("output").empty())
+    throw Error(Errc::kUsage, "name the folder to write to: -o FOLDER");
+  if (read_launch().world > 1)
+    throw Error(Errc::kUsage, "a sweep runs in one process; start it without a launcher");
+  Settings settings;
+  const SweepOptions sweep_options = resolve(arguments, settings);
+  PluginHost host;
+  load_plugins(host, arguments);
+  const Input input = open_input(arguments, host, settings.compress.train.seed);
+  set_threads(settings.threads, *input.model);
+  std::unique_ptr<Model> teacher;
+  if (settings.compress.train.loss == Loss::kDistill)
+    teacher = open_input(arguments, host, settings.compress.train.seed).model;
+  std::optional<Data> data;
+  if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
+
+  ProgressDisplay display(arguments.quiet());
+  const auto finished = [&](const SweepPoint& point) {
+    display.clear();
+    if (!arguments.quiet())
+      say(point.method + ", " + point.setting + ": " + with_commas(point.bytes) + " bytes");
+  };
+  SweepReport report = writing([&] {
+    return sweep(*input.model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
+                 sweep_options, display.sink(), finished);
+  });
+  report.points = sorted(std::move(report.points));
+  const std::string name = arguments.words().empty()
+                               ? arguments.text("arch")
+                               : std::filesystem::path(arguments.words()[0]).filename().string();
+  writing([&] { write_sweep(report, sweep_options.folder, "Bytes against quality: " + name); });
+  display.clear();
+  if (arguments.json())
+    print_json(nlohmann::ordered_json::parse(sweep_json(report)));
+  else
+    print_report(report, sweep_options.folder.string());
+  for (const SweepPoint& p : report.points)
+    if (!p.target_met && p.method == kResidualMethod) {
+      say("at least one size was not met: " + p.setting + " has " + with_commas(p.bytes) +
+          " bytes");
+      return kTargetMissed;
+    }
+  return kDone;
+}
+
+}  // namespace
+
+const Verb& sweep_verb() {
+  static const Verb verb = {
+      "sweep",
+      "The curve of bytes against quality of a model, beside plain controls.",
+      "MODEL -o FOLDER [options]",
+      "  gbcompress sweep model.safetensors --arch lenet-300-100 --data mnist:DIR -o curve\n"
+      "  gbcompress sweep --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR "
+      "--lambdas 1,0.3,0.1 -o curve\n"
+      "  gbcompress sweep weights.safetensors --ratios 4,8,16 -o curve\n",
+      0,
+      1,
+      options,
+      run};
+  return verb;
+}
+
+}  // namespace gbcompress::cli

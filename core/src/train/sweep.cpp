@@ -1,0 +1,285 @@
+#include "gbcompress/sweep.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "gbcompress/error.h"
+#include "train/controls.h"
+#include "train/sweep_points.h"
+
+namespace gbcompress {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kDenseFile = "dense.gbz";
+/// No file is smaller, and compress() refuses to try.
+constexpr std::int64_t kSmallestFile = 100;
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// What is asked of one point of the codec's curve.
+struct Asked {
+  const char* kind;  ///< "lambda", "ratio", "error"
+  double value;
+  std::string setting() const { return std::string(kind) + " " + number(value); }
+  std::string file() const { return std::string(kind) + "-" + number(value) + ".gbz"; }
+  std::string gnet_file() const { return "gnets-" + file(); }
+  std::string gnet_setting() const { return "as " + setting(); }
+};
+
+std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
+  const bool priced = data && options.compress.train.loss != Loss::kWeights;
+  if (!options.lambdas.empty() + !options.ratios.empty() + !options.errors.empty() != 1)
+    throw Error(Errc::kUsage, "a sweep takes one list: --lambdas, --ratios or --errors");
+  if (!options.lambdas.empty() && !priced)
+    throw Error(Errc::kUsage, "--lambdas needs data to train on; give --data, or --ratios instead");
+  if (!options.errors.empty() && priced)
+    throw Error(Errc::kUsage,
+                "--errors is for sweeps without training; give --lambdas or --ratios");
+  std::vector<Asked> asked;
+  for (const auto& [kind, list] : {std::pair{"lambda", &options.lambdas},
+                                   {"ratio", &options.ratios},
+                                   {"error", &options.errors}})
+    for (const double value : *list) {
+      if (!(value > 0) || !std::isfinite(value))
+        throw Error(Errc::kUsage, std::string("--") + kind + "s are numbers above 0");
+      asked.push_back({kind, value});
+    }
+  return asked;
+}
+
+/// A model's values and what is known of them, to begin a point with.
+class Values {
+ public:
+  explicit Values(const Model& model) : tensors_(model.tensors()) {
+    for (NamedParameter& p : tensors_) p.tensor = p.tensor.detach().clone();
+  }
+  void restore(Model& model) const {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      NamedParameter& p = model.tensors()[i];
+      p.tensor.copy_(tensors_[i].tensor);
+      p.info = tensors_[i].info;
+    }
+  }
+  const std::vector<NamedParameter>& tensors() const { return tensors_; }
+  /// Of the model as it is now, matrices alone.
+  double error(const Model& model) const {
+    const at::NoGradGuard no_grad;
+    double error = 0, squares = 0;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      if (!is_matrix(tensors_[i])) continue;
+      const at::Tensor was = tensors_[i].tensor.to(at::kDouble);
+      error += (model.tensors()[i].tensor.to(at::kDouble) - was).square().sum().item<double>();
+      squares += was.square().sum().item<double>();
+    }
+    return squares > 0 ? error / squares : 0;
+  }
+
+ private:
+  std::vector<NamedParameter> tensors_;
+};
+
+class Sweep {
+ public:
+  Sweep(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
+        const Registry& registry, const SweepOptions& options, const ProgressSink& progress,
+        const SweepSink& finished)
+      : model_(model),
+        input_bytes_(input_bytes),
+        data_(data),
+        teacher_(teacher),
+        registry_(registry),
+        options_(options),
+        progress_(progress),
+        finished_(finished),
+        asked_(all_asked(options, data)),
+        start_(model),
+        points_(prepared(), facts(), files()) {}
+
+  SweepReport run() {
+    SweepReport report;
+    report.input_bytes = input_bytes_;
+    for (const NamedParameter& p : model_.tensors())
+      if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
+    const Values reference = dense();
+    if (data_) {
+      report.metric = data_->metric;
+      report.before = quality().value();
+    }
+    std::vector<std::int64_t> sizes;
+    for (const Asked& a : asked_) sizes.push_back(codec_point(a, reference));
+    for (std::size_t i = 0; i < asked_.size(); ++i) gnet_point(asked_[i], sizes[i], reference);
+    for (const int bits : {8, 4})
+      control_point(kRoundingMethod, std::to_string(bits) + " bits", reference,
+                    [&] { return rounded_control(reference.tensors(), bits); });
+    factor_points(sizes, reference);
+    start_.restore(model_);
+    report.points = points_.all();
+    report.computed = computed_;
+    return report;
+  }
+
+ private:
+  fs::path prepared() const {
+    std::error_code code;
+    fs::create_directories(options_.folder, code);
+    if (!fs::is_directory(options_.folder, code))
+      throw Error(Errc::kIo, printable(options_.folder.string()) +
+                                 " is no folder and cannot be made; name another one");
+    check_writable(options_.folder / "points.jsonl", true);
+    return options_.folder;
+  }
+  CheckpointFacts facts() const {
+    CheckpointFacts facts = options_.compress.facts;
+    facts["model"] = model_digest(model_.tensors());
+    facts["model bytes"] = std::to_string(input_bytes_);
+    facts["from scratch"] = options_.from_scratch ? "yes" : "no";
+    facts["data"] = data_ ? data_digest(*data_) : "none";
+    return facts;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> files;
+    if (options_.from_scratch) files.push_back(kDenseFile);
+    for (const Asked& a : asked_) files.insert(files.end(), {a.file(), a.gnet_file()});
+    return files;
+  }
+  std::optional<double> quality() const {
+    if (!data_) return std::nullopt;
+    return evaluate(model_, data_->test, data_->metric, progress_);
+  }
+
+  void done(SweepPoint point, Clock::time_point start) {
+    point.ratio = static_cast<double>(input_bytes_) / static_cast<double>(point.bytes);
+    point.seconds = seconds_since(start);
+    points_.add(point);
+    ++computed_;
+    if (finished_) finished_(point);
+  }
+
+  /// One `.gbz`. @param reference  what the error is of; null: nothing yet
+  std::int64_t file_point(const char* method, const std::string& setting, const std::string& file,
+                          CompressOptions run, const Values* reference) {
+    if (const SweepPoint* point = points_.find(method, setting)) return point->bytes;
+    throw_if_interrupted();
+    start_.restore(model_);
+    const auto start = Clock::now();
+    run.output = options_.folder / file;
+    run.overwrite = true;
+    run.facts["sweep method"] = method;
+    run.facts["sweep point"] = setting;
+    run.checkpoints.folder = run.output.string() + ".checkpoints";
+    run.checkpoints.resume.reset();
+    if (!list_checkpoints(run.checkpoints.folder).empty())
+      run.checkpoints.resume = run.checkpoints.folder;
+    const CompressReport report =
+        compress(model_, input_bytes_, data_, teacher_, registry_, run, progress_);
+    SweepPoint point{.method = method, .setting = setting, .bytes = report.output_bytes};
+    if (report.metric) point.metric = report.after;
+    if (reference) point.weight_error = reference->error(model_);
+    point.file = file;
+    point.target_met = report.target_met;
+    done(std::move(point), start);
+    return report.output_bytes;
+  }
+
+  CompressOptions base(WeightMode mode) const {
+    CompressOptions run = options_.compress;
+    run.target = {};
+    run.group = nullptr;
+    run.bottleneck.mode = mode;
+    return run;
+  }
+
+  /// What controls begin with; the model then has its values.
+  Values dense() {
+    if (!options_.from_scratch) return start_;
+    file_point(kDenseMethod, "float32", kDenseFile, base(WeightMode::kRaw), nullptr);
+    start_.restore(model_);
+    load_tensors(model_, expand(ArtifactReader::open(options_.folder / kDenseFile), registry_));
+    return Values(model_);
+  }
+
+  std::int64_t codec_point(const Asked& asked, const Values& reference) {
+    CompressOptions run = base(WeightMode::kResidual);
+    if (asked.kind == std::string("lambda")) run.train.rate.lambda = asked.value;
+    if (asked.kind == std::string("ratio")) run.target.ratio = asked.value;
+    if (asked.kind == std::string("error")) run.target.max_error = asked.value;
+    return file_point(kResidualMethod, asked.setting(), asked.file(), std::move(run), &reference);
+  }
+
+  void gnet_point(const Asked& asked, std::int64_t bytes, const Values& reference) {
+    CompressOptions run = base(WeightMode::kGenerated);
+    run.target.max_bytes = std::max(bytes, kSmallestFile);
+    file_point(kGNetMethod, asked.gnet_setting(), asked.gnet_file(), std::move(run), &reference);
+  }
+
+  template <typename Make>
+  void control_point(const char* method, const std::string& setting, const Values& reference,
+                     const Make& make) {
+    if (points_.find(method, setting)) return;
+    throw_if_interrupted();
+    const auto start = Clock::now();
+    const Control control = make();
+    reference.restore(model_);
+    {
+      const at::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < control.values.size(); ++i)
+        if (model_.tensors()[i].tied_to.empty())
+          model_.tensors()[i].tensor.copy_(control.values[i]);
+    }
+    SweepPoint point{.method = method,
+                     .setting = setting,
+                     .bytes = static_cast<std::int64_t>(control.bytes.size()),
+                     .metric = quality(),
+                     .weight_error = reference.error(model_)};
+    done(std::move(point), start);
+  }
+
+  void factor_points(const std::vector<std::int64_t>& sizes, const Values& reference) {
+    std::optional<FactorControl> factors;  // decomposing takes a while; only if there is need
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      control_point(kFactorMethod, "as " + asked_[i].setting(), reference, [&] {
+        if (!factors) factors.emplace(reference.tensors());
+        return factors->control(factors->part_for(sizes[i]));
+      });
+  }
+
+  Model& model_;
+  const std::int64_t input_bytes_;
+  const Data* const data_;
+  Model* const teacher_;
+  const Registry& registry_;
+  const SweepOptions& options_;
+  const ProgressSink& progress_;
+  const SweepSink& finished_;
+  const std::vector<Asked> asked_;
+  const Values start_;
+  SweepPoints points_;
+  std::int64_t computed_ = 0;
+};
+
+}  // namespace
+
+SweepReport sweep(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
+                  const Registry& registry, const SweepOptions& options,
+                  const ProgressSink& progress, const SweepSink& finished) {
+  return Sweep(model, input_bytes, data, teacher, registry, options, progress, finished).run();
+}
+
+}  // namespace gbcompress
