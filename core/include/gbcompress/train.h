@@ -29,6 +29,9 @@ struct RateOptions {
   double lambda = 0.3;
   /// When set, lambda is only where the price begins: it is steered towards files of this size.
   std::optional<std::int64_t> max_bytes;
+  /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
+  /// deviation^evenness, 0 to 1.
+  double evenness = 0.5;
   /// What the file would take now; needed with max_bytes.
   std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
 };

@@ -14,6 +14,7 @@ using L = LayerRule;
 bool not_negative(double x) { return x >= 0; }
 bool positive(double x) { return x > 0; }
 bool any(double) { return true; }
+bool zero_to_one(double x) { return x >= 0 && x <= 1; }
 bool below_one(double x) { return x >= 0 && x < 1; }
 
 const char* const kNotNegative = "a number of at least 0";
@@ -157,6 +158,12 @@ std::vector<SettingRow<S>> run_rows() {
                     "Residual parameters: the loss counts lambda * bits / training samples; with a "
                     "target, where that begins",
                     GBC_FIELD(compress.train.rate.lambda)),
+      number_row<S>(
+          "rate.evenness", "a number from 0 to 1", zero_to_one,
+          "Residual parameters that are not trained, for a size: steps are proportional to "
+          "a tensor's deviation to this power; 0 least squared error, 1 the same relative "
+          "error everywhere",
+          GBC_FIELD(compress.train.rate.evenness)),
       number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
                     GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
       integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",

@@ -150,7 +150,7 @@ struct Attempt {
     else if (!trained && options.target.max_error)
       land_untrained(bottleneck, *options.target.max_error);
     else if (!trained)
-      land_untrained(bottleneck, wanted_bytes, bytes);
+      land_untrained(bottleneck, wanted_bytes, options.train.rate.evenness, bytes);
   }
 
   TrainOptions train_options() const {

@@ -14,13 +14,8 @@ constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
 constexpr int kRefinements = 64;
 /// Steps are tried at a resolution of 2^(1/16), as files store them.
 constexpr double kFinest = 0x1p-16, kCoarsest = 0x1p6;
-/// Sensitive tensors tend to have small weights: at one size, steps between absolute and relative
-/// ones lose least (docs/benchmarks.md).
-constexpr double kEvenness = 0.5;
-
-/// For an error, steps are found at a resolution of 2^(1/64): a tensor's own is one of those that
-/// files store, but which of two neighbours depends on its deviation, so that not all change at
-/// once.
+/// Steps are found at a resolution of 2^(1/64): a tensor's own is one of those that files store,
+/// but which of two neighbours depends on its deviation, so that not all change at once.
 constexpr int kFine = 4;
 constexpr double kFineEvenness = 0.03;
 constexpr float kFirstTried = 0.02f;
@@ -58,15 +53,16 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
   bottleneck.choose_integers(high);
 }
 
-void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
+void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, double evenness,
                     const FileBytes& file_bytes) {
-  const int finest = nearest_step(kFinest), coarsest = nearest_step(kCoarsest);
+  const int finest = kFine * nearest_step(kFinest), coarsest = kFine * nearest_step(kCoarsest);
+  evenness = std::max(evenness, kFineEvenness);
   // Counted from the coarsest: what fits, fits up to some fineness.
   const int chosen = last_fitting(0, coarsest - finest, [&](int finer) {
-    bottleneck.quantise(step_size(coarsest - finer), kEvenness);
+    bottleneck.quantise(fine_step(coarsest - finer), evenness);
     return file_bytes(bottleneck) <= wanted;
   });
-  bottleneck.quantise(step_size(coarsest - chosen), kEvenness);
+  bottleneck.quantise(fine_step(coarsest - chosen), evenness);
 }
 
 void land_untrained(GenomicBottleneck& bottleneck, double max_error) {

@@ -15,7 +15,8 @@ using FileBytes = std::function<std::int64_t(const GenomicBottleneck&)>;
 void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes);
 
 /// Without training: the finest steps whose file has at most `wanted` bytes.
-void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
+/// @param evenness  as GenomicBottleneck::quantise()
+void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, double evenness,
                     const FileBytes& file_bytes);
 /// The coarsest steps whose relative squared error is at most `max_error`.
 void land_untrained(GenomicBottleneck& bottleneck, double max_error);

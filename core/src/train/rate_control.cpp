@@ -14,8 +14,8 @@ constexpr double kContextsFrom = 0.3;
 constexpr std::int64_t kLooks = 50;
 /// Bytes fall about with the root of the price, so that a gain of 2 would correct in one look if
 /// the weights followed at once; the price is left alone at the end, where they no longer move.
-constexpr double kGain = 0.7, kSteerFrom = 0.35, kSteerTo = 0.92;
-constexpr double kStepGain = 0.5;
+constexpr double kGain = 0.5, kLargestChange = 1.25, kSteerFrom = 0.35, kSteerTo = 0.92;
+constexpr double kStepGain = 0.25;
 
 }  // namespace
 
@@ -40,7 +40,8 @@ void RateControl::before_step(std::int64_t step, GenomicBottleneck& bottleneck) 
       // While the price still rises, the file is larger than it will be.
       const double wanted = static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
       const double now = static_cast<double>(options_.file_bytes(bottleneck));
-      lambda_ = std::clamp(lambda_ * std::pow(now / wanted, kGain), 1e-6, 1e3);
+      // Weights follow a price slowly: what is gone too far does not come back, so small changes.
+      lambda_ *= std::clamp(std::pow(now / wanted, kGain), 1 / kLargestChange, kLargestChange);
       // A price that falls does not bring back what has become zero; finer steps do.
       if (now < wanted) bottleneck.scale_steps(std::pow(now / wanted, kStepGain));
     }

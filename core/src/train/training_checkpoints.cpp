@@ -108,8 +108,10 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
     self.steps = self.saved_at = stored.steps;
   } else if (self.writes() && !list_checkpoints(self.settings.folder).empty()) {
     const std::string folder = printable(self.settings.folder.string());
-    throw Error(Errc::kExists, folder + " holds checkpoints of another run; go on with that one by "
-                                        "--resume " + folder + ", or remove them");
+    throw Error(Errc::kExists, folder +
+                                   " holds checkpoints of another run; go on with that one by "
+                                   "--resume " +
+                                   folder + ", or remove them");
   }
 }
 

@@ -186,7 +186,9 @@ TEST_F(SweepTest, ANewModelIsTrainedForItsControls) {
   EXPECT_DOUBLE_EQ(report.before, *report.points[0].metric);
   EXPECT_GT(report.before, 50);
   for (const SweepPoint& p : report.points)
-    if (p.setting == "8 bits") EXPECT_NEAR(*p.metric, report.before, 3);
+    if (p.setting == "8 bits") {
+      EXPECT_NEAR(*p.metric, report.before, 3);
+    }
   EXPECT_EQ(run(&data_).computed, 0);
 }
 
