@@ -82,7 +82,11 @@ def worker():
     import numpy
     from nncodec import nn
     tensors = read_floats(sys.argv[2])
-    print(json.dumps({"numpy": numpy.__version__, "weights": sum(v.size for v in tensors.values())}), flush=True)
+    # NNCodec refuses infinities, which attention masks are made of.
+    endless = sorted(name for name, values in tensors.items() if not numpy.isfinite(values).all())
+    for name in endless:
+        del tensors[name]
+    print(json.dumps({"left out": endless, "numpy": numpy.__version__, "weights": sum(v.size for v in tensors.values())}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         if request["what"] == "ours":
@@ -195,7 +199,10 @@ def main():
             if not hello:
                 theirs.wait()
                 sys.exit("NNCodec's side did not start:\n" + pathlib.Path(folder, "stderr").read_text()[-2000:])
-            arguments.weights = json.loads(hello)["weights"]
+            hello = json.loads(hello)
+            arguments.weights = hello["weights"]
+            if hello["left out"]:
+                print(f"not given to NNCodec, which refuses infinities: {', '.join(hello['left out'])}")
             print(f"{os.path.basename(arguments.model)}: {arguments.weights:,} weights; nncodec "
                   f"{found.stdout.split()[-1]}; load average {os.getloadavg()[0]:.2f}")
             rows = compare(arguments, executable, theirs, folder)
