@@ -3,7 +3,7 @@
 import harness
 from harness import USAGE, QUICK
 
-VERBS = ["compress", "expand", "inspect", "eval", "plugins", "doctor", "bench", "plan"]
+VERBS = ["compress", "expand", "inspect", "eval", "plugins", "doctor", "bench", "plan", "sweep"]
 
 
 class Usage(harness.CliTest):

@@ -220,8 +220,10 @@ std::vector<std::byte> ArtifactWriter::encode() const {
                                       std::to_string(kMaxSmallIntegers) + " integers, " +
                                       std::to_string(kMaxSmallColumns) +
                                       " in a row; choose the profile fast");
-      const std::vector<std::int32_t> numbers =
-          in_order(tensor, contents_[i].theta, contents_[i].values);
+      std::vector<std::int32_t> joined;
+      std::span<const std::int32_t> numbers = contents_[i].values.integers;
+      if (has_coded_theta(tensor) || tensor.row_steps)
+        numbers = joined = in_order(tensor, contents_[i].theta, contents_[i].values);
       if (small) {
         encode_integers(stream, tensor, numbers);
       } else {

@@ -77,8 +77,9 @@ void Latents::add(std::string name, at::Tensor live) {
 
 int Latents::Entry::step_index() const { return nearest_step(std::exp(log_step.item<float>())); }
 
-std::vector<std::int32_t> Latents::Entry::nearest(float size) const {
-  std::vector<std::int32_t> integers(static_cast<std::size_t>(latent.numel()));
+std::vector<std::int32_t> Latents::Entry::nearest(float size,
+                                                  std::vector<std::int32_t> integers) const {
+  integers.resize(static_cast<std::size_t>(latent.numel()));
   const float inverse = 1 / size;
   for_pieces(latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
     const std::span<const float> from = span_of(latent, first, count);
@@ -225,7 +226,11 @@ void Latents::quantise(double step, double evenness) {
     if (entry.spread > 0) size *= std::pow(entry.spread, evenness);
     if (entry.grid.rows == 1) size *= kVectorStep;
     const int index = nearest_step(static_cast<float>(size));
-    entry.chosen = CodedValues{entry.grid, entry.nearest(step_size(index)), index, {}};
+    // The same memory again: a size is found by trying several.
+    std::vector<std::int32_t> integers;
+    if (entry.chosen) integers = std::move(entry.chosen->integers);
+    entry.chosen =
+        CodedValues{entry.grid, entry.nearest(step_size(index), std::move(integers)), index, {}};
   }
 }
 

@@ -73,7 +73,8 @@ class Latents {
     float step() const { return step_size(step_index()); }
     std::optional<CodedValues> chosen;  ///< nothing: the nearest integers
     double spread = 0;                  ///< deviation of the first values
-    std::vector<std::int32_t> nearest(float step) const;
+    /// @param integers  memory to use
+    std::vector<std::int32_t> nearest(float size, std::vector<std::int32_t> integers = {}) const;
   };
 
   std::uint64_t seed_;
