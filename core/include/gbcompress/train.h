@@ -31,7 +31,7 @@ struct RateOptions {
   std::optional<std::int64_t> max_bytes;
   /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
   /// deviation^evenness, 0 to 1.
-  double evenness = 0.5;
+  double evenness = 0;
   /// What the file would take now; needed with max_bytes.
   std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
 };
