@@ -78,8 +78,9 @@ class Expansion(harness.CliTest):
 
     def test_holds_one_layer_at_a_time(self):
         one, many = self.peak(1, 1000, 1000), self.peak(40, 1000, 1000)
-        # 39 more layers are 156 MB of weights; what may grow is the file, 2 MB, and its digest's view.
-        self.assertLess(many - one, 16 * MIB)
+        # 39 more layers are 156 MB of weights; what may grow is the file, 2 MB, its view, and freed layers
+        # of 4 MB that malloc keeps: three to six of them, as small allocations happen to lie.
+        self.assertLess(many - one, 32 * MIB)
 
 
 harness.main()
