@@ -267,10 +267,6 @@ double Latents::relative_error() const {
   return total.squares > 0 ? total.error / total.squares : 0;
 }
 
-void Latents::fix(std::size_t index, CodedValues values) {
-  entries_.at(index).chosen = std::move(values);
-}
-
 CodedValues Latents::coded(std::size_t index) const {
   const Entry& entry = entries_.at(index);
   if (entry.chosen) return *entry.chosen;

@@ -56,8 +56,6 @@ class Latents {
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
   double relative_error() const;
-  /// These integers hold, likewise.
-  void fix(std::size_t entry, CodedValues values);
   /// The integers as they stand: chosen ones, or the nearest.
   CodedValues coded(std::size_t entry) const;
 

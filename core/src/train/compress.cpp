@@ -24,10 +24,10 @@ constexpr std::int64_t kSmallestFile = 100;
 /// --max-drop begins here and asks for half the ratio each time quality is missed.
 constexpr double kFirstRatio = 40;
 constexpr int kDropAttempts = 5;
-/// Training aims a little above the size that is asked, since integers can only be made cheaper
-/// afterwards.
 /// Files of integers that are smaller than this many times their settings go without those.
 constexpr std::size_t kSettingsShare = 200;
+/// Training aims a little above the size that is asked, since integers can only be made cheaper
+/// afterwards.
 constexpr double kAimAbove = 1.02;
 
 void check(const CompressOptions& options, const Model& model, const Data* data,

@@ -17,18 +17,6 @@ constexpr const char* kName = "points.jsonl";
 constexpr std::size_t kMaxBytes = 64 << 20;
 constexpr std::size_t kMostNamed = 4;
 
-ordered_json to_json(const SweepPoint& p) {
-  return {{"method", p.method},
-          {"setting", p.setting},
-          {"bytes", p.bytes},
-          {"ratio", p.ratio},
-          {"metric", p.metric ? ordered_json(*p.metric) : ordered_json()},
-          {"weight_error", p.weight_error},
-          {"seconds", p.seconds},
-          {"file", p.file},
-          {"target_met", p.target_met}};
-}
-
 SweepPoint from_json(const ordered_json& line) {
   SweepPoint p;
   p.method = line.at("method").get<std::string>();
@@ -65,6 +53,18 @@ std::string differences(const CheckpointFacts& there, const CheckpointFacts& her
 }
 
 }  // namespace
+
+nlohmann::ordered_json point_json(const SweepPoint& p) {
+  return {{"method", p.method},
+          {"setting", p.setting},
+          {"bytes", p.bytes},
+          {"ratio", p.ratio},
+          {"metric", p.metric ? ordered_json(*p.metric) : ordered_json()},
+          {"weight_error", p.weight_error},
+          {"seconds", p.seconds},
+          {"file", p.file},
+          {"target_met", p.target_met}};
+}
 
 SweepPoints::SweepPoints(fs::path folder, const CheckpointFacts& facts,
                          const std::vector<std::string>& files)
@@ -117,7 +117,7 @@ void SweepPoints::add(SweepPoint point) {
 
 void SweepPoints::write() const {
   std::string text = ordered_json{{"sweep", 1}, {"facts", facts_}}.dump() + "\n";
-  for (const SweepPoint& p : points_) text += to_json(p).dump() + "\n";
+  for (const SweepPoint& p : points_) text += point_json(p).dump() + "\n";
   AtomicFile file(folder_ / kName, true);
   file.write(std::as_bytes(std::span(text)));
   file.commit();

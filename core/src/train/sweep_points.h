@@ -2,6 +2,7 @@
 /// Points of a sweep on disk: points.jsonl, what the sweep depends on first, then one point a line.
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,8 @@ class SweepPoints {
   CheckpointFacts facts_;
   std::vector<SweepPoint> points_;
 };
+
+/// A point as one object: a line of points.jsonl, an element of the report's list.
+nlohmann::ordered_json point_json(const SweepPoint& point);
 
 }  // namespace gbcompress

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "gbcompress/sweep.h"
+#include "train/sweep_points.h"
 
 namespace gbcompress {
 namespace {
@@ -146,16 +147,7 @@ std::string sweep_csv(const SweepReport& report) {
 
 std::string sweep_json(const SweepReport& report) {
   ordered_json points = ordered_json::array();
-  for (const SweepPoint& p : report.points)
-    points.push_back({{"method", p.method},
-                      {"setting", p.setting},
-                      {"bytes", p.bytes},
-                      {"ratio", p.ratio},
-                      {"metric", p.metric ? ordered_json(*p.metric) : ordered_json()},
-                      {"weight_error", p.weight_error},
-                      {"seconds", p.seconds},
-                      {"file", p.file},
-                      {"target_met", p.target_met}});
+  for (const SweepPoint& p : report.points) points.push_back(point_json(p));
   ordered_json metric;
   if (report.metric) metric = {{"name", metric_name(*report.metric)}, {"before", report.before}};
   return ordered_json{{"input_bytes", report.input_bytes},
