@@ -69,6 +69,10 @@ struct TileMemory {
   std::int64_t cols = 0;
   float scale = 1;  ///< forward: multiplies the g-net's output; backward: multiplies the gradient
   TileNoise noise = {};  ///< stochastic g-nets; forward and backward of a step use the same
+  /// Stochastic g-nets whose deviations are wanted too, laid out as `data`. forward: receives the
+  /// log of every deviation, in units of scale; backward: the loss's gradient with respect to it,
+  /// not multiplied by scale. Null: not wanted.
+  Pointer log_deviation = nullptr;
 };
 using TileTarget = TileMemory<float*>;
 using TileSource = TileMemory<const float*>;

@@ -91,11 +91,10 @@ void fused_backward_deep(const FusedPiece& piece, const float* data, float scale
                          FusedScratch& scratch);
 
 /// The same for two outputs, mean and log of the deviation, of g-nets of any depth.
-/// @param noise  of the whole tile
-void fused_forward_stochastic(const FusedPiece& piece, const TileNoise& noise, float* data,
-                              float scale, FusedScratch& scratch);
-void fused_backward_stochastic(const FusedPiece& piece, const TileNoise& noise, const float* data,
-                               float scale, float* grad, FusedScratch& scratch);
+void fused_forward_stochastic(const FusedPiece& piece, const TileTarget& tile,
+                              FusedScratch& scratch);
+void fused_backward_stochastic(const FusedPiece& piece, const TileSource& tile, float* grad,
+                               FusedScratch& scratch);
 
 /// The same for products of matrices. Never swapped: the kernel belongs to the columns.
 void fused_forward_product(const FusedPiece& piece, float* data, float scale,

@@ -85,7 +85,7 @@ class FusedKernel final : public TileKernel {
         if (is_product(shape.generator))
           fused_forward_product(piece, data, tile.scale, scratch);
         else if (shape.generator == Generator::kStochastic)
-          fused_forward_stochastic(piece, tile.noise, data, tile.scale, scratch);
+          fused_forward_stochastic(piece, tile, scratch);
         else
           (shape.hidden.size() == 1 ? fused_forward : fused_forward_deep)(piece, data, tile.scale,
                                                                           scratch);
@@ -118,7 +118,7 @@ class FusedKernel final : public TileKernel {
         if (is_product(shape.generator))
           fused_backward_product(piece, data, tile.scale, sum, scratch);
         else if (shape.generator == Generator::kStochastic)
-          fused_backward_stochastic(piece, tile.noise, data, tile.scale, sum, scratch);
+          fused_backward_stochastic(piece, tile, sum, scratch);
         else
           (shape.hidden.size() == 1 ? fused_backward : fused_backward_deep)(piece, data, tile.scale,
                                                                             sum, scratch);

@@ -9,12 +9,17 @@
 namespace gbcompress {
 namespace {
 
+FusedPiece of_output(const FusedPiece& piece, std::int64_t output) {
+  FusedPiece result = piece;
+  result.output = output;
+  return result;
+}
+
 /// Positions [first, last) as dense rows [rows, inner].
 FusedPiece dense(const FusedPiece& piece, std::int64_t output) {
-  FusedPiece result = piece;
+  FusedPiece result = of_output(piece, output);
   result.axes.outer_stride = piece.axes.inner;
   result.axes.inner_stride = piece.shape.kernel;
-  result.output = output;
   return result;
 }
 
@@ -65,24 +70,31 @@ void for_positions(const FusedPiece& piece, Visit visit) {
 
 }  // namespace
 
-void fused_forward_stochastic(const FusedPiece& piece, const TileNoise& noise, float* data,
-                              float scale, FusedScratch& scratch) {
-  if (!noise.stream) return forward(piece, data, scale, scratch);
-  draw(piece, noise, scratch);
+void fused_forward_stochastic(const FusedPiece& piece, const TileTarget& tile,
+                              FusedScratch& scratch) {
+  const std::int64_t offset = piece.first * piece.axes.outer_stride;
+  float* data = tile.data + offset;
+  if (tile.log_deviation) forward(of_output(piece, 1), tile.log_deviation + offset, 1, scratch);
+  if (!tile.noise.stream) return forward(piece, data, tile.scale, scratch);
+  draw(piece, tile.noise, scratch);
   scratch.mean.resize(scratch.deviation.size());
   forward(dense(piece, 0), scratch.mean.data(), 1, scratch);
   for_positions(piece, [&](std::int64_t at, std::size_t index) {
-    data[at] = (scratch.mean[index] + scratch.deviation[index]) * scale;
+    data[at] = (scratch.mean[index] + scratch.deviation[index]) * tile.scale;
   });
 }
 
-void fused_backward_stochastic(const FusedPiece& piece, const TileNoise& noise, const float* data,
-                               float scale, float* grad, FusedScratch& scratch) {
-  backward(piece, data, scale, grad, scratch);
-  if (!noise.stream) return;
-  draw(piece, noise, scratch);
+void fused_backward_stochastic(const FusedPiece& piece, const TileSource& tile, float* grad,
+                               FusedScratch& scratch) {
+  const std::int64_t offset = piece.first * piece.axes.outer_stride;
+  const float* data = tile.data + offset;
+  backward(piece, data, tile.scale, grad, scratch);
+  if (tile.log_deviation)
+    backward(of_output(piece, 1), tile.log_deviation + offset, 1, grad, scratch);
+  if (!tile.noise.stream) return;
+  draw(piece, tile.noise, scratch);
   for_positions(piece, [&](std::int64_t at, std::size_t index) {
-    scratch.deviation[index] *= data[at] * scale;
+    scratch.deviation[index] *= data[at] * tile.scale;
   });
   backward(dense(piece, 1), scratch.deviation.data(), 1, grad, scratch);
 }

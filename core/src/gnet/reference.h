@@ -136,6 +136,9 @@ void forward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& l
             value += std::exp(next[kLanes + l]) * T(noise_at(shape, tile, i, begin + l, k));
           out[l * tile.col_stride] = value * T(tile.scale);
         }
+        if (shape.generator == Generator::kStochastic && tile.log_deviation)
+          for (std::int64_t l = 0; l < lanes; ++l)
+            tile.log_deviation[out - tile.data + l * tile.col_stride] = next[kLanes + l];
       }
     }
   }
@@ -197,7 +200,8 @@ void backward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& 
               sum += theta[layers[n].weight + o * layers[n].inputs + h] * active[n - 1][h];
             active[n][o] = relu(sum);
           }
-        delta[0] = tile.data[i * tile.row_stride + j * tile.col_stride + k] * T(tile.scale);
+        const std::int64_t at = i * tile.row_stride + j * tile.col_stride + k;
+        delta[0] = tile.data[at] * T(tile.scale);
         delta[1] = 0;
         if (drawn) {  // d(mean + exp(s) * noise) / ds = exp(s) * noise
           T log_deviation = theta[top.bias + 1];
@@ -205,6 +209,8 @@ void backward_tile(const BankShape& shape, const std::vector<BankShape::Layer>& 
             log_deviation += theta[top.weight + top.inputs + h] * active[layers.size() - 2][h];
           delta[1] = delta[0] * std::exp(log_deviation) * T(noise_at(shape, tile, i, j, k));
         }
+        if (shape.generator == Generator::kStochastic && tile.log_deviation)
+          delta[1] += tile.log_deviation[at];
         for (std::size_t n = layers.size() - 1; n > 0; --n) {
           const auto& layer = layers[n];
           const T* in = active[n - 1].data();

@@ -1,6 +1,8 @@
 // Every kernel against the reference kernel, values and gradients, on all shapes of kernel_cases.h.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
 #include "support/kernel_cases.h"
 
 namespace gbcompress {
@@ -39,6 +41,31 @@ TEST_P(KernelTest, AddsTheReferenceGradient) {
   make_reference_kernel()->backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), expected);
   kernel().backward(n.shape, n.theta, n.tiles(n.gradient.data(), 1.7f), got);
   EXPECT_LT(relative_difference(got, expected), 2e-5);
+}
+
+TEST_P(KernelTest, DeviationsAndTheirGradientsAreTheReferences) {
+  if (plan().generator != Generator::kStochastic) return;  // others have none
+  const KernelNumbers n(plan());
+  std::vector<float> weights(n.gradient.size()), logs[2], grads[2];
+  std::vector<float> log_gradient = n.gradient;
+  std::reverse(log_gradient.begin(), log_gradient.end());
+  const auto reference = make_reference_kernel();
+  for (const bool fused : {false, true}) {
+    const TileKernel& one = fused ? kernel() : *reference;
+    logs[fused].assign(n.gradient.size(), -7);
+    grads[fused].assign(n.theta.size(), 0.25f);
+    auto targets = n.tiles(weights.data(), 0.37f);
+    for (TileTarget& tile : targets)
+      tile.log_deviation = logs[fused].data() + (tile.data - weights.data());
+    one.forward(n.shape, n.theta, targets);
+    auto sources = n.tiles(n.gradient.data(), 1.7f);
+    for (TileSource& tile : sources)
+      tile.log_deviation = log_gradient.data() + (tile.data - n.gradient.data());
+    one.backward(n.shape, n.theta, sources, grads[fused]);
+  }
+  EXPECT_EQ(std::count(logs[0].begin(), logs[0].end(), -7.0f), 0);
+  EXPECT_LT(relative_difference(logs[1], logs[0]), 3e-6);
+  EXPECT_LT(relative_difference(grads[1], grads[0]), 2e-5);
 }
 
 TEST_P(KernelTest, TouchesNothingBesideItsTiles) {

@@ -255,6 +255,54 @@ TEST(Reference, BackwardMatchesFiniteDifferences) {
   EXPECT_GT(worst, 1e-12);
 }
 
+TEST(Reference, GradientOfLogDeviationsMatchesFiniteDifferences) {
+  const double step = 1e-6;
+  double worst = 0;
+  for (std::uint64_t seed = 0; seed < 40; seed += 3) {  // the stochastic ones
+    SCOPED_TRACE(seed);
+    const Problem p = random_problem(seed);
+    ASSERT_EQ(p.shape.generator, Generator::kStochastic);
+    auto theta = random_theta(p.shape, seed);
+    std::vector<float> cotangent(2 * static_cast<std::size_t>(p.rows * p.cols * p.shape.kernel));
+    RandomStream(seed, "cotangent").fill_normal(cotangent, 0, 1);
+    const std::vector<double> both(cotangent.begin(), cotangent.end());
+    const std::size_t n = both.size() / 2;
+    TileMemory<const double*> source{.data = both.data(),
+                                     .row_stride = p.cols * p.shape.kernel,
+                                     .col_stride = p.shape.kernel,
+                                     .rows = p.rows,
+                                     .cols = p.cols,
+                                     .scale = 0.5f};
+    source.log_deviation = both.data() + n;
+    std::vector<double> grad(theta.size());
+    reference::backward_tile<double>(p.shape, p.shape.layers(), theta.data(), source, grad.data());
+    const auto loss = [&] {
+      std::vector<double> out(2 * n);
+      TileMemory<double*> target{out.data(), source.row_stride, source.col_stride, p.rows, p.cols,
+                                 0.5f};
+      target.log_deviation = out.data() + n;
+      reference::forward_tile<double>(p.shape, p.shape.layers(), theta.data(), target);
+      double sum = 0;
+      for (std::size_t i = 0; i < out.size(); ++i) sum += out[i] * both[i];
+      return sum;
+    };
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      const double kept = theta[i];
+      theta[i] = kept + step;
+      const double up = loss();
+      theta[i] = kept - step;
+      const double numeric = (up - loss()) / (2 * step);
+      theta[i] = kept;
+      error += std::pow(grad[i] - numeric, 2);
+      size += numeric * numeric;
+    }
+    worst = std::max(worst, std::sqrt(error / size));
+  }
+  EXPECT_LT(worst, 1e-6);
+  EXPECT_GT(worst, 1e-12);
+}
+
 TEST(Reference, FloatGradientsStayNearTheDoubleOnes) {
   const auto kernel = make_reference_kernel();
   double worst = 0;
