@@ -22,10 +22,11 @@ enum class Loss : std::uint8_t {
 std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
 std::optional<Loss> parse_loss(std::string_view name) noexcept;
 
-/// What bits of residual parameters cost while they are trained.
+/// What bits of residual parameters and coded g-nets cost while they are trained.
 struct RateOptions {
-  /// The loss is the task's plus lambda * bits / (samples of the training split); above 0. At
-  /// ln 2 it is a description length: of the labels given the model and of the model.
+  /// The loss is the task's plus lambda * bits / predictions, which are the labels of the training
+  /// split: one a picture, one a character; above 0. At ln 2 it is a description length: of the
+  /// labels given the model and of the model.
   double lambda = 0.3;
   /// When set, lambda is only where the price begins: it is steered towards files of this size.
   std::optional<std::int64_t> max_bytes;

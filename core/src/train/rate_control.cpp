@@ -8,13 +8,18 @@ namespace {
 
 /// The price rises over this part of the run: first the task is learnt.
 constexpr double kRamp = 0.5;
-/// From here on a weight's bits are those of the coder's contexts.
+/// From here on a number's bits are those of the coder's contexts.
 constexpr double kContextsFrom = 0.3;
 /// Looks at the integers in a run.
-constexpr std::int64_t kLooks = 50;
-/// Bytes fall about with the root of the price, so that a gain of 2 would correct in one look if
-/// the weights followed at once; the price is left alone at the end, where they no longer move.
-constexpr double kGain = 0.5, kLargestChange = 1.25, kSteerFrom = 0.35, kSteerTo = 0.92;
+constexpr std::int64_t kLooks = 100;
+/// Where a size is wanted the price begins low, since numbers that became zero too early do not
+/// come back, and follows the file along a path: from half a byte a number to what is wanted,
+/// evenly in the logarithm, there at kArrive. It is left alone at the end, where numbers no longer
+/// move.
+constexpr double kFirstPrice = 1.0 / 30, kFirstBytes = 0.5, kArrive = 0.6, kSteerTo = 0.95;
+/// How much of the distance from the path, in the logarithm, goes into the price at a look.
+constexpr double kGain = 0.4, kLargestChange = 1.35;
+/// The same for steps, where the file is too small: a price that falls makes no number of a zero.
 constexpr double kStepGain = 0.25;
 
 }  // namespace
@@ -25,25 +30,34 @@ RateControl::RateControl(const RateOptions& options, std::int64_t samples, std::
       steps_(static_cast<double>(std::max<std::int64_t>(steps, 1))),
       interval_(std::max<std::int64_t>(steps / kLooks, 1)) {}
 
+bool RateControl::steers() const { return options_.max_bytes && options_.file_bytes; }
+
 double RateControl::ramp(std::int64_t step) const {
-  return std::min(1.0, static_cast<double>(step + 1) / (kRamp * steps_));
+  return steers() ? 1 : std::min(1.0, static_cast<double>(step + 1) / (kRamp * steps_));
+}
+
+double RateControl::path(double done, const GenomicBottleneck& bottleneck) const {
+  double numbers = 0;
+  for (const NamedParameter& p : bottleneck.tensors())
+    if (p.trainable && p.tied_to.empty()) numbers += static_cast<double>(p.info.elements());
+  const double wanted = static_cast<double>(*options_.max_bytes);
+  const double first = std::max(wanted, kFirstBytes * numbers);
+  return wanted * std::pow(first / wanted, std::max(0.0, 1 - done / kArrive));
 }
 
 void RateControl::before_step(std::int64_t step, GenomicBottleneck& bottleneck) {
   // A run that is taken up again finds the price in the bottleneck's state.
   if (lambda_ == 0 && step > 0) lambda_ = bottleneck.bit_price() * samples_ / ramp(step - 1);
-  if (lambda_ <= 0) lambda_ = options_.lambda;
+  if (lambda_ <= 0) lambda_ = options_.lambda * (steers() ? kFirstPrice : 1);
   if (step % interval_ == 0) {
     const double done = static_cast<double>(step) / steps_;
     bottleneck.expect(done >= kContextsFrom);
-    if (options_.max_bytes && options_.file_bytes && done >= kSteerFrom && done <= kSteerTo) {
-      // While the price still rises, the file is larger than it will be.
-      const double wanted = static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
+    if (steers() && step > 0 && done <= kSteerTo) {
       const double now = static_cast<double>(options_.file_bytes(bottleneck));
-      // Weights follow a price slowly: what is gone too far does not come back, so small changes.
-      lambda_ *= std::clamp(std::pow(now / wanted, kGain), 1 / kLargestChange, kLargestChange);
-      // A price that falls does not bring back what has become zero; finer steps do.
-      if (now < wanted) bottleneck.scale_steps(std::pow(now / wanted, kStepGain));
+      const double ratio = now / path(done, bottleneck);
+      lambda_ *= std::clamp(std::pow(ratio, kGain), 1 / kLargestChange, kLargestChange);
+      if (done < kArrive) lambda_ = std::max(lambda_, options_.lambda * kFirstPrice);
+      if (done >= kArrive && ratio < 1) bottleneck.scale_steps(std::pow(ratio, kStepGain));
     }
   }
   bottleneck.set_bit_price(lambda_ * ramp(step) / samples_);

@@ -10,7 +10,8 @@ namespace gbcompress {
 
 class RateControl {
  public:
-  /// @param samples     of the training split: the loss is per sample, the bits are paid once
+  /// @param samples     predictions of the training split: the loss is per prediction, the bits are
+  ///                    paid once
   /// @param steps       of the whole run, at least 1
   RateControl(const RateOptions& options, std::int64_t samples, std::int64_t steps);
 
@@ -19,7 +20,10 @@ class RateControl {
   void before_step(std::int64_t step, GenomicBottleneck& bottleneck);
 
  private:
+  bool steers() const;
   double ramp(std::int64_t step) const;
+  /// Bytes that the file should have by then.
+  double path(double done, const GenomicBottleneck& bottleneck) const;
 
   RateOptions options_;
   double samples_, steps_;

@@ -238,7 +238,9 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   model.train(!options.freeze_norms);
   if (teacher) teacher->train(false);
   Trainer trainer(model, bottleneck, data, options, teacher);
-  RateControl rate(options.rate, data.size(), total);
+  // The loss is a mean over predictions: one a sample, or one a character.
+  const std::int64_t predictions = data.size() * data.range(0, 1).targets.numel();
+  RateControl rate(options.rate, predictions, total);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
     rate.before_step(step, bottleneck);
