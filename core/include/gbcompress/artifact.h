@@ -68,6 +68,10 @@ struct CodedTheta {
 /// The float32 parameters [tiles, parameters]. @throws Error(kUsage) where it does not fit `plan`
 std::vector<float> coded_floats(const GNetPlan& plan, const CodedTheta& theta);
 
+/// What the coder is told of a residual whose stochastic g-net expects a deviation of
+/// output_scale * exp(log_deviation): half octaves, 0 below exp(-2.8), 15 above exp(2.4).
+std::uint8_t prior_class(float log_deviation) noexcept;
+
 enum class TensorKind : std::uint8_t {
   kGenerated,  ///< by g-nets
   kPlain,      ///< carried along, exact

@@ -59,6 +59,7 @@ struct LayerRule {
   std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
   std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
   std::optional<WeightMode> mode;
+  std::optional<bool> prior;
   std::optional<std::int64_t> tile_weights;
   std::optional<double> ratio;
   std::optional<std::vector<std::int64_t>> hidden;
@@ -75,6 +76,12 @@ struct BottleneckOptions {
   AdamWOptions gnet_optimizer;
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   WeightMode mode = WeightMode::kGenerated;
+  /// G-nets too are integers times learned steps while they train, and are saved with
+  /// Coding::kCoded. So they are wherever one of them is a prior. Every rank computes all of them.
+  bool coded_gnets = false;
+  /// Residual parameters that a layer type takes have a g-net as prior: it gives every weight a
+  /// mean and, where it is stochastic, a deviation for the coder; the integers say what is left.
+  bool gnet_prior = false;
   /// Of residual parameters and their steps.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;
@@ -118,6 +125,8 @@ class GenomicBottleneck {
   /// The same where every rank has the same gradients anyway, as when weights are fitted without
   /// data: nothing travels, and the bits do not depend on the number of ranks.
   void backward_alike();
+  /// Whether g-nets are integers, so that Coding::kCoded and no other is theirs.
+  bool coded_gnets() const noexcept;
   /// One AdamW step of all g-nets and of all plain parameters.
   /// @param lr_factor  multiplies both learning rates
   void step(double lr_factor = 1);
@@ -126,10 +135,10 @@ class GenomicBottleneck {
   /// with one rank.
   void gather();
 
-  /// The same gradient as backward() with bits that do not depend on the number of ranks: a batch
-  /// is cut into a fixed number of shards, each shard's loss is weighted by its part of the batch,
-  /// and its gradient becomes one leaf of a fixed tree sum. Floating-point buffers are averaged
-  /// over shards likewise. Every g-net must be replicated.
+  /// The same gradient as backward(), where no g-net is a prior, with bits that do not depend on
+  /// the number of ranks: a batch is cut into a fixed number of shards, each shard's loss is
+  /// weighted by its part of the batch, and its gradient becomes one leaf of a fixed tree sum.
+  /// Floating-point buffers are averaged over shards likewise. Every g-net must be replicated.
   ///   FixedSum sum(bottleneck.shard_numbers(), shards_of(rank, world, shards));
   ///   for (each own shard) { zero_grad(); loss.backward(); bottleneck.add_shard(sum); }
   ///   bottleneck.reduce_shards(sum, shards);
@@ -138,17 +147,18 @@ class GenomicBottleneck {
   /// @param shards  of the whole batch [collective]
   void reduce_shards(const FixedSum& sum, int shards);
 
-  /// What a bit of residual parameters adds to the loss, from the next backward() on; at first 0.
+  /// What a bit of residual parameters and of coded g-nets adds to the loss, from the next
+  /// backward() on; at first 0.
   void set_bit_price(double loss_per_bit);
   double bit_price() const noexcept;
-  /// Bits of residual parameters at the last backward(), as the loss counts them.
+  /// Those bits at the last backward(), as the loss counts them.
   double bits() const noexcept;
-  /// From here on a residual weight's bits are taken under what the coder expects of it as the
+  /// From here on a number's bits are taken under what the coder expects of it as the
   /// integers are now: from its contexts, or, much faster, from the mean magnitude of its tensor.
   void expect(bool contexts);
-  /// Multiplies the steps of all residual parameters; above 0.
+  /// Multiplies the steps of residual parameters and of coded g-nets; above 0.
   void scale_steps(double factor);
-  /// Chooses the integers of residual parameters, for the last time: the least squared error in
+  /// Chooses the integers of both, for the last time: the least squared error in
   /// units of the step plus `lambda` times the bits. predict_weights() then gives what is stored.
   void choose_integers(double lambda);
   /// Integers of residual parameters without any training, for steps of `step` times the

@@ -92,7 +92,9 @@ class IntegerDecoder {
 /// b of the Laplace distribution, in units of the step, that has the same probability of zero. The
 /// rate of a weight during training is taken under it.
 /// @param values  [rows, cols]
+/// @param prior   as IntegerEncoder::add() takes it
 /// @return [rows, cols], 0.02 to 1000
-std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values);
+std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values,
+                                   std::span<const std::uint8_t> prior = {});
 
 }  // namespace gbcompress

@@ -8,12 +8,12 @@ namespace {
 std::shared_ptr<const IntegerBuffer> decode(IntegerDecoder& decoder, const ArtifactTensor& tensor) {
   auto integers =
       std::make_shared<const IntegerBuffer>(static_cast<std::size_t>(integer_count(tensor)));
-  std::span<std::int32_t> rest = integers->span();
-  for (const IntegerGrid& grid : integer_grids(tensor)) {
-    const auto n = static_cast<std::size_t>(grid.size());
-    decoder.read(grid, rest.first(n));
-    rest = rest.subspan(n);
-  }
+  for_grids(tensor, integers->span(),
+            [&](const IntegerGrid& grid, std::size_t first, std::span<const std::uint8_t> prior) {
+              decoder.read(grid,
+                           integers->span().subspan(first, static_cast<std::size_t>(grid.size())),
+                           prior);
+            });
   return integers;
 }
 

@@ -115,15 +115,19 @@ bool has_coded_theta(const ArtifactTensor& tensor) noexcept {
   return has_plan(tensor.kind) && tensor.coding == Coding::kCoded;
 }
 
+std::vector<IntegerGrid> theta_grids(const GNetPlan& plan) {
+  std::vector<IntegerGrid> grids;
+  const std::int64_t tiles = plan.grid().tiles();
+  const auto blocks = gnet_blocks(plan);
+  const auto cols = block_cols(plan);
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    grids.push_back({tiles * (blocks[b].count / cols[b]), cols[b], 0});
+  return grids;
+}
+
 std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor) {
   std::vector<IntegerGrid> grids;
-  if (has_coded_theta(tensor)) {
-    const std::int64_t tiles = tensor.plan.grid().tiles();
-    const auto blocks = gnet_blocks(tensor.plan);
-    const auto cols = block_cols(tensor.plan);
-    for (std::size_t b = 0; b < blocks.size(); ++b)
-      grids.push_back({tiles * (blocks[b].count / cols[b]), cols[b], 0});
-  }
+  if (has_coded_theta(tensor)) grids = theta_grids(tensor.plan);
   if (!has_values(tensor)) return grids;
   if (tensor.row_steps) grids.push_back({1, tensor.grid.rows, 0});
   grids.push_back(tensor.grid);
@@ -167,11 +171,11 @@ std::vector<std::int32_t> from_blocks(const GNetPlan& plan, std::span<const std:
 
 void encode_integers(IntegerEncoder& encoder, const ArtifactTensor& tensor,
                      std::span<const std::int32_t> integers) {
-  for (const IntegerGrid& grid : integer_grids(tensor)) {
-    const auto n = static_cast<std::size_t>(grid.size());
-    encoder.add(grid, integers.first(n));
-    integers = integers.subspan(n);
-  }
+  for_grids(tensor, integers,
+            [&](const IntegerGrid& grid, std::size_t first, std::span<const std::uint8_t> prior) {
+              encoder.add(grid, integers.subspan(first, static_cast<std::size_t>(grid.size())),
+                          prior);
+            });
 }
 
 }  // namespace gbcompress

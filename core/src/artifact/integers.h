@@ -27,6 +27,8 @@ bool has_default_grid(const ArtifactTensor& tensor);
 bool has_values(const ArtifactTensor& tensor) noexcept;
 bool has_coded_theta(const ArtifactTensor& tensor) noexcept;
 
+/// Grids of a plan's coded parameters, block by block.
+std::vector<IntegerGrid> theta_grids(const GNetPlan& plan);
 /// How one tensor's integers are coded: first its g-nets, block by block, then the offsets of its
 /// rows, then its values.
 std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor);
@@ -43,6 +45,32 @@ bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) 
 /// @param integers  [tiles, parameters] to blocks of all tiles one after another, or back
 std::vector<std::int32_t> to_blocks(const GNetPlan& plan, std::span<const std::int32_t> integers);
 std::vector<std::int32_t> from_blocks(const GNetPlan& plan, std::span<const std::int32_t> blocks);
+
+/// Whether the coder is told what a g-net expects of each of the tensor's values.
+bool has_prior_classes(const ArtifactTensor& tensor) noexcept;
+/// @param blocks  the g-nets' integers, in the order of theta_grids()
+/// @return one a value, in the order of the tensor
+std::vector<std::uint8_t> prior_classes(const ArtifactTensor& tensor,
+                                        std::span<const std::int32_t> blocks);
+
+/// Calls code(grid, first integer, classes) for the grids of a tensor in their order: the classes
+/// of the values, where there are some, come from the integers before, which `code` must have
+/// filled in by then.
+/// @param integers  in the order of integer_grids()
+template <typename Code>
+void for_grids(const ArtifactTensor& tensor, std::span<const std::int32_t> integers,
+               const Code& code) {
+  const std::vector<IntegerGrid> grids = integer_grids(tensor);
+  std::vector<std::uint8_t> classes;
+  std::size_t first = 0;
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    if (g + 1 == grids.size() && has_prior_classes(tensor))
+      classes = prior_classes(
+          tensor, integers.first(static_cast<std::size_t>(plan_parameters(tensor.plan))));
+    code(grids[g], first, classes);
+    first += static_cast<std::size_t>(grids[g].size());
+  }
+}
 
 /// Adds one tensor's integers, which lie in the order of integer_grids().
 void encode_integers(IntegerEncoder& encoder, const ArtifactTensor& tensor,

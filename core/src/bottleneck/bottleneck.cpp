@@ -32,7 +32,9 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& t
       group(ranks && ranks->world() > 1 ? ranks : nullptr),
       kernel(make_kernel(chosen.kernel)),
       tensors(std::move(all)),
-      latents(chosen.seed) {
+      residual(chosen.seed),
+      gnets(chosen.seed),
+      coded_gnets(chosen.coded_gnets) {
   make_routes(types);
   make_latents();
   place();
@@ -111,16 +113,22 @@ void GenomicBottleneck::Impl::make_optimizers() {
     values.push_back(tensors[t].tensor);
   }
   plain_optimizer = std::make_unique<AdamW>(std::move(values), options.plain_optimizer);
-  residual_optimizer = std::make_unique<AdamW>(latents.values(), options.residual_optimizer);
+  residual.optimizer =
+      std::make_unique<AdamW>(residual.latents.values(), options.residual_optimizer);
+  // The logarithm of a step is nothing that should decay.
+  AdamWOptions gnet_options = options.gnet_optimizer;
+  gnet_options.weight_decay = 0;
+  gnets.optimizer = std::make_unique<AdamW>(gnets.latents.values(), gnet_options);
 }
 
 /// New numbers for every stochastic layer, keyed by layer and step: whoever computes a tile, and in
 /// whatever order, draws the same.
 void GenomicBottleneck::Impl::draw_noise() {
-  const auto step = static_cast<std::uint64_t>(gnet_optimizer->steps());
+  const auto step =
+      static_cast<std::uint64_t>((coded_gnets ? gnets.optimizer : gnet_optimizer)->steps());
   for (std::size_t l = 0; l < layers.size(); ++l) {
     routes[l].noise.reset();
-    if (training && layers[l].plan.generator == Generator::kStochastic)
+    if (training && layers[l].plan.generator == Generator::kStochastic && !routes[l].prior)
       routes[l].noise.emplace(options.seed, "weights", layers[l].name, step);
   }
 }
@@ -131,9 +139,15 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
     const Layer& layer = layers[l];
     const Route& route = routes[l];
     const TileGrid grid = layer.plan.grid();
-    float* data = (route.staging.defined() ? route.staging : layer.weights).data_ptr<float>();
-    append_tiles(result, grid, data, route.custom, layer.plan.output_scale,
-                 route.noise ? &*route.noise : nullptr);
+    Latents::Prior* prior = route.prior ? residual.latents.prior(*route.prior) : nullptr;
+    const at::Tensor& to = route.custom              ? route.staging
+                           : prior                   ? prior->mean
+                           : route.staging.defined() ? route.staging
+                                                     : layer.weights;
+    append_tiles(
+        result, grid, to.data_ptr<float>(), route.custom, layer.plan.output_scale,
+        route.noise ? &*route.noise : nullptr,
+        prior && prior->log_deviation.defined() ? prior->log_deviation.data_ptr<float>() : nullptr);
   }
   return result;
 }
@@ -157,7 +171,7 @@ void GenomicBottleneck::zero_grad() {
 void GenomicBottleneck::predict_weights() {
   const at::NoGradGuard no_grad;
   impl_->draw_noise();
-  impl_->latents.predict();
+  impl_->gnets.latents.predict();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     const Bank& bank = impl_->banks[b];
     if (impl_->owned[b])
@@ -175,11 +189,28 @@ void GenomicBottleneck::predict_weights() {
           route.type->build(impl_->layers[l].plan, tiles, impl_->tensors[route.tensor].info.shape);
       route.staging = tiles;
     }
+    if (route.prior) continue;
     if (route.staging.defined())
       weights.copy_(route.custom ? route.built.detach() : route.staging);
     else
       weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
   }
+  impl_->give_priors();
+  impl_->residual.latents.predict();
+}
+
+at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& weights) {
+  at::Tensor gradient =
+      route.prior ? residual.latents.prior(*route.prior)->mean_gradient : weights.grad();
+  if (!gradient.defined()) gradient = at::zeros_like(weights);
+  gradient = gradient.to(at::kFloat);
+  if (route.custom) {
+    if (!route.built.defined())
+      throw Error(Errc::kUsage, "backward() was called before predict_weights()");
+    gradient = torch::autograd::grad({route.built}, {route.staging}, {gradient},
+                                     /*retain_graph=*/true)[0];
+  }
+  return gradient.to(at::kFloat).contiguous();
 }
 
 std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float factor,
@@ -190,23 +221,21 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     Route& route = routes[l];
     const TileGrid grid = layer.plan.grid();
     const double std = layer.plan.output_scale / 2;
+    // A price is added to the gradient of coded g-nets, so that must be the loss's own.
     const float scale = static_cast<float>(
-        options.gradient_scale == GradientScale::kTorchGb
+        options.gradient_scale == GradientScale::kTorchGb && !coded_gnets
             ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
             : layer.plan.output_scale);
-    at::Tensor weight_grad = layer.weights.grad();
-    if (!weight_grad.defined()) weight_grad = at::zeros_like(layer.weights);
-    if (route.custom) {
-      if (!route.built.defined())
-        throw Error(Errc::kUsage, "backward() was called before predict_weights()");
-      weight_grad = torch::autograd::grad({route.built}, {route.staging},
-                                          {weight_grad.to(at::kFloat)}, /*retain_graph=*/true)[0];
+    alive.push_back(gradient_of(route, layer.weights));
+    const float* data = alive.back().data_ptr<float>();
+    const float* log_deviation = nullptr;
+    const Latents::Prior* prior = route.prior ? residual.latents.prior(*route.prior) : nullptr;
+    if (prior && prior->log_deviation.defined()) {
+      alive.push_back(prior->log_deviation_gradient * factor);
+      log_deviation = alive.back().data_ptr<float>();
     }
-    weight_grad = weight_grad.to(at::kFloat).contiguous();
-    alive.push_back(weight_grad);
-    const float* data = weight_grad.data_ptr<float>();
     append_tiles(result, grid, data, route.custom, scale * factor,
-                 route.noise ? &*route.noise : nullptr);
+                 route.noise ? &*route.noise : nullptr, log_deviation);
   }
   return result;
 }
@@ -222,6 +251,13 @@ void GenomicBottleneck::backward() {
     for (at::Tensor& buffer : impl_->float_buffers()) shared.push_back(buffer);
     plain.emplace(*impl_->group, std::move(shared));
   }
+  const auto finish_others = [&] {
+    if (plain) plain->finish();
+    impl_->add_residual_rate();
+  };
+  // What a prior is to learn, the rate says.
+  const bool priors = impl_->has_priors();
+  if (priors) finish_others();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     Bank& bank = impl_->banks[b];
     std::vector<at::Tensor> alive;
@@ -236,12 +272,13 @@ void GenomicBottleneck::backward() {
     if (impl_->group) sums.push_back(impl_->group->all_reduce(bank.grad.view(-1)));
   }
   for (Pending& sum : sums) sum.wait();
-  if (plain) plain->finish();
-  impl_->add_rate();
+  if (!priors) finish_others();
+  impl_->add_gnet_rate();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
 }
 
 void GenomicBottleneck::backward_alike() {
+  if (impl_->has_priors()) impl_->residual.latents.fit_priors();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     Bank& bank = impl_->banks[b];
     std::vector<at::Tensor> alive;
@@ -255,6 +292,7 @@ void GenomicBottleneck::backward_alike() {
         span_of(bank.grad.narrow(0, first, count)));
     impl_->check_finite(b);
   }
+  impl_->add_gnet_rate();
 }
 
 void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
@@ -273,13 +311,16 @@ void GenomicBottleneck::step(double lr_factor) {
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
     const auto& tiles = impl_->owned[b];
     const at::Tensor& grad = impl_->banks[b].grad;
-    own.push_back(tiles ? grad.narrow(0, tiles->first(), tiles->count()) : grad);
+    own.push_back(impl_->coded_gnets ? at::Tensor()
+                  : tiles            ? grad.narrow(0, tiles->first(), tiles->count())
+                                     : grad);
   }
   impl_->gnet_optimizer->step(own, lr_factor);
   std::vector<at::Tensor> gradients;
   for (std::size_t t : impl_->plain) gradients.push_back(impl_->tensors[t].tensor.grad());
   impl_->plain_optimizer->step(gradients, lr_factor);
-  impl_->residual_optimizer->step(impl_->latents.gradients(), lr_factor);
+  for (Impl::Coded* coded : {&impl_->residual, &impl_->gnets})
+    coded->optimizer->step(coded->latents.gradients(), lr_factor);
 }
 
 void GenomicBottleneck::train(bool on) { impl_->training = on; }

@@ -27,6 +27,8 @@ struct GenomicBottleneck::Impl {
     std::size_t bank = 0;
     std::int64_t first = 0;  ///< its first g-net in the bank
     bool custom = false;     ///< the type's own build() stands between tiles and parameter
+    /// Index into `latents` of the parameter that the g-net is the prior of; nothing: it makes it.
+    std::optional<std::size_t> prior;
     /// Values of tiles (custom) or of the whole tensor (not float32 or not contiguous); undefined
     /// where the kernel writes straight into the parameter.
     at::Tensor staging;
@@ -49,9 +51,30 @@ struct GenomicBottleneck::Impl {
   AdamW::State blank_state() const;
   void restore_own(const AdamW::State& whole);
   void check_finite(std::size_t bank) const;
+  /// Numbers that are stored as integers while they train, and what steps them.
+  struct Coded {
+    explicit Coded(std::uint64_t seed) : latents(seed) {}
+    /// Gradients of what is read become those of latents and steps.
+    void backward(double bit_price, const char* setting);
+
+    Latents latents;
+    std::unique_ptr<AdamW> optimizer;
+  };
   void make_latents();
-  /// Gradients of residual parameters become those of latents and steps.
-  void add_rate();
+  void make_gnet_latents();
+  void give_priors();
+  /// The gradient that the g-nets of a route follow, in the layout of its target.
+  at::Tensor gradient_of(Route& route, const at::Tensor& weights);
+  void add_residual_rate();
+  void add_gnet_rate();
+  /// The g-nets of a layer, and what is left of residual parameters, as a file holds them.
+  void take_theta(std::size_t layer, const ArtifactReader& artifact, std::size_t stored);
+  void take_residual(std::size_t entry, const CodedValues& values);
+  bool has_priors() const;
+  /// Index into `gnets` of the first block of a layer's g-nets.
+  std::size_t first_block(std::size_t layer) const;
+  /// The integers of a layer's coded g-nets.
+  CodedTheta coded_theta(std::size_t layer) const;
   /// Of trainable tensors that no g-net makes, and floating-point buffers.
   std::vector<at::Tensor> carried() const;
   std::vector<at::Tensor> carried_gradients();
@@ -68,9 +91,10 @@ struct GenomicBottleneck::Impl {
   std::unique_ptr<AdamW> gnet_optimizer;
   std::unique_ptr<AdamW> plain_optimizer;  ///< of `plain`
   std::vector<std::size_t> plain;          ///< trainable tensors that no g-net makes
-  Latents latents;                   ///< of `coded`
-  std::vector<std::size_t> coded;    ///< residual tensors
-  std::unique_ptr<AdamW> residual_optimizer;
+  Coded residual;                          ///< of `coded`
+  std::vector<std::size_t> coded;          ///< residual tensors
+  Coded gnets;                             ///< blocks of all layers' g-nets, or nothing
+  bool coded_gnets = false;
   double bit_price = 0;
   bool training = true;
   std::vector<std::optional<OwnedTiles>> owned;  ///< one a bank; nothing where it is replicated

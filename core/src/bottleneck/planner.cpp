@@ -32,11 +32,20 @@ WeightMode mode_of(const std::string& name, const BottleneckOptions& options) {
   return mode;
 }
 
+bool has_prior(const std::string& name, const BottleneckOptions& options) {
+  if (mode_of(name, options) != WeightMode::kResidual) return false;
+  bool prior = options.gnet_prior;
+  for (const LayerRule& rule : options.layers)
+    if (rule.prior && matches_glob(rule.match, name)) prior = *rule.prior;
+  return prior;
+}
+
 std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
                                        const BottleneckOptions& options) {
   const ParameterInfo& info = parameter.info;
   if (!parameter.trainable || !parameter.tied_to.empty() || !is_real(info.dtype) ||
-      info.shape.empty() || mode_of(info.name, options) != WeightMode::kGenerated)
+      info.shape.empty() ||
+      (mode_of(info.name, options) != WeightMode::kGenerated && !has_prior(info.name, options)))
     return std::nullopt;
 
   GNetOptions gnet = options.gnet;

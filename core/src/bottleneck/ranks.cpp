@@ -83,7 +83,10 @@ void GenomicBottleneck::Impl::place() {
   owned.resize(banks.size());
   if (!group) return;
   std::vector<Placement> placements(banks.size(), options.placement);
-  if (options.placement == Placement::kAuto) {
+  if (coded_gnets) {
+    placements.assign(banks.size(), Placement::kReplicated);
+    notes.push_back("replicated: every rank has all integers of coded g-nets");
+  } else if (options.placement == Placement::kAuto) {
     // Rank 0 decides for all: every rank measures a little differently.
     const double link = measure_link(*group);
     at::Tensor choice = at::zeros({static_cast<std::int64_t>(banks.size())}, at::kByte);
@@ -149,6 +152,10 @@ std::int64_t GenomicBottleneck::shard_numbers() const {
 
 void GenomicBottleneck::add_shard(FixedSum& sum) {
   const at::NoGradGuard no_grad;
+  if (impl_->has_priors())
+    throw Error(Errc::kUsage,
+                "g-nets that are priors learn from sums over all shards; leave train.shards or "
+                "weights.prior out");
   for (const auto& tiles : impl_->owned)
     if (tiles)
       throw Error(Errc::kUsage,
@@ -190,7 +197,8 @@ void GenomicBottleneck::reduce_shards(const FixedSum& sum, int shards) {
   };
   for (at::Tensor& gradient : impl_->carried_gradients()) take(gradient, 1);
   for (at::Tensor& buffer : impl_->float_buffers()) take(buffer.detach(), 1.0 / shards);
-  impl_->add_rate();
+  impl_->add_residual_rate();
+  impl_->add_gnet_rate();
   for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
 }
 

@@ -1,6 +1,9 @@
-// Parameters that are stored as integers times a step.
+// Parameters and g-nets that are stored as integers times a step.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "artifact/integers.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
@@ -32,36 +35,136 @@ void GenomicBottleneck::Impl::make_latents() {
         mode_of(p.info.name, options) != WeightMode::kResidual)
       continue;
     coded.push_back(t);
-    latents.add(p.info.name, p.tensor);
+    residual.latents.add(p.info.name, p.tensor);
+  }
+  for (std::size_t l = 0; l < routes.size(); ++l) {
+    const auto found = std::find(coded.begin(), coded.end(), routes[l].tensor);
+    if (found == coded.end()) continue;
+    routes[l].prior = static_cast<std::size_t>(found - coded.begin());
+    const GNetPlan& plan = layers[l].plan;
+    residual.latents.add_prior(*routes[l].prior,
+                               plan.generator == Generator::kStochastic && !routes[l].custom,
+                               static_cast<double>(plan.output_scale));
+    coded_gnets = true;
+  }
+  if (coded_gnets) make_gnet_latents();
+}
+
+void GenomicBottleneck::Impl::make_gnet_latents() {
+  for (const Layer& layer : layers) {
+    const auto blocks = gnet_blocks(layer.plan);
+    const std::vector<IntegerGrid> grids = theta_grids(layer.plan);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      at::Tensor block = layer.theta.narrow(1, blocks[b].first, blocks[b].count);
+      block.mutable_grad() = layer.grad.narrow(1, blocks[b].first, blocks[b].count);
+      gnets.latents.add(layer.name + "#theta" + std::to_string(b), block, grids[b]);
+    }
   }
 }
 
-void GenomicBottleneck::Impl::add_rate() {
+bool GenomicBottleneck::Impl::has_priors() const {
+  return std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.prior; });
+}
+
+/// What g-nets expect, from where they were computed to where it is used.
+void GenomicBottleneck::Impl::give_priors() {
+  for (const Route& route : routes) {
+    if (!route.prior || !route.custom) continue;
+    residual.latents.prior(*route.prior)->mean.copy_(route.built.detach());
+  }
+}
+
+std::size_t GenomicBottleneck::Impl::first_block(std::size_t layer) const {
+  std::size_t block = 0;
+  for (std::size_t l = 0; l < layer; ++l) block += gnet_blocks(layers[l].plan).size();
+  return block;
+}
+
+void GenomicBottleneck::Impl::take_theta(std::size_t l, const ArtifactReader& artifact,
+                                         std::size_t stored) {
+  const std::vector<float> theta = artifact.theta(stored);
+  std::copy(theta.begin(), theta.end(), layers[l].theta.data_ptr<float>());
+  const std::vector<int>& steps = artifact.tensors()[stored].theta_steps;
+  for (std::size_t b = 0; coded_gnets && b < gnet_blocks(layers[l].plan).size(); ++b)
+    gnets.latents.take(first_block(l) + b,
+                       steps.empty() ? std::nullopt : std::optional<int>(steps[b]));
+}
+
+void GenomicBottleneck::Impl::take_residual(std::size_t entry, const CodedValues& values) {
+  const at::NoGradGuard no_grad;
+  std::vector<float> numbers = coded_floats(values);
+  at::Tensor live = tensors[coded[entry]].tensor;
+  at::Tensor sum = at::from_blob(numbers.data(), live.sizes(), at::kFloat);
+  if (const Latents::Prior* prior = residual.latents.prior(entry)) sum.add_(prior->mean);
+  live.copy_(sum);
+  residual.latents.take(entry, values.step);
+}
+
+CodedTheta GenomicBottleneck::Impl::coded_theta(std::size_t layer) const {
+  const std::size_t entry = first_block(layer);
+  CodedTheta theta;
+  std::vector<std::int32_t> blocks;
+  for (std::size_t b = 0; b < gnet_blocks(layers[layer].plan).size(); ++b) {
+    const CodedValues values = gnets.latents.coded(entry + b);
+    theta.steps.push_back(values.step);
+    blocks.insert(blocks.end(), values.integers.begin(), values.integers.end());
+  }
+  theta.integers = from_blocks(layers[layer].plan, blocks);
+  return theta;
+}
+
+void GenomicBottleneck::Impl::Coded::backward(double bit_price, const char* setting) {
+  const std::int64_t step = optimizer->steps();
+  latents.backward(bit_price, static_cast<std::uint64_t>(step));
+  for (const at::Tensor& gradient : latents.gradients())
+    if (!at::isfinite(gradient.sum()).item<bool>())
+      throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +
+                                        "; lower the learning rate (" + setting + ")");
+}
+
+void GenomicBottleneck::Impl::add_residual_rate() {
   if (coded.empty()) return;
   for (std::size_t t : coded) {
     at::Tensor& gradient = tensors[t].tensor.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(tensors[t].tensor.detach());
   }
-  const std::int64_t step = residual_optimizer->steps();
-  latents.backward(bit_price, static_cast<std::uint64_t>(step));
-  for (const at::Tensor& gradient : latents.gradients())
-    if (!at::isfinite(gradient.sum()).item<bool>())
-      throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +
-                                        "; lower the learning rate (residual.lr)");
+  residual.backward(bit_price, "rate.lr");
+}
+
+void GenomicBottleneck::Impl::add_gnet_rate() {
+  if (coded_gnets) gnets.backward(bit_price, "optim.lr");
 }
 
 void GenomicBottleneck::set_bit_price(double loss_per_bit) { impl_->bit_price = loss_per_bit; }
 double GenomicBottleneck::bit_price() const noexcept { return impl_->bit_price; }
-double GenomicBottleneck::bits() const noexcept { return impl_->latents.bits(); }
-void GenomicBottleneck::expect(bool contexts) { impl_->latents.expect(contexts); }
+double GenomicBottleneck::bits() const noexcept {
+  return impl_->residual.latents.bits() + impl_->gnets.latents.bits();
+}
+bool GenomicBottleneck::coded_gnets() const noexcept { return impl_->coded_gnets; }
 
-void GenomicBottleneck::scale_steps(double factor) { impl_->latents.scale_steps(factor); }
-void GenomicBottleneck::choose_integers(double lambda) { impl_->latents.choose(lambda); }
-
-void GenomicBottleneck::quantise(double step, double evenness) {
-  impl_->latents.quantise(step, evenness);
+void GenomicBottleneck::expect(bool contexts) {
+  impl_->residual.latents.expect(contexts);
+  impl_->gnets.latents.expect(contexts);
 }
 
-double GenomicBottleneck::relative_error() const { return impl_->latents.relative_error(); }
+void GenomicBottleneck::scale_steps(double factor) {
+  impl_->residual.latents.scale_steps(factor);
+  impl_->gnets.latents.scale_steps(factor);
+}
+
+void GenomicBottleneck::choose_integers(double lambda) {
+  impl_->gnets.latents.choose(lambda);
+  // What is left of residual parameters depends on what their g-nets have become.
+  if (impl_->has_priors()) predict_weights();
+  impl_->residual.latents.choose(lambda);
+}
+
+void GenomicBottleneck::quantise(double step, double evenness) {
+  impl_->residual.latents.quantise(step, evenness);
+}
+
+double GenomicBottleneck::relative_error() const {
+  return impl_->residual.latents.relative_error();
+}
 
 }  // namespace gbcompress

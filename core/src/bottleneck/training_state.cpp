@@ -17,7 +17,7 @@ using Names = std::vector<std::string>;
 /// visit(name, live tensor) for everything but the step counts. The moments are those of `gnets`
 /// and `others`, which the caller owns.
 template <typename Visit>
-void for_entries(const GenomicBottleneck& bottleneck, const Latents& latents,
+void for_entries(const GenomicBottleneck& bottleneck, std::initializer_list<const Latents*> coded,
                  const at::Tensor& price, const AdamW::State& gnets, const Names& names,
                  const AdamW::State& others, const Visit& visit) {
   std::int64_t first = 0;
@@ -42,13 +42,16 @@ void for_entries(const GenomicBottleneck& bottleneck, const Latents& latents,
     visit(names[i] + "#first_moment", others.first[i]);
     visit(names[i] + "#second_moment", others.second[i]);
   }
-  if (latents.size() == 0) return;
-  const Names latent_names = latents.value_names();
-  const std::vector<at::Tensor> values = latents.values(), scales = latents.scales();
-  for (std::size_t i = 0; i < latent_names.size(); ++i) visit(latent_names[i], values[i]);
-  for (std::size_t i = 0; i < scales.size(); ++i)
-    visit(latent_names[2 * i] + "#inverse_scale", scales[i]);
-  visit("residual#bit_price", price);
+  bool any = false;
+  for (const Latents* latents : coded) {
+    const Names latent_names = latents->value_names();
+    const std::vector<at::Tensor> values = latents->values(), scales = latents->scales();
+    for (std::size_t i = 0; i < latent_names.size(); ++i) visit(latent_names[i], values[i]);
+    for (std::size_t i = 0; i < scales.size(); ++i)
+      visit(latent_names[2 * i] + "#inverse_scale", scales[i]);
+    any = any || latents->size() > 0;
+  }
+  if (any) visit("residual#bit_price", price);
 }
 
 void append(AdamW::State& to, const AdamW::State& from) {
@@ -70,7 +73,8 @@ AdamW::State part(const AdamW::State& of, std::size_t first, std::size_t count) 
 std::vector<std::string> GenomicBottleneck::Impl::stepped_names() const {
   std::vector<std::string> names;
   for (const std::size_t t : plain) names.push_back(tensors[t].info.name);
-  for (std::string& name : latents.value_names()) names.push_back(std::move(name));
+  for (const Coded* one : {&residual, &gnets})
+    for (std::string& name : one->latents.value_names()) names.push_back(std::move(name));
   return names;
 }
 
@@ -119,10 +123,12 @@ std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() c
     if (impl_->owned[b]) impl_->owned[b]->gather(impl_->banks[b].theta);
   const AdamW::State gnets = impl_->whole_state();
   AdamW::State others = impl_->plain_optimizer->state();
-  append(others, impl_->residual_optimizer->state());
+  append(others, impl_->residual.optimizer->state());
+  append(others, impl_->gnets.optimizer->state());
   std::vector<StateEntry> result;
-  for_entries(*this, impl_->latents, at::full({1}, impl_->bit_price, at::kDouble), gnets,
-              impl_->stepped_names(), others, [&](std::string name, const at::Tensor& value) {
+  for_entries(*this, {&impl_->residual.latents, &impl_->gnets.latents},
+              at::full({1}, impl_->bit_price, at::kDouble), gnets, impl_->stepped_names(), others,
+              [&](std::string name, const at::Tensor& value) {
                 result.push_back({std::move(name), value.detach().clone()});
               });
   std::vector<std::int64_t> steps = gnets.steps;
@@ -136,7 +142,9 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   AdamW::State gnets = impl_->blank_state();
   AdamW::State others = impl_->plain_optimizer->state();
   const std::size_t plain_count = others.steps.size();
-  append(others, impl_->residual_optimizer->state());
+  const AdamW::State coded = impl_->residual.optimizer->state();
+  append(others, coded);
+  append(others, impl_->gnets.optimizer->state());
   const Names names = impl_->stepped_names();
   at::Tensor price = at::zeros({1}, at::kDouble);
   std::map<std::string, at::Tensor> given;
@@ -156,7 +164,9 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   };
   const std::int64_t counts = static_cast<std::int64_t>(gnets.steps.size() + others.steps.size());
   const at::Tensor steps = require(kSteps, {counts}, at::kLong);
-  for_entries(*this, impl_->latents, price, gnets, names, others,
+  const std::initializer_list<const Latents*> latents = {&impl_->residual.latents,
+                                                         &impl_->gnets.latents};
+  for_entries(*this, latents, price, gnets, names, others,
               [&](const std::string& name, const at::Tensor& to) {
                 require(name, to.sizes(), to.scalar_type());
               });
@@ -164,7 +174,7 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
     throw Error(Errc::kShapeMismatch, "the training state holds " + std::to_string(given.size()) +
                                           " entries, this model has " + std::to_string(known));
 
-  for_entries(*this, impl_->latents, price, gnets, names, others,
+  for_entries(*this, latents, price, gnets, names, others,
               [&](const std::string& name, at::Tensor to) { to.detach().copy_(given[name]); });
   for (std::int64_t i = 0; i < counts; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -173,7 +183,9 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   }
   impl_->restore_own(gnets);
   impl_->plain_optimizer->restore(part(others, 0, plain_count));
-  impl_->residual_optimizer->restore(part(others, plain_count, others.steps.size() - plain_count));
+  const std::size_t residual_count = coded.steps.size(), before = plain_count + residual_count;
+  impl_->residual.optimizer->restore(part(others, plain_count, residual_count));
+  impl_->gnets.optimizer->restore(part(others, before, others.steps.size() - before));
   impl_->bit_price = price.item<double>();
 }
 

@@ -114,10 +114,11 @@ void IntegerDecoder::finish() {
     throw Error(Errc::kCorrupt, "a coded stream goes on after its last number; get the file again");
 }
 
-std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values) {
-  check(grid, values.size(), {});
+std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values,
+                                   std::span<const std::uint8_t> prior) {
+  check(grid, values.size(), prior);
   check_magnitudes(values);
-  return codec::expected_scales_of(grid, values);
+  return codec::expected_scales_of(grid, values, prior);
 }
 
 }  // namespace gbcompress

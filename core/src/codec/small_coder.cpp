@@ -141,12 +141,13 @@ std::unique_ptr<DecoderBackend> make_small_decoder(std::span<const std::byte> st
 }
 
 std::vector<float> expected_scales_of(const IntegerGrid& grid,
-                                      std::span<const std::int32_t> values) {
+                                      std::span<const std::int32_t> values,
+                                      std::span<const std::uint8_t> prior) {
   SmallModel model;
   std::vector<float> scales(values.size());
   model.begin(grid);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    model.look(0);
+    model.look(prior_at(prior, i));
     // P(0) = 1 - exp(-1 / (2 b))
     const double nonzero = model.probability_of_nonzero() / 65536.0;
     scales[i] = static_cast<float>(std::clamp(-0.5 / std::log(nonzero), 0.02, 1000.0));

@@ -58,6 +58,8 @@ auto modes() {
   return names(mode_name, {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw});
 }
 
+std::vector<std::pair<std::string, bool>> priors() { return {{"none", false}, {"gnet", true}}; }
+
 /// A target replaces those that a lower layer set.
 template <typename Field>
 SettingRow<S> target_row(SettingRow<S> row, Field field) {
@@ -154,9 +156,13 @@ std::vector<SettingRow<S>> run_rows() {
       choice_row<S>("weights.mode", modes(),
                     "What the file holds of trainable parameters ([[layer]] rules override it)",
                     GBC_FIELD(compress.bottleneck.mode)),
+      choice_row<S>("weights.prior", priors(),
+                    "What the coder is told of residual parameters (nothing, what a g-net expects "
+                    "of every weight; gnet.generator stochastic: how far off too)",
+                    GBC_FIELD(compress.bottleneck.gnet_prior)),
       number_row<S>("rate.lambda", kPositive, positive,
-                    "Residual parameters: the loss counts lambda * bits / training samples; with a "
-                    "target, where that begins",
+                    "Residual parameters and coded g-nets: the loss counts lambda * bits / "
+                    "predictions of the training split; with a target, where that begins",
                     GBC_FIELD(compress.train.rate.lambda)),
       number_row<S>(
           "rate.evenness", "a number from 0 to 1", zero_to_one,
@@ -214,8 +220,10 @@ std::vector<SettingRow<S>> run_rows() {
       integer_row<S>("checkpoint.keep", 2, 1'000'000, "Checkpoints that stay",
                      GBC_FIELD(compress.checkpoints.keep)),
       choice_row<S>("artifact.coding",
-                    names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8}),
-                    "How the g-nets' parameters are stored", GBC_FIELD(compress.coding)),
+                    names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
+                    "How the g-nets' parameters are stored; coded: as integers that training knows "
+                    "of, entropy-coded, with rate.lambda as their price",
+                    GBC_FIELD(compress.coding)),
       target_row(number_row<S>("target.ratio", kPositive, positive,
                                "Bytes of the model file over bytes of the result",
                                GBC_FIELD(compress.target.ratio)),
@@ -262,6 +270,8 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
       text_row<L>("type", "A layer type's id, or plain to keep the parameter as is",
                   GBC_FIELD(type)),
       choice_row<L>("mode", modes(), "What the file holds of the parameter", GBC_FIELD(mode)),
+      choice_row<L>("prior", priors(), "What the coder is told of a residual parameter",
+                    GBC_FIELD(prior)),
       integer_row<L>("tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
                      GBC_FIELD(tile_weights)),
       number_row<L>("ratio", kPositive, positive,

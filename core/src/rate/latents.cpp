@@ -15,6 +15,9 @@ namespace {
 
 /// The first step, as a part of the values' deviation; where all values are alike, by itself.
 constexpr double kFirstStep = 0.2, kStepWithoutSpread = 0.02;
+/// An optimiser moves a number by about its learning rate a step, which suits weights; steps have
+/// octaves to go in the same time.
+constexpr double kStepSpeed = 10;
 /// Steps of vectors beside those of matrices, where nothing is trained.
 constexpr double kVectorStep = 0.125;
 /// The expected scale before anything is known, in steps.
@@ -59,30 +62,43 @@ double deviation(const at::Tensor& dense) {
 
 }  // namespace
 
-void Latents::add(std::string name, at::Tensor live) {
+void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid) {
   const at::NoGradGuard no_grad;
   Entry entry;
   entry.name = std::move(name);
   entry.live = live;
   entry.latent = live.detach().to(at::kFloat).clone(at::MemoryFormat::Contiguous);
   entry.spread = deviation(entry.latent);
-  entry.log_step = at::full(
-      {1}, std::log(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread), at::kFloat);
+  entry.log_step = at::zeros({1}, at::kFloat);
+  entry.set_step(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread);
   entry.latent_gradient = at::zeros_like(entry.latent);
   entry.step_gradient = at::zeros_like(entry.log_step);
   entry.inverse_scale = at::full_like(entry.latent, 1 / kFirstScale);
-  entry.grid = default_grid(live.sizes().vec());
+  entry.grid = grid ? *grid : default_grid(live.sizes().vec());
   entries_.push_back(std::move(entry));
 }
 
-int Latents::Entry::step_index() const { return nearest_step(std::exp(log_step.item<float>())); }
+void Latents::take(std::size_t index, std::optional<int> step) {
+  const at::NoGradGuard no_grad;
+  Entry& entry = entries_.at(index);
+  entry.latent.copy_(entry.live.detach());
+  if (step) entry.set_step(static_cast<double>(step_size(*step)));
+  entry.chosen.reset();
+}
+
+void Latents::Entry::set_step(double size) { log_step.fill_(std::log(size) / kStepSpeed); }
+
+int Latents::Entry::step_index() const {
+  return nearest_step(std::exp(static_cast<float>(kStepSpeed) * log_step.item<float>()));
+}
 
 std::vector<std::int32_t> Latents::Entry::nearest(float size,
                                                   std::vector<std::int32_t> integers) const {
   integers.resize(static_cast<std::size_t>(latent.numel()));
   const float inverse = 1 / size;
   for_pieces(latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
-    const std::span<const float> from = span_of(latent, first, count);
+    std::vector<float> buffer;
+    const std::span<const float> from = residual(first, count, buffer);
     // Adding what leaves no room for a fraction rounds to nearest, ties to even, in any number of
     // lanes; beyond it numbers are too large for the coder anyway.
     constexpr float kNoFraction = 0x1.8p23f;
@@ -108,9 +124,11 @@ void Latents::predict() {
       std::copy(values.begin(), values.end(), data);
     } else {
       for_pieces(entry.latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
-        round_to_step(span_of(entry.latent, first, count), step, data + first);
+        std::vector<float> buffer;
+        round_to_step(entry.residual(first, count, buffer), step, data + first);
       });
     }
+    if (entry.prior) to.add_(entry.prior->mean);
     if (direct)
       entry.live.unsafeGetTensorImpl()->bump_version();  // autograd must notice the write
     else
@@ -129,7 +147,8 @@ void Latents::backward(double weight, std::uint64_t step) {
     const std::int64_t n = entry.latent.numel();
     std::vector<RateSums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
     for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
-      sums[piece] = laplace_rate(span_of(entry.latent, first, count), size,
+      std::vector<float> buffer;
+      sums[piece] = laplace_rate(entry.residual(first, count, buffer), size,
                                  span_of(entry.inverse_scale, first, count),
                                  static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
                                  span_of(entry.latent_gradient, first, count));
@@ -139,7 +158,13 @@ void Latents::backward(double weight, std::uint64_t step) {
       bits_ += sum.bits;
       gradient += sum.log_step_gradient;
     }
-    entry.step_gradient.fill_(gradient);
+    entry.step_gradient.fill_(gradient * kStepSpeed);
+    if (!entry.prior) continue;
+    entry.prior_gradients(weight);
+    // Of a number that is rounded off its mean, the loss does not feel the mean: only the rate
+    // does, and there it is worth what the number itself is, the other way round.
+    at::sub_out(entry.prior->mean_gradient, entry.live.grad().to(at::kFloat),
+                entry.latent_gradient);
   }
 }
 
@@ -151,13 +176,13 @@ void Latents::expect(bool contexts) {
           Entry& entry = entries_[static_cast<std::size_t>(i)];
           if (contexts) {
             const std::vector<float> scales =
-                expected_scales(entry.grid, entry.nearest(entry.step()));
+                expected_scales(entry.grid, entry.nearest(entry.step()), entry.classes());
             float* inverse = entry.inverse_scale.data_ptr<float>();
             for (std::size_t j = 0; j < scales.size(); ++j) inverse[j] = 1 / scales[j];
           } else {
             // The most likely scale of a Laplace distribution is the mean magnitude.
             const double mean =
-                sum_of(entry.latent, [](double x) { return std::fabs(x); }) /
+                sum_of(entry.residual(), [](double x) { return std::fabs(x); }) /
                 (static_cast<double>(entry.latent.numel()) * static_cast<double>(entry.step()));
             entry.inverse_scale.fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
           }
@@ -168,7 +193,7 @@ void Latents::expect(bool contexts) {
 void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
-    entry.log_step.add_(std::log(factor));
+    entry.log_step.add_(std::log(factor) / kStepSpeed);
     entry.inverse_scale.mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
   }
 }
@@ -210,12 +235,13 @@ void Latents::choose(double lambda) {
   const at::NoGradGuard no_grad;
   IntegerEncoder encoder(CodecProfile::kSmall);
   for (Entry& entry : entries_) {
-    const at::Tensor scaled = (entry.latent * (1 / entry.step())).contiguous();
-    entry.chosen = CodedValues{
-        entry.grid,
-        encoder.quantise_and_add(entry.grid, span_of(scaled, 0, scaled.numel()), {}, lambda),
-        entry.step_index(),
-        {}};
+    const at::Tensor scaled = (entry.residual() * (1 / entry.step())).contiguous();
+    entry.chosen =
+        CodedValues{entry.grid,
+                    encoder.quantise_and_add(entry.grid, span_of(scaled, 0, scaled.numel()), {},
+                                             lambda, entry.classes()),
+                    entry.step_index(),
+                    {}};
   }
 }
 
@@ -248,14 +274,16 @@ double Latents::relative_error() const {
     const float step = step_size(values->step);
     std::vector<Sums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
     for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+      std::vector<float> buffer;
       const std::span<const float> latent = span_of(entry.latent, first, count);
+      const std::span<const float> residual = entry.residual(first, count, buffer);
       const std::int32_t* integers = values->integers.data() + first;
       Sums sum;
       for (std::size_t i = 0; i < latent.size(); ++i) {
-        const double x = static_cast<double>(latent[i]);
-        const double off = static_cast<double>(static_cast<float>(integers[i]) * step) - x;
+        const double off = static_cast<double>(static_cast<float>(integers[i]) * step) -
+                           static_cast<double>(residual[i]);
         sum.error += off * off;
-        sum.squares += x * x;
+        sum.squares += static_cast<double>(latent[i]) * static_cast<double>(latent[i]);
       }
       sums[piece] = sum;
     });

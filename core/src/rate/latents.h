@@ -19,9 +19,26 @@ class Latents {
   explicit Latents(std::uint64_t seed) : seed_(seed) {}
 
   /// Takes up a tensor with its present values; the first step is a fifth of their deviation.
-  /// @param live  floating, dense: predict() writes it, its .grad is read
-  void add(std::string name, at::Tensor live);
+  /// @param live  floating: predict() writes it, its .grad is read
+  /// @param grid  how its integers are coded, unless as default_grid() says
+  void add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid = {});
   std::size_t size() const noexcept { return entries_.size(); }
+
+  /// What a g-net expects of a tensor: value = mean + integer * step. Its owner writes `mean`, and
+  /// `log_deviation` where there is one, before every predict(); backward() and fit_priors() leave
+  /// the gradients that the g-net is to follow. All [shape of the tensor], float32, contiguous.
+  struct Prior {
+    at::Tensor mean, mean_gradient;
+    at::Tensor log_deviation, log_deviation_gradient;  ///< undefined: a mean alone
+    double scale = 1;  ///< a deviation is scale * exp(log_deviation)
+  };
+  /// From here on the tensor has a prior, whose mean is 0 at first.
+  void add_prior(std::size_t entry, bool deviations, double scale);
+  /// Null where it has none.
+  Prior* prior(std::size_t entry);
+
+  /// The tensor's present values, with that step or the present one.
+  void take(std::size_t entry, std::optional<int> step);
 
   /// Rounded values into the live tensors.
   void predict();
@@ -29,6 +46,9 @@ class Latents {
   /// `weight` times the bits under the expected scales.
   /// @param step  numbers the noise
   void backward(double weight, std::uint64_t step);
+  /// Gradients of the priors alone, towards the least squared error of the means and the likeliest
+  /// deviations under a Laplace distribution.
+  void fit_priors();
   /// Bits at the last backward(), noise included.
   double bits() const noexcept { return bits_; }
 
@@ -38,7 +58,8 @@ class Latents {
   /// Multiplies all steps. Expected scales follow, being in units of the step.
   void scale_steps(double factor);
 
-  /// What an optimiser steps, latents and logarithms of steps alternating, and its gradients.
+  /// What an optimiser steps, latents and a fixed part of the logarithms of steps alternating, and
+  /// its gradients.
   std::vector<at::Tensor> values() const;
   std::vector<at::Tensor> gradients() const;
   /// "fc1.weight#latent", "fc1.weight#log_step", ...: the order of values().
@@ -66,7 +87,18 @@ class Latents {
     at::Tensor latent_gradient, step_gradient;  ///< of the same shapes
     at::Tensor inverse_scale;                   ///< 1 / expected scale, in units of the step
     IntegerGrid grid;
+    std::optional<Prior> prior;
 
+    /// What is to be coded: latent - mean, numbers [first, first + count).
+    /// @param buffer  memory to use
+    std::span<const float> residual(std::int64_t first, std::int64_t count,
+                                    std::vector<float>& buffer) const;
+    at::Tensor residual() const;
+    /// Classes that the coder is told, or nothing.
+    std::vector<std::uint8_t> classes() const;
+    /// @param weight  of a bit
+    void prior_gradients(double weight);
+    void set_step(double size);
     int step_index() const;
     float step() const { return step_size(step_index()); }
     std::optional<CodedValues> chosen;  ///< nothing: the nearest integers

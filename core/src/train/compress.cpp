@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -96,6 +97,12 @@ void restore(Model& model, const std::vector<at::Tensor>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) model.tensors()[i].tensor.copy_(values[i]);
 }
 
+bool any_prior(const BottleneckOptions& options) {
+  return options.gnet_prior ||
+         std::any_of(options.layers.begin(), options.layers.end(),
+                     [](const LayerRule& rule) { return rule.prior.value_or(false); });
+}
+
 double weight_error(const GenomicBottleneck& bottleneck) {
   const at::NoGradGuard no_grad;
   double sum = 0, count = 0;
@@ -122,18 +129,22 @@ struct Attempt {
   double bytes_per_step = 0;
   RateOptions rate = {};
   bool freeze_norms = false;
+  bool coded_gnets = false;
   std::int64_t wanted_bytes = 0;  ///< 0: no size is asked
+
+  /// G-nets that are priors have no other.
+  Coding coding() const { return coded_gnets ? Coding::kCoded : options.coding; }
 
   /// The file as the bottleneck stands. It forgets the settings where they would be seen in its
   /// size.
   std::vector<std::byte> file(const GenomicBottleneck& bottleneck) const {
     const auto with = [&](const std::string& settings) {
       ArtifactWriter writer(model.arch(), settings);
-      bottleneck.write_to(writer, options.coding);
+      bottleneck.write_to(writer, coding());
       return writer.encode();
     };
     std::vector<std::byte> bytes = with(options.settings);
-    if (options.bottleneck.mode == WeightMode::kResidual &&
+    if ((options.bottleneck.mode == WeightMode::kResidual || coding() == Coding::kCoded) &&
         bytes.size() < kSettingsShare * options.settings.size())
       bytes = with("");
     return bytes;
@@ -194,9 +205,10 @@ struct Attempt {
       throw;
     }
     bottleneck.gather();
-    bottleneck.round_to(options.coding);
-    if (options.bottleneck.mode == WeightMode::kResidual)
-      choose(bottleneck, train_split && options.train.loss != Loss::kWeights);
+    bottleneck.round_to(coding());
+    const bool residual = options.bottleneck.mode == WeightMode::kResidual;
+    if (residual || bottleneck.coded_gnets())
+      choose(bottleneck, !residual || (train_split && options.train.loss != Loss::kWeights));
     bottleneck.train(false);
     bottleneck.predict_weights();
     return bottleneck;
@@ -248,7 +260,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   const bool residual = sized.mode == WeightMode::kResidual;
   const bool folded = residual && fold_batch_norms(model.tensors()) > 0;
   const bool wants_size = options.target.ratio || options.target.max_bytes;
-  if ((wants_size || options.target.max_drop) && !options.hidden_given)
+  if ((wants_size || options.target.max_drop || any_prior(sized)) && !options.hidden_given)
     sized.gnet.hidden = {kSizedHidden};
   std::int64_t wanted = options.target.max_bytes.value_or(0);
   if (options.target.ratio)
@@ -259,15 +271,18 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     return result.options;
   };
 
+  sized.coded_gnets = options.coding == Coding::kCoded || any_prior(sized);
+  const bool priced = residual || sized.coded_gnets;
   if (options.train.shards > 0) sized.placement = Placement::kReplicated;
   Attempt attempt{model,   data ? &data->train : nullptr, teacher, registry, options, checkpoints,
                   progress};
   attempt.rate = options.train.rate;
   attempt.rate.file_bytes = [&](const GenomicBottleneck& now) { return attempt.file_bytes(now); };
   attempt.freeze_norms = folded;
+  attempt.coded_gnets = sized.coded_gnets;
   const auto aim_at = [&](std::int64_t bytes) {
     attempt.wanted_bytes = bytes;
-    if (residual)
+    if (priced)
       attempt.rate.max_bytes = static_cast<std::int64_t>(kAimAbove * static_cast<double>(bytes));
     return residual ? sized : size_to(bytes);
   };

@@ -8,6 +8,13 @@
 #include "bottleneck/planner.h"
 
 namespace gbcompress {
+namespace {
+
+/// Coded parameters are planned with log2 of it bits each: a price from the start of training
+/// leaves 3.5 to 5, and what is not used up goes to finer steps.
+constexpr std::int32_t kCodedRange = 24;
+
+}  // namespace
 
 std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
                            const BottleneckOptions& options, Coding coding, const std::string& arch,
@@ -19,7 +26,16 @@ std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Reg
     if (!p.tied_to.empty()) {
       writer.add_tied(info.name, p.tied_to);
     } else if (const auto plan = plan_parameter(p, registry, options)) {
-      std::vector<float> theta(static_cast<std::size_t>(plan_parameters(*plan)));
+      const auto count = static_cast<std::size_t>(plan_parameters(*plan));
+      if (coding == Coding::kCoded) {
+        CodedTheta integers{std::vector<int>(gnet_blocks(*plan).size()), {}};
+        for (std::size_t i = 0; i < count; ++i)
+          integers.integers.push_back(static_cast<std::int32_t>(noise.bits(i) % kCodedRange) -
+                                      kCodedRange / 2);
+        writer.add_generated_coded(info.name, info.dtype, info.shape, *plan, std::move(integers));
+        continue;
+      }
+      std::vector<float> theta(count);
       for (std::size_t i = 0; i < theta.size(); ++i)
         theta[i] = static_cast<float>(noise.bits(i)) * 0x1p-32f - 0.5f;
       writer.add_generated(info.name, info.dtype, info.shape, *plan, coding, theta);

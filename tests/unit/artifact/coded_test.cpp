@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "artifact/decode.h"
 #include "artifact/integers.h"
@@ -172,6 +174,59 @@ TEST_P(Coded, GNetsAndResidualsComeBack) {
   EXPECT_EQ(decode_tensor(reader, 2), decode_tensor(reader, 1));
   for (std::size_t n = 0; n < sums.size(); ++n)
     ASSERT_EQ(sums[n], base[n] + static_cast<float>(more.integers[n]) * step_size(more.step));
+}
+
+TEST_P(Coded, StochasticGNetsTellTheCoderWhatTheyExpect) {
+  // Magnitudes follow the expected deviations: knowing those must make the file smaller than the
+  // same integers without them.
+  GNetPlan plan = some_plan();
+  plan.shape = {60, 80};
+  plan.tile_rows = 60;
+  plan.tile_cols = 80;
+  plan.generator = Generator::kStochastic;
+  CodedTheta theta = some_theta(plan, 5);
+  for (int& step : theta.steps) step -= 12;
+  ArtifactTensor facts;
+  facts.kind = TensorKind::kResidual;
+  facts.shape = plan.shape;
+  facts.plan = plan;
+  facts.theta_steps = theta.steps;
+  ASSERT_TRUE(has_prior_classes(facts));
+  const auto classes = prior_classes(facts, to_blocks(plan, theta.integers));
+  ASSERT_EQ(classes.size(), 4800u);
+  CodedValues left = values({60, 80}, 7);
+  auto sorted = classes;
+  std::sort(sorted.begin(), sorted.end());
+  const int middle = sorted[2400] > sorted[0] ? sorted[2400] : sorted[0] + 1;
+  const auto used =
+      std::count_if(classes.begin(), classes.end(), [&](int c) { return c >= middle; });
+  ASSERT_GT(used, 200);
+  ASSERT_LT(used, 4600);
+  std::mt19937 random(3);
+  for (std::size_t n = 0; n < left.integers.size(); ++n)
+    left.integers[n] = classes[n] < middle ? 0 : static_cast<std::int32_t>(random() % 31) - 15;
+  ArtifactWriter with("", ""), without("", "");
+  with.set_profile(GetParam());
+  without.set_profile(GetParam());
+  with.add_residual("r", DType::kF32, {60, 80}, plan, theta, left);
+  // As many g-net parameters that expect something else.
+  CodedTheta other = some_theta(plan, 11);
+  other.steps = theta.steps;
+  without.add_residual("r", DType::kF32, {60, 80}, plan, other, left);
+  const auto reader = reread(with);
+  EXPECT_EQ(reader.coded(0).integers, left.integers);
+  EXPECT_EQ(reader.theta(0), coded_floats(plan, theta));
+  EXPECT_LT(with.encode().size() * 1.05, static_cast<double>(without.encode().size()));
+}
+
+TEST(PriorClass, HalfOctavesAroundTheScale) {
+  EXPECT_EQ(prior_class(0), 8);
+  EXPECT_EQ(prior_class(-0.001f), 7);
+  EXPECT_EQ(prior_class(0.3466f), 9);
+  EXPECT_EQ(prior_class(0.3465f), 8);
+  EXPECT_EQ(prior_class(-100), 0);
+  EXPECT_EQ(prior_class(100), 15);
+  EXPECT_EQ(prior_class(std::nanf("")), 0);
 }
 
 TEST_P(Coded, BlocksHaveTheirOwnSteps) {

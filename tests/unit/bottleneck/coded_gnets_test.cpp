@@ -1,0 +1,191 @@
+// G-nets that are integers while they train: alone, and as priors of what is left.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/error.h"
+#include "support/code_of.h"
+#include "support/layer_types.h"
+
+namespace gbcompress {
+namespace {
+
+struct Case {
+  const char* name;
+  bool prior;
+  Generator generator;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+class CodedGNets : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() /
+            ("gbc_coded_gnets_" + std::to_string(::getpid()) + ".gbz");
+    std::filesystem::remove(path_);
+    options_.mode = GetParam().prior ? WeightMode::kResidual : WeightMode::kGenerated;
+    options_.gnet_prior = GetParam().prior;
+    options_.coded_gnets = !GetParam().prior;
+    options_.gnet.generator = GetParam().generator;
+    options_.gnet.hidden = {4};
+    options_.gnet.rank = 2;
+    options_.gnet.tile_weights = 400;
+    options_.gnet_optimizer.lr = 1e-2;
+    torch::manual_seed(3);
+    inputs_ = torch::randn({64, 20});
+    targets_ = torch::randint(0, 5, {64}, torch::kLong);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  static torch::nn::Sequential net() {
+    torch::manual_seed(1);
+    return torch::nn::Sequential(torch::nn::Linear(20, 30), torch::nn::ReLU(),
+                                 torch::nn::Linear(30, 30), torch::nn::ReLU(),
+                                 torch::nn::Linear(30, 5));
+  }
+  double step(torch::nn::Sequential& net, GenomicBottleneck& bottleneck) {
+    bottleneck.zero_grad();
+    bottleneck.predict_weights();
+    const at::Tensor loss = torch::nn::functional::cross_entropy(net->forward(inputs_), targets_);
+    loss.backward();
+    bottleneck.backward();
+    bottleneck.step();
+    return loss.item<double>();
+  }
+  void finish(GenomicBottleneck& bottleneck) {
+    bottleneck.train(false);
+    bottleneck.predict_weights();
+    bottleneck.train(true);
+  }
+
+  Registry registry_ = test_registry();
+  BottleneckOptions options_;
+  at::Tensor inputs_, targets_;
+  std::filesystem::path path_;
+};
+
+TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
+  auto model = net();
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  ASSERT_GE(bottleneck.layers().size(), 2u);
+  EXPECT_TRUE(bottleneck.coded_gnets());
+  bottleneck.set_bit_price(1e-6);
+  const double first = step(model, bottleneck);
+  double last = first;
+  for (int i = 0; i < 200; ++i) {
+    if (i % 20 == 0) bottleneck.expect(/*contexts=*/i >= 100);
+    last = step(model, bottleneck);
+  }
+  EXPECT_LT(last, first) << "the task is learnt";
+  finish(bottleneck);
+  bottleneck.save(path_, Coding::kCoded);
+  const ArtifactReader artifact = ArtifactReader::open(path_);
+  EXPECT_EQ(artifact.tensors()[0].kind,
+            GetParam().prior ? TensorKind::kResidual : TensorKind::kGenerated);
+  EXPECT_EQ(artifact.tensors()[0].coding, Coding::kCoded);
+  const auto stored = expand(artifact, registry_);
+  const auto expected = named_parameters(*model);
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    EXPECT_TRUE(at::allclose(stored[i].tensor, expected[i].tensor.detach(), 1e-5, 1e-6)) << i;
+
+  // A second bottleneck of the same plan takes it up where it was.
+  auto other = net();
+  GenomicBottleneck taken(*other, registry_, options_);
+  taken.train(false);
+  taken.load(path_);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::equal(named_parameters(*other)[i].tensor, expected[i].tensor)) << i;
+  const at::Tensor before = expected[0].tensor.detach().clone();
+  for (int i = 0; i < 50; ++i) step(other, taken);
+  finish(taken);
+  EXPECT_FALSE(at::equal(named_parameters(*other)[0].tensor, before));
+}
+
+TEST_P(CodedGNets, TrainingGoesOnWithTheSameBits) {
+  auto first = net(), second = net();
+  GenomicBottleneck a(*first, registry_, options_), b(*second, registry_, options_);
+  a.set_bit_price(1e-4);
+  for (int i = 0; i < 5; ++i) step(first, a);
+  a.expect(true);
+  const auto state = a.training_state();
+  for (int i = 0; i < 5; ++i) step(first, a);
+  b.restore_training_state(state);
+  for (int i = 0; i < 5; ++i) step(second, b);
+  a.predict_weights();
+  b.predict_weights();
+  for (const auto& item : first->named_parameters())
+    EXPECT_TRUE(at::equal(item.value(), second->named_parameters()[item.key()])) << item.key();
+}
+
+TEST_P(CodedGNets, DearerBitsMakeSmallerFiles) {
+  double bits[2] = {0, 0};
+  for (const int dear : {0, 1}) {
+    auto model = net();
+    GenomicBottleneck bottleneck(*model, registry_, options_);
+    for (int i = 0; i < 300; ++i) {
+      if (i % 20 == 0) bottleneck.expect(/*contexts=*/i >= 150);
+      bottleneck.set_bit_price(dear ? 1e-2 : 1e-6);
+      step(model, bottleneck);
+    }
+    finish(bottleneck);
+    bottleneck.save(path_, Coding::kCoded, /*overwrite=*/true);
+    const ArtifactReader artifact = ArtifactReader::open(path_);
+    const std::vector<double> all = artifact.tensor_bits();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (has_plan(artifact.tensors()[i].kind)) bits[dear] += all[i];
+  }
+  EXPECT_LT(bits[1], bits[0] * 3 / 4);
+}
+
+TEST_P(CodedGNets, FittingLearnsTheWeights) {
+  auto model = net();
+  {  // weights that positions explain
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& p : model->parameters())
+      if (p.dim() == 2) p.copy_(at::arange(p.size(0)).view({-1, 1}).mul(0.02f).expand_as(p) - 0.2);
+  }
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  const auto& layer = bottleneck.layers()[0];
+  for (int i = 0; i < 600; ++i) {
+    bottleneck.zero_grad();
+    bottleneck.predict_weights();
+    for (const auto& l : bottleneck.layers())
+      l.weights.mutable_grad() = (l.weights.detach() - l.original) * 2;
+    bottleneck.backward_alike();
+    bottleneck.step();
+  }
+  // Without the residual, a prior's file has the g-nets' own opinion.
+  if (GetParam().prior) {
+    bottleneck.predict_weights();
+    bottleneck.choose_integers(4);  // so dear that little is left but zeros
+  }
+  finish(bottleneck);
+  const double error = (layer.weights.detach() - layer.original).square().mean().item<double>();
+  EXPECT_LT(error, 0.2 * layer.original.var().item<double>());
+}
+
+TEST_P(CodedGNets, OtherCodingsAreRefused) {
+  auto model = net();
+  GenomicBottleneck bottleneck(*model, registry_, options_);
+  bottleneck.predict_weights();
+  EXPECT_EQ(code_of([&] { bottleneck.save(path_, Coding::kI8); }), Errc::kUsage);
+  options_ = {};
+  options_.gnet.hidden = {4};
+  auto other = net();
+  GenomicBottleneck plain(*other, registry_, options_);
+  plain.predict_weights();
+  EXPECT_EQ(code_of([&] { plain.save(path_, Coding::kCoded); }), Errc::kUsage);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CodedGNets,
+                         ::testing::Values(Case{"generated", false, Generator::kGNet},
+                                           Case{"generated_stochastic", false,
+                                                Generator::kStochastic},
+                                           Case{"generated_low_rank", false, Generator::kLowRank},
+                                           Case{"prior", true, Generator::kGNet},
+                                           Case{"prior_stochastic", true, Generator::kStochastic}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace gbcompress
