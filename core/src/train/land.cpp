@@ -7,7 +7,7 @@ namespace gbcompress {
 namespace {
 
 /// At the largest price nothing is left but zeros.
-constexpr double kLargestLambda = 4;
+constexpr double kFirstLambda = 1, kLargestLambda = 4096;
 constexpr int kHalvings = 12;
 /// Room that is left is given to finer steps, a sixteenth of an octave at a time.
 constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
@@ -37,7 +37,7 @@ int last_fitting(int low, int high, const Fits& fits) {
 }  // namespace
 
 void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes) {
-  double low = 0, high = kLargestLambda;
+  double low = 0, high = kFirstLambda;
   bottleneck.choose_integers(0);
   const auto enough = static_cast<std::int64_t>(kEnough * static_cast<double>(wanted));
   for (int i = 0; i < kRefinements && file_bytes(bottleneck) < enough; ++i) {
@@ -45,6 +45,11 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
     bottleneck.choose_integers(0);
   }
   if (file_bytes(bottleneck) <= wanted) return;
+  bottleneck.choose_integers(high);
+  while (high < kLargestLambda && file_bytes(bottleneck) > wanted) {
+    low = high;
+    bottleneck.choose_integers(high *= 4);
+  }
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
     bottleneck.choose_integers(middle);

@@ -62,6 +62,45 @@ TEST_F(ResidualFile, LandsWithinTwoPercentBelowTheSizeAsked) {
   }
 }
 
+TEST_F(ResidualFile, PriorsLandToo) {
+  options_.bottleneck.gnet_prior = true;
+  for (const Generator generator : {Generator::kGNet, Generator::kStochastic}) {
+    options_.bottleneck.gnet.generator = generator;
+    options_.target = {.max_bytes = 1200};
+    const CompressReport report = run(&data_);
+    EXPECT_TRUE(report.target_met) << report.target_note;
+    EXPECT_LE(report.output_bytes, 1200);
+    EXPECT_GE(report.output_bytes, 1200 * 98 / 100);
+    EXPECT_GT(report.after, 85);
+    const ArtifactReader artifact = ArtifactReader::open(options_.output);
+    EXPECT_EQ(artifact.tensors()[0].kind, TensorKind::kResidual);
+    EXPECT_EQ(artifact.identity(), run(&data_).identity) << "the same seed, another file";
+  }
+}
+
+TEST_F(ResidualFile, PriorsWithoutData) {
+  options_.bottleneck.gnet_prior = true;
+  options_.train.loss = Loss::kWeights;
+  options_.target = {.ratio = 8};
+  const CompressReport report = run(nullptr);
+  EXPECT_TRUE(report.target_met);
+  EXPECT_LE(report.output_bytes, kInputBytes / 8);
+  EXPECT_GT(report.output_bytes, kInputBytes / 8 * 9 / 10);
+}
+
+TEST_F(ResidualFile, GNetsTrainedAsIntegersLandAndDoBetterThanRoundedOnes) {
+  options_.bottleneck.mode = WeightMode::kGenerated;
+  options_.train.epochs = 40;
+  options_.target = {.ratio = 4};
+  const CompressReport rounded = run(&data_);
+  options_.coding = Coding::kCoded;
+  options_.train.rate.lambda = 0.03;
+  const CompressReport coded = run(&data_);
+  EXPECT_LE(coded.output_bytes, kInputBytes / 4);
+  EXPECT_GE(coded.output_bytes, kInputBytes / 4 * 98 / 100);
+  EXPECT_GT(coded.after, rounded.after);
+}
+
 TEST_F(ResidualFile, SameSeedSameFile) {
   options_.target = {.max_bytes = 1200};
   EXPECT_EQ(run(&data_).identity, run(&data_).identity);
