@@ -12,13 +12,15 @@ constexpr double kRamp = 0.5;
 constexpr double kContextsFrom = 0.3;
 /// Looks at the integers in a run.
 constexpr std::int64_t kLooks = 100;
-/// Where a size is wanted the price begins low, since numbers that became zero too early do not
-/// come back, and follows the file along a path: from half a byte a number to what is wanted,
-/// evenly in the logarithm, there at kArrive. It is left alone at the end, where numbers no longer
-/// move.
-constexpr double kFirstPrice = 1.0 / 30, kFirstBytes = 0.5, kArrive = 0.6, kSteerTo = 0.95;
-/// How much of the distance from the path, in the logarithm, goes into the price at a look.
-constexpr double kGain = 0.4, kLargestChange = 1.35;
+/// Where a size is wanted the price begins lower, since too dear is worse than too cheap, and is
+/// steered as soon as the file has come down to what the price makes of it. Files shrink about with
+/// the root of the price, so while that still rises they are as much larger than they will be. It
+/// is left alone at the end, where numbers no longer move.
+constexpr double kFirstPrice = 1.0 / 3, kSteerFrom = 0.15, kSteerTo = 0.95;
+/// From here on nothing that became zero comes back by itself.
+constexpr double kSettled = 0.6;
+/// How much of the distance, in the logarithm, goes into the price at a look.
+constexpr double kGain = 0.5, kLargestChange = 1.35;
 /// The same for steps, where the file is too small: a price that falls makes no number of a zero.
 constexpr double kStepGain = 0.25;
 
@@ -33,16 +35,7 @@ RateControl::RateControl(const RateOptions& options, std::int64_t samples, std::
 bool RateControl::steers() const { return options_.max_bytes && options_.file_bytes; }
 
 double RateControl::ramp(std::int64_t step) const {
-  return steers() ? 1 : std::min(1.0, static_cast<double>(step + 1) / (kRamp * steps_));
-}
-
-double RateControl::path(double done, const GenomicBottleneck& bottleneck) const {
-  double numbers = 0;
-  for (const NamedParameter& p : bottleneck.tensors())
-    if (p.trainable && p.tied_to.empty()) numbers += static_cast<double>(p.info.elements());
-  const double wanted = static_cast<double>(*options_.max_bytes);
-  const double first = std::max(wanted, kFirstBytes * numbers);
-  return wanted * std::pow(first / wanted, std::max(0.0, 1 - done / kArrive));
+  return std::min(1.0, static_cast<double>(step + 1) / (kRamp * steps_));
 }
 
 void RateControl::before_step(std::int64_t step, GenomicBottleneck& bottleneck) {
@@ -52,12 +45,12 @@ void RateControl::before_step(std::int64_t step, GenomicBottleneck& bottleneck) 
   if (step % interval_ == 0) {
     const double done = static_cast<double>(step) / steps_;
     bottleneck.expect(done >= kContextsFrom);
-    if (steers() && step > 0 && done <= kSteerTo) {
+    if (steers() && done >= kSteerFrom && done <= kSteerTo) {
       const double now = static_cast<double>(options_.file_bytes(bottleneck));
-      const double ratio = now / path(done, bottleneck);
+      const double wanted = static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
+      const double ratio = now / wanted;
       lambda_ *= std::clamp(std::pow(ratio, kGain), 1 / kLargestChange, kLargestChange);
-      if (done < kArrive) lambda_ = std::max(lambda_, options_.lambda * kFirstPrice);
-      if (done >= kArrive && ratio < 1) bottleneck.scale_steps(std::pow(ratio, kStepGain));
+      if (done >= kSettled && ratio < 1) bottleneck.scale_steps(std::pow(ratio, kStepGain));
     }
   }
   bottleneck.set_bit_price(lambda_ * ramp(step) / samples_);

@@ -22,8 +22,6 @@ class RateControl {
  private:
   bool steers() const;
   double ramp(std::int64_t step) const;
-  /// Bytes that the file should have by then.
-  double path(double done, const GenomicBottleneck& bottleneck) const;
 
   RateOptions options_;
   double samples_, steps_;
