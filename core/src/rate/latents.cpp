@@ -95,9 +95,7 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entry.spread = deviation(entry.latent);
   entry.log_step = at::zeros({1}, at::kFloat);
   entry.set_step(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread);
-  entry.latent_gradient = at::zeros_like(entry.latent);
   entry.step_gradient = at::zeros_like(entry.log_step);
-  entry.inverse_scale = at::full_like(entry.latent, 1 / kFirstScale);
   entry.grid = grid ? *grid : default_grid(live.sizes().vec());
   entries_.push_back(std::move(entry));
 }
@@ -120,6 +118,11 @@ int Latents::Entry::step_index(double size, double evenness) const {
   if (spread > 0) size *= std::pow(spread, evenness);
   if (grid.rows == 1) size *= kVectorStep;
   return nearest_step(static_cast<float>(size));
+}
+
+at::Tensor Latents::Entry::scale() const {
+  if (!inverse_scale.defined()) inverse_scale = at::full_like(latent, 1 / kFirstScale);
+  return inverse_scale;
 }
 
 std::vector<std::int32_t> Latents::Entry::nearest(float size,
@@ -167,17 +170,19 @@ void Latents::backward(double weight, std::uint64_t step) {
   bits_ = 0;
   for (Entry& entry : entries_) {
     entry.chosen.reset();
+    if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
     entry.latent_gradient.copy_(entry.live.grad());
     const float size = entry.step();
+    const at::Tensor scale = entry.scale();
     const std::uint32_t key = RandomStream(seed_, "rate", entry.name, step).bits(0);
     const std::int64_t n = entry.latent.numel();
     std::vector<RateSums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
     for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
       std::vector<float> buffer;
-      sums[piece] = laplace_rate(entry.residual(first, count, buffer), size,
-                                 span_of(entry.inverse_scale, first, count),
-                                 static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
-                                 span_of(entry.latent_gradient, first, count));
+      sums[piece] =
+          laplace_rate(entry.residual(first, count, buffer), size, span_of(scale, first, count),
+                       static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
+                       span_of(entry.latent_gradient, first, count));
     });
     double gradient = 0;
     for (const RateSums& sum : sums) {
@@ -203,14 +208,14 @@ void Latents::expect(bool contexts) {
           if (contexts) {
             const std::vector<float> scales =
                 expected_scales(entry.grid, entry.nearest(entry.step()), entry.classes());
-            float* inverse = entry.inverse_scale.data_ptr<float>();
+            float* inverse = entry.scale().data_ptr<float>();
             for (std::size_t j = 0; j < scales.size(); ++j) inverse[j] = 1 / scales[j];
           } else {
             // The most likely scale of a Laplace distribution is the mean magnitude.
             const double mean =
                 sum_of(entry.residual(), [](double x) { return std::fabs(x); }) /
                 (static_cast<double>(entry.latent.numel()) * static_cast<double>(entry.step()));
-            entry.inverse_scale.fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
+            entry.scale().fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
           }
         }
       });
@@ -220,7 +225,7 @@ void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
     entry.log_step.add_(std::log(factor) / kStepSpeed);
-    entry.inverse_scale.mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
+    entry.scale().mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
   }
 }
 
@@ -253,7 +258,7 @@ std::vector<std::string> Latents::value_names() const {
 
 std::vector<at::Tensor> Latents::scales() const {
   std::vector<at::Tensor> result;
-  for (const Entry& entry : entries_) result.push_back(entry.inverse_scale);
+  for (const Entry& entry : entries_) result.push_back(entry.scale());
   return result;
 }
 
@@ -291,7 +296,7 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
     grid.dependent = quantiser == Quantiser::kTrellis;
     if (grid.dependent) {
       integers.resize(static_cast<std::size_t>(entry.latent.numel()));
-      sources[e] = entry.prior ? entry.residual() : entry.latent;
+      sources[e] = entry.residual();
       trellises[e].emplace(grid, span_of(sources[e], 0, entry.latent.numel()));
       for (std::int64_t i = 0; i < trellises[e]->parts(); ++i) parts.push_back({e, i});
     } else {

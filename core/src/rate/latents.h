@@ -85,9 +85,10 @@ class Latents {
  private:
   struct Entry {
     std::string name;
-    at::Tensor live, latent, log_step;          ///< latent: float32, dense, shape of live; [1]
-    at::Tensor latent_gradient, step_gradient;  ///< of the same shapes
-    at::Tensor inverse_scale;                   ///< 1 / expected scale, in units of the step
+    at::Tensor live, latent, log_step;  ///< latent: float32, dense, shape of live; [1]
+    // What only training needs has no memory before it begins.
+    at::Tensor latent_gradient, step_gradient;  ///< of the same shapes; the first by backward()
+    mutable at::Tensor inverse_scale;           ///< by scale()
     IntegerGrid grid;
     std::optional<Prior> prior;
 
@@ -101,6 +102,8 @@ class Latents {
     /// @param weight  of a bit
     void prior_gradients(double weight);
     void set_step(double size);
+    /// 1 / expected scale, in units of the step.
+    at::Tensor scale() const;
     int step_index() const;
     int step_index(double step, double evenness) const;  ///< as quantise() takes them
     float step() const { return step_size(step_index()); }

@@ -24,8 +24,12 @@ double fine_step(int k) { return std::exp2(k / (16.0 * kFine)); }
 /// than that; after so many steps aimed at a size the rest is halved.
 constexpr double kFirstBits = 3, kOverhead = 0.2;
 constexpr int kAimed = 8;
+/// So much more than a sample says is expected at first: one try too many is dear.
+constexpr double kSampleMargin = 1.004;
 /// About the relative error of integers that a trellis chose, for that of the nearest ones.
-double trellis_error(double nearest) { return nearest * (0.74 - 0.37 * std::pow(nearest, 0.4)); }
+double trellis_error(double nearest) {
+  return kSampleMargin * nearest * (0.74 - 0.37 * std::pow(nearest, 0.4));
+}
 
 /// The largest k of [low, high] for which `fits`, which is so up to some k; or low.
 template <typename Fits>
@@ -92,7 +96,7 @@ void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser q
   const auto expected = [&](int k) {
     const double nearest = bottleneck.expected_error(fine_step(k), kFineEvenness);
     if (ratio > 0) return ratio * nearest;
-    return quantiser == Quantiser::kTrellis ? trellis_error(nearest) : nearest;
+    return quantiser == Quantiser::kTrellis ? trellis_error(nearest) : kSampleMargin * nearest;
   };
   // The largest step that fits lies from `fits` to below `fails`.
   int fits = kFinestStep, fails = kCoarsestStep + 1, done = fails;
