@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <iostream>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/file.h"
 #include "command.h"
@@ -181,7 +184,16 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   return kTargetMissed;
 }
 
+/// Large tensors come and go: what was freed is used again instead of coming zeroed from the kernel.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 int run(const Arguments& arguments) {
+  keep_freed_memory();
   need_model(arguments, "compress");
   const std::string output = arguments.text("output");
   if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");

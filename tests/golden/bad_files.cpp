@@ -262,7 +262,7 @@ class Collection {
     add("coded_dtype_not_real", Errc::kCorrupt, entry([](json& e) { e["d"] = "I32"; }));
     add("coded_without_elements", Errc::kCorrupt, entry([](json& e) { e["h"] = {0, 5}; }));
     add("coded_with_a_section", Errc::kCorrupt, entry([](json& e) { e["z"] = 3; }));
-    add("coded_kind_unknown", Errc::kUnsupported, entry([](json& e) { e["k"] = 2; }));
+    add("coded_kind_unknown", Errc::kUnsupported, entry([](json& e) { e["k"] = 4; }));
     add("coded_grid_of_other_size", Errc::kCorrupt, entry([](json& e) { e["i"] = {4, 6, 0}; }));
     add("coded_grid_of_two_numbers", Errc::kCorrupt, entry([](json& e) { e["i"] = {4, 5}; }));
     add("coded_grid_stride_outside", Errc::kCorrupt, entry([](json& e) { e["i"] = {4, 5, 5}; }));
@@ -343,7 +343,7 @@ class Collection {
     add("arch_with_more_tensors", Errc::kCorrupt, listed("mlp:2-3", {2}));
     add("arch_with_some_names", Errc::kCorrupt, listed("mlp:2-3", {2, named}));
     add("arch_and_a_shape", Errc::kCorrupt, listed("mlp:2-3", {2, {{"h", {3}}}}));
-    add("arch_kind_unknown", Errc::kUnsupported, listed("mlp:2-3", {2, 4}));
+    add("arch_kind_unknown", Errc::kUnsupported, listed("mlp:2-3", {2, 6}));
   }
 
   void ties() {

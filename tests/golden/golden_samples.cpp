@@ -42,6 +42,39 @@ ArtifactWriter residual_sample(CodecProfile profile) {
   return writer;
 }
 
+/// Dependent tensors of every form between others, some long enough for tables to be learned.
+ArtifactWriter dependent_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  writer.add_coded("fc.weight", DType::kF32, {12, 64}, coded_values({12, 64}, 61, true, true));
+  writer.add_coded("fc.bias", DType::kF32, {12}, coded_values({12}, 62, false, false));
+  writer.add_coded("conv.weight", DType::kF16, {6, 5, 3, 3},
+                   coded_values({6, 5, 3, 3}, 63, false, true));
+  const GNetPlan plan = plan_of("linear", {8, 9}, {}, {3}, 72);
+  writer.add_residual("residual", DType::kBF16, plan.shape, plan, coded_theta(plan, 64),
+                      coded_values(plan.shape, 65, true, true));
+  CodedValues large = coded_values({40, 9}, 66, false, true);
+  for (std::size_t i = 0; i < large.integers.size(); ++i)
+    large.integers[i] = large.integers[i] * 37 + static_cast<std::int32_t>(i % 3);
+  large.integers[7] = -kMaxMagnitude;
+  writer.add_coded("large", DType::kF64, {40, 9}, large);
+  writer.add_coded("scalar", DType::kF32, {}, coded_values({}, 67, false, true));
+  return writer;
+}
+
+/// Dependent tensors whose names and shapes follow from the architecture.
+ArtifactWriter known_dependent_sample() {
+  ArtifactWriter writer("mlp:12-7-5", "");
+  std::uint64_t seed = 71;
+  const auto layout = arch_layout("mlp:12-7-5");
+  for (const LayoutEntry& entry : layout.value()) {
+    writer.add_coded(entry.name, entry.dtype, entry.shape,
+                     coded_values(entry.shape, seed, seed % 2 == 0, seed % 4 != 1));
+    ++seed;
+  }
+  return writer;
+}
+
 /// Nothing but the architecture's name, steps and integers.
 ArtifactWriter known_sample() {
   ArtifactWriter writer("mlp:12-7-5", "");
@@ -96,8 +129,10 @@ std::vector<Named> golden() {
     const std::string name(profile_name(profile));
     result.push_back({"coded_" + name, coded_sample(profile)});
     result.push_back({"residual_" + name, residual_sample(profile)});
+    result.push_back({"dependent_" + name, dependent_sample(profile)});
   }
   result.push_back({"known_arch", known_sample()});
+  result.push_back({"known_dependent", known_dependent_sample()});
   result.push_back({"unusual", unusual_sample()});
   result.push_back({"norms", norms_sample()});
   {

@@ -43,9 +43,10 @@ void add(ArtifactWriter& writer, const std::string& name, DType dtype, const GNe
   writer.add_generated(name, dtype, plan.shape, plan, coding, numbers(plan_parameters(plan), seed));
 }
 
-CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t seed,
-                         bool row_steps) {
+CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t seed, bool row_steps,
+                         bool dependent) {
   CodedValues values{.grid = default_grid(shape), .step = -60 + static_cast<int>(seed % 32)};
+  values.grid.dependent = dependent;
   values.integers = integers(values.grid.size(), seed);
   if (row_steps) values.row_steps = integers(values.grid.rows, seed + 1, 1.5f);
   return values;

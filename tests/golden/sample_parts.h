@@ -14,7 +14,7 @@ std::vector<float> numbers(std::int64_t n, std::uint64_t seed, float deviation =
 GNetPlan plan_of(const char* type, std::vector<std::int64_t> shape, const MatrixView& view,
                  std::vector<std::int64_t> hidden, std::int64_t tile_weights);
 CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t seed,
-                         bool row_steps);
+                         bool row_steps, bool dependent = false);
 CodedTheta coded_theta(const GNetPlan& plan, std::uint64_t seed);
 
 /// A generated tensor of the plan's shape with random g-nets.

@@ -54,10 +54,11 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
         break;
       case 1:
         writer.add_residual(name, dtype, shape, plan, coded_theta(plan, seed + index),
-                            coded_values(shape, seed + index, roll(0, 1)));
+                            coded_values(shape, seed + index, roll(0, 1), roll(0, 1)));
         break;
       case 2:
-        writer.add_coded(name, dtype, shape, coded_values(shape, seed + index, roll(0, 1)));
+        writer.add_coded(name, dtype, shape,
+                         coded_values(shape, seed + index, roll(0, 1), roll(0, 1)));
         break;
       default:
         add(writer, name, dtype, plan, static_cast<Coding>(roll(0, 2)), seed + index);

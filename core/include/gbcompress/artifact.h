@@ -46,11 +46,12 @@ float step_size(int k);
 /// 0.
 int nearest_step(float size);
 /// How a tensor's integers lie unless a file says otherwise. Rows: the first of at least two
-/// dimensions, else 1. Stride: the width of a kernel (3 and more dimensions); the width of the
-/// square picture that a row of 64 or more numbers may be (2 dimensions); else 0.
+/// dimensions, else 1. Stride: the last dimension of a kernel (3 and more dimensions); the width of
+/// the square picture that a row of 64 or more numbers may be (2 dimensions); else 0.
 IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
 
-/// A tensor as integers: value = float32(integer) * step_size(step + its row's offset).
+/// A tensor as integers: value = float32(integer) * step_size(step + its row's offset); where the
+/// grid is dependent, quantiser 1 has float32(integer less half its sign) there.
 struct CodedValues {
   IntegerGrid grid;                     ///< of as many numbers as the tensor has, at least 1
   std::vector<std::int32_t> integers;   ///< [rows, cols]

@@ -33,6 +33,8 @@ struct RateOptions {
   /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
   /// deviation^evenness, 0 to 1.
   double evenness = 0;
+  /// How integers are chosen where nothing is trained.
+  Quantiser quantiser = Quantiser::kTrellis;
   /// What the file would take now; needed with max_bytes.
   std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
 };

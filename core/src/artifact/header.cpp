@@ -31,7 +31,7 @@ std::optional<Layout> fitting_layout(const Header& header) {
 int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
   if (tensor.dtype != known.dtype) return -1;
   if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor))
-    return tensor.row_steps ? 1 : 0;
+    return (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 4 : 0);
   if (tensor.kind == TensorKind::kConstant)
     for (int value : {0, 1})
       if (tensor.element == simple_element(tensor.dtype, value)) return 2 + value;
@@ -54,7 +54,7 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
   if (tensor.kind == TensorKind::kGenerated && tensor.coding != Coding::kI8)
     entry["c"] = static_cast<int>(tensor.coding);
   if (has_values(tensor)) {
-    entry["k"] = tensor.row_steps ? 1 : 0;
+    entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0);
     if (!has_default_grid(tensor))
       entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};
   }

@@ -27,7 +27,7 @@ struct Entry {
   std::optional<PlanFields> plan;
   std::optional<std::vector<std::int64_t>> grid;
   std::optional<std::uint64_t> value;
-  std::optional<bool> row_steps;
+  std::optional<unsigned> form;  ///< of values: 1 with row steps, plus 2 where dependent
   std::optional<Coding> coding;
   std::size_t tied = kNotTied;
   SectionEntry section;
@@ -100,7 +100,7 @@ class HeaderParser {
     check_count(n);
     for (std::int64_t i = 0; i < n; ++i) {
       if (in_.at_unsigned())
-        add_short(read_choice(in_, 4));
+        add_short(read_choice(in_, 6));
       else
         add(parse_entry());
     }
@@ -109,11 +109,12 @@ class HeaderParser {
       in_.corrupt("its tensors are not those of the architecture it names");
   }
 
-  /// A tensor of the layout: coded (0), with row steps (1), all 0 (2), all 1 (3).
+  /// A tensor of the layout: coded (0), with row steps (1), all 0 (2), all 1 (3), coded and
+  /// dependent (4), the same with row steps (5).
   void add_short(int number) {
     Entry entry;
-    if (number < 2) {
-      entry.row_steps = number == 1;
+    if (number < 2 || number >= 4) {
+      entry.form = static_cast<unsigned>(number < 2 ? number : number - 2);
     } else {
       const std::vector<std::byte> element = simple_element(next_known().dtype, number - 2);
       entry.value = 0;
@@ -155,7 +156,7 @@ class HeaderParser {
           entry.coding = static_cast<Coding>(read_choice(in_, 4));
           break;
         case 'k':
-          entry.row_steps = read_choice(in_, 2) == 1;
+          entry.form = static_cast<unsigned>(read_choice(in_, 4));
           break;
         case 'i':
           entry.grid = read_sizes(in_, 3);
@@ -206,7 +207,7 @@ class HeaderParser {
       tensor.kind = TensorKind::kTied;
     else if (entry.value)
       tensor.kind = TensorKind::kConstant;
-    else if (entry.row_steps)
+    else if (entry.form)
       tensor.kind = entry.plan ? TensorKind::kResidual : TensorKind::kCoded;
     else
       tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kPlain;
@@ -271,11 +272,14 @@ class HeaderParser {
     if (!is_real(tensor.dtype)) in_.corrupt("this element type cannot be coded");
     const std::int64_t elements = checked_elements(tensor.shape, "a tensor");
     if (elements < 1) in_.corrupt("a coded tensor has no elements");
-    tensor.row_steps = *entry.row_steps;
+    tensor.row_steps = *entry.form & 1;
     tensor.grid = default_grid(tensor.shape);
+    tensor.grid.dependent = *entry.form & 2;
     if (!entry.grid) return;
     if (entry.grid->size() != 3) in_.corrupt("a grid needs three numbers");
-    tensor.grid = {(*entry.grid)[0], (*entry.grid)[1], (*entry.grid)[2]};
+    tensor.grid.rows = (*entry.grid)[0];
+    tensor.grid.cols = (*entry.grid)[1];
+    tensor.grid.stride = (*entry.grid)[2];
     if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
   }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "artifact/integers.h"
+#include "codec/quantiser_state.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -54,11 +55,19 @@ std::vector<float> coded_floats(const CodedValues& values) {
   check_values(values, "the values");
   std::vector<float> floats(values.integers.size());
   const auto cols = static_cast<std::size_t>(values.grid.cols);
+  codec::QuantiserState state(true);
   for (std::size_t row = 0; row < static_cast<std::size_t>(values.grid.rows); ++row) {
     const float step =
         step_size(values.row_steps.empty() ? values.step : values.step + values.row_steps[row]);
-    for (std::size_t n = row * cols; n < (row + 1) * cols; ++n)
-      floats[n] = static_cast<float>(values.integers[n]) * step;
+    for (std::size_t n = row * cols; n < (row + 1) * cols; ++n) {
+      const std::int32_t integer = values.integers[n];
+      if (values.grid.dependent) {
+        floats[n] = static_cast<float>(state.twice(integer)) * (step / 2);
+        state.pass(integer);
+      } else {
+        floats[n] = static_cast<float>(integer) * step;
+      }
+    }
   }
   return floats;
 }

@@ -159,12 +159,16 @@ void GenomicBottleneck::choose_integers(double lambda) {
   impl_->residual.latents.choose(lambda);
 }
 
-void GenomicBottleneck::quantise(double step, double evenness) {
-  impl_->residual.latents.quantise(step, evenness);
+void GenomicBottleneck::quantise(double step, double evenness, Quantiser quantiser) {
+  impl_->residual.latents.quantise(step, evenness, quantiser);
 }
 
 double GenomicBottleneck::relative_error() const {
   return impl_->residual.latents.relative_error();
+}
+
+double GenomicBottleneck::expected_error(double step, double evenness) const {
+  return impl_->residual.latents.expected_error(step, evenness);
 }
 
 }  // namespace gbcompress

@@ -31,6 +31,11 @@ void check(const IntegerGrid& grid, std::size_t values, std::span<const std::uin
     if (kind > 15) throw Error(Errc::kUsage, "a prior class is 0 to 15");
 }
 
+void check_independent(const IntegerGrid& grid) {
+  if (grid.dependent)
+    throw Error(Errc::kUsage, "the integers of a dependent grid are a trellis's to choose");
+}
+
 void check_magnitudes(std::span<const std::int32_t> values) {
   for (std::int32_t value : values)
     if (value > kMaxMagnitude || value < -kMaxMagnitude)
@@ -50,6 +55,10 @@ std::unique_ptr<codec::DecoderBackend> make_decoder(CodecProfile profile,
 
 std::string_view profile_name(CodecProfile profile) noexcept {
   return profile == CodecProfile::kSmall ? "small" : "fast";
+}
+
+std::string_view quantiser_name(Quantiser quantiser) noexcept {
+  return quantiser == Quantiser::kNearest ? "nearest" : "trellis";
 }
 
 struct IntegerEncoder::Impl {
@@ -75,6 +84,7 @@ std::vector<std::int32_t> IntegerEncoder::quantise_and_add(const IntegerGrid& gr
                                                            double lambda,
                                                            std::span<const std::uint8_t> prior) {
   check(grid, scaled.size(), prior);
+  check_independent(grid);
   if (!importance.empty() && importance.size() != scaled.size() &&
       importance.size() != static_cast<std::size_t>(grid.cols))
     throw Error(Errc::kUsage, std::to_string(importance.size()) +
@@ -117,6 +127,7 @@ void IntegerDecoder::finish() {
 std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values,
                                    std::span<const std::uint8_t> prior) {
   check(grid, values.size(), prior);
+  check_independent(grid);
   check_magnitudes(values);
   return codec::expected_scales_of(grid, values, prior);
 }

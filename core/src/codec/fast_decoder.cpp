@@ -11,7 +11,7 @@ class FastDecoder final : public DecoderBackend {
   void read(const IntegerGrid& grid, std::span<std::int32_t> values,
             std::span<const std::uint8_t> prior) override {
     Segments segments(grid);
-    model_.begin(segments, prior);
+    model_.begin(grid, segments, prior);
     for (Segment segment; segments.next(segment);) {
       reader_.begin_segment();
       model_.enter(segment);

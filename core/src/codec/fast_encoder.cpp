@@ -13,7 +13,7 @@ class FastEncoder final : public EncoderBackend {
   void add(const IntegerGrid& grid, std::span<const std::int32_t> values,
            std::span<const std::uint8_t> prior) override {
     Segments segments(grid);
-    model_.begin(segments, prior);
+    model_.begin(grid, segments, prior);
     for (Segment segment; segments.next(segment);) {
       model_.enter(segment);
       encode(segment, values, fitting_scale(segment, values));
@@ -23,7 +23,7 @@ class FastEncoder final : public EncoderBackend {
   void choose(const IntegerGrid& grid, const Target& target, std::span<const std::uint8_t> prior,
               std::span<std::int32_t> chosen) override {
     Segments segments(grid);
-    model_.begin(segments, prior);
+    model_.begin(grid, segments, prior);
     for (Segment segment; segments.next(segment);) {
       model_.enter(segment);
       for (std::int64_t i = segment.first; i < segment.last; ++i)

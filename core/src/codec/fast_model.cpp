@@ -13,16 +13,24 @@ std::vector<std::uint32_t> step_weights() {
 
 }  // namespace
 
-FastModel::FastModel(bool decodes) : scale_table_(step_weights(), decodes) {
-  tables_.reserve(kTables);
+FastModel::FastModel(bool decodes) : decodes_(decodes), scale_table_(step_weights(), decodes) {
+  add_tables();
+}
+
+void FastModel::add_tables() {
+  tables_.reserve(tables_.size() + kTables);
   for (int table = 0; table < kTables; ++table) {
-    tables_.emplace_back(first_weights(table), decodes);
-    ranges_[table] = table_range(table);
-    orders_[table] = escape_order(table);
+    const std::size_t at = tables_.size();
+    tables_.emplace_back(first_weights(table), decodes_);
+    ranges_[at] = table_range(table);
+    orders_[at] = escape_order(table);
   }
 }
 
-void FastModel::begin(const Segments& segments, std::span<const std::uint8_t> prior) {
+void FastModel::begin(const IntegerGrid& grid, const Segments& segments,
+                      std::span<const std::uint8_t> prior) {
+  state_ = QuantiserState(grid.dependent);
+  if (grid.dependent && tables_.size() == kTables) add_tables();
   prior_ = prior;
   units_ = UnitScales(prior.empty() ? static_cast<std::size_t>(segments.cols()) : 16);
   columns_.resize(prior.empty() ? static_cast<std::size_t>(segments.longest()) : 0);
@@ -31,7 +39,7 @@ void FastModel::begin(const Segments& segments, std::span<const std::uint8_t> pr
 }
 
 void FastModel::leave(const Segment& segment) {
-  for (int table = 0; table < kTables; ++table) {
+  for (std::size_t table = 0; table < tables_.size(); ++table) {
     if (fresh_[table]) tables_[table].end_segment(fresh_[table]);
     fresh_[table] = 0;
   }

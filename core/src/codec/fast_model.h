@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codec/class_table.h"
+#include "codec/quantiser_state.h"
 #include "codec/scales.h"
 
 namespace gbcompress::codec {
@@ -26,7 +27,8 @@ class FastModel {
  public:
   explicit FastModel(bool decodes);
 
-  void begin(const Segments& segments, std::span<const std::uint8_t> prior);
+  void begin(const IntegerGrid& grid, const Segments& segments,
+             std::span<const std::uint8_t> prior);
   void enter(const Segment& segment) {
     first_ = segment.first;
     first_column_ = static_cast<std::size_t>(segment.first_column);
@@ -44,8 +46,10 @@ class FastModel {
   }
   int unit_scale(std::size_t unit) const { return units_.scale(unit); }
   ScaleClass classify(std::size_t unit) const {
-    return scale_class(
+    ScaleClass found = scale_class(
         std::clamp((4 * row_scale_ + units_.scale(unit) + 2) >> 2, kLeastScale, kMostScale));
+    found.table += kTables * static_cast<int>(state_.quantiser());
+    return found;
   }
   ClassTable& table(int index) { return tables_[index]; }
   int range(int table) const { return ranges_[table]; }
@@ -54,14 +58,19 @@ class FastModel {
 
   void saw(std::size_t unit, int table, int value) {
     units_.saw(unit, value, inverse_);
+    state_.pass(value);
     ++fresh_[table];
   }
   void leave(const Segment& segment);
 
  private:
-  std::vector<ClassTable> tables_;
-  std::array<int, kTables> ranges_{}, orders_{};
-  std::array<std::uint32_t, kTables> fresh_{};
+  void add_tables();
+
+  const bool decodes_;
+  std::vector<ClassTable> tables_;  ///< of quantiser 0; then, once it is needed, of quantiser 1
+  std::array<int, 2 * kTables> ranges_{}, orders_{};
+  std::array<std::uint32_t, 2 * kTables> fresh_{};
+  QuantiserState state_{false};
   ClassTable scale_table_;
   UnitScales units_{0};
   std::span<const std::uint8_t> prior_;

@@ -8,7 +8,14 @@ constexpr std::array<int, kFeatureCount + 1> kZeroWeights = {
     2600, 3300, 6600, 6600, 700, 51000, 6600, 51000, 0, 0, 0, 0, 700};
 constexpr std::array<int, kFeatureCount + 1> kMoreWeights = {
     6600, 3300, 3300, 13000, 6600, 6600, 6600, 51000, 0, 0, 0, 0, 0};
+constexpr std::array<int, 4> kZeroKeys = {64, 32 * 32, 32 * 8, 32 * 32};
 constexpr int kDensities = 8;  // levels of the mean of all, by fours
+
+/// Tables for both quantisers.
+std::array<int, 4> twice(std::array<int, 4> keys) {
+  for (int& count : keys) count *= 2;
+  return keys;
+}
 
 int level(int feature) { return std::clamp((feature + 2048) / 80, 0, 31); }
 
@@ -16,17 +23,20 @@ int level(int feature) { return std::clamp((feature + 2048) / 80, 0, 31); }
 
 SmallModel::SmallModel()
     : zero_({.start = 209715, .limit = 128, .rate = 544, .settling = 1 << 30, .table_weight = 7340},
-            {64, 32 * 32, 32 * 8, 32 * 32}, {2, kDensities}, kZeroWeights),
+            twice(kZeroKeys), {2 * 2, kDensities}, kZeroWeights),
       sign_({.start = 1 << 21, .limit = 255, .rate = 7936, .settling = 1024, .table_weight = 36700},
             {9, 81, 27}, {1, kDensities}, {51000, 6600, 0}),
       more_(
           {.start = 1258291, .limit = 1023, .rate = 1072, .settling = 8192, .table_weight = 13107},
-          {kUnary, kUnary * 10, kUnary * 32, kUnary * 32}, {3, kDensities}, kMoreWeights),
+          twice(kMoreKeys), {2 * 3, kDensities}, kMoreWeights),
       exponent_(
           {.start = 1 << 21, .limit = 255, .rate = 1072, .settling = 8192, .table_weight = 13107},
           {kExponents}, {1, kDensities}, kMoreWeights) {}
 
-void SmallModel::begin(const IntegerGrid& grid) { place_.emplace(grid, links_); }
+void SmallModel::begin(const IntegerGrid& grid) {
+  place_.emplace(grid, links_);
+  state_ = QuantiserState(grid.dependent);
+}
 
 void SmallModel::look(int prior) {
   view_ = place_->look(prior);
@@ -40,11 +50,16 @@ void SmallModel::look(int prior) {
   row_level_ = level(features[2]);
   zero_keys_ = {pattern, column_level_ * 32 + row_level_, column_level_ * 8 + beside,
                 level(features[6]) * 32 + column_level_};
-  zero_set_ = std::min(1, beside);
+  quantiser_ = static_cast<int>(state_.quantiser());
+  for (std::size_t i = 0; i < kZeroKeys.size(); ++i) zero_keys_[i] += quantiser_ * kZeroKeys[i];
+  zero_set_ = std::min(1, beside) + 2 * quantiser_;
   density_ = level(features[4]) / 4;
 }
 
-void SmallModel::put(int value) { place_->put(value, view_.prior); }
+void SmallModel::put(int value) {
+  place_->put(value, view_.prior);
+  state_.pass(value);
+}
 
 void SmallModel::end() {
   if (place_->rows() > 1 && place_->cols() > 1) {

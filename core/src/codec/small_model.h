@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codec/bit_model.h"
+#include "codec/quantiser_state.h"
 #include "codec/surroundings.h"
 
 namespace gbcompress::codec {
@@ -39,6 +40,7 @@ class SmallModel {
 
  private:
   static constexpr int kUnary = 20;  // decisions before a magnitude goes on as an Elias-gamma code
+  static constexpr std::array<int, 4> kMoreKeys = {kUnary, kUnary * 10, kUnary * 32, kUnary * 32};
   static constexpr int kExponents = 21;
   static constexpr int kLn2 = 177;  // in units of features
   static constexpr std::size_t kLinks = 8;
@@ -49,10 +51,11 @@ class SmallModel {
   BitModel<1, kFeatureCount> exponent_;
 
   std::optional<Surroundings> place_;
+  QuantiserState state_{false};
   std::vector<RowMagnitudes> links_;
   View view_{};
   std::array<int, 4> zero_keys_{};
-  int zero_set_ = 0, density_ = 0, column_level_ = 0, row_level_ = 0;
+  int quantiser_ = 0, zero_set_ = 0, density_ = 0, column_level_ = 0, row_level_ = 0;
 };
 
 template <typename Visitor>
@@ -76,10 +79,10 @@ int SmallModel::visit(Visitor&& visitor, int value) {
   int found = 1;
   while (found <= kUnary) {
     const int k = found - 1;
-    const std::array<int, 4> keys = {k, k * 10 + beside, k * 32 + column_level_,
-                                     k * 32 + row_level_};
-    if (!visitor.decide(more_, keys, view_.features, MixerSets{std::min(k, 2), density_},
-                        magnitude > found))
+    std::array<int, 4> keys = {k, k * 10 + beside, k * 32 + column_level_, k * 32 + row_level_};
+    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] += quantiser_ * kMoreKeys[i];
+    if (!visitor.decide(more_, keys, view_.features,
+                        MixerSets{std::min(k, 2) + 3 * quantiser_, density_}, magnitude > found))
       break;
     ++found;
   }

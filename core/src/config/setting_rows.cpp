@@ -170,6 +170,11 @@ std::vector<SettingRow<S>> run_rows() {
           "a tensor's deviation to this power; 0 least squared error, 1 the same relative "
           "error everywhere",
           GBC_FIELD(compress.train.rate.evenness)),
+      choice_row<S>("rate.quantiser",
+                    names(quantiser_name, {Quantiser::kNearest, Quantiser::kTrellis}),
+                    "Residual parameters that are not trained: integers are the nearest, or chosen "
+                    "together (smaller at the same error)",
+                    GBC_FIELD(compress.train.rate.quantiser)),
       number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
                     GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
       integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",

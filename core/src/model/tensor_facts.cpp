@@ -2,8 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/file.h"
 #include "gbcompress/error.h"
@@ -21,21 +23,23 @@ double standard_deviation(const at::Tensor& tensor) {
   const std::int64_t n = tensor.numel();
   if (n < 2 || !has_standard_arithmetic(tensor.scalar_type())) return 0;
   // In pieces: a copy in double of a whole large tensor would double the memory needed.
-  constexpr std::int64_t kPiece = 1 << 16;
+  constexpr std::int64_t kPiece = 1 << 16, kSums = 8;
   const at::Tensor flat = tensor.detach().contiguous().view({-1});
   auto each = [&](auto&& visit) {
     for (std::int64_t first = 0; first < n; first += kPiece) {
       const at::Tensor piece =
           flat.slice(0, first, std::min(n, first + kPiece)).to(at::kDouble).contiguous();
       const double* values = piece.const_data_ptr<double>();
-      for (std::int64_t i = 0; i < piece.numel(); ++i) visit(values[i]);
+      for (std::int64_t i = 0; i < piece.numel(); ++i) visit(i % kSums, values[i]);
     }
   };
-  double sum = 0, squares = 0;
-  each([&](double value) { sum += value; });
-  const double mean = sum / static_cast<double>(n);
-  each([&](double value) { squares += (value - mean) * (value - mean); });
-  const double deviation = std::sqrt(squares / static_cast<double>(n - 1));
+  // Several sums, so that an addition need not wait for the one before.
+  std::array<double, kSums> sums{}, squares{};
+  each([&](std::int64_t k, double value) { sums[k] += value; });
+  const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n);
+  each([&](std::int64_t k, double value) { squares[k] += (value - mean) * (value - mean); });
+  const double deviation =
+      std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(n - 1));
   return std::isfinite(deviation) ? deviation : 0;
 }
 

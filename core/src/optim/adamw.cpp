@@ -30,6 +30,15 @@ void check(const AdamWOptions& options) {
           "0 or more", options.weight_decay);
 }
 
+/// Moments, unless there are some: those of a model that is never stepped take no memory.
+void make_moments(const std::vector<at::Tensor>& parameters, AdamW::State& state) {
+  if (!state.first.empty()) return;
+  for (const at::Tensor& parameter : parameters) {
+    state.first.push_back(at::zeros_like(parameter));
+    state.second.push_back(at::zeros_like(parameter));
+  }
+}
+
 }  // namespace
 
 AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions options)
@@ -42,8 +51,6 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions options)
     // The update works on storage; autograd must neither see it nor forbid it on a leaf.
     parameter = parameter.detach();
     state_.steps.push_back(0);
-    state_.first.push_back(at::zeros_like(parameter));
-    state_.second.push_back(at::zeros_like(parameter));
   }
 }
 
@@ -57,6 +64,7 @@ void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
   if (!fits)
     throw Error(Errc::kShapeMismatch,
                 "the optimiser's gradients must have the parameters' own shapes and types");
+  make_moments(parameters_, state_);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     ++state_.steps[i];
@@ -80,6 +88,7 @@ AdamW::State AdamW::state() const {
   State copy{state_.steps, {}, {}};
   for (const at::Tensor& moment : state_.first) copy.first.push_back(moment.clone());
   for (const at::Tensor& moment : state_.second) copy.second.push_back(moment.clone());
+  make_moments(parameters_, copy);
   return copy;
 }
 
@@ -94,6 +103,7 @@ void AdamW::restore(const State& state) {
   if (state.steps.size() != parameters_.size() || !fits(state.first) || !fits(state.second))
     throw Error(Errc::kShapeMismatch, "the optimiser's state belongs to other parameters");
   state_.steps = state.steps;
+  make_moments(parameters_, state_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     state_.first[i].copy_(state.first[i]);
     state_.second[i].copy_(state.second[i]);

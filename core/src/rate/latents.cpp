@@ -25,6 +25,8 @@ constexpr double kFirstScale = 3;
 constexpr double kLeastScale = 0.02, kLargestScale = 1000;
 /// Numbers that one call of a kernel takes: sums have the same bits for any number of threads.
 constexpr std::int64_t kPiece = 1 << 14;
+/// Where there are more numbers, a sample has the first ones of each piece.
+constexpr std::int64_t kAllSampled = 1 << 20, kSampled = kPiece / 16;
 
 std::span<float> span_of(const at::Tensor& dense, std::int64_t first, std::int64_t count) {
   return {dense.data_ptr<float>() + first, static_cast<std::size_t>(count)};
@@ -39,18 +41,40 @@ void for_pieces(std::int64_t n, const Body& body) {
   });
 }
 
-/// Sum of f(number) in double: LibTorch's sums depend on the number of threads.
+/// Sum of f(numbers, index of their first) over the pieces of a tensor, or the `longest` first
+/// numbers of each. In double and in one order: LibTorch's sums depend on the number of threads.
 template <typename F>
-double sum_of(const at::Tensor& dense, const F& f) {
-  std::vector<double> sums(static_cast<std::size_t>((dense.numel() + kPiece - 1) / kPiece));
-  for_pieces(dense.numel(), [&](std::size_t piece, std::int64_t first, std::int64_t count) {
-    double sum = 0;
-    for (const float x : span_of(dense, first, count)) sum += f(static_cast<double>(x));
-    sums[piece] = sum;
-  });
+double sum_pieces(const at::Tensor& dense, const F& f, std::int64_t longest = kPiece) {
+  const std::int64_t n = dense.numel(), pieces = (n + kPiece - 1) / kPiece;
+  std::vector<double> sums(static_cast<std::size_t>(pieces));
+  at::parallel_for(
+      0, static_cast<std::int64_t>(sums.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t first = i * kPiece;
+          const std::span<const float> numbers =
+              span_of(dense, first, std::min(longest, n - first));
+          sums[static_cast<std::size_t>(i)] = f(numbers, static_cast<std::size_t>(first));
+        }
+      });
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;
+}
+
+template <typename F>
+double sum_of(const at::Tensor& dense, const F& f) {
+  return sum_pieces(dense, [&](std::span<const float> numbers, std::size_t) {
+    double sum = 0;
+    for (const float x : numbers) sum += f(static_cast<double>(x));
+    return sum;
+  });
+}
+
+/// Rounded to nearest, ties to even, in any number of lanes: adding this leaves no room for a
+/// fraction. Beyond it numbers are too large for the coder anyway.
+float whole(float x) {
+  constexpr float kNoFraction = 0x1.8p23f;
+  return x + kNoFraction - kNoFraction;
 }
 
 double deviation(const at::Tensor& dense) {
@@ -71,9 +95,7 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entry.spread = deviation(entry.latent);
   entry.log_step = at::zeros({1}, at::kFloat);
   entry.set_step(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread);
-  entry.latent_gradient = at::zeros_like(entry.latent);
   entry.step_gradient = at::zeros_like(entry.log_step);
-  entry.inverse_scale = at::full_like(entry.latent, 1 / kFirstScale);
   entry.grid = grid ? *grid : default_grid(live.sizes().vec());
   entries_.push_back(std::move(entry));
 }
@@ -92,6 +114,17 @@ int Latents::Entry::step_index() const {
   return nearest_step(std::exp(static_cast<float>(kStepSpeed) * log_step.item<float>()));
 }
 
+int Latents::Entry::step_index(double size, double evenness) const {
+  if (spread > 0) size *= std::pow(spread, evenness);
+  if (grid.rows == 1) size *= kVectorStep;
+  return nearest_step(static_cast<float>(size));
+}
+
+at::Tensor Latents::Entry::scale() const {
+  if (!inverse_scale.defined()) inverse_scale = at::full_like(latent, 1 / kFirstScale);
+  return inverse_scale;
+}
+
 std::vector<std::int32_t> Latents::Entry::nearest(float size,
                                                   std::vector<std::int32_t> integers) const {
   integers.resize(static_cast<std::size_t>(latent.numel()));
@@ -99,14 +132,10 @@ std::vector<std::int32_t> Latents::Entry::nearest(float size,
   for_pieces(latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
     std::vector<float> buffer;
     const std::span<const float> from = residual(first, count, buffer);
-    // Adding what leaves no room for a fraction rounds to nearest, ties to even, in any number of
-    // lanes; beyond it numbers are too large for the coder anyway.
-    constexpr float kNoFraction = 0x1.8p23f;
     for (std::size_t i = 0; i < from.size(); ++i) {
       const float scaled = from[i] * inverse;
-      const float whole = scaled + kNoFraction - kNoFraction;
       integers[static_cast<std::size_t>(first) + i] = static_cast<std::int32_t>(
-          std::fabs(scaled) < 0x1p22f ? whole : std::clamp(scaled, -0x1p30f, 0x1p30f));
+          std::fabs(scaled) < 0x1p22f ? whole(scaled) : std::clamp(scaled, -0x1p30f, 0x1p30f));
     }
   });
   return integers;
@@ -141,17 +170,19 @@ void Latents::backward(double weight, std::uint64_t step) {
   bits_ = 0;
   for (Entry& entry : entries_) {
     entry.chosen.reset();
+    if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
     entry.latent_gradient.copy_(entry.live.grad());
     const float size = entry.step();
+    const at::Tensor scale = entry.scale();
     const std::uint32_t key = RandomStream(seed_, "rate", entry.name, step).bits(0);
     const std::int64_t n = entry.latent.numel();
     std::vector<RateSums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
     for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
       std::vector<float> buffer;
-      sums[piece] = laplace_rate(entry.residual(first, count, buffer), size,
-                                 span_of(entry.inverse_scale, first, count),
-                                 static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
-                                 span_of(entry.latent_gradient, first, count));
+      sums[piece] =
+          laplace_rate(entry.residual(first, count, buffer), size, span_of(scale, first, count),
+                       static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
+                       span_of(entry.latent_gradient, first, count));
     });
     double gradient = 0;
     for (const RateSums& sum : sums) {
@@ -177,14 +208,14 @@ void Latents::expect(bool contexts) {
           if (contexts) {
             const std::vector<float> scales =
                 expected_scales(entry.grid, entry.nearest(entry.step()), entry.classes());
-            float* inverse = entry.inverse_scale.data_ptr<float>();
+            float* inverse = entry.scale().data_ptr<float>();
             for (std::size_t j = 0; j < scales.size(); ++j) inverse[j] = 1 / scales[j];
           } else {
             // The most likely scale of a Laplace distribution is the mean magnitude.
             const double mean =
                 sum_of(entry.residual(), [](double x) { return std::fabs(x); }) /
                 (static_cast<double>(entry.latent.numel()) * static_cast<double>(entry.step()));
-            entry.inverse_scale.fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
+            entry.scale().fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
           }
         }
       });
@@ -194,7 +225,7 @@ void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
     entry.log_step.add_(std::log(factor) / kStepSpeed);
-    entry.inverse_scale.mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
+    entry.scale().mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
   }
 }
 
@@ -227,7 +258,7 @@ std::vector<std::string> Latents::value_names() const {
 
 std::vector<at::Tensor> Latents::scales() const {
   std::vector<at::Tensor> result;
-  for (const Entry& entry : entries_) result.push_back(entry.inverse_scale);
+  for (const Entry& entry : entries_) result.push_back(entry.scale());
   return result;
 }
 
@@ -245,54 +276,104 @@ void Latents::choose(double lambda) {
   }
 }
 
-void Latents::quantise(double step, double evenness) {
+void Latents::quantise(double step, double evenness, Quantiser quantiser) {
   const at::NoGradGuard no_grad;
-  for (Entry& entry : entries_) {
-    double size = step;
-    if (entry.spread > 0) size *= std::pow(entry.spread, evenness);
-    if (entry.grid.rows == 1) size *= kVectorStep;
-    const int index = nearest_step(static_cast<float>(size));
+  struct Part {
+    std::size_t entry;
+    std::int64_t index;
+    double error = 0;
+  };
+  std::vector<at::Tensor> sources(entries_.size());
+  std::vector<std::optional<Trellis>> trellises(entries_.size());
+  std::vector<Part> parts;
+  for (std::size_t e = 0; e < entries_.size(); ++e) {
+    Entry& entry = entries_[e];
+    const int index = entry.step_index(step, evenness);
     // The same memory again: a size is found by trying several.
     std::vector<std::int32_t> integers;
     if (entry.chosen) integers = std::move(entry.chosen->integers);
-    entry.chosen =
-        CodedValues{entry.grid, entry.nearest(step_size(index), std::move(integers)), index, {}};
+    IntegerGrid grid = entry.grid;
+    grid.dependent = quantiser == Quantiser::kTrellis;
+    if (grid.dependent) {
+      integers.resize(static_cast<std::size_t>(entry.latent.numel()));
+      sources[e] = entry.residual();
+      trellises[e].emplace(grid, span_of(sources[e], 0, entry.latent.numel()));
+      for (std::int64_t i = 0; i < trellises[e]->parts(); ++i) parts.push_back({e, i});
+    } else {
+      integers = entry.nearest(step_size(index), std::move(integers));
+    }
+    entry.chosen = CodedValues{grid, std::move(integers), index, {}};
   }
+  at::parallel_for(
+      0, static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          Part& part = parts[static_cast<std::size_t>(i)];
+          CodedValues& chosen = *entries_[part.entry].chosen;
+          part.error =
+              trellises[part.entry]->choose(part.index, step_size(chosen.step), chosen.integers);
+        }
+      });
+  for (Entry& entry : entries_) entry.error = 0;
+  for (const Part& part : parts) entries_[part.entry].error += part.error;
 }
 
 double Latents::relative_error() const {
   const at::NoGradGuard no_grad;
-  struct Sums {
-    double error = 0, squares = 0;
-  };
-  Sums total;
-  for (const Entry& entry : entries_) {
-    const std::int64_t n = entry.latent.numel();
+  double error = 0, squares = 0;
+  for (std::size_t e = 0; e < entries_.size(); ++e) {
+    const Entry& entry = entries_[e];
+    squares += sum_of(entry.latent, [](double x) { return x * x; });
+    if (entry.chosen && entry.chosen->grid.dependent) {
+      error += entry.error;
+      continue;
+    }
     const CodedValues* values = entry.chosen ? &*entry.chosen : nullptr;
     std::optional<CodedValues> now;
-    if (!values) values = &now.emplace(coded(static_cast<std::size_t>(&entry - entries_.data())));
+    if (!values) values = &now.emplace(coded(e));
     const float step = step_size(values->step);
-    std::vector<Sums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
-    for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+    const auto error_of = [&](std::span<const float> latent, std::size_t first) {
       std::vector<float> buffer;
-      const std::span<const float> latent = span_of(entry.latent, first, count);
-      const std::span<const float> residual = entry.residual(first, count, buffer);
-      const std::int32_t* integers = values->integers.data() + first;
-      Sums sum;
+      const std::span<const float> residual = entry.residual(
+          static_cast<std::int64_t>(first), static_cast<std::int64_t>(latent.size()), buffer);
+      double sum = 0;
       for (std::size_t i = 0; i < latent.size(); ++i) {
-        const double off = static_cast<double>(static_cast<float>(integers[i]) * step) -
-                           static_cast<double>(residual[i]);
-        sum.error += off * off;
-        sum.squares += static_cast<double>(latent[i]) * static_cast<double>(latent[i]);
+        const float stored = static_cast<float>(values->integers[first + i]) * step;
+        const double off = static_cast<double>(stored) - static_cast<double>(residual[i]);
+        sum += off * off;
       }
-      sums[piece] = sum;
-    });
-    for (const Sums& sum : sums) {
-      total.error += sum.error;
-      total.squares += sum.squares;
-    }
+      return sum;
+    };
+    error += sum_pieces(entry.latent, error_of);
   }
-  return total.squares > 0 ? total.error / total.squares : 0;
+  return squares > 0 ? error / squares : 0;
+}
+
+double Latents::expected_error(double step, double evenness) const {
+  std::int64_t count = 0;
+  for (const Entry& entry : entries_) count += entry.latent.numel();
+  const std::int64_t longest = count > kAllSampled ? kSampled : kPiece;
+  double error = 0, squares = 0;
+  for (const Entry& entry : entries_) {
+    const float size = step_size(entry.step_index(step, evenness)), inverse = 1 / size;
+    const auto error_of = [&](std::span<const float> latent, std::size_t first) {
+      std::vector<float> buffer;
+      double sum = 0;
+      for (const float x : entry.residual(static_cast<std::int64_t>(first),
+                                          static_cast<std::int64_t>(latent.size()), buffer)) {
+        const auto off = static_cast<double>(whole(x * inverse) * size - x);
+        sum += off * off;
+      }
+      return sum;
+    };
+    const auto squares_of = [](std::span<const float> latent, std::size_t) {
+      double sum = 0;
+      for (const float x : latent) sum += static_cast<double>(x) * static_cast<double>(x);
+      return sum;
+    };
+    error += sum_pieces(entry.latent, error_of, longest);
+    squares += sum_pieces(entry.latent, squares_of, longest);
+  }
+  return squares > 0 ? error / squares : 0;
 }
 
 CodedValues Latents::coded(std::size_t index) const {

@@ -70,22 +70,25 @@ class Latents {
   /// Integers for the least squared error in units of the step plus `lambda` times the bits. They
   /// hold for predict() and coded() until the next backward().
   void choose(double lambda);
-  /// Without training: nearest integers for steps of `step` times the deviation^`evenness` of a
-  /// tensor, likewise: 0 is the least squared error, 1 the same relative error in every tensor.
-  /// Vectors, which are few numbers that weigh much, have finer steps.
-  void quantise(double step, double evenness);
+  /// Without training: integers for steps of `step` times the deviation^`evenness` of a tensor,
+  /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
+  /// which are few numbers that weigh much, have finer steps.
+  void quantise(double step, double evenness, Quantiser quantiser);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
   double relative_error() const;
+  /// About what it would be with the nearest integers for such steps, from a sample.
+  double expected_error(double step, double evenness) const;
   /// The integers as they stand: chosen ones, or the nearest.
   CodedValues coded(std::size_t entry) const;
 
  private:
   struct Entry {
     std::string name;
-    at::Tensor live, latent, log_step;          ///< latent: float32, dense, shape of live; [1]
-    at::Tensor latent_gradient, step_gradient;  ///< of the same shapes
-    at::Tensor inverse_scale;                   ///< 1 / expected scale, in units of the step
+    at::Tensor live, latent, log_step;  ///< latent: float32, dense, shape of live; [1]
+    // What only training needs has no memory before it begins.
+    at::Tensor latent_gradient, step_gradient;  ///< of the same shapes; the first by backward()
+    mutable at::Tensor inverse_scale;           ///< by scale()
     IntegerGrid grid;
     std::optional<Prior> prior;
 
@@ -99,9 +102,13 @@ class Latents {
     /// @param weight  of a bit
     void prior_gradients(double weight);
     void set_step(double size);
+    /// 1 / expected scale, in units of the step.
+    at::Tensor scale() const;
     int step_index() const;
+    int step_index(double step, double evenness) const;  ///< as quantise() takes them
     float step() const { return step_size(step_index()); }
     std::optional<CodedValues> chosen;  ///< nothing: the nearest integers
+    double error = 0;                   ///< squared error of those that a trellis chose
     double spread = 0;                  ///< deviation of the first values
     /// @param integers  memory to use
     std::vector<std::int32_t> nearest(float size, std::vector<std::int32_t> integers = {}) const;

@@ -159,9 +159,9 @@ struct Attempt {
     if (trained && wanted_bytes > 0)
       land(bottleneck, wanted_bytes, bytes);
     else if (!trained && options.target.max_error)
-      land_untrained(bottleneck, *options.target.max_error);
+      land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
     else if (!trained)
-      land_untrained(bottleneck, wanted_bytes, options.train.rate.evenness, bytes);
+      land_untrained(bottleneck, wanted_bytes, options.train.rate, bytes);
   }
 
   TrainOptions train_options() const {

@@ -12,14 +12,24 @@ constexpr int kHalvings = 12;
 /// Room that is left is given to finer steps, a sixteenth of an octave at a time.
 constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
 constexpr int kRefinements = 64;
-/// Steps are tried at a resolution of 2^(1/16), as files store them.
-constexpr double kFinest = 0x1p-16, kCoarsest = 0x1p6;
-/// Steps are found at a resolution of 2^(1/64): a tensor's own is one of those that files store,
-/// but which of two neighbours depends on its deviation, so that not all change at once.
+/// Steps from 2^-16 to 2^6 are tried. They are found at a resolution of 2^(1/64): a tensor's own is
+/// one of those that files store, but which of two neighbours depends on its deviation, so that not
+/// all change at once.
 constexpr int kFine = 4;
+constexpr int kFinestStep = -16 * 16 * kFine, kCoarsestStep = 6 * 16 * kFine;
 constexpr double kFineEvenness = 0.03;
-constexpr float kFirstTried = 0.02f;
 double fine_step(int k) { return std::exp2(k / (16.0 * kFine)); }
+
+/// A file has first so many bits a number, as far as a Gaussian's error tells, and this many more
+/// than that; after so many steps aimed at a size the rest is halved.
+constexpr double kFirstBits = 3, kOverhead = 0.2;
+constexpr int kAimed = 8;
+/// So much more than a sample says is expected at first: one try too many is dear.
+constexpr double kSampleMargin = 1.004;
+/// About the relative error of integers that a trellis chose, for that of the nearest ones.
+double trellis_error(double nearest) {
+  return kSampleMargin * nearest * (0.74 - 0.37 * std::pow(nearest, 0.4));
+}
 
 /// The largest k of [low, high] for which `fits`, which is so up to some k; or low.
 template <typename Fits>
@@ -58,33 +68,56 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
   bottleneck.choose_integers(high);
 }
 
-void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, double evenness,
+void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
                     const FileBytes& file_bytes) {
-  const int finest = kFine * nearest_step(kFinest), coarsest = kFine * nearest_step(kCoarsest);
-  evenness = std::max(evenness, kFineEvenness);
-  // Counted from the coarsest: what fits, fits up to some fineness.
-  const int chosen = last_fitting(0, coarsest - finest, [&](int finer) {
-    bottleneck.quantise(fine_step(coarsest - finer), evenness);
-    return file_bytes(bottleneck) <= wanted;
-  });
-  bottleneck.quantise(fine_step(coarsest - chosen), evenness);
+  const double evenness = std::max(rate.evenness, kFineEvenness);
+  // Bits of a Gaussian number at that error: what the size is nearly proportional to.
+  const auto bits = [&](int k) {
+    return -std::log2(std::max(bottleneck.expected_error(fine_step(k), evenness), 1e-30)) / 2;
+  };
+  // The finest step that fits lies from above `fails` to `fits`.
+  int fits = kCoarsestStep, fails = kFinestStep - 1, done = fails;
+  double aim = kFirstBits, last_bits = -kOverhead, last_size = 0;
+  for (int tries = 0; fits - fails > 1; ++tries) {
+    int at = (fits + fails) / 2;
+    if (tries < kAimed)
+      at = last_fitting(fails, fits - 1, [&](int k) { return bits(k) > aim; }) + 1;
+    at = std::clamp(at, fails + 1, fits - 1);
+    bottleneck.quantise(fine_step(at), evenness, rate.quantiser);
+    done = at;
+    const auto size = static_cast<double>(file_bytes(bottleneck));
+    (size <= static_cast<double>(wanted) ? fits : fails) = at;
+    const double now = bits(at), slope = (size - last_size) / (now - last_bits);
+    aim = slope > 0 ? now + (static_cast<double>(wanted) - size) / slope : now;
+    last_bits = now;
+    last_size = size;
+  }
+  if (done != fits) bottleneck.quantise(fine_step(fits), evenness, rate.quantiser);
 }
 
-void land_untrained(GenomicBottleneck& bottleneck, double max_error) {
+void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser) {
+  // What the error is beside that of the nearest integers: first about, then as it was.
+  double ratio = 0;
+  const auto expected = [&](int k) {
+    const double nearest = bottleneck.expected_error(fine_step(k), kFineEvenness);
+    if (ratio > 0) return ratio * nearest;
+    return quantiser == Quantiser::kTrellis ? trellis_error(nearest) : kSampleMargin * nearest;
+  };
   // The largest step that fits lies from `fits` to below `fails`.
-  int fits = kFine * nearest_step(kFinest), fails = kFine * nearest_step(kCoarsest) + 1;
-  int at = kFine * nearest_step(kFirstTried), done = fails;
+  int fits = kFinestStep, fails = kCoarsestStep + 1, done = fails;
   while (fails - fits > 1) {
-    bottleneck.quantise(fine_step(at), kFineEvenness);
+    const int guess =
+        last_fitting(fits, fails - 1, [&](int k) { return expected(k) <= max_error; });
+    if (guess == fits && done == fits) break;  // the next one would not fit
+    const int at = std::max(guess, fits + 1);
+    bottleneck.quantise(fine_step(at), kFineEvenness, quantiser);
     done = at;
     const double error = bottleneck.relative_error();
     (error <= max_error ? fits : fails) = at;
-    // The error grows with the square of the step.
-    const double octaves = std::log2(std::max(max_error, 1e-30) / std::max(error, 1e-30)) / 2;
-    const double guess = at + std::floor(octaves * 16 * kFine);
-    at = static_cast<int>(std::clamp(guess, fits + 1.0, std::max(fails - 1.0, fits + 1.0)));
+    ratio = 1;
+    ratio = error / std::max(expected(at), 1e-30);
   }
-  if (done != fits) bottleneck.quantise(fine_step(fits), kFineEvenness);
+  if (done != fits) bottleneck.quantise(fine_step(fits), kFineEvenness, quantiser);
 }
 
 }  // namespace gbcompress

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "gbcompress/bottleneck.h"
+#include "gbcompress/train.h"
 
 namespace gbcompress {
 
@@ -14,11 +15,11 @@ using FileBytes = std::function<std::int64_t(const GenomicBottleneck&)>;
 /// After training: what the coder finds dear goes first, until the file has at most `wanted` bytes.
 void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes);
 
-/// Without training: the finest steps whose file has at most `wanted` bytes.
-/// @param evenness  as GenomicBottleneck::quantise()
-void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, double evenness,
+/// Without training: the finest steps found whose file has at most `wanted` bytes.
+/// @param rate  evenness and quantiser are used
+void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
                     const FileBytes& file_bytes);
-/// The coarsest steps whose relative squared error is at most `max_error`.
-void land_untrained(GenomicBottleneck& bottleneck, double max_error);
+/// The coarsest steps found whose relative squared error is at most `max_error`.
+void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser);
 
 }  // namespace gbcompress

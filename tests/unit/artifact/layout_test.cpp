@@ -96,9 +96,11 @@ TEST(Layout, WhatDiffersIsStored) {
   const std::vector<float> bias = {1, 2, 3};
   CodedValues weight{.grid = {3, 2, 0}, .step = -64};
   weight.integers = {1, 2, 3, 4, 5, 6};
-  const auto file = [&](const std::string& arch, DType dtype, bool swapped, bool row_steps) {
+  const auto file = [&](const std::string& arch, DType dtype, bool swapped, bool row_steps,
+                        bool dependent = false) {
     ArtifactWriter writer(arch, "");
     CodedValues values = weight;
+    values.grid.dependent = dependent;
     if (row_steps) values.row_steps = {1, 2, 3};
     const auto add_bias = [&] {
       writer.add_plain("0.bias", DType::kF32, {3}, std::as_bytes(std::span(bias)));
@@ -113,11 +115,14 @@ TEST(Layout, WhatDiffersIsStored) {
     EXPECT_EQ(reader.tensors()[at].dtype, dtype);
     EXPECT_EQ(reader.coded(at).integers, values.integers);
     EXPECT_EQ(reader.coded(at).row_steps, values.row_steps);
+    EXPECT_EQ(reader.coded(at).grid.dependent, dependent);
     EXPECT_EQ(reader.tensors()[1 - at].kind, TensorKind::kPlain);
     return header(writer);
   };
   const auto usual = file("mlp:2-3", DType::kF32, false, false);
   EXPECT_EQ(file("mlp:2-3", DType::kF32, false, true), usual);
+  EXPECT_EQ(file("mlp:2-3", DType::kF32, false, false, true), usual);
+  EXPECT_EQ(file("mlp:2-3", DType::kF32, false, true, true), usual);
   EXPECT_LE(file("mlp:2-3", DType::kF16, false, false), usual + 10);
   EXPECT_GT(file("mlp:2-3", DType::kF32, true, false), usual + 20);
   EXPECT_GT(file("mlp:2-4", DType::kF32, false, false), usual + 20);

@@ -122,7 +122,7 @@ TEST_F(Residual, StepsWithoutTrainingSetTheError) {
   const at::Tensor before = model->parameters()[0].detach().clone();
   double last = 0;
   for (const double step : {0.001, 0.01, 0.1}) {
-    bottleneck.quantise(step, 0);
+    bottleneck.quantise(step, 0, Quantiser::kNearest);
     EXPECT_GT(bottleneck.relative_error(), last);
     last = bottleneck.relative_error();
     bottleneck.predict_weights();

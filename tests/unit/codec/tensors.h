@@ -24,7 +24,7 @@ inline double laplace(const RandomStream& random, std::uint64_t index, double sc
 }
 
 /// Numbers whose scale differs by row and column, some rows all zero, some numbers huge; a prior in
-/// every other tensor.
+/// every other tensor, every third one dependent.
 inline Tensor random_tensor(std::uint64_t seed) {
   const RandomStream random(seed, "codec");
   std::uint64_t at = 0;
@@ -35,6 +35,7 @@ inline Tensor random_tensor(std::uint64_t seed) {
   tensor.grid.rows = 1 + below(seed % 3 ? 40 : 4);
   tensor.grid.cols = 1 + below(seed % 4 ? 90 : 3);
   tensor.grid.stride = below(static_cast<std::uint32_t>(tensor.grid.cols));
+  tensor.grid.dependent = seed % 3 == 0;
   const double base = std::exp2(static_cast<double>(below(14)) - 4);
   const RandomStream numbers(seed, "numbers");
   for (std::int64_t row = 0; row < tensor.grid.rows; ++row) {

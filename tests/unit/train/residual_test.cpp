@@ -31,6 +31,19 @@ class ResidualFile : public ::testing::Test {
     model_ = build_model("mlp:64-40-10", types_);
     return compress(*model_, kInputBytes, data, nullptr, types_, options_);
   }
+  /// Of the file, beside the model that is compressed without training.
+  double stored_error() {
+    double error = 0, squares = 0;
+    torch::manual_seed(1);
+    const auto original = build_model("mlp:64-40-10", types_);
+    const auto stored = expand(ArtifactReader::open(options_.output), types_);
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      const at::Tensor was = original->tensors()[i].tensor.detach();
+      error += (stored[i].tensor - was).square().sum().item<double>();
+      squares += was.square().sum().item<double>();
+    }
+    return error / squares;
+  }
 
   static constexpr std::int64_t kInputBytes = 4 * (64 * 40 + 40 + 40 * 10 + 10);
   Registry types_ = test_registry();
@@ -119,19 +132,25 @@ TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheError) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.max_error = 0.01};
   const CompressReport coarse = run(nullptr);
-  double error = 0, squares = 0;
-  torch::manual_seed(1);
-  const auto original = build_model("mlp:64-40-10", types_);
-  const auto stored = expand(ArtifactReader::open(options_.output), types_);
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    const at::Tensor was = original->tensors()[i].tensor.detach();
-    error += (stored[i].tensor - was).square().sum().item<double>();
-    squares += was.square().sum().item<double>();
-  }
-  EXPECT_LE(error / squares, 0.01);
-  EXPECT_GE(error / squares, 0.008);
+  EXPECT_LE(stored_error(), 0.01);
+  EXPECT_GE(stored_error(), 0.008);
   options_.target = {.max_error = 0.0001};
   EXPECT_GT(run(nullptr).output_bytes, coarse.output_bytes * 3 / 2);
+}
+
+TEST_F(ResidualFile, TheTrellisIsSmallerAtTheSameErrorAndFinerAtTheSameSize) {
+  options_.train.loss = Loss::kWeights;
+  options_.target = {.max_error = 0.01};
+  const std::int64_t trellis = run(nullptr).output_bytes;
+  options_.train.rate.quantiser = Quantiser::kNearest;
+  const std::int64_t nearest = run(nullptr).output_bytes;
+  EXPECT_LT(trellis, nearest * 97 / 100);
+  options_.target = {.max_bytes = nearest};
+  run(nullptr);
+  const double coarse = stored_error();
+  options_.train.rate.quantiser = Quantiser::kTrellis;
+  EXPECT_LE(run(nullptr).output_bytes, nearest);
+  EXPECT_LT(stored_error(), coarse * 0.9);
 }
 
 TEST_F(ResidualFile, UnreachableSizeIsWrittenAndSaid) {

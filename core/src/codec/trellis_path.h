@@ -1,0 +1,32 @@
+#pragma once
+/// The cheapest paths of dependent quantisation, for many bands of numbers side by side.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace gbcompress::codec {
+
+/// A scale class c stands for a mean magnitude of 2^(c / 4) steps.
+inline constexpr int kLeastPriced = -16, kMostPriced = 16;
+inline constexpr int kPricedMagnitudes = 64;  ///< larger ones cost as much as the largest
+
+/// What integers cost, in 1024ths of a squared step, by scale class, quantiser and magnitude.
+using Prices =
+    std::array<std::int32_t, std::size_t{kMostPriced - kLeastPriced + 1} * 2 * kPricedMagnitudes>;
+
+/// Numbers that follow one another. Their path begins in state 0.
+struct Band {
+  const float* values;
+  const std::int8_t* classes;  ///< kLeastPriced ... kMostPriced, one a number
+  std::int32_t* integers;      ///< what is chosen
+  std::int64_t size;
+  bool pinned;       ///< the path ends in state 0 too, where the next band begins
+  double error = 0;  ///< found: sum of the squared errors
+};
+
+/// Chooses the integers: the least squared error plus prices. The same for any vector width.
+void choose_paths(std::span<Band> bands, float step, const Prices& prices);
+
+}  // namespace gbcompress::codec

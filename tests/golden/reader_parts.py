@@ -1,0 +1,171 @@
+"""What .gbz files are made of below their tensors, written from docs/artifact-format.md alone: CBOR,
+zstd frames, architectures."""
+
+import ctypes
+import math
+import struct
+
+import numpy as np
+
+
+class BadFile(Exception):
+    pass
+
+
+def need(condition, sentence):
+    if not condition:
+        raise BadFile(sentence)
+
+
+class Cbor:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        need(n <= len(self.data) - self.at, "the header ends early")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def value(self, depth=0):
+        need(depth < 8, "the header is nested too deep")
+        first = self.take(1)[0]
+        major, info = first >> 5, first & 31
+        if first == 0xFA:
+            return struct.unpack(">f", self.take(4))[0]
+        need(major in (0, 1, 3, 4, 5) and info <= 27, f"CBOR byte {first:#x} is not used")
+        n = info if info < 24 else int.from_bytes(self.take(1 << (info - 24)), "big")
+        if major == 0:
+            return n
+        if major == 1:
+            return -1 - n
+        if major == 3:
+            return self.take(n).decode("utf-8")
+        need(n <= len(self.data) - self.at, "the header declares more than it holds")
+        if major == 4:
+            return [self.value(depth + 1) for _ in range(n)]
+        result = {}
+        for _ in range(n):
+            key = self.value(depth + 1)
+            need(isinstance(key, str) and key not in result, "a bad key in the header")
+            result[key] = self.value(depth + 1)
+        return result
+
+
+def parse_cbor(data):
+    reader = Cbor(data)
+    result = reader.value()
+    need(reader.at == len(data), "bytes follow the header's map")
+    return result
+
+
+def known(entry, keys, what):
+    need(isinstance(entry, dict), f"{what} is not a map")
+    for key in entry:
+        need(key in keys, f"{what} has the unknown key {key!r}")
+
+
+def load_zstd():
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    library.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
+                                        ctypes.c_size_t]
+    library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+    library.ZSTD_getFrameContentSize.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.ZSTD_findFrameCompressedSize.restype = ctypes.c_size_t
+    library.ZSTD_findFrameCompressedSize.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return library
+
+
+def unzstd(data, size):
+    zstd = load_zstd()
+    need(size < 32768 * (len(data) + 1), "a frame cannot be that large")
+    need(zstd.ZSTD_getFrameContentSize(data, len(data)) == size, "a frame states another size")
+    need(zstd.ZSTD_findFrameCompressedSize(data, len(data)) == len(data), "not one whole frame")
+    out = ctypes.create_string_buffer(max(size, 1))
+    need(zstd.ZSTD_decompress(out, size, data, len(data)) == size, "a frame is damaged")
+    return out.raw[:size]
+
+
+def unpack(stored, entry, size, width):
+    if "z" in entry or "y" in entry:
+        need(not ("z" in entry and "y" in entry), "a section is packed twice")
+        raw = unzstd(stored, size)
+        if "y" in entry:
+            need(width > 1, "single bytes are shuffled")
+            raw = np.frombuffer(raw, np.uint8).reshape(width, -1).T.tobytes()
+        return raw
+    return stored
+
+
+def product(numbers):
+    result = 1
+    for n in numbers:
+        result *= n
+    return result
+
+
+def arch_layout(arch):
+    """[(name, shape, type, usual entry), ...] of a known architecture, else None."""
+    name, colon, options = arch.partition(":")
+    numbers = options.split("-") if colon else []
+    if not all(n.isdigit() and n.isascii() and 1 <= int(n) <= 1 << 20 for n in numbers):
+        return None
+    numbers = [int(n) for n in numbers]
+    if name == "lenet-300-100" and arch == name:
+        name, numbers = "mlp", [784, 300, 100, 10]
+    parameters, buffers = [], []
+
+    def add(path, *shape):
+        parameters.append((path, list(shape), "F32", 0))
+
+    def linear(path, inputs, outputs):
+        add(path + ".weight", outputs, inputs)
+        add(path + ".bias", outputs)
+
+    def norm(path, channels):
+        add(path + ".weight", channels)
+        add(path + ".bias", channels)
+        buffers.extend([(path + ".running_mean", [channels], "F32", 2),
+                        (path + ".running_var", [channels], "F32", 3),
+                        (path + ".num_batches_tracked", [], "I64", 2)])
+
+    if name == "mlp" and 2 <= len(numbers) <= 65:
+        if sum(i * o for i, o in zip(numbers, numbers[1:])) > 1 << 30:
+            return None
+        for n, (inputs, outputs) in enumerate(zip(numbers, numbers[1:])):
+            linear(str(2 * n), inputs, outputs)
+    elif arch == "lenet5":
+        add("conv1.weight", 20, 1, 5, 5)
+        add("conv1.bias", 20)
+        add("conv2.weight", 50, 20, 5, 5)
+        add("conv2.bias", 50)
+        linear("fc1", 800, 500)
+        linear("fc2", 500, 10)
+    elif name in ("resnet20", "resnet32", "resnet56") and len(numbers) <= 1:
+        add("conv1.weight", 16, 3, 3, 3)
+        norm("bn1", 16)
+        inputs = 16
+        for stage in range(3):
+            outputs = 16 << stage
+            for block in range((int(name[6:]) - 2) // 6):
+                path = f"layer{stage + 1}.{block}."
+                add(path + "conv1.weight", outputs, inputs, 3, 3)
+                norm(path + "bn1", outputs)
+                add(path + "conv2.weight", outputs, outputs, 3, 3)
+                norm(path + "bn2", outputs)
+                inputs = outputs
+        linear("linear", 64, numbers[0] if numbers else 10)
+    else:
+        return None
+    return parameters + buffers
+
+
+def default_grid(shape):
+    rows = shape[0] if len(shape) > 1 else 1
+    cols, stride = product(shape) // rows, 0
+    if len(shape) == 2 and cols >= 64:
+        stride = math.isqrt(cols)
+        stride = stride if stride * stride == cols else 0
+    if len(shape) > 2:
+        stride = 0 if shape[-1] in (1, cols) else shape[-1]
+    return [rows, cols, stride]
