@@ -73,7 +73,8 @@ Settings resolve(const Arguments& arguments) {
   const Target& target = settings.compress.target;
   // Trained with the rate in the loss, lambda decides.
   const bool priced = settings.compress.bottleneck.mode == WeightMode::kResidual &&
-                      arguments.has("data") && settings.compress.train.loss != Loss::kWeights;
+                      arguments.has("data") && settings.compress.train.loss != Loss::kWeights &&
+                      settings.compress.train.epochs > 0;
   if (!priced && !target.ratio && !target.max_bytes && !target.max_drop && !target.max_error)
     settings.apply("target.ratio", kDefaultRatio, "default");
   return settings;
@@ -102,6 +103,9 @@ void print_report(const CompressReport& report, const std::string& output, bool 
     table.row({"test quality", "-", "not evaluated"});
     table.row({"weight error", "0", fixed(report.weight_error, 4)});
   }
+  if (!report.allocation.empty()) table.row({"steps follow", "", report.allocation});
+  if (report.corrected_norms > 0)
+    table.row({"batch norms corrected", "", std::to_string(report.corrected_norms)});
   table.row({"seconds", "", fixed(report.seconds, 1)});
   table.row({"peak memory", "", rough_bytes(report.peak_memory_bytes)});
   if (group.world() > 1) {
@@ -132,6 +136,8 @@ ordered_json to_json(const CompressReport& report, const std::string& output,
           {"plain_parameters", report.plain_parameters},
           {"generated_tensors", report.generated_tensors},
           {"weight_error", report.weight_error},
+          {"allocation", report.allocation},
+          {"corrected_norms", report.corrected_norms},
           {"seconds", report.seconds},
           {"peak_memory_bytes", report.peak_memory_bytes},
           {"target_met", report.target_met},

@@ -56,9 +56,10 @@ SweepOptions resolve(const Arguments& arguments, Settings& settings) {
   sweep.ratios = numbers(arguments, "ratios");
   sweep.errors = numbers(arguments, "errors");
   sweep.from_scratch = arguments.has("from-scratch");
+  const bool untrained =
+      settings.compress.train.loss == Loss::kWeights || settings.compress.train.epochs == 0;
   if (sweep.lambdas.empty() && sweep.ratios.empty() && sweep.errors.empty())
-    (settings.compress.train.loss == Loss::kWeights ? sweep.ratios : sweep.lambdas) =
-        settings.compress.train.loss == Loss::kWeights ? kRatios : kLambdas;
+    (untrained ? sweep.ratios : sweep.lambdas) = untrained ? kRatios : kLambdas;
   sweep.compress = settings.compress;
   sweep.compress.target = {};
   sweep.compress.facts = setting_facts(settings.to_json());

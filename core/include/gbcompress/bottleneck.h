@@ -165,6 +165,13 @@ class GenomicBottleneck {
   /// deviation^`evenness` of a tensor: 0 for the least squared error at a size, 1 for the same
   /// relative error in every tensor.
   void quantise(double step, double evenness, Quantiser quantiser);
+  /// From here on quantise() multiplies its step by these instead, one for each of tensors(), above
+  /// 0 for residual parameters (others are not looked at); empty: forgets them.
+  /// @throws Error(kUsage) for another number of them, or one that is not above 0
+  void set_step_factors(const std::vector<double>& factors);
+  /// Residual parameters among `tensors`, indices into tensors(), begin anew with what the live
+  /// tensors hold now; integers that were chosen for them are forgotten.
+  void retake(const std::vector<std::size_t>& tensors);
   /// Squared error of the integers over the squares of what they stand for, all residual parameters
   /// together.
   double relative_error() const;

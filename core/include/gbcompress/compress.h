@@ -54,13 +54,19 @@ struct CompressReport {
   std::optional<Metric> metric;  ///< unset: not evaluated
   double before = 0;             ///< of the input model, on the test split
   double after = 0;              ///< of the expanded file, on the test split
-  double weight_error = 0;       ///< mean squared error of generated weights / their variance
+  /// Mean squared error of generated weights / their variance; in residual mode squared error of
+  /// residual parameters / their squares.
+  double weight_error = 0;
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< of the process
   bool target_met = true;
   std::string target_note;  ///< what was asked and what was reached, when not met
-  std::string description;  ///< GenomicBottleneck::describe()
-  std::string identity;     ///< SHA-256 of the file
+  /// Of residual parameters that were not trained, what their steps follow: "the weights alone",
+  /// "512 training samples"; else empty.
+  std::string allocation;
+  std::int64_t corrected_norms = 0;  ///< batch norms that make up for rounded weights
+  std::string description;           ///< GenomicBottleneck::describe()
+  std::string identity;              ///< SHA-256 of the file
   /// Bytes that this rank sent a step of training, on average; 0 with one rank.
   double bytes_per_step = 0;
 };

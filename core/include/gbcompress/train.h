@@ -35,6 +35,11 @@ struct RateOptions {
   double evenness = 0;
   /// How integers are chosen where nothing is trained.
   Quantiser quantiser = Quantiser::kTrellis;
+  /// Where there is data but nothing is trained (no epochs): samples of the training split that say
+  /// what a tensor's error costs, 0 for none; its step is then proportional to
+  /// importance^(-temper/2), 0 to 1.
+  std::int64_t calibration = 512;
+  double temper = 0.75;
   /// What the file would take now; needed with max_bytes.
   std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
 };

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "artifact/integers.h"
 #include "bottleneck/impl.h"
@@ -161,6 +162,25 @@ void GenomicBottleneck::choose_integers(double lambda) {
 
 void GenomicBottleneck::quantise(double step, double evenness, Quantiser quantiser) {
   impl_->residual.latents.quantise(step, evenness, quantiser);
+}
+
+void GenomicBottleneck::set_step_factors(const std::vector<double>& factors) {
+  std::vector<double> own;
+  if (!factors.empty()) {
+    if (factors.size() != impl_->tensors.size())
+      throw Error(Errc::kUsage, "there must be one factor of the step for each tensor");
+    for (const std::size_t t : impl_->coded) own.push_back(factors[t]);
+    for (const double factor : own)
+      if (!(factor > 0 && std::isfinite(factor)))
+        throw Error(Errc::kUsage, "factors of a step must be above 0");
+  }
+  impl_->residual.latents.set_step_factors(std::move(own));
+}
+
+void GenomicBottleneck::retake(const std::vector<std::size_t>& tensors) {
+  for (std::size_t i = 0; i < impl_->coded.size(); ++i)
+    if (std::find(tensors.begin(), tensors.end(), impl_->coded[i]) != tensors.end())
+      impl_->residual.latents.take(i, {});
 }
 
 double GenomicBottleneck::relative_error() const {

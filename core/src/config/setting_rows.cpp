@@ -175,6 +175,13 @@ std::vector<SettingRow<S>> run_rows() {
                     "Residual parameters that are not trained: integers are the nearest, or chosen "
                     "together (smaller at the same error)",
                     GBC_FIELD(compress.train.rate.quantiser)),
+      integer_row<S>("rate.calibration", 0, 1 << 20,
+                     "Data but no epochs: training samples that say how dear a tensor's error is, "
+                     "and correct batch norms; 0: as without data",
+                     GBC_FIELD(compress.train.rate.calibration)),
+      number_row<S>("rate.temper", "a number from 0 to 1", zero_to_one,
+                    "Data but no epochs: steps are proportional to importance^(-temper/2)",
+                    GBC_FIELD(compress.train.rate.temper)),
       number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
                     GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
       integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",

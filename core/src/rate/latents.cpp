@@ -115,9 +115,15 @@ int Latents::Entry::step_index() const {
 }
 
 int Latents::Entry::step_index(double size, double evenness) const {
+  if (step_factor > 0) return nearest_step(static_cast<float>(size * step_factor));
   if (spread > 0) size *= std::pow(spread, evenness);
   if (grid.rows == 1) size *= kVectorStep;
   return nearest_step(static_cast<float>(size));
+}
+
+void Latents::set_step_factors(const std::vector<double>& factors) {
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    entries_[i].step_factor = factors.empty() ? 0 : factors.at(i);
 }
 
 at::Tensor Latents::Entry::scale() const {

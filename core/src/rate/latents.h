@@ -74,6 +74,8 @@ class Latents {
   /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
   /// which are few numbers that weigh much, have finer steps.
   void quantise(double step, double evenness, Quantiser quantiser);
+  /// Multiplies the step of quantise() instead, one for each tensor; empty: as before.
+  void set_step_factors(const std::vector<double>& factors);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
   double relative_error() const;
@@ -109,6 +111,7 @@ class Latents {
     float step() const { return step_size(step_index()); }
     std::optional<CodedValues> chosen;  ///< nothing: the nearest integers
     double error = 0;                   ///< squared error of those that a trellis chose
+    double step_factor = 0;  ///< of set_step_factors(); 0: none
     double spread = 0;                  ///< deviation of the first values
     /// @param integers  memory to use
     std::vector<std::int32_t> nearest(float size, std::vector<std::int32_t> integers = {}) const;

@@ -10,6 +10,8 @@
 
 #include "base/file.h"
 #include "gbcompress/error.h"
+#include "train/allocate.h"
+#include "train/drop_search.h"
 #include "train/land.h"
 #include "train/planned_size.h"
 
@@ -22,14 +24,16 @@ namespace {
 constexpr std::int64_t kSizedHidden = 12;
 /// No file is smaller: header, digests, one tensor.
 constexpr std::int64_t kSmallestFile = 100;
-/// --max-drop begins here and asks for half the ratio each time quality is missed.
-constexpr double kFirstRatio = 40;
-constexpr int kDropAttempts = 5;
 /// Files of integers that are smaller than this many times their settings go without those.
 constexpr std::size_t kSettingsShare = 200;
 /// Training aims a little above the size that is asked, since integers can only be made cheaper
 /// afterwards.
 constexpr double kAimAbove = 1.02;
+
+/// Whether residual parameters are trained with what their bits cost.
+bool trains(const CompressOptions& options, const Data* data) {
+  return data && options.train.loss != Loss::kWeights && options.train.epochs > 0;
+}
 
 void check(const CompressOptions& options, const Model& model, const Data* data,
            const Model* teacher, std::int64_t input_bytes) {
@@ -63,6 +67,11 @@ void check(const CompressOptions& options, const Model& model, const Data* data,
     throw Error(Errc::kUsage, "--max-drop must be 0 or more, in the unit of the metric");
   if (target.max_drop && !data)
     throw Error(Errc::kUsage, "--max-drop needs data to measure quality with; give --data");
+  if (options.bottleneck.mode == WeightMode::kResidual && !trains(options, data) && !target.ratio &&
+      !target.max_bytes && !target.max_drop && !target.max_error)
+    throw Error(Errc::kUsage,
+                "residual parameters that are not trained need a size, a drop or an error to aim "
+                "at; give --ratio, --max-bytes, --max-drop or --max-error");
   if (options.train.loss != Loss::kWeights && !data)
     throw Error(Errc::kUsage, "--loss " + std::string(loss_name(options.train.loss)) +
                                   " needs data; give --data, or use --loss weights");
@@ -131,6 +140,7 @@ struct Attempt {
   bool freeze_norms = false;
   bool coded_gnets = false;
   std::int64_t wanted_bytes = 0;  ///< 0: no size is asked
+  std::optional<Allocation> allocation = {};
 
   /// G-nets that are priors have no other.
   Coding coding() const { return coded_gnets ? Coding::kCoded : options.coding; }
@@ -160,6 +170,8 @@ struct Attempt {
       land(bottleneck, wanted_bytes, bytes);
     else if (!trained && options.target.max_error)
       land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
+    else if (!trained && allocation)
+      allocation->land(model, bottleneck, wanted_bytes, bytes);
     else if (!trained)
       land_untrained(bottleneck, wanted_bytes, options.train.rate, bytes);
   }
@@ -208,7 +220,8 @@ struct Attempt {
     bottleneck.round_to(coding());
     const bool residual = options.bottleneck.mode == WeightMode::kResidual;
     if (residual || bottleneck.coded_gnets())
-      choose(bottleneck, !residual || (train_split && options.train.loss != Loss::kWeights));
+      choose(bottleneck, !residual || (train_split && options.train.loss != Loss::kWeights &&
+                                       options.train.epochs > 0));
     bottleneck.train(false);
     bottleneck.predict_weights();
     return bottleneck;
@@ -258,7 +271,15 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
 
   BottleneckOptions sized = options.bottleneck;
   const bool residual = sized.mode == WeightMode::kResidual;
+  const bool trained = trains(options, data);
+  std::optional<Judged> split;
+  if (options.target.max_drop) split = hold_back(data->train);
+  std::optional<Allocation> allocation;
+  if (residual && data && options.train.loss != Loss::kWeights && !trained &&
+      options.train.rate.calibration > 0)
+    allocation.emplace(model, split ? split->train : data->train, options.train);
   const bool folded = residual && fold_batch_norms(model.tensors()) > 0;
+  if (allocation) allocation->weigh(model);
   const bool wants_size = options.target.ratio || options.target.max_bytes;
   if ((wants_size || options.target.max_drop || any_prior(sized)) && !options.hidden_given)
     sized.gnet.hidden = {kSizedHidden};
@@ -280,6 +301,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   attempt.rate.file_bytes = [&](const GenomicBottleneck& now) { return attempt.file_bytes(now); };
   attempt.freeze_norms = folded;
   attempt.coded_gnets = sized.coded_gnets;
+  attempt.allocation = std::move(allocation);
   const auto aim_at = [&](std::int64_t bytes) {
     attempt.wanted_bytes = bytes;
     if (priced)
@@ -288,24 +310,31 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   };
   std::optional<GenomicBottleneck> bottleneck;
   if (options.target.max_drop) {
-    const Judged split = hold_back(data->train);
     const std::vector<at::Tensor> originals = snapshot(model);
-    const double before = evaluate(model, split.judge, data->metric, progress);
-    double ratio = kFirstRatio, drop = 0;
-    attempt.train_split = &split.train;
-    const std::int64_t first = checkpoints.resumed() ? checkpoints.resumed()->attempt : 0;
-    for (int number = 0; number < kDropAttempts; ++number, ratio /= 2) {
-      if (number < first) continue;
+    const double before = evaluate(model, split->judge, data->metric, progress);
+    attempt.train_split = &split->train;
+    const std::int64_t first =
+        !trained || !checkpoints.resumed() ? 0 : checkpoints.resumed()->attempt;
+    const auto run_at = [&](double ratio) {
       restore(model, originals);
-      attempt.number = number;
       bottleneck.emplace(
           attempt.run(aim_at(static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
-      drop = of_rank_0(
-          options.group,
-          metric_drop(data->metric, before, evaluate(model, split.judge, data->metric, progress)));
-      report.target_met = drop <= *options.target.max_drop;
-      if (report.target_met) break;
+    };
+    DropSearch search(/*cheap=*/residual && !trained);
+    double drop = 0, ratio = 0;
+    for (bool more = true; more; ++attempt.number) {
+      ratio = search.ratio();
+      const bool known = attempt.number < first;  // it missed, or it would be the last
+      if (!known) {
+        run_at(ratio);
+        drop = of_rank_0(options.group,
+                         metric_drop(data->metric, before,
+                                     evaluate(model, split->judge, data->metric, progress)));
+      }
+      more = search.tried(!known && drop <= *options.target.max_drop);
     }
+    report.target_met = search.best() > 0;
+    if (report.target_met && search.best() != ratio) run_at(search.best());
     if (!report.target_met) {
       char text[160];
       std::snprintf(text, sizeof text,
@@ -323,6 +352,13 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   report.generated_tensors = static_cast<std::int64_t>(bottleneck->layers().size());
   report.description = bottleneck->describe();
   report.bytes_per_step = attempt.bytes_per_step;
+  if (residual && !trained) {
+    report.allocation = "the weights alone";
+    if (attempt.allocation) {
+      report.allocation = std::to_string(attempt.allocation->samples()) + " training samples";
+      report.corrected_norms = attempt.allocation->corrected_norms();
+    }
+  }
   checkpoints.finish();
   if (!writes) return report;
   {
@@ -339,7 +375,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   report.output_bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.output));
   report.ratio = static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes);
   report.identity = artifact.identity();
-  report.weight_error = weight_error(*bottleneck);
+  report.weight_error = residual ? bottleneck->relative_error() : weight_error(*bottleneck);
   if (data) {
     try {
       report.after = evaluate(model, data->test, data->metric, progress);

@@ -68,7 +68,9 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
   bottleneck.choose_integers(high);
 }
 
-void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
+double next_coarser(double step) { return step * fine_step(1); }
+
+double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
                     const FileBytes& file_bytes) {
   const double evenness = std::max(rate.evenness, kFineEvenness);
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.
@@ -93,6 +95,7 @@ void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const Ra
     last_size = size;
   }
   if (done != fits) bottleneck.quantise(fine_step(fits), evenness, rate.quantiser);
+  return fine_step(fits);
 }
 
 void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser) {

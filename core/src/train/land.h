@@ -17,9 +17,12 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
 
 /// Without training: the finest steps found whose file has at most `wanted` bytes.
 /// @param rate  evenness and quantiser are used
-void land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
+/// @return the step that quantise() was given
+double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
                     const FileBytes& file_bytes);
 /// The coarsest steps found whose relative squared error is at most `max_error`.
 void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser);
+/// The next larger step that land_untrained() would try.
+double next_coarser(double step);
 
 }  // namespace gbcompress

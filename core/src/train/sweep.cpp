@@ -43,11 +43,13 @@ struct Asked {
 };
 
 std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
-  const bool priced = data && options.compress.train.loss != Loss::kWeights;
+  const bool priced =
+      data && options.compress.train.loss != Loss::kWeights && options.compress.train.epochs > 0;
   if (!options.lambdas.empty() + !options.ratios.empty() + !options.errors.empty() != 1)
     throw Error(Errc::kUsage, "a sweep takes one list: --lambdas, --ratios or --errors");
   if (!options.lambdas.empty() && !priced)
-    throw Error(Errc::kUsage, "--lambdas needs data to train on; give --data, or --ratios instead");
+    throw Error(Errc::kUsage,
+                "--lambdas needs data to train on, and epochs; give --data, or --ratios instead");
   if (!options.errors.empty() && priced)
     throw Error(Errc::kUsage,
                 "--errors is for sweeps without training; give --lambdas or --ratios");

@@ -1,0 +1,39 @@
+#include "train/allocate.h"
+
+#include "train/calibrate.h"
+
+namespace gbcompress {
+namespace {
+
+/// Corrected norms take a few bytes more or less than those that were landed with.
+constexpr int kCoarser = 16;
+
+}  // namespace
+
+Allocation::Allocation(Model& model, const Dataset& samples, const TrainOptions& options)
+    : options_(options),
+      samples_(calibration_samples(samples, options.rate.calibration, options.seed)),
+      norms_(model, samples_) {}
+
+void Allocation::weigh(Model& model) {
+  factors_ = step_factors(model.tensors(), tensor_importance(model, samples_, options_.seed),
+                          options_.rate.temper);
+}
+
+void Allocation::land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted,
+                      const FileBytes& file_bytes) const {
+  bottleneck.set_step_factors(factors_);
+  double step = land_untrained(bottleneck, wanted, options_.rate, file_bytes);
+  if (norms_.size() == 0) return;
+  for (int i = 0; i < kCoarser; ++i, step = next_coarser(step)) {
+    bottleneck.quantise(step, 0, options_.rate.quantiser);
+    bottleneck.predict_weights();
+    norms_.apply(model);
+    fold_batch_norms(model.tensors());
+    bottleneck.retake(norms_.vectors());
+    bottleneck.quantise(step, 0, options_.rate.quantiser);
+    if (file_bytes(bottleneck) <= wanted) return;
+  }
+}
+
+}  // namespace gbcompress

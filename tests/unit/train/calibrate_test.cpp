@@ -1,0 +1,240 @@
+// Steps that follow what training samples say, without any training.
+#include "train/calibrate.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "gbcompress/compress.h"
+#include "support/code_of.h"
+#include "support/layer_types.h"
+#include "train/drop_search.h"
+#include "train/norm_correction.h"
+
+namespace gbcompress {
+namespace {
+
+Registry all_types() {
+  Registry types = test_registry();
+  types.stage("program", [](Registrar& staging) { register_builtin_models(staging); });
+  return types;
+}
+
+/// The same by its definition: every label of every sample, weighted with its probability.
+std::vector<double> exact_importance(Model& model, const Dataset& samples) {
+  std::vector<double> result(model.tensors().size(), 0);
+  model.train(false);
+  for (std::int64_t s = 0; s < samples.size(); ++s)
+    for (std::int64_t label = 0; label < 10; ++label) {
+      for (NamedParameter& p : model.tensors()) p.tensor.mutable_grad() = at::Tensor();
+      const at::Tensor log_p = model.forward(samples.range(s, 1).inputs).log_softmax(1);
+      log_p[0][label].backward();
+      const double probability = std::exp(log_p[0][label].item<double>());
+      for (std::size_t i = 0; i < result.size(); ++i)
+        result[i] += probability / static_cast<double>(samples.size()) *
+                     model.tensors()[i].tensor.grad().square().mean().item<double>();
+    }
+  return result;
+}
+
+class Calibrated : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.output = std::filesystem::temp_directory_path() /
+                      ("gbc_calibrated_" + std::to_string(::getpid()) + ".gbz");
+    options_.overwrite = true;
+    options_.bottleneck.mode = WeightMode::kResidual;
+    options_.train.epochs = 0;
+    const Registry types = all_types();
+    torch::manual_seed(3);
+    model_ = build_model("mlp:64-40-10", types);
+    GenomicBottleneck raw(model_->tensors(), types, {.mode = WeightMode::kRaw});
+    train(*model_, raw, data_.train, {.epochs = 40});
+    for (const NamedParameter& p : model_->tensors()) values_.push_back(p.tensor.detach().clone());
+  }
+  void TearDown() override { std::filesystem::remove(options_.output); }
+  void restore() {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < values_.size(); ++i) model_->tensors()[i].tensor.copy_(values_[i]);
+  }
+  CompressReport run(const Data* data) {
+    restore();
+    return compress(*model_, kInputBytes, data, nullptr, types_, options_);
+  }
+
+  static constexpr std::int64_t kInputBytes = 4 * (64 * 40 + 40 + 40 * 10 + 10);
+  Registry types_ = all_types();
+  Data data_ = open_data("digits");
+  std::unique_ptr<Model> model_;
+  std::vector<at::Tensor> values_;
+  CompressOptions options_;
+};
+
+TEST_F(Calibrated, ImportanceIsThatOfItsDefinition) {
+  const Dataset samples = calibration_samples(data_.train, 512, 0);
+  ASSERT_EQ(samples.size(), 512);
+  const std::vector<double> drawn = tensor_importance(*model_, samples, 0);
+  const std::vector<double> exact = exact_importance(*model_, samples);
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    EXPECT_NEAR(drawn[i] / exact[i], 1, 0.25) << model_->tensors()[i].info.name;
+  EXPECT_EQ(drawn, tensor_importance(*model_, samples, 0)) << "a seed decides";
+  for (const NamedParameter& p : model_->tensors()) EXPECT_FALSE(p.tensor.grad().defined());
+}
+
+TEST_F(Calibrated, StepsInTheFileFollowImportance) {
+  options_.target = {.max_bytes = 1600};
+  const CompressReport report = run(&data_);
+  EXPECT_EQ(report.allocation, "512 training samples");
+  EXPECT_TRUE(report.metric);
+  EXPECT_TRUE(report.target_met);
+  EXPECT_LE(report.output_bytes, 1600);
+  EXPECT_GT(report.output_bytes, 1600 * 9 / 10);
+  restore();
+  const std::vector<double> exact =
+      exact_importance(*model_, calibration_samples(data_.train, 512, 0));
+  const ArtifactReader file = ArtifactReader::open(options_.output);
+  for (std::size_t i = 1; i < exact.size(); ++i) {
+    // Sixteenths of an octave; step ~ importance^(-temper / 2).
+    const double wanted = -16 * options_.train.rate.temper / 2 * std::log2(exact[i] / exact[0]);
+    const int is = file.tensors()[i].step - file.tensors()[0].step;
+    EXPECT_NEAR(is, wanted, 2) << file.tensors()[i].name;
+    if (exact[i] < exact[0] / 1.5) {
+      EXPECT_GT(is, 0) << "what matters less is coarser";
+    } else if (exact[i] > exact[0] * 1.5) {
+      EXPECT_LT(is, 0) << "what matters more is finer";
+    }
+  }
+}
+
+TEST_F(Calibrated, SameFileTwiceAndAnotherThanWithoutData) {
+  options_.target = {.max_bytes = 1400};
+  const CompressReport with = run(&data_);
+  EXPECT_EQ(run(&data_).identity, with.identity);
+  options_.train.rate.calibration = 0;
+  const CompressReport without = run(&data_);
+  EXPECT_EQ(without.allocation, "the weights alone");
+  EXPECT_NE(with.identity, without.identity);
+}
+
+TEST_F(Calibrated, DropIsSearchedWithoutTraining) {
+  options_.target = {.max_drop = 2};
+  const CompressReport report = run(&data_);
+  EXPECT_TRUE(report.target_met);
+  EXPECT_GT(report.ratio, 5);
+  EXPECT_LT(report.ratio, 40.5);
+  options_.target = {.max_drop = 20};
+  EXPECT_GT(run(&data_).ratio, report.ratio);
+  // What is stored is what the search found, whatever it tried last.
+  const auto fresh = build_model("mlp:64-40-10", types_);
+  load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
+  const Batch all = data_.train.range(0, data_.train.size());
+  const std::int64_t held = data_.train.size() / 10;
+  const Dataset judge(all.inputs.narrow(0, data_.train.size() - held, held),
+                      all.targets.narrow(0, data_.train.size() - held, held));
+  const double after = evaluate(*fresh, judge, data_.metric);
+  restore();
+  EXPECT_LE(evaluate(*model_, judge, data_.metric) - after, 20);
+}
+
+TEST_F(Calibrated, NothingToAimAtIsRefused) {
+  EXPECT_EQ(code_of([&] { run(&data_); }), Errc::kUsage);
+  options_.train.loss = Loss::kWeights;
+  EXPECT_EQ(code_of([&] { run(nullptr); }), Errc::kUsage);
+  EXPECT_FALSE(std::filesystem::exists(options_.output));
+}
+
+TEST(StepFactors, FollowARootOfImportance) {
+  std::vector<NamedParameter> tensors(4);
+  tensors[0].info.shape = {10, 10};
+  tensors[1].info.shape = {30, 10};
+  tensors[2].info.shape = {10};
+  tensors[3].info.shape = {2, 2};
+  const std::vector<double> importance = {16, 1, 4, 0};
+  const std::vector<double> factors = step_factors(tensors, importance, 1);
+  EXPECT_NEAR(factors[1] / factors[0], 4, 1e-9);
+  EXPECT_NEAR(factors[2] / factors[0], 2, 1e-9);
+  EXPECT_NEAR(factors[3] / factors[0], 1000, 1e-6) << "nothing is free";
+  EXPECT_NEAR(100 * std::log(factors[0]) + 300 * std::log(factors[1]) + 4 * std::log(factors[3]), 0,
+              1e-9);
+  for (const double factor : step_factors(tensors, importance, 0)) EXPECT_DOUBLE_EQ(factor, 1);
+  for (const double factor : step_factors(tensors, {0, 0, 0, 0}, 1)) EXPECT_DOUBLE_EQ(factor, 1);
+}
+
+TEST(DropSearch, HalvesThenRefinesWhereThatIsCheap) {
+  const auto search = [](bool cheap, double keeps_below) {
+    DropSearch search(cheap);
+    int tries = 1;
+    while (search.tried(search.ratio() <= keeps_below)) ++tries;
+    return std::pair(search.best(), tries);
+  };
+  EXPECT_EQ(search(false, 13), std::pair(10.0, 3));
+  EXPECT_EQ(search(false, 1), std::pair(0.0, 5));
+  EXPECT_EQ(search(true, 1), std::pair(0.0, 5));
+  EXPECT_EQ(search(true, 100), std::pair(40.0, 1));
+  const auto [best, tries] = search(true, 13);
+  EXPECT_LE(best, 13);
+  EXPECT_GT(best, 13 / std::exp2(1.0 / 16));
+  EXPECT_EQ(tries, 7);
+}
+
+class Norms : public ::testing::Test {
+ protected:
+  Norms() {
+    torch::manual_seed(6);
+    model_ = build_model("resnet20", types_);
+    images_ = torch::randn({128, 3, 32, 32});
+    const at::NoGradGuard no_grad;
+    for (NamedParameter& p : model_->tensors()) {
+      if (p.info.module_type != "BatchNorm2d") continue;
+      if (p.info.local_name == "weight") p.tensor.uniform_(0.5, 1.5);
+      if (p.info.local_name == "bias") p.tensor.normal_(0, 0.3);
+    }
+    model_->train(true);
+    for (int i = 0; i < 20; ++i) model_->forward(images_);
+    model_->train(false);
+  }
+  Registry types_ = all_types();
+  std::unique_ptr<Model> model_;
+  at::Tensor images_;
+};
+
+TEST_F(Norms, AreLeftAloneWhereNothingChanged) {
+  std::vector<at::Tensor> before;
+  for (const NamedParameter& p : model_->tensors()) before.push_back(p.tensor.detach().clone());
+  const at::Tensor next = (torch::manual_seed(9), torch::rand({4}));
+  torch::manual_seed(9);
+  const NormCorrection norms(*model_, Dataset(images_, torch::zeros({128}, torch::kLong)));
+  EXPECT_EQ(norms.size(), 19u);
+  EXPECT_EQ(norms.vectors().size(), 38u);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::equal(before[i], model_->tensors()[i].tensor)) << i;
+  EXPECT_TRUE(at::equal(torch::rand({4}), next)) << "the program's random numbers go on as before";
+  norms.apply(*model_);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::allclose(before[i], model_->tensors()[i].tensor, 1e-3, 1e-4)) << i;
+}
+
+TEST_F(Norms, MakeUpForRoundedWeights) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor wanted = model_->forward(images_);
+  const NormCorrection norms(*model_, Dataset(images_, torch::zeros({128}, torch::kLong)));
+  for (NamedParameter& p : model_->tensors())
+    if (p.info.shape.size() == 4) p.tensor.copy_((p.tensor / 0.1).round() * 0.1);
+  const double rounded = (model_->forward(images_) - wanted).square().mean().item<double>();
+  norms.apply(*model_);
+  const double corrected = (model_->forward(images_) - wanted).square().mean().item<double>();
+  EXPECT_LT(corrected, rounded / 2);
+}
+
+TEST(NoNorms, NothingIsCorrected) {
+  const Registry types = all_types();
+  const auto model = build_model("mlp:64-40-10", types);
+  const NormCorrection norms(*model, open_data("digits").train);
+  EXPECT_EQ(norms.size(), 0u);
+  norms.apply(*model);
+}
+
+}  // namespace
+}  // namespace gbcompress
