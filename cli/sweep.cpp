@@ -8,8 +8,9 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
-#include "gbcompress/launch.h"
+#include "gbcompress/rank_log.h"
 #include "progress.h"
+#include "ranks.h"
 #include "run_options.h"
 #include "table.h"
 
@@ -28,6 +29,7 @@ void options(po::options_description& into) {
   add("ratios", text("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
   add("errors", text("E,E,..."), "without training: squared errors over the weights' squares");
   add_run_options(into);
+  add_rank_options(into);
 }
 
 std::vector<double> numbers(const Arguments& arguments, const std::string& option) {
@@ -101,16 +103,9 @@ void print_report(const SweepReport& report, const std::string& folder) {
             << "sweep.svg and the files\n";
 }
 
-int run(const Arguments& arguments) {
-  need_model(arguments, "sweep");
-  if (!arguments.has("output") || arguments.text("output").empty())
-    throw Error(Errc::kUsage, "name the folder to write to: -o FOLDER");
-  if (read_launch().world > 1)
-    throw Error(Errc::kUsage, "a sweep runs in one process; start it without a launcher");
-  Settings settings;
-  const SweepOptions sweep_options = resolve(arguments, settings);
-  PluginHost host;
-  load_plugins(host, arguments);
+/// What each rank does with the others. @return the exit status
+int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
+             const Settings& settings, SweepOptions& sweep_options) {
   const Input input = open_input(arguments, host, settings.compress.train.seed);
   set_threads(settings.threads, *input.model);
   std::unique_ptr<Model> teacher;
@@ -119,22 +114,24 @@ int run(const Arguments& arguments) {
   std::optional<Data> data;
   if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
 
-  ProgressDisplay display(arguments.quiet());
+  ProgressDisplay display(arguments.quiet() || !speaks_for_all());
   const auto finished = [&](const SweepPoint& point) {
     display.clear();
     if (!arguments.quiet())
       say(point.method + ", " + point.setting + ": " + with_commas(point.bytes) + " bytes");
   };
+  sweep_options.compress.group = &group;
   SweepReport report = writing([&] {
     return sweep(*input.model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
                  sweep_options, display.sink(), finished);
   });
+  display.clear();
+  if (!speaks_for_all()) return kDone;
   report.points = sorted(std::move(report.points));
   const std::string name = arguments.words().empty()
                                ? arguments.text("arch")
                                : std::filesystem::path(arguments.words()[0]).filename().string();
   writing([&] { write_sweep(report, sweep_options.folder, "Bytes against quality: " + name); });
-  display.clear();
   if (arguments.json())
     print_json(nlohmann::ordered_json::parse(sweep_json(report)));
   else
@@ -146,6 +143,21 @@ int run(const Arguments& arguments) {
       return kTargetMissed;
     }
   return kDone;
+}
+
+int run(const Arguments& arguments) {
+  need_model(arguments, "sweep");
+  if (!arguments.has("output") || arguments.text("output").empty())
+    throw Error(Errc::kUsage, "name the folder to write to: -o FOLDER");
+  Settings settings;
+  SweepOptions sweep_options = resolve(arguments, settings);
+  PluginHost host;
+  load_plugins(host, arguments);
+  const auto group = open_group(arguments, host);
+  int status = kDone;
+  run_together(*group,
+               [&] { status = sweep_on(*group, arguments, host, settings, sweep_options); });
+  return status;
 }
 
 }  // namespace

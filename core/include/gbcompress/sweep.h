@@ -40,7 +40,9 @@ struct SweepOptions {
   /// One of them is not empty: prices of a bit (with data), ratios of sizes, relative squared
   /// errors (without training). All above 0.
   std::vector<double> lambdas, ratios, errors;
-  /// Everything else of every point. Its output, target, mode and checkpoints are not read.
+  /// Everything else of every point. Its output, target, mode and checkpoints are not read. Its
+  /// group's ranks share the points, each of which one of them computes alone; all must see the
+  /// same folder.
   CompressOptions compress;
   /// The model is new: it is first trained as it is, and that is what controls begin with.
   bool from_scratch = false;
@@ -51,19 +53,20 @@ struct SweepReport {
   std::optional<Metric> metric;
   double before = 0;  ///< metric of the model, or of the dense one where it is new
   std::vector<SweepPoint> points;
-  std::int64_t computed = 0;  ///< points of this call; the others were there
+  std::int64_t computed = 0;  ///< points of this call, of all ranks; the others were there
 };
 
 /// Told what was finished, after it is on the disk.
 using SweepSink = std::function<void(const SweepPoint& point)>;
 
-/// Computes every point that `folder`/points.jsonl does not hold, one after another: the codec's,
-/// g-nets alone of the same sizes, and the controls. A call that was stopped anywhere, by SIGKILL
-/// too, is taken up by calling it again. The model ends with its own values.
+/// Computes every point that `folder`/points.jsonl does not hold: the codec's, g-nets alone of the
+/// same sizes, and the controls. A call that was stopped anywhere, by SIGKILL too, is taken up by
+/// calling it again, with any number of ranks. The model ends with its own values. [collective]
 /// @param input_bytes  size of the model on disk, the ratios' numerator
 /// @throws Error(kUsage) for lists that do not fit the data, and where the folder holds points of
 ///         another model, other data or other settings (named); Error(kCorrupt) for points.jsonl
 ///         that no sweep wrote; what compress() throws
+/// @return on rank 0 everything; on others what they know
 SweepReport sweep(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
                   const Registry& registry, const SweepOptions& options,
                   const ProgressSink& progress = {}, const SweepSink& finished = {});

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -20,6 +21,10 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kDenseFile = "dense.gbz";
+constexpr const char* kDenseSetting = "float32";
+constexpr int kRoundedBits[] = {8, 4};
+std::string rounded_setting(int bits) { return std::to_string(bits) + " bits"; }
+using Key = std::pair<std::string, std::string>;  ///< method, setting
 /// No file is smaller, and compress() refuses to try.
 constexpr std::int64_t kSmallestFile = 100;
 
@@ -112,7 +117,10 @@ class Sweep {
         finished_(finished),
         asked_(all_asked(options, data)),
         start_(model),
-        points_(prepared(), facts(), files()) {}
+        group_(options.compress.group),
+        points_(prepared(), agreed(facts()), files(), group_) {
+    deal();
+  }
 
   SweepReport run() {
     SweepReport report;
@@ -120,20 +128,30 @@ class Sweep {
     for (const NamedParameter& p : model_.tensors())
       if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
     const Values reference = dense();
-    if (data_) {
-      report.metric = data_->metric;
-      report.before = quality().value();
+    if (data_) report.metric = data_->metric;
+    if (data_ && leads()) report.before = quality().value();
+    for (const Asked& a : asked_)
+      if (mine(kResidualMethod, a.setting())) codec_point(a, reference);
+    for (const Asked& a : asked_)
+      if (mine(kGNetMethod, a.gnet_setting())) gnet_point(a, bytes_of(a), reference);
+    for (const int bits : kRoundedBits)
+      if (mine(kRoundingMethod, rounded_setting(bits)))
+        control_point(kRoundingMethod, rounded_setting(bits), reference,
+                      [&] { return rounded_control(reference.tensors(), bits); });
+    std::optional<FactorControl> factors;  // decomposing takes a while; only if there is need
+    for (const Asked& a : asked_)
+      if (mine(kFactorMethod, a.gnet_setting()))
+        control_point(kFactorMethod, a.gnet_setting(), reference, [&] {
+          if (!factors) factors.emplace(reference.tensors());
+          return factors->control(factors->part_for(bytes_of(a)));
+        });
+    if (leads()) {
+      for (const Key& key : keys_) points_.wait_for(key.first, key.second);
+      points_.conclude(keys_);
     }
-    std::vector<std::int64_t> sizes;
-    for (const Asked& a : asked_) sizes.push_back(codec_point(a, reference));
-    for (std::size_t i = 0; i < asked_.size(); ++i) gnet_point(asked_[i], sizes[i], reference);
-    for (const int bits : {8, 4})
-      control_point(kRoundingMethod, std::to_string(bits) + " bits", reference,
-                    [&] { return rounded_control(reference.tensors(), bits); });
-    factor_points(sizes, reference);
     start_.restore(model_);
     report.points = points_.all();
-    report.computed = computed_;
+    report.computed = static_cast<std::int64_t>(owners_.size());
     return report;
   }
 
@@ -155,11 +173,44 @@ class Sweep {
     facts["data"] = data_ ? data_digest(*data_) : "none";
     return facts;
   }
+  /// All ranks have the same ones, and the same points before them.
+  CheckpointFacts agreed(CheckpointFacts facts) const {
+    if (!group_) return facts;
+    std::vector<Fact> shared;
+    for (const auto& [name, value] : facts) shared.push_back({name, value});
+    std::string points;
+    for (const Asked& a : asked_) points += (points.empty() ? "" : ", ") + a.setting();
+    shared.push_back({"the points", points});
+    group_->agree(shared);
+    return facts;
+  }
   std::vector<std::string> files() const {
     std::vector<std::string> files;
     if (options_.from_scratch) files.push_back(kDenseFile);
     for (const Asked& a : asked_) files.insert(files.end(), {a.file(), a.gnet_file()});
     return files;
+  }
+  /// Points that are not there go round the ranks; all ranks see the same ones, since none has
+  /// begun. A model's first training is rank 0's, and all wait for it.
+  void deal() {
+    if (options_.from_scratch) keys_.emplace_back(kDenseMethod, kDenseSetting);
+    for (const Asked& a : asked_) keys_.emplace_back(kResidualMethod, a.setting());
+    for (const Asked& a : asked_) keys_.emplace_back(kGNetMethod, a.gnet_setting());
+    for (const int bits : kRoundedBits) keys_.emplace_back(kRoundingMethod, rounded_setting(bits));
+    for (const Asked& a : asked_) keys_.emplace_back(kFactorMethod, a.gnet_setting());
+    int next = 0;
+    for (const Key& key : keys_)
+      if (!points_.find(key.first, key.second))
+        owners_[key] = next++ % (group_ ? group_->world() : 1);
+    if (group_) group_->barrier();  // nobody begins before everybody has looked
+  }
+  bool leads() const { return !group_ || group_->rank() == 0; }
+  bool mine(const std::string& method, const std::string& setting) const {
+    const auto owner = owners_.find({method, setting});
+    return owner != owners_.end() && owner->second == (group_ ? group_->rank() : 0);
+  }
+  std::int64_t bytes_of(const Asked& asked) {
+    return points_.wait_for(kResidualMethod, asked.setting()).bytes;
   }
   std::optional<double> quality() const {
     if (!data_) return std::nullopt;
@@ -170,14 +221,12 @@ class Sweep {
     point.ratio = static_cast<double>(input_bytes_) / static_cast<double>(point.bytes);
     point.seconds = seconds_since(start);
     points_.add(point);
-    ++computed_;
     if (finished_) finished_(point);
   }
 
   /// One `.gbz`. @param reference  what the error is of; null: nothing yet
-  std::int64_t file_point(const char* method, const std::string& setting, const std::string& file,
-                          CompressOptions run, const Values* reference) {
-    if (const SweepPoint* point = points_.find(method, setting)) return point->bytes;
+  void file_point(const char* method, const std::string& setting, const std::string& file,
+                  CompressOptions run, const Values* reference) {
     throw_if_interrupted();
     start_.restore(model_);
     const auto start = Clock::now();
@@ -197,7 +246,6 @@ class Sweep {
     point.file = file;
     point.target_met = report.target_met;
     done(std::move(point), start);
-    return report.output_bytes;
   }
 
   CompressOptions base(WeightMode mode) const {
@@ -211,18 +259,20 @@ class Sweep {
   /// What controls begin with; the model then has its values.
   Values dense() {
     if (!options_.from_scratch) return start_;
-    file_point(kDenseMethod, "float32", kDenseFile, base(WeightMode::kRaw), nullptr);
+    if (mine(kDenseMethod, kDenseSetting))
+      file_point(kDenseMethod, kDenseSetting, kDenseFile, base(WeightMode::kRaw), nullptr);
+    points_.wait_for(kDenseMethod, kDenseSetting);
     start_.restore(model_);
     load_tensors(model_, expand(ArtifactReader::open(options_.folder / kDenseFile), registry_));
     return Values(model_);
   }
 
-  std::int64_t codec_point(const Asked& asked, const Values& reference) {
+  void codec_point(const Asked& asked, const Values& reference) {
     CompressOptions run = base(WeightMode::kResidual);
     if (asked.kind == std::string("lambda")) run.train.rate.lambda = asked.value;
     if (asked.kind == std::string("ratio")) run.target.ratio = asked.value;
     if (asked.kind == std::string("error")) run.target.max_error = asked.value;
-    return file_point(kResidualMethod, asked.setting(), asked.file(), std::move(run), &reference);
+    file_point(kResidualMethod, asked.setting(), asked.file(), std::move(run), &reference);
   }
 
   void gnet_point(const Asked& asked, std::int64_t bytes, const Values& reference) {
@@ -234,7 +284,6 @@ class Sweep {
   template <typename Make>
   void control_point(const char* method, const std::string& setting, const Values& reference,
                      const Make& make) {
-    if (points_.find(method, setting)) return;
     throw_if_interrupted();
     const auto start = Clock::now();
     const Control control = make();
@@ -253,15 +302,6 @@ class Sweep {
     done(std::move(point), start);
   }
 
-  void factor_points(const std::vector<std::int64_t>& sizes, const Values& reference) {
-    std::optional<FactorControl> factors;  // decomposing takes a while; only if there is need
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      control_point(kFactorMethod, "as " + asked_[i].setting(), reference, [&] {
-        if (!factors) factors.emplace(reference.tensors());
-        return factors->control(factors->part_for(sizes[i]));
-      });
-  }
-
   Model& model_;
   const std::int64_t input_bytes_;
   const Data* const data_;
@@ -272,8 +312,10 @@ class Sweep {
   const SweepSink& finished_;
   const std::vector<Asked> asked_;
   const Values start_;
+  Group* const group_;
   SweepPoints points_;
-  std::int64_t computed_ = 0;
+  std::vector<Key> keys_;      ///< of all points, in the order of one process
+  std::map<Key, int> owners_;  ///< ranks of those that are computed now
 };
 
 }  // namespace

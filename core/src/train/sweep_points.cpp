@@ -1,10 +1,13 @@
 #include "train/sweep_points.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -16,6 +19,8 @@ using nlohmann::ordered_json;
 constexpr const char* kName = "points.jsonl";
 constexpr std::size_t kMaxBytes = 64 << 20;
 constexpr std::size_t kMostNamed = 4;
+/// Between two looks for a point that another rank computes.
+constexpr std::chrono::milliseconds kLook{100};
 
 SweepPoint from_json(const ordered_json& line) {
   SweepPoint p;
@@ -29,6 +34,14 @@ SweepPoint from_json(const ordered_json& line) {
   p.file = line.at("file").get<std::string>();
   p.target_met = line.at("target_met").get<bool>();
   return p;
+}
+
+/// Adds a point, last, or replaces the one of its method and setting.
+void put(SweepPoint point, std::vector<SweepPoint>& points) {
+  std::erase_if(points, [&](const SweepPoint& p) {
+    return p.method == point.method && p.setting == point.setting;
+  });
+  points.push_back(std::move(point));
 }
 
 /// "setting train.epochs (4 there, 2 here)", some of them.
@@ -67,31 +80,73 @@ nlohmann::ordered_json point_json(const SweepPoint& p) {
 }
 
 SweepPoints::SweepPoints(fs::path folder, const CheckpointFacts& facts,
-                         const std::vector<std::string>& files)
-    : folder_(std::move(folder)), facts_(facts) {
-  const fs::path path = folder_ / kName;
-  const std::string shown = printable(path.string());
+                         const std::vector<std::string>& files, Group* group)
+    : folder_(std::move(folder)),
+      facts_(facts),
+      group_(group && group->world() > 1 ? group : nullptr),
+      rank_(group_ ? group_->rank() : 0) {
+  if (rank_ == 0) gather(files);
+  if (group_) group_->barrier();
+  if (rank_ > 0) read(folder_ / kName, points_);
+}
+
+void SweepPoints::gather(const std::vector<std::string>& files) {
   std::error_code code;
-  if (!fs::exists(path, code)) {
+  const std::vector<fs::path> left = others();
+  const bool begun = fs::exists(folder_ / kName, code);
+  if (!begun && left.empty())
     for (const std::string& file : files)
       if (fs::exists(folder_ / file, code))
         throw Error(Errc::kExists, printable((folder_ / file).string()) +
                                        " exists and is of no sweep; take another folder");
-    write();
-    return;
+  if (begun) read(folder_ / kName, own_);
+  for (const fs::path& path : left) read(path, own_);
+  points_ = own_;
+  if (!begun || !left.empty()) write(own_);
+  remove_others();
+}
+
+fs::path SweepPoints::own_path() const {
+  return folder_ / (rank_ == 0 ? kName : "points-" + std::to_string(rank_) + ".jsonl");
+}
+
+std::vector<fs::path> SweepPoints::others() const {
+  std::vector<fs::path> paths;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder_, code), end; !code && entry != end;
+       entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    constexpr std::string_view kBefore = "points-", kAfter = ".jsonl";
+    if (name.size() <= kBefore.size() + kAfter.size() || !name.starts_with(kBefore) ||
+        !name.ends_with(kAfter))
+      continue;
+    const std::string number =
+        name.substr(kBefore.size(), name.size() - kBefore.size() - kAfter.size());
+    if (number.find_first_not_of("0123456789") == std::string::npos) paths.push_back(entry->path());
   }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void SweepPoints::remove_others() const {
+  std::error_code code;
+  for (const fs::path& path : others()) fs::remove(path, code);
+}
+
+void SweepPoints::read(const fs::path& path, std::vector<SweepPoint>& into) const {
   try {
     std::istringstream lines(read_text(path, kMaxBytes));
     std::string line;
     std::getline(lines, line);
     const CheckpointFacts there = ordered_json::parse(line).at("facts").get<CheckpointFacts>();
-    if (there != facts)
+    if (there != facts_)
       throw Error(Errc::kUsage,
                   printable(folder_.string()) + " holds points of another sweep; they differ in " +
-                      differences(there, facts) + "; take another folder, or the same settings");
-    while (std::getline(lines, line)) points_.push_back(from_json(ordered_json::parse(line)));
+                      differences(there, facts_) + "; take another folder, or the same settings");
+    while (std::getline(lines, line)) put(from_json(ordered_json::parse(line)), into);
   } catch (const nlohmann::json::exception&) {
-    throw Error(Errc::kCorrupt, shown + " is not what a sweep writes; take another folder");
+    throw Error(Errc::kCorrupt,
+                printable(path.string()) + " is not what a sweep writes; take another folder");
   }
 }
 
@@ -107,18 +162,42 @@ const SweepPoint* SweepPoints::find(const std::string& method, const std::string
   return nullptr;
 }
 
-void SweepPoints::add(SweepPoint point) {
-  std::erase_if(points_, [&](const SweepPoint& p) {
-    return p.method == point.method && p.setting == point.setting;
-  });
-  points_.push_back(std::move(point));
-  write();
+const SweepPoint& SweepPoints::wait_for(const std::string& method, const std::string& setting) {
+  for (;;) {
+    if (const SweepPoint* point = find(method, setting)) return *point;
+    throw_if_interrupted();
+    if (!group_)
+      throw Error(Errc::kIo, "the file of " + setting + " in " + printable(folder_.string()) +
+                                 " was removed during the sweep; call it again");
+    group_->check();
+    std::this_thread::sleep_for(kLook);
+    std::vector<SweepPoint> known;
+    if (rank_ > 0) read(folder_ / kName, known);
+    for (const fs::path& path : others()) read(path, known);
+    // points.jsonl may hold what was computed again since, because its file was gone.
+    for (SweepPoint& point : known)
+      if (!find(point.method, point.setting)) put(std::move(point), points_);
+  }
 }
 
-void SweepPoints::write() const {
+void SweepPoints::add(SweepPoint point) {
+  put(point, own_);
+  put(std::move(point), points_);
+  write(own_);
+}
+
+void SweepPoints::conclude(const std::vector<std::pair<std::string, std::string>>& order) {
+  for (const auto& [method, setting] : order)
+    if (const SweepPoint* point = find(method, setting)) put(SweepPoint(*point), points_);
+  own_ = points_;
+  write(own_);
+  remove_others();
+}
+
+void SweepPoints::write(const std::vector<SweepPoint>& points) const {
   std::string text = ordered_json{{"sweep", 1}, {"facts", facts_}}.dump() + "\n";
-  for (const SweepPoint& p : points_) text += point_json(p).dump() + "\n";
-  AtomicFile file(folder_ / kName, true);
+  for (const SweepPoint& p : points) text += point_json(p).dump() + "\n";
+  AtomicFile file(own_path(), true);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
 }

@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 constexpr std::array<const char*, 5> kMethods = {kDenseMethod, kResidualMethod, kGNetMethod,
                                                  kRoundingMethod, kFactorMethod};
-// Told apart by the colour-blind too, and by their marks' order in the legend.
+// Told apart by the colour-blind too; what is to be beaten is hollow and dashed.
 constexpr std::array<const char*, 5> kColours = {"#000000", "#0072b2", "#d55e00", "#009e73",
                                                  "#cc79a7"};
 
@@ -24,6 +24,11 @@ std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
   return text;
+}
+
+bool is_control(std::size_t method) {
+  return kMethods[method] != std::string_view(kResidualMethod) &&
+         kMethods[method] != std::string_view(kGNetMethod);
 }
 
 /// A cell of a CSV file.
@@ -57,6 +62,9 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+constexpr std::size_t kFewestTicks = 4;
+constexpr double kMostTicks = 9;
+
 /// An axis from the lowest to the highest value, in pixels.
 struct Axis {
   double low, high, from, to;
@@ -67,16 +75,20 @@ struct Axis {
     const double part = (scaled(value) - scaled(low)) / (scaled(high) - scaled(low));
     return from + part * (to - from);
   }
-  /// Round numbers inside: 1, 2, 5 of each decade; or four to nine equal steps.
+  /// Round numbers inside: 1, 2, 5 of each decade, or more of them where that gives few; else four
+  /// to nine equal steps.
   std::vector<double> ticks() const {
     std::vector<double> ticks;
-    if (logarithmic) {
+    for (const auto& steps : {std::vector<double>{1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}}) {
+      if (!logarithmic) break;
+      ticks.clear();
       for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10)
-        for (const double step : {1.0, 2.0, 5.0})
+        for (const double step : steps)
           if (step * decade >= low && step * decade <= high) ticks.push_back(step * decade);
-      return ticks;
+      if (ticks.size() >= kFewestTicks) return ticks;
     }
-    const double rough = (high - low) / 5;
+    ticks.clear();
+    const double rough = (high - low) / kMostTicks;
     const double decade = std::pow(10, std::floor(std::log10(rough)));
     double step = 10 * decade;
     for (const double nice : {5.0, 2.0, 1.0})
@@ -104,9 +116,13 @@ Axis axis_for(std::vector<double> values, double from, double to, bool logarithm
 }
 
 std::string bytes_label(double bytes) {
-  if (bytes >= 1e9) return number(bytes / 1e9) + " GB";
-  if (bytes >= 1e6) return number(bytes / 1e6) + " MB";
-  return bytes >= 1e3 ? number(bytes / 1e3) + " kB" : number(bytes) + " B";
+  for (const auto& [unit, name] : {std::pair{1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}}) {
+    if (bytes < unit) continue;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", bytes / unit);
+    return std::string(text) + name;
+  }
+  return number(bytes) + " B";
 }
 
 std::string metric_label(const SweepReport& report) {
@@ -212,16 +228,21 @@ std::string sweep_svg(const SweepReport& report, const std::string& title) {
     for (const SweepPoint* p : points)
       path += number(x.at(static_cast<double>(p->bytes))) + "," + number(y.at(quality(*p))) + " ";
     path.pop_back();
-    d.text += "<polyline fill=\"none\" stroke-width=\"2\" stroke=" + colour + " points=\"" + path +
-              "\"/>\n";
+    const std::string line = "stroke-width=\"2\" stroke=" + colour +
+                             (is_control(method) ? " stroke-dasharray=\"3 4\"" : "");
+    const std::string paint = "stroke-width=\"2\" stroke=" + colour +
+                              " fill=" + (is_control(method) ? "\"white\"" : colour);
+    d.text += "<polyline fill=\"none\" " + line + " points=\"" + path + "\"/>\n";
     for (const SweepPoint* p : points)
       d.text +=
           "<circle cx=\"" + number(x.at(static_cast<double>(p->bytes))) + "\" cy=\"" +
-          number(y.at(quality(*p))) + "\" r=\"4\" fill=" + colour + "><title>" +
+          number(y.at(quality(*p))) + "\" " + "r=\"4\" " + paint + "><title>" +
           escaped(p->setting + ": " + std::to_string(p->bytes) + " B, " + number(quality(*p))) +
           "</title></circle>\n";
-    d.line(D::kRight + 20, legend - 4, D::kRight + 44, legend - 4,
-           "stroke-width=\"2\" stroke=" + colour);
+    d.line(D::kRight + 20, legend - 4, D::kRight + 44, legend - 4, line);
+    // Of the legend no circle, so that circles are points and nothing else.
+    d.text += "<ellipse cx=\"" + number(D::kRight + 32) + "\" cy=\"" + number(legend - 4) +
+              "\" rx=\"4\" ry=\"4\" " + paint + "/>\n";
     d.words(D::kRight + 50, legend, kMethods[method], "");
     legend += 24;
   }

@@ -269,6 +269,30 @@ TEST(SweepReportTest, ThePictureHasEveryPointInItsPlace) {
   EXPECT_EQ(svg.find(kGNetMethod), std::string::npos) << "no points, no line";
 }
 
+TEST(SweepReportTest, AxesHaveEnoughLabels) {
+  for (const auto& [low, high] : {std::pair{9.0, 99.0}, {80.1, 80.9}, {6.0, 98.4}, {0.0, 97.0}})
+    for (const auto& [small, large] :
+         {std::pair{100, 900}, {100'000, 120'000}, {14'000, 190'000}}) {
+      SweepReport report;
+      report.metric = Metric::kAccuracy;
+      report.before = high;
+      report.points = {{.method = kResidualMethod, .bytes = small, .metric = low},
+                       {.method = kResidualMethod, .bytes = large, .metric = high}};
+      const std::string svg = sweep_svg(report, "x");
+      // Numbers on the left end at the axis, those below are in its middle.
+      std::size_t left = 0, below = 0;
+      for (std::size_t at = 0; (at = svg.find("<text", at)) != std::string::npos; ++at) {
+        const std::string text = svg.substr(at, svg.find("</text>", at) - at);
+        left += text.find("anchor=\"end\"") != std::string::npos;
+        below += text.ends_with(" kB") || text.ends_with(" B");
+      }
+      EXPECT_GE(left, 3u) << low << " " << high;
+      EXPECT_LE(left, 10u);
+      EXPECT_GE(below, 4u) << small << " " << large;
+      EXPECT_LE(below, 12u);
+    }
+}
+
 TEST(SweepReportTest, APictureOfNothingOrOfOnePointIsOne) {
   SweepReport report;
   for (int i = 0; i < 2; ++i) {
