@@ -82,6 +82,8 @@ struct BottleneckOptions {
   /// Residual parameters that a layer type takes have a g-net as prior: it gives every weight a
   /// mean and, where it is stochastic, a deviation for the coder; the integers say what is left.
   bool gnet_prior = false;
+  /// Rows of residual matrices (outputs) have steps of their own instead of one a tensor.
+  bool row_steps = false;
   /// Of residual parameters and their steps.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;

@@ -36,7 +36,7 @@ void GenomicBottleneck::Impl::make_latents() {
         mode_of(p.info.name, options) != WeightMode::kResidual)
       continue;
     coded.push_back(t);
-    residual.latents.add(p.info.name, p.tensor);
+    residual.latents.add(p.info.name, p.tensor, {}, options.row_steps);
   }
   for (std::size_t l = 0; l < routes.size(); ++l) {
     const auto found = std::find(coded.begin(), coded.end(), routes[l].tensor);

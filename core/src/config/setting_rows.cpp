@@ -182,6 +182,10 @@ std::vector<SettingRow<S>> run_rows() {
       number_row<S>("rate.temper", "a number from 0 to 1", zero_to_one,
                     "Data but no epochs: steps are proportional to importance^(-temper/2)",
                     GBC_FIELD(compress.train.rate.temper)),
+      choice_row<S>(
+          "rate.steps", std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"rows", true}},
+          "Residual parameters that are trained: one step for a tensor, or one for each row",
+          GBC_FIELD(compress.bottleneck.row_steps)),
       number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
                     GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
       integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "rate/laplace_rate.h"
+#include "rate/pieces.h"
 
 namespace gbcompress {
 namespace {
@@ -18,64 +19,9 @@ constexpr double kFirstStep = 0.2, kStepWithoutSpread = 0.02;
 /// An optimiser moves a number by about its learning rate a step, which suits weights; steps have
 /// octaves to go in the same time.
 constexpr double kStepSpeed = 10;
-/// Steps of vectors beside those of matrices, where nothing is trained.
-constexpr double kVectorStep = 0.125;
 /// The expected scale before anything is known, in steps.
 constexpr double kFirstScale = 3;
 constexpr double kLeastScale = 0.02, kLargestScale = 1000;
-/// Numbers that one call of a kernel takes: sums have the same bits for any number of threads.
-constexpr std::int64_t kPiece = 1 << 14;
-/// Where there are more numbers, a sample has the first ones of each piece.
-constexpr std::int64_t kAllSampled = 1 << 20, kSampled = kPiece / 16;
-
-std::span<float> span_of(const at::Tensor& dense, std::int64_t first, std::int64_t count) {
-  return {dense.data_ptr<float>() + first, static_cast<std::size_t>(count)};
-}
-
-/// Calls body(piece, first, count) for the pieces of n numbers, in parallel.
-template <typename Body>
-void for_pieces(std::int64_t n, const Body& body) {
-  at::parallel_for(0, (n + kPiece - 1) / kPiece, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p)
-      body(static_cast<std::size_t>(p), p * kPiece, std::min(kPiece, n - p * kPiece));
-  });
-}
-
-/// Sum of f(numbers, index of their first) over the pieces of a tensor, or the `longest` first
-/// numbers of each. In double and in one order: LibTorch's sums depend on the number of threads.
-template <typename F>
-double sum_pieces(const at::Tensor& dense, const F& f, std::int64_t longest = kPiece) {
-  const std::int64_t n = dense.numel(), pieces = (n + kPiece - 1) / kPiece;
-  std::vector<double> sums(static_cast<std::size_t>(pieces));
-  at::parallel_for(
-      0, static_cast<std::int64_t>(sums.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t first = i * kPiece;
-          const std::span<const float> numbers =
-              span_of(dense, first, std::min(longest, n - first));
-          sums[static_cast<std::size_t>(i)] = f(numbers, static_cast<std::size_t>(first));
-        }
-      });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
-template <typename F>
-double sum_of(const at::Tensor& dense, const F& f) {
-  return sum_pieces(dense, [&](std::span<const float> numbers, std::size_t) {
-    double sum = 0;
-    for (const float x : numbers) sum += f(static_cast<double>(x));
-    return sum;
-  });
-}
-
-/// Rounded to nearest, ties to even, in any number of lanes: adding this leaves no room for a
-/// fraction. Beyond it numbers are too large for the coder anyway.
-float whole(float x) {
-  constexpr float kNoFraction = 0x1.8p23f;
-  return x + kNoFraction - kNoFraction;
-}
 
 double deviation(const at::Tensor& dense) {
   const double n = static_cast<double>(dense.numel());
@@ -86,17 +32,18 @@ double deviation(const at::Tensor& dense) {
 
 }  // namespace
 
-void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid) {
+void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid,
+                  bool row_steps) {
   const at::NoGradGuard no_grad;
   Entry entry;
   entry.name = std::move(name);
   entry.live = live;
   entry.latent = live.detach().to(at::kFloat).clone(at::MemoryFormat::Contiguous);
   entry.spread = deviation(entry.latent);
-  entry.log_step = at::zeros({1}, at::kFloat);
+  entry.grid = grid ? *grid : default_grid(live.sizes().vec());
+  entry.log_step = at::zeros({row_steps ? entry.grid.rows : 1}, at::kFloat);
   entry.set_step(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread);
   entry.step_gradient = at::zeros_like(entry.log_step);
-  entry.grid = grid ? *grid : default_grid(live.sizes().vec());
   entries_.push_back(std::move(entry));
 }
 
@@ -110,20 +57,22 @@ void Latents::take(std::size_t index, std::optional<int> step) {
 
 void Latents::Entry::set_step(double size) { log_step.fill_(std::log(size) / kStepSpeed); }
 
-int Latents::Entry::step_index() const {
-  return nearest_step(std::exp(static_cast<float>(kStepSpeed) * log_step.item<float>()));
+std::vector<int> Latents::Entry::step_indices() const {
+  std::vector<int> indices;
+  for (const float x : numbers_of(log_step, 0, log_step.numel()))
+    indices.push_back(nearest_step(std::exp(static_cast<float>(kStepSpeed) * x)));
+  return indices;
 }
 
-int Latents::Entry::step_index(double size, double evenness) const {
-  if (step_factor > 0) return nearest_step(static_cast<float>(size * step_factor));
-  if (spread > 0) size *= std::pow(spread, evenness);
-  if (grid.rows == 1) size *= kVectorStep;
-  return nearest_step(static_cast<float>(size));
+std::vector<float> Latents::Entry::steps() const {
+  std::vector<float> sizes;
+  for (const int k : step_indices()) sizes.push_back(step_size(k));
+  return sizes;
 }
 
-void Latents::set_step_factors(const std::vector<double>& factors) {
-  for (std::size_t i = 0; i < entries_.size(); ++i)
-    entries_[i].step_factor = factors.empty() ? 0 : factors.at(i);
+at::Tensor Latents::Entry::in_steps(const at::Tensor& numbers) const {
+  const at::Tensor inverse = at::tensor(steps()).reciprocal_().unsqueeze(1);
+  return (numbers.reshape({inverse.size(0), -1}) * inverse).view(latent.sizes());
 }
 
 at::Tensor Latents::Entry::scale() const {
@@ -131,26 +80,36 @@ at::Tensor Latents::Entry::scale() const {
   return inverse_scale;
 }
 
-std::vector<std::int32_t> Latents::Entry::nearest(float size,
+std::vector<std::int32_t> Latents::Entry::nearest(std::span<const float> sizes,
                                                   std::vector<std::int32_t> integers) const {
   integers.resize(static_cast<std::size_t>(latent.numel()));
-  const float inverse = 1 / size;
-  for_pieces(latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
+  for_segments(segments_of(latent.numel(), sizes.size()), [&](std::size_t, const Segment& segment) {
     std::vector<float> buffer;
-    const std::span<const float> from = residual(first, count, buffer);
+    const std::span<const float> from = residual(segment.first, segment.count, buffer);
+    const float inverse = 1 / sizes[segment.group];
     for (std::size_t i = 0; i < from.size(); ++i) {
       const float scaled = from[i] * inverse;
-      integers[static_cast<std::size_t>(first) + i] = static_cast<std::int32_t>(
+      integers[static_cast<std::size_t>(segment.first) + i] = static_cast<std::int32_t>(
           std::fabs(scaled) < 0x1p22f ? whole(scaled) : std::clamp(scaled, -0x1p30f, 0x1p30f));
     }
   });
   return integers;
 }
 
+CodedValues Latents::Entry::coded(std::vector<std::int32_t> integers) const {
+  const std::vector<int> indices = step_indices();
+  std::vector<int> sorted = indices;
+  std::sort(sorted.begin(), sorted.end());
+  const int middle = sorted[sorted.size() / 2];
+  CodedValues values{grid, std::move(integers), middle, {}};
+  if (sorted.front() != sorted.back())
+    for (const int k : indices) values.row_steps.push_back(k - middle);
+  return values;
+}
+
 void Latents::predict() {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
-    const float step = entry.step();
     const bool direct = entry.live.scalar_type() == at::kFloat && entry.live.is_contiguous();
     at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
     float* data = to.data_ptr<float>();
@@ -158,10 +117,13 @@ void Latents::predict() {
       const std::vector<float> values = coded_floats(*entry.chosen);
       std::copy(values.begin(), values.end(), data);
     } else {
-      for_pieces(entry.latent.numel(), [&](std::size_t, std::int64_t first, std::int64_t count) {
-        std::vector<float> buffer;
-        round_to_step(entry.residual(first, count, buffer), step, data + first);
-      });
+      const std::vector<float> steps = entry.steps();
+      for_segments(segments_of(entry.latent.numel(), steps.size()),
+                   [&](std::size_t, const Segment& segment) {
+                     std::vector<float> buffer;
+                     round_to_step(entry.residual(segment.first, segment.count, buffer),
+                                   steps[segment.group], data + segment.first);
+                   });
     }
     if (entry.prior) to.add_(entry.prior->mean);
     if (direct)
@@ -178,24 +140,25 @@ void Latents::backward(double weight, std::uint64_t step) {
     entry.chosen.reset();
     if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
     entry.latent_gradient.copy_(entry.live.grad());
-    const float size = entry.step();
+    const std::vector<float> steps = entry.steps();
     const at::Tensor scale = entry.scale();
     const std::uint32_t key = RandomStream(seed_, "rate", entry.name, step).bits(0);
-    const std::int64_t n = entry.latent.numel();
-    std::vector<RateSums> sums(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
-    for_pieces(n, [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+    const std::vector<Segment> segments = segments_of(entry.latent.numel(), steps.size());
+    std::vector<RateSums> sums(segments.size());
+    for_segments(segments, [&](std::size_t i, const Segment& segment) {
+      const auto [first, count, group] = segment;
       std::vector<float> buffer;
-      sums[piece] =
-          laplace_rate(entry.residual(first, count, buffer), size, span_of(scale, first, count),
-                       static_cast<float>(weight), key, static_cast<std::uint32_t>(first),
-                       span_of(entry.latent_gradient, first, count));
+      sums[i] = laplace_rate(entry.residual(first, count, buffer), steps[group],
+                             numbers_of(scale, first, count), static_cast<float>(weight), key,
+                             static_cast<std::uint32_t>(first),
+                             numbers_of(entry.latent_gradient, first, count));
     });
-    double gradient = 0;
-    for (const RateSums& sum : sums) {
-      bits_ += sum.bits;
-      gradient += sum.log_step_gradient;
+    std::vector<double> gradients(steps.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      bits_ += sums[i].bits;
+      gradients[segments[i].group] += sums[i].log_step_gradient * kStepSpeed;
     }
-    entry.step_gradient.fill_(gradient * kStepSpeed);
+    std::copy(gradients.begin(), gradients.end(), entry.step_gradient.data_ptr<float>());
     if (!entry.prior) continue;
     entry.prior_gradients(weight);
     // Of a number that is rounded off its mean, the loss does not feel the mean: only the rate
@@ -213,14 +176,14 @@ void Latents::expect(bool contexts) {
           Entry& entry = entries_[static_cast<std::size_t>(i)];
           if (contexts) {
             const std::vector<float> scales =
-                expected_scales(entry.grid, entry.nearest(entry.step()), entry.classes());
+                expected_scales(entry.grid, entry.nearest(entry.steps()), entry.classes());
             float* inverse = entry.scale().data_ptr<float>();
             for (std::size_t j = 0; j < scales.size(); ++j) inverse[j] = 1 / scales[j];
           } else {
             // The most likely scale of a Laplace distribution is the mean magnitude.
             const double mean =
-                sum_of(entry.residual(), [](double x) { return std::fabs(x); }) /
-                (static_cast<double>(entry.latent.numel()) * static_cast<double>(entry.step()));
+                sum_of(entry.in_steps(entry.residual()), [](double x) { return std::fabs(x); }) /
+                static_cast<double>(entry.latent.numel());
             entry.scale().fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
           }
         }
@@ -272,120 +235,16 @@ void Latents::choose(double lambda) {
   const at::NoGradGuard no_grad;
   IntegerEncoder encoder(CodecProfile::kSmall);
   for (Entry& entry : entries_) {
-    const at::Tensor scaled = (entry.residual() * (1 / entry.step())).contiguous();
-    entry.chosen =
-        CodedValues{entry.grid,
-                    encoder.quantise_and_add(entry.grid, span_of(scaled, 0, scaled.numel()), {},
-                                             lambda, entry.classes()),
-                    entry.step_index(),
-                    {}};
+    const at::Tensor scaled = entry.in_steps(entry.residual());
+    entry.chosen = entry.coded(encoder.quantise_and_add(
+        entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes()));
   }
-}
-
-void Latents::quantise(double step, double evenness, Quantiser quantiser) {
-  const at::NoGradGuard no_grad;
-  struct Part {
-    std::size_t entry;
-    std::int64_t index;
-    double error = 0;
-  };
-  std::vector<at::Tensor> sources(entries_.size());
-  std::vector<std::optional<Trellis>> trellises(entries_.size());
-  std::vector<Part> parts;
-  for (std::size_t e = 0; e < entries_.size(); ++e) {
-    Entry& entry = entries_[e];
-    const int index = entry.step_index(step, evenness);
-    // The same memory again: a size is found by trying several.
-    std::vector<std::int32_t> integers;
-    if (entry.chosen) integers = std::move(entry.chosen->integers);
-    IntegerGrid grid = entry.grid;
-    grid.dependent = quantiser == Quantiser::kTrellis;
-    if (grid.dependent) {
-      integers.resize(static_cast<std::size_t>(entry.latent.numel()));
-      sources[e] = entry.residual();
-      trellises[e].emplace(grid, span_of(sources[e], 0, entry.latent.numel()));
-      for (std::int64_t i = 0; i < trellises[e]->parts(); ++i) parts.push_back({e, i});
-    } else {
-      integers = entry.nearest(step_size(index), std::move(integers));
-    }
-    entry.chosen = CodedValues{grid, std::move(integers), index, {}};
-  }
-  at::parallel_for(
-      0, static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          Part& part = parts[static_cast<std::size_t>(i)];
-          CodedValues& chosen = *entries_[part.entry].chosen;
-          part.error =
-              trellises[part.entry]->choose(part.index, step_size(chosen.step), chosen.integers);
-        }
-      });
-  for (Entry& entry : entries_) entry.error = 0;
-  for (const Part& part : parts) entries_[part.entry].error += part.error;
-}
-
-double Latents::relative_error() const {
-  const at::NoGradGuard no_grad;
-  double error = 0, squares = 0;
-  for (std::size_t e = 0; e < entries_.size(); ++e) {
-    const Entry& entry = entries_[e];
-    squares += sum_of(entry.latent, [](double x) { return x * x; });
-    if (entry.chosen && entry.chosen->grid.dependent) {
-      error += entry.error;
-      continue;
-    }
-    const CodedValues* values = entry.chosen ? &*entry.chosen : nullptr;
-    std::optional<CodedValues> now;
-    if (!values) values = &now.emplace(coded(e));
-    const float step = step_size(values->step);
-    const auto error_of = [&](std::span<const float> latent, std::size_t first) {
-      std::vector<float> buffer;
-      const std::span<const float> residual = entry.residual(
-          static_cast<std::int64_t>(first), static_cast<std::int64_t>(latent.size()), buffer);
-      double sum = 0;
-      for (std::size_t i = 0; i < latent.size(); ++i) {
-        const float stored = static_cast<float>(values->integers[first + i]) * step;
-        const double off = static_cast<double>(stored) - static_cast<double>(residual[i]);
-        sum += off * off;
-      }
-      return sum;
-    };
-    error += sum_pieces(entry.latent, error_of);
-  }
-  return squares > 0 ? error / squares : 0;
-}
-
-double Latents::expected_error(double step, double evenness) const {
-  std::int64_t count = 0;
-  for (const Entry& entry : entries_) count += entry.latent.numel();
-  const std::int64_t longest = count > kAllSampled ? kSampled : kPiece;
-  double error = 0, squares = 0;
-  for (const Entry& entry : entries_) {
-    const float size = step_size(entry.step_index(step, evenness)), inverse = 1 / size;
-    const auto error_of = [&](std::span<const float> latent, std::size_t first) {
-      std::vector<float> buffer;
-      double sum = 0;
-      for (const float x : entry.residual(static_cast<std::int64_t>(first),
-                                          static_cast<std::int64_t>(latent.size()), buffer)) {
-        const auto off = static_cast<double>(whole(x * inverse) * size - x);
-        sum += off * off;
-      }
-      return sum;
-    };
-    const auto squares_of = [](std::span<const float> latent, std::size_t) {
-      double sum = 0;
-      for (const float x : latent) sum += static_cast<double>(x) * static_cast<double>(x);
-      return sum;
-    };
-    error += sum_pieces(entry.latent, error_of, longest);
-    squares += sum_pieces(entry.latent, squares_of, longest);
-  }
-  return squares > 0 ? error / squares : 0;
 }
 
 CodedValues Latents::coded(std::size_t index) const {
   const Entry& entry = entries_.at(index);
   if (entry.chosen) return *entry.chosen;
-  return {entry.grid, entry.nearest(entry.step()), entry.step_index(), {}};
+  return entry.coded(entry.nearest(entry.steps()));
 }
 
 }  // namespace gbcompress

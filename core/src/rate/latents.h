@@ -21,7 +21,9 @@ class Latents {
   /// Takes up a tensor with its present values; the first step is a fifth of their deviation.
   /// @param live  floating: predict() writes it, its .grad is read
   /// @param grid  how its integers are coded, unless as default_grid() says
-  void add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid = {});
+  /// @param row_steps  a step for each row of the grid instead of one
+  void add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid = {},
+           bool row_steps = false);
   std::size_t size() const noexcept { return entries_.size(); }
 
   /// What a g-net expects of a tensor: value = mean + integer * step. Its owner writes `mean`, and
@@ -74,7 +76,7 @@ class Latents {
   /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
   /// which are few numbers that weigh much, have finer steps.
   void quantise(double step, double evenness, Quantiser quantiser);
-  /// Multiplies the step of quantise() instead, one for each tensor; empty: as before.
+  /// Multiplies the step of quantise() instead, one for each tensor; empty: forgets them.
   void set_step_factors(const std::vector<double>& factors);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
@@ -87,7 +89,7 @@ class Latents {
  private:
   struct Entry {
     std::string name;
-    at::Tensor live, latent, log_step;  ///< latent: float32, dense, shape of live; [1]
+    at::Tensor live, latent, log_step;  ///< latent: float32, dense, shape of live; [1] or [rows]
     // What only training needs has no memory before it begins.
     at::Tensor latent_gradient, step_gradient;  ///< of the same shapes; the first by backward()
     mutable at::Tensor inverse_scale;           ///< by scale()
@@ -106,15 +108,19 @@ class Latents {
     void set_step(double size);
     /// 1 / expected scale, in units of the step.
     at::Tensor scale() const;
-    int step_index() const;
+    std::vector<int> step_indices() const;  ///< one, or one a row
+    std::vector<float> steps() const;
+    /// Numbers of the tensor's shape, in units of their steps.
+    at::Tensor in_steps(const at::Tensor& numbers) const;
     int step_index(double step, double evenness) const;  ///< as quantise() takes them
-    float step() const { return step_size(step_index()); }
-    std::optional<CodedValues> chosen;  ///< nothing: the nearest integers
-    double error = 0;                   ///< squared error of those that a trellis chose
-    double step_factor = 0;  ///< of set_step_factors(); 0: none
-    double spread = 0;                  ///< deviation of the first values
+    std::optional<double> step_factor;                   ///< instead of evenness
+    std::optional<CodedValues> chosen;                   ///< nothing: the nearest integers
+    double error = 0;   ///< squared error of those that a trellis chose
+    double spread = 0;  ///< deviation of the first values
     /// @param integers  memory to use
-    std::vector<std::int32_t> nearest(float size, std::vector<std::int32_t> integers = {}) const;
+    std::vector<std::int32_t> nearest(std::span<const float> steps,
+                                      std::vector<std::int32_t> integers = {}) const;
+    CodedValues coded(std::vector<std::int32_t> integers) const;
   };
 
   std::uint64_t seed_;

@@ -52,10 +52,9 @@ void Latents::Entry::prior_gradients(double weight) {
   if (!prior->log_deviation.defined()) return;
   // -log2 of the density of a Laplace distribution of scale b, log2(2 b) + |x| / (b ln 2), where
   // |x| is the mean magnitude of the residual with its noise, all in units of the step.
-  const double size = static_cast<double>(step());
-  const at::Tensor u = residual().abs_().div_(size);
+  const at::Tensor u = in_steps(residual()).abs_();
   const at::Tensor x = at::where(u.lt(0.5), u.square() + 0.25, u);
-  const at::Tensor b = prior->log_deviation.exp().mul_(prior->scale / size);
+  const at::Tensor b = in_steps(prior->log_deviation.exp().mul_(prior->scale));
   at::mul_out(prior->log_deviation_gradient, 1 - x / b,
               at::scalar_tensor(weight * std::numbers::log2e, at::kFloat));
 }

@@ -23,15 +23,17 @@ void Allocation::weigh(Model& model) {
 void Allocation::land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted,
                       const FileBytes& file_bytes) const {
   bottleneck.set_step_factors(factors_);
-  double step = land_untrained(bottleneck, wanted, options_.rate, file_bytes);
+  RateOptions even = options_.rate;
+  even.evenness = 0;
+  double step = land_untrained(bottleneck, wanted, even, file_bytes);
   if (norms_.size() == 0) return;
   for (int i = 0; i < kCoarser; ++i, step = next_coarser(step)) {
-    bottleneck.quantise(step, 0, options_.rate.quantiser);
+    bottleneck.quantise(step, 0, even.quantiser);
     bottleneck.predict_weights();
     norms_.apply(model);
     fold_batch_norms(model.tensors());
     bottleneck.retake(norms_.vectors());
-    bottleneck.quantise(step, 0, options_.rate.quantiser);
+    bottleneck.quantise(step, 0, even.quantiser);
     if (file_bytes(bottleneck) <= wanted) return;
   }
 }

@@ -10,9 +10,8 @@
 
 #include "base/file.h"
 #include "gbcompress/error.h"
-#include "train/allocate.h"
+#include "train/attempt.h"
 #include "train/drop_search.h"
-#include "train/land.h"
 #include "train/planned_size.h"
 
 namespace gbcompress {
@@ -24,8 +23,6 @@ namespace {
 constexpr std::int64_t kSizedHidden = 12;
 /// No file is smaller: header, digests, one tensor.
 constexpr std::int64_t kSmallestFile = 100;
-/// Files of integers that are smaller than this many times their settings go without those.
-constexpr std::size_t kSettingsShare = 200;
 /// Training aims a little above the size that is asked, since integers can only be made cheaper
 /// afterwards.
 constexpr double kAimAbove = 1.02;
@@ -124,109 +121,6 @@ double weight_error(const GenomicBottleneck& bottleneck) {
   }
   return count > 0 ? sum / count : 0;
 }
-
-/// The run of one attempt, from where it stands to what is stored.
-struct Attempt {
-  Model& model;
-  const Dataset* train_split;
-  Model* teacher;
-  const Registry& registry;
-  const CompressOptions& options;
-  TrainingCheckpoints& checkpoints;
-  const ProgressSink& progress;
-  std::int64_t number = 0;
-  double bytes_per_step = 0;
-  RateOptions rate = {};
-  bool freeze_norms = false;
-  bool coded_gnets = false;
-  std::int64_t wanted_bytes = 0;  ///< 0: no size is asked
-  std::optional<Allocation> allocation = {};
-
-  /// G-nets that are priors have no other.
-  Coding coding() const { return coded_gnets ? Coding::kCoded : options.coding; }
-
-  /// The file as the bottleneck stands. It forgets the settings where they would be seen in its
-  /// size.
-  std::vector<std::byte> file(const GenomicBottleneck& bottleneck) const {
-    const auto with = [&](const std::string& settings) {
-      ArtifactWriter writer(model.arch(), settings);
-      bottleneck.write_to(writer, coding());
-      return writer.encode();
-    };
-    std::vector<std::byte> bytes = with(options.settings);
-    if ((options.bottleneck.mode == WeightMode::kResidual || coding() == Coding::kCoded) &&
-        bytes.size() < kSettingsShare * options.settings.size())
-      bytes = with("");
-    return bytes;
-  }
-  std::int64_t file_bytes(const GenomicBottleneck& bottleneck) const {
-    return static_cast<std::int64_t>(file(bottleneck).size());
-  }
-
-  /// The integers that are stored.
-  void choose(GenomicBottleneck& bottleneck, bool trained) const {
-    const FileBytes bytes = [&](const GenomicBottleneck& now) { return file_bytes(now); };
-    if (trained && wanted_bytes > 0)
-      land(bottleneck, wanted_bytes, bytes);
-    else if (!trained && options.target.max_error)
-      land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
-    else if (!trained && allocation)
-      allocation->land(model, bottleneck, wanted_bytes, bytes);
-    else if (!trained)
-      land_untrained(bottleneck, wanted_bytes, options.train.rate, bytes);
-  }
-
-  TrainOptions train_options() const {
-    TrainOptions result = options.train;
-    result.rate = rate;
-    result.freeze_norms = result.freeze_norms || freeze_norms;
-    return result;
-  }
-
-  GenomicBottleneck run(const BottleneckOptions& sized) {
-    GenomicBottleneck bottleneck(model.tensors(), registry, sized, options.group);
-    if (options.tell)
-      for (const std::string& note : bottleneck.placement_notes()) options.tell(note);
-    RunPosition at{number, "fit", 0};
-    if (checkpoints.resumed()) {
-      at = *checkpoints.resumed();
-      checkpoints.restore(bottleneck);
-    }
-    const auto control = [&] {
-      return LoopControl{at.done, [&](std::int64_t done) {
-                           at.done = done;
-                           checkpoints.after_step(at, bottleneck);
-                         }};
-    };
-    try {
-      if (at.phase == "fit") {
-        fit_weights(bottleneck, options.train.fit_steps, options.train.schedule, progress,
-                    control());
-        bottleneck.reset_optimizers();
-        at = {number, "train", 0};
-      }
-      const Traffic before = options.group ? options.group->traffic() : Traffic();
-      const std::int64_t first = at.done;
-      if (train_split && options.train.loss != Loss::kWeights)
-        train(model, bottleneck, *train_split, train_options(), teacher, progress, control());
-      if (options.group && at.done > first)
-        bytes_per_step = static_cast<double>((options.group->traffic() - before).bytes()) /
-                         static_cast<double>(at.done - first);
-    } catch (const Error& error) {
-      if (error.code() != Errc::kInterrupted) checkpoints.save_before_failing(at, bottleneck);
-      throw;
-    }
-    bottleneck.gather();
-    bottleneck.round_to(coding());
-    const bool residual = options.bottleneck.mode == WeightMode::kResidual;
-    if (residual || bottleneck.coded_gnets())
-      choose(bottleneck, !residual || (train_split && options.train.loss != Loss::kWeights &&
-                                       options.train.epochs > 0));
-    bottleneck.train(false);
-    bottleneck.predict_weights();
-    return bottleneck;
-  }
-};
 
 /// Rank 0's number on every rank.
 double of_rank_0(Group* group, double value) {

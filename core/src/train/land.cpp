@@ -71,7 +71,7 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
 double next_coarser(double step) { return step * fine_step(1); }
 
 double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
-                    const FileBytes& file_bytes) {
+                      const FileBytes& file_bytes) {
   const double evenness = std::max(rate.evenness, kFineEvenness);
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.
   const auto bits = [&](int k) {

@@ -19,10 +19,10 @@ void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& f
 /// @param rate  evenness and quantiser are used
 /// @return the step that quantise() was given
 double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
-                    const FileBytes& file_bytes);
-/// The coarsest steps found whose relative squared error is at most `max_error`.
-void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser);
+                      const FileBytes& file_bytes);
 /// The next larger step that land_untrained() would try.
 double next_coarser(double step);
+/// The coarsest steps found whose relative squared error is at most `max_error`.
+void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser);
 
 }  // namespace gbcompress
