@@ -127,11 +127,12 @@ class Fast:
                 begin, end = piece * cols // pieces, (piece + 1) * cols // pieces
                 yield row * cols + begin, row * cols + end, begin, int(piece == pieces - 1)
 
-    def tensor(self, rows, cols, _, dependent):
+    def tensor(self, rows, cols, _, dependent, prior):
         if cols == 1:
             rows, cols = 1, rows
         states, values = self.states, []
-        factor, sums, numbers = [0] * cols, [0] * cols, [0] * cols
+        units = 16 if prior else cols
+        factor, sums, numbers = [0] * units, [0] * units, [0] * units
         done, next_time, state = 0, 1, 0
         for first, end, column, ended in self.segments(rows, cols):
             states.begin_segment()
@@ -140,7 +141,7 @@ class Fast:
             need(-24 <= self.scale <= 80, "a row scale out of range")
             inverse = power(192 - 4 * self.scale)
             for i in range(end - first):
-                unit = (column + i) % cols
+                unit = prior[first + i] if prior else (column + i) % cols
                 k = clamp((4 * self.scale + factor[unit] + 2) >> 2, -24, 80)
                 v = self.value(k, state & 1)
                 values.append(v)
@@ -151,7 +152,7 @@ class Fast:
             done += ended
             if ended and done >= next_time:
                 next_time = done + clamp(done // 8, 1, 64)
-                for u in range(cols):
+                for u in range(units):
                     if numbers[u] >= 512:
                         numbers[u], sums[u] = numbers[u] // 2, sums[u] // 2
                     factor[u] = clamp((log2(sums[u] + 512) - log2(numbers[u] + 2) - 2048 + 8) >> 4,

@@ -18,7 +18,7 @@ import sys
 
 import numpy as np
 
-from gnet_values import Plan, coded_size, decode_theta, generate
+from gnet_values import Plan, coded_size, decode_theta, generate, prior_classes
 from integer_decoder import BadStream, decode_integers, states_of
 from reader_parts import (BadFile, arch_layout, default_grid, known, need, parse_cbor, product, unpack,
                           unzstd)
@@ -86,14 +86,30 @@ class Tensor:
                  and self.grid[2] < max(self.grid[1], 1), "a bad grid")
 
     def grids(self):
-        """(rows, cols, stride, dependent) of its integers, in the order in which they are coded."""
+        """[rows, cols, stride, dependent, classes] of its integers, in the order in which they are
+        coded; classes are None or a function of the arrays that were decoded before."""
         grids = []
         if self.coded_theta:
-            grids += [[self.plan.tiles * size // cols, cols, 0, 0]
+            grids += [[self.plan.tiles * size // cols, cols, 0, 0, None]
                       for size, cols in zip(self.plan.blocks, self.plan.block_cols)]
         if self.coded and self.row_steps:
-            grids.append([1, self.grid[0], 0, 0])
-        return grids + [self.grid + [self.dependent]] if self.coded else grids
+            grids.append([1, self.grid[0], 0, 0, None])
+        if not self.coded:
+            return grids
+        classes = None
+        if self.plan and self.plan.generator == 1 and self.plan.shape == self.shape:
+            blocks, before = len(self.plan.blocks), len(grids)
+
+            def classes(arrays):
+                theta = self.coded_parameters(arrays[-before:][:blocks])
+                return prior_classes(self.plan, theta).ravel().tolist()
+        return grids + [self.grid + [self.dependent, classes]]
+
+    def coded_parameters(self, arrays):
+        """theta from its integers, one array a block."""
+        return np.concatenate(
+            [array.reshape(self.plan.tiles, size).astype(F32) * step_size(step)
+             for array, size, step in zip(arrays, self.plan.blocks, self.theta_steps)], axis=1)
 
     def take_steps(self, expected, steps):
         """Reads its steps from the list; `expected` is {None: the last step, ...}."""
@@ -117,9 +133,7 @@ class Tensor:
             need(plan.type in ("linear", "conv", "attention") and plan.shape == self.shape,
                  f"{self.name} needs the plugin of {plan.type}")
             if self.coded_theta:
-                theta = np.concatenate(
-                    [integers.pop(0).reshape(plan.tiles, size).astype(F32) * step_size(step)
-                     for size, step in zip(plan.blocks, self.theta_steps)], axis=1)
+                theta = self.coded_parameters([integers.pop(0) for _ in plan.blocks])
             else:
                 theta = self.theta
             total = generate(plan, theta)

@@ -1,4 +1,4 @@
-"""Weights from the parameters of g-nets, written from docs/artifact-format.md alone: slow, plain, exact."""
+"""Weights from the parameters of g-nets, written from docs/artifact-format.md alone: plain, exact."""
 
 import math
 
@@ -195,7 +195,7 @@ def products(start, codes, weight):
 
 
 def tile_values(plan, codes, theta):
-    """[tile_rows, tile_cols, kernel] of one g-net, before cropping."""
+    """[tile_rows, tile_cols, kernel, outputs] of one g-net, before cropping and scaling."""
     layers, at = [], 0
     for inputs, outputs in plan.layers:
         weight = theta[at:at + inputs * outputs].reshape(outputs, inputs)
@@ -221,23 +221,34 @@ def tile_values(plan, codes, theta):
         z = np.broadcast_to(bias, a.shape[:3] + bias.shape).astype(F32)
         for u in range(w.shape[1]):
             z = z + w[:, u] * a[..., u, None]
-    values = z[..., 0] * plan.scale
-    assert values.dtype == F32
-    return values
+    assert z.dtype == F32
+    return z
 
 
 def product_values(plan, theta):
-    """The same of a product of matrices."""
+    """The same of a product of matrices, which has one output."""
     ends = np.cumsum(plan.blocks)
     blocks = [b.reshape(-1, plan.rank) for b in np.split(theta, ends[:-1])]
     left, right = blocks[0], blocks[-1]
     if plan.generator == 3:
         left = products(np.zeros(plan.rank, F32), left, blocks[1].T)
     values = products(np.zeros(len(right), F32), left, right)
-    return (values * plan.scale).reshape(plan.tile_rows, plan.tile_cols, -1)
+    return values.reshape(plan.tile_rows, plan.tile_cols, -1, 1)
 
 
 def generate(plan, theta):
+    """The weights."""
+    return output(plan, theta, 0) * plan.scale
+
+
+def prior_classes(plan, theta):
+    """What a stochastic g-net tells the coder of every value."""
+    bounds = np.arange(-7, 8).astype(F32) * F32(0.34657359)
+    return (output(plan, theta, 1)[..., None] >= bounds).sum(axis=-1)
+
+
+def output(plan, theta, which):
+    """One of the g-nets' outputs, in the tensor's shape."""
     codes = tile_codes(plan) if plan.generator < 2 else None
     kernel = product(plan.kernel_dims)
     whole = np.zeros((plan.row_splits * plan.rows, plan.col_splits * plan.cols, kernel), F32)
@@ -250,7 +261,7 @@ def generate(plan, theta):
                     top, left = p * plan.rows + i, q * plan.cols + j
                     values = (tile_values(plan, codes, theta[tile]) if codes
                               else product_values(plan, theta[tile]))
-                    whole[top:top + high, left:left + wide] = values[:high, :wide]
+                    whole[top:top + high, left:left + wide] = values[:high, :wide, :, which]
                     tile += 1
     if plan.transposed:
         whole = whole.transpose(1, 0, 2)

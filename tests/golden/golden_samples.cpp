@@ -50,7 +50,8 @@ ArtifactWriter dependent_sample(CodecProfile profile) {
   writer.add_coded("fc.bias", DType::kF32, {12}, coded_values({12}, 62, false, false));
   writer.add_coded("conv.weight", DType::kF16, {6, 5, 3, 3},
                    coded_values({6, 5, 3, 3}, 63, false, true));
-  const GNetPlan plan = plan_of("linear", {8, 9}, {}, {3}, 72);
+  GNetPlan plan = plan_of("linear", {8, 9}, {}, {3}, 40);
+  plan.generator = Generator::kStochastic;  // tells the coder what it expects
   writer.add_residual("residual", DType::kBF16, plan.shape, plan, coded_theta(plan, 64),
                       coded_values(plan.shape, 65, true, true));
   CodedValues large = coded_values({40, 9}, 66, false, true);

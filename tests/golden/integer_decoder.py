@@ -1,7 +1,8 @@
 """Decodes the integers of a .gbz file, written from docs/codec.md alone: slow, plain, exact.
 
-decode_integers("small" or "fast", stream, [(rows, cols, stride, dependent), ...]) gives one array for
-each grid.
+decode_integers("small" or "fast", stream, [(rows, cols, stride, dependent, classes), ...]) gives one
+array for each grid; classes: None, or a function of the arrays before that gives the prior class of each
+value.
 """
 
 import numpy as np
@@ -24,6 +25,10 @@ def states_of(values):
 
 def decode_integers(profile, stream, grids):
     decoder = Small(stream) if profile == "small" else Fast(stream)
-    result = [np.array(decoder.tensor(*grid), np.int32).reshape(grid[:2]) for grid in grids]
+    result = []
+    for rows, cols, stride, dependent, classes in grids:
+        prior = classes(result) if classes else None
+        values = decoder.tensor(rows, cols, stride, dependent, prior)
+        result.append(np.array(values, np.int32).reshape(rows, cols))
     decoder.finish()
     return result

@@ -114,7 +114,7 @@ class Small:
         self.exponent = Model([21], [1, 8], 1 << 21, 255, 1072, 8192, 13107, MORE)
         self.links = []
 
-    def tensor(self, rows, cols, stride, dependent):
+    def tensor(self, rows, cols, stride, dependent, prior):
         if cols == 1:
             rows, cols, stride = 1, rows, 0
         s = stride if stride > 1 else 0
@@ -124,7 +124,7 @@ class Small:
         for sums in self.links:
             if cols % len(sums) == 0 and cols // len(sums) <= 64:
                 link = sums
-        total, count = 0, 0
+        total, count, of_class = 0, 0, [[0, 0] for _ in range(16)]
         column, signs = [0] * cols, [0] * cols
         before, row_sums, values, state = [0] * cols, [], [], 0
         for r in range(rows):
@@ -165,6 +165,7 @@ class Small:
                 x, y = c % width, c // width
                 x = divide(256 * (2 * x + 1), width) - 256
                 y = divide(256 * (2 * y + 1), height) - 256
+                kind = of_class[prior[r * cols + c] if prior else 0]
                 features = [
                     ratio((column[c] << 18) + 4 * e, 4 * r + 4),
                     ratio((around << 16) + 4 * e, (16 if s else 10) * r + 4),
@@ -173,7 +174,7 @@ class Small:
                     ratio(e, 1),
                     self.linked(link, cols, c),
                     ratio((wide << 16) + 8 * e, len(places) + 8),
-                    ratio((total << 16) + 8 * e, count + 8),
+                    ratio((kind[0] << 16) + 8 * e, kind[1] + 8),
                     x, (x * x >> 7) - 256, y, (y * y >> 7) - 256]
                 features[7] -= features[4]
                 value = self.value(features, left, left2, up, up_left, up_right, up2, above,
@@ -184,6 +185,8 @@ class Small:
                 magnitude = cut(value)
                 total += magnitude
                 count += 1
+                kind[0] += magnitude
+                kind[1] += 1
                 column[c] += magnitude
                 signs[c] += (value > 0) - (value < 0)
                 row_sum += magnitude

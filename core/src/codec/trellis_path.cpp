@@ -103,8 +103,8 @@ Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_
 
 /// Numbers of several bands, those of one place side by side.
 struct Layout {
-  std::vector<float> magnitudes;      // [kBlock, lanes] in half steps
-  std::vector<std::int32_t> offsets;  // [kBlock, lanes] of their class's prices
+  std::vector<float> magnitudes;      ///< [kBlock, lanes] in half steps
+  std::vector<std::int32_t> offsets;  ///< [kBlock, lanes] of their class's prices
 };
 
 void LayOut(std::span<const Band> bands, std::size_t lanes, std::int64_t first, float inverse,
@@ -189,8 +189,11 @@ void Choose(std::span<Band> bands, float step, const Prices& prices,
   const Real di;
   const Float df;
   const std::size_t lanes = hn::Lanes(d), half = lanes / 2;
-  std::int64_t longest = 0;
-  for (const Band& band : bands) longest = std::max(longest, band.size);
+  std::int64_t longest = 0, shortest = bands[0].size;
+  for (const Band& band : bands) {
+    longest = std::max(longest, band.size);
+    shortest = std::min(shortest, band.size);
+  }
   decisions.resize(static_cast<std::size_t>(longest) * kWords * lanes);
   zeros.resize(static_cast<std::size_t>(longest) * lanes);
   Layout layout{std::vector<float>(kBlock * lanes), std::vector<std::int32_t>(kBlock * lanes)};
@@ -198,6 +201,7 @@ void Choose(std::span<Band> bands, float step, const Prices& prices,
   HWY_ALIGN std::uint16_t costs[2][kStates * 32];
   std::fill_n(costs[0], kStates * lanes, kNever);
   std::fill_n(costs[0], lanes, std::uint16_t{0});
+  std::array<std::size_t, 32> states{};  // where the paths end
 
   for (std::int64_t i = 0; i < longest; ++i) {
     if (i % kBlock == 0) LayOut(bands, lanes, i, 2 / step, layout);
@@ -223,28 +227,26 @@ void Choose(std::span<Band> bands, float step, const Prices& prices,
             decisions.data() + static_cast<std::size_t>(i) * kWords * lanes,
             Join(low.even0, high.even0, joined), Join(low.odd0, high.odd0, joined),
             Join(low.even1, high.even1, joined), Join(low.odd1, high.odd1, joined));
+    for (std::size_t lane = 0; lane < bands.size() && i + 1 >= shortest; ++lane) {
+      if (bands[lane].pinned || bands[lane].size != i + 1) continue;
+      const std::uint16_t* last = costs[1 - i % 2] + lane;
+      for (std::size_t s = 1; s < kStates; ++s)
+        if (last[s * lanes] < last[states[lane] * lanes]) states[lane] = s;
+    }
   }
 
-  // Beyond the end of a shorter band all numbers are 0, which changes no choice before.
-  std::array<std::size_t, 32> states{};
-  for (std::size_t lane = 0; lane < bands.size(); ++lane) {
-    if (bands[lane].pinned) continue;
-    const std::uint16_t* last = costs[longest % 2] + lane;
-    for (std::size_t s = 1; s < kStates; ++s)
-      if (last[s * lanes] < last[states[lane] * lanes]) states[lane] = s;
-  }
   for (std::int64_t i = longest; i-- > 0;) {
     const std::uint16_t* row = decisions.data() + static_cast<std::size_t>(i) * kWords * lanes;
     const std::uint16_t* zero = zeros.data() + static_cast<std::size_t>(i) * lanes;
     for (std::size_t lane = 0; lane < bands.size(); ++lane) {
+      if (i >= bands[lane].size) continue;
       const std::size_t state = states[lane];
       const unsigned odd = row[state / 16 * lanes + lane] >> state % 16 & 1;
       const auto quantiser = static_cast<unsigned>(state / kHalf);
       states[lane] = before(state, odd);
       const unsigned none = ~odd & (zero[lane] >> quantiser) & 1;
-      if (i < bands[lane].size)
-        bands[lane].integers[i] = static_cast<std::int32_t>(
-            odd * kParityBit + quantiser * kQuantiserBit + none * kZeroBit);
+      bands[lane].integers[i] =
+          static_cast<std::int32_t>(odd * kParityBit + quantiser * kQuantiserBit + none * kZeroBit);
     }
   }
   for (Band& band : bands) Finish(band, step);

@@ -165,11 +165,13 @@ TEST(Trellis, PartsAreIndependent) {
 }
 
 TEST(Trellis, ChoosesTheSameOnEveryProcessor) {
-  const IntegerGrid grid{37, 531, 0, true};
-  const std::vector<float> values = gaussian(grid.size(), 6);
+  // The last band is shorter than others, and bands fill the widest vectors or not.
+  const IntegerGrid few{7, 2341, 0}, many{300, 331, 0};
+  const std::vector<float> values = gaussian(many.size(), 6);
+  const std::vector<float> first(values.begin(), values.begin() + few.size());
   const auto both = [&] {
-    auto integers = choose(grid, values, 0.1f).tensor.values;
-    const auto coarse = choose(grid, values, 1.2f).tensor.values;
+    auto integers = choose(few, first, 0.1f).tensor.values;
+    const auto coarse = choose(many, values, 1.2f).tensor.values;
     integers.insert(integers.end(), coarse.begin(), coarse.end());
     return integers;
   };
