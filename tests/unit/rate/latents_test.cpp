@@ -199,6 +199,30 @@ TEST(Latents, QuantisedIntegersAreWhatTheErrorSaysForAnyNumberOfThreads) {
   }
 }
 
+TEST(Latents, RowsFindStepsOfTheirOwn) {
+  // The loss feels errors of the first rows more: their steps stay finer.
+  at::Tensor w = leaf({8, 200}, 11);
+  const at::Tensor wanted = w.detach().clone();
+  const at::Tensor matters = at::pow(2.0, -at::arange(8).to(at::kFloat)).view({8, 1});
+  Latents latents(7);
+  latents.add("w", w, {}, /*row_steps=*/true);
+  AdamW optimizer(latents.values(), {.lr = 2e-3, .weight_decay = 0});
+  for (int step = 0; step < 400; ++step) {
+    latents.predict();
+    w.mutable_grad() = 2 * matters * (w.detach() - wanted);
+    latents.expect(/*contexts=*/false);
+    latents.backward(1e-3, static_cast<std::uint64_t>(step));
+    optimizer.step(latents.gradients());
+  }
+  latents.predict();
+  const CodedValues coded = latents.coded(0);
+  ASSERT_EQ(coded.row_steps.size(), 8u);
+  EXPECT_LT(coded.row_steps.front() + 8, coded.row_steps.back()) << "half an octave at least";
+  const std::vector<float> stored = coded_floats(coded);
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    ASSERT_EQ(stored[i], w.detach().view(-1)[static_cast<std::int64_t>(i)].item<float>());
+}
+
 TEST(Latents, ChosenIntegersHoldUntilTheNextStep) {
   at::Tensor w = leaf({20, 64}, 8);
   Latents latents(7);
