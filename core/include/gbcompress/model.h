@@ -2,6 +2,7 @@
 /// What can be compressed: a set of named tensors, and where known a forward pass.
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,12 @@ class Model {
   virtual void train(bool on) = 0;
   std::vector<NamedParameter>& tensors() { return tensors_; }
   const std::vector<NamedParameter>& tensors() const { return tensors_; }
+  /// What batch norms add to the variance, by module path, of those that say it.
+  const std::map<std::string, double>& norm_eps() const { return norm_eps_; }
 
  protected:
   std::vector<NamedParameter> tensors_;
+  std::map<std::string, double> norm_eps_;
 };
 
 /// Opens a model file by its content, not its suffix:
@@ -64,9 +68,12 @@ void register_builtin_models(Registrar& registrar);
 /// @throws Error(kShapeMismatch) listing up to eight differences; nothing has then been changed
 void load_tensors(Model& model, const std::vector<NamedParameter>& values);
 
-/// Rewrites every batch norm (weight, bias, running_mean and running_var of one module, eps 1e-5) to
-/// the same function of statistics 0 and 1: two vectors are then constant and need not be stored.
-/// @return batch norms rewritten
-std::int64_t fold_batch_norms(std::vector<NamedParameter>& tensors);
+/// Rewrites every batch norm (weight, bias, running_mean and running_var of one module) to the same
+/// function of statistics 0 and 1: two vectors are then constant and need not be stored. Its eps is
+/// the model's norm_eps(), or 1e-5 where the model does not say.
+struct FoldedNorms {
+  std::int64_t all = 0, eps_unknown = 0;
+};
+FoldedNorms fold_batch_norms(Model& model);
 
 }  // namespace gbcompress

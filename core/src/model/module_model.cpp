@@ -6,6 +6,7 @@
 #include "base/near_miss.h"
 #include "gbcompress/error.h"
 #include "model/messages.h"
+#include "model/norm_eps.h"
 
 namespace gbcompress {
 
@@ -18,6 +19,7 @@ ModuleModel::ModuleModel(std::string arch, BuiltModel built)
                                     " returned no module or no forward function; this is a defect "
                                     "of the plugin that provides it");
   tensors_ = named_parameters(*built_.module);
+  norm_eps_ = gbcompress::norm_eps(*built_.module);
 }
 
 at::Tensor ModuleModel::forward(const at::Tensor& inputs) {

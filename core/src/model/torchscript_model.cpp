@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "gbcompress/error.h"
 #include "model/messages.h"
+#include "model/norm_eps.h"
 #include "model/tensor_facts.h"
 
 namespace gbcompress {
@@ -34,6 +35,7 @@ class TorchScriptModel : public Model {
  public:
   explicit TorchScriptModel(torch::jit::Module module) : module_(std::move(module)) {
     tensors_ = named_parameters(module_);
+    norm_eps_ = gbcompress::norm_eps(module_);
     for (NamedParameter& entry : tensors_)
       if (entry.trainable && entry.tensor.is_floating_point()) entry.tensor.requires_grad_();
   }

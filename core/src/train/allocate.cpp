@@ -31,7 +31,7 @@ void Allocation::land(Model& model, GenomicBottleneck& bottleneck, std::int64_t 
     bottleneck.quantise(step, 0, even.quantiser);
     bottleneck.predict_weights();
     norms_.apply(model);
-    fold_batch_norms(model.tensors());
+    fold_batch_norms(model);
     bottleneck.retake(norms_.vectors());
     bottleneck.quantise(step, 0, even.quantiser);
     if (file_bytes(bottleneck) <= wanted) return;

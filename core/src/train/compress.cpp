@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "gbcompress/error.h"
 #include "train/attempt.h"
+#include "train/check_options.h"
 #include "train/drop_search.h"
 #include "train/planned_size.h"
 
@@ -21,64 +22,9 @@ namespace {
 /// lenet-300-100 at 20x, widths 7 to 12 with small tiles end 1 point above width 32 with large
 /// ones.
 constexpr std::int64_t kSizedHidden = 12;
-/// No file is smaller: header, digests, one tensor.
-constexpr std::int64_t kSmallestFile = 100;
 /// Training aims a little above the size that is asked, since integers can only be made cheaper
 /// afterwards.
 constexpr double kAimAbove = 1.02;
-
-/// Whether residual parameters are trained with what their bits cost.
-bool trains(const CompressOptions& options, const Data* data) {
-  return data && options.train.loss != Loss::kWeights && options.train.epochs > 0;
-}
-
-void check(const CompressOptions& options, const Model& model, const Data* data,
-           const Model* teacher, std::int64_t input_bytes) {
-  const Target& target = options.target;
-  if (target.ratio.has_value() + target.max_bytes.has_value() + target.max_drop.has_value() +
-          target.max_error.has_value() >
-      1)
-    throw Error(Errc::kUsage, "give one of --ratio, --max-bytes, --max-drop and --max-error");
-  if (target.max_error &&
-      (!(*target.max_error > 0 && *target.max_error < 1) ||
-       options.bottleneck.mode != WeightMode::kResidual || options.train.loss != Loss::kWeights))
-    throw Error(
-        Errc::kUsage,
-        "--max-error takes a number between 0 and 1, and needs --mode residual without data "
-        "to train on (or --loss weights)");
-  if (target.ratio && !(*target.ratio > 0 && std::isfinite(*target.ratio)))
-    throw Error(Errc::kUsage, "--ratio must be a number above 0, such as 20");
-  if (target.ratio && static_cast<double>(input_bytes) / *target.ratio < kSmallestFile) {
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  "--ratio %g asks for a file of %.3g bytes; no file is smaller than %lld, so the "
-                  "ratio must be below %lld",
-                  *target.ratio, static_cast<double>(input_bytes) / *target.ratio,
-                  static_cast<long long>(kSmallestFile),
-                  static_cast<long long>(input_bytes / kSmallestFile));
-    throw Error(Errc::kUsage, text);
-  }
-  if (target.max_bytes && *target.max_bytes < kSmallestFile)
-    throw Error(Errc::kUsage, "--max-bytes must be at least " + std::to_string(kSmallestFile));
-  if (target.max_drop && !(*target.max_drop >= 0))
-    throw Error(Errc::kUsage, "--max-drop must be 0 or more, in the unit of the metric");
-  if (target.max_drop && !data)
-    throw Error(Errc::kUsage, "--max-drop needs data to measure quality with; give --data");
-  if (options.bottleneck.mode == WeightMode::kResidual && !trains(options, data) && !target.ratio &&
-      !target.max_bytes && !target.max_drop && !target.max_error)
-    throw Error(Errc::kUsage,
-                "residual parameters that are not trained need a size, a drop or an error to aim "
-                "at; give --ratio, --max-bytes, --max-drop or --max-error");
-  if (options.train.loss != Loss::kWeights && !data)
-    throw Error(Errc::kUsage, "--loss " + std::string(loss_name(options.train.loss)) +
-                                  " needs data; give --data, or use --loss weights");
-  if (data && !model.has_forward())
-    throw Error(Errc::kUsage,
-                "this model is a bare state dict without a forward pass, so data cannot be used; "
-                "name its architecture with --arch, or leave --data out");
-  if (options.train.loss == Loss::kDistill && !teacher)
-    throw Error(Errc::kUsage, "--loss distill needs a second copy of the model as teacher");
-}
 
 /// The training split without its last tenth, and that tenth: quality is judged on it, so that the
 /// test split is only ever reported.
@@ -143,7 +89,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
                         const Registry& registry, const CompressOptions& options,
                         const ProgressSink& progress) {
   const auto start = std::chrono::steady_clock::now();
-  check(options, model, data, teacher, input_bytes);
+  check_options(options, model, data, teacher, input_bytes);
   const bool writes = !options.group || options.group->rank() == 0;
   if (writes) check_writable(options.output, options.overwrite);
   const CheckpointFacts facts = facts_of(options, model, data);
@@ -172,7 +118,11 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   if (residual && data && options.train.loss != Loss::kWeights && !trained &&
       options.train.rate.calibration > 0)
     allocation.emplace(model, split ? split->train : data->train, options.train);
-  const bool folded = residual && fold_batch_norms(model.tensors()) > 0;
+  const FoldedNorms norms = residual ? fold_batch_norms(model) : FoldedNorms();
+  if (norms.eps_unknown > 0 && options.tell)
+    options.tell(std::to_string(norms.eps_unknown) +
+                 " batch norms do not say what they add to the variance; 1e-5, the usual number, "
+                 "is taken for it");
   if (allocation) allocation->weigh(model);
   const bool wants_size = options.target.ratio || options.target.max_bytes;
   if ((wants_size || options.target.max_drop || any_prior(sized)) && !options.hidden_given)
@@ -193,7 +143,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
                   progress};
   attempt.rate = options.train.rate;
   attempt.rate.file_bytes = [&](const GenomicBottleneck& now) { return attempt.file_bytes(now); };
-  attempt.freeze_norms = folded;
+  attempt.freeze_norms = norms.all > 0;
   attempt.coded_gnets = sized.coded_gnets;
   attempt.allocation = std::move(allocation);
   const auto aim_at = [&](std::int64_t bytes) {
@@ -207,14 +157,14 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     const std::vector<at::Tensor> originals = snapshot(model);
     const double before = evaluate(model, split->judge, data->metric, progress);
     attempt.train_split = &split->train;
-    const std::int64_t first =
-        !trained || !checkpoints.resumed() ? 0 : checkpoints.resumed()->attempt;
     const auto run_at = [&](double ratio) {
       restore(model, originals);
       bottleneck.emplace(
           attempt.run(aim_at(static_cast<std::int64_t>(static_cast<double>(input_bytes) / ratio))));
     };
-    DropSearch search(/*cheap=*/residual && !trained);
+    const bool cheap = residual && !trained;
+    const std::int64_t first = cheap || !checkpoints.resumed() ? 0 : checkpoints.resumed()->attempt;
+    DropSearch search(cheap);
     double drop = 0, ratio = 0;
     for (bool more = true; more; ++attempt.number) {
       ratio = search.ratio();
@@ -284,6 +234,14 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     report.target_note = "at most " + std::to_string(wanted) + " bytes were asked, the file has " +
                          std::to_string(report.output_bytes) +
                          "; tensors that are carried along or the smallest g-nets take the rest";
+  }
+  if (options.target.max_error && report.weight_error > *options.target.max_error) {
+    report.target_met = false;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "an error of at most %g was asked; with the finest steps it is %.3g",
+                  *options.target.max_error, report.weight_error);
+    report.target_note = text;
   }
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -190,13 +190,15 @@ TEST(FoldBatchNorms, KeepTheFunctionAndFreeTwoVectors) {
   const at::Tensor images = torch::randn({4, 3, 32, 32});
   const at::NoGradGuard no_grad;
   const at::Tensor before = model->forward(images);
-  EXPECT_EQ(fold_batch_norms(model->tensors()), 19);
+  const FoldedNorms folded = fold_batch_norms(*model);
+  EXPECT_EQ(folded.all, 19);
+  EXPECT_EQ(folded.eps_unknown, 0);
   EXPECT_TRUE(at::allclose(model->forward(images), before, 1e-3, 1e-3));
   for (const NamedParameter& p : model->tensors())
     if (p.info.local_name == "running_mean" || p.info.local_name == "running_var") {
       EXPECT_EQ(p.tensor.min().item<float>(), p.tensor.max().item<float>()) << p.info.name;
     }
-  EXPECT_EQ(fold_batch_norms(model->tensors()), 19) << "again changes nothing";
+  EXPECT_EQ(fold_batch_norms(*model).all, 19) << "again changes nothing";
   EXPECT_TRUE(at::allclose(model->forward(images), before, 1e-3, 1e-3));
 }
 
