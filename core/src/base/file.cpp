@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/stale_temporaries.h"
 #include "base/utf8.h"
 #include "gbcompress/error.h"
 
@@ -115,6 +116,8 @@ AtomicFile::AtomicFile(fs::path path, bool overwrite)
     const std::string why = error == ENOENT ? "its folder does not exist" : reason(error);
     throw Error(Errc::kIo, path_.string() + " cannot be written: " + why);
   }
+  lock_temporary(fd_);
+  remove_stale_temporaries(path_, fd_);
 }
 
 AtomicFile::~AtomicFile() {

@@ -32,7 +32,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t 
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes);
 
 /// A file that appears whole or not at all: written beside its destination under a temporary name,
-/// flushed to the disk, renamed, and the folder flushed. Without commit() nothing stays behind.
+/// flushed to the disk, renamed, and the folder flushed. Without commit() nothing stays behind; what
+/// a killed process left is removed by the next that writes the same file (stale_temporaries.h).
 class AtomicFile {
  public:
   /// @throws Error(kExists) where `path` exists and `overwrite` is false; Error(kIo) for a path that
