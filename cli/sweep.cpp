@@ -137,7 +137,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   else
     print_report(report, sweep_options.folder.string());
   for (const SweepPoint& p : report.points)
-    if (!p.target_met && p.method == kResidualMethod) {
+    if (!p.target_met && (p.method == kResidualMethod || p.method == kPriorMethod)) {
       say("at least one size was not met: " + p.setting + " has " + with_commas(p.bytes) +
           " bytes");
       return kTargetMissed;

@@ -15,6 +15,7 @@ namespace gbcompress {
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";
 inline constexpr const char* kResidualMethod = "residual (codec, no g-net)";
+inline constexpr const char* kPriorMethod = "residual with g-nets";
 inline constexpr const char* kGNetMethod = "g-nets alone";
 inline constexpr const char* kRoundingMethod = "rounding + zstd";
 inline constexpr const char* kFactorMethod = "truncated SVD, fp16 + zstd";
@@ -59,8 +60,9 @@ struct SweepReport {
 /// Told what was finished, after it is on the disk.
 using SweepSink = std::function<void(const SweepPoint& point)>;
 
-/// Computes every point that `folder`/points.jsonl does not hold: the codec's, g-nets alone of the
-/// same sizes, and the controls. A call that was stopped anywhere, by SIGKILL too, is taken up by
+/// Computes every point that `folder`/points.jsonl does not hold: the codec's without g-nets, with
+/// them as priors where options.compress asks for any, g-nets alone of the same sizes as the first,
+/// and the controls. A call that was stopped anywhere, by SIGKILL too, is taken up by
 /// calling it again, with any number of ranks. The model ends with its own values. [collective]
 /// @param input_bytes  size of the model on disk, the ratios' numerator
 /// @throws Error(kUsage) for lists that do not fit the data, and where the folder holds points of

@@ -44,6 +44,7 @@ struct Asked {
   std::string setting() const { return std::string(kind) + " " + number(value); }
   std::string file() const { return std::string(kind) + "-" + number(value) + ".gbz"; }
   std::string gnet_file() const { return "gnets-" + file(); }
+  std::string prior_file() const { return "prior-" + file(); }
   std::string gnet_setting() const { return "as " + setting(); }
 };
 
@@ -68,6 +69,12 @@ std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
       asked.push_back({kind, value});
     }
   return asked;
+}
+
+bool any_prior(const BottleneckOptions& options) {
+  return options.gnet_prior ||
+         std::any_of(options.layers.begin(), options.layers.end(),
+                     [](const LayerRule& rule) { return rule.prior.value_or(false); });
 }
 
 /// A model's values and what is known of them, to begin a point with.
@@ -116,6 +123,7 @@ class Sweep {
         progress_(progress),
         finished_(finished),
         asked_(all_asked(options, data)),
+        priors_(any_prior(options.compress.bottleneck)),
         start_(model),
         group_(options.compress.group),
         points_(prepared(), agreed(facts()), files(), group_) {
@@ -132,6 +140,8 @@ class Sweep {
     if (data_ && leads()) report.before = quality().value();
     for (const Asked& a : asked_)
       if (mine(kResidualMethod, a.setting())) codec_point(a, reference);
+    for (const Asked& a : asked_)
+      if (mine(kPriorMethod, a.setting())) prior_point(a, reference);
     for (const Asked& a : asked_)
       if (mine(kGNetMethod, a.gnet_setting())) gnet_point(a, bytes_of(a), reference);
     for (const int bits : kRoundedBits)
@@ -187,7 +197,10 @@ class Sweep {
   std::vector<std::string> files() const {
     std::vector<std::string> files;
     if (options_.from_scratch) files.push_back(kDenseFile);
-    for (const Asked& a : asked_) files.insert(files.end(), {a.file(), a.gnet_file()});
+    for (const Asked& a : asked_) {
+      files.insert(files.end(), {a.file(), a.gnet_file()});
+      if (priors_) files.push_back(a.prior_file());
+    }
     return files;
   }
   /// Points that are not there go round the ranks; all ranks see the same ones, since none has
@@ -195,6 +208,8 @@ class Sweep {
   void deal() {
     if (options_.from_scratch) keys_.emplace_back(kDenseMethod, kDenseSetting);
     for (const Asked& a : asked_) keys_.emplace_back(kResidualMethod, a.setting());
+    for (const Asked& a : asked_)
+      if (priors_) keys_.emplace_back(kPriorMethod, a.setting());
     for (const Asked& a : asked_) keys_.emplace_back(kGNetMethod, a.gnet_setting());
     for (const int bits : kRoundedBits) keys_.emplace_back(kRoundingMethod, rounded_setting(bits));
     for (const Asked& a : asked_) keys_.emplace_back(kFactorMethod, a.gnet_setting());
@@ -253,6 +268,8 @@ class Sweep {
     run.target = {};
     run.group = nullptr;
     run.bottleneck.mode = mode;
+    run.bottleneck.gnet_prior = false;
+    for (LayerRule& rule : run.bottleneck.layers) rule.prior.reset();
     return run;
   }
 
@@ -267,12 +284,24 @@ class Sweep {
     return Values(model_);
   }
 
-  void codec_point(const Asked& asked, const Values& reference) {
+  CompressOptions codec_run(const Asked& asked) const {
     CompressOptions run = base(WeightMode::kResidual);
     if (asked.kind == std::string("lambda")) run.train.rate.lambda = asked.value;
     if (asked.kind == std::string("ratio")) run.target.ratio = asked.value;
     if (asked.kind == std::string("error")) run.target.max_error = asked.value;
-    file_point(kResidualMethod, asked.setting(), asked.file(), std::move(run), &reference);
+    return run;
+  }
+
+  void codec_point(const Asked& asked, const Values& reference) {
+    file_point(kResidualMethod, asked.setting(), asked.file(), codec_run(asked), &reference);
+  }
+
+  void prior_point(const Asked& asked, const Values& reference) {
+    CompressOptions run = codec_run(asked);
+    const BottleneckOptions& given = options_.compress.bottleneck;
+    run.bottleneck.gnet_prior = given.gnet_prior;
+    run.bottleneck.layers = given.layers;
+    file_point(kPriorMethod, asked.setting(), asked.prior_file(), std::move(run), &reference);
   }
 
   void gnet_point(const Asked& asked, std::int64_t bytes, const Values& reference) {
@@ -311,6 +340,7 @@ class Sweep {
   const ProgressSink& progress_;
   const SweepSink& finished_;
   const std::vector<Asked> asked_;
+  const bool priors_;  ///< g-nets were asked for
   const Values start_;
   Group* const group_;
   SweepPoints points_;

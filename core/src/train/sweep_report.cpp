@@ -14,11 +14,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 5> kMethods = {kDenseMethod, kResidualMethod, kGNetMethod,
-                                                 kRoundingMethod, kFactorMethod};
+constexpr std::array<const char*, 6> kMethods = {kDenseMethod, kResidualMethod, kPriorMethod,
+                                                 kGNetMethod,  kRoundingMethod, kFactorMethod};
 // Told apart by the colour-blind too; what is to be beaten is hollow and dashed.
-constexpr std::array<const char*, 5> kColours = {"#000000", "#0072b2", "#d55e00", "#009e73",
-                                                 "#cc79a7"};
+constexpr std::array<const char*, 6> kColours = {"#000000", "#0072b2", "#e69f00",
+                                                 "#d55e00", "#009e73", "#cc79a7"};
 
 std::string number(double value) {
   char text[32];
@@ -28,6 +28,7 @@ std::string number(double value) {
 
 bool is_control(std::size_t method) {
   return kMethods[method] != std::string_view(kResidualMethod) &&
+         kMethods[method] != std::string_view(kPriorMethod) &&
          kMethods[method] != std::string_view(kGNetMethod);
 }
 
