@@ -84,6 +84,9 @@ struct BottleneckOptions {
   bool gnet_prior = false;
   /// Rows of residual matrices (outputs) have steps of their own instead of one a tensor.
   bool row_steps = false;
+  /// How many times faster than numbers the logarithms of steps learn, above 0: an optimiser moves
+  /// either by about its learning rate a step, and steps may have octaves to go.
+  double step_speed = 3;
   /// Of residual parameters and their steps.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   GradientScale gradient_scale = GradientScale::kTorchGb;

@@ -32,8 +32,8 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& t
       group(ranks && ranks->world() > 1 ? ranks : nullptr),
       kernel(make_kernel(chosen.kernel)),
       tensors(std::move(all)),
-      residual(chosen.seed),
-      gnets(chosen.seed),
+      residual(chosen.seed, chosen.step_speed),
+      gnets(chosen.seed, chosen.step_speed),
       coded_gnets(chosen.coded_gnets) {
   make_routes(types);
   make_latents();

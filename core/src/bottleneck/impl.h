@@ -53,7 +53,7 @@ struct GenomicBottleneck::Impl {
   void check_finite(std::size_t bank) const;
   /// Numbers that are stored as integers while they train, and what steps them.
   struct Coded {
-    explicit Coded(std::uint64_t seed) : latents(seed) {}
+    Coded(std::uint64_t seed, double step_speed) : latents(seed, step_speed) {}
     /// Gradients of what is read become those of latents and steps.
     void backward(double bit_price, const char* setting);
 

@@ -183,9 +183,14 @@ std::vector<SettingRow<S>> run_rows() {
                     "Data but no epochs: steps are proportional to importance^(-temper/2)",
                     GBC_FIELD(compress.train.rate.temper)),
       choice_row<S>(
-          "rate.steps", std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"rows", true}},
+          "rate.steps",
+          std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"rows", true}},
           "Residual parameters that are trained: one step for a tensor, or one for each row",
           GBC_FIELD(compress.bottleneck.row_steps)),
+      number_row<S>("rate.step_speed", kPositive, positive,
+                    "How many times faster than numbers their steps learn: more for short runs and "
+                    "small files of given models",
+                    GBC_FIELD(compress.bottleneck.step_speed)),
       number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
                     GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
       integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",

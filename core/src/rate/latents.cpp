@@ -16,9 +16,6 @@ namespace {
 
 /// The first step, as a part of the values' deviation; where all values are alike, by itself.
 constexpr double kFirstStep = 0.2, kStepWithoutSpread = 0.02;
-/// An optimiser moves a number by about its learning rate a step, which suits weights; steps have
-/// octaves to go in the same time.
-constexpr double kStepSpeed = 10;
 /// The expected scale before anything is known, in steps.
 constexpr double kFirstScale = 3;
 constexpr double kLeastScale = 0.02, kLargestScale = 1000;
@@ -37,6 +34,7 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   const at::NoGradGuard no_grad;
   Entry entry;
   entry.name = std::move(name);
+  entry.step_speed = step_speed_;
   entry.live = live;
   entry.latent = live.detach().to(at::kFloat).clone(at::MemoryFormat::Contiguous);
   entry.spread = deviation(entry.latent);
@@ -55,12 +53,12 @@ void Latents::take(std::size_t index, std::optional<int> step) {
   entry.chosen.reset();
 }
 
-void Latents::Entry::set_step(double size) { log_step.fill_(std::log(size) / kStepSpeed); }
+void Latents::Entry::set_step(double size) { log_step.fill_(std::log(size) / step_speed); }
 
 std::vector<int> Latents::Entry::step_indices() const {
   std::vector<int> indices;
   for (const float x : numbers_of(log_step, 0, log_step.numel()))
-    indices.push_back(nearest_step(std::exp(static_cast<float>(kStepSpeed) * x)));
+    indices.push_back(nearest_step(std::exp(static_cast<float>(step_speed) * x)));
   return indices;
 }
 
@@ -156,7 +154,7 @@ void Latents::backward(double weight, std::uint64_t step) {
     std::vector<double> gradients(steps.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       bits_ += sums[i].bits;
-      gradients[segments[i].group] += sums[i].log_step_gradient * kStepSpeed;
+      gradients[segments[i].group] += sums[i].log_step_gradient * step_speed_;
     }
     std::copy(gradients.begin(), gradients.end(), entry.step_gradient.data_ptr<float>());
     if (!entry.prior) continue;
@@ -193,7 +191,7 @@ void Latents::expect(bool contexts) {
 void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
-    entry.log_step.add_(std::log(factor) / kStepSpeed);
+    entry.log_step.add_(std::log(factor) / step_speed_);
     entry.scale().mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
   }
 }

@@ -16,7 +16,9 @@ namespace gbcompress {
 
 class Latents {
  public:
-  explicit Latents(std::uint64_t seed) : seed_(seed) {}
+  /// @param step_speed  how many times faster than a number the logarithm of a step moves; above 0
+  explicit Latents(std::uint64_t seed, double step_speed = 3)
+      : seed_(seed), step_speed_(step_speed) {}
 
   /// Takes up a tensor with its present values; the first step is a fifth of their deviation.
   /// @param live  floating: predict() writes it, its .grad is read
@@ -89,6 +91,7 @@ class Latents {
  private:
   struct Entry {
     std::string name;
+    double step_speed;
     at::Tensor live, latent, log_step;  ///< latent: float32, dense, shape of live; [1] or [rows]
     // What only training needs has no memory before it begins.
     at::Tensor latent_gradient, step_gradient;  ///< of the same shapes; the first by backward()
@@ -124,6 +127,7 @@ class Latents {
   };
 
   std::uint64_t seed_;
+  double step_speed_;
   double bits_ = 0;
   std::vector<Entry> entries_;
 };
