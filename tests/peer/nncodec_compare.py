@@ -26,6 +26,7 @@ import os
 import pathlib
 import resource
 import shutil
+import statistics
 import struct
 import subprocess
 import sys
@@ -141,11 +142,14 @@ def compare(arguments, executable, theirs, folder):
         row["nncodec"]["bytes"] = os.stat(stream).st_size
         wanted, low, high = row["nncodec"]["error"], 0.0, None
         asked = wanted
-        for attempt in range(9):
-            ours = {"encode": timed([executable, "compress", arguments.model, "-o", packed, "--force", "--quiet",
+        def run_ours(asked):
+            return {"encode": timed([executable, "compress", arguments.model, "-o", packed, "--force", "--quiet",
                                      "--mode", "residual", "--max-error", repr(asked), *arguments.set], environment),
-                    "decode": timed([executable, "expand", packed, "-o", expanded, "--force", "--quiet"], environment),
-                    "bytes": os.stat(packed).st_size, **ask(what="ours", file=expanded)}
+                    "decode": timed([executable, "expand", packed, "-o", expanded, "--force", "--quiet"], environment)}
+
+        for attempt in range(9):
+            ours = {"asked": asked, **run_ours(asked), "bytes": os.stat(packed).st_size,
+                    **ask(what="ours", file=expanded)}
             if ours["error"] > wanted:
                 high = asked
             else:
@@ -158,6 +162,12 @@ def compare(arguments, executable, theirs, folder):
         ours = row["gbcompress"]
         if not ours:
             sys.exit(f"no file of ours has an error of at most {wanted}")
+        times = [(row["nncodec"], ours)]
+        for _ in range(arguments.rounds - 1):  # sides take turns
+            times.append((ask(what="encode", qp=qp, file=stream), run_ours(ours["asked"])))
+        for key in ("encode", "decode"):
+            for side, which in ((row["nncodec"], 0), (ours, 1)):
+                side[key] = [statistics.median(pair[which][key][i] for pair in list(times)) for i in (0, 1)]
         for name in ("nncodec", "gbcompress"):
             side = row[name]
             print(f"{qp:>4} {name:11}{side['bytes']:>12,}{8 * side['bytes'] / arguments.weights:>7.3f}"
@@ -179,6 +189,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="an interpreter with nncodec, numpy and torch")
     parser.add_argument("--qp", type=int, action="append", help="quantisation parameter of NNCodec, larger is "
                         f"coarser; may be repeated (default: {', '.join(map(str, QPS))})")
+    parser.add_argument("--rounds", type=int, default=1, help="how often both sides are timed, in turns; medians are printed")
     parser.add_argument("--threads", type=int, help="OMP_NUM_THREADS of both sides")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of gbcompress")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
