@@ -189,13 +189,16 @@ void GenomicBottleneck::predict_weights() {
           route.type->build(impl_->layers[l].plan, tiles, impl_->tensors[route.tensor].info.shape);
       route.staging = tiles;
     }
-    if (route.prior) continue;
+    if (route.prior) {  // elsewhere the kernel has written the mean
+      if (route.custom)
+        impl_->residual.latents.prior(*route.prior)->mean.copy_(route.built.detach());
+      continue;
+    }
     if (route.staging.defined())
       weights.copy_(route.custom ? route.built.detach() : route.staging);
     else
       weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
   }
-  impl_->give_priors();
   impl_->residual.latents.predict();
 }
 

@@ -29,6 +29,7 @@ struct GenomicBottleneck::Impl {
     bool custom = false;     ///< the type's own build() stands between tiles and parameter
     /// Index into `latents` of the parameter that the g-net is the prior of; nothing: it makes it.
     std::optional<std::size_t> prior;
+    std::size_t block = 0;  ///< index into `gnets` of the first of its blocks, where they are coded
     /// Values of tiles (custom) or of the whole tensor (not float32 or not contiguous); undefined
     /// where the kernel writes straight into the parameter.
     at::Tensor staging;
@@ -62,7 +63,6 @@ struct GenomicBottleneck::Impl {
   };
   void make_latents();
   void make_gnet_latents();
-  void give_priors();
   /// The gradient that the g-nets of a route follow, in the layout of its target.
   at::Tensor gradient_of(Route& route, const at::Tensor& weights);
   void add_residual_rate();
@@ -71,8 +71,6 @@ struct GenomicBottleneck::Impl {
   void take_theta(std::size_t layer, const ArtifactReader& artifact, std::size_t stored);
   void take_residual(std::size_t entry, const CodedValues& values);
   bool has_priors() const;
-  /// Index into `gnets` of the first block of a layer's g-nets.
-  std::size_t first_block(std::size_t layer) const;
   /// The integers of a layer's coded g-nets.
   CodedTheta coded_theta(std::size_t layer) const;
   /// Of trainable tensors that no g-net makes, and floating-point buffers.

@@ -1,5 +1,7 @@
 #include "bottleneck/planner.h"
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "gbcompress/error.h"
 
@@ -38,6 +40,12 @@ bool has_prior(const std::string& name, const BottleneckOptions& options) {
   for (const LayerRule& rule : options.layers)
     if (rule.prior && matches_glob(rule.match, name)) prior = *rule.prior;
   return prior;
+}
+
+bool any_prior(const BottleneckOptions& options) {
+  return options.gnet_prior ||
+         std::any_of(options.layers.begin(), options.layers.end(),
+                     [](const LayerRule& rule) { return rule.prior.value_or(false); });
 }
 
 std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,

@@ -17,6 +17,9 @@ WeightMode mode_of(const std::string& name, const BottleneckOptions& options);
 /// Whether a g-net is to say what is expected of the residual parameter `name`, after all rules.
 bool has_prior(const std::string& name, const BottleneckOptions& options);
 
+/// Whether they ask for such a g-net anywhere.
+bool any_prior(const BottleneckOptions& options);
+
 /// The plan of one parameter after all rules, or nothing where it stays plain: no layer type claims
 /// its module, it is residual without a prior or raw, small, not real-valued, not trainable, tied,
 /// or its g-nets would not be smaller.

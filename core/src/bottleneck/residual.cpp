@@ -52,7 +52,9 @@ void GenomicBottleneck::Impl::make_latents() {
 }
 
 void GenomicBottleneck::Impl::make_gnet_latents() {
-  for (const Layer& layer : layers) {
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const Layer& layer = layers[l];
+    routes[l].block = gnets.latents.size();
     const auto blocks = gnet_blocks(layer.plan);
     const std::vector<IntegerGrid> grids = theta_grids(layer.plan);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -67,27 +69,13 @@ bool GenomicBottleneck::Impl::has_priors() const {
   return std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.prior; });
 }
 
-/// What g-nets expect, from where they were computed to where it is used.
-void GenomicBottleneck::Impl::give_priors() {
-  for (const Route& route : routes) {
-    if (!route.prior || !route.custom) continue;
-    residual.latents.prior(*route.prior)->mean.copy_(route.built.detach());
-  }
-}
-
-std::size_t GenomicBottleneck::Impl::first_block(std::size_t layer) const {
-  std::size_t block = 0;
-  for (std::size_t l = 0; l < layer; ++l) block += gnet_blocks(layers[l].plan).size();
-  return block;
-}
-
 void GenomicBottleneck::Impl::take_theta(std::size_t l, const ArtifactReader& artifact,
                                          std::size_t stored) {
   const std::vector<float> theta = artifact.theta(stored);
   std::copy(theta.begin(), theta.end(), layers[l].theta.data_ptr<float>());
   const std::vector<int>& steps = artifact.tensors()[stored].theta_steps;
   for (std::size_t b = 0; coded_gnets && b < gnet_blocks(layers[l].plan).size(); ++b)
-    gnets.latents.take(first_block(l) + b,
+    gnets.latents.take(routes[l].block + b,
                        steps.empty() ? std::nullopt : std::optional<int>(steps[b]));
 }
 
@@ -102,7 +90,7 @@ void GenomicBottleneck::Impl::take_residual(std::size_t entry, const CodedValues
 }
 
 CodedTheta GenomicBottleneck::Impl::coded_theta(std::size_t layer) const {
-  const std::size_t entry = first_block(layer);
+  const std::size_t entry = routes[layer].block;
   CodedTheta theta;
   std::vector<std::int32_t> blocks;
   for (std::size_t b = 0; b < gnet_blocks(layers[layer].plan).size(); ++b) {

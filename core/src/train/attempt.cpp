@@ -9,21 +9,21 @@ namespace {
 /// Files of integers that are smaller than this many times their settings go without those.
 constexpr std::size_t kSettingsShare = 200;
 
+/// G-nets that are integers have no other.
+Coding coding_of(const GenomicBottleneck& bottleneck, const CompressOptions& options) {
+  return bottleneck.coded_gnets() ? Coding::kCoded : options.coding;
+}
+
 }  // namespace
-
-bool Attempt::trains() const { return train_split && options.train.loss != Loss::kWeights; }
-
-/// G-nets that are priors have no other.
-Coding Attempt::coding() const { return coded_gnets ? Coding::kCoded : options.coding; }
 
 std::vector<std::byte> Attempt::file(const GenomicBottleneck& bottleneck) const {
   const auto with = [&](const std::string& settings) {
     ArtifactWriter writer(model.arch(), settings);
-    bottleneck.write_to(writer, coding());
+    bottleneck.write_to(writer, coding_of(bottleneck, options));
     return writer.encode();
   };
   std::vector<std::byte> bytes = with(options.settings);
-  if ((options.bottleneck.mode == WeightMode::kResidual || coding() == Coding::kCoded) &&
+  if ((options.bottleneck.mode == WeightMode::kResidual || bottleneck.coded_gnets()) &&
       bytes.size() < kSettingsShare * options.settings.size())
     bytes = with("");
   return bytes;
@@ -34,15 +34,19 @@ std::int64_t Attempt::file_bytes(const GenomicBottleneck& bottleneck) const {
 }
 
 /// The integers that are stored.
-void Attempt::choose(GenomicBottleneck& bottleneck, bool trained) const {
+void Attempt::choose(GenomicBottleneck& bottleneck) const {
+  const bool residual = options.bottleneck.mode == WeightMode::kResidual;
+  if (!residual && !bottleneck.coded_gnets()) return;
+  // G-nets are always trained, at least to fit the weights.
+  const bool fitted = trained || !residual;
   const FileBytes bytes = [&](const GenomicBottleneck& now) { return file_bytes(now); };
-  if (trained && wanted_bytes > 0)
-    land(bottleneck, wanted_bytes, bytes);
-  else if (!trained && options.target.max_error)
+  if (fitted) {
+    if (wanted_bytes > 0) land(bottleneck, wanted_bytes, bytes);
+  } else if (options.target.max_error)
     land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
-  else if (!trained && allocation)
+  else if (allocation)
     allocation->land(model, bottleneck, wanted_bytes, bytes);
-  else if (!trained)
+  else
     land_untrained(bottleneck, wanted_bytes, options.train.rate, bytes);
 }
 
@@ -76,7 +80,7 @@ GenomicBottleneck Attempt::run(const BottleneckOptions& sized) {
     }
     const Traffic before = options.group ? options.group->traffic() : Traffic();
     const std::int64_t first = at.done;
-    if (trains())
+    if (train_split && options.train.loss != Loss::kWeights)
       train(model, bottleneck, *train_split, train_options(), teacher, progress, control());
     if (options.group && at.done > first)
       bytes_per_step = static_cast<double>((options.group->traffic() - before).bytes()) /
@@ -86,10 +90,8 @@ GenomicBottleneck Attempt::run(const BottleneckOptions& sized) {
     throw;
   }
   bottleneck.gather();
-  bottleneck.round_to(coding());
-  const bool residual = options.bottleneck.mode == WeightMode::kResidual;
-  if (residual || bottleneck.coded_gnets())
-    choose(bottleneck, !residual || (trains() && options.train.epochs > 0));
+  bottleneck.round_to(coding_of(bottleneck, options));
+  choose(bottleneck);
   bottleneck.train(false);
   bottleneck.predict_weights();
   return bottleneck;

@@ -20,8 +20,8 @@ struct Attempt {
   std::int64_t number = 0;    ///< of the attempts for --max-drop
   double bytes_per_step = 0;  ///< sent by this rank
   RateOptions rate = {};
+  bool trained = false;  ///< trains(), of the whole call
   bool freeze_norms = false;
-  bool coded_gnets = false;
   std::int64_t wanted_bytes = 0;  ///< 0: no size is asked
   std::optional<Allocation> allocation = {};
 
@@ -33,9 +33,7 @@ struct Attempt {
   GenomicBottleneck run(const BottleneckOptions& sized);
 
  private:
-  bool trains() const;
-  Coding coding() const;
-  void choose(GenomicBottleneck& bottleneck, bool trained) const;
+  void choose(GenomicBottleneck& bottleneck) const;
   TrainOptions train_options() const;
 };
 

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
+#include "train/controls.h"
 
 namespace gbcompress {
 namespace {
@@ -26,10 +27,6 @@ at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, st
   for (std::int64_t i = 0; i < logits.size(0); ++i)
     draws.data_ptr<double>()[i] = random.bits(static_cast<std::uint64_t>(first + i)) / 4294967296.0;
   return below.le(draws).sum(1).clamp_max(logits.size(1) - 1);
-}
-
-bool is_dense_matrix(const NamedParameter& p) {
-  return p.trainable && p.tied_to.empty() && p.info.shape.size() >= 2 && p.info.elements() > 0;
 }
 
 }  // namespace
@@ -86,7 +83,7 @@ std::vector<double> step_factors(const std::vector<NamedParameter>& tensors,
   double sum = 0, weights = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     factors[i] = std::pow(std::max(importance[i], kLeastImportance * largest), -temper / 2);
-    if (!is_dense_matrix(tensors[i])) continue;
+    if (!is_matrix(tensors[i])) continue;
     const auto n = static_cast<double>(tensors[i].info.elements());
     sum += n * std::log(factors[i]);
     weights += n;

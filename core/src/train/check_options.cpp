@@ -6,12 +6,6 @@
 #include "gbcompress/error.h"
 
 namespace gbcompress {
-namespace {
-
-/// No file is smaller: header, digests, one tensor.
-constexpr std::int64_t kSmallestFile = 100;
-
-}  // namespace
 
 bool trains(const CompressOptions& options, const Data* data) {
   return data && options.train.loss != Loss::kWeights && options.train.epochs > 0;

@@ -7,6 +7,9 @@
 
 namespace gbcompress {
 
+/// No file is smaller: header, digests, one tensor.
+inline constexpr std::int64_t kSmallestFile = 100;
+
 /// Whether parameters are trained on data, with what their bits cost.
 bool trains(const CompressOptions& options, const Data* data);
 

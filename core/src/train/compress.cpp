@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "bottleneck/planner.h"
 #include "gbcompress/error.h"
 #include "train/attempt.h"
 #include "train/check_options.h"
@@ -47,12 +48,6 @@ std::vector<at::Tensor> snapshot(const Model& model) {
 void restore(Model& model, const std::vector<at::Tensor>& values) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < values.size(); ++i) model.tensors()[i].tensor.copy_(values[i]);
-}
-
-bool any_prior(const BottleneckOptions& options) {
-  return options.gnet_prior ||
-         std::any_of(options.layers.begin(), options.layers.end(),
-                     [](const LayerRule& rule) { return rule.prior.value_or(false); });
 }
 
 double weight_error(const GenomicBottleneck& bottleneck) {
@@ -143,8 +138,8 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
                   progress};
   attempt.rate = options.train.rate;
   attempt.rate.file_bytes = [&](const GenomicBottleneck& now) { return attempt.file_bytes(now); };
+  attempt.trained = trained;
   attempt.freeze_norms = norms.all > 0;
-  attempt.coded_gnets = sized.coded_gnets;
   attempt.allocation = std::move(allocation);
   const auto aim_at = [&](std::int64_t bytes) {
     attempt.wanted_bytes = bytes;

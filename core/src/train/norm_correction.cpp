@@ -3,17 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <algorithm>
-#include <map>
 #include <mutex>
 
 #include "base/interrupt.h"
+#include "model/batch_norms.h"
 
 namespace gbcompress {
 namespace {
 
-constexpr std::array<const char*, 4> kNames = {"weight", "bias", "running_mean", "running_var"};
-enum { kWeight, kBias, kMean, kVariance };
+using enum BatchNorm::Vector;
 constexpr std::int64_t kBatch = 64;
 /// A channel whose variance changes by more has died or was dead; it is left alone.
 constexpr double kLargestRatio = 16;
@@ -59,20 +57,11 @@ class AsInTraining {
 
 NormCorrection::NormCorrection(Model& model, Dataset samples) : samples_(std::move(samples)) {
   const at::NoGradGuard no_grad;
-  std::map<std::string, std::map<std::string, std::size_t>> modules;
-  for (std::size_t i = 0; i < model.tensors().size(); ++i) {
-    const NamedParameter& p = model.tensors()[i];
-    if (p.tied_to.empty() && p.tensor.is_floating_point() && p.tensor.dim() == 1)
-      modules[p.info.module_path][p.info.local_name] = i;
-  }
-  for (const auto& [path, members] : modules) {
-    if (!std::all_of(kNames.begin(), kNames.end(), [&](const char* n) { return members.count(n); }))
-      continue;
+  for (const BatchNorm& found : find_batch_norms(model.tensors())) {
     Norm norm;
-    for (std::size_t k = 0; k < kNames.size(); ++k) {
-      norm.tensors[k] = members.at(kNames[k]);
+    norm.tensors = found.tensors;
+    for (std::size_t k = 0; k < norm.tensors.size(); ++k)
       norm.values[k] = model.tensors()[norm.tensors[k]].tensor.to(at::kDouble).clone();
-    }
     norms_.push_back(std::move(norm));
   }
   if (samples_.size() < 2) norms_.clear();

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "bottleneck/planner.h"
 #include "gbcompress/error.h"
+#include "train/check_options.h"
 #include "train/controls.h"
 #include "train/sweep_points.h"
 
@@ -25,14 +26,7 @@ constexpr const char* kDenseSetting = "float32";
 constexpr int kRoundedBits[] = {8, 4};
 std::string rounded_setting(int bits) { return std::to_string(bits) + " bits"; }
 using Key = std::pair<std::string, std::string>;  ///< method, setting
-/// No file is smaller, and compress() refuses to try.
-constexpr std::int64_t kSmallestFile = 100;
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -49,8 +43,7 @@ struct Asked {
 };
 
 std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
-  const bool priced =
-      data && options.compress.train.loss != Loss::kWeights && options.compress.train.epochs > 0;
+  const bool priced = trains(options.compress, data);
   if (!options.lambdas.empty() + !options.ratios.empty() + !options.errors.empty() != 1)
     throw Error(Errc::kUsage, "a sweep takes one list: --lambdas, --ratios or --errors");
   if (!options.lambdas.empty() && !priced)
@@ -69,12 +62,6 @@ std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
       asked.push_back({kind, value});
     }
   return asked;
-}
-
-bool any_prior(const BottleneckOptions& options) {
-  return options.gnet_prior ||
-         std::any_of(options.layers.begin(), options.layers.end(),
-                     [](const LayerRule& rule) { return rule.prior.value_or(false); });
 }
 
 /// A model's values and what is known of them, to begin a point with.

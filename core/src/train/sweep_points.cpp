@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -66,6 +67,12 @@ std::string differences(const CheckpointFacts& there, const CheckpointFacts& her
 }
 
 }  // namespace
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
 
 nlohmann::ordered_json point_json(const SweepPoint& p) {
   return {{"method", p.method},

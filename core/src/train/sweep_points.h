@@ -55,6 +55,8 @@ class SweepPoints {
   std::vector<SweepPoint> own_;     ///< of this rank's file
 };
 
+/// Six digits, as settings, files and pictures have them.
+std::string number(double value);
 /// A point as one object: a line of points.jsonl, an element of the report's list.
 nlohmann::ordered_json point_json(const SweepPoint& point);
 

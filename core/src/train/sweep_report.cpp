@@ -20,12 +20,6 @@ constexpr std::array<const char*, 6> kMethods = {kDenseMethod, kResidualMethod, 
 constexpr std::array<const char*, 6> kColours = {"#000000", "#0072b2", "#e69f00",
                                                  "#d55e00", "#009e73", "#cc79a7"};
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 bool is_control(std::size_t method) {
   return kMethods[method] != std::string_view(kResidualMethod) &&
          kMethods[method] != std::string_view(kPriorMethod) &&

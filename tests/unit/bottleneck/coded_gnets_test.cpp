@@ -1,12 +1,7 @@
 // G-nets that are integers while they train: alone, and as priors of what is left.
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-#include <unistd.h>
-
-#include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
+#include "learning_task.h"
 #include "support/code_of.h"
-#include "support/layer_types.h"
 
 namespace gbcompress {
 namespace {
@@ -18,12 +13,9 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
-class CodedGNets : public ::testing::TestWithParam<Case> {
+class CodedGNets : public LearningTask, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() /
-            ("gbc_coded_gnets_" + std::to_string(::getpid()) + ".gbz");
-    std::filesystem::remove(path_);
     options_.mode = GetParam().prior ? WeightMode::kResidual : WeightMode::kGenerated;
     options_.gnet_prior = GetParam().prior;
     options_.coded_gnets = !GetParam().prior;
@@ -32,11 +24,7 @@ class CodedGNets : public ::testing::TestWithParam<Case> {
     options_.gnet.rank = 2;
     options_.gnet.tile_weights = 400;
     options_.gnet_optimizer.lr = 1e-2;
-    torch::manual_seed(3);
-    inputs_ = torch::randn({64, 20});
-    targets_ = torch::randint(0, 5, {64}, torch::kLong);
   }
-  void TearDown() override { std::filesystem::remove(path_); }
 
   static torch::nn::Sequential net() {
     torch::manual_seed(1);
@@ -44,25 +32,11 @@ class CodedGNets : public ::testing::TestWithParam<Case> {
                                  torch::nn::Linear(30, 30), torch::nn::ReLU(),
                                  torch::nn::Linear(30, 5));
   }
-  double step(torch::nn::Sequential& net, GenomicBottleneck& bottleneck) {
-    bottleneck.zero_grad();
-    bottleneck.predict_weights();
-    const at::Tensor loss = torch::nn::functional::cross_entropy(net->forward(inputs_), targets_);
-    loss.backward();
-    bottleneck.backward();
-    bottleneck.step();
-    return loss.item<double>();
-  }
   void finish(GenomicBottleneck& bottleneck) {
     bottleneck.train(false);
     bottleneck.predict_weights();
     bottleneck.train(true);
   }
-
-  Registry registry_ = test_registry();
-  BottleneckOptions options_;
-  at::Tensor inputs_, targets_;
-  std::filesystem::path path_;
 };
 
 TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
@@ -102,21 +76,7 @@ TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
   EXPECT_FALSE(at::equal(named_parameters(*other)[0].tensor, before));
 }
 
-TEST_P(CodedGNets, TrainingGoesOnWithTheSameBits) {
-  auto first = net(), second = net();
-  GenomicBottleneck a(*first, registry_, options_), b(*second, registry_, options_);
-  a.set_bit_price(1e-4);
-  for (int i = 0; i < 5; ++i) step(first, a);
-  a.expect(true);
-  const auto state = a.training_state();
-  for (int i = 0; i < 5; ++i) step(first, a);
-  b.restore_training_state(state);
-  for (int i = 0; i < 5; ++i) step(second, b);
-  a.predict_weights();
-  b.predict_weights();
-  for (const auto& item : first->named_parameters())
-    EXPECT_TRUE(at::equal(item.value(), second->named_parameters()[item.key()])) << item.key();
-}
+TEST_P(CodedGNets, TrainingGoesOnWithTheSameBits) { expect_the_same_bits(net(), net()); }
 
 TEST_P(CodedGNets, DearerBitsMakeSmallerFiles) {
   double bits[2] = {0, 0};

@@ -1,46 +1,18 @@
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-#include <unistd.h>
-
-#include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
-#include "support/layer_types.h"
+#include "learning_task.h"
 
 namespace gbcompress {
 namespace {
 
-class Residual : public ::testing::Test {
+class Residual : public LearningTask {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() /
-            ("gbc_residual_" + std::to_string(::getpid()) + ".gbz");
-    std::filesystem::remove(path_);
-    options_.mode = WeightMode::kResidual;
-    torch::manual_seed(3);
-    inputs_ = torch::randn({64, 20});
-    targets_ = torch::randint(0, 5, {64}, torch::kLong);
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
+  void SetUp() override { options_.mode = WeightMode::kResidual; }
 
   static torch::nn::Sequential net() {
     torch::manual_seed(1);
     return torch::nn::Sequential(torch::nn::Linear(20, 30), torch::nn::ReLU(),
                                  torch::nn::Linear(30, 5));
   }
-  double step(torch::nn::Sequential& net, GenomicBottleneck& bottleneck) {
-    bottleneck.zero_grad();
-    bottleneck.predict_weights();
-    const at::Tensor loss = torch::nn::functional::cross_entropy(net->forward(inputs_), targets_);
-    loss.backward();
-    bottleneck.backward();
-    bottleneck.step();
-    return loss.item<double>();
-  }
-
-  Registry registry_ = test_registry();
-  BottleneckOptions options_;
-  at::Tensor inputs_, targets_;
-  std::filesystem::path path_;
 };
 
 TEST_F(Residual, FileHoldsTheWeightsThatTheModelComputesWith) {
@@ -77,22 +49,7 @@ TEST_F(Residual, DearerBitsMakeSmallerFiles) {
   EXPECT_LT(bytes[1], bytes[0] * 2 / 3);
 }
 
-TEST_F(Residual, TrainingGoesOnWithTheSameBits) {
-  auto first = net(), second = net();
-  GenomicBottleneck a(*first, registry_, options_), b(*second, registry_, options_);
-  a.set_bit_price(1e-4);
-  for (int i = 0; i < 5; ++i) step(first, a);
-  a.expect(true);
-  const auto state = a.training_state();
-  for (int i = 0; i < 5; ++i) step(first, a);
-  b.restore_training_state(state);
-  EXPECT_EQ(b.bit_price(), 1e-4);
-  for (int i = 0; i < 5; ++i) step(second, b);
-  a.predict_weights();
-  b.predict_weights();
-  for (const auto& item : first->named_parameters())
-    EXPECT_TRUE(at::equal(item.value(), second->named_parameters()[item.key()])) << item.key();
-}
+TEST_F(Residual, TrainingGoesOnWithTheSameBits) { expect_the_same_bits(net(), net()); }
 
 TEST_F(Residual, RulesMixModes) {
   auto model = net();
