@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "base/file.h"
 #include "base/near_miss.h"
+#include "base/text.h"
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"

@@ -8,6 +8,7 @@
 #endif
 
 #include "base/file.h"
+#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/cuda_kernel.h"

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/bottleneck.h"

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "format/file_kind.h"

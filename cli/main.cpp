@@ -6,8 +6,8 @@
 #include <iostream>
 #include <new>
 
-#include "base/file.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/launch.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::cli {

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/config.h"
 #include "gbcompress/model.h"
 #include "numbers.h"

@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/launch.h"
 #include "gbcompress/plugin_fingerprint.h"

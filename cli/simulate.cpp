@@ -3,7 +3,7 @@
 #include <boost/program_options.hpp>
 #include <iostream>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/scaling.h"
 #include "numbers.h"

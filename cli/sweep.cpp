@@ -4,7 +4,7 @@
 #include <charconv>
 #include <iostream>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"

@@ -6,6 +6,7 @@
 #include "artifact/decode.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -4,7 +4,7 @@
 
 #include "artifact/float16.h"
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
 

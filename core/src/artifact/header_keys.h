@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "artifact/cbor_reader.h"
-#include "base/file.h"
+#include "base/text.h"
 
 namespace gbcompress {
 

@@ -1,5 +1,5 @@
 #include "artifact/integers.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "base/checked.h"
-#include "base/file.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -11,7 +11,7 @@
 #include "artifact/plan_fields.h"
 #include "artifact/text.h"
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/arch_layout.h"
 
 namespace gbcompress {

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

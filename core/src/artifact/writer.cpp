@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/text.h"
 
 namespace gbcompress {
 namespace {

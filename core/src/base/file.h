@@ -58,8 +58,4 @@ class AtomicFile {
 /// "no permission". Leaves nothing behind.
 void check_writable(const std::filesystem::path& path, bool overwrite);
 
-/// A name made safe to print: control characters and bytes outside UTF-8's printable range become
-/// `\xNN`.
-std::string printable(std::string_view text);
-
 }  // namespace gbcompress

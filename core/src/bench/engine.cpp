@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 
-#include "base/file.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "bench/machine_probe.h"
 #include "bench/memory.h"
 #include "bench/shapes.h"

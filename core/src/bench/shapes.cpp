@@ -4,8 +4,8 @@
 
 #include <charconv>
 
-#include "base/file.h"
 #include "base/near_miss.h"
+#include "base/text.h"
 #include "gbcompress/bench.h"
 #include "gbcompress/error.h"
 

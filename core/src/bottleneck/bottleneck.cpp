@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "dist/average.h"

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "bottleneck/impl.h"
 
 namespace gbcompress {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "artifact/decode.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/error.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/error.h"
 

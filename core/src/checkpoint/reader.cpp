@@ -2,7 +2,7 @@
 #include <new>
 
 #include "base/digest.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/posix.h"

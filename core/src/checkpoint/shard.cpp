@@ -9,7 +9,7 @@
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "checkpoint/posix.h"
 #include "gbcompress/error.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/posix.h"

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

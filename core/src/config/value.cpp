@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/file.h"
+#include "base/text.h"
 
 namespace gbcompress {
 namespace {

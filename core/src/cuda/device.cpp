@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::cuda {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "cuda/cuda_kernel.h"
 #include "gbcompress/cuda_kernel.h"
 #include "gbcompress/error.h"

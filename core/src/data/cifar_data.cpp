@@ -1,6 +1,6 @@
 #include <torch/torch.h>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "data/pixels.h"
 #include "data/sources.h"
 #include "format/cifar.h"

@@ -1,5 +1,5 @@
-#include "base/file.h"
 #include "base/near_miss.h"
+#include "base/text.h"
 #include "data/sources.h"
 #include "gbcompress/error.h"
 

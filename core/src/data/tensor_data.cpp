@@ -1,6 +1,6 @@
 #include <torch/torch.h>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "data/sources.h"
 #include "gbcompress/error.h"
 #include "model/state_dict_model.h"

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "data/sources.h"
 #include "gbcompress/error.h"
 

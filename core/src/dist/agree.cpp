@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "dist/group_state.h"
 #include "gbcompress/error.h"
 

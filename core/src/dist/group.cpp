@@ -1,6 +1,6 @@
 #include <c10/util/Exception.h>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "dist/group_state.h"
 #include "gbcompress/error.h"
 

@@ -1,5 +1,5 @@
 // Launchers that know ranks but no place to meet: Open MPI, PMI, Slurm.
-#include "base/file.h"
+#include "base/text.h"
 #include "dist/launch_reader.h"
 #include "gbcompress/error.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "dist/monitor.h"
 #include "gbcompress/launch.h"
 #include "gbcompress/rank_log.h"

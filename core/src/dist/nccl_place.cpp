@@ -1,6 +1,6 @@
 #include "dist/nccl_place.h"
 
-#include "base/file.h"
+#include "base/text.h"
 #include "cuda/load_module.h"
 #include "gbcompress/dist.h"
 #include "gbcompress/error.h"

@@ -16,7 +16,7 @@
 #include <memory>
 #include <system_error>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::net {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "base/file.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "dist/group_state.h"
 #include "dist/seconds.h"
 #include "dist/socket_census.h"

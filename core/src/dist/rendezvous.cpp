@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "dist/gathering.h"
 #include "gbcompress/error.h"
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

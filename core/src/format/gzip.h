@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace gbcompress {
 

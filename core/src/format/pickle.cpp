@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/byte_reader.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "format/pickle_globals.h"
 #include "gbcompress/error.h"
 

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "format/json_scan.h"
 #include "format/safetensors.h"
 #include "gbcompress/error.h"

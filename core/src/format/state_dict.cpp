@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "format/file_kind.h"
 #include "format/pickle.h"
 #include "format/zip_archive.h"

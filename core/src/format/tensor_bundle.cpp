@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "format/file_kind.h"
 #include "format/safetensors.h"

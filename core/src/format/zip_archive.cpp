@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_reader.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -1,6 +1,6 @@
 #include "gbcompress/gnet_type.h"
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

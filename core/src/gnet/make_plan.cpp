@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/gnet_plan.h"
 

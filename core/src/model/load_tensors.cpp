@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "model/messages.h"

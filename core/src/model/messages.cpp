@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "base/file.h"
+#include "base/text.h"
 
 namespace gbcompress {
 

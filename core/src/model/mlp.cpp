@@ -3,7 +3,7 @@
 #include <charconv>
 #include <map>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/builtin.h"
 

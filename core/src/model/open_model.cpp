@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "base/text.h"
 #include "format/file_kind.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"

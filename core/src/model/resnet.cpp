@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/builtin.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 #include "model/tensor_facts.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

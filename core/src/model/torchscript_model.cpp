@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/messages.h"
 #include "model/norm_eps.h"

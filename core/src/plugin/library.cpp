@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/digest.h"
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin.h"
 #include "plugin/library.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_host.h"
 

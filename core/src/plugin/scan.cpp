@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_fingerprint.h"
 #include "plugin/elf_check.h"

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

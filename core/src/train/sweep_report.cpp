@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/sweep.h"
 #include "train/sweep_points.h"
 

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/file.h"
 #include "base/near_miss.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "support/files.h"
 

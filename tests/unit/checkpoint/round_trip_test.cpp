@@ -1,5 +1,4 @@
 #include "base/digest.h"
-#include "base/file.h"
 #include "unit/checkpoint/team.h"
 
 namespace gbcompress {
