@@ -118,9 +118,10 @@ void Gathering::identify_strangers() {
 void Gathering::check_members() {
   for (const Peer& member : members_) {
     std::vector<Message> ignored;
-    if (member.channel && !member.channel->receive(ignored))
-      throw Error(Errc::kFailure,
-                  "rank " + std::to_string(member.rank) + " ended during the start");
+    if (!member.channel || member.channel->receive(ignored)) continue;
+    // A launcher ends every rank once one has given up; the reason is that one's.
+    throw_if_given_up(store_, options_);
+    throw Error(Errc::kFailure, "rank " + std::to_string(member.rank) + " ended during the start");
   }
 }
 
@@ -137,10 +138,14 @@ std::string Gathering::missing() const {
 
 void Gathering::dismiss(const std::string& why) noexcept {
   try {
+    // First the store: whoever loses the connection looks there.
+    store_.set(options_.prefix + "failed", why);
+  } catch (const std::exception&) {  // it is gone; the connections tell
+  }
+  try {
     for (const Peer& member : members_)
       if (member.channel) member.channel->send(MessageKind::kFail, why);
-    store_.set(options_.prefix + "failed", why);
-  } catch (const std::exception&) {  // the store is gone too; the connections will tell
+  } catch (const std::exception&) {  // no memory; they see the end of the connection
   }
 }
 

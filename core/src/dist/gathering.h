@@ -32,7 +32,9 @@ class Gathering {
   int present_ = 0;
 };
 
-/// @throws Error(kFailure) where a rank has given up and left a message
+/// The message of a rank that has given up, where there is one.
+std::optional<std::string> given_up(KeyStore& store, const MeetOptions& options);
+/// @throws Error(kFailure) with that message
 void throw_if_given_up(KeyStore& store, const MeetOptions& options);
 std::string hello_text(const MeetOptions& options, const std::string& token);
 nlohmann::json process_json(const ProcessName& process);

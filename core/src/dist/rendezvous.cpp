@@ -15,6 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int kLookAgainMs = 10;
+// How long rank 0, which may serve the store, stays for others to read there why it gave up.
+constexpr std::chrono::milliseconds kFarewell{1000};
 
 /// Sees to it that others hear of it before this rank gives up.
 [[noreturn]] void give_up(KeyStore& store, const MeetOptions& options, const std::string& why) {
@@ -39,6 +41,33 @@ json wait_for_rank_0(KeyStore& store, const MeetOptions& options) {
     if (net::Clock::now() >= options.deadline)
       throw Error(Errc::kFailure, "rank 0 did not start in time");
     ::poll(nullptr, 0, kLookAgainMs);
+  }
+}
+
+/// Why rank 0 closed the connection: what it sent may be lost with it (closing a socket that holds
+/// unread bytes resets the connection), what it left in the store is not.
+[[noreturn]] void throw_after_rank_0(KeyStore& store, const MeetOptions& options) {
+  std::optional<std::string> why;
+  try {
+    why = given_up(store, options);
+  } catch (const Error&) {  // the store ended with rank 0, which was killed
+  }
+  throw Error(Errc::kFailure, why.value_or("rank 0 ended during the start; see its message"));
+}
+
+/// Counts this rank out. Rank 0 stays until everybody who came has left, so that all of them can
+/// still read the reason.
+void leave(KeyStore& store, const MeetOptions& options) noexcept {
+  try {
+    store.add(options.prefix + "left", 1);
+    if (options.rank != 0) return;
+    const auto until = net::Clock::now() + kFarewell;
+    while (store.add(options.prefix + "left", 0) < store.add(options.prefix + "came", 0) &&
+           net::Clock::now() < until) {
+      options.between();
+      ::poll(nullptr, 0, kLookAgainMs);
+    }
+  } catch (...) {  // the store is gone, or the user does not want to wait
   }
 }
 
@@ -69,7 +98,7 @@ std::vector<Peer> join(KeyStore& store, const MeetOptions& options) {
       }
       if (message.kind == MessageKind::kFail) throw Error(Errc::kFailure, printable(message.body));
     }
-    if (!open) throw Error(Errc::kFailure, "rank 0 ended during the start; see its message");
+    if (!open) throw_after_rank_0(store, options);
     options.between();
     // Rank 0 tells who is missing; the second makes sure that it is not this rank that speaks
     // first.
@@ -82,19 +111,29 @@ std::vector<Peer> join(KeyStore& store, const MeetOptions& options) {
 
 }  // namespace
 
+std::optional<std::string> given_up(KeyStore& store, const MeetOptions& options) {
+  auto why = store.get(options.prefix + "failed");
+  if (why) why = printable(*why);
+  return why;
+}
+
 void throw_if_given_up(KeyStore& store, const MeetOptions& options) {
-  if (const auto why = store.get(options.prefix + "failed"))
-    throw Error(Errc::kFailure, printable(*why));
+  if (const auto why = given_up(store, options)) throw Error(Errc::kFailure, *why);
 }
 
 std::vector<Peer> meet(KeyStore& store, const MeetOptions& options) {
-  claim_rank(store, options);
+  store.add(options.prefix + "came", 1);
   try {
+    claim_rank(store, options);
     return options.rank == 0 ? Gathering(store, options).wait() : join(store, options);
   } catch (const json::exception&) {
+    leave(store, options);
     throw Error(Errc::kFailure,
                 "what the ranks told each other at the start is malformed; is another program "
                 "using this port?");
+  } catch (...) {
+    leave(store, options);
+    throw;
   }
 }
 

@@ -33,9 +33,8 @@ struct MeetOptions {
 
 /// @return for rank 0 everybody else, by rank; for the others rank 0
 /// @throws Error(kFailure): two processes with one rank, ranks that were told different worlds,
-/// ranks
-///         that did not come before the deadline (named), a rank that left meanwhile. Every rank
-///         that can still be reached is told
+///         ranks that did not come before the deadline (named), a rank that left meanwhile. Every
+///         rank that came throws the same; rank 0 waits for that, for at most a second
 std::vector<Peer> meet(KeyStore& store, const MeetOptions& options);
 
 }  // namespace gbcompress

@@ -90,6 +90,46 @@ TEST(Rendezvous, TheSameRankTwice) {
     EXPECT_NE(message_of(rank).find("two processes say that they are rank 1"), std::string::npos);
 }
 
+/// What closing a connection with unread bytes does: it is reset, and nothing can be said over it.
+TEST(Rendezvous, TheReasonIsHeardWhenTheConnectionIsReset) {
+  Meeting meeting;
+  net::Fd listener = net::listen_on("127.0.0.1", 0);
+  meeting.store.set("job/control",
+                    nlohmann::json({{"host", "127.0.0.1"},
+                                    {"port", net::port_of(listener)},
+                                    {"world", 2},
+                                    {"token", "t"},
+                                    {"process", {{"host", ""}, {"machine", ""}, {"pid", 1}}}})
+                        .dump());
+  auto one = meeting.start(1, 2);
+  {
+    const net::Fd rank_1(::accept(listener.get(), nullptr, nullptr));
+    char first_byte = 0;
+    ASSERT_EQ(::recv(rank_1.get(), &first_byte, 1, MSG_PEEK), 1);
+    meeting.store.set("job/failed", "the cause");
+  }
+  EXPECT_EQ(message_of(one), "the cause");
+}
+
+TEST(Rendezvous, Rank0StaysUntilEverybodyHasLeft) {
+  Meeting meeting;
+  meeting.store.add("job/came", 1);  // a rank that is slow to look
+  meeting.store.set("job/failed", "the cause");
+  auto zero = meeting.start(0, 2);
+  EXPECT_EQ(zero.wait_for(milliseconds{200}), std::future_status::timeout);
+  meeting.store.add("job/left", 1);
+  EXPECT_EQ(message_of(zero), "the cause");
+}
+
+TEST(Rendezvous, Rank0DoesNotWaitForeverForThoseWhoCame) {
+  Meeting meeting;
+  meeting.store.add("job/came", 1);  // killed, say
+  meeting.store.set("job/failed", "the cause");
+  auto zero = meeting.start(0, 2);
+  EXPECT_EQ(zero.wait_for(std::chrono::seconds{60}), std::future_status::ready);
+  EXPECT_EQ(message_of(zero), "the cause");
+}
+
 TEST(Rendezvous, MissingRanksAreNamed) {
   Meeting meeting;
   meeting.limit = milliseconds{2000};
