@@ -9,6 +9,7 @@ install(TARGETS gbcompress EXPORT gbcompressTargets
 install(EXPORT gbcompressTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
 install(DIRECTORY core/include/gbcompress sdk/include/gbcompress
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(DIRECTORY sdk/contract sdk/template DESTINATION ${GBC_SDK_DATA_DIR} COMPONENT sdk)
 
 configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in
