@@ -15,7 +15,8 @@ struct Offer {
 };
 
 /// Names and shapes that layers usually have: square, wide, tall, a single weight, primes that no
-/// tile divides, kernels of each rank, fused and separate attention.
+/// tile divides, kernels of each rank, fused and separate attention, gates
+/// of recurrent layers.
 std::vector<Offer>& offers() {
   static std::vector<Offer> list = {
       {"", "layer", "weight", {24, 18}},
@@ -29,6 +30,11 @@ std::vector<Offer>& offers() {
       {"", "attention", "in_proj_weight", {33, 11}},
       {"", "attention", "q_proj_weight", {11, 11}},
       {"", "block.c_attn", "weight", {10, 30}},
+      {"", "recurrent", "weight_ih_l0", {24, 7}},
+      {"", "recurrent", "weight_hh_l1_reverse", {36, 9}},
+      {"", "recurrent", "weight_hr_l0", {5, 13}},
+      {"", "cell", "weight_ih", {12, 11}},
+      {"", "cell", "weight_hh", {24, 6}},
       {"", "layer", "bias", {24}},
   };
   return list;

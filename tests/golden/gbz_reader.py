@@ -28,6 +28,8 @@ BITS = {
     "F8_E8M0": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
     "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
 }
+# Layer types whose tensor is nothing but its tiles side by side.
+PLACING_TYPES = ("attention", "conv", "embedding", "linear", "recurrent")
 NUMPY = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "BF16": "<u2",
     "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8", "I64": "<i8", "F64": "<f8", "C64": "<c8",
@@ -130,7 +132,7 @@ class Tensor:
         total = None
         if self.plan:
             plan = self.plan
-            need(plan.type in ("linear", "conv", "attention") and plan.shape == self.shape,
+            need(plan.type in PLACING_TYPES and plan.shape == self.shape,
                  f"{self.name} needs the plugin of {plan.type}")
             if self.coded_theta:
                 theta = self.coded_parameters([integers.pop(0) for _ in plan.blocks])

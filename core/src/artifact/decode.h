@@ -1,6 +1,6 @@
 #pragma once
 /// Whole tensors out of an artifact without LibTorch and without plugins, for layer types that only
-/// place their tiles (linear, conv and attention do).
+/// place their tiles (those that ship with the program do).
 
 #include <cstddef>
 #include <span>

@@ -86,7 +86,7 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
   } else {
     if (info.elements() < options.min_elements) return std::nullopt;
     type = types.find_by_module(info.module_type);
-    if (!type) return std::nullopt;
+    if (!type || type->supports("only-by-rule")) return std::nullopt;
   }
   auto plan = type->plan(info, gnet);
   if (!plan) {

@@ -21,8 +21,8 @@ bool has_prior(const std::string& name, const BottleneckOptions& options);
 bool any_prior(const BottleneckOptions& options);
 
 /// The plan of one parameter after all rules, or nothing where it stays plain: no layer type claims
-/// its module, it is residual without a prior or raw, small, not real-valued, not trainable, tied,
-/// or its g-nets would not be smaller.
+/// its module, or one that supports("only-by-rule") and no rule names it; it is residual without a
+/// prior or raw, small, not real-valued, not trainable, tied, or its g-nets would not be smaller.
 /// @throws Error(kPluginMissing) where a rule names a type that nobody provides;
 ///         Error(kUsage) where a rule forces a type that declines the parameter
 std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,

@@ -7,6 +7,7 @@
 #include "gbcompress/model.h"
 #include "model/messages.h"
 #include "model/module_model.h"
+#include "model/recurrent_names.h"
 #include "model/state_dict_model.h"
 
 namespace gbcompress {
@@ -32,6 +33,7 @@ std::vector<NamedParameter> names_of_file(const std::filesystem::path& file) {
     }
     result.push_back(std::move(entry));
   }
+  guess_recurrent_types(result);
   return result;
 }
 

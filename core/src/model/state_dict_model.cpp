@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
+#include "model/recurrent_names.h"
 #include "model/tensor_facts.h"
 
 namespace gbcompress {
@@ -48,6 +49,7 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file) {
     }
     fill_facts(entry);
   }
+  guess_recurrent_types(result);
   check_finite(result);
   mark_ties(result);
   for (NamedParameter& entry : result) entry.trainable = is_trainable(entry);

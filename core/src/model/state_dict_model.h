@@ -14,7 +14,8 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file);
 /// The layer a tensor belongs to, from its name and rank, "" where nothing speaks for one:
 /// `in_proj_weight` MultiheadAttention; GPT-2's c_attn, c_fc, c_proj Conv1D where the sides lie the
 /// transposed way; names such as wte, tok, pos, embed Embedding; other matrices named `weight`
-/// Linear, with one to three more dimensions Conv1d, Conv2d, Conv3d.
+/// Linear, with one to three more dimensions Conv1d, Conv2d, Conv3d. Recurrent layers show themselves
+/// in several tensors together: guess_recurrent_types().
 std::string guess_module_type(const std::string& module_path, const std::string& local_name,
                               const std::vector<std::int64_t>& shape);
 

@@ -32,6 +32,8 @@ TEST(ListParameters, SaysWhatOpeningSays) {
                        {"bn.running_mean", torch::randn({4})},
                        {"bn.num_batches_tracked", torch::tensor(17)},
                        {"empty", torch::zeros({0})},
+                       {"rnn.weight_ih_l0", torch::randn({12, 5})},
+                       {"rnn.weight_hh_l0", torch::randn({12, 4})},
                        {"alone", torch::randn({5})}});
   expect_alike(list_parameters(file, "", Registry()), open_model(file, "", Registry())->tensors());
 }

@@ -1,3 +1,4 @@
+#include "model/recurrent_names.h"
 #include "model/state_dict_model.h"
 
 #include "unit/model/support.h"
@@ -36,6 +37,43 @@ TEST(GuessModuleType, FromNamesAndRanks) {
   };
   for (const auto& [path, local, shape, type] : cases)
     EXPECT_EQ(guess_module_type(path, local, shape), type) << path << "." << local;
+}
+
+TEST(GuessModuleType, RecurrentLayersFromTheSidesOfTheirMatrices) {
+  using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+  const auto type_of = [](const Shapes& shapes) {
+    std::vector<NamedParameter> tensors(shapes.size());
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      name_parameter(tensors[i].info, shapes[i].first, shapes[i].second);
+    guess_recurrent_types(tensors);
+    for (const NamedParameter& tensor : tensors)
+      EXPECT_EQ(tensor.info.module_type, tensors[0].info.module_type) << tensor.info.name;
+    return tensors[0].info.module_type;
+  };
+  EXPECT_EQ(type_of({{"r.weight_ih_l0", {32, 5}}, {"r.weight_hh_l0", {32, 8}}}), "LSTM");
+  EXPECT_EQ(type_of({{"r.weight_ih_l0", {24, 5}},
+                     {"r.weight_hh_l0", {24, 8}},
+                     {"r.weight_ih_l1_reverse", {24, 16}},
+                     {"r.weight_hh_l1_reverse", {24, 8}}}),
+            "GRU");
+  EXPECT_EQ(type_of({{"weight_ih_l0", {8, 32}}, {"weight_hh_l0", {8, 8}}}), "RNN");
+  EXPECT_EQ(type_of({{"c.weight_ih", {32, 5}}, {"c.weight_hh", {32, 8}}}), "LSTMCell");
+  EXPECT_EQ(type_of({{"c.weight_ih", {24, 5}}, {"c.weight_hh", {24, 8}}}), "GRUCell");
+  EXPECT_EQ(type_of({{"c.weight_ih", {8, 5}}, {"c.weight_hh", {8, 8}}}), "RNNCell");
+  // Projected to 4: the recurrent input is not the hidden size.
+  EXPECT_EQ(
+      type_of(
+          {{"r.weight_ih_l0", {32, 5}}, {"r.weight_hh_l0", {32, 4}}, {"r.weight_hr_l0", {4, 8}}}),
+      "LSTM");
+  EXPECT_EQ(
+      type_of(
+          {{"r.weight_ih_l0", {24, 5}}, {"r.weight_hh_l0", {24, 4}}, {"r.weight_hr_l0", {4, 8}}}),
+      "");
+  EXPECT_EQ(type_of({{"r.weight_ih_l0", {16, 5}}, {"r.weight_hh_l0", {16, 8}}}), "");
+  EXPECT_EQ(type_of({{"r.weight_ih_l0", {32, 5}}}), "") << "weight_hh is missing";
+  EXPECT_EQ(type_of({{"r.weight_hr_l0", {4, 8}}}), "");
+  EXPECT_EQ(type_of({{"r.weight_hh_l0", {32}}}), "");
+  EXPECT_EQ(type_of({{"r.weight_hh_l0", {0, 0}}}), "");
 }
 
 TEST(StateDictModel, KnowsValuesButNoForward) {

@@ -10,7 +10,7 @@ namespace {
 const Registry& registry() {
   static PluginHost host;
   if (host.loaded().empty())
-    for (const char* name : {"linear", "conv", "attention"})
+    for (const char* name : {"attention", "conv", "embedding", "linear", "recurrent"})
       host.load(std::string(GBC_PLUGIN_FOLDER) + "/" + name + ".so");
   return host.registry();
 }
@@ -78,6 +78,43 @@ TEST(BuiltinPlans, Gpt2LayersAreTransposed) {
   EXPECT_EQ(view(plan("Conv1D", "weight", {32, 96}, "h.0.mlp.c_fc")), kTransposed);
   EXPECT_EQ(view(plan("Conv1D", "weight", {32, 96}, "h.0.not_c_attn")), kTransposed);
   EXPECT_FALSE(plan("Conv1D", "bias", {96}).has_value());
+}
+
+TEST(BuiltinPlans, RecurrentKeepsGatesApart) {
+  const auto gates = [](std::int64_t n) {
+    return MatrixView{.row_dim = 0, .col_dim = 1, .row_splits = n};
+  };
+  for (const auto& [module, count] : {std::pair{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}}) {
+    for (const char* name :
+         {"weight_ih_l0", "weight_hh_l0", "weight_ih_l12", "weight_hh_l3_reverse"})
+      EXPECT_EQ(view(plan(module, name, {count * 20, 14})), gates(count)) << module << "." << name;
+    const std::string cell = std::string(module) + "Cell";
+    for (const char* name : {"weight_ih", "weight_hh"})
+      EXPECT_EQ(view(plan(cell, name, {count * 20, 14})), gates(count)) << cell << "." << name;
+    EXPECT_FALSE(plan(cell, "weight_ih_l0", {count * 20, 14}).has_value()) << "no cell's name";
+    EXPECT_FALSE(plan(cell, "weight_hr", {14, 20}).has_value());
+    for (const char* name : {"weight_ih", "weight_ih_l", "weight_ih_lx", "weight_ih_l0_reversed",
+                             "weight_xx_l0", "bias_ih_l0"})
+      EXPECT_FALSE(plan(module, name, {count * 20, 14}).has_value()) << name;
+    EXPECT_FALSE(plan(module, "bias_ih_l0", {count * 20}).has_value());
+  }
+  const auto lstm = plan("LSTM", "weight_hh_l0", {80, 20});
+  EXPECT_EQ(lstm->type_id, "recurrent");
+  EXPECT_EQ(lstm->grid().rows(), 20);
+  EXPECT_EQ(lstm->grid().tiles() % 4, 0);
+  EXPECT_EQ(view(plan("LSTM", "weight_hr_l0_reverse", {10, 20})), gates(1));
+  EXPECT_FALSE(plan("GRU", "weight_hr_l0", {10, 20}).has_value()) << "GRUs have no projections";
+  EXPECT_FALSE(plan("LSTM", "weight_ih_l0", {78, 20}).has_value()) << "not four gates";
+}
+
+TEST(BuiltinPlans, EmbeddingsAreTables) {
+  for (const char* module : {"Embedding", "EmbeddingBag"}) {
+    const auto p = plan(module, "weight", {500, 24});
+    EXPECT_EQ(view(p), kPlain) << module;
+    EXPECT_EQ(p->type_id, "embedding");
+  }
+  EXPECT_FALSE(plan("Embedding", "bias", {500}).has_value());
+  EXPECT_EQ(registry().find_by_id("embedding")->supports("only-by-rule"), 1);
 }
 
 }  // namespace
