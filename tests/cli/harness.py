@@ -134,4 +134,4 @@ class CliTest(unittest.TestCase):
 
 def main():
     assert re.match(r"3\.(9|1\d)", sys.version), "Python 3.9 or newer"
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)
