@@ -13,6 +13,7 @@
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
+#include "model_options.h"
 #include "progress.h"
 #include "ranks.h"
 #include "run_options.h"
@@ -161,6 +162,7 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   if (quick) at::set_num_threads(1);
   const Input input = open_input(arguments, host, options.train.seed);
   Model* const model = input.model.get();
+  if (speaks_for_all()) say_notes(arguments, model->notes());
   if (!quick) set_threads(settings.threads, *model);
   std::unique_ptr<Model> teacher;
   if (options.train.loss == Loss::kDistill)
@@ -191,7 +193,8 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   return kTargetMissed;
 }
 
-/// Large tensors come and go: what was freed is used again instead of coming zeroed from the kernel.
+/// Large tensors come and go: what was freed is used again instead of coming zeroed from the
+/// kernel.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 64 << 20);

@@ -9,6 +9,7 @@
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
 #include "model/module_model.h"
+#include "model_options.h"
 #include "progress.h"
 #include "table.h"
 
@@ -23,6 +24,7 @@ void options(po::options_description& into) {
   add("data", text("KIND:PATH"), "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits");
   add("arch", text("NAME"), "architecture; a .gbz knows its own");
   add("model", text("FILE"), "the original model, for a .gbz that came from TorchScript");
+  add_model_options(into);
   add("config", text("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
 }
@@ -45,7 +47,8 @@ std::unique_ptr<Model> expanded(const fs::path& file, const Arguments& arguments
   const std::vector<NamedParameter> tensors = expand(artifact, registry);
   std::unique_ptr<Model> model;
   if (arguments.has("model")) {
-    model = open_model(arguments.text("model"), arguments.text("arch"), registry);
+    model = open_model(arguments.text("model"), arguments.text("arch"), registry,
+                       model_options(arguments));
   } else {
     std::vector<ParameterInfo> weights;
     for (const NamedParameter& each : tensors) weights.push_back(each.info);
@@ -71,7 +74,9 @@ int run(const Arguments& arguments) {
   if (!artifact && arguments.has("model"))
     throw Error(Errc::kUsage, "--model is for a .gbz, and this file is none");
   const auto model = artifact ? expanded(file, arguments, host.registry())
-                              : open_model(file, arguments.text("arch"), host.registry());
+                              : open_model(file, arguments.text("arch"), host.registry(),
+                                           model_options(arguments));
+  say_notes(arguments, model->notes());
   const Data data = open_data(arguments.text("data"), settings.data);
   ProgressDisplay display(arguments.quiet());
   const auto start = std::chrono::steady_clock::now();

@@ -12,7 +12,7 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
-#include "model_size.h"
+#include "model_options.h"
 #include "plan.h"
 #include "table.h"
 
@@ -177,13 +177,26 @@ std::vector<Listed> list_torchscript(const fs::path& file) {
   return result;
 }
 
-void inspect_model(const fs::path& file, FileKind kind, bool json) {
+const char* format_name(FileKind kind) {
+  switch (kind) {
+    case FileKind::kTorchScript:
+      return "torchscript";
+    case FileKind::kSafetensors:
+      return "safetensors";
+    case FileKind::kFolder:
+      return "folder";
+    case FileKind::kExported:
+      return "exported";
+    default:
+      return "state_dict";
+  }
+}
+
+void inspect_model(const fs::path& file, FileKind kind, const OpenOptions& options, bool json) {
   const bool script = kind == FileKind::kTorchScript;
-  const TensorBundle bundle = script ? TensorBundle() : open_tensors(file);
+  const TensorBundle bundle = script ? TensorBundle() : open_tensors(file, options);
   const std::vector<Listed> tensors = script ? list_torchscript(file) : list_bundle(bundle);
-  const char* format = script                           ? "torchscript"
-                       : kind == FileKind::kSafetensors ? "safetensors"
-                                                        : "state_dict";
+  const std::string format = format_name(kind);
   std::int64_t elements = 0;
   ordered_json list = ordered_json::array();
   Table table(script ? 4 : 3);
@@ -205,19 +218,22 @@ void inspect_model(const fs::path& file, FileKind kind, bool json) {
     table.row(row);
     list.push_back(entry);
   }
-  const std::int64_t bytes = model_bytes(file);
+  const std::int64_t bytes =
+      script ? static_cast<std::int64_t>(fs::file_size(file)) : bundle.file_bytes;
   if (json) {
     print_json({{"file", file.string()},
                 {"format", format},
                 {"file_bytes", bytes},
                 {"elements", elements},
                 {"metadata", bundle.metadata},
+                {"notes", bundle.notes},
                 {"tensors", list}});
     return;
   }
   std::cout << printable(file.string()) << ": " << format << "\n";
   for (const auto& [key, value] : bundle.metadata)
     std::cout << printable(key) << ": " << printable(value) << "\n";
+  for (const std::string& note : bundle.notes) std::cout << note << "\n";
   std::cout << "\n"
             << table.text() << "\n"
             << with_commas(static_cast<std::int64_t>(tensors.size())) << " tensors, "
@@ -244,7 +260,7 @@ int run(const Arguments& arguments) {
   if (kind == FileKind::kArtifact)
     inspect_artifact(file, arguments.json());
   else
-    inspect_model(file, kind, arguments.json());
+    inspect_model(file, kind, model_options(arguments), arguments.json());
   return kDone;
 }
 

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "gbcompress/open_options.h"
+
 namespace gbcompress::cli {
 
-/// Bytes on disk of a model that open_model() takes: the file, or for a folder or an index all
-/// files that hold its tensors, without the index. @throws Error as open_safetensors()
-std::int64_t model_bytes(const std::filesystem::path& model);
+/// Bytes on disk of a model that open_model() takes: the file, for a folder or an index all files
+/// that hold its tensors, without the index; of a checkpoint the bytes of the model's tensors.
+/// @throws Error as open_tensors()
+std::int64_t model_bytes(const std::filesystem::path& model, const OpenOptions& options = {});
 
 }  // namespace gbcompress::cli

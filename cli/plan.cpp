@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "gbcompress/config.h"
 #include "gbcompress/model.h"
+#include "model_options.h"
 #include "numbers.h"
 #include "table.h"
 
@@ -170,6 +171,7 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
 }  // namespace
 
 void add_plan_options(po::options_description& into) {
+  add_model_options(into);
   auto add = into.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   add("world", text("N"), "for how many processes");
@@ -191,8 +193,9 @@ ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
   for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
   PluginHost host;
   load_plugins(host, arguments);
-  return plan_model(list_parameters(file, arguments.text("arch"), host.registry()), host.registry(),
-                    settings.compress.bottleneck);
+  return plan_model(
+      list_parameters(file, arguments.text("arch"), host.registry(), model_options(arguments)),
+      host.registry(), settings.compress.bottleneck);
 }
 
 void show_plan(const Arguments& arguments, const fs::path& file) {

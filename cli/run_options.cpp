@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "gbcompress/error.h"
+#include "model_options.h"
 #include "model_size.h"
 
 namespace gbcompress::cli {
@@ -15,6 +16,7 @@ void add_run_options(po::options_description& into) {
   auto add = into.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   add("arch", text("NAME"), "architecture of a file that holds names and values only");
+  add_model_options(into);
   add("from-scratch", "instead of MODEL: a new model of the architecture that --arch names");
   add("data", text("KIND:PATH"),
       "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits; without it the weights alone "
@@ -87,7 +89,8 @@ Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64
   const std::string arch = arguments.text("arch");
   if (!arguments.has("from-scratch")) {
     const std::filesystem::path file = arguments.words()[0];
-    return {open_model(file, arch, host.registry()), model_bytes(file)};
+    const OpenOptions options = model_options(arguments);
+    return {open_model(file, arch, host.registry(), options), model_bytes(file, options)};
   }
   if (!arguments.words().empty())
     throw Error(Errc::kUsage, "--from-scratch contradicts the model file " +

@@ -9,6 +9,7 @@
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
+#include "model_options.h"
 #include "progress.h"
 #include "ranks.h"
 #include "run_options.h"
@@ -107,6 +108,7 @@ void print_report(const SweepReport& report, const std::string& folder) {
 int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
              const Settings& settings, SweepOptions& sweep_options) {
   const Input input = open_input(arguments, host, settings.compress.train.seed);
+  if (speaks_for_all()) say_notes(arguments, input.model->notes());
   set_threads(settings.threads, *input.model);
   std::unique_ptr<Model> teacher;
   if (settings.compress.train.loss == Loss::kDistill)

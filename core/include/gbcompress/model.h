@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/open_options.h"
 #include "gbcompress/parameters.h"
 #include "gbcompress/plugin_host.h"
 
@@ -28,29 +29,38 @@ class Model {
   const std::vector<NamedParameter>& tensors() const { return tensors_; }
   /// What batch norms add to the variance, by module path, of those that say it.
   const std::map<std::string, double>& norm_eps() const { return norm_eps_; }
+  /// What opening its file left out or changed, one line each.
+  const std::vector<std::string>& notes() const { return notes_; }
+  void set_notes(std::vector<std::string> notes) { notes_ = std::move(notes); }
 
  protected:
   std::vector<NamedParameter> tensors_;
   std::map<std::string, double> norm_eps_;
+
+ private:
+  std::vector<std::string> notes_;
 };
 
 /// Opens a model file by its content, not its suffix:
-///   .safetensors (file, `*.safetensors.index.json`, or a folder with either) or a `.pt` state
-///   dict, with `arch` naming an architecture; without one only names and values are known;
-///   TorchScript .pt (trusted input: it is code); its `arch` must be empty.
+///   .safetensors, a state dict or checkpoint of torch.save (of any PyTorch from 0.2 on), weights
+///   of torch.export, a folder or index of shards, with `arch` naming an architecture; without one
+///   only names and values are known; TorchScript .pt (trusted input: it is code); its `arch` must
+///   be empty.
 /// @throws Error(kNotFound); Error(kShapeMismatch) listing names and shapes that differ;
-///         Error(kUsage) for an unknown architecture, with the nearest known name;
-///         Error(kNonFinite) naming the first tensor with NaN or infinity, unless all its values
-///         are 0 and minus infinity: attention masks are so
+///         Error(kUsage) for an unknown architecture, with the nearest known name, or for a file of
+///         several models, unless `options` choose one; Error(kUnsupported) for one without a
+///         model; Error(kNonFinite) naming the first tensor with NaN or infinity, unless all its
+///         values are 0 and minus infinity: attention masks are so
 std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
-                                  const Registry& registry);
+                                  const Registry& registry, const OpenOptions& options = {});
 
 /// Names, shapes, element types, layers and ties of what open_model() opens, without values: of a
 /// safetensors file nothing but the header is read, however large it is. Tensors are undefined and
 /// info.std is 1. An `arch` is built to ask it for its layers, and TorchScript is loaded.
 /// @throws as open_model(), but for what only values tell
 std::vector<NamedParameter> list_parameters(const std::filesystem::path& file,
-                                            const std::string& arch, const Registry& registry);
+                                            const std::string& arch, const Registry& registry,
+                                            const OpenOptions& options = {});
 
 /// A freshly initialised model of a built-in or plugin architecture, by LibTorch's own rules from
 /// its global generator (torch::manual_seed).

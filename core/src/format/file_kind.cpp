@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "format/exported_program.h"
+#include "format/model_folder.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -29,6 +31,7 @@ FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label)
     return FileKind::kArtifact;
   if (text.starts_with("PK\x03\x04")) {
     const ZipArchive zip(bytes, label);
+    if (is_exported_program(zip)) return FileKind::kExported;
     const std::string folder = state_dict_folder(zip, label);
     if (folder.empty()) return FileKind::kUnknown;
     const auto code = zip.entries().lower_bound(folder + "code/");
@@ -46,13 +49,13 @@ FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label)
 
 FileKind sniff(const fs::path& path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return FileKind::kSafetensors;
+  if (fs::is_directory(path, ignored)) return FileKind::kFolder;
   const MappedFile map(path);
   const FileKind kind = sniff_bytes(map.bytes(), printable(path.string()));
   if (kind != FileKind::kUnknown) return kind;
   const std::string name = path.filename().string();
-  const bool named = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
-  return named ? FileKind::kSafetensors : FileKind::kUnknown;
+  if (is_model_index(name)) return FileKind::kFolder;
+  return name.ends_with(".safetensors") ? FileKind::kSafetensors : FileKind::kUnknown;
 }
 
 }  // namespace gbcompress

@@ -12,20 +12,26 @@
 namespace gbcompress {
 
 enum class FileKind : std::uint8_t {
-  kSafetensors,  ///< a file, an index or a folder
+  kSafetensors,
+  kFolder,       ///< a folder, or the index of shards in one
   kArtifact,     ///< `.gbz`
-  kStateDict,    ///< torch.save, also its old format, which read_state_dict() refuses by name
+  kStateDict,    ///< torch.save: a zip, or a bare pickle as before PyTorch 1.6
+  kExported,     ///< `.pt2` of torch.export, or of AOTInductor
   kTorchScript,  ///< a zip with code/ and constants.pkl
   kUnknown,
 };
 
-/// A folder counts as safetensors; so does a file of that name that is damaged, so that its reader
-/// says what is wrong with it.
+/// A file named .safetensors that is damaged counts as that, so that its reader says what is wrong
+/// with it.
 /// @throws Error(kNotFound, kIo) as MappedFile; Error(kTruncated) for an empty file or a zip that
 ///         was cut off; Error(kCorrupt) for a broken zip directory
 FileKind sniff(const std::filesystem::path& path);
 /// The same for bytes in memory, by content only.
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label);
+
+/// What a file of no use here is, where it is easy to tell, as the end of a sentence: "is a Git LFS
+/// pointer, not the file itself; run `git lfs pull`"; "" for others.
+std::string describe_foreign(std::span<const std::byte> bytes);
 
 /// Folder inside a torch.save zip that holds data.pkl, with a slash at its end; "" where there is
 /// none at all. @throws Error(kCorrupt) where there are several

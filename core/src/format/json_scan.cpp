@@ -41,7 +41,10 @@ class Scanner : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_integer(number_integer_t) override { return other(); }
   bool number_float(number_float_t, const string_t&) override { return other(); }
-  bool boolean(bool) override { return other(); }
+  bool boolean(bool value) override {
+    handler_.truth(frames_, value);
+    return true;
+  }
   bool null() override { return other(); }
   bool binary(binary_t&) override { return other(); }
 

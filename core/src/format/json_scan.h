@@ -26,7 +26,8 @@ class JsonHandler {
   virtual void end(JsonFrames frames) = 0;  ///< frames.back() closes
   virtual void text(JsonFrames frames, std::string& value) = 0;
   virtual void whole(JsonFrames frames, std::uint64_t value) = 0;
-  virtual void other(JsonFrames frames) = 0;  ///< negative, fraction, true, false, null
+  virtual void truth(JsonFrames frames, bool) { other(frames); }
+  virtual void other(JsonFrames frames) = 0;  ///< negative, fraction, null
 };
 
 /// @param label      what the text is, for messages

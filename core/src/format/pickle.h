@@ -1,6 +1,8 @@
 #pragma once
-/// The part of Python's pickle that torch.save writes for a state dict, read as data. Nothing is
-/// imported, called or executed; a name outside a short list is an error.
+/// Python's pickle (protocols 2 to 5) as torch.save writes it, read as data. Nothing is imported,
+/// called or executed: an object of an unknown class stays a value that knows its class's name, and
+/// whoever needs what it stands for refuses it by that name. What makes programs run is refused
+/// here.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,17 +22,24 @@ using PickleHandle = std::uint32_t;  ///< index into PickleTree::values
 
 struct PickleValue {
   enum class Kind : std::uint8_t {
-    kOpaque,   ///< None, a truth value, a fraction, a huge integer
+    kNone,
+    kBool,     ///< number: 0 or 1
     kInt,      ///< number
+    kFloat,    ///< number: bits of the double
+    kOpaque,   ///< an integer beyond 64 bits
     kText,     ///< text, not checked to be UTF-8
+    kBytes,    ///< text
     kTuple,    ///< items
     kList,     ///< items
+    kSet,      ///< items
     kDict,     ///< items: key, value, key, value, ...
     kGlobal,   ///< text: "torch.FloatStorage"; dtype of a storage class or dtype object
-    kStorage,  ///< text: its key; number: its elements, or bytes where dtype is empty
+    kStorage,  ///< text: its key; number: its elements, or bytes where dtype is empty; items: its
+               ///< class, then of a view into it the first element and the elements
     kTensor,   ///< items: storage, sizes, strides; number: offset in elements; dtype
+    kObject,   ///< text: its class or what would make it; items: arguments and state
   };
-  Kind kind = Kind::kOpaque;
+  Kind kind = Kind::kNone;
   std::optional<DType> dtype = {};
   std::int64_t number = 0;
   std::string text = {};
@@ -42,13 +51,16 @@ struct PickleValue {
 struct PickleTree {
   std::vector<PickleValue> values;
   PickleHandle root = 0;
+
+  const PickleValue& operator[](PickleHandle handle) const { return values[handle]; }
 };
 
 /// @param label  what the bytes are, for messages
-/// @throws Error(kUnsupported) naming a global or instruction that is not allowed;
-/// Error(kTruncated);
-///         Error(kCorrupt) for a program that makes no sense; Error(kLimit) above 64 MiB or
-///         4,000,000 values
-PickleTree read_pickle(std::span<const std::byte> bytes, const std::string& label);
+/// @param used   where given, receives the program's length, which may be less than all bytes
+/// @throws Error(kUnsupported) naming an instruction that is not read, or a name that exists to run
+///         programs; Error(kTruncated); Error(kCorrupt) for a program that makes no sense;
+///         Error(kLimit) above 64 MiB or 4,000,000 values
+PickleTree read_pickle(std::span<const std::byte> bytes, const std::string& label,
+                       std::size_t* used = nullptr);
 
 }  // namespace gbcompress

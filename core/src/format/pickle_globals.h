@@ -1,5 +1,5 @@
 #pragma once
-/// The names a state dict may refer to.
+/// What the names in a pickle stand for.
 
 #include <optional>
 #include <string_view>
@@ -9,11 +9,14 @@
 namespace gbcompress {
 
 enum class PickleCallable : std::uint8_t {
-  kOrderedDict,
-  kTensorV2,
-  kTensorV3,
-  kParameter,
-  kStorageClass,  ///< of a dtype; untyped where it has none
+  kDict,            ///< OrderedDict, defaultdict
+  kTuple,           ///< torch.Size
+  kTensorV1,        ///< storage, offset, sizes, strides
+  kTensorV2,        ///< ..., requires_grad, hooks
+  kTensorV3,        ///< ..., dtype
+  kTensorFromType,  ///< callable, class, arguments, attributes
+  kParameter,       ///< tensor, requires_grad, hooks
+  kStorageClass,    ///< of a dtype; untyped where it has none
   kDtype,
 };
 
@@ -21,9 +24,13 @@ struct PickleGlobal {
   std::string_view name;
   PickleCallable callable;
   std::optional<DType> dtype;
+  int item_bytes = 0;  ///< of a storage class; 1 for an untyped one
 };
 
-/// @param name  "module.name"; nullptr for one that is not allowed
+/// @param name  "module.name"; nullptr for one of no meaning here
 const PickleGlobal* find_pickle_global(std::string_view name) noexcept;
+
+/// Names that pickles use to run programs: a file with one is no model, wherever it stands.
+bool runs_programs(std::string_view name) noexcept;
 
 }  // namespace gbcompress

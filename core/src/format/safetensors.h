@@ -41,11 +41,7 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// A single file; a `*.safetensors.index.json`, whose files are looked for in its own folder; or a
-/// folder with an index, a `model.safetensors`, or any `*.safetensors` (in this order).
-/// @throws as SafetensorsFile::open; Error(kNotFound) for a folder without any; Error(kCorrupt)
-///         where an index and its files disagree, it names a file by a path, or two files hold one
-///         tensor
+/// One file as a bundle. @throws as SafetensorsFile::open
 TensorBundle open_safetensors(const std::filesystem::path& path);
 
 /// Gives the bytes of tensors[index], valid until the next call.

@@ -181,4 +181,13 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return file;
 }
 
+TensorBundle open_safetensors(const std::filesystem::path& path) {
+  auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
+  TensorBundle bundle;
+  bundle.tensors = file->tensors();
+  bundle.metadata = file->metadata();
+  bundle.owners.push_back(std::move(file));
+  return bundle;
+}
+
 }  // namespace gbcompress

@@ -1,13 +1,19 @@
 #include "format/tensor_bundle.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/checked.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "format/exported_program.h"
 #include "format/file_kind.h"
+#include "format/left_out.h"
+#include "format/model_folder.h"
 #include "format/safetensors.h"
 #include "format/state_dict.h"
+#include "format/training_state.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -53,25 +59,107 @@ std::int64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape,
   return bits / 8;
 }
 
-TensorBundle open_tensors(const std::filesystem::path& path) {
-  switch (sniff(path)) {
+void sort_by_name(TensorBundle& bundle, const std::string& label) {
+  std::sort(bundle.tensors.begin(), bundle.tensors.end(),
+            [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(
+      bundle.tensors.begin(), bundle.tensors.end(),
+      [](const TensorEntry& a, const TensorEntry& b) { return a.name == b.name; });
+  if (twice != bundle.tensors.end())
+    throw Error(Errc::kCorrupt, label + " holds tensor " + printable(twice->name) + " twice");
+}
+
+namespace {
+
+TensorBundle open_kind(FileKind kind, const std::filesystem::path& path,
+                       const OpenOptions& options) {
+  const std::string label = printable(path.string());
+  switch (kind) {
     case FileKind::kSafetensors:
       return open_safetensors(path);
+    case FileKind::kFolder:
+      return open_model_folder(path, options);
     case FileKind::kStateDict:
-      return read_state_dict(path);
+      return read_state_dict(path, options);
+    case FileKind::kExported:
+      return read_exported_program(path, options);
     case FileKind::kArtifact:
-      throw Error(Errc::kUnsupported,
-                  printable(path.string()) + " is a compressed artifact; expand it first");
+      throw Error(Errc::kUnsupported, label + " is a compressed artifact; expand it first");
     case FileKind::kTorchScript:
       throw Error(Errc::kUnsupported,
-                  printable(path.string()) +
-                      " is a TorchScript program; safetensors or a state dict was "
-                      "expected");
+                  label + " is a TorchScript program; safetensors or a state dict was expected");
     case FileKind::kUnknown:
       break;
   }
+  const std::string foreign = describe_foreign(MappedFile(path).bytes());
   throw Error(Errc::kUnsupported,
-              printable(path.string()) + " is neither safetensors nor a PyTorch state dict");
+              label + " " +
+                  (foreign.empty() ? "is neither safetensors nor a PyTorch state dict" : foreign));
+}
+
+/// In a flat list of names a part is what its tensors' names begin with.
+void choose_part(TensorBundle& bundle, const std::string& part, const std::string& label) {
+  const std::string start = part + ".";
+  const std::size_t all = bundle.tensors.size();
+  std::erase_if(bundle.tensors, [&](const TensorEntry& entry) {
+    return !entry.name.starts_with(start) || entry.name.size() == start.size();
+  });
+  if (bundle.tensors.empty())
+    throw Error(Errc::kNotFound, label + " has no part " + printable(part) +
+                                     ": no tensor's name begins with " + printable(start));
+  for (TensorEntry& entry : bundle.tensors) entry.name.erase(0, start.size());
+  if (const std::size_t left = all - bundle.tensors.size(); left > 0)
+    bundle.notes.push_back("left out: " + std::to_string(left) + " tensors outside of " +
+                           printable(part));
+}
+
+/// Optimizers' tensors in a flat list of names.
+void leave_out_training(TensorBundle& bundle, const std::string& label) {
+  std::map<std::string, LeftOut> left;
+  const std::size_t model = std::erase_if(bundle.tensors, [&](const TensorEntry& entry) {
+    if (!is_training_tensor(entry.name)) return false;
+    LeftOut& group = left[entry.name.substr(0, entry.name.find('.'))];
+    ++group.tensors;
+    group.bytes += static_cast<std::int64_t>(entry.bytes.size());
+    bundle.left_out.push_back(entry.name);
+    return true;
+  });
+  if (model == 0) return;
+  std::vector<LeftOut> list;
+  for (auto& [name, group] : left) {
+    group.name = name;
+    list.push_back(group);
+  }
+  sort_left_out(list);
+  if (bundle.tensors.empty())
+    throw Error(Errc::kUnsupported, label + " holds no model, only " + left_out_text(list));
+  bundle.notes.push_back("left out: " + left_out_text(list));
+}
+
+}  // namespace
+
+TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& options) {
+  if (options.keep_all && !options.part.empty())
+    throw Error(Errc::kUsage, "a part of a checkpoint contradicts keeping all of it");
+  const FileKind kind = sniff(path);
+  TensorBundle bundle = open_kind(kind, path, options);
+  const std::string label = printable(path.string());
+  if (bundle.file_bytes == 0)
+    bundle.file_bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  const std::size_t notes = bundle.notes.size();
+  const bool flat = kind == FileKind::kSafetensors || kind == FileKind::kFolder;
+  if (!options.part.empty() && flat)
+    choose_part(bundle, options.part, label);
+  else if (!options.keep_all && options.part.empty())
+    leave_out_training(bundle, label);
+  if (bundle.left_out.empty() && bundle.notes.size() == notes) return bundle;
+  // A file's size says nothing about a model that is a part of it.
+  std::set<const std::byte*> known;
+  bundle.file_bytes = 0;
+  for (const TensorEntry& entry : bundle.tensors)
+    if (known.insert(entry.bytes.data()).second)
+      bundle.file_bytes += static_cast<std::int64_t>(entry.bytes.size());
+  return bundle;
 }
 
 }  // namespace gbcompress

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gbcompress/dtype.h"
+#include "gbcompress/open_options.h"
 
 namespace gbcompress {
 
@@ -33,7 +34,12 @@ struct TensorBundle {
   std::vector<TensorEntry> tensors;  ///< sorted by name
   std::map<std::string, std::string> metadata;
   std::vector<std::shared_ptr<const void>> owners;
-  std::int64_t file_bytes = 0;  ///< of the safetensors files, an index not counted
+  std::int64_t file_bytes = 0;  ///< of the files that hold the tensors, an index not counted
+  /// What the user should know, one line each: "left out: optimizer (517 tensors, 3.2 MB), epoch".
+  std::vector<std::string> notes;
+  std::vector<std::string> left_out;  ///< names of what the file holds beside the model
+  /// Of a folder: configuration and tokenizer files, which copy_carried() takes along.
+  std::vector<std::filesystem::path> carried;
 
   /// nullptr where there is none. [thread-safe]
   const TensorEntry* find(std::string_view name) const noexcept;
@@ -51,8 +57,13 @@ void check_tensor_name(std::string_view name, const std::string& label);
 std::int64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape,
                           const std::string& what);
 
-/// Whatever holds tensors: open_safetensors() or read_state_dict(), told apart by sniff().
-/// @throws Error(kUnsupported) for a file of another kind; else as those two
-TensorBundle open_tensors(const std::filesystem::path& path);
+/// Sorts tensors. @throws Error(kCorrupt) for a name that is there twice
+void sort_by_name(TensorBundle& bundle, const std::string& label);
+
+/// Whatever holds tensors: safetensors, what torch.save or torch.export.save wrote, or a folder or
+/// index of those, told apart by sniff().
+/// @throws Error(kUnsupported) for a file of another kind; else as open_safetensors(),
+///         read_state_dict(), read_exported_program() and open_model_folder()
+TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& options = {});
 
 }  // namespace gbcompress

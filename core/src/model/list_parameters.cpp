@@ -15,8 +15,9 @@ namespace {
 
 constexpr double kUnknownStd = 1;  // any number above 0: it only scales what g-nets give
 
-std::vector<NamedParameter> names_of_file(const std::filesystem::path& file) {
-  const TensorBundle bundle = open_tensors(file);
+std::vector<NamedParameter> names_of_file(const std::filesystem::path& file,
+                                          const OpenOptions& options) {
+  const TensorBundle bundle = open_tensors(file, options);
   std::map<std::pair<const std::byte*, std::vector<std::int64_t>>, std::string> first;
   std::vector<NamedParameter> result;
   for (const TensorEntry& from : bundle.tensors) {
@@ -25,7 +26,8 @@ std::vector<NamedParameter> names_of_file(const std::filesystem::path& file) {
     entry.info.dtype = from.dtype;
     entry.info.std = kUnknownStd;
     const std::string& name = entry.info.local_name;
-    entry.trainable = is_real(from.dtype) && name != "running_mean" && name != "running_var";
+    entry.trainable = is_real(from.dtype) && name != "running_mean" && name != "running_var" &&
+                      !(options.keep_all && is_kept_exact(from.name, entry.info.elements()));
     if (!from.bytes.empty()) {
       const auto [known, added] =
           first.try_emplace(std::pair{from.bytes.data(), from.shape}, from.name);
@@ -68,9 +70,11 @@ std::vector<NamedParameter> names_of_arch(const std::string& arch,
 }  // namespace
 
 std::vector<NamedParameter> list_parameters(const std::filesystem::path& file,
-                                            const std::string& arch, const Registry& registry) {
-  if (sniff(file) == FileKind::kTorchScript) return open_model(file, arch, registry)->tensors();
-  std::vector<NamedParameter> values = names_of_file(file);
+                                            const std::string& arch, const Registry& registry,
+                                            const OpenOptions& options) {
+  if (sniff(file) == FileKind::kTorchScript)
+    return open_model(file, arch, registry, options)->tensors();
+  std::vector<NamedParameter> values = names_of_file(file, options);
   return arch.empty() ? values : names_of_arch(arch, values, file, registry);
 }
 

@@ -32,19 +32,9 @@ std::string better_arch(const std::vector<NamedParameter>& values,
   return "";
 }
 
-}  // namespace
-
-std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
-                                  const Registry& registry) {
-  if (sniff(file) == FileKind::kTorchScript) {
-    if (!arch.empty())
-      throw Error(Errc::kUsage, printable(file.string()) +
-                                    " is TorchScript and brings its own code; leave out --arch " +
-                                    printable(arch));
-    return open_torchscript(file);
-  }
-  std::vector<NamedParameter> values = read_tensors(file);
-  if (arch.empty()) return std::make_unique<StateDictModel>(std::move(values));
+/// @param file  for messages
+std::unique_ptr<Model> fitted(const std::string& arch, const std::vector<NamedParameter>& values,
+                              const std::filesystem::path& file, const Registry& registry) {
   std::vector<ParameterInfo> weights;
   for (const NamedParameter& value : values) weights.push_back(value.info);
   try {
@@ -54,6 +44,28 @@ std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::
     throw Error(error.code(), printable(file.string()) + ": " + error.what() +
                                   better_arch(values, weights, registry));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
+                                  const Registry& registry, const OpenOptions& options) {
+  if (sniff(file) == FileKind::kTorchScript) {
+    if (!options.part.empty())
+      throw Error(Errc::kUsage, printable(file.string()) +
+                                    " is TorchScript, one program without parts to choose from");
+    if (!arch.empty())
+      throw Error(Errc::kUsage, printable(file.string()) +
+                                    " is TorchScript and brings its own code; leave out --arch " +
+                                    printable(arch));
+    return open_torchscript(file);
+  }
+  std::vector<std::string> notes;
+  std::vector<NamedParameter> values = read_tensors(file, options, &notes);
+  std::unique_ptr<Model> model = arch.empty() ? std::make_unique<StateDictModel>(std::move(values))
+                                              : fitted(arch, values, file, registry);
+  model->set_notes(std::move(notes));
+  return model;
 }
 
 }  // namespace gbcompress

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "format/tensor_bundle.h"
+#include "format/training_state.h"
 #include "gbcompress/error.h"
 #include "model/recurrent_names.h"
 #include "model/tensor_facts.h"
@@ -29,8 +30,16 @@ bool is_trainable(const NamedParameter& entry) {
 
 }  // namespace
 
-std::vector<NamedParameter> read_tensors(const std::filesystem::path& file) {
-  const TensorBundle bundle = open_tensors(file);
+bool is_kept_exact(const std::string& name, std::int64_t elements) {
+  return elements == 1 || is_training_key(name.substr(0, name.find('.'))) ||
+         is_training_tensor(name);
+}
+
+std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
+                                         const OpenOptions& options,
+                                         std::vector<std::string>* notes) {
+  const TensorBundle bundle = open_tensors(file, options);
+  if (notes) *notes = bundle.notes;
   std::map<const std::byte*, const NamedParameter*> shared;
   std::vector<NamedParameter> result(bundle.tensors.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -52,7 +61,9 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file) {
   guess_recurrent_types(result);
   check_finite(result);
   mark_ties(result);
-  for (NamedParameter& entry : result) entry.trainable = is_trainable(entry);
+  for (NamedParameter& entry : result)
+    entry.trainable = is_trainable(entry) &&
+                      !(options.keep_all && is_kept_exact(entry.info.name, entry.info.elements()));
   return result;
 }
 

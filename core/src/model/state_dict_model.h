@@ -5,17 +5,24 @@
 
 namespace gbcompress {
 
-/// Every tensor of a safetensors file, index or folder or a `.pt` state dict, in the file's own
-/// element type; module types are guessed. Sorted by name.
+/// The tensors that open_tensors() finds, in the file's own element type; module types are guessed.
+/// Sorted by name.
+/// @param notes  where given, receives the bundle's
 /// @throws Error(kNonFinite), Error(kUnsupported) for an element type LibTorch lacks; as
 ///         open_tensors()
-std::vector<NamedParameter> read_tensors(const std::filesystem::path& file);
+std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
+                                         const OpenOptions& options = {},
+                                         std::vector<std::string>* notes = nullptr);
+
+/// Whether a parameter of a checkpoint that was kept whole belongs to the training, or is a single
+/// number: such are never trained or quantised.
+bool is_kept_exact(const std::string& name, std::int64_t elements);
 
 /// The layer a tensor belongs to, from its name and rank, "" where nothing speaks for one:
 /// `in_proj_weight` MultiheadAttention; GPT-2's c_attn, c_fc, c_proj Conv1D where the sides lie the
 /// transposed way; names such as wte, tok, pos, embed Embedding; other matrices named `weight`
-/// Linear, with one to three more dimensions Conv1d, Conv2d, Conv3d. Recurrent layers show themselves
-/// in several tensors together: guess_recurrent_types().
+/// Linear, with one to three more dimensions Conv1d, Conv2d, Conv3d. Recurrent layers show
+/// themselves in several tensors together: guess_recurrent_types().
 std::string guess_module_type(const std::string& module_path, const std::string& local_name,
                               const std::vector<std::int64_t>& shape);
 

@@ -21,7 +21,7 @@ struct Sniff : ::testing::Test {
 };
 
 TEST_F(Sniff, TellsKindsByContent) {
-  EXPECT_EQ(sniff(dir.path()), FileKind::kSafetensors);
+  EXPECT_EQ(sniff(dir.path()), FileKind::kFolder);
   EXPECT_EQ(of(testing::le(std::uint64_t{2}) + "{}"), FileKind::kSafetensors);
   EXPECT_EQ(of("GBZ2 and more", "x.pt"), FileKind::kArtifact);
   EXPECT_EQ(of("GBZ1 and more", "x.pt"), FileKind::kArtifact);
@@ -37,7 +37,8 @@ TEST_F(Sniff, TellsKindsByContent) {
 
 TEST_F(Sniff, NamesDecideWhereContentSaysNothing) {
   EXPECT_EQ(of("some text", "x.safetensors"), FileKind::kSafetensors);
-  EXPECT_EQ(of("{}", "x.safetensors.index.json"), FileKind::kSafetensors);
+  EXPECT_EQ(of("{}", "x.safetensors.index.json"), FileKind::kFolder);
+  EXPECT_EQ(of("{}", "pytorch_model.bin.index.json"), FileKind::kFolder);
 }
 
 TEST_F(Sniff, WhatCannotBeRead) {
@@ -61,6 +62,22 @@ TEST_F(Sniff, OpenTensorsReadsBothKindsAndNamesTheOthers) {
   GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "TorchScript");
   put_file(dir / "b", "text");
   GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "neither safetensors nor");
+}
+
+TEST_F(Sniff, FilesOfNoUseAreNamed) {
+  const auto refuse = [&](const std::string& content, const std::string& words) {
+    put_file(dir / "x", content);
+    GBC_EXPECT_ERROR(open_tensors(dir / "x"), Errc::kUnsupported, words);
+  };
+  refuse("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "run `git lfs pull`");
+  refuse("<!DOCTYPE html><html></html>", "a web page");
+  refuse("\x1f\x8b\x08 packed", "compressed with gzip");
+  refuse("\x89HDF\r\n\x1a\n", "HDF5");
+  refuse(std::string("GGUF\3\0\0\0", 8), "GGUF");
+  std::string tar = "storages" + std::string(249, '\0') + "ustar" + std::string(250, '\0');
+  refuse(tar, "the tar format that PyTorch wrote before 0.1.10");
+  tar[0] = 'x';
+  refuse(tar, "a tar archive; unpack it first");
 }
 
 TEST_F(Sniff, PublishedFiles) {

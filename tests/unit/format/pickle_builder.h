@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "zip_builder.h"
@@ -52,6 +53,37 @@ inline std::string saved(const std::string& body, const std::vector<std::string>
     entries.push_back({"archive/data/" + std::to_string(i), storages[i]});
   entries.push_back({"archive/version", "3\n"});
   return zip(entries);
+}
+
+/// What torch.save wrote before PyTorch 1.6.
+struct Old {
+  std::string body;
+  std::vector<std::pair<std::string, std::string>>
+      storages;  ///< number of elements as 8 bytes, data
+  std::string magic =
+      "\x8a\nl\xfc\x9c"
+      "F\xf9 j\xa8P\x19.";
+  std::int64_t protocol = 1001;
+  std::string little_endian = "\x88";
+  std::string keys = {};  ///< "" for "0", "1", ...
+
+  std::string file() const {
+    std::string list = "](";
+    for (std::size_t i = 0; i < storages.size(); ++i) list += text(std::to_string(i));
+    std::string result = "\x80\x02" + magic + program(number(protocol)) +
+                         program(dict({text("protocol_version"), number(protocol),
+                                       text("little_endian"), little_endian})) +
+                         program(body) + program(keys.empty() ? list + "e" : keys);
+    for (const auto& [elements, data] : storages) result += elements + data;
+    return result;
+  }
+};
+inline std::string old_saved(const std::string& body, const std::vector<std::string>& storages,
+                             std::size_t item = 1) {
+  Old old{body, {}};
+  for (const std::string& data : storages)
+    old.storages.emplace_back(le(static_cast<std::int64_t>(data.size() / item)), data);
+  return old.file();
 }
 
 }  // namespace gbcompress::testing::pickle

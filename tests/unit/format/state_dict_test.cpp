@@ -116,7 +116,7 @@ TEST(StateDict, BadFiles) {
   refuse(
       "\x80\x02\x8a\nl\xfc\x9c"
       "F\xf9 j\xa8P\x19.",
-      Errc::kUnsupported, "format before 1.6");
+      Errc::kTruncated, "within its protocol number");
   refuse(p::saved(good, {kSix}, "big"), Errc::kUnsupported, "big-endian");
   refuse(p::saved(good, {}), Errc::kCorrupt, "lacks the entry archive/data/0");
   refuse(p::saved(w, {kSix}), Errc::kUnsupported, "not hold a dictionary");

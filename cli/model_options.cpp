@@ -1,0 +1,31 @@
+#include "model_options.h"
+
+#include "gbcompress/error.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+
+void add_model_options(po::options_description& into) {
+  auto add = into.add_options();
+  add("part", po::value<std::string>()->value_name("NAME"),
+      "of a checkpoint of several models the one to take: generator, ema.state_dict");
+  add("keep", po::value<std::string>()->value_name("all"),
+      "keep everything of a checkpoint, also optimizers and counters, under full names");
+}
+
+OpenOptions model_options(const Arguments& arguments) {
+  if (arguments.has("keep") && arguments.text("keep") != "all")
+    throw Error(Errc::kUsage, "--keep takes the word all");
+  if (arguments.has("keep") && arguments.has("part"))
+    throw Error(Errc::kUsage, "--part contradicts --keep all; give one of both");
+  if (arguments.has("part") && arguments.text("part").empty())
+    throw Error(Errc::kUsage, "--part needs the name of a part");
+  return {arguments.has("keep"), arguments.text("part")};
+}
+
+void say_notes(const Arguments& arguments, const std::vector<std::string>& notes) {
+  if (arguments.quiet()) return;
+  for (const std::string& note : notes) say(note);
+}
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,101 @@
+"""Files as PyTorch saves them: which model is taken, what is said about the rest."""
+
+import json
+import os
+import pathlib
+import struct
+import unittest
+
+import harness
+from harness import INPUT, USAGE, floats, safetensors
+
+INPUTS = pathlib.Path(__file__).resolve().parent.parent / "golden" / "inputs"
+LEFT = r"left out: optimizer \(15 tensors, 212 B\), loss \(1 tensor, 4 B\), epoch, scheduler"
+LOSSLESS = ("--mode", "raw", "--max-bytes", "100k")
+
+
+def tensors_of(content):
+    """{name: bytes} of a safetensors file."""
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    data = content[8 + length:]
+    return {name: data[slice(*entry["data_offsets"])] for name, entry in header.items() if name != "__metadata__"}
+
+
+class Checkpoints(harness.CliTest):
+    def expanded(self, file, *options):
+        """What compress without loss and expand give, and what compress said."""
+        out, back = self.path("x.gbz"), self.path("x.safetensors")
+        said = self.succeed("compress", file, "-o", out, *LOSSLESS, "--force", *options).err
+        self.succeed("expand", out, "-o", back, "--force")
+        return tensors_of(self.read("x.safetensors")), said
+
+    def test_every_format_gives_the_same_tensors(self):
+        plain, _ = self.expanded(str(INPUTS / "zip.pt"))
+        self.assertIn("fc.weight", plain)
+        for name in ("old.pth", "protocol4.pt", "checkpoint.pth.tar", "parallel.pt", "lightning.ckpt"):
+            with self.subTest(name):
+                self.assertEqual(self.expanded(str(INPUTS / name))[0], plain)
+        plain["norm.num_batches_tracked"] = bytes(8)  # of the same net, never trained
+        self.assertEqual(self.expanded(str(INPUTS / "exported.pt2"))[0], plain)
+
+    def test_what_is_left_out_is_said_in_one_line(self):
+        file = str(INPUTS / "checkpoint.pth.tar")
+        self.assertRegex(self.expanded(file)[1], "gbcompress: " + LEFT + "\n")
+        self.assertNotIn("left out", self.expanded(file, "-q")[1])
+        self.assertRegex(self.succeed("inspect", file).out, LEFT)
+        listed = self.succeed("inspect", file, "--json").json
+        self.assertEqual(len(listed["notes"]), 1)
+        self.assertEqual(listed["file_bytes"], sum(t["bytes"] for t in listed["tensors"]) - 48, "tied once")
+
+    def test_keep_all(self):
+        kept, _ = self.expanded(str(INPUTS / "checkpoint.pth.tar"), "--keep", "all")
+        self.assertEqual(kept["epoch"], struct.pack("<q", 3))
+        self.assertEqual(kept["loss"], struct.pack("<f", 0.5))
+        self.assertIn("optimizer.state.0.exp_avg", kept)
+        self.assertIn("model.fc.weight", kept)
+
+    def test_parts(self):
+        file = str(INPUTS / "gan.pt")
+        out = self.path("x.gbz")
+        self.refused(USAGE, "2 candidates for the model: generator and discriminator; .*--part NAME",
+                     "compress", file, "-o", out)
+        self.refused(INPUT, "no part critic; it has generator and discriminator", "inspect", file, "--part", "critic")
+        self.refused(USAGE, "contradicts", "inspect", file, "--part", "generator", "--keep", "all")
+        self.refused(USAGE, "word all", "inspect", file, "--keep", "some")
+        part, said = self.expanded(file, "--part", "generator")
+        self.assertEqual(len(part), 9)
+        self.assertIn("left out: discriminator", said)
+        self.assertEqual(len(self.expanded(file, "--keep", "all")[0]), 18)
+
+    def test_what_holds_no_model(self):
+        out = self.path("x.gbz")
+        for name, sentence in (("optimizer.pt", "holds no model, only optimizer .*epoch"),
+                               ("module.pt", r"pickled module, of class __main__.Net.*state_dict\(\)"),
+                               ("quantised.pt", "_rebuild_qtensor")):
+            with self.subTest(name):
+                self.refused(INPUT, sentence, "compress", str(INPUTS / name), "-o", out)
+                self.refused(INPUT, sentence, "inspect", str(INPUTS / name))
+
+    def test_half_a_download(self):
+        whole = (INPUTS / "old.pth").read_bytes()
+        file = self.write("half.pth", whole[:len(whole) - 100])
+        self.refused(INPUT, r"half.pth is cut off: it ends after \d+ bytes, within its storage", "inspect", file)
+
+    def test_folders(self):
+        os.mkdir(self.path("hf"))
+        self.refused(INPUT, "holds no .safetensors file, no pytorch_model.bin", "inspect", self.path("hf"))
+        shard = safetensors({"a": ("F32", [2], floats(2))})
+        self.write("hf/1.safetensors", shard)
+        self.write("secret.safetensors", shard)
+        index = "hf/model.safetensors.index.json"
+        self.write(index, '{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}')
+        self.refused(INPUT, "1 does not exist beside it: 2.safetensors", "inspect", self.path("hf"))
+        self.write(index, '{"weight_map":{"a":"../secret.safetensors"}}')
+        self.refused(INPUT, "a plain name ending in .safetensors was expected", "inspect", self.path("hf"))
+        self.write(index, '{"weight_map":{"a":"1.safetensors"}}')
+        self.assertEqual(self.succeed("inspect", self.path("hf"), "--json").json["format"], "folder")
+
+
+if __name__ == "__main__":
+    harness.main()

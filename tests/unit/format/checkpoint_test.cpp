@@ -1,0 +1,271 @@
+#include "format/checkpoint.h"
+
+#include "format/safetensors.h"
+#include "format/state_dict.h"
+#include "pickle_builder.h"
+#include "support/files.h"
+
+namespace gbcompress {
+namespace {
+
+namespace p = testing::pickle;
+
+const OpenOptions kAll{.keep_all = true};
+
+struct Held {
+  explicit Held(const std::string& body, const OpenOptions& options = {})
+      : bytes(testing::to_bytes(p::saved(body, {"abcdefgh"}))),
+        bundle(read_state_dict(bytes, "x.pt", options)) {}
+  /// "a b c"
+  std::string names() const {
+    std::string text;
+    for (const TensorEntry& entry : bundle.tensors) text += (text.empty() ? "" : " ") + entry.name;
+    return text;
+  }
+  /// The notes, one after the other.
+  std::string notes() const {
+    std::string text;
+    for (const std::string& note : bundle.notes) text += (text.empty() ? "" : "; ") + note;
+    return text;
+  }
+  testing::Bytes bytes;
+  TensorBundle bundle;
+};
+
+std::string matrix() { return p::tensor("Byte", "0", 8, 0, {2, 2}, {2, 1}); }
+std::string vector() { return p::tensor("Byte", "0", 8, 4, {2}, {1}); }
+std::string scalar() { return p::tensor("Byte", "0", 8, 6, {}, {}); }
+std::string net(const std::string& prefix = "") {
+  return p::dict({p::text(prefix + "fc.weight"), matrix(), p::text(prefix + "fc.bias"), vector()});
+}
+std::string adam() {
+  return p::dict({p::text("state"),
+                  p::dict({std::string("K\0", 2), p::dict({p::text("exp_avg"), matrix()})}),
+                  p::text("param_groups"), "](" + p::dict({p::text("lr"), "K\1"}) + "e"});
+}
+std::string entries(const std::vector<std::pair<std::string, std::string>>& list) {
+  std::vector<std::string> items;
+  for (const auto& [key, value] : list) {
+    items.push_back(p::text(key));
+    items.push_back(value);
+  }
+  return p::dict(items);
+}
+std::string object(const std::string& module, const std::string& name, const std::string& state) {
+  return p::global(module, name) + ")\x81" + state + "b";
+}
+
+void refuse(const std::string& body, Errc code, const std::string& words,
+            const OpenOptions& options = {}) {
+  GBC_EXPECT_ERROR(Held(body, options), code, words);
+}
+
+TEST(Checkpoint, TheModelIsFoundUnderItsUsualKeys) {
+  for (const char* key :
+       {"state_dict", "model", "model_state_dict", "net", "params", "generator", "ema", "resnet"}) {
+    const Held held(entries({{"epoch", "K\3"}, {key, net()}, {"optimizer", adam()}}));
+    EXPECT_EQ(held.names(), "fc.bias fc.weight") << key;
+    EXPECT_EQ(held.notes(), "left out: optimizer (1 tensor, 4 B), epoch") << key;
+  }
+  const Held inner(entries({{"model", entries({{"state_dict", net()}, {"lr", "K\1"}})}}));
+  EXPECT_EQ(inner.names(), "fc.bias fc.weight");
+  EXPECT_EQ(inner.notes(), "left out: model.lr");
+}
+
+TEST(Checkpoint, AFlatStateDictIsTakenWhole) {
+  const Held held(net());
+  EXPECT_EQ(held.names(), "fc.bias fc.weight");
+  EXPECT_EQ(held.notes(), "");
+  const Held counter(entries({{"step", scalar()}, {"rnn.weight", matrix()}}));
+  EXPECT_EQ(counter.names(), "rnn.weight step") << "a model's own counter";
+  const Held mixed(entries({{"rnn.weight", matrix()}, {"epoch", "K\1"}, {"optimizer", adam()}}));
+  EXPECT_EQ(mixed.names(), "rnn.weight");
+  EXPECT_EQ(mixed.notes(), "left out: optimizer (1 tensor, 4 B), epoch");
+}
+
+TEST(Checkpoint, TensorsBesideTheModelAreLeftOut) {
+  const Held held(entries({{"state_dict", net()},
+                           {"rng_state", vector()},
+                           {"best", scalar()},
+                           {"mean", vector()},
+                           {"stats", entries({{"std", vector()}})}}));
+  EXPECT_EQ(held.names(), "fc.bias fc.weight");
+  EXPECT_EQ(held.bundle.left_out, (std::vector<std::string>{"mean", "rng_state", "stats", "best"}));
+}
+
+TEST(Checkpoint, AModelOfNestedDictionariesKeepsItsNames) {
+  const Held held(entries({{"encoder", net()}, {"scale", vector()}, {"decoder", net()}}));
+  EXPECT_EQ(held.names(),
+            "decoder.fc.bias decoder.fc.weight encoder.fc.bias encoder.fc.weight scale");
+}
+
+TEST(Checkpoint, LightningsParts) {
+  const Held held(entries({{"pytorch-lightning_version", p::text("2.4.0")},
+                           {"state_dict", net("model.")},
+                           {"callbacks", entries({{"x", entries({{"best", matrix()}})}})},
+                           {"optimizer_states", "](" + adam() + "e"},
+                           {"lr_schedulers", "](" + entries({{"t", vector()}}) + "e"},
+                           {"hyper_parameters", object("argparse", "Namespace", "}")}}));
+  EXPECT_EQ(held.names(), "model.fc.bias model.fc.weight");
+  EXPECT_EQ(held.notes(),
+            "left out: callbacks (1 tensor, 4 B), optimizer_states (1 tensor, 4 B), lr_schedulers "
+            "(1 tensor, 2 B), hyper_parameters (argparse.Namespace), pytorch-lightning_version");
+}
+
+TEST(Checkpoint, PrefixesOfWrappersAreTakenOffWhereAllShareThem) {
+  const Held held(entries({{"state_dict", net("module._orig_mod.")}}));
+  EXPECT_EQ(held.names(), "fc.bias fc.weight");
+  EXPECT_EQ(held.notes(), "all names begin with \"module._orig_mod.\", which is taken off");
+  EXPECT_EQ(Held(entries({{"module.w", matrix()}, {"b", vector()}})).names(), "b module.w");
+  EXPECT_EQ(Held(net("modules.")).names(), "modules.fc.bias modules.fc.weight");
+}
+
+TEST(Checkpoint, SeveralModelsAreNamed) {
+  const std::string gan = entries({{"generator", net()}, {"discriminator", net()}});
+  refuse(gan, Errc::kUsage,
+         "x.pt holds 2 candidates for the model: generator and discriminator; choose one with "
+         "--part NAME, or take all with --keep all");
+  refuse(entries({{"model", net()}, {"ema", net()}}), Errc::kUsage, "model and ema");
+  refuse(entries({{"a", entries({{"model", net()}, {"model_ema", net()}})}}), Errc::kUsage,
+         "a.model and a.model_ema");
+}
+
+TEST(Checkpoint, APartIsChosenByItsName) {
+  const std::string gan =
+      entries({{"generator", net()},
+               {"ema", entries({{"state_dict", net("module.")}, {"decay", "K\1"}})},
+               {"optimizer", adam()}});
+  const Held generator(gan, {.part = "generator"});
+  EXPECT_EQ(generator.names(), "fc.bias fc.weight");
+  EXPECT_EQ(generator.notes(), "left out: ema (2 tensors, 6 B), optimizer (1 tensor, 4 B)");
+  EXPECT_EQ(Held(gan, {.part = "ema"}).names(), "fc.bias fc.weight");
+  EXPECT_EQ(Held(gan, {.part = "ema.state_dict"}).names(), "fc.bias fc.weight");
+  EXPECT_EQ(Held(entries({{"a.b", net()}, {"c", net()}}), {.part = "a.b"}).names(),
+            "fc.bias fc.weight");
+  const Held parts(entries({{"m", entries({{"enc", net()}, {"dec", net()}})}, {"o", net()}}),
+                   {.part = "m"});
+  EXPECT_EQ(parts.names(), "dec.fc.bias dec.fc.weight enc.fc.bias enc.fc.weight");
+  refuse(gan, Errc::kNotFound, "no part critic; it has generator, ema and optimizer",
+         {.part = "critic"});
+  refuse(gan, Errc::kNotFound, "no part generator.x", {.part = "generator.x"});
+}
+
+TEST(Checkpoint, EverythingIsKeptWhereThatIsAskedFor) {
+  const Held held(
+      entries({{"model", net("module.")},
+               {"epoch", "K\3"},
+               {"best", "\x88"},
+               {"lr", "G\x3f\xe0" + std::string(6, '\0')},
+               {"betas", "G\x3f\xe0" + std::string(6, '\0') + "G" + std::string(8, '\0') + "\x86"},
+               {"steps", "](K\1K\2e"},
+               {"name", p::text("net")},
+               {"optimizer", adam()}}),
+      kAll);
+  EXPECT_EQ(held.names(),
+            "best betas epoch lr model.module.fc.bias model.module.fc.weight "
+            "optimizer.param_groups.0.lr optimizer.state.0.exp_avg steps");
+  EXPECT_EQ(held.notes(), "left out, being neither tensors nor numbers: name");
+  const auto number = [&](const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                          const std::string& bytes) {
+    const TensorEntry* entry = held.bundle.find(name);
+    ASSERT_NE(entry, nullptr) << name;
+    EXPECT_EQ(entry->dtype, dtype) << name;
+    EXPECT_EQ(entry->shape, shape) << name;
+    EXPECT_EQ(testing::to_text(entry->bytes), bytes) << name;
+  };
+  number("epoch", DType::kI64, {}, testing::le(std::int64_t{3}));
+  number("best", DType::kBool, {}, "\x01");
+  number("lr", DType::kF64, {}, testing::le(0.5));
+  number("betas", DType::kF64, {2}, testing::le(0.5) + testing::le(0.0));
+  number("steps", DType::kI64, {2}, testing::le(std::int64_t{1}) + testing::le(std::int64_t{2}));
+}
+
+TEST(Checkpoint, WithoutAModel) {
+  refuse("}", Errc::kUnsupported, "x.pt holds no tensors");
+  refuse(entries({{"epoch", "K\1"}}), Errc::kUnsupported, "holds no model, only epoch");
+  refuse(entries({{"optimizer", adam()}, {"epoch", "K\1"}, {"rng_state", vector()}}),
+         Errc::kUnsupported,
+         "holds no model, only optimizer (1 tensor, 4 B), rng_state (1 tensor, 2 B), epoch");
+  refuse(adam(), Errc::kUnsupported, "holds no model, only an optimizer's state (1 tensor, 4 B)");
+  refuse(matrix(), Errc::kUnsupported, "does not hold a dictionary");
+}
+
+TEST(Checkpoint, PickledModulesSayHowToSaveTheirStateDict) {
+  const std::string module =
+      object("net", "Net", entries({{"_parameters", "}"}, {"_modules", "}"}}));
+  refuse(module, Errc::kUnsupported,
+         "holds a whole pickled module, of class net.Net, whose code would be needed; save its "
+         "state dict in Python: torch.save(torch.load(FILE, weights_only=False).state_dict(), "
+         "\"weights.pt\")");
+  refuse(entries({{"model", module}, {"optimizer", adam()}}), Errc::kUnsupported,
+         "[\"model\"].state_dict()");
+  EXPECT_EQ(Held(entries({{"model", module}, {"state_dict", net()}})).notes(),
+            "left out: model (net.Net)");
+  refuse(object("some", "Thing", "}"), Errc::kUnsupported, "an object made by some.Thing");
+}
+
+TEST(Checkpoint, TensorsThatAreNoPlainOnesAreNamed) {
+  const std::string qint = p::global("torch._utils", "_rebuild_qtensor") + "(" +
+                           p::storage("torch", "QInt8Storage", "0", 8) + "K\1tR";
+  refuse(entries({{"a", matrix()}, {"w", qint}}), Errc::kUnsupported,
+         "x.pt: w is made by torch._utils._rebuild_qtensor, which is not read");
+  refuse(entries({{"model", entries({{"a", matrix()}, {"list", "](" + qint + "e"}})}}),
+         Errc::kUnsupported, "list.0 is made by torch._utils._rebuild_qtensor");
+  refuse(entries({{"w", p::tensor("ComplexDouble", "0", 8, 0, {1}, {1})}, {"a", matrix()}}),
+         Errc::kUnsupported, "w is a tensor of torch.ComplexDoubleStorage");
+  refuse(entries({{"w", qint}, {"a", matrix()}}), Errc::kUnsupported, "_rebuild_qtensor", kAll);
+  const std::string array = p::global("numpy.core.multiarray", "_reconstruct") + "(" + "K\1tR";
+  refuse(entries({{"a", matrix()}, {"w", array}}), Errc::kUnsupported, "torch.from_numpy()");
+  EXPECT_EQ(Held(entries({{"model", net()}, {"history", array}})).names(), "fc.bias fc.weight")
+      << "beside the model it does not matter";
+}
+
+TEST(Checkpoint, NestingIsBounded) {
+  std::string doubling = entries({{"w", matrix()}});
+  for (int level = 0; level < 40; ++level)
+    doubling +=
+        "q\x01"
+        "h\x01\x86";
+  refuse(entries({{"optimizer", doubling}}), Errc::kLimit, "too deep");
+  refuse(entries({{"optimizer", doubling}}), Errc::kLimit, "more than 1,000,000 tensors", kAll);
+  std::string deep = matrix();
+  for (int level = 0; level < 100; ++level) deep = entries({{"model", deep}});
+  refuse(deep, Errc::kLimit, "too deep");
+}
+
+struct Flat : ::testing::Test {
+  std::filesystem::path write(const std::vector<std::string>& names) {
+    std::vector<TensorEntry> tensors;
+    for (const std::string& name : names) tensors.push_back({name, DType::kU8, {2}, bytes});
+    write_safetensors(dir / "x.safetensors", tensors, {}, true);
+    return dir / "x.safetensors";
+  }
+  testing::Bytes bytes = testing::to_bytes("ab");
+  testing::TempDir dir;
+};
+
+TEST_F(Flat, OptimizersAreLeftOutOfFlatNamesToo) {
+  const auto file = write({"fc.weight", "optimizer.state.0.exp_avg", "scaler.mean",
+                           "optimizer.state.0.step", "scheduler.betas"});
+  const TensorBundle bundle = open_tensors(file);
+  ASSERT_EQ(bundle.tensors.size(), 3u) << "a model's own scaler and scheduler stay";
+  EXPECT_EQ(bundle.notes, std::vector<std::string>{"left out: optimizer (2 tensors, 4 B)"});
+  EXPECT_EQ(bundle.file_bytes, 6) << "of what is taken";
+  EXPECT_EQ(open_tensors(file, kAll).tensors.size(), 5u);
+  GBC_EXPECT_ERROR(open_tensors(write({"optimizer.x"})), Errc::kUnsupported,
+                   "holds no model, only optimizer (1 tensor, 2 B)");
+}
+
+TEST_F(Flat, APartIsABeginningOfNames) {
+  const auto file = write({"generator.fc", "discriminator.fc"});
+  const TensorBundle bundle = open_tensors(file, {.part = "generator"});
+  ASSERT_EQ(bundle.tensors.size(), 1u);
+  EXPECT_EQ(bundle.tensors[0].name, "fc");
+  EXPECT_EQ(bundle.notes, std::vector<std::string>{"left out: 1 tensors outside of generator"});
+  GBC_EXPECT_ERROR(open_tensors(file, {.part = "gen"}), Errc::kNotFound, "no part gen");
+  GBC_EXPECT_ERROR(open_tensors(file, {.keep_all = true, .part = "x"}), Errc::kUsage,
+                   "contradicts");
+}
+
+}  // namespace
+}  // namespace gbcompress
