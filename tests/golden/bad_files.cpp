@@ -259,7 +259,46 @@ class Collection {
       return file(h, sections);
     };
     const auto same = [](json&) {};
-    add("coded_dtype_not_real", Errc::kCorrupt, entry([](json& e) { e["d"] = "I32"; }));
+    add("coded_dtype_of_no_number", Errc::kCorrupt, entry([](json& e) { e["d"] = "F8_E4M3"; }));
+    add("whole_numbers_with_row_steps", Errc::kCorrupt, entry([](json& e) {
+          e["d"] = "I32";
+          e["k"] = 1;
+        }));
+    add("whole_numbers_dependent", Errc::kCorrupt, entry([](json& e) {
+          e["d"] = "I8";
+          e["k"] = 2;
+        }));
+    add("short_floats_of_whole_numbers", Errc::kCorrupt, entry([](json& e) {
+          e["d"] = "U8";
+          e["m"] = 7;
+        }));
+    add("short_floats_without_mantissa", Errc::kCorrupt, entry([](json& e) { e["m"] = 0; }));
+    add("short_floats_of_17_bits", Errc::kUnsupported, entry([](json& e) { e["m"] = 17; }));
+    add("short_floats_with_row_steps", Errc::kCorrupt, entry([](json& e) {
+          e["m"] = 7;
+          e["k"] = 1;
+        }));
+    add("short_floats_that_are_plain", Errc::kCorrupt, entry([](json& e) {
+          e.erase("k");
+          e["m"] = 7;
+        }));
+    const auto with_step = [&](json e, int step, const std::vector<std::int32_t>& values) {
+      json h = header({std::move(e)});
+      h["u"] = {step + 64};
+      return file(h, stream(CodecProfile::kSmall, {{4, 5, 0}}, {values}));
+    };
+    json floats = good;
+    floats["m"] = 1;
+    add("short_floats_too_large", Errc::kCorrupt, with_step(floats, 128, numbers));
+    add("short_floats_too_small", Errc::kCorrupt, with_step(floats, -127, numbers));
+    std::vector<std::int32_t> beyond = numbers;
+    beyond[3] = 28;
+    add("short_float_beyond_zero", Errc::kCorrupt, with_step(floats, 0, beyond));
+    json bytes = good;
+    bytes["d"] = "U8";
+    add("whole_number_below_its_type", Errc::kCorrupt, with_step(bytes, 6, numbers));
+    bytes["d"] = "BOOL";
+    add("whole_number_that_is_no_bool", Errc::kCorrupt, with_step(bytes, 0, numbers));
     add("coded_without_elements", Errc::kCorrupt, entry([](json& e) { e["h"] = {0, 5}; }));
     add("coded_with_a_section", Errc::kCorrupt, entry([](json& e) { e["z"] = 3; }));
     add("coded_kind_unknown", Errc::kUnsupported, entry([](json& e) { e["k"] = 4; }));
@@ -343,7 +382,7 @@ class Collection {
     add("arch_with_more_tensors", Errc::kCorrupt, listed("mlp:2-3", {2}));
     add("arch_with_some_names", Errc::kCorrupt, listed("mlp:2-3", {2, named}));
     add("arch_and_a_shape", Errc::kCorrupt, listed("mlp:2-3", {2, {{"h", {3}}}}));
-    add("arch_kind_unknown", Errc::kUnsupported, listed("mlp:2-3", {2, 6}));
+    add("arch_kind_unknown", Errc::kUnsupported, listed("mlp:2-3", {2, 7}));
   }
 
   void ties() {

@@ -34,6 +34,7 @@ NUMPY = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "BF16": "<u2",
     "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8", "I64": "<i8", "F64": "<f8", "C64": "<c8",
 }
+WHOLE = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64")
 F32 = np.float32
 
 
@@ -51,15 +52,39 @@ def step_size(k):
     return F32(math.ldexp(float(F32(2.0 ** (k % 16 / 16))), k // 16))
 
 
+def short_floats(integers, bits, exponent):
+    """The float32 numbers that the integers stand for."""
+    need(-126 <= exponent <= 127, "an exponent is out of range")
+    size = 14 << bits
+    need(np.abs(integers).max() < size, "a short float that is none")
+    n = size - np.abs(integers).astype(np.int64)
+    octave, fraction = n >> bits, n & ((1 << bits) - 1)
+    mantissa = np.where(octave > 0, fraction + (1 << bits), fraction).astype(np.float64)
+    power = exponent - 12 + np.maximum(octave - 1, 0) - bits
+    return np.where(integers == 0, 0, np.sign(integers) * np.ldexp(mantissa, power)).astype(F32)
+
+
+def whole_numbers(integers, offset, dtype):
+    """Bytes of the element type, which has all of them."""
+    numbers = [int(integer) + offset for integer in integers.ravel()]
+    bits = BITS[dtype]
+    low, high = (-1 << bits - 1, 1 << bits - 1) if dtype[0] == "I" else (0, 1 << bits)
+    if dtype == "BOOL":
+        high = 2
+    need(all(low <= number < high for number in numbers), "a number that its type cannot hold")
+    return b"".join(number.to_bytes(bits // 8, "little", signed=low < 0) for number in numbers)
+
+
 class Tensor:
     """What the header says of one tensor."""
 
     def __init__(self, entry, known_as):
         if isinstance(entry, int):
-            need(0 <= entry <= 5 and known_as, "a bad short entry")
-            entry = {"one": entry - 2} if 2 <= entry <= 3 else {"k": entry if entry < 2 else entry - 2}
+            need(0 <= entry <= 6 and known_as, "a bad short entry")
+            entry = ({"one": entry - 2} if 2 <= entry <= 3 else {"k": 0, "m": 7} if entry == 6
+                     else {"k": entry if entry < 2 else entry - 2})
         else:
-            known(entry, "nrhdzygckiv", "a tensor")
+            known(entry, "nrhdzygckivm", "a tensor")
         self.entry = entry
         need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
         self.name = entry["n"] if "n" in entry else known_as[0]
@@ -83,6 +108,11 @@ class Tensor:
         if self.coded:
             need(0 <= entry["k"] <= 3, "integers of an unknown kind")
             self.row_steps, self.dependent = entry["k"] % 2, entry["k"] // 2
+            self.short = entry.get("m", 0)
+            need("m" not in entry or (1 <= self.short <= 16 and entry["k"] == 0 and not self.plan),
+                 "short floats that are none")
+            need(self.dtype not in WHOLE or (entry["k"] == 0 and not self.short and not self.plan),
+                 "whole numbers with steps")
             self.grid = entry.get("i", default_grid(self.shape))
             need(self.grid[0] * self.grid[1] == product(self.shape) > 0
                  and self.grid[2] < max(self.grid[1], 1), "a bad grid")
@@ -139,6 +169,10 @@ class Tensor:
             else:
                 theta = self.theta
             total = generate(plan, theta)
+        if self.coded and self.dtype in WHOLE:
+            return whole_numbers(integers.pop(0), self.step, self.dtype)
+        if self.coded and self.short:
+            return to_bytes(short_floats(integers.pop(0), self.short, self.step), self.dtype)
         if self.coded:
             rows = integers.pop(0).ravel() if self.row_steps else np.zeros(self.grid[0], int)
             steps = np.array([step_size(self.step + int(row)) for row in rows], F32)

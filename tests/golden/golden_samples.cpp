@@ -87,6 +87,46 @@ ArtifactWriter known_sample() {
   return writer;
 }
 
+/// Short floats of several widths and types, and whole numbers of every type.
+ArtifactWriter exact_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  writer.add_coded("bias", DType::kF32, {90}, short_floats({90}, 81, 7, -3));
+  writer.add_coded("tiny", DType::kF32, {40}, short_floats({40}, 82, 16, -126));
+  writer.add_coded("huge", DType::kF64, {5, 9}, short_floats({5, 9}, 83, 1, 127));
+  writer.add_coded("half", DType::kF16, {30}, short_floats({30}, 84, 3, 9));
+  writer.add_coded("brain", DType::kBF16, {30}, short_floats({30}, 85, 9, 20));
+  CodedValues whole{.grid = {1, 7, 0}, .integers = {-90, 27, 0, 1, -1, 5, 100}, .step = 0};
+  writer.add_coded("i8", DType::kI8, {7}, whole);
+  writer.add_coded("i16", DType::kI16, {7}, whole);
+  writer.add_coded("i32", DType::kI32, {7}, whole);
+  whole.integers[0] = -kMaxMagnitude;
+  writer.add_coded("i64", DType::kI64, {7}, whole);
+  whole = {.grid = {3, 2, 0}, .integers = {-128, 127, 0, 3, -5, 8}, .step = 128};
+  writer.add_coded("u8", DType::kU8, {3, 2}, whole);
+  writer.add_coded("u16", DType::kU16, {3, 2}, whole);
+  writer.add_coded("u32", DType::kU32, {3, 2}, whole);
+  writer.add_coded("u64", DType::kU64, {3, 2}, whole);
+  whole = {.grid = {1, 4, 0}, .integers = {-1, 0, 0, -1}, .step = 1};
+  writer.add_coded("bool", DType::kBool, {4}, whole);
+  return writer;
+}
+
+/// An architecture with short floats.
+ArtifactWriter known_floats_sample() {
+  ArtifactWriter writer("mlp:12-7-5", "");
+  std::uint64_t seed = 91;
+  const auto layout = arch_layout("mlp:12-7-5");
+  for (const LayoutEntry& entry : layout.value()) {
+    const bool vector = entry.shape.size() == 1;
+    writer.add_coded(entry.name, entry.dtype, entry.shape,
+                     vector ? short_floats(entry.shape, seed, seed % 4 == 0 ? 7 : 8, 1)
+                            : coded_values(entry.shape, seed, true));
+    ++seed;
+  }
+  return writer;
+}
+
 /// Tensors of an architecture as they are not expected, each in its way.
 ArtifactWriter unusual_sample() {
   ArtifactWriter writer("mlp:12-7-5", "");
@@ -131,9 +171,11 @@ std::vector<Named> golden() {
     result.push_back({"coded_" + name, coded_sample(profile)});
     result.push_back({"residual_" + name, residual_sample(profile)});
     result.push_back({"dependent_" + name, dependent_sample(profile)});
+    result.push_back({"exact_" + name, exact_sample(profile)});
   }
   result.push_back({"known_arch", known_sample()});
   result.push_back({"known_dependent", known_dependent_sample()});
+  result.push_back({"known_floats", known_floats_sample()});
   result.push_back({"unusual", unusual_sample()});
   result.push_back({"norms", norms_sample()});
   {

@@ -1,6 +1,7 @@
 #include "golden/sample_parts.h"
 
 #include <cmath>
+#include "artifact/float_code.h"
 
 #include "base/random.h"
 
@@ -49,6 +50,19 @@ CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t s
   values.grid.dependent = dependent;
   values.integers = integers(values.grid.size(), seed);
   if (row_steps) values.row_steps = integers(values.grid.rows, seed + 1, 1.5f);
+  return values;
+}
+
+CodedValues short_floats(const std::vector<std::int64_t>& shape, std::uint64_t seed,
+                         int mantissa_bits, int exponent) {
+  CodedValues values{.grid = default_grid(shape), .step = exponent, .mantissa_bits = mantissa_bits};
+  const RandomStream noise(seed, "short floats");
+  const std::int32_t codes = float_codes(mantissa_bits);
+  for (std::int64_t i = 0; i < values.grid.size(); ++i) {
+    const auto code = static_cast<std::int32_t>(noise.bits(static_cast<std::uint64_t>(i)) %
+                                                static_cast<std::uint32_t>(2 * codes - 1));
+    values.integers.push_back(code - codes + 1);
+  }
   return values;
 }
 

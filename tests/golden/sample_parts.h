@@ -15,6 +15,9 @@ GNetPlan plan_of(const char* type, std::vector<std::int64_t> shape, const Matrix
                  std::vector<std::int64_t> hidden, std::int64_t tile_weights);
 CodedValues coded_values(const std::vector<std::int64_t>& shape, std::uint64_t seed,
                          bool row_steps, bool dependent = false);
+/// Codes of every octave.
+CodedValues short_floats(const std::vector<std::int64_t>& shape, std::uint64_t seed,
+                         int mantissa_bits, int exponent);
 CodedTheta coded_theta(const GNetPlan& plan, std::uint64_t seed);
 
 /// A generated tensor of the plan's shape with random g-nets.

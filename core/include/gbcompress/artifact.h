@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@
 #include "gbcompress/gnet_plan.h"
 
 namespace gbcompress {
+
+class Spool;
 
 inline constexpr std::uint32_t kArtifactVersion = 2;
 
@@ -51,15 +54,27 @@ int nearest_step(float size);
 IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
 
 /// A tensor as integers: value = float32(integer) * step_size(step + its row's offset); where the
-/// grid is dependent, quantiser 1 has float32(integer less half its sign) there.
+/// grid is dependent, quantiser 1 has float32(integer less half its sign) there. With mantissa_bits
+/// the integers are short floats (float_code.h) whose largest exponent is `step`. In a tensor of
+/// whole numbers an integer stands for integer + step.
 struct CodedValues {
   IntegerGrid grid;                     ///< of as many numbers as the tensor has, at least 1
   std::vector<std::int32_t> integers;   ///< [rows, cols]
-  int step = 0;                         ///< k of step_size()
+  int step = 0;                         ///< k of step_size(), an exponent or an offset
   std::vector<std::int32_t> row_steps;  ///< empty, or what is added to `step` in each row
+  int mantissa_bits = 0;                ///< 0: steps; 1 to kMaxMantissaBits: short floats
 };
+inline constexpr int kMaxMantissaBits = 16;
 /// The float32 values [rows, cols]. @throws Error(kUsage) where sizes or steps do not fit
 std::vector<float> coded_floats(const CodedValues& values);
+/// Bytes of a tensor of that type, row-major and little-endian; whole numbers are exact.
+/// @throws Error(kCorrupt) for a whole number that the type does not have; as coded_floats()
+std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype);
+/// The integers of a coded tensor as a section of its own, for ArtifactWriter::add_coded_section().
+/// [thread-safe] @throws Error(kUsage, kLimit) as ArtifactWriter::encode()
+std::vector<std::byte> encode_section(const CodedValues& values);
+/// True for the types whose elements may be stored as integers: real ones and whole numbers.
+bool is_codable(DType dtype) noexcept;
 
 /// G-net parameters as integers.
 struct CodedTheta {
@@ -96,7 +111,8 @@ struct ArtifactTensor {
   Coding coding = Coding::kI8;     ///< kGenerated; kCoded for kResidual
   std::vector<int> theta_steps;    ///< with Coding::kCoded: one a block
   IntegerGrid grid;                ///< kCoded, kResidual
-  int step = 0;                    ///< kCoded, kResidual
+  int step = 0;                    ///< kCoded, kResidual: CodedValues::step
+  int mantissa_bits = 0;           ///< kCoded: CodedValues::mantissa_bits
   bool row_steps = false;          ///< kCoded, kResidual: every row has an offset of the step
   std::vector<std::byte> element;  ///< kConstant: the value of every element
   std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
@@ -147,6 +163,11 @@ class ArtifactWriter {
   ///         kMaxMagnitude; so do the next two
   void add_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                  CodedValues values);
+  /// A coded tensor whose integers are encoded already, by encode_section(); the file then has the
+  /// profile fast, and no more than one tensor's integers need to be in memory.
+  /// @param form  of the values, without their integers
+  void add_coded_section(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                         const CodedValues& form, std::vector<std::byte> section);
   /// The g-nets' weights plus `values`: one product, one sum, each rounded to float32.
   void add_residual(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     const GNetPlan& plan, CodedTheta theta, CodedValues values);
@@ -156,8 +177,20 @@ class ArtifactWriter {
   void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     std::span<const std::byte> element);
   /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, fast above.
-  void set_profile(CodecProfile profile) { profile_ = profile; }
+  void set_profile(CodecProfile profile);
 
+  /// Gives a coded tensor other integers, as add_coded() and add_coded_section() do.
+  /// @throws Error(kNotFound) where no coded tensor has that name; as those
+  void update_coded(const std::string& name, CodedValues values);
+  void update_coded_section(const std::string& name, const CodedValues& form,
+                            std::vector<std::byte> section);
+  /// From here on sections wait in an unnamed file in `folder` instead of in memory.
+  /// @throws Error(kIo)
+  void spool_in(const std::filesystem::path& folder);
+
+  /// Bytes that the file has as things stand: what was coded to find it is what encode() and
+  /// write() write.
+  std::int64_t size() const;
   /// The whole file in memory. Same content, same bytes.
   std::vector<std::byte> encode() const;
   /// Atomically: a temporary file beside `path`, fsync, rename.
@@ -168,6 +201,8 @@ class ArtifactWriter {
  private:
   struct Content {
     std::vector<std::byte> bytes;  ///< as stored; empty for tied, constant and coded tensors
+    std::int64_t spooled = -1;     ///< where the bytes wait in the spool, if they do
+    bool encoded = false;          ///< the bytes are the integers' section
     Packing packing = Packing::kRaw;
     CodedTheta theta;
     CodedValues values;
@@ -176,11 +211,20 @@ class ArtifactWriter {
                            const GNetPlan& plan, Coding coding) const;
   void add(ArtifactTensor tensor, Content content);
   CodecProfile profile() const;
+  struct Layout;
+  const Layout& layout() const;
+  Layout make_layout() const;
+  ArtifactTensor& coded_tensor(const std::string& name);
+  /// Calls sink(piece) for every byte of the file but the digest, in order.
+  void emit(const Layout& layout,
+            const std::function<void(std::span<const std::byte>)>& sink) const;
 
   std::string arch_, settings_;
   std::optional<CodecProfile> profile_;
   std::vector<ArtifactTensor> tensors_;
   std::vector<Content> contents_;  ///< one a tensor
+  std::shared_ptr<Spool> spool_;
+  mutable std::shared_ptr<const Layout> layout_;  ///< of everything added so far, or null
   std::unordered_map<std::string, std::size_t> index_;
 };
 

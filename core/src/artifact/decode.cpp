@@ -1,8 +1,6 @@
 #include "artifact/decode.h"
 
-#include <cstring>
-
-#include "artifact/float16.h"
+#include "artifact/elements.h"
 #include "base/checked.h"
 #include "base/text.h"
 #include "gbcompress/error.h"
@@ -20,16 +18,6 @@ std::vector<float> generate(const GNetPlan& plan, std::span<const float> theta) 
   return values;
 }
 
-template <typename T, typename F>
-std::vector<std::byte> convert(const std::vector<float>& values, F&& to) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  for (std::size_t n = 0; n < values.size(); ++n) {
-    const T value = to(values[n]);
-    std::memcpy(bytes.data() + n * sizeof(T), &value, sizeof value);
-  }
-  return bytes;
-}
-
 std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_t count) {
   std::vector<std::byte> bytes;
   bytes.reserve(element.size() * static_cast<std::size_t>(count));
@@ -38,10 +26,9 @@ std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_
   return bytes;
 }
 
-/// Of a tensor that is numbers: generated, coded or both.
+/// Of a tensor that has g-nets.
 std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.kind == TensorKind::kCoded) return coded_floats(artifact.coded(tensor));
   if (entry.plan.shape != entry.shape)
     throw Error(Errc::kUnsupported, printable(entry.name) +
                                         " is built from its tiles by layer type " +
@@ -68,17 +55,8 @@ std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t
   if (entry.kind == TensorKind::kPlain) return artifact.plain(tensor);
   if (entry.kind == TensorKind::kConstant)
     return repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"));
-  const std::vector<float> values = numbers(artifact, tensor);
-  switch (entry.dtype) {
-    case DType::kF16:
-      return convert<std::uint16_t>(values, float_to_half);
-    case DType::kBF16:
-      return convert<std::uint16_t>(values, float_to_bfloat);
-    case DType::kF64:
-      return convert<double>(values, [](float v) { return double{v}; });
-    default:
-      return convert<float>(values, [](float v) { return v; });
-  }
+  if (entry.kind == TensorKind::kCoded) return coded_elements(artifact.coded(tensor), entry.dtype);
+  return elements_of(numbers(artifact, tensor), entry.dtype);
 }
 
 }  // namespace gbcompress

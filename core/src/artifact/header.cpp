@@ -30,8 +30,10 @@ std::optional<Layout> fitting_layout(const Header& header) {
 /// The number that stands for a tensor of a known layout, or -1.
 int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
   if (tensor.dtype != known.dtype) return -1;
-  if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor))
+  if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor)) {
+    if (tensor.mantissa_bits > 0) return tensor.mantissa_bits == kUsualMantissa ? kShortFloats : -1;
     return (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 4 : 0);
+  }
   if (tensor.kind == TensorKind::kConstant)
     for (int value : {0, 1})
       if (tensor.element == simple_element(tensor.dtype, value)) return 2 + value;
@@ -55,6 +57,7 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
     entry["c"] = static_cast<int>(tensor.coding);
   if (has_values(tensor)) {
     entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0);
+    if (tensor.mantissa_bits > 0) entry["m"] = tensor.mantissa_bits;
     if (!has_default_grid(tensor))
       entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};
   }

@@ -63,6 +63,9 @@ class StepPredictor {
   std::unordered_map<std::string, int> of_key_;
 };
 
+/// The number of a tensor of a known layout that is short floats of so many bits.
+inline constexpr int kShortFloats = 6, kUsualMantissa = 7;
+
 /// An element that is 0 or 1, of F32 and I64 (those of built-in architectures).
 std::vector<std::byte> simple_element(DType dtype, int value);
 

@@ -31,13 +31,16 @@ ArtifactReader::Integers::Integers(CodecProfile profile,
 
 ArtifactReader::Integers::Numbers ArtifactReader::Integers::get(
     const std::vector<ArtifactTensor>& tensors, std::size_t index) {
-  const std::lock_guard lock(mutex_);
   try {
-    return profile_ == CodecProfile::kSmall ? from_stream(tensors, index)
-                                            : from_section(tensors[index], index);
+    if (profile_ == CodecProfile::kFast) return from_section(tensors[index], index);
+    const std::lock_guard lock(mutex_);
+    return from_stream(tensors, index);
   } catch (const Error& error) {
-    decoder_.reset();  // the next call starts anew and fails in the same way
-    kept_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      decoder_.reset();  // the next call starts anew and fails in the same way
+      kept_.clear();
+    }
     throw Error(error.code(), label_ + ": " + printable(tensors[index].name) +
                                   ": the coded integers are wrong: " + error.what());
   }
@@ -57,13 +60,18 @@ ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_stream(
 
 ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_section(
     const ArtifactTensor& tensor, std::size_t index) {
-  if (recent_numbers_ && recent_ == index) return recent_numbers_;
-  recent_numbers_.reset();  // before the next one: never two at a time
+  {
+    const std::lock_guard lock(mutex_);
+    if (recent_numbers_ && recent_ == index) return recent_numbers_;
+    recent_numbers_.reset();  // before the next one: never two at a time for one caller
+  }
+  // Sections do not know of each other: callers on several threads decode side by side.
   IntegerDecoder decoder(profile_, sections_[index]);
-  recent_numbers_ = decode(decoder, tensor);
+  Numbers numbers = decode(decoder, tensor);
   decoder.finish();
+  const std::lock_guard lock(mutex_);
   recent_ = index;
-  return recent_numbers_;
+  return recent_numbers_ = std::move(numbers);
 }
 
 }  // namespace gbcompress

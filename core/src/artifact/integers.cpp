@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "artifact/float_code.h"
 #include "base/checked.h"
 #include "gbcompress/error.h"
 
@@ -22,6 +23,18 @@ void check_step(std::int64_t k, const std::string& label) {
   if (k < kMinStep || k > kMaxStep)
     throw Error(Errc::kUsage, label + ": step " + std::to_string(k) + " is outside " +
                                   std::to_string(kMinStep) + " to " + std::to_string(kMaxStep));
+}
+
+void check_float_codes(const CodedValues& values, const std::string& label) {
+  if (values.mantissa_bits < 1 || values.mantissa_bits > kMaxMantissaBits ||
+      values.step < kMinFloatExponent || values.step > kMaxFloatExponent ||
+      !values.row_steps.empty() || values.grid.dependent)
+    throw Error(Errc::kUsage, label + " has short floats that are none");
+  const std::int32_t codes = float_codes(values.mantissa_bits);
+  for (const std::int32_t n : values.integers)
+    if (n <= -codes || n >= codes)
+      throw Error(Errc::kUsage, label + ": the code " + std::to_string(n) + " is beyond " +
+                                    std::to_string(codes - 1));
 }
 
 /// Columns of a block as a matrix: inputs of a layer, numbers of a latent code, rank of a factor.
@@ -84,6 +97,7 @@ void check_values(const CodedValues& values, const std::string& label) {
                                           " row steps for " + std::to_string(values.grid.rows) +
                                           " rows");
   check_step(values.step, label);
+  if (values.mantissa_bits != 0) return check_float_codes(values, label);
   for (const std::int32_t offset : values.row_steps)
     check_step(std::int64_t{values.step} + offset, label);
   check_integers(values.integers, label);

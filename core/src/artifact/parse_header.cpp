@@ -5,6 +5,7 @@
 
 #include "artifact/cbor_reader.h"
 #include "artifact/coding.h"
+#include "artifact/float_code.h"
 #include "artifact/header.h"
 #include "artifact/header_keys.h"
 #include "artifact/integers.h"
@@ -29,6 +30,7 @@ struct Entry {
   std::optional<std::uint64_t> value;
   std::optional<unsigned> form;  ///< of values: 1 with row steps, plus 2 where dependent
   std::optional<Coding> coding;
+  int mantissa_bits = 0;
   std::size_t tied = kNotTied;
   SectionEntry section;
 };
@@ -100,7 +102,7 @@ class HeaderParser {
     check_count(n);
     for (std::int64_t i = 0; i < n; ++i) {
       if (in_.at_unsigned())
-        add_short(read_choice(in_, 6));
+        add_short(read_choice(in_, kShortFloats + 1));
       else
         add(parse_entry());
     }
@@ -110,10 +112,13 @@ class HeaderParser {
   }
 
   /// A tensor of the layout: coded (0), with row steps (1), all 0 (2), all 1 (3), coded and
-  /// dependent (4), the same with row steps (5).
+  /// dependent (4), the same with row steps (5), short floats (6).
   void add_short(int number) {
     Entry entry;
-    if (number < 2 || number >= 4) {
+    if (number == kShortFloats) {
+      entry.form = 0;
+      entry.mantissa_bits = kUsualMantissa;
+    } else if (number < 2 || number >= 4) {
       entry.form = static_cast<unsigned>(number < 2 ? number : number - 2);
     } else {
       const std::vector<std::byte> element = simple_element(next_known().dtype, number - 2);
@@ -132,7 +137,7 @@ class HeaderParser {
 
   Entry parse_entry() {
     Entry entry;
-    Keys keys(in_, "ndhzygckirv");
+    Keys keys(in_, "ndhzygckirvm");
     while (const char key = keys.next()) switch (key) {
         case 'n':
           entry.name = in_.text();
@@ -158,6 +163,10 @@ class HeaderParser {
         case 'k':
           entry.form = static_cast<unsigned>(read_choice(in_, 4));
           break;
+        case 'm':
+          entry.mantissa_bits = read_choice(in_, kMaxMantissaBits + 1);
+          if (entry.mantissa_bits == 0) in_.corrupt("short floats have no mantissa");
+          break;
         case 'i':
           entry.grid = read_sizes(in_, 3);
           break;
@@ -171,11 +180,13 @@ class HeaderParser {
     if (keys.has('n') && entry.name.empty()) in_.corrupt("a tensor's name is empty");
     if (keys.has('n') && !keys.has_any("hr")) in_.corrupt("key h is missing");
     if (!keys.has('n') && keys.has('h')) in_.corrupt("key n is missing");
-    if (keys.has('r') && keys.has_any("dhzygckiv"))
+    if (keys.has('r') && keys.has_any("dhzygckivm"))
       in_.corrupt("a tied tensor has keys of its own");
-    if (keys.has('v') && keys.has_any("zygcki")) in_.corrupt("a constant tensor has a section");
+    if (keys.has('v') && keys.has_any("zygckim")) in_.corrupt("a constant tensor has a section");
     if (keys.has('k') && keys.has_any("zyc")) in_.corrupt("a coded tensor has a section");
     if (keys.has('i') && !keys.has('k')) in_.corrupt("a tensor that is not coded has a grid");
+    if (keys.has('m') && (entry.form != 0 || keys.has('g')))
+      in_.corrupt("short floats have steps or a plan");
     if (keys.has('c') && !keys.has('g')) in_.corrupt("a plain tensor has a coding");
     if (entry.coding == Coding::kCoded && keys.has_any("zy"))
       in_.corrupt("coded g-nets have a section");
@@ -269,7 +280,11 @@ class HeaderParser {
   }
 
   void finish_values(ArtifactTensor& tensor, const Entry& entry) {
-    if (!is_real(tensor.dtype)) in_.corrupt("this element type cannot be coded");
+    const bool whole = is_codable(tensor.dtype) && !is_real(tensor.dtype);
+    if (!is_codable(tensor.dtype) ||
+        (whole && (entry.plan || *entry.form != 0 || entry.mantissa_bits > 0)))
+      in_.corrupt("this element type cannot be coded so");
+    tensor.mantissa_bits = entry.mantissa_bits;
     const std::int64_t elements = checked_elements(tensor.shape, "a tensor");
     if (elements < 1) in_.corrupt("a coded tensor has no elements");
     tensor.row_steps = *entry.form & 1;
@@ -289,6 +304,9 @@ class HeaderParser {
     const auto next = [&](const ArtifactTensor* tensor) {
       const std::int64_t step = in_.integer() + predictor.expected(tensor);
       if (step < kMinStep || step > kMaxStep) in_.corrupt("a step is out of range");
+      if (tensor && tensor->mantissa_bits > 0 &&
+          (step < kMinFloatExponent || step > kMaxFloatExponent))
+        in_.corrupt("an exponent is out of range");
       predictor.saw(tensor, static_cast<int>(step));
       return static_cast<int>(step);
     };

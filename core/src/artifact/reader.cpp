@@ -2,6 +2,8 @@
 #include <utility>
 
 #include "artifact/coding.h"
+#include "artifact/elements.h"
+#include "artifact/float_code.h"
 #include "artifact/header.h"
 #include "artifact/integers.h"
 #include "artifact/packing.h"
@@ -184,8 +186,23 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
   const ArtifactTensor& stored = entry(tensor, fits, "coded");
   const auto numbers = integers_->get(tensors_, tensor);
   const auto values = numbers->span().last(static_cast<std::size_t>(stored.grid.size()));
-  CodedValues result{.grid = stored.grid, .step = stored.step};
+  CodedValues result{
+      .grid = stored.grid, .step = stored.step, .mantissa_bits = stored.mantissa_bits};
   result.integers.assign(values.begin(), values.end());
+  if (stored.mantissa_bits > 0) {
+    const std::int32_t codes = float_codes(stored.mantissa_bits);
+    for (const std::int32_t n : result.integers)
+      if (n <= -codes || n >= codes)
+        throw Error(Errc::kCorrupt,
+                    label_ + ": " + printable(stored.name) + " has a short float that is none");
+  }
+  if (!is_real(stored.dtype)) {
+    const auto [least, largest] = whole_range(stored.dtype);
+    for (const std::int32_t n : result.integers)
+      if (n + std::int64_t{stored.step} < least || n + std::int64_t{stored.step} > largest)
+        throw Error(Errc::kCorrupt, label_ + ": " + printable(stored.name) +
+                                        " has a number that its type cannot hold");
+  }
   if (!stored.row_steps) return result;
   const auto rows = static_cast<std::size_t>(stored.grid.rows);
   const auto offsets = numbers->span().last(values.size() + rows).first(rows);

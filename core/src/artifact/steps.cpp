@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "artifact/float_code.h"
 #include "artifact/integers.h"
 #include "codec/quantiser_state.h"
 #include "gbcompress/error.h"
@@ -54,6 +55,12 @@ IntegerGrid default_grid(const std::vector<std::int64_t>& shape) {
 std::vector<float> coded_floats(const CodedValues& values) {
   check_values(values, "the values");
   std::vector<float> floats(values.integers.size());
+  if (values.mantissa_bits > 0) {
+    std::transform(
+        values.integers.begin(), values.integers.end(), floats.begin(),
+        [&](std::int32_t k) { return float_of_code(k, values.mantissa_bits, values.step); });
+    return floats;
+  }
   const auto cols = static_cast<std::size_t>(values.grid.cols);
   codec::QuantiserState state(true);
   for (std::size_t row = 0; row < static_cast<std::size_t>(values.grid.rows); ++row) {

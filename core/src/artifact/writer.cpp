@@ -6,27 +6,21 @@
 #include "artifact/integers.h"
 #include "artifact/packing.h"
 #include "artifact/text.h"
-#include "base/byte_reader.h"
 #include "base/checked.h"
-#include "base/digest.h"
 #include "base/file.h"
+#include "base/spool.h"
 #include "base/text.h"
 
 namespace gbcompress {
 namespace {
 
-/// Integers up to which every byte counts more than a few seconds do.
-constexpr std::int64_t kAutoSmall = 4'000'000;
-
-void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
-
 /// A tensor of numbers that g-nets or integers may make.
-ArtifactTensor real(const std::string& name, DType dtype, std::vector<std::int64_t> shape) {
-  if (!is_real(dtype))
+ArtifactTensor real(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                    bool whole_too = false) {
+  if (!(whole_too ? is_codable(dtype) : is_real(dtype)))
     throw Error(Errc::kUsage, printable(name) + " is of type " + std::string(dtype_name(dtype)) +
-                                  ", only F16, BF16, F32 and F64 are generated or coded");
+                                  ", only F16, BF16, F32 and F64 are generated, and whole numbers "
+                                  "coded beside them");
   if (shape.size() > 8)
     throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
   tensor_bytes(shape, dtype);
@@ -37,25 +31,24 @@ ArtifactTensor real(const std::string& name, DType dtype, std::vector<std::int64
   return tensor;
 }
 
+/// How the values lie and what they stand for.
+void set_form(ArtifactTensor& tensor, const CodedValues& values) {
+  if (!is_real(tensor.dtype) &&
+      (values.mantissa_bits > 0 || values.grid.dependent || !values.row_steps.empty()))
+    throw Error(Errc::kUsage, printable(tensor.name) + " has whole numbers, which have no steps");
+  tensor.grid = values.grid;
+  tensor.step = values.step;
+  tensor.mantissa_bits = values.mantissa_bits;
+  tensor.row_steps = !values.row_steps.empty();
+}
+
 void set_values(ArtifactTensor& tensor, const CodedValues& values) {
   check_values(values, printable(tensor.name));
   if (!is_grid(values.grid, checked_elements(tensor.shape, "a tensor")))
     throw Error(Errc::kShapeMismatch, printable(tensor.name) + " has " +
                                           std::to_string(values.integers.size()) +
                                           " integers, which do not fit its shape");
-  tensor.grid = values.grid;
-  tensor.step = values.step;
-  tensor.row_steps = !values.row_steps.empty();
-}
-
-/// A tensor's integers as integer_grids() has them.
-std::vector<std::int32_t> in_order(const ArtifactTensor& tensor, const CodedTheta& theta,
-                                   const CodedValues& values) {
-  std::vector<std::int32_t> numbers;
-  if (has_coded_theta(tensor)) numbers = to_blocks(tensor.plan, theta.integers);
-  numbers.insert(numbers.end(), values.row_steps.begin(), values.row_steps.end());
-  numbers.insert(numbers.end(), values.integers.begin(), values.integers.end());
-  return numbers;
+  set_form(tensor, values);
 }
 
 }  // namespace
@@ -73,7 +66,12 @@ void ArtifactWriter::add(ArtifactTensor tensor, Content content) {
                                   "control characters are allowed");
   if (!index_.emplace(tensor.name, tensors_.size()).second)
     throw Error(Errc::kUsage, "two tensors are named " + printable(tensor.name));
+  layout_.reset();
   tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+  if (spool_ && !content.bytes.empty()) {
+    content.spooled = spool_->append(content.bytes);
+    content.bytes = {};
+  }
   tensors_.push_back(std::move(tensor));
   contents_.push_back(std::move(content));
 }
@@ -136,12 +134,65 @@ void ArtifactWriter::add_tied(const std::string& name, const std::string& tied_t
 
 void ArtifactWriter::add_coded(const std::string& name, DType dtype,
                                std::vector<std::int64_t> shape, CodedValues values) {
-  ArtifactTensor tensor = real(name, dtype, std::move(shape));
+  ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
   tensor.kind = TensorKind::kCoded;
   set_values(tensor, values);
   Content content;
   content.values = std::move(values);
   add(std::move(tensor), std::move(content));
+}
+
+void ArtifactWriter::add_coded_section(const std::string& name, DType dtype,
+                                       std::vector<std::int64_t> shape, const CodedValues& form,
+                                       std::vector<std::byte> section) {
+  ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
+  tensor.kind = TensorKind::kCoded;
+  set_form(tensor, form);
+  if (!is_grid(form.grid, checked_elements(tensor.shape, "a tensor")))
+    throw Error(Errc::kShapeMismatch, printable(name) + " has a grid that does not fit its shape");
+  profile_ = CodecProfile::kFast;
+  Content content;
+  content.encoded = true;
+  content.bytes = std::move(section);
+  add(std::move(tensor), std::move(content));
+}
+
+ArtifactTensor& ArtifactWriter::coded_tensor(const std::string& name) {
+  const auto found = index_.find(name);
+  if (found == index_.end() || tensors_[found->second].kind != TensorKind::kCoded)
+    throw Error(Errc::kNotFound, "there is no coded tensor " + printable(name));
+  layout_.reset();
+  return tensors_[found->second];
+}
+
+void ArtifactWriter::update_coded(const std::string& name, CodedValues values) {
+  ArtifactTensor& tensor = coded_tensor(name);
+  set_values(tensor, values);
+  tensor.stored_bytes = 0;
+  Content content;
+  content.values = std::move(values);
+  contents_[index_.at(name)] = std::move(content);
+}
+
+void ArtifactWriter::update_coded_section(const std::string& name, const CodedValues& form,
+                                          std::vector<std::byte> section) {
+  ArtifactTensor& tensor = coded_tensor(name);
+  set_form(tensor, form);
+  tensor.stored_bytes = static_cast<std::int64_t>(section.size());
+  Content content;
+  content.encoded = true;
+  content.spooled = spool_ ? spool_->append(section) : -1;
+  if (!spool_) content.bytes = std::move(section);
+  contents_[index_.at(name)] = std::move(content);
+}
+
+void ArtifactWriter::set_profile(CodecProfile profile) {
+  profile_ = profile;
+  layout_.reset();
+}
+
+void ArtifactWriter::spool_in(const std::filesystem::path& folder) {
+  spool_ = std::make_shared<Spool>(folder);
 }
 
 void ArtifactWriter::add_residual(const std::string& name, DType dtype,
@@ -187,87 +238,6 @@ void ArtifactWriter::add_constant(const std::string& name, DType dtype,
                                           " bytes, or more than 8 dimensions");
   tensor_bytes(tensor.shape, dtype);
   add(std::move(tensor), {});
-}
-
-CodecProfile ArtifactWriter::profile() const {
-  if (profile_) return *profile_;
-  std::int64_t integers = 0;
-  bool fits = true;
-  for (const ArtifactTensor& tensor : tensors_) {
-    integers += integer_count(tensor);
-    fits = fits && fits_small(integer_grids(tensor));
-  }
-  return fits && integers <= kAutoSmall ? CodecProfile::kSmall : CodecProfile::kFast;
-}
-
-std::vector<std::byte> ArtifactWriter::encode() const {
-  Header header;
-  header.arch = arch_;
-  header.settings = settings_;
-  header.tensors = tensors_;
-  header.profile = profile();
-  const bool small = header.profile == CodecProfile::kSmall;
-  std::vector<std::byte> content;
-  IntegerEncoder stream(header.profile);
-  std::int64_t output = 0, integers = 0;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const ArtifactTensor& tensor = tensors_[i];
-    output = checked_add(output, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
-    const std::size_t before = content.size();
-    if (const std::int64_t n = integer_count(tensor); n > 0) {
-      integers += n;
-      if (small && (integers > kMaxSmallIntegers || !fits_small(integer_grids(tensor))))
-        throw Error(Errc::kLimit, "the profile small codes at most " +
-                                      std::to_string(kMaxSmallIntegers) + " integers, " +
-                                      std::to_string(kMaxSmallColumns) +
-                                      " in a row; choose the profile fast");
-      std::vector<std::int32_t> joined;
-      std::span<const std::int32_t> numbers = contents_[i].values.integers;
-      if (has_coded_theta(tensor) || tensor.row_steps)
-        numbers = joined = in_order(tensor, contents_[i].theta, contents_[i].values);
-      if (small) {
-        encode_integers(stream, tensor, numbers);
-      } else {
-        IntegerEncoder encoder(header.profile);
-        encode_integers(encoder, tensor, numbers);
-        append(content, encoder.finish());
-        if (!fits_fast(integer_grids(tensor), static_cast<std::int64_t>(content.size() - before)))
-          throw Error(Errc::kLimit, printable(tensor.name) +
-                                        " has a row that is too long to be coded, or more than "
-                                        "2^28 integers; choose a grid of more rows, or add it as "
-                                        "plain");
-      }
-    } else {
-      append(content, contents_[i].bytes);
-    }
-    header.sections.push_back({.stored = static_cast<std::int64_t>(content.size() - before),
-                               .packing = contents_[i].packing});
-  }
-  if (small && integers > 0) append(content, stream.finish());
-
-  const std::vector<std::byte> raw = encode_header(header);
-  if (static_cast<std::int64_t>(raw.size()) > ArtifactLimits{}.header_bytes)
-    throw Error(Errc::kLimit, "the header would have " + std::to_string(raw.size()) +
-                                  " bytes, at most " +
-                                  std::to_string(ArtifactLimits{}.header_bytes) + " are allowed");
-  const auto [stored, packing] = pack(raw, 1);
-  std::vector<std::byte> file =
-      encode_prelude(static_cast<std::int64_t>(stored.size()),
-                     packing == Packing::kRaw ? 0 : static_cast<std::int64_t>(raw.size()),
-                     static_cast<std::int64_t>(content.size()));
-  file.reserve(file.size() + stored.size() + content.size() + kDigestBytes);
-  append(file, stored);
-  append(file, content);
-  for (char c : sha256(file).substr(0, kDigestBytes)) append_number(file, c);
-  return file;
-}
-
-std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite) const {
-  const std::vector<std::byte> bytes = encode();
-  AtomicFile file(path, overwrite);
-  file.write(bytes);
-  file.commit();
-  return static_cast<std::int64_t>(bytes.size());
 }
 
 }  // namespace gbcompress

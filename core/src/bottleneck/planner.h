@@ -4,12 +4,10 @@
 #include <optional>
 #include <string_view>
 
+#include "base/glob.h"
 #include "gbcompress/bottleneck.h"
 
 namespace gbcompress {
-
-/// True where `pattern` ('*' for any run of characters) describes the whole of `text`.
-bool matches_glob(std::string_view pattern, std::string_view text);
 
 /// What the file holds of the parameter `name`, after all rules.
 WeightMode mode_of(const std::string& name, const BottleneckOptions& options);

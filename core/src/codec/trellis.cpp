@@ -68,6 +68,8 @@ Trellis::Trellis(const IntegerGrid& grid, std::span<const float> values)
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   bands_ = n < kShortBand * kBandsAPart ? up(n, kBand) : up(n, kBand * kBandsAPart) * kBandsAPart;
   band_size_ = up(n, bands_);
+  // Rounded up, the bands may be more than the numbers fill.
+  bands_ = up(n, band_size_);
 
   const auto rows = static_cast<std::size_t>(grid.rows), cols = static_cast<std::size_t>(grid.cols);
   std::vector<double> row_sums(rows);

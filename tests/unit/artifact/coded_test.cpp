@@ -312,7 +312,7 @@ TEST(CodedWriter, RefusesWhatNoReaderTakes) {
     change(coded);
     return code_of([&] { writer.add_coded("w", dtype, {4, 5}, coded); });
   };
-  EXPECT_EQ(code([](CodedValues&) {}, DType::kI32), Errc::kUsage);
+  EXPECT_EQ(code([](CodedValues&) {}, DType::kF8E4M3), Errc::kUsage);
   EXPECT_EQ(code([](CodedValues& v) { v.step = kMaxStep + 1; }), Errc::kUsage);
   EXPECT_EQ(code([](CodedValues& v) { v.integers[3] = kMaxMagnitude + 1; }), Errc::kUsage);
   EXPECT_EQ(code([](CodedValues& v) { v.integers.pop_back(); }), Errc::kShapeMismatch);

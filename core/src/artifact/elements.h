@@ -1,0 +1,25 @@
+#pragma once
+/// Numbers as the bytes of a tensor's element type.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "gbcompress/dtype.h"
+
+namespace gbcompress {
+
+/// @param dtype  F16, BF16 (rounded to nearest even), F32 or F64
+/// @return row-major, little-endian
+std::vector<std::byte> elements_of(std::span<const float> values, DType dtype);
+/// The float32 numbers of such a tensor; F64 is rounded to nearest even.
+/// @param bytes  whole elements, not necessarily aligned
+/// @param floats  as many as there are elements
+void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> floats);
+
+/// The least and the largest number of a type of whole numbers, as far as they fit 63 bits.
+std::pair<std::int64_t, std::int64_t> whole_range(DType dtype) noexcept;
+
+}  // namespace gbcompress

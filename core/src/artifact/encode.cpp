@@ -1,0 +1,175 @@
+// From what was added to the bytes of a file.
+#include <algorithm>
+
+#include "artifact/header.h"
+#include "artifact/integers.h"
+#include "artifact/packing.h"
+#include "base/byte_reader.h"
+#include "base/checked.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/spool.h"
+
+namespace gbcompress {
+namespace {
+
+/// Integers up to which every byte counts more than a few seconds do.
+constexpr std::int64_t kAutoSmall = 4'000'000;
+
+void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+/// A tensor's integers as integer_grids() has them.
+std::vector<std::int32_t> in_order(const ArtifactTensor& tensor, const CodedTheta& theta,
+                                   const CodedValues& values) {
+  std::vector<std::int32_t> numbers;
+  if (has_coded_theta(tensor)) numbers = to_blocks(tensor.plan, theta.integers);
+  numbers.insert(numbers.end(), values.row_steps.begin(), values.row_steps.end());
+  numbers.insert(numbers.end(), values.integers.begin(), values.integers.end());
+  return numbers;
+}
+
+/// One tensor's integers as a stream of its own.
+std::vector<std::byte> fast_section(const ArtifactTensor& tensor,
+                                    std::span<const std::int32_t> numbers) {
+  IntegerEncoder encoder(CodecProfile::kFast);
+  encode_integers(encoder, tensor, numbers);
+  std::vector<std::byte> section = encoder.finish();
+  if (!fits_fast(integer_grids(tensor), static_cast<std::int64_t>(section.size())))
+    throw Error(Errc::kLimit, printable(tensor.name) +
+                                  " has a row that is too long to be coded, or more than "
+                                  "2^28 integers; choose a grid of more rows, or add it as "
+                                  "plain");
+  return section;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_section(const CodedValues& values) {
+  check_values(values, "the values");
+  ArtifactTensor tensor;
+  tensor.kind = TensorKind::kCoded;
+  tensor.grid = values.grid;
+  tensor.row_steps = !values.row_steps.empty();
+  if (!tensor.row_steps) return fast_section(tensor, values.integers);
+  return fast_section(tensor, in_order(tensor, {}, values));
+}
+
+CodecProfile ArtifactWriter::profile() const {
+  if (profile_) return *profile_;
+  std::int64_t integers = 0;
+  bool fits = true;
+  for (const ArtifactTensor& tensor : tensors_) {
+    integers += integer_count(tensor);
+    fits = fits && fits_small(integer_grids(tensor));
+  }
+  return fits && integers <= kAutoSmall ? CodecProfile::kSmall : CodecProfile::kFast;
+}
+
+/// What a file consists of.
+struct ArtifactWriter::Layout {
+  std::int64_t bytes = 0;                    ///< of the whole file
+  std::vector<std::byte> beginning;          ///< prelude and header
+  std::vector<std::vector<std::byte>> made;  ///< sections that were made just now, by tensor
+  std::vector<std::byte> stream;             ///< of all integers, profile small
+};
+
+const ArtifactWriter::Layout& ArtifactWriter::layout() const {
+  if (!layout_) layout_ = std::make_shared<const Layout>(make_layout());
+  return *layout_;
+}
+
+ArtifactWriter::Layout ArtifactWriter::make_layout() const {
+  Header header;
+  header.arch = arch_;
+  header.settings = settings_;
+  header.tensors = tensors_;
+  header.profile = profile();
+  const bool small = header.profile == CodecProfile::kSmall;
+  Layout layout;
+  layout.made.resize(tensors_.size());
+  IntegerEncoder stream(header.profile);
+  std::int64_t output = 0, integers = 0, content = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const ArtifactTensor& tensor = tensors_[i];
+    const Content& added = contents_[i];
+    output = checked_add(output, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
+    std::int64_t stored = tensor.stored_bytes;
+    if (const std::int64_t n = integer_count(tensor); n > 0 && !added.encoded) {
+      integers += n;
+      if (small && (integers > kMaxSmallIntegers || !fits_small(integer_grids(tensor))))
+        throw Error(Errc::kLimit, "the profile small codes at most " +
+                                      std::to_string(kMaxSmallIntegers) + " integers, " +
+                                      std::to_string(kMaxSmallColumns) +
+                                      " in a row; choose the profile fast");
+      std::vector<std::int32_t> joined;
+      std::span<const std::int32_t> numbers = added.values.integers;
+      if (has_coded_theta(tensor) || tensor.row_steps)
+        numbers = joined = in_order(tensor, added.theta, added.values);
+      if (small)
+        encode_integers(stream, tensor, numbers);
+      else
+        layout.made[i] = fast_section(tensor, numbers);
+      stored = static_cast<std::int64_t>(layout.made[i].size());
+    }
+    content += stored;
+    header.sections.push_back({.stored = stored, .packing = added.packing});
+  }
+  if (small && integers > 0) layout.stream = stream.finish();
+  content += static_cast<std::int64_t>(layout.stream.size());
+
+  const std::vector<std::byte> raw = encode_header(header);
+  if (static_cast<std::int64_t>(raw.size()) > ArtifactLimits{}.header_bytes)
+    throw Error(Errc::kLimit, "the header would have " + std::to_string(raw.size()) +
+                                  " bytes, at most " +
+                                  std::to_string(ArtifactLimits{}.header_bytes) + " are allowed");
+  const auto [stored, packing] = pack(raw, 1);
+  layout.beginning =
+      encode_prelude(static_cast<std::int64_t>(stored.size()),
+                     packing == Packing::kRaw ? 0 : static_cast<std::int64_t>(raw.size()), content);
+  append(layout.beginning, stored);
+  layout.bytes = static_cast<std::int64_t>(layout.beginning.size()) + content + kDigestBytes;
+  return layout;
+}
+
+void ArtifactWriter::emit(const Layout& layout,
+                          const std::function<void(std::span<const std::byte>)>& sink) const {
+  sink(layout.beginning);
+  for (std::size_t i = 0; i < contents_.size(); ++i) {
+    const Content& added = contents_[i];
+    if (added.spooled >= 0)
+      spool_->read(added.spooled, tensors_[i].stored_bytes, sink);
+    else
+      sink(layout.made[i].empty() ? added.bytes : layout.made[i]);
+  }
+  sink(layout.stream);
+}
+
+std::int64_t ArtifactWriter::size() const { return layout().bytes; }
+
+std::vector<std::byte> ArtifactWriter::encode() const {
+  std::vector<std::byte> file;
+  emit(layout(), [&](std::span<const std::byte> piece) { append(file, piece); });
+  for (char c : sha256(file).substr(0, kDigestBytes)) append_number(file, c);
+  return file;
+}
+
+std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite) const {
+  const Layout& content = layout();
+  AtomicFile file(path, overwrite);
+  Sha256 digest;
+  std::int64_t written = kDigestBytes;
+  emit(content, [&](std::span<const std::byte> piece) {
+    digest.update(piece);
+    file.write(piece);
+    written += static_cast<std::int64_t>(piece.size());
+  });
+  const std::string hash = digest.finish();
+  file.write(std::as_bytes(std::span(hash)).first(kDigestBytes));
+  file.commit();
+  return written;
+}
+
+}  // namespace gbcompress

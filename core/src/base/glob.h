@@ -1,0 +1,11 @@
+#pragma once
+/// Patterns of names.
+
+#include <string_view>
+
+namespace gbcompress {
+
+/// Whether `text` fits `pattern`, in which '*' stands for any characters, none too.
+bool matches_glob(std::string_view pattern, std::string_view text);
+
+}  // namespace gbcompress

@@ -1,0 +1,97 @@
+#include "weights/kinds.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace gbcompress {
+namespace {
+
+constexpr std::int64_t kVectorNumbers = 16384, kTinyNumbers = 64;
+/// An arithmetic progression has at least so many numbers, and differences that deviate by at most
+/// this share of their mean.
+constexpr std::size_t kProgression = 9;
+constexpr double kEven = 1e-3;
+
+constexpr std::array<std::string_view, 17> kTables = {"table",
+                                                      "mask",
+                                                      "idx",
+                                                      "index",
+                                                      "position_ids",
+                                                      "inv_freq",
+                                                      "freq",
+                                                      "freqs",
+                                                      "window",
+                                                      "anchor",
+                                                      "anchors",
+                                                      "zero_point",
+                                                      "num_batches_tracked",
+                                                      "step",
+                                                      "scale",
+                                                      "scales",
+                                                      "frequencies"};
+constexpr std::array<std::string_view, 5> kScales = {"scale", "scales", "absmax", "qzeros",
+                                                     "zero_point"};
+constexpr std::array<std::string_view, 4> kMoments = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+                                                      "momentum_buffer"};
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+/// Whether `name` is `word` or ends in it behind a dot or an underscore.
+bool ends_in(std::string_view name, std::string_view word) {
+  if (!name.ends_with(word)) return false;
+  if (name.size() == word.size()) return true;
+  const char before = name[name.size() - word.size() - 1];
+  return before == '.' || before == '_';
+}
+
+template <std::size_t N>
+bool ends_in_one_of(std::string_view name, const std::array<std::string_view, N>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return ends_in(name, word); });
+}
+
+bool is_progression(std::span<const float> values) {
+  if (values.size() < kProgression) return false;
+  const auto n = static_cast<double>(values.size() - 1);
+  const double mean = (static_cast<double>(values.back()) - static_cast<double>(values[0])) / n;
+  double squares = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    const double off = static_cast<double>(values[i]) - static_cast<double>(values[i - 1]) - mean;
+    squares += off * off;
+  }
+  return std::sqrt(squares / n) < kEven * std::fabs(mean);
+}
+
+}  // namespace
+
+bool is_training_state(std::string_view name) {
+  const std::string text = lower(name);
+  if (ends_in_one_of(text, kMoments)) return true;
+  return text.starts_with("optim") || text.find(".optim") != std::string::npos;
+}
+
+WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values) {
+  if (values.size() < 2 || is_training_state(tensor.name)) return WeightKind::kExact;
+  bool alike = true;
+  for (const float value : values) {
+    if (!std::isfinite(value)) return WeightKind::kExact;
+    alike = alike && value == values[0];
+  }
+  if (alike) return WeightKind::kExact;
+  const std::string name = lower(tensor.name);
+  const auto n = static_cast<std::int64_t>(values.size());
+  const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0], cols = n / rows;
+  const bool line = std::min(rows, cols) == 1 && n < kVectorNumbers;
+  if (line || n < kTinyNumbers)
+    return ends_in_one_of(name, kTables) || is_progression(values) ? WeightKind::kExact
+                                                                   : WeightKind::kVector;
+  return ends_in_one_of(name, kScales) ? WeightKind::kVector : WeightKind::kMatrix;
+}
+
+}  // namespace gbcompress

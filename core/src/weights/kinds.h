@@ -1,0 +1,33 @@
+#pragma once
+/// What is a weight and what is not, told by name, type and values where nothing else is known.
+
+#include <span>
+#include <string_view>
+
+#include "format/tensor_bundle.h"
+
+namespace gbcompress {
+
+/// How a tensor is stored where no data say what it is worth.
+enum class WeightKind : std::uint8_t {
+  kExact,   ///< bit for bit: whole numbers, masks, constants, tables, anything that is not a weight
+  kVector,  ///< a relative precision for each number: biases, scales, statistics, tiny tensors
+  kMatrix,  ///< integers times a step
+};
+
+/// The kind of a tensor:
+///   exact   another type than F16, BF16, F32 and F64; NaN or infinity; fewer than 2 numbers; all
+///           the same; named as state of an optimiser, scheduler or trainer; a small table (one row
+///           or column of fewer than 16,384 numbers) by its name or because it is an arithmetic
+///           progression;
+///   vector  another tensor of one row or column below 16,384 numbers, fewer than 64 numbers, or
+///           scales of weights that were quantised before;
+///   matrix  everything else.
+/// @param values  of a tensor of a real type: its numbers as float32; else empty
+WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values);
+
+/// Whether a name says that a tensor belongs to training, not to the model:
+/// "optimizer.state.0.step", "layers.0.exp_avg".
+bool is_training_state(std::string_view name);
+
+}  // namespace gbcompress

@@ -1,0 +1,122 @@
+#include "weights/matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/parallel.h"
+#include "codec/quantiser_state.h"
+
+namespace gbcompress {
+namespace {
+
+/// Rows of fewer numbers say too little about themselves.
+constexpr std::int64_t kRowNumbers = 8;
+/// A row's rms counts as at least this share of its tensor's.
+constexpr double kLeastRow = 0.03;
+constexpr int kRowUnit = 4;
+
+double squares_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+}  // namespace
+
+StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
+                       std::vector<std::int32_t> row_steps)
+    : grid_(grid), scaled_(std::move(values)), row_steps_(std::move(row_steps)) {
+  squares_ = squares_of(scaled_);
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  for (std::size_t row = 0; row < row_steps_.size(); ++row) {
+    const float factor = step_size(row_steps_[row]), inverse = 1 / factor;
+    row_weights_.push_back(static_cast<double>(factor) * static_cast<double>(factor));
+    for (float& value : std::span(scaled_).subspan(row * cols, cols)) value *= inverse;
+  }
+  float largest = 0;
+  for (const float value : scaled_) largest = std::max(largest, std::fabs(value));
+  // Half a step of room: quantiser 1 counts from there.
+  finest_ = nearest_step(largest / (static_cast<float>(kMaxMagnitude) - 2)) + 1;
+  const auto [low, high] = std::minmax_element(row_steps_.begin(), row_steps_.end());
+  if (low != row_steps_.end()) finest_ = std::max(finest_, kMinStep - *low);
+}
+
+StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads) const {
+  Chosen chosen{{.grid = grid_, .step = step, .row_steps = row_steps_}, 0};
+  CodedValues& values = chosen.values;
+  values.grid.dependent = quantiser == Quantiser::kTrellis;
+  values.integers.resize(scaled_.size());
+  const float size = step_size(step), inverse = 1 / size;
+  if (values.grid.dependent) {
+    const Trellis trellis(values.grid, scaled_);
+    parallel_tasks(threads, trellis.parts(),
+                   [&](std::int64_t part) { trellis.choose(part, size, values.integers); });
+  } else {
+    for (std::size_t i = 0; i < scaled_.size(); ++i)
+      values.integers[i] = static_cast<std::int32_t>(std::nearbyint(scaled_[i] * inverse));
+  }
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  codec::QuantiserState state(true);
+  double error = 0;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(grid_.rows); ++row) {
+    double sum = 0;
+    for (std::size_t i = row * cols; i < (row + 1) * cols; ++i) {
+      const std::int32_t k = values.integers[i];
+      float number = static_cast<float>(k) * size;
+      if (values.grid.dependent) {
+        number = static_cast<float>(state.twice(k)) * (size / 2);
+        state.pass(k);
+      }
+      const auto off = static_cast<double>(number - scaled_[i]);
+      sum += off * off;
+    }
+    error += row_weights_.empty() ? sum : sum * row_weights_[row];
+  }
+  chosen.relative_error = error / squares_;
+  return chosen;
+}
+
+MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart) {
+  MatrixFacts facts{.numbers = grid.size()};
+  const double n = static_cast<double>(values.size());
+  const double squares = squares_of(values);
+  facts.rms = std::sqrt(squares / n);
+  if (!rows_apart || grid.cols < kRowNumbers || grid.rows < 2) return facts;
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  bool same = true;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(grid.rows); ++row) {
+    const double rms =
+        std::sqrt(squares_of(values.subspan(row * cols, cols)) / static_cast<double>(cols));
+    const double octaves = std::log2(std::max(rms / facts.rms, kLeastRow)) / 2;
+    facts.row_steps.push_back(
+        kRowUnit * static_cast<std::int32_t>(std::lrint(octaves * kStepsPerOctave / kRowUnit)));
+    same = same && facts.row_steps.back() == 0;
+  }
+  if (same) facts.row_steps.clear();
+  return facts;
+}
+
+StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
+                     std::span<const std::int32_t> row_steps, std::int64_t most) {
+  IntegerGrid part = grid;
+  std::vector<float> taken;
+  std::vector<std::int32_t> offsets;
+  if (grid.rows == 1) {
+    part.cols = std::min(grid.cols, std::max<std::int64_t>(most, 1));
+    if (part.stride >= part.cols) part.stride = 0;
+    taken.assign(values.begin(), values.begin() + part.cols);
+    return {part, std::move(taken), {}};
+  }
+  part.rows = std::clamp<std::int64_t>((most + grid.cols - 1) / grid.cols, 1, grid.rows);
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  for (std::int64_t i = 0; i < part.rows; ++i) {
+    const auto row = static_cast<std::size_t>(i * grid.rows / part.rows);
+    const auto from = values.subspan(row * cols, cols);
+    taken.insert(taken.end(), from.begin(), from.end());
+    if (!row_steps.empty()) offsets.push_back(row_steps[row]);
+  }
+  return {part, std::move(taken), std::move(offsets)};
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,281 @@
+#include "weights/store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "artifact/elements.h"
+#include "artifact/float_code.h"
+#include "artifact/integers.h"
+#include "artifact/packing.h"
+#include "base/text.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+/// Bits behind the leading one that vectors keep, as bfloat16 does: 0.2 % at most are off.
+constexpr int kVectorBits = 7;
+/// Tries at a step whose error is known only once it was taken.
+constexpr int kMostTries = 6;
+/// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
+/// that is asked that guesses of it may use up.
+constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
+/// An octave of steps is worth a factor of 4 of the error.
+int steps_of(double error_ratio) {
+  return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
+}
+
+double relative_error(std::span<const float> values, std::span<const float> stored) {
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
+    const double off = static_cast<double>(stored[i]) - value;
+    error += off * off;
+    squares += value * value;
+  }
+  return squares > 0 ? error / squares : 0;
+}
+
+template <typename T>
+bool read_whole(std::span<const std::byte> bytes, std::vector<std::int64_t>& numbers) {
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + i, sizeof value);
+    if constexpr (sizeof(T) == 8)
+      if (value > T{1} << 40 || (std::is_signed_v<T> && value < -(T{1} << 40))) return false;
+    numbers.push_back(static_cast<std::int64_t>(value));
+  }
+  return true;
+}
+
+/// The numbers of a tensor of whole numbers, unless they are too large to be coded.
+bool whole_numbers(const TensorEntry& tensor, std::vector<std::int64_t>& numbers) {
+  switch (tensor.dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return read_whole<std::uint8_t>(tensor.bytes, numbers);
+    case DType::kI8:
+      return read_whole<std::int8_t>(tensor.bytes, numbers);
+    case DType::kU16:
+      return read_whole<std::uint16_t>(tensor.bytes, numbers);
+    case DType::kI16:
+      return read_whole<std::int16_t>(tensor.bytes, numbers);
+    case DType::kU32:
+      return read_whole<std::uint32_t>(tensor.bytes, numbers);
+    case DType::kI32:
+      return read_whole<std::int32_t>(tensor.bytes, numbers);
+    case DType::kU64:
+      return read_whole<std::uint64_t>(tensor.bytes, numbers);
+    case DType::kI64:
+      return read_whole<std::int64_t>(tensor.bytes, numbers);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
+                           const std::filesystem::path& folder, std::string settings)
+    : plan_(plan), options_(options), writer_(options.arch, std::move(settings)) {
+  errors_.resize(plan.tensors().size());
+  nudges_.resize(plan.tensors().size());
+  writer_.set_profile(plan.profile());
+  if (plan.profile() == CodecProfile::kFast) writer_.spool_in(folder);
+  for (const PlannedTensor& tensor : plan.tensors()) add(tensor);
+}
+
+void WeightsStore::add(const PlannedTensor& tensor) {
+  const TensorEntry& source = *tensor.source;
+  if (tensor.tied) return writer_.add_tied(source.name, plan_.tensors()[*tensor.tied].source->name);
+  if (tensor.constant) {
+    const auto size = static_cast<std::size_t>(dtype_bits(source.dtype)) / 8;
+    return writer_.add_constant(source.name, source.dtype, source.shape, source.bytes.first(size));
+  }
+  if (tensor.kind == WeightKind::kMatrix) {
+    // Its place in the order; the integers follow.
+    CodedValues empty{.grid = tensor.grid};
+    empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
+    if (plan_.profile() == CodecProfile::kFast)
+      writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
+    else
+      writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
+    return;
+  }
+  if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
+  if (!add_whole(source)) writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
+}
+
+/// Whole numbers through the coder, where that is smaller than what zstd makes of them.
+bool WeightsStore::add_whole(const TensorEntry& source) {
+  std::vector<std::int64_t> numbers;
+  if (!is_codable(source.dtype) || is_real(source.dtype) || !whole_numbers(source, numbers) ||
+      numbers.empty())
+    return false;
+  double sum = 0;
+  for (const std::int64_t n : numbers) sum += static_cast<double>(n);
+  const double mean = std::nearbyint(sum / static_cast<double>(numbers.size()));
+  CodedValues values{.grid = default_grid(source.shape)};
+  // What is in the middle is 0; small numbers of either sign are the cheapest.
+  values.step = std::fabs(mean) <= kMaxStep ? static_cast<int>(mean) : 0;
+  for (const std::int64_t n : numbers) {
+    const std::int64_t off = n - values.step;
+    if (off < -kMaxMagnitude || off > kMaxMagnitude) return false;
+    values.integers.push_back(static_cast<std::int32_t>(off));
+  }
+  const bool small = plan_.profile() == CodecProfile::kSmall;
+  if (small && !fits_small({values.grid})) return false;
+  const std::size_t packed =
+      pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8)).first.size();
+  if (small) {
+    IntegerEncoder alone(CodecProfile::kSmall);
+    alone.add(values.grid, values.integers);
+    if (alone.ideal_bits() / 8 >= static_cast<double>(packed)) return false;
+    writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
+    return true;
+  }
+  std::vector<std::byte> section = encode_section(values);
+  if (section.size() >= packed) return false;
+  writer_.add_coded_section(source.name, source.dtype, source.shape, values, std::move(section));
+  return true;
+}
+
+bool WeightsStore::add_vector(const PlannedTensor& tensor) {
+  const TensorEntry& source = *tensor.source;
+  const std::vector<float> numbers = numbers_of(source);
+  float largest = 0;
+  for (const float number : numbers) largest = std::max(largest, std::fabs(number));
+  if (largest < 0x1p-120f || largest >= 0x1p127f) return false;
+  CodedValues values = float_coded(tensor.grid, numbers, kVectorBits);
+  const double most = options_.max_error.value_or(kMostRelativeError);
+  while (relative_error(numbers, coded_floats(values)) > most) {
+    if (values.mantissa_bits == kMaxMantissaBits) return false;
+    values = float_coded(tensor.grid, numbers, values.mantissa_bits + 1);
+  }
+  if (plan_.profile() == CodecProfile::kSmall) {
+    writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
+    return true;
+  }
+  std::vector<std::byte> section = encode_section(values);
+  if (section.size() >= source.bytes.size()) return false;
+  writer_.add_coded_section(source.name, source.dtype, source.shape, values, std::move(section));
+  return true;
+}
+
+void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& body) {
+  std::vector<std::int64_t> sizes;
+  for (const PlannedTensor& tensor : plan_.tensors())
+    sizes.push_back(tensor.sample ? tensor.facts.numbers : 0);
+  for_bounded(sizes, plan_.threads(), [&](std::size_t i, int threads) {
+    if (sizes[i] > 0) body(i, threads);
+  });
+}
+
+void WeightsStore::put(const PlannedTensor& tensor, CodedValues values) {
+  const std::string& name = tensor.source->name;
+  if (plan_.profile() == CodecProfile::kSmall) {
+    const std::lock_guard lock(mutex_);
+    return writer_.update_coded(name, std::move(values));
+  }
+  std::vector<std::byte> section = encode_section(values);
+  const std::lock_guard lock(mutex_);
+  writer_.update_coded_section(name, values, std::move(section));
+}
+
+std::int64_t WeightsStore::place(double x) {
+  for_matrices([&](std::size_t i, int threads) {
+    const PlannedTensor& tensor = plan_.tensors()[i];
+    const StepMatrix matrix(tensor.grid, numbers_of(*tensor.source), tensor.facts.row_steps);
+    int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
+    StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
+    // What its sample did not tell.
+    for (int tries = 0; chosen.relative_error > kMostRelativeError && tries < kMostTries; ++tries) {
+      k = std::max(matrix.finest(),
+                   k + std::min(-1, steps_of(kMostRelativeError / chosen.relative_error)));
+      chosen = matrix.choose(k, options_.quantiser, threads);
+    }
+    errors_[i] = chosen.relative_error;
+    put(tensor, std::move(chosen.values));
+  });
+  return writer_.size();
+}
+
+std::int64_t WeightsStore::place_error(double max_error) {
+  for_matrices([&](std::size_t i, int threads) {
+    const PlannedTensor& tensor = plan_.tensors()[i];
+    std::vector<float> numbers = numbers_of(*tensor.source);
+    const StepMatrix matrix(tensor.grid, std::move(numbers), tensor.facts.row_steps);
+    // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
+    int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
+    std::optional<StepMatrix::Chosen> best;
+    int too_coarse = kMaxStep;
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      k = std::clamp(k, matrix.finest(), too_coarse - 1);
+      if (best && k <= best->values.step) break;
+      StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
+      const double ratio = max_error / std::max(chosen.relative_error, 1e-30);
+      if (ratio >= 1) {
+        best = std::move(chosen);
+        k += std::max(1, steps_of(ratio));
+      } else {
+        too_coarse = k;
+        if (k == matrix.finest()) break;
+        k += std::min(-1, steps_of(ratio));
+      }
+    }
+    if (!best)
+      throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
+                                    " has a relative squared error of at most " +
+                                    std::to_string(max_error) + "; store it exactly");
+    put(tensor, std::move(best->values));
+  });
+  return writer_.size();
+}
+
+double WeightsStore::total_error(double x) {
+  for_matrices([&](std::size_t i, int threads) {
+    const PlannedTensor& tensor = plan_.tensors()[i];
+    const StepMatrix matrix(tensor.grid, numbers_of(*tensor.source), tensor.facts.row_steps);
+    const int k = std::max(tensor.step(x), matrix.finest());
+    errors_[i] = matrix.choose(k, options_.quantiser, threads).relative_error;
+  });
+  return total();
+}
+
+double WeightsStore::total() const {
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < errors_.size(); ++i) {
+    const PlannedTensor& tensor = plan_.tensors()[i];
+    if (!tensor.sample) continue;
+    error += errors_[i] * tensor.facts.squares();
+    squares += tensor.facts.squares();
+  }
+  return squares > 0 ? error / squares : 0;
+}
+
+std::int64_t WeightsStore::place_total(double x, double most) {
+  double left = most * kErrorRoom - total_error(x), squares = 0;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < errors_.size(); ++i)
+    if (plan_.tensors()[i].sample) {
+      order.push_back(i);
+      squares += plan_.tensors()[i].facts.squares();
+    }
+  const auto more = [&](std::size_t i) {
+    return kCoarserError * errors_[i] * plan_.tensors()[i].facts.squares() / squares;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return more(a) > more(b); });
+  for (const std::size_t i : order) {
+    if (more(i) > left || plan_.tensors()[i].step(x) >= plan_.tensors()[i].coarsest) continue;
+    left -= more(i);
+    nudges_[i] = 1;
+  }
+  const std::int64_t bytes = place(x);
+  if (total() <= most) return bytes;
+  nudges_.assign(nudges_.size(), 0);
+  return place(x);
+}
+
+}  // namespace gbcompress
