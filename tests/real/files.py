@@ -53,10 +53,7 @@ def read_model(path, parts=()):
 
 def matched(expanded, original):
     """`expanded` under the names of `original`: a checkpoint's prefix, such as `model.`, may have come or gone."""
-    by_name = {}
-    for name in original:
-        fits = [k for k in expanded if k == name or k.endswith("." + name) or name.endswith("." + k)]
-        exact = [k for k in fits if k == name]
-        if len(exact or fits) == 1:
-            by_name[name] = expanded[(exact or fits)[0]]
-    return by_name
+    whole = {""} | {name[:i + 1] for name in [*expanded, *original] for i, c in enumerate(name) if c == "."}
+    fits = lambda came, gone: {n: expanded[came + n.removeprefix(gone)] for n in original
+                               if came + n.removeprefix(gone) in expanded}
+    return max([fits("", "")] + [fits(p, "") for p in sorted(whole)] + [fits("", p) for p in sorted(whole)], key=len)

