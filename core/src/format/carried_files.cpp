@@ -86,13 +86,20 @@ void find_carried(const fs::path& folder, TensorBundle& bundle) {
   bundle.notes.push_back("left out of the folder: " + left_out_text(left));
 }
 
+void check_copy(const fs::path& to, bool overwrite) {
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(to, ignored)))
+    throw Error(Errc::kIo, printable(to.string()) + " is a symbolic link and is not written");
+  check_writable(to, overwrite);
+}
+
 void copy_carried(std::span<const fs::path> carried, const fs::path& folder, bool overwrite) {
   for (const fs::path& from : carried) {
     const fs::path to = folder / from.filename();
     std::error_code ignored;
-    if (fs::is_symlink(fs::symlink_status(to, ignored)))
-      throw Error(Errc::kIo, printable(to.string()) + " is a symbolic link and is not written");
-    if (fs::equivalent(from, to, ignored)) continue;  // a folder onto itself
+    const bool link = fs::is_symlink(fs::symlink_status(to, ignored));
+    if (!link && fs::equivalent(from, to, ignored)) continue;  // a folder onto itself
+    check_copy(to, overwrite);
     if (!is_plain_file(from))
       throw Error(Errc::kIo, printable(from.string()) + " is no ordinary file any more");
     const auto bytes = read_file(from, kMaxCarriedFile);

@@ -26,6 +26,9 @@ bool is_model_index(std::string_view name) noexcept;
 ///         several indices
 TensorBundle open_model_folder(const std::filesystem::path& path, const OpenOptions& options = {});
 
+/// Throws what copy_carried() would throw for a file that it is to write.
+void check_copy(const std::filesystem::path& to, bool overwrite);
+
 /// Copies files under their own names into a folder that exists, each atomically. Symbolic links
 /// there are never written through.
 /// @throws Error(kExists) for a file that is there, unless `overwrite`; Error(kIo) for a link in

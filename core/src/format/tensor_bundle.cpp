@@ -136,6 +136,12 @@ void leave_out_training(TensorBundle& bundle, const std::string& label) {
   bundle.notes.push_back("left out: " + left_out_text(list));
 }
 
+void mark_training(TensorBundle& bundle) {
+  for (TensorEntry& entry : bundle.tensors)
+    entry.exact = entry.shape.empty() || is_training_tensor(entry.name) ||
+                  is_training_key(std::string_view(entry.name).substr(0, entry.name.find('.')));
+}
+
 }  // namespace
 
 TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& options) {
@@ -150,7 +156,9 @@ TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& 
   const bool flat = kind == FileKind::kSafetensors || kind == FileKind::kFolder;
   if (!options.part.empty() && flat)
     choose_part(bundle, options.part, label);
-  else if (!options.keep_all && options.part.empty())
+  else if (options.keep_all)
+    mark_training(bundle);
+  else if (options.part.empty())
     leave_out_training(bundle, label);
   if (bundle.left_out.empty() && bundle.notes.size() == notes) return bundle;
   // A file's size says nothing about a model that is a part of it.

@@ -26,6 +26,8 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;
   /// Row-major and little-endian. Not aligned: copy numbers out, do not cast.
   std::span<const std::byte> bytes;
+  /// Of a checkpoint that is kept whole, what belongs to its training: bit for bit or not at all.
+  bool exact = false;
 };
 
 /// Tensors together with whatever keeps their bytes alive. Copies are cheap and share the bytes;

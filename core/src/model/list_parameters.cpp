@@ -26,8 +26,8 @@ std::vector<NamedParameter> names_of_file(const std::filesystem::path& file,
     entry.info.dtype = from.dtype;
     entry.info.std = kUnknownStd;
     const std::string& name = entry.info.local_name;
-    entry.trainable = is_real(from.dtype) && name != "running_mean" && name != "running_var" &&
-                      !(options.keep_all && is_kept_exact(from.name, entry.info.elements()));
+    entry.trainable =
+        is_real(from.dtype) && name != "running_mean" && name != "running_var" && !from.exact;
     if (!from.bytes.empty()) {
       const auto [known, added] =
           first.try_emplace(std::pair{from.bytes.data(), from.shape}, from.name);

@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "format/tensor_bundle.h"
-#include "format/training_state.h"
 #include "gbcompress/error.h"
 #include "model/recurrent_names.h"
 #include "model/tensor_facts.h"
@@ -29,11 +28,6 @@ bool is_trainable(const NamedParameter& entry) {
 }
 
 }  // namespace
-
-bool is_kept_exact(const std::string& name, std::int64_t elements) {
-  return elements == 1 || is_training_key(name.substr(0, name.find('.'))) ||
-         is_training_tensor(name);
-}
 
 std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
                                          const OpenOptions& options,
@@ -61,9 +55,8 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
   guess_recurrent_types(result);
   check_finite(result);
   mark_ties(result);
-  for (NamedParameter& entry : result)
-    entry.trainable = is_trainable(entry) &&
-                      !(options.keep_all && is_kept_exact(entry.info.name, entry.info.elements()));
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i].trainable = is_trainable(result[i]) && !bundle.tensors[i].exact;
   return result;
 }
 

@@ -14,10 +14,6 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
                                          const OpenOptions& options = {},
                                          std::vector<std::string>* notes = nullptr);
 
-/// Whether a parameter of a checkpoint that was kept whole belongs to the training, or is a single
-/// number: such are never trained or quantised.
-bool is_kept_exact(const std::string& name, std::int64_t elements);
-
 /// The layer a tensor belongs to, from its name and rank, "" where nothing speaks for one:
 /// `in_proj_weight` MultiheadAttention; GPT-2's c_attn, c_fc, c_proj Conv1D where the sides lie the
 /// transposed way; names such as wte, tok, pos, embed Embedding; other matrices named `weight`

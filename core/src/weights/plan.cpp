@@ -114,9 +114,10 @@ PlannedTensor WeightsPlan::classify(const TensorEntry& source,
   tensor.source = &source;
   const std::vector<float> values = numbers_of(source);
   const bool asked = options.max_bytes || options.max_error;
-  const bool excepted =
-      std::any_of(options.exact.begin(), options.exact.end(),
-                  [&](const std::string& glob) { return matches_glob(glob, source.name); });
+  const bool excepted = source.exact || std::any_of(options.exact.begin(), options.exact.end(),
+                                                    [&](const std::string& glob) {
+                                                      return matches_glob(glob, source.name);
+                                                    });
   if (asked && !excepted) tensor.kind = weight_kind(source, values);
   tensor.constant = !source.bytes.empty() && is_repeated(source);
   if (tensor.kind == WeightKind::kExact) return tensor;

@@ -90,6 +90,9 @@ TEST(Inputs, EverythingIsKeptOnDemand) {
   EXPECT_NE(bundle.find("optimizer.state.0.exp_avg"), nullptr);
   EXPECT_NE(bundle.find("model.fc.weight"), nullptr);
   EXPECT_EQ(hex(bundle.find("epoch")->bytes), "0300000000000000");
+  EXPECT_TRUE(bundle.find("optimizer.state.0.exp_avg")->exact);
+  EXPECT_TRUE(bundle.find("loss")->exact);
+  EXPECT_FALSE(bundle.find("model.fc.weight")->exact);
   EXPECT_EQ(bundle.find("optimizer.param_groups.0.betas")->shape, std::vector<std::int64_t>{2});
 }
 

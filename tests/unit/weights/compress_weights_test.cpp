@@ -176,6 +176,15 @@ TEST(CompressWeights, NamedTensorsStayExact) {
   EXPECT_GT(named(report, "a.weight").error, 0);
 }
 
+TEST(CompressWeights, WhatBelongsToAKeptTrainingStaysExact) {
+  MadeTensors made = hard_model();
+  for (TensorEntry& entry : made.bundle.tensors) entry.exact = entry.name == "b.weight";
+  const TempDir folder;
+  const WeightsReport report = compress_weights(made.bundle, folder / "m.gbz", {.max_error = 0.01});
+  EXPECT_EQ(named(report, "b.weight").error, 0);
+  EXPECT_GT(named(report, "a.weight").error, 0);
+}
+
 TEST(CompressWeights, TheBytesDoNotDependOnThreads) {
   MadeTensors made;
   // Beyond four million numbers: the profile fast, with sections that wait on the disk.
