@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-RATE = 16000
+from voices import RATE
 
 def tones(seed, seconds):
     """Notes, chirps and hums between 60 and 1000 Hz: float32 [seconds * RATE]."""
