@@ -12,7 +12,7 @@ import texts
 
 RATE = 16000
 
-RETRIEVAL, CHARACTERS, UTF8 = 1, 1, 1       # espeak_AUDIO_OUTPUT, espeak_POSITION_TYPE, text flags of speak_lib.h
+SYNCHRONOUS, CHARACTERS, UTF8 = 2, 1, 1     # espeak_AUDIO_OUTPUT, espeak_POSITION_TYPE, text flags of speak_lib.h
 SPEED, PITCH, RANGE = 1, 3, 4               # espeak_PARAMETER
 ACCENTS = ("en-us", "en")
 VARIANTS = ("m1", "f2", "m3", "f4", "m5", "f1", "m7", "f5", "m2", "f3", "m4", "m6")
@@ -22,7 +22,7 @@ def library(site):
     """(the library, the rate in Hz of what it says)."""
     folder = os.path.join(site, "espeakng_loader")
     espeak = ctypes.CDLL(os.path.join(folder, "libespeak-ng.so"))
-    rate = espeak.espeak_Initialize(RETRIEVAL, 200, os.path.join(folder, "espeak-ng-data").encode(), 0)
+    rate = espeak.espeak_Initialize(SYNCHRONOUS, 200, os.path.join(folder, "espeak-ng-data").encode(), 0)
     if rate <= 0:
         raise RuntimeError("eSpeak NG does not start")
     espeak.espeak_ng_SetRandSeed(ctypes.c_long(1))
@@ -48,7 +48,6 @@ def say(site, text, voice, speed, pitch, spread):
         espeak.espeak_SetParameter(parameter, int(value), 0)
     raw = text.encode()
     espeak.espeak_Synth(raw, ctypes.c_size_t(len(raw) + 1), 0, CHARACTERS, 0, UTF8, None, None)
-    espeak.espeak_Synchronize()
     wave = np.concatenate(parts) / 32768
     spectrum = np.fft.rfft(wave)
     spectrum[np.arange(len(spectrum)) * rate / len(wave) > 7600] = 0    # what the lower rate cannot hold
