@@ -9,27 +9,15 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
+#include "load_plugins.h"
 #include "numbers.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
-namespace po = boost::program_options;
 namespace {
 
 using nlohmann::ordered_json;
-
-void options(po::options_description& into) {
-  auto add = into.add_options();
-  add("shape", po::value<std::vector<std::string>>()->value_name("NAME"),
-      "mnist-mlp, gpt2-block, llama-block, resnet20, pnas-layer, or ROWSxCOLS for one layer; as "
-      "often as needed (default: all five)");
-  add("threads", po::value<std::string>()->value_name("N"), "threads to use (default: all cores)");
-  add("seconds", po::value<std::string>()->value_name("S"), "to spend on each shape (default: 2)");
-  add("kernel", po::value<std::string>()->value_name("NAME"),
-      "fused or reference (default: fused)");
-  add("isa", po::value<std::string>()->value_name("NAME"),
-      "restrict the fused kernel to an instruction set: AVX2, SSE4");
-}
 
 ordered_json rate_json(const EngineRate& rate) {
   return {{"weights_per_second", rate.weights_per_second},
@@ -88,7 +76,9 @@ void print_report(const EngineReport& report) {
   std::cout << table.text();
 }
 
-int run(const Arguments& arguments) {
+}  // namespace
+
+int bench_with_torch(const Arguments& arguments) {
   const std::string what = arguments.words()[0];
   if (what != "engine")
     throw Error(Errc::kUsage, "bench has nothing named " + printable(what) +
@@ -110,21 +100,6 @@ int run(const Arguments& arguments) {
   else
     print_report(report);
   return kDone;
-}
-
-}  // namespace
-
-const Verb& bench_verb() {
-  static const Verb verb = {"bench",
-                            "Measure how fast g-nets are computed here.",
-                            "engine [options]",
-                            "  gbcompress bench engine\n"
-                            "  gbcompress bench engine --shape gpt2-block --threads 1 --json\n",
-                            1,
-                            1,
-                            options,
-                            run};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <cmath>
-#include <cstdlib>
 #include <iostream>
 
 #include "base/near_miss.h"
 #include "base/text.h"
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
-#include "gbcompress/model.h"
-#include "gbcompress/rank_log.h"
 #include "gbcompress/version.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
 namespace po = boost::program_options;
@@ -141,14 +138,6 @@ const Verb& find_verb(const std::string& name) {
 
 }  // namespace
 
-std::string Arguments::text(const std::string& option) const {
-  return has(option) ? map_[option].as<std::string>() : "";
-}
-
-std::vector<std::string> Arguments::list(const std::string& option) const {
-  return has(option) ? map_[option].as<std::vector<std::string>>() : std::vector<std::string>();
-}
-
 int dispatch(const std::vector<std::string>& arguments) {
   const std::size_t at = verb_position(arguments);
   const bool has_verb = at < arguments.size();
@@ -187,51 +176,8 @@ int dispatch(const std::vector<std::string>& arguments) {
   if (parsed.words.size() > verb.max_words)
     fail_usage("there is one argument too many: " + printable(parsed.words[verb.max_words]),
                verb.name);
-  return verb.run(Arguments(std::move(parsed.map), std::move(parsed.words)));
-}
-
-void load_plugins(PluginHost& host, const Arguments& arguments) {
-  for (const std::string& file : arguments.list("plugin")) host.load(file);
-  host.load_installed();
-  if (!arguments.quiet()) {
-    for (const auto& [file, reason] : host.refused())
-      say("warning: plugin " + printable(file.string()) + " is not used: " + printable(reason));
-  }
-  host.registry().stage("gbcompress", register_builtin_models);
-}
-
-void print_json(const nlohmann::ordered_json& object) {
-  // Names from files need not be UTF-8; what is not becomes U+FFFD.
-  std::cout << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
-}
-
-void say(const std::string& text) { log_line(text); }
-
-std::int64_t parse_bytes(const std::string& text, const std::string& option) {
-  const std::vector<std::pair<std::string, double>> units = {
-      {"", 1},          {"b", 1},
-      {"k", 1e3},       {"kb", 1e3},
-      {"m", 1e6},       {"mb", 1e6},
-      {"g", 1e9},       {"gb", 1e9},
-      {"t", 1e12},      {"tb", 1e12},
-      {"kib", 1024},    {"mib", 1048576},
-      {"gib", 1 << 30}, {"tib", 1099511627776.0}};
-  const char* begin = text.c_str();
-  char* end = nullptr;
-  const bool digit = !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])));
-  const double number = digit ? std::strtod(begin, &end) : -1;
-  std::string unit = digit ? end : "";
-  while (!unit.empty() && unit.front() == ' ') unit.erase(0, 1);
-  std::transform(unit.begin(), unit.end(), unit.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const auto& [name, factor] : units) {
-    const double bytes = number * factor;
-    if (unit == name && bytes >= 1 && bytes < 9e18) return static_cast<std::int64_t>(bytes);
-  }
-  throw Error(Errc::kUsage, option +
-                                " must be a size of at least 1 byte, such as 50000, 50k or "
-                                "1MB, not " +
-                                printable(text));
+  const Arguments given(std::move(parsed.map), std::move(parsed.words));
+  return verb.run ? verb.run(given) : run_with_torch(verb.name, given);
 }
 
 }  // namespace gbcompress::cli

@@ -1,5 +1,5 @@
 #pragma once
-/// What every verb shares: its description, its arguments, the plugins it may use.
+/// What every verb shares: its description, its arguments.
 
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/variables_map.hpp>
@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include "gbcompress/plugin_host.h"
 
 namespace gbcompress::cli {
 
@@ -42,6 +40,7 @@ struct Verb {
   std::string examples;  ///< whole lines
   std::size_t min_words = 0, max_words = 0;
   void (*options)(boost::program_options::options_description& into) = nullptr;
+  /// Null: the whole work needs LibTorch, and torch_module.h has it under the verb's name.
   int (*run)(const Arguments& arguments) = nullptr;
   bool hidden = false;
 };
@@ -59,10 +58,6 @@ const Verb& probe_verb();  ///< what `plugins verify` runs in a process of its o
 
 /// Finds the verb, parses and runs it. @return the exit status
 int dispatch(const std::vector<std::string>& arguments);
-
-/// What --plugin names, then the installed ones, then the built-in architectures. Installed plugins
-/// that are refused are told on stderr.
-void load_plugins(PluginHost& host, const Arguments& arguments);
 
 /// One JSON object to stdout.
 void print_json(const nlohmann::ordered_json& object);

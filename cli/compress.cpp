@@ -10,77 +10,23 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "command.h"
+#include "compress_options.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
+#include "input.h"
+#include "load_plugins.h"
 #include "model_options.h"
 #include "progress.h"
 #include "ranks.h"
 #include "run_options.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
-namespace po = boost::program_options;
 namespace {
 
 using nlohmann::ordered_json;
-
-const char* const kTargets[] = {"ratio", "max-bytes", "max-drop", "max-error"};
-constexpr const char* kDefaultRatio = "10";
-
-void options(po::options_description& into) {
-  auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("output,o", text("FILE"), "the .gbz to write");
-  add("mode", text("NAME"), "generated, residual or raw: what the file holds of a parameter");
-  add_run_options(into);
-  add("ratio", text("R"), "make the file R times smaller than MODEL (10 where no target is given)");
-  add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
-  add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
-  add("max-error", text("E"),
-      "with --mode residual and no training: squared error of all weights "
-      "over their squares at most, such as 0.001");
-  add("force", "replace the output file");
-  add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
-  add("checkpoint", text("DIR"),
-      "where checkpoints are written, to stay; else beside the output, and removed at the end");
-  add("placement", text("NAME"), "with several processes: auto, owner or replicated");
-  add("deterministic", "the same file for 1, 2, 4 or 8 processes");
-  add_rank_options(into);
-}
-
-/// Defaults < file < environment < --set < flags.
-Settings resolve(const Arguments& arguments) {
-  Settings settings = settings_below_flags(arguments);
-  std::string given;
-  for (const std::string target : kTargets) {
-    if (!arguments.has(target)) continue;
-    if (!given.empty())
-      throw Error(Errc::kUsage, "--" + target + " contradicts --" + given + "; give one target");
-    given = target;
-  }
-  if (arguments.has("max-bytes"))
-    settings.apply("target.max_bytes",
-                   std::to_string(parse_bytes(arguments.text("max-bytes"), "--max-bytes")),
-                   "--max-bytes");
-  apply_flags(arguments,
-              {{"ratio", "target.ratio"},
-               {"max-drop", "target.max_drop"},
-               {"max-error", "target.max_error"},
-               {"placement", "ranks.placement"},
-               {"mode", "weights.mode"}},
-              settings);
-  if (arguments.has("deterministic") && settings.compress.train.shards == 0)
-    settings.apply("train.shards", "8", "--deterministic");
-  const Target& target = settings.compress.target;
-  // Trained with the rate in the loss, lambda decides.
-  const bool priced = settings.compress.bottleneck.mode == WeightMode::kResidual &&
-                      arguments.has("data") && settings.compress.train.loss != Loss::kWeights &&
-                      settings.compress.train.epochs > 0;
-  if (!priced && !target.ratio && !target.max_bytes && !target.max_drop && !target.max_error)
-    settings.apply("target.ratio", kDefaultRatio, "default");
-  return settings;
-}
 
 std::string metric_text(Metric metric, double value) {
   return metric == Metric::kAccuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats";
@@ -202,12 +148,14 @@ void keep_freed_memory() {
 #endif
 }
 
-int run(const Arguments& arguments) {
+}  // namespace
+
+int compress_with_torch(const Arguments& arguments) {
   keep_freed_memory();
   need_model(arguments, "compress");
   const std::string output = arguments.text("output");
   if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
-  Settings settings = resolve(arguments);
+  Settings settings = compress_settings(arguments);
   CompressOptions& options = settings.compress;
   options.output = output;
   options.overwrite = arguments.has("force");
@@ -230,26 +178,6 @@ int run(const Arguments& arguments) {
   int status = kDone;
   run_together(*group, [&] { status = compress_on(*group, arguments, host, settings); });
   return status;
-}
-
-}  // namespace
-
-const Verb& compress_verb() {
-  static const Verb verb = {
-      "compress",
-      "Compress a model file into a .gbz.",
-      "MODEL -o OUT.gbz [options]",
-      "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR --ratio 20 -o "
-      "model.gbz\n"
-      "  gbcompress compress model.torchscript.pt --data cifar10:DIR --max-drop 2 -o model.gbz\n"
-      "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR --mode "
-      "residual --max-bytes 3k -o model.gbz\n"
-      "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n",
-      0,
-      1,
-      options,
-      run};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

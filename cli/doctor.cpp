@@ -18,6 +18,7 @@
 #include "gbcompress/plugin_host.h"
 #include "gbcompress/version.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -96,7 +97,9 @@ std::vector<Check> plugin_checks(const Arguments& arguments) {
   return checks;
 }
 
-int run(const Arguments& arguments) {
+}  // namespace
+
+int doctor_with_torch(const Arguments& arguments) {
   std::vector<Check> checks = {
       {"gbcompress", GBC_VERSION_STRING, ""},
       torch_check(),
@@ -133,16 +136,6 @@ int run(const Arguments& arguments) {
   else
     std::cout << table.text();
   return good ? kDone : kFailed;
-}
-
-}  // namespace
-
-const Verb& doctor_verb() {
-  static const Verb verb = {"doctor",   "Check the installation: versions, plugins, folders.",
-                            "[--json]", "  gbcompress doctor\n",
-                            0,          0,
-                            nullptr,    run};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

@@ -8,26 +8,16 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
+#include "load_plugins.h"
 #include "model/module_model.h"
 #include "model_options.h"
 #include "progress.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
-namespace po = boost::program_options;
 namespace fs = std::filesystem;
 namespace {
-
-void options(po::options_description& into) {
-  auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("data", text("KIND:PATH"), "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits");
-  add("arch", text("NAME"), "architecture; a .gbz knows its own");
-  add("model", text("FILE"), "the original model, for a .gbz that came from TorchScript");
-  add_model_options(into);
-  add("config", text("FILE"), "settings in TOML");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
-}
 
 /// A model with the weights that the artifact expands to.
 std::unique_ptr<Model> expanded(const fs::path& file, const Arguments& arguments,
@@ -58,7 +48,9 @@ std::unique_ptr<Model> expanded(const fs::path& file, const Arguments& arguments
   return model;
 }
 
-int run(const Arguments& arguments) {
+}  // namespace
+
+int eval_with_torch(const Arguments& arguments) {
   if (!arguments.has("data"))
     throw Error(Errc::kUsage, "name what to evaluate on: --data mnist:DIR, for example");
   Settings settings;
@@ -102,23 +94,6 @@ int run(const Arguments& arguments) {
   table.row({"seconds", fixed(seconds, 1)});
   std::cout << table.text();
   return kDone;
-}
-
-}  // namespace
-
-const Verb& eval_verb() {
-  static const Verb verb = {
-      "eval",
-      "Measure a model or a .gbz on held-out data.",
-      "FILE --data KIND:PATH [options]",
-      "  gbcompress eval model.safetensors --arch lenet-300-100 --data mnist:DIR\n"
-      "  gbcompress eval model.gbz --data mnist:DIR\n"
-      "  gbcompress eval model.gbz --model original.torchscript.pt --data text:FILE\n",
-      1,
-      1,
-      options,
-      run};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

@@ -1,12 +1,10 @@
-#include <iostream>
+#include <algorithm>
+#include <boost/program_options.hpp>
 
-#include "base/file.h"
-#include "base/text.h"
-#include "command.h"
+#include "artifact/decode.h"
 #include "exit_status.h"
-#include "gbcompress/bottleneck.h"
-#include "gbcompress/error.h"
-#include "table.h"
+#include "expand_request.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
 namespace po = boost::program_options;
@@ -20,35 +18,19 @@ void options(po::options_description& into) {
   add("force", "replace the output file");
 }
 
+/// Files of layer types that need plugins are LibTorch's; a plugin that is named is checked too.
+bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
+  const auto& tensors = artifact.tensors();
+  return arguments.has("plugin") || !std::all_of(tensors.begin(), tensors.end(), is_placed);
+}
+
 int run(const Arguments& arguments) {
-  const std::string output = arguments.text("output");
-  if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.safetensors");
-  ArtifactLimits limits;
-  if (arguments.has("max-output"))
-    limits.output_bytes = parse_bytes(arguments.text("max-output"), "--max-output");
-  const bool overwrite = arguments.has("force");
-  writing([&] { check_writable(output, overwrite); });
-
-  const ArtifactReader artifact = ArtifactReader::open(arguments.words()[0], limits);
-  artifact.verify();
-  PluginHost host;
-  load_plugins(host, arguments);
+  const ExpandRequest request(arguments);
+  const ArtifactReader artifact = request.open();
+  if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
   const std::int64_t bytes =
-      writing([&] { return expand_to_file(artifact, host.registry(), output, overwrite); });
-  const std::size_t tensors = artifact.tensors().size();
-
-  if (arguments.json()) {
-    print_json({{"output", output},
-                {"input_bytes", artifact.file_bytes()},
-                {"output_bytes", bytes},
-                {"tensors", tensors},
-                {"arch", artifact.arch()},
-                {"identity", artifact.identity()}});
-  } else {
-    std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
-              << with_commas(bytes) << " bytes written to " << printable(output) << "\n";
-  }
-  return kDone;
+      writing([&] { return decode_to_file(artifact, request.output, request.overwrite); });
+  return request.report(artifact, bytes);
 }
 
 }  // namespace

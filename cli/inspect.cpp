@@ -11,10 +11,11 @@
 #include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
-#include "gbcompress/model.h"
+#include "listing.h"
 #include "model_options.h"
-#include "plan.h"
+#include "plan_options.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -152,35 +153,8 @@ void inspect_artifact(const fs::path& file, bool json) {
             << " expanded, ratio " << fixed(ratio, 2) << "\n";
 }
 
-/// One tensor of a model file, whatever the format.
-struct Listed {
-  std::string name, module;
-  DType dtype;
-  std::vector<std::int64_t> shape;
-  std::int64_t bytes = 0;
-};
-
-std::vector<Listed> list_bundle(const TensorBundle& bundle) {
-  std::vector<Listed> result;
-  for (const TensorEntry& entry : bundle.tensors)
-    result.push_back(
-        {entry.name, "", entry.dtype, entry.shape, static_cast<std::int64_t>(entry.bytes.size())});
-  return result;
-}
-
-std::vector<Listed> list_torchscript(const fs::path& file) {
-  std::vector<Listed> result;
-  const auto model = open_model(file, "", Registry());
-  for (const NamedParameter& each : model->tensors())
-    result.push_back({each.info.name, each.info.module_type, each.info.dtype, each.info.shape,
-                      each.info.elements() * dtype_bits(each.info.dtype) / 8});
-  return result;
-}
-
-const char* format_name(FileKind kind) {
+std::string format_name(FileKind kind) {
   switch (kind) {
-    case FileKind::kTorchScript:
-      return "torchscript";
     case FileKind::kSafetensors:
       return "safetensors";
     case FileKind::kFolder:
@@ -193,51 +167,15 @@ const char* format_name(FileKind kind) {
 }
 
 void inspect_model(const fs::path& file, FileKind kind, const OpenOptions& options, bool json) {
-  const bool script = kind == FileKind::kTorchScript;
-  const TensorBundle bundle = script ? TensorBundle() : open_tensors(file, options);
-  const std::vector<Listed> tensors = script ? list_torchscript(file) : list_bundle(bundle);
-  const std::string format = format_name(kind);
-  std::int64_t elements = 0;
-  ordered_json list = ordered_json::array();
-  Table table(script ? 4 : 3);
-  std::vector<std::string> head = {"name", "shape", "dtype", "bytes"};
-  if (script) head.insert(head.begin() + 3, "module");
-  table.row(head);
-  for (const Listed& each : tensors) {
-    elements = checked_add(elements, checked_elements(each.shape, "a tensor"), "the model");
-    std::vector<std::string> row = {printable(each.name), shape_text(each.shape),
-                                    std::string(dtype_name(each.dtype)), with_commas(each.bytes)};
-    ordered_json entry = {{"name", each.name},
-                          {"shape", each.shape},
-                          {"dtype", dtype_name(each.dtype)},
-                          {"bytes", each.bytes}};
-    if (script) {
-      row.insert(row.begin() + 3, printable(each.module));
-      entry["module"] = each.module;
-    }
-    table.row(row);
-    list.push_back(entry);
-  }
-  const std::int64_t bytes =
-      script ? static_cast<std::int64_t>(fs::file_size(file)) : bundle.file_bytes;
-  if (json) {
-    print_json({{"file", file.string()},
-                {"format", format},
-                {"file_bytes", bytes},
-                {"elements", elements},
-                {"metadata", bundle.metadata},
-                {"notes", bundle.notes},
-                {"tensors", list}});
-    return;
-  }
-  std::cout << printable(file.string()) << ": " << format << "\n";
-  for (const auto& [key, value] : bundle.metadata)
-    std::cout << printable(key) << ": " << printable(value) << "\n";
-  for (const std::string& note : bundle.notes) std::cout << note << "\n";
-  std::cout << "\n"
-            << table.text() << "\n"
-            << with_commas(static_cast<std::int64_t>(tensors.size())) << " tensors, "
-            << with_commas(elements) << " elements, " << with_commas(bytes) << " bytes\n";
+  const TensorBundle bundle = open_tensors(file, options);
+  Listing listing{.format = format_name(kind),
+                  .metadata = bundle.metadata,
+                  .notes = bundle.notes,
+                  .file_bytes = bundle.file_bytes};
+  for (const TensorEntry& entry : bundle.tensors)
+    listing.tensors.push_back(
+        {entry.name, "", entry.dtype, entry.shape, static_cast<std::int64_t>(entry.bytes.size())});
+  print_listing(file, listing, json);
 }
 
 void options(boost::program_options::options_description& into) {
@@ -251,12 +189,12 @@ int run(const Arguments& arguments) {
   if (arguments.has("plan")) {
     if (kind == FileKind::kArtifact)
       throw Error(Errc::kUsage, "a .gbz holds its plan; leave out --plan to see it");
-    show_plan(arguments, file);
-    return kDone;
+    return run_with_torch("inspect", arguments);
   }
   for (const char* option : {"world", "arch", "config", "set"})
     if (arguments.has(option))
       throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
+  if (kind == FileKind::kTorchScript) return run_with_torch("inspect", arguments);
   if (kind == FileKind::kArtifact)
     inspect_artifact(file, arguments.json());
   else

@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,7 +42,6 @@ void install_handlers() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// The first line; LibTorch appends pages.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 int report(bool json, Errc code, const std::string& message, int status) {
@@ -63,10 +61,6 @@ int run(const std::vector<std::string>& arguments) {
     const bool writing = dynamic_cast<const WriteError*>(&error) != nullptr;
     return report(json, error.code(), error.what(),
                   exit_status(error.code(), writing, interrupt_requested()));
-  } catch (const c10::Error& error) {
-    return report(json, Errc::kFailure,
-                  "LibTorch failed: " + printable(first_line(error.what_without_backtrace())),
-                  kFailed);
   } catch (const std::bad_alloc&) {
     return report(json, Errc::kFailure, "there is not enough memory for this", kFailed);
   } catch (const std::exception& error) {

@@ -1,5 +1,7 @@
 #include "model_options.h"
 
+#include <boost/program_options.hpp>
+
 #include "gbcompress/error.h"
 
 namespace gbcompress::cli {

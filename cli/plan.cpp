@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "gbcompress/config.h"
 #include "gbcompress/model.h"
+#include "load_plugins.h"
 #include "model_options.h"
 #include "numbers.h"
 #include "table.h"
@@ -169,16 +170,6 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
 }
 
 }  // namespace
-
-void add_plan_options(po::options_description& into) {
-  add_model_options(into);
-  auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("world", text("N"), "for how many processes");
-  add("arch", text("NAME"), "architecture of a file that holds names and values only");
-  add("config", text("FILE"), "settings in TOML, as compress takes them");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
-}
 
 int world_of(const Arguments& arguments, int otherwise) {
   return arguments.has("world")

@@ -8,9 +8,6 @@
 
 namespace gbcompress::cli {
 
-/// --arch, --config, --set, --world.
-void add_plan_options(boost::program_options::options_description& into);
-
 /// Plans from names and shapes alone; plugins are loaded first. Settings of the target need the
 /// weights' values, and are not looked at.
 ModelPlan plan_file(const Arguments& arguments, const std::filesystem::path& file);

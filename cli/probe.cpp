@@ -17,6 +17,8 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
+#include "gbcompress/plugin_host.h"
+#include "torch_module.h"
 
 extern char** environ;
 
@@ -120,9 +122,7 @@ ProbeResult probe_plugin(const fs::path& file) {
   return result;
 }
 
-namespace {
-
-int run(const Arguments& arguments) {
+int probe_with_torch(const Arguments& arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(kSeconds);
   json report;
@@ -135,21 +135,6 @@ int run(const Arguments& arguments) {
   }
   std::cout << "\n" << kMark << report.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
   return kDone;
-}
-
-}  // namespace
-
-const Verb& probe_verb() {
-  static const Verb verb = {"probe-plugin",
-                            "Load a plugin and say what it registers.",
-                            "FILE",
-                            "",
-                            1,
-                            1,
-                            nullptr,
-                            run,
-                            true};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

@@ -1,6 +1,5 @@
 #include "ranks.h"
 
-#include <boost/program_options.hpp>
 #include <cstdlib>
 
 #include "base/digest.h"
@@ -11,14 +10,10 @@
 #include "gbcompress/plugin_fingerprint.h"
 #include "gbcompress/rank_log.h"
 #include "gbcompress/version.h"
+#include "run_options.h"
 
 namespace gbcompress::cli {
-namespace po = boost::program_options;
 namespace {
-
-std::optional<std::string> given(const Arguments& arguments, const char* option) {
-  return arguments.has(option) ? std::optional(arguments.text(option)) : std::nullopt;
-}
 
 std::chrono::milliseconds timeout_of(const std::string& text) {
   char* end = nullptr;
@@ -36,24 +31,8 @@ std::string file_digest(const std::filesystem::path& file) {
 
 }  // namespace
 
-void add_rank_options(po::options_description& into) {
-  auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("rank", text("R"),
-      "this process's number among several; usually torchrun, mpirun or srun say");
-  add("world", text("N"), "how many processes work together");
-  add("local-rank", text("R"), "its number on this machine");
-  add("master", text("HOST:PORT"), "where the processes meet");
-  add("listen", text("ADDRESS"),
-      "where to accept connections of other machines; else loopback only");
-  add("timeout", text("SECONDS"), "how long to wait for another process (120)");
-  add("backend", text("NAME"), "gloo (CPU) or nccl (GPU)");
-}
-
 std::unique_ptr<Group> open_group(const Arguments& arguments, const PluginHost& plugins) {
-  LaunchFlags flags{given(arguments, "rank"), given(arguments, "world"),
-                    given(arguments, "local-rank"), given(arguments, "master")};
-  const Launch launch = read_launch(flags);
+  const Launch launch = launch_of(arguments);
   set_log_rank(launch.rank, launch.world);
   GroupOptions options;
   if (arguments.has("timeout")) options.timeout = timeout_of(arguments.text("timeout"));

@@ -6,11 +6,9 @@
 
 #include "command.h"
 #include "gbcompress/dist.h"
+#include "gbcompress/plugin_host.h"
 
 namespace gbcompress::cli {
-
-/// --rank, --world, --local-rank, --master, --listen, --timeout, --backend.
-void add_rank_options(boost::program_options::options_description& into);
 
 /// Meets the other ranks; null where there are none. Messages carry the rank from then on. All must
 /// run the same program with the same plugins: a difference is an error that names it.

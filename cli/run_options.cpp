@@ -1,12 +1,10 @@
 #include "run_options.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model_options.h"
-#include "model_size.h"
 
 namespace gbcompress::cli {
 namespace po = boost::program_options;
@@ -28,6 +26,20 @@ void add_run_options(po::options_description& into) {
   add("seed", text("S"), "the same seed gives the same file");
 }
 
+void add_rank_options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("rank", text("R"),
+      "this process's number among several; usually torchrun, mpirun or srun say");
+  add("world", text("N"), "how many processes work together");
+  add("local-rank", text("R"), "its number on this machine");
+  add("master", text("HOST:PORT"), "where the processes meet");
+  add("listen", text("ADDRESS"),
+      "where to accept connections of other machines; else loopback only");
+  add("timeout", text("SECONDS"), "how long to wait for another process (120)");
+  add("backend", text("NAME"), "gloo (CPU) or nccl (GPU)");
+}
+
 Settings settings_below_flags(const Arguments& arguments) {
   Settings settings;
   if (arguments.has("config")) settings.apply_file(arguments.text("config"));
@@ -45,22 +57,6 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
   // compress() explains.
   if (!arguments.has("data") && !arguments.has("loss"))
     settings.compress.train.loss = Loss::kWeights;
-}
-
-namespace {
-
-/// Parameters below which one thread computes unless the user asks for more: it is as fast alone
-/// (0.4 s on the digits either way), and on a busy machine two that wait for each other took 20 s.
-constexpr std::int64_t kSmallModel = 200'000;
-
-}  // namespace
-
-void set_threads(std::int64_t wanted, const Model& model) {
-  std::int64_t parameters = 0;
-  for (const NamedParameter& p : model.tensors())
-    if (p.trainable) parameters += p.info.elements();
-  if (wanted == 0 && parameters < kSmallModel) wanted = 1;
-  if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
 }
 
 CheckpointFacts setting_facts(const std::string& settings) {
@@ -85,24 +81,17 @@ void need_model(const Arguments& arguments, const std::string& verb) {
                                   verb + " --help`");
 }
 
-Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64_t seed) {
-  const std::string arch = arguments.text("arch");
-  if (!arguments.has("from-scratch")) {
-    const std::filesystem::path file = arguments.words()[0];
-    const OpenOptions options = model_options(arguments);
-    return {open_model(file, arch, host.registry(), options), model_bytes(file, options)};
-  }
-  if (!arguments.words().empty())
-    throw Error(Errc::kUsage, "--from-scratch contradicts the model file " +
-                                  printable(arguments.words()[0]) + "; give one of both");
-  if (arch.empty() || !arguments.has("data"))
-    throw Error(Errc::kUsage, "--from-scratch needs --arch, and --data to train on");
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  generator.set_current_seed(seed);
-  Input input{build_model(arch, host.registry()), 0};
-  for (const NamedParameter& p : input.model->tensors())
-    if (p.tied_to.empty()) input.bytes += static_cast<std::int64_t>(p.tensor.nbytes());
-  return input;
+namespace {
+
+std::optional<std::string> given(const Arguments& arguments, const char* option) {
+  return arguments.has(option) ? std::optional(arguments.text(option)) : std::nullopt;
+}
+
+}  // namespace
+
+Launch launch_of(const Arguments& arguments) {
+  return read_launch({given(arguments, "rank"), given(arguments, "world"),
+                      given(arguments, "local-rank"), given(arguments, "master")});
 }
 
 }  // namespace gbcompress::cli

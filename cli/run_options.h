@@ -1,18 +1,24 @@
 #pragma once
-/// What `compress` and `sweep` share: the options of a run, its settings, its model.
+/// What `compress` and `sweep` share: the options of a run and its settings.
 
-#include <cstdint>
-#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "command.h"
 #include "gbcompress/config.h"
-#include "gbcompress/model.h"
+#include "gbcompress/launch.h"
 
 namespace gbcompress::cli {
 
 /// --arch, --data, --loss, --config, --set and the like; nothing about targets and outputs.
 void add_run_options(boost::program_options::options_description& into);
+
+/// --rank, --world, --local-rank, --master, --listen, --timeout, --backend.
+void add_rank_options(boost::program_options::options_description& into);
+/// Who this process is among several: flags, then what torchrun, mpirun or srun say.
+/// @throws Error(kUsage) as read_launch()
+Launch launch_of(const Arguments& arguments);
 
 /// Defaults < file < environment < --set.
 Settings settings_below_flags(const Arguments& arguments);
@@ -21,19 +27,8 @@ Settings settings_below_flags(const Arguments& arguments);
 using FlagKeys = std::vector<std::pair<const char*, const char*>>;
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings);
 
-/// The model to compress, and the bytes of its file; a new one has those of its tensors.
-struct Input {
-  std::unique_ptr<Model> model;
-  std::int64_t bytes = 0;
-};
 /// @throws Error(kUsage) where neither MODEL nor --from-scratch is given
 void need_model(const Arguments& arguments, const std::string& verb);
-/// MODEL, or a new one with --from-scratch. @throws Error(kUsage) and as open_model()
-Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64_t seed);
-
-/// @param wanted  0: one thread a core, one alone for small models
-void set_threads(std::int64_t wanted, const Model& model);
-
 /// Every setting that the result depends on, by name, so that a checkpoint of others is refused.
 CheckpointFacts setting_facts(const std::string& settings);
 

@@ -9,25 +9,12 @@
 #include "numbers.h"
 #include "plan.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
-namespace po = boost::program_options;
 namespace {
 
 using nlohmann::ordered_json;
-
-void options(po::options_description& into) {
-  auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("model", text("FILE"), "the model; of a safetensors file only the header is read");
-  add("simulate", "predict a step's time at 1, 2, 4, ... processes up to --world");
-  add("bandwidth", text("RATE"), "of each process's link: 25GB/s, 100Mbit/s");
-  add("latency", text("TIME"), "of one message (20us)");
-  add("micro-batch-seconds", text("TIME"),
-      "what the model's own forward and backward pass takes on one process (0)");
-  add("threads", text("N"), "threads of each process (default: all cores)");
-  add_plan_options(into);
-}
 
 struct Row {
   int world;
@@ -135,7 +122,9 @@ void print_report(const std::string& file, const ModelPlan& plan, const RankRate
   std::cout << measured.text() << "\nPredicted, a step:\n" << table.text();
 }
 
-int run(const Arguments& arguments) {
+}  // namespace
+
+int plan_with_torch(const Arguments& arguments) {
   if (!arguments.has("model")) throw Error(Errc::kUsage, "name the model: --model FILE");
   const std::string file = arguments.text("model");
   if (!arguments.has("simulate")) {
@@ -166,22 +155,6 @@ int run(const Arguments& arguments) {
   else
     print_report(file, plan, rates, rows);
   return kDone;
-}
-
-}  // namespace
-
-const Verb& plan_verb() {
-  static const Verb verb = {
-      "plan",
-      "Plan g-nets for a model, and predict its steps.",
-      "--model FILE [--simulate --bandwidth RATE] [options]",
-      "  gbcompress plan --model model.safetensors --world 4\n"
-      "  gbcompress plan --simulate --world 64 --bandwidth 25GB/s --model model.safetensors\n",
-      0,
-      0,
-      options,
-      run};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

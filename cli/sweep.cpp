@@ -9,29 +9,20 @@
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
+#include "input.h"
+#include "load_plugins.h"
 #include "model_options.h"
 #include "progress.h"
 #include "ranks.h"
 #include "run_options.h"
 #include "table.h"
+#include "torch_module.h"
 
 namespace gbcompress::cli {
-namespace po = boost::program_options;
 namespace {
 
 const std::vector<double> kLambdas = {3, 1, 0.3, 0.1, 0.03};
 const std::vector<double> kRatios = {4, 8, 16, 32};
-
-void options(po::options_description& into) {
-  auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("output,o", text("FOLDER"), "where points and tables are written; called again, it goes on");
-  add("lambdas", text("L,L,..."), "with data: prices of a bit in the loss (3,1,0.3,0.1,0.03)");
-  add("ratios", text("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
-  add("errors", text("E,E,..."), "without training: squared errors over the weights' squares");
-  add_run_options(into);
-  add_rank_options(into);
-}
 
 std::vector<double> numbers(const Arguments& arguments, const std::string& option) {
   std::vector<double> list;
@@ -147,7 +138,9 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   return kDone;
 }
 
-int run(const Arguments& arguments) {
+}  // namespace
+
+int sweep_with_torch(const Arguments& arguments) {
   need_model(arguments, "sweep");
   if (!arguments.has("output") || arguments.text("output").empty())
     throw Error(Errc::kUsage, "name the folder to write to: -o FOLDER");
@@ -160,24 +153,6 @@ int run(const Arguments& arguments) {
   run_together(*group,
                [&] { status = sweep_on(*group, arguments, host, settings, sweep_options); });
   return status;
-}
-
-}  // namespace
-
-const Verb& sweep_verb() {
-  static const Verb verb = {
-      "sweep",
-      "The curve of bytes against quality of a model, beside plain controls.",
-      "MODEL -o FOLDER [options]",
-      "  gbcompress sweep model.safetensors --arch lenet-300-100 --data mnist:DIR -o curve\n"
-      "  gbcompress sweep --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR "
-      "--lambdas 1,0.3,0.1 -o curve\n"
-      "  gbcompress sweep weights.safetensors --ratios 4,8,16 -o curve\n",
-      0,
-      1,
-      options,
-      run};
-  return verb;
 }
 
 }  // namespace gbcompress::cli

@@ -5,8 +5,10 @@ function(gbc_require found piece package)
   endif()
 endfunction()
 
-include(FindLibTorch)
-message(STATUS "LibTorch ${LibTorch_VERSION} at ${LibTorch_ROOT_DIR}")
+if(NOT GBCOMPRESS_PORTABLE_ONLY)
+  include(FindLibTorch)
+  message(STATUS "LibTorch ${LibTorch_VERSION} at ${LibTorch_ROOT_DIR}")
+endif()
 
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 QUIET COMPONENTS program_options)
@@ -40,6 +42,9 @@ if(GBC_BUILD_TESTS)
   gbc_require(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")
 endif()
 
+if(GBCOMPRESS_PORTABLE_ONLY)
+  return()
+endif()
 # torch/torch.h costs 13 to 19 seconds a file; it is compiled once for everybody. Targets that reuse
 # it must compile with the same options.
 file(WRITE ${CMAKE_BINARY_DIR}/gbc_torch_pch.cpp "")

@@ -1,10 +1,15 @@
-# What `cmake --install` puts into a prefix: the library and its plugins (component runtime), and
+# What `cmake --install` puts into a prefix: both libraries and the plugins (component runtime), and
 # what a plugin project needs (component sdk). The command line installs itself.
+if(GBCOMPRESS_PORTABLE_ONLY)
+  install(TARGETS gbc_portable LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
+          NAMELINK_COMPONENT sdk)
+  return()
+endif()
 include(CMakePackageConfigHelpers)
 set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
 
-install(TARGETS gbcompress EXPORT gbcompressTargets
+install(TARGETS gbc_portable gbcompress EXPORT gbcompressTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)
 install(EXPORT gbcompressTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
 install(DIRECTORY core/include/gbcompress sdk/include/gbcompress

@@ -22,78 +22,12 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/dist.h"
 #include "gbcompress/optimizer.h"
+#include "gbcompress/options.h"
 #include "gbcompress/parameters.h"
 #include "gbcompress/plugin_host.h"
 #include "gbcompress/tile_kernel.h"
 
 namespace gbcompress {
-
-/// Factor on dL/dW before it enters the g-nets.
-enum class GradientScale : std::uint8_t {
-  kTorchGb,  ///< 1 / (positions of a tile * std^2), std = output_scale / 2
-  kNone,
-};
-
-/// Where g-nets are computed when there are several ranks. Both give the same result but for
-/// rounding.
-enum class Placement : std::uint8_t {
-  kAuto,        ///< per bank, from what computing and sending takes on these machines
-  kOwner,       ///< each g-net on one rank; gradients of weights travel there, weights travel back
-  kReplicated,  ///< every g-net on every rank; gradients of g-net parameters travel
-};
-std::string_view placement_name(Placement placement) noexcept;  ///< "auto", "owner", "replicated"
-std::optional<Placement> parse_placement(std::string_view name) noexcept;
-
-/// What a file holds of a trainable parameter.
-enum class WeightMode : std::uint8_t {
-  kGenerated,  ///< g-nets where a layer type takes it and they are smaller, else the exact values
-  kResidual,   ///< integers times a learned step, entropy-coded, trained with the rate in the loss
-  kRaw,        ///< the exact values
-};
-std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "residual", "raw"
-std::optional<WeightMode> parse_mode(std::string_view name) noexcept;
-
-/// Overrides for the parameters whose names match; of several matching rules the last one wins, key
-/// by key. From `[[layer]]` tables of the configuration.
-struct LayerRule {
-  std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
-  std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
-  std::optional<WeightMode> mode;
-  std::optional<bool> prior;
-  std::optional<std::int64_t> tile_weights;
-  std::optional<double> ratio;
-  std::optional<std::vector<std::int64_t>> hidden;
-  std::optional<AxisCode> row_code, col_code, kernel_code;
-  std::optional<Generator> generator;
-  std::optional<std::int64_t> rank;
-};
-
-struct BottleneckOptions {
-  GNetOptions gnet;
-  std::vector<LayerRule> layers;
-  /// Parameters with fewer elements stay plain, as do those whose g-nets would not be smaller.
-  std::int64_t min_elements = 512;
-  AdamWOptions gnet_optimizer;
-  AdamWOptions plain_optimizer = {.weight_decay = 0};
-  WeightMode mode = WeightMode::kGenerated;
-  /// G-nets too are integers times learned steps while they train, and are saved with
-  /// Coding::kCoded. So they are wherever one of them is a prior. Every rank computes all of them.
-  bool coded_gnets = false;
-  /// Residual parameters that a layer type takes have a g-net as prior: it gives every weight a
-  /// mean and, where it is stochastic, a deviation for the coder; the integers say what is left.
-  bool gnet_prior = false;
-  /// Rows of residual matrices (outputs) have steps of their own instead of one a tensor.
-  bool row_steps = false;
-  /// How many times faster than numbers the logarithms of steps learn, above 0: an optimiser moves
-  /// either by about its learning rate a step, and steps may have octaves to go.
-  double step_speed = 3;
-  /// Of residual parameters and their steps.
-  AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
-  GradientScale gradient_scale = GradientScale::kTorchGb;
-  std::uint64_t seed = 0;
-  std::string kernel = "fused";            ///< or "cuda", "reference"
-  Placement placement = Placement::kAuto;  ///< with one rank nothing to choose
-};
 
 /// Dense size over stored size, > 1 is smaller.
 struct Ratio {

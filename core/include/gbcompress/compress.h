@@ -11,37 +11,6 @@
 
 namespace gbcompress {
 
-/// What is asked of the file. At most one is set.
-struct Target {
-  std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
-  std::optional<std::int64_t> max_bytes;  ///< of the output file
-  std::optional<double> max_drop;         ///< in the metric's unit, measured on held-back data
-  /// Squared error of all weights over their squares, above 0 and below 1; residual mode, no
-  /// training.
-  std::optional<double> max_error;
-};
-
-struct CompressOptions {
-  std::filesystem::path output;
-  bool overwrite = false;
-  Target target;
-  /// Widths of the g-nets are the planner's to choose where the user set none.
-  bool hidden_given = false;
-  BottleneckOptions bottleneck;
-  TrainOptions train;
-  Coding coding = Coding::kI8;
-  std::string settings;  ///< resolved settings as JSON, kept in the artifact
-  CheckpointSettings checkpoints;
-  /// Removes the checkpoints once the file is written.
-  bool remove_checkpoints = true;
-  /// What else the run depends on, by name, beside model and data: "setting train.batch".
-  CheckpointFacts facts;
-  /// The ranks that work together; null: one process. Rank 0 writes the file.
-  Group* group = nullptr;
-  /// Told what concerns the run: placements, checkpoints. May be empty.
-  std::function<void(const std::string&)> tell;
-};
-
 /// Everything here is measured on the file that was written, after reading it back.
 struct CompressReport {
   std::int64_t input_bytes = 0;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gbcompress/compress.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress {
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/options.h"
+
 namespace gbcompress {
 
 /// What is measured on held-out data.
@@ -31,13 +33,6 @@ class Dataset {
 
  private:
   at::Tensor inputs_, targets_;
-};
-
-struct DataOptions {
-  /// Per-channel mean and deviation subtracted and divided after pixels are scaled to 0..1. Empty:
-  /// the data set's own habit (cifar10: ImageNet's, as the public ResNets expect; others: none).
-  std::vector<double> mean = {}, std = {};
-  std::int64_t context = 128;  ///< characters a window of text, 1 to 65,536
 };
 
 struct Data {

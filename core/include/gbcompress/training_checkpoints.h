@@ -15,16 +15,6 @@
 
 namespace gbcompress {
 
-struct CheckpointSettings {
-  /// Where checkpoints are written; empty: nowhere. Made when the first one is saved.
-  std::filesystem::path folder;
-  /// A checkpoint, or a folder of them, to go on from.
-  std::optional<std::filesystem::path> resume;
-  std::int64_t every_steps = 0;  ///< 0: not by steps
-  double every_minutes = 10;     ///< 0: not by time
-  int keep = 2;                  ///< at least 2
-};
-
 /// Where a run stands. Ordered: attempt, then phase, then steps done in it.
 struct RunPosition {
   std::int64_t attempt = 0;  ///< of those that look for a size

@@ -1,20 +1,66 @@
 #include "artifact/decode.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <utility>
+
 #include "artifact/elements.h"
 #include "base/checked.h"
+#include "base/interrupt.h"
+#include "base/parallel.h"
 #include "base/text.h"
+#include "format/safetensors.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
 
 namespace gbcompress {
 namespace {
 
-std::vector<float> generate(const GNetPlan& plan, std::span<const float> theta) {
+/// Ids and newest revisions of this project's layer types that have no build of their own.
+constexpr std::array<std::pair<std::string_view, std::uint32_t>, 5> kPlacedTypes = {
+    {{"linear", 1}, {"conv", 1}, {"attention", 1}, {"recurrent", 1}, {"embedding", 1}}};
+
+/// Every tile by the exact kernel. Tiles do not know of each other: threads change no bit.
+void generate_tiles(const BankShape& shape, std::span<const float> theta,
+                    std::span<const TileTarget> targets, int threads) {
+  const auto kernel = make_reference_kernel();
+  const auto parameters = static_cast<std::size_t>(shape.parameters());
+  // Some for each thread, so that all end at about the same time.
+  const std::size_t parts = std::min(targets.size(), 4 * static_cast<std::size_t>(threads));
+  parallel_tasks(threads, static_cast<std::int64_t>(parts), [&](std::int64_t part) {
+    const std::size_t first = targets.size() * static_cast<std::size_t>(part) / parts;
+    const std::size_t count = targets.size() * static_cast<std::size_t>(part + 1) / parts - first;
+    kernel->forward(shape, theta.subspan(first * parameters, count * parameters),
+                    targets.subspan(first, count));
+  });
+}
+
+std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
+                            const TileBuilder& build, int threads) {
+  const ArtifactTensor& entry = artifact.tensors()[tensor];
+  const GNetPlan& plan = entry.plan;
   const TileGrid grid = plan.grid();
-  std::vector<float> values(static_cast<std::size_t>(grid.elements()));
-  std::vector<TileTarget> tiles;
-  append_tiles(tiles, grid, values.data(), false, plan.output_scale);
-  make_reference_kernel()->forward(bank_shape(plan), theta, tiles);
+  const std::int64_t numbers =
+      build ? checked_mul(grid.tiles(), grid.positions(), "the tiles") : grid.elements();
+  std::vector<float> values(static_cast<std::size_t>(numbers));
+  std::vector<TileTarget> targets;
+  append_tiles(targets, grid, values.data(), static_cast<bool>(build), plan.output_scale);
+  generate_tiles(bank_shape(plan), artifact.theta(tensor), targets, threads);
+  return build ? build(entry, values) : values;
+}
+
+/// Of a tensor that is numbers: generated, coded or both.
+std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
+                           const TileBuilder& build, int threads) {
+  const ArtifactTensor& entry = artifact.tensors()[tensor];
+  if (entry.kind == TensorKind::kCoded) return coded_floats(artifact.coded(tensor));
+  std::vector<float> values = generate(artifact, tensor, build, threads);
+  if (entry.kind == TensorKind::kResidual) {
+    const std::vector<float> more = coded_floats(artifact.coded(tensor));
+    for (std::size_t n = 0; n < values.size(); ++n) values[n] += more[n];
+  }
   return values;
 }
 
@@ -26,37 +72,94 @@ std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_
   return bytes;
 }
 
-/// Of a tensor that has g-nets.
-std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor) {
+/// A decoded tensor; float32 ones are not copied once more.
+struct Decoded {
+  std::vector<float> floats;
+  std::vector<std::byte> others;
+
+  std::span<const std::byte> bytes() const {
+    return floats.empty() ? std::span<const std::byte>(others) : std::as_bytes(std::span(floats));
+  }
+};
+
+/// Of an untied tensor.
+Decoded decode(const ArtifactReader& artifact, std::size_t tensor, const TileBuilder& build,
+               int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.plan.shape != entry.shape)
-    throw Error(Errc::kUnsupported, printable(entry.name) +
-                                        " is built from its tiles by layer type " +
-                                        entry.plan.type_id + ", whose plugin is needed");
-  std::vector<float> values = generate(entry.plan, artifact.theta(tensor));
-  if (entry.kind == TensorKind::kResidual) add_residual(values, artifact.coded(tensor));
-  return values;
+  if (entry.kind == TensorKind::kPlain) return {{}, artifact.plain(tensor)};
+  if (entry.kind == TensorKind::kConstant)
+    return {{}, repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"))};
+  if (entry.kind == TensorKind::kCoded && !is_real(entry.dtype))
+    return {{}, coded_elements(artifact.coded(tensor), entry.dtype)};
+  std::vector<float> values = numbers(artifact, tensor, build, threads);
+  if (entry.dtype == DType::kF32) return {std::move(values), {}};
+  return {{}, elements_of(values, entry.dtype)};
+}
+
+TileBuilder builder_of(const ArtifactTensor& tensor, const DecodeOptions& options) {
+  if (!has_plan(tensor.kind)) return {};
+  return options.builder ? options.builder(tensor) : place_only(tensor);
+}
+
+int threads_of(const DecodeOptions& options) {
+  return options.threads > 0 ? options.threads : usable_processors();
 }
 
 }  // namespace
 
-void add_residual(std::span<float> values, const CodedValues& coded) {
-  const std::vector<float> more = coded_floats(coded);
-  for (std::size_t n = 0; n < values.size(); ++n) values[n] += more[n];
+bool is_placed(const ArtifactTensor& tensor) noexcept {
+  if (!has_plan(tensor.kind)) return true;
+  if (tensor.plan.shape != tensor.shape) return false;
+  for (const auto& [id, revision] : kPlacedTypes)
+    if (tensor.plan.type_id == id && tensor.plan.type_revision <= revision) return true;
+  return false;
 }
 
-std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor) {
+TileBuilder place_only(const ArtifactTensor& tensor) {
+  if (!is_placed(tensor))
+    throw Error(Errc::kUnsupported, printable(tensor.name) + " is built by layer type " +
+                                        printable(tensor.plan.type_id) +
+                                        ", whose plugin is needed");
+  return {};
+}
+
+std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor,
+                                     const DecodeOptions& options) {
   const auto& tensors = artifact.tensors();
   if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
-  const ArtifactTensor& entry = tensors[tensor];
-  if (entry.kind == TensorKind::kTied)
+  if (tensors[tensor].kind == TensorKind::kTied)
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (tensors[i].name == entry.tied_to) return decode_tensor(artifact, i);
-  if (entry.kind == TensorKind::kPlain) return artifact.plain(tensor);
-  if (entry.kind == TensorKind::kConstant)
-    return repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"));
-  if (entry.kind == TensorKind::kCoded) return coded_elements(artifact.coded(tensor), entry.dtype);
-  return elements_of(numbers(artifact, tensor), entry.dtype);
+      if (tensors[i].name == tensors[tensor].tied_to) return decode_tensor(artifact, i, options);
+  Decoded decoded =
+      decode(artifact, tensor, builder_of(tensors[tensor], options), threads_of(options));
+  if (decoded.floats.empty()) return std::move(decoded.others);
+  const auto bytes = decoded.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
+                            bool overwrite, const DecodeOptions& options) {
+  const auto& tensors = artifact.tensors();
+  // All types first, so that a missing plugin is told before any work.
+  std::vector<TileBuilder> builders;
+  std::vector<TensorEntry> entries;
+  std::map<std::string_view, std::size_t> index;
+  for (const ArtifactTensor& tensor : tensors) {
+    builders.push_back(builder_of(tensor, options));
+    index[tensor.name] = entries.size();
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
+  }
+  const int threads = threads_of(options);
+  Decoded current;
+  const TensorSource source = [&](std::size_t i) {
+    throw_if_interrupted();
+    current = {};  // before the next one: never two at a time
+    const bool tied = tensors[i].kind == TensorKind::kTied;
+    const std::size_t own = tied ? index.at(tensors[i].tied_to) : i;
+    current = decode(artifact, own, builders[own], threads);
+    return current.bytes();
+  };
+  return write_safetensors(output, entries, {{"format", "pt"}}, overwrite, source);
 }
 
 }  // namespace gbcompress

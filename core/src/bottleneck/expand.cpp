@@ -1,3 +1,5 @@
+// Artifacts back into tensors: the decoder of the artifact rung, with the layer types of a
+// registry.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -5,84 +7,59 @@
 #include <map>
 
 #include "artifact/decode.h"
-#include "base/interrupt.h"
-#include "format/safetensors.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
-#include "gnet/tile_memory.h"
 
 namespace gbcompress {
 namespace {
 
-/// All types first, so that a missing plugin is told before any work.
-void require_types(const ArtifactReader& artifact, const Registry& types) {
-  for (const ArtifactTensor& stored : artifact.tensors())
-    if (has_plan(stored.kind)) types.require(stored.plan.type_id, stored.plan.type_revision);
-}
-
-/// Every tile by the exact kernel. Tiles do not know of each other: threads change no bit.
-void generate_tiles(const BankShape& shape, std::span<const float> theta,
-                    std::span<const TileTarget> targets) {
-  const auto kernel = make_reference_kernel();
-  const auto parameters = static_cast<std::size_t>(shape.parameters());
-  at::parallel_for(0, static_cast<std::int64_t>(targets.size()), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     const auto first = static_cast<std::size_t>(begin);
-                     const auto count = static_cast<std::size_t>(end - begin);
-                     kernel->forward(shape, theta.subspan(first * parameters, count * parameters),
-                                     targets.subspan(first, count));
-                   });
-}
-
-at::Tensor generate(const ArtifactReader& artifact, std::size_t index, const GNetType& type) {
-  const ArtifactTensor& stored = artifact.tensors()[index];
-  const GNetPlan& plan = stored.plan;
-  const TileGrid grid = plan.grid();
-  const bool custom = type.supports("custom-build") != 0;
-  at::Tensor values =
-      custom
-          ? at::zeros({grid.tiles(), grid.tile_rows(), grid.tile_cols(), grid.kernel()}, at::kFloat)
-          : at::empty(plan.shape, at::kFloat);
-  std::vector<TileTarget> targets;
-  append_tiles(targets, grid, values.data_ptr<float>(), custom, plan.output_scale);
-  generate_tiles(bank_shape(plan), artifact.theta(index), targets);
-  return custom ? type.build(plan, values, stored.shape) : values;
-}
-
-/// Of an untied tensor.
-at::Tensor decode(const ArtifactReader& artifact, const Registry& types, std::size_t index) {
+/// A type with a build of its own gets its tiles as one tensor.
+std::vector<float> build(const GNetType& type, const ArtifactTensor& stored,
+                         std::span<const float> tiles) {
   const at::NoGradGuard no_grad;
-  const ArtifactTensor& stored = artifact.tensors()[index];
-  if (!has_plan(stored.kind)) {
-    const std::vector<std::byte> bytes = decode_tensor(artifact, index);
-    const at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
-    if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-    return tensor;
-  }
-  const GNetType& type = types.require(stored.plan.type_id, stored.plan.type_revision);
-  at::Tensor values = generate(artifact, index, type);
-  if (stored.kind == TensorKind::kResidual) {
-    values = values.to(at::kFloat).contiguous();
-    add_residual({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())},
-                 artifact.coded(index));
-  }
-  return values.to(to_scalar_type(stored.dtype)).contiguous();
+  const TileGrid grid = stored.plan.grid();
+  const std::vector<std::int64_t> shape = {grid.tiles(), grid.tile_rows(), grid.tile_cols(),
+                                           grid.kernel()};
+  at::Tensor stack = at::empty(shape, at::kFloat);
+  std::memcpy(stack.data_ptr(), tiles.data(), tiles.size_bytes());
+  const at::Tensor values =
+      type.build(stored.plan, stack, stored.shape).to(at::kFloat).contiguous();
+  const float* data = values.const_data_ptr<float>();
+  return {data, data + values.numel()};
 }
 
-std::map<std::string, std::size_t> index_of_names(const ArtifactReader& artifact) {
-  std::map<std::string, std::size_t> index;
-  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) index[artifact.tensors()[i].name] = i;
-  return index;
+/// @throws Error(kPluginMissing) where the registry lacks a layer type
+DecodeOptions with_types(const Registry& types) {
+  return {.builder = [&types](const ArtifactTensor& stored) -> TileBuilder {
+            const GNetType& type = types.require(stored.plan.type_id, stored.plan.type_revision);
+            if (type.supports("custom-build") == 0) return {};
+            return [&type](const ArtifactTensor& tensor, std::span<const float> tiles) {
+              return build(type, tensor, tiles);
+            };
+          },
+          .threads = at::get_num_threads()};
+}
+
+at::Tensor decode(const ArtifactReader& artifact, std::size_t index, const DecodeOptions& options) {
+  const ArtifactTensor& stored = artifact.tensors()[index];
+  const std::vector<std::byte> bytes = decode_tensor(artifact, index, options);
+  const at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
+  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  return tensor;
 }
 
 }  // namespace
 
 std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registry& types) {
-  require_types(artifact, types);
-  const auto index = index_of_names(artifact);
+  const DecodeOptions options = with_types(types);
+  // All types first, so that a missing plugin is told before any work.
+  for (const ArtifactTensor& stored : artifact.tensors())
+    if (has_plan(stored.kind)) options.builder(stored);
+  std::map<std::string, std::size_t> index;
   std::vector<NamedParameter> result;
   for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
     const ArtifactTensor& stored = artifact.tensors()[i];
+    index[stored.name] = i;
     NamedParameter entry;
     entry.info.name = stored.name;
     const std::size_t dot = stored.name.rfind('.');
@@ -94,7 +71,7 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
     if (stored.kind == TensorKind::kTied)
       entry.tied_to = stored.tied_to;
     else
-      entry.tensor = decode(artifact, types, i);
+      entry.tensor = decode(artifact, i, options);
     result.push_back(std::move(entry));
   }
   for (NamedParameter& entry : result)
@@ -104,21 +81,7 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
 
 std::int64_t expand_to_file(const ArtifactReader& artifact, const Registry& types,
                             const std::filesystem::path& output, bool overwrite) {
-  require_types(artifact, types);
-  const auto index = index_of_names(artifact);
-  std::vector<TensorEntry> entries;
-  for (const ArtifactTensor& stored : artifact.tensors())
-    entries.push_back({stored.name, stored.dtype, stored.shape, {}});
-  at::Tensor current;
-  const TensorSource source = [&](std::size_t i) -> std::span<const std::byte> {
-    throw_if_interrupted();
-    const ArtifactTensor& stored = artifact.tensors()[i];
-    current.reset();  // before the next one: never two at a time
-    current =
-        decode(artifact, types, stored.kind == TensorKind::kTied ? index.at(stored.tied_to) : i);
-    return {static_cast<const std::byte*>(current.const_data_ptr()), current.nbytes()};
-  };
-  return write_safetensors(output, entries, {{"format", "pt"}}, overwrite, source);
+  return decode_to_file(artifact, output, overwrite, with_types(types));
 }
 
 }  // namespace gbcompress

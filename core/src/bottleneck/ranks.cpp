@@ -29,24 +29,6 @@ double measure_link(Group& group) {
 
 }  // namespace
 
-std::string_view placement_name(Placement placement) noexcept {
-  switch (placement) {
-    case Placement::kAuto:
-      return "auto";
-    case Placement::kOwner:
-      return "owner";
-    case Placement::kReplicated:
-      return "replicated";
-  }
-  return "";
-}
-
-std::optional<Placement> parse_placement(std::string_view name) noexcept {
-  for (const Placement p : {Placement::kAuto, Placement::kOwner, Placement::kReplicated})
-    if (placement_name(p) == name) return p;
-  return std::nullopt;
-}
-
 /// Times some tiles of the bank on memory of their own; the model is not touched.
 PlacementCase GenomicBottleneck::Impl::measure(std::size_t b, double bytes_per_second) {
   constexpr std::int64_t kSample = 32;

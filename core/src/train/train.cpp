@@ -13,24 +13,6 @@
 
 namespace gbcompress {
 
-std::string_view loss_name(Loss loss) noexcept {
-  switch (loss) {
-    case Loss::kTask:
-      return "task";
-    case Loss::kDistill:
-      return "distill";
-    case Loss::kWeights:
-      return "weights";
-  }
-  return "task";
-}
-
-std::optional<Loss> parse_loss(std::string_view name) noexcept {
-  for (Loss loss : {Loss::kTask, Loss::kDistill, Loss::kWeights})
-    if (loss_name(loss) == name) return loss;
-  return std::nullopt;
-}
-
 double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule schedule,
                    const ProgressSink& progress, const LoopControl& control) {
   const at::NoGradGuard no_grad;

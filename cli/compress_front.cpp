@@ -1,0 +1,53 @@
+// `compress` as the command line shows it.
+#include <boost/program_options.hpp>
+
+#include "command.h"
+#include "run_options.h"
+#include "torch_module.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+namespace {
+
+void options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("output,o", text("FILE"), "the .gbz to write");
+  add("mode", text("NAME"), "generated, residual or raw: what the file holds of a parameter");
+  add_run_options(into);
+  add("ratio", text("R"), "make the file R times smaller than MODEL (10 where no target is given)");
+  add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
+  add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
+  add("max-error", text("E"),
+      "with --mode residual and no training: squared error of all weights "
+      "over their squares at most, such as 0.001");
+  add("force", "replace the output file");
+  add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
+  add("checkpoint", text("DIR"),
+      "where checkpoints are written, to stay; else beside the output, and removed at the end");
+  add("placement", text("NAME"), "with several processes: auto, owner or replicated");
+  add("deterministic", "the same file for 1, 2, 4 or 8 processes");
+  add_rank_options(into);
+}
+
+}  // namespace
+
+const Verb& compress_verb() {
+  static const Verb verb = {
+      "compress",
+      "Compress a model file into a .gbz.",
+      "MODEL -o OUT.gbz [options]",
+      "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR --ratio 20 -o "
+      "model.gbz\n"
+      "  gbcompress compress model.torchscript.pt --data cifar10:DIR --max-drop 2 -o model.gbz\n"
+      "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR --mode "
+      "residual --max-bytes 3k -o model.gbz\n"
+      "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n",
+      0,
+      1,
+      options,
+      nullptr};
+  return verb;
+}
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "command.h"
+#include "gbcompress/plugin_host.h"
+
+namespace gbcompress::cli {
+
+/// What --plugin names, then the installed ones, then the built-in architectures. Installed plugins
+/// that are refused are told on stderr.
+void load_plugins(PluginHost& host, const Arguments& arguments);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,13 @@
+// In place of open_torch_module.cpp where GBCOMPRESS_PORTABLE_ONLY is set.
+#include "gbcompress/error.h"
+#include "torch_module.h"
+
+namespace gbcompress::cli {
+
+int run_with_torch(const std::string&, const Arguments&) {
+  throw Error(Errc::kFailure,
+              "this needs LibTorch, and this gbcompress was built without it; build it without "
+              "-DGBCOMPRESS_PORTABLE_ONLY=ON");
+}
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,36 @@
+#pragma once
+/// Work that needs LibTorch. It lies in a module of its own, libgbcompress_verbs.so, which the
+/// program opens when such work is asked for: loading LibTorch takes ten times as long as listing a
+/// file.
+
+#include <string>
+
+#include "command.h"
+
+namespace gbcompress::cli {
+
+/// Runs a verb's part that needs LibTorch. @return the exit status
+/// @throws Error(kFailure) where the module or LibTorch cannot be loaded; as the verb
+int run_with_torch(const std::string& verb, const Arguments& arguments);
+
+/// What the module exports.
+struct TorchModule {
+  const char* version;  ///< GBC_VERSION_STRING
+  int (*run)(const std::string& verb, const Arguments& arguments);
+};
+inline constexpr const char* kTorchModuleEntry = "gbcompress_torch_module";
+using TorchModuleEntry = const TorchModule*();
+
+// In the module, one a verb.
+int bench_with_torch(const Arguments& arguments);
+int compress_with_torch(const Arguments& arguments);
+int doctor_with_torch(const Arguments& arguments);
+int eval_with_torch(const Arguments& arguments);
+int expand_with_torch(const Arguments& arguments);   ///< layer types of plugins
+int inspect_with_torch(const Arguments& arguments);  ///< TorchScript, --plan
+int plan_with_torch(const Arguments& arguments);
+int plugins_with_torch(const Arguments& arguments);  ///< list, verify
+int probe_with_torch(const Arguments& arguments);
+int sweep_with_torch(const Arguments& arguments);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,166 @@
+// The verbs whose work needs LibTorch, as the command line shows them. The work itself lies in a
+// module that is opened when it is wanted (torch_module.h).
+#include <boost/program_options.hpp>
+
+#include "command.h"
+#include "model_options.h"
+#include "plan_options.h"
+#include "run_options.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+
+namespace {
+
+void eval_options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("data", text("KIND:PATH"), "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits");
+  add("arch", text("NAME"), "architecture; a .gbz knows its own");
+  add("model", text("FILE"), "the original model, for a .gbz that came from TorchScript");
+  add_model_options(into);
+  add("config", text("FILE"), "settings in TOML");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+}
+
+}  // namespace
+
+const Verb& eval_verb() {
+  static const Verb verb = {
+      "eval",
+      "Measure a model or a .gbz on held-out data.",
+      "FILE --data KIND:PATH [options]",
+      "  gbcompress eval model.safetensors --arch lenet-300-100 --data mnist:DIR\n"
+      "  gbcompress eval model.gbz --data mnist:DIR\n"
+      "  gbcompress eval model.gbz --model original.torchscript.pt --data text:FILE\n",
+      1,
+      1,
+      eval_options,
+      nullptr};
+  return verb;
+}
+
+const Verb& doctor_verb() {
+  static const Verb verb = {"doctor",   "Check the installation: versions, plugins, folders.",
+                            "[--json]", "  gbcompress doctor\n",
+                            0,          0,
+                            nullptr,    nullptr};
+  return verb;
+}
+
+namespace {
+
+void bench_options(po::options_description& into) {
+  auto add = into.add_options();
+  add("shape", po::value<std::vector<std::string>>()->value_name("NAME"),
+      "mnist-mlp, gpt2-block, llama-block, resnet20, pnas-layer, or ROWSxCOLS for one layer; as "
+      "often as needed (default: all five)");
+  add("threads", po::value<std::string>()->value_name("N"), "threads to use (default: all cores)");
+  add("seconds", po::value<std::string>()->value_name("S"), "to spend on each shape (default: 2)");
+  add("kernel", po::value<std::string>()->value_name("NAME"),
+      "fused or reference (default: fused)");
+  add("isa", po::value<std::string>()->value_name("NAME"),
+      "restrict the fused kernel to an instruction set: AVX2, SSE4");
+}
+
+}  // namespace
+
+const Verb& bench_verb() {
+  static const Verb verb = {"bench",
+                            "Measure how fast g-nets are computed here.",
+                            "engine [options]",
+                            "  gbcompress bench engine\n"
+                            "  gbcompress bench engine --shape gpt2-block --threads 1 --json\n",
+                            1,
+                            1,
+                            bench_options,
+                            nullptr};
+  return verb;
+}
+
+void add_plan_options(po::options_description& into) {
+  add_model_options(into);
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("world", text("N"), "for how many processes");
+  add("arch", text("NAME"), "architecture of a file that holds names and values only");
+  add("config", text("FILE"), "settings in TOML, as compress takes them");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+}
+
+namespace {
+
+void plan_options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("model", text("FILE"), "the model; of a safetensors file only the header is read");
+  add("simulate", "predict a step's time at 1, 2, 4, ... processes up to --world");
+  add("bandwidth", text("RATE"), "of each process's link: 25GB/s, 100Mbit/s");
+  add("latency", text("TIME"), "of one message (20us)");
+  add("micro-batch-seconds", text("TIME"),
+      "what the model's own forward and backward pass takes on one process (0)");
+  add("threads", text("N"), "threads of each process (default: all cores)");
+  add_plan_options(into);
+}
+
+}  // namespace
+
+const Verb& plan_verb() {
+  static const Verb verb = {
+      "plan",
+      "Plan g-nets for a model, and predict its steps.",
+      "--model FILE [--simulate --bandwidth RATE] [options]",
+      "  gbcompress plan --model model.safetensors --world 4\n"
+      "  gbcompress plan --simulate --world 64 --bandwidth 25GB/s --model model.safetensors\n",
+      0,
+      0,
+      plan_options,
+      nullptr};
+  return verb;
+}
+
+namespace {
+
+void sweep_options(po::options_description& into) {
+  auto add = into.add_options();
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  add("output,o", text("FOLDER"), "where points and tables are written; called again, it goes on");
+  add("lambdas", text("L,L,..."), "with data: prices of a bit in the loss (3,1,0.3,0.1,0.03)");
+  add("ratios", text("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
+  add("errors", text("E,E,..."), "without training: squared errors over the weights' squares");
+  add_run_options(into);
+  add_rank_options(into);
+}
+
+}  // namespace
+
+const Verb& sweep_verb() {
+  static const Verb verb = {
+      "sweep",
+      "The curve of bytes against quality of a model, beside plain controls.",
+      "MODEL -o FOLDER [options]",
+      "  gbcompress sweep model.safetensors --arch lenet-300-100 --data mnist:DIR -o curve\n"
+      "  gbcompress sweep --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR "
+      "--lambdas 1,0.3,0.1 -o curve\n"
+      "  gbcompress sweep weights.safetensors --ratios 4,8,16 -o curve\n",
+      0,
+      1,
+      sweep_options,
+      nullptr};
+  return verb;
+}
+
+const Verb& probe_verb() {
+  static const Verb verb = {"probe-plugin",
+                            "Load a plugin and say what it registers.",
+                            "FILE",
+                            "",
+                            1,
+                            1,
+                            nullptr,
+                            nullptr,
+                            true};
+  return verb;
+}
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,191 @@
+#pragma once
+/// Every option of a run. No LibTorch: settings are read, checked and shown without loading it.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gbcompress/artifact.h"
+#include "gbcompress/checkpoint.h"
+#include "gbcompress/codec.h"
+#include "gbcompress/gnet_plan.h"
+#include "gbcompress/optimizer_options.h"
+
+namespace gbcompress {
+
+class GenomicBottleneck;
+class Group;
+
+/// Factor on dL/dW before it enters the g-nets.
+enum class GradientScale : std::uint8_t {
+  kTorchGb,  ///< 1 / (positions of a tile * std^2), std = output_scale / 2
+  kNone,
+};
+
+/// Where g-nets are computed when there are several ranks. Both give the same result but for
+/// rounding.
+enum class Placement : std::uint8_t {
+  kAuto,        ///< per bank, from what computing and sending takes on these machines
+  kOwner,       ///< each g-net on one rank; gradients of weights travel there, weights travel back
+  kReplicated,  ///< every g-net on every rank; gradients of g-net parameters travel
+};
+std::string_view placement_name(Placement placement) noexcept;  ///< "auto", "owner", "replicated"
+std::optional<Placement> parse_placement(std::string_view name) noexcept;
+
+/// What a file holds of a trainable parameter.
+enum class WeightMode : std::uint8_t {
+  kGenerated,  ///< g-nets where a layer type takes it and they are smaller, else the exact values
+  kResidual,   ///< integers times a learned step, entropy-coded, trained with the rate in the loss
+  kRaw,        ///< the exact values
+};
+std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "residual", "raw"
+std::optional<WeightMode> parse_mode(std::string_view name) noexcept;
+
+/// Overrides for the parameters whose names match; of several matching rules the last one wins, key
+/// by key. From `[[layer]]` tables of the configuration.
+struct LayerRule {
+  std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
+  std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
+  std::optional<WeightMode> mode;
+  std::optional<bool> prior;
+  std::optional<std::int64_t> tile_weights;
+  std::optional<double> ratio;
+  std::optional<std::vector<std::int64_t>> hidden;
+  std::optional<AxisCode> row_code, col_code, kernel_code;
+  std::optional<Generator> generator;
+  std::optional<std::int64_t> rank;
+};
+
+struct BottleneckOptions {
+  GNetOptions gnet;
+  std::vector<LayerRule> layers;
+  /// Parameters with fewer elements stay plain, as do those whose g-nets would not be smaller.
+  std::int64_t min_elements = 512;
+  AdamWOptions gnet_optimizer;
+  AdamWOptions plain_optimizer = {.weight_decay = 0};
+  WeightMode mode = WeightMode::kGenerated;
+  /// G-nets too are integers times learned steps while they train, and are saved with
+  /// Coding::kCoded. So they are wherever one of them is a prior. Every rank computes all of them.
+  bool coded_gnets = false;
+  /// Residual parameters that a layer type takes have a g-net as prior: it gives every weight a
+  /// mean and, where it is stochastic, a deviation for the coder; the integers say what is left.
+  bool gnet_prior = false;
+  /// Rows of residual matrices (outputs) have steps of their own instead of one a tensor.
+  bool row_steps = false;
+  /// How many times faster than numbers the logarithms of steps learn, above 0: an optimiser moves
+  /// either by about its learning rate a step, and steps may have octaves to go.
+  double step_speed = 3;
+  /// Of residual parameters and their steps.
+  AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
+  GradientScale gradient_scale = GradientScale::kTorchGb;
+  std::uint64_t seed = 0;
+  std::string kernel = "fused";            ///< or "cuda", "reference"
+  Placement placement = Placement::kAuto;  ///< with one rank nothing to choose
+};
+
+enum class Loss : std::uint8_t {
+  kTask,     ///< cross-entropy against the labels
+  kDistill,  ///< cross-entropy against the original model's output distribution
+  kWeights,  ///< squared distance to the original weights; needs no data and no forward pass
+};
+std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
+std::optional<Loss> parse_loss(std::string_view name) noexcept;
+
+/// What bits of residual parameters and coded g-nets cost while they are trained.
+struct RateOptions {
+  /// The loss is the task's plus lambda * bits / predictions, which are the labels of the training
+  /// split: one a picture, one a character; above 0. At ln 2 it is a description length: of the
+  /// labels given the model and of the model.
+  double lambda = 0.3;
+  /// When set, lambda is only where the price begins: it is steered towards files of this size.
+  std::optional<std::int64_t> max_bytes;
+  /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
+  /// deviation^evenness, 0 to 1.
+  double evenness = 0;
+  /// How integers are chosen where nothing is trained.
+  Quantiser quantiser = Quantiser::kTrellis;
+  /// Where there is data but nothing is trained (no epochs): samples of the training split that say
+  /// what a tensor's error costs, 0 for none; its step is then proportional to
+  /// importance^(-temper/2), 0 to 1.
+  std::int64_t calibration = 512;
+  double temper = 0.75;
+  /// What the file would take now; needed with max_bytes.
+  std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
+};
+
+struct TrainOptions {
+  Loss loss = Loss::kTask;
+  std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
+  std::int64_t batch = 64;       ///< samples a step, at least 1
+  std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else
+  Schedule schedule = Schedule::kOneCycle;
+  std::uint64_t seed = 0;
+  /// Parts that a rank's share of a batch is computed in, one after another, to save memory.
+  std::int64_t accumulate = 1;
+  /// Above 0: a batch is computed in this many shards, a power of two up to 4,096 and at least the
+  /// number of ranks, and their gradients are added up in one fixed tree: the same bits for any
+  /// number of ranks. g-nets must be replicated. 0: each rank's part is one.
+  std::int64_t shards = 0;
+  /// Of Loss::kDistill: the part of the labels' cross-entropy in the loss, 0 to below 1.
+  double labels = 0;
+  /// Pictures are moved by up to so many pixels, and mirrored half the time, anew in each epoch.
+  std::int64_t shift = 0;
+  bool mirror = false;
+  /// Computes with the model in evaluation mode: batch norms keep their statistics.
+  bool freeze_norms = false;
+  RateOptions rate;
+};
+
+struct DataOptions {
+  /// Per-channel mean and deviation subtracted and divided after pixels are scaled to 0..1. Empty:
+  /// the data set's own habit (cifar10: ImageNet's, as the public ResNets expect; others: none).
+  std::vector<double> mean = {}, std = {};
+  std::int64_t context = 128;  ///< characters a window of text, 1 to 65,536
+};
+
+struct CheckpointSettings {
+  /// Where checkpoints are written; empty: nowhere. Made when the first one is saved.
+  std::filesystem::path folder;
+  /// A checkpoint, or a folder of them, to go on from.
+  std::optional<std::filesystem::path> resume;
+  std::int64_t every_steps = 0;  ///< 0: not by steps
+  double every_minutes = 10;     ///< 0: not by time
+  int keep = 2;                  ///< at least 2
+};
+
+/// What is asked of the file. At most one is set.
+struct Target {
+  std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
+  std::optional<std::int64_t> max_bytes;  ///< of the output file
+  std::optional<double> max_drop;         ///< in the metric's unit, measured on held-back data
+  /// Squared error of all weights over their squares, above 0 and below 1; residual mode, no
+  /// training.
+  std::optional<double> max_error;
+};
+
+struct CompressOptions {
+  std::filesystem::path output;
+  bool overwrite = false;
+  Target target;
+  /// Widths of the g-nets are the planner's to choose where the user set none.
+  bool hidden_given = false;
+  BottleneckOptions bottleneck;
+  TrainOptions train;
+  Coding coding = Coding::kI8;
+  std::string settings;  ///< resolved settings as JSON, kept in the artifact
+  CheckpointSettings checkpoints;
+  /// Removes the checkpoints once the file is written.
+  bool remove_checkpoints = true;
+  /// What else the run depends on, by name, beside model and data: "setting train.batch".
+  CheckpointFacts facts;
+  /// The ranks that work together; null: one process. Rank 0 writes the file.
+  Group* group = nullptr;
+  /// Told what concerns the run: placements, checkpoints. May be empty.
+  std::function<void(const std::string&)> tell;
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,152 @@
+#include "artifact/decode.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "base/random.h"
+#include "format/safetensors.h"
+#include "gbcompress/error.h"
+#include "support/files.h"
+
+namespace gbcompress {
+namespace {
+
+GNetPlan plan_of(const char* type) {
+  GNetPlan plan;
+  plan.type_id = type;
+  plan.shape = {30, 40};
+  plan.tile_rows = 12;
+  plan.tile_cols = 16;
+  plan.hidden = {6};
+  plan.output_scale = 0.3F;
+  return plan;
+}
+
+std::vector<float> theta_of(const GNetPlan& plan) {
+  std::vector<float> theta(static_cast<std::size_t>(plan_parameters(plan)));
+  RandomStream(7, "decode test").fill_normal(theta, 0, 0.4F);
+  return theta;
+}
+
+/// A tensor of every kind and of every type that numbers may have.
+ArtifactReader every_kind(const char* type = "linear") {
+  const GNetPlan plan = plan_of(type);
+  CodedTheta theta;
+  theta.steps.assign(gnet_blocks(plan).size(), -40);
+  theta.integers.resize(static_cast<std::size_t>(plan_parameters(plan)));
+  for (std::size_t n = 0; n < theta.integers.size(); ++n)
+    theta.integers[n] = static_cast<std::int32_t>(n % 13) - 6;
+  CodedValues values{.grid = default_grid(plan.shape), .step = -70};
+  for (int n = 0; n < 1200; ++n) values.integers.push_back(n % 7 - 3);
+  ArtifactWriter writer("", "");
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
+    const std::string name(dtype_name(dtype));
+    writer.add_generated(name + " generated", dtype, plan.shape, plan, Coding::kF32,
+                         theta_of(plan));
+    writer.add_residual(name + " residual", dtype, plan.shape, plan, theta, values);
+    writer.add_coded(name + " coded", dtype, plan.shape, values);
+  }
+  const float one = 1;
+  writer.add_constant("constant", DType::kF32, {9}, std::as_bytes(std::span(&one, 1)));
+  writer.add_plain("plain", DType::kU8, {5}, testing::to_bytes("12345"));
+  writer.add_plain("empty", DType::kF32, {0, 3}, {});
+  writer.add_tied("tied", "F16 residual");
+  return ArtifactReader::from_bytes(writer.encode(), "x.gbz");
+}
+
+TEST(Decode, TheFileHoldsEveryTensor) {
+  const testing::TempDir folder;
+  const ArtifactReader artifact = every_kind();
+  const auto path = folder / "x.safetensors";
+  const std::int64_t bytes = decode_to_file(artifact, path, false);
+  EXPECT_EQ(bytes, static_cast<std::int64_t>(std::filesystem::file_size(path)));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  ASSERT_EQ(file.tensors().size(), artifact.tensors().size());
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
+    const ArtifactTensor& stored = artifact.tensors()[i];
+    const auto entry = std::find_if(file.tensors().begin(), file.tensors().end(),
+                                    [&](const TensorEntry& e) { return e.name == stored.name; });
+    ASSERT_NE(entry, file.tensors().end()) << stored.name;
+    EXPECT_EQ(entry->shape, stored.shape);
+    EXPECT_EQ(entry->dtype, stored.dtype);
+    const auto wanted = decode_tensor(artifact, i);
+    ASSERT_EQ(entry->bytes.size(), wanted.size()) << stored.name;
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), entry->bytes.begin())) << stored.name;
+  }
+}
+
+TEST(Decode, ThreadsChangeNoBit) {
+  const ArtifactReader artifact = every_kind();
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i)
+    EXPECT_EQ(decode_tensor(artifact, i, {.threads = 1}),
+              decode_tensor(artifact, i, {.threads = 5}))
+        << artifact.tensors()[i].name;
+}
+
+TEST(Decode, ABuilderGetsItsTiles) {
+  const ArtifactReader artifact = every_kind("folded");
+  std::vector<std::string> asked;
+  const DecodeOptions options = {.builder = [&](const ArtifactTensor& tensor) -> TileBuilder {
+    asked.push_back(tensor.plan.type_id);
+    return [](const ArtifactTensor& of, std::span<const float> tiles) {
+      EXPECT_EQ(tiles.size(), static_cast<std::size_t>(3 * 3 * 12 * 16));
+      std::vector<float> values(static_cast<std::size_t>(of.plan.grid().elements()));
+      values[0] = std::accumulate(tiles.begin(), tiles.end(), 0.0F);
+      values[1] = 2;
+      return values;
+    };
+  }};
+  const auto built = decode_tensor(artifact, 0, options);
+  EXPECT_EQ(asked, std::vector<std::string>{"folded"});
+  float values[3];
+  ASSERT_EQ(built.size(), 4800u);
+  std::memcpy(values, built.data(), sizeof values);
+  EXPECT_NE(values[0], 0);
+  EXPECT_EQ(values[1], 2);
+  EXPECT_EQ(values[2], 0);
+  // The residual is added to what was built: 1200 integers -3, -2, -1, ... times 2^(-70/16).
+  const auto sum = decode_tensor(artifact, 1, options);
+  std::memcpy(values, sum.data(), sizeof values);
+  EXPECT_EQ(values[1], 2 + -2 * step_size(-70));
+}
+
+TEST(Decode, TypesOfPluginsAreNamedBeforeAnyWork) {
+  const testing::TempDir folder;
+  const ArtifactReader artifact = every_kind("folded");
+  for (const auto& act :
+       {std::function<void()>([&] { decode_tensor(artifact, 0); }), std::function<void()>([&] {
+          decode_to_file(artifact, folder / "x.safetensors", false);
+        })}) {
+    try {
+      act();
+      FAIL() << "decoded without the layer type";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find("folded"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(Decode, OnlyKnownTypesOfKnownRevisionsArePlaced) {
+  ArtifactTensor tensor{.kind = TensorKind::kGenerated};
+  EXPECT_TRUE(is_placed({}));
+  for (const char* type : {"linear", "conv", "attention", "recurrent", "embedding"}) {
+    tensor.plan = plan_of(type);
+    tensor.shape = tensor.plan.shape;
+    EXPECT_TRUE(is_placed(tensor)) << type;
+    tensor.plan.type_revision = 99;
+    EXPECT_FALSE(is_placed(tensor)) << type;
+  }
+  tensor.plan = plan_of("linear");
+  tensor.shape = {40, 30};
+  EXPECT_FALSE(is_placed(tensor)) << "built from something else";
+  tensor.plan = plan_of("symmetric");
+  tensor.shape = tensor.plan.shape;
+  EXPECT_FALSE(is_placed(tensor));
+}
+
+}  // namespace
+}  // namespace gbcompress
