@@ -1,6 +1,6 @@
 #include "gbcompress/dataset.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "gbcompress/error.h"
 
@@ -11,7 +11,7 @@ Batch Dataset::gather(const std::vector<std::int64_t>& indices) const {
     if (index < 0 || index >= size())
       throw Error(Errc::kUsage, "row " + std::to_string(index) + " of a split of " +
                                     std::to_string(size()) + " rows does not exist");
-  const at::Tensor rows = torch::tensor(indices, torch::kLong);
+  const at::Tensor rows = at::tensor(indices, at::kLong);
   return {inputs_.index_select(0, rows), targets_.index_select(0, rows)};
 }
 

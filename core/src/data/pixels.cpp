@@ -1,6 +1,6 @@
 #include "data/pixels.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "model/state_dict_model.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cstring>
 #include <map>

@@ -1,6 +1,6 @@
 #include "model/tensor_facts.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <array>
 #include <cmath>
