@@ -42,20 +42,16 @@ if(GBC_BUILD_TESTS)
   gbc_require(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")
 endif()
 
-if(GBCOMPRESS_PORTABLE_ONLY)
-  return()
-endif()
-# LibTorch's headers are compiled once for everybody: torch/torch.h costs 19 s a file, ATen/ATen.h 5 s.
-# What is left when they come precompiled is 6 s and 1.4 s, so files that need tensors alone include
-# ATen/ATen.h and have targets of their own. Targets that reuse one must compile with the same options.
-function(gbc_add_pch name header)
+# gbc_add_pch(NAME [OPTIONS ...] LIBRARIES ... HEADERS <a.h> ...): headers that are compiled once for
+# everybody who says gbc_use_pch(TARGET NAME). Such targets must compile with the same options.
+function(gbc_add_pch name)
+  cmake_parse_arguments(arg "" "" "OPTIONS;LIBRARIES;HEADERS" ${ARGN})
   file(WRITE ${CMAKE_BINARY_DIR}/${name}.cpp "")
   add_library(${name} STATIC ${CMAKE_BINARY_DIR}/${name}.cpp)
-  target_link_libraries(${name} PRIVATE gbc_settings LibTorch::LibTorch)
-  target_precompile_headers(${name} PRIVATE ${header})
+  target_compile_options(${name} PRIVATE ${arg_OPTIONS})
+  target_link_libraries(${name} PRIVATE gbc_settings ${arg_LIBRARIES})
+  target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
 endfunction()
-gbc_add_pch(gbc_aten_pch <ATen/ATen.h>)
-gbc_add_pch(gbc_torch_pch <torch/torch.h>)
 function(gbc_use_pch target pch)
   target_precompile_headers(${target} REUSE_FROM ${pch})
   get_target_property(kind ${target} TYPE)
@@ -65,7 +61,15 @@ function(gbc_use_pch target pch)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
 endfunction()
-# For tests and samples, which call torch::.
+if(GBCOMPRESS_PORTABLE_ONLY)
+  return()
+endif()
+# LibTorch's headers: torch/torch.h costs 19 s a file, ATen/ATen.h 5 s. What is left when they come
+# precompiled is 6 s and 1.4 s (templates that a header asks for are made in every file), so files
+# that need tensors alone do not see modules.
+gbc_add_pch(gbc_aten_pch LIBRARIES LibTorch::LibTorch
+  HEADERS <ATen/ATen.h> <ATen/Parallel.h> <ATen/core/grad_mode.h>)
+gbc_add_pch(gbc_torch_pch LIBRARIES LibTorch::LibTorch HEADERS <torch/torch.h>)
 function(gbc_use_torch_pch target)
   gbc_use_pch(${target} gbc_torch_pch)
 endfunction()

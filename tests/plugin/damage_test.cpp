@@ -1,7 +1,7 @@
 /// Damaged plugin files, each loaded in a process of its own.
 #include <elf.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <algorithm>

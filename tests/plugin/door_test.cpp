@@ -1,7 +1,7 @@
 /// Each kind of bad plugin is refused with a message of its own, and the host lives on.
 #include "plugin/door.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <set>

@@ -1,5 +1,5 @@
 /// load_installed(): what is found, in which order, and what is skipped.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,3 +1,5 @@
+#include <torch/torch.h>
+
 #include "unit/model/support.h"
 
 namespace gbcompress {

@@ -1,3 +1,5 @@
+#include <torch/torch.h>
+
 #include <set>
 
 #include "gbcompress/dataset.h"

@@ -2,7 +2,7 @@
 /// What the tests of models and data share.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <filesystem>

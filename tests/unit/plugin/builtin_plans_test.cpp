@@ -1,6 +1,6 @@
 /// What the built-in plugins make of the parameters they claim.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "gbcompress/plugin_host.h"
 

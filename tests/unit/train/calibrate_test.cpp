@@ -2,7 +2,7 @@
 #include "train/calibrate.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <cmath>

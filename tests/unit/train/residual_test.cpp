@@ -1,6 +1,6 @@
 // From a model, or none, to a file of integers.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 #include "gbcompress/sweep.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 #include <zstd.h>
 
