@@ -2,8 +2,11 @@
 #include <boost/program_options.hpp>
 
 #include "command.h"
+#include "compress_options.h"
+#include "gbcompress/error.h"
 #include "run_options.h"
 #include "torch_module.h"
+#include "weights_alone.h"
 
 namespace gbcompress::cli {
 namespace po = boost::program_options;
@@ -19,8 +22,7 @@ void options(po::options_description& into) {
   add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
   add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
   add("max-error", text("E"),
-      "with --mode residual and no training: squared error of all weights "
-      "over their squares at most, such as 0.001");
+      "without data: lose at most this share of the squares of any tensor, such as 0.001");
   add("force", "replace the output file");
   add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
   add("checkpoint", text("DIR"),
@@ -28,6 +30,15 @@ void options(po::options_description& into) {
   add("placement", text("NAME"), "with several processes: auto, owner or replicated");
   add("deterministic", "the same file for 1, 2, 4 or 8 processes");
   add_rank_options(into);
+}
+
+int run(const Arguments& arguments) {
+  need_model(arguments, "compress");
+  if (arguments.text("output").empty())
+    throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
+  const Settings settings = compress_settings(arguments);
+  return weights_suffice(arguments, settings) ? compress_weights_alone(arguments, settings)
+                                              : run_with_torch("compress", arguments);
 }
 
 }  // namespace
@@ -46,7 +57,7 @@ const Verb& compress_verb() {
       0,
       1,
       options,
-      nullptr};
+      run};
   return verb;
 }
 

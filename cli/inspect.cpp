@@ -70,8 +70,12 @@ ordered_json tensor_json(const ArtifactTensor& tensor, double bits) {
                         {"bits_per_weight", bits_a_weight(tensor, bits)}};
   if (tensor.kind == TensorKind::kTied) entry["tied_to"] = tensor.tied_to;
   if (has_step(tensor)) {
-    entry["step"] = step_size(tensor.step);
-    entry["row_steps"] = tensor.row_steps;
+    if (tensor.mantissa_bits > 0) {
+      entry["mantissa_bits"] = tensor.mantissa_bits;
+    } else if (is_real(tensor.dtype)) {
+      entry["step"] = step_size(tensor.step);
+      entry["row_steps"] = tensor.row_steps;
+    }
   }
   if (has_plan(tensor.kind)) entry.update(plan_json(tensor));
   return entry;
@@ -80,8 +84,13 @@ ordered_json tensor_json(const ArtifactTensor& tensor, double bits) {
 /// What a tensor is made of, in a few words.
 std::string made_of(const ArtifactTensor& tensor) {
   char text[40];
-  std::snprintf(text, sizeof text, "step %.4g%s", static_cast<double>(step_size(tensor.step)),
-                tensor.row_steps ? " by row" : "");
+  if (tensor.mantissa_bits > 0)
+    std::snprintf(text, sizeof text, "short floats, %d bits", tensor.mantissa_bits);
+  else if (!is_real(tensor.dtype))
+    std::snprintf(text, sizeof text, "whole numbers");
+  else
+    std::snprintf(text, sizeof text, "step %.4g%s", static_cast<double>(step_size(tensor.step)),
+                  tensor.row_steps ? " by row" : "");
   switch (tensor.kind) {
     case TensorKind::kGenerated:
       return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan);

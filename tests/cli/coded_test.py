@@ -3,6 +3,7 @@ with bad intentions would make it, damage is refused, or is another file as good
 and 64 MiB beside what the program takes for a good one."""
 
 import array
+import json
 import hashlib
 import os
 import random
@@ -218,9 +219,43 @@ class Targets(harness.CliTest):
             self.one_message(result, "a drop of at most 0 was asked")
         self.succeed("expand", self.path("x.gbz"), "-o", self.path("x.safetensors"))
 
-    def test_errors(self):
-        self.model()
-        self.missed("an error of at most 1e-15 was asked", "--mode", "residual", "--max-error", "1e-15")
+    def tensors(self, path):
+        content = self.read(path)
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:8 + length])
+        header.pop("__metadata__", None)
+        return {name: content[8 + length:][slice(*entry["data_offsets"])] for name, entry in header.items()}
+
+    def test_an_error_that_no_step_has_keeps_everything_exact(self):
+        model = self.model()
+        out, back = self.path("x.gbz"), self.path("x.safetensors")
+        self.succeed("compress", model, "--mode", "residual", "--max-error", "1e-15", "-q", "-o", out)
+        self.succeed("expand", out, "-o", back)
+        before, after = (self.tensors(path) for path in (model, back))
+        self.assertEqual(before, after)
+
+    def test_no_tensor_dies_of_a_size(self):
+        """Far below what weights can bear: status 4, and no tensor has lost more than half of its squares."""
+        model = self.model(widths=(64, 32, 10))
+        out = self.path("x.gbz")
+        result = self.run_cli("compress", model, "--mode", "residual", "--max-bytes", "50", "--json", "-o", out)
+        self.assertEqual(result.status, TARGET, result)
+        tensors = result.json["tensors"]
+        self.assertEqual(len(tensors), 4)
+        for tensor in tensors:
+            self.assertLessEqual(tensor["error"], 0.5, tensor["name"])
+            if tensor["name"].endswith("bias"):
+                self.assertLess(tensor["error"], 1e-4, tensor["name"])
+
+    def test_the_table_names_the_worst_tensors(self):
+        model = self.model(widths=(64, 32, 10))
+        common = ("compress", model, "--mode", "residual", "--ratio", "10", "--force", "-o", self.path("x.gbz"))
+        result = self.succeed(*common)
+        self.assertRegex(result.out, r"exact tensors +0 of 4")
+        self.assertRegex(result.out, r"worst tensors +[02]\.weight +error [0-9.e-]+")
+        listing = self.succeed(*common, "--verbose").out
+        for name in ("0.weight", "0.bias", "2.weight", "2.bias"):
+            self.assertRegex(listing, rf"(?m)^{name} +\d+(x\d+)? +(integers|short floats) ")
 
     def test_what_to_aim_at(self):
         model = self.model()

@@ -14,6 +14,7 @@
 #include "gbcompress/codec.h"
 #include "gbcompress/gnet_plan.h"
 #include "gbcompress/optimizer_options.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress {
 
@@ -106,6 +107,8 @@ struct RateOptions {
   /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
   /// deviation^evenness, 0 to 1.
   double evenness = 0;
+  /// What is bounded where nothing is trained.
+  ErrorMeasure measure = ErrorMeasure::kRelative;
   /// How integers are chosen where nothing is trained.
   Quantiser quantiser = Quantiser::kTrellis;
   /// Where there is data but nothing is trained (no epochs): samples of the training split that say

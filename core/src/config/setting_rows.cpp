@@ -170,6 +170,11 @@ std::vector<SettingRow<S>> run_rows() {
           "a tensor's deviation to this power; 0 least squared error, 1 the same relative "
           "error everywhere",
           GBC_FIELD(compress.train.rate.evenness)),
+      choice_row<S>("rate.measure",
+                    names(measure_name, {ErrorMeasure::kRelative, ErrorMeasure::kTotal}),
+                    "Without data: relative, every tensor's own error counts; total, one step for "
+                    "all and the sum of all squared errors, for comparisons",
+                    GBC_FIELD(compress.train.rate.measure)),
       choice_row<S>("rate.quantiser",
                     names(quantiser_name, {Quantiser::kNearest, Quantiser::kTrellis}),
                     "Residual parameters that are not trained: integers are the nearest, or chosen "

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
+#include <unordered_map>
 
 #include "artifact/decode.h"
 #include "artifact/elements.h"
@@ -29,7 +31,7 @@ void check(const WeightsOptions& options) {
   if (options.max_bytes && *options.max_bytes < 1)
     throw Error(Errc::kUsage, "a size of at least 1 byte can be asked");
   if (options.max_error && !(*options.max_error > 0 && *options.max_error < 1))
-    throw Error(Errc::kUsage, "an error above 0 and below 1 can be asked");
+    throw Error(Errc::kUsage, "an error between 0 and 1 can be asked");
 }
 
 std::string kept_settings(const TensorBundle& weights, const WeightsOptions& options) {
@@ -136,13 +138,14 @@ double error_of(const TensorEntry& source, std::span<const std::byte> decoded) {
 }
 
 /// Of the tensors that have an error, all together.
+/// @param tensors  one for each of the weights
 double total_error(const std::vector<StoredTensor>& tensors, const TensorBundle& weights) {
   double error = 0, squares = 0;
-  for (const StoredTensor& stored : tensors) {
-    const TensorEntry* source = weights.find(stored.name);
-    if (!source || stored.stored == "tied" || stored.error == 0) continue;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor& stored = tensors[i];
+    if (stored.stored == "tied" || stored.error == 0) continue;
     double sum = 0;
-    for (const float value : numbers_of(*source))
+    for (const float value : numbers_of(weights.tensors[i]))
       sum += static_cast<double>(value) * static_cast<double>(value);
     error += stored.error * sum;
     squares += sum;
@@ -155,7 +158,7 @@ void judge(WeightsReport& report, const WeightsOptions& options) {
   if (options.max_bytes && report.output_bytes > *options.max_bytes) {
     report.target_met = false;
     report.target_note =
-        "at most " + std::to_string(*options.max_bytes) + " bytes were asked; the file has " +
+        "at most " + std::to_string(*options.max_bytes) + " bytes were asked, the file has " +
         std::to_string(report.output_bytes) +
         ", the smallest in which no tensor of weights loses more than half of its squares";
   }
@@ -191,6 +194,8 @@ std::int64_t StoredTensor::elements() const noexcept {
 std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
                                               const TensorBundle& weights) {
   std::vector<StoredTensor> result(artifact.tensors().size());
+  std::unordered_map<std::string_view, const TensorEntry*> sources;
+  for (const TensorEntry& tensor : weights.tensors) sources[tensor.name] = &tensor;
   const std::vector<double> bits = artifact.tensor_bits();
   std::vector<std::int64_t> sizes;
   for (const ArtifactTensor& tensor : artifact.tensors())
@@ -198,9 +203,9 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   const auto compare = [&](std::size_t i, int) {
     result[i] = describe(artifact, i);
     result[i].bytes = bits[i] / 8;
-    const TensorEntry* source = weights.find(result[i].name);
-    if (source && result[i].stored != "tied")
-      result[i].error = error_of(*source, decode_tensor(artifact, i));
+    const auto source = sources.find(result[i].name);
+    if (source != sources.end() && result[i].stored != "tied")
+      result[i].error = error_of(*source->second, decode_tensor(artifact, i));
   };
   // The profile small is one stream, which is decoded in order.
   const bool ordered = artifact.profile() == CodecProfile::kSmall;

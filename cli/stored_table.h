@@ -1,0 +1,19 @@
+#pragma once
+/// How the tensors of a file ended, for people and for programs.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gbcompress/weights.h"
+#include "table.h"
+
+namespace gbcompress::cli {
+
+/// Rows "exact tensors" and "worst tensors": the three that lost most.
+void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors);
+/// Every tensor in a line: how it is stored, shape, step, bits a number, bytes, relative error.
+std::string stored_listing(const std::vector<StoredTensor>& tensors);
+nlohmann::ordered_json stored_json(const std::vector<StoredTensor>& tensors);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,152 @@
+#include "weights_alone.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "exit_status.h"
+#include "format/file_kind.h"
+#include "format/tensor_bundle.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "model_options.h"
+#include "model_size.h"
+#include "run_options.h"
+#include "stored_table.h"
+#include "table.h"
+#include "weights/arrange.h"
+
+namespace gbcompress::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Rules that leave a parameter as integers or exact, whatever else they say.
+bool wants_gnets(const BottleneckOptions& options) {
+  return options.gnet_prior ||
+         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
+           return rule.mode == WeightMode::kGenerated || rule.prior == true;
+         });
+}
+
+WeightsOptions weights_options(const Arguments& arguments, const Settings& settings,
+                               std::int64_t input_bytes) {
+  const CompressOptions& run = settings.compress;
+  WeightsOptions options{.measure = run.train.rate.measure,
+                         .quantiser = run.train.rate.quantiser,
+                         .arch = arguments.text("arch"),
+                         .settings = settings.changes_json(),
+                         .overwrite = arguments.has("force"),
+                         .threads = static_cast<int>(settings.threads)};
+  if (run.bottleneck.mode != WeightMode::kRaw) {
+    options.max_bytes = run.target.max_bytes;
+    options.max_error = run.target.max_error;
+    if (run.target.ratio)
+      options.max_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) /
+                                                    std::max(*run.target.ratio, 1e-9));
+  }
+  for (const LayerRule& rule : run.bottleneck.layers)
+    if (rule.mode == WeightMode::kRaw) options.exact.push_back(rule.match);
+  if (!arguments.quiet()) options.warn = say;
+  return options;
+}
+
+struct Cost {
+  double seconds = 0;
+  std::int64_t peak_memory_bytes = 0;
+};
+
+Cost cost_since(std::chrono::steady_clock::time_point start) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+          static_cast<std::int64_t>(usage.ru_maxrss) * 1024};
+}
+
+void print_table(const WeightsReport& report, std::int64_t input_bytes, const Cost& cost,
+                 const Arguments& arguments) {
+  const bool exact =
+      std::all_of(report.tensors.begin(), report.tensors.end(),
+                  [](const StoredTensor& tensor) { return tensor.error == 0; });
+  Table table;
+  table.row({"", "original", "compressed"});
+  table.row({"bytes on disk", with_commas(input_bytes), with_commas(report.output_bytes)});
+  table.row(
+      {"ratio", "1.00",
+       fixed(static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes), 2)});
+  table.row({"numbers", with_commas(report.parameters), with_commas(report.parameters)});
+  table.row({"test quality", "-", "not evaluated"});
+  if (!exact) table.row({"steps follow", "", "the weights alone"});
+  add_stored_rows(table, report.tensors);
+  table.row({"seconds", "", fixed(cost.seconds, 1)});
+  table.row({"peak memory", "", rough_bytes(cost.peak_memory_bytes)});
+  std::cout << table.text();
+  if (arguments.verbose())
+    std::cout << "\n" << stored_listing(report.tensors) << "sha256 " << report.identity << "\n";
+  std::cout << "\nwritten to " << printable(arguments.text("output")) << "\n";
+}
+
+ordered_json to_json(const WeightsReport& report, std::int64_t input_bytes, const Cost& cost,
+                     const Arguments& arguments, const Settings& settings) {
+  return {{"output", arguments.text("output")},
+          {"input_bytes", input_bytes},
+          {"output_bytes", report.output_bytes},
+          {"ratio", static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes)},
+          {"metric", nullptr},
+          {"parameters", report.parameters},
+          {"weight_error", report.total_error},
+          {"seconds", cost.seconds},
+          {"peak_memory_bytes", cost.peak_memory_bytes},
+          {"target_met", report.target_met},
+          {"target_note", report.target_note},
+          {"identity", report.identity},
+          {"tensors", stored_json(report.tensors)},
+          {"settings", ordered_json::parse(settings.to_json())}};
+}
+
+}  // namespace
+
+bool weights_suffice(const Arguments& arguments, const Settings& settings) {
+  const CompressOptions& run = settings.compress;
+  for (const char* option : {"data", "from-scratch", "resume", "checkpoint"})
+    if (arguments.has(option)) return false;
+  if (arguments.words().empty() || arguments.has("plugin") || wants_gnets(run.bottleneck) ||
+      run.bottleneck.mode == WeightMode::kGenerated || run.train.loss != Loss::kWeights ||
+      run.target.max_drop || launch_of(arguments).world > 1)
+    return false;
+  const std::string arch = arguments.text("arch");
+  const FileKind kind = sniff(arguments.words()[0]);
+  // What only models know (and messages about them) is the other path's: TorchScript, architectures
+  // of plugins, tensors that do not fit.
+  if (kind == FileKind::kTorchScript || kind == FileKind::kArtifact) return false;
+  return arch.empty() ||
+         fits_layout(open_tensors(arguments.words()[0], model_options(arguments)), arch);
+}
+
+int compress_weights_alone(const Arguments& arguments, const Settings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::filesystem::path model = arguments.words()[0], output = arguments.text("output");
+  const OpenOptions opening = model_options(arguments);
+  writing([&] { check_writable(output, arguments.has("force")); });
+  TensorBundle tensors = open_tensors(model, opening);
+  say_notes(arguments, tensors.notes);
+  if (const std::string arch = arguments.text("arch"); !arch.empty())
+    tensors = arranged(tensors, arch);
+  const std::int64_t input_bytes = model_bytes(model, opening);
+  const WeightsOptions options = weights_options(arguments, settings, input_bytes);
+  const WeightsReport report = writing([&] { return compress_weights(tensors, output, options); });
+  const Cost cost = cost_since(start);
+  if (arguments.json())
+    print_json(to_json(report, input_bytes, cost, arguments, settings));
+  else
+    print_table(report, input_bytes, cost, arguments);
+  if (report.target_met) return kDone;
+  say("the target was not met: " + report.target_note);
+  return kTargetMissed;
+}
+
+}  // namespace gbcompress::cli
