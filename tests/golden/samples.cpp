@@ -80,7 +80,7 @@ std::vector<std::byte> expanded(const ArtifactReader& artifact) {
   std::vector<std::byte> data;
   for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
     const ArtifactTensor& tensor = artifact.tensors()[i];
-    const auto bytes = decode_tensor(artifact, i);
+    const auto bytes = decode_tensor(artifact, i, place_all());
     header[tensor.name] = {{"dtype", dtype_name(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {data.size(), data.size() + bytes.size()}}};

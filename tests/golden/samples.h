@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "artifact/decode.h"
 #include "gbcompress/artifact.h"
 
 namespace gbcompress::samples {
@@ -18,6 +19,11 @@ struct Named {
 };
 /// The files of tests/golden/v2.
 std::vector<Named> golden();
+
+/// Sample plans have made-up revisions, which no layer type has: their tiles are placed all the same.
+inline DecodeOptions place_all() {
+  return {.builder = [](const ArtifactTensor&) { return TileBuilder(); }};
+}
 
 /// What `expand` is to write: a safetensors file of all tensors.
 std::vector<std::byte> expanded(const ArtifactReader& artifact);
