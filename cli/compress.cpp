@@ -20,6 +20,7 @@
 #include "progress.h"
 #include "ranks.h"
 #include "run_options.h"
+#include "stored_table.h"
 #include "table.h"
 #include "torch_module.h"
 
@@ -51,7 +52,11 @@ void print_report(const CompressReport& report, const std::string& output, bool 
     table.row({"test quality", "-", "not evaluated"});
     table.row({"weight error", "0", fixed(report.weight_error, 4)});
   }
+  add_stored_rows(table, report.tensors);
   if (!report.allocation.empty()) table.row({"steps follow", "", report.allocation});
+  if (report.attempts > 0 && report.price > 0)
+    table.row({"trained", "",
+               std::to_string(report.attempts) + " times, lambda " + short_number(report.price)});
   if (report.corrected_norms > 0)
     table.row({"batch norms corrected", "", std::to_string(report.corrected_norms)});
   table.row({"seconds", "", fixed(report.seconds, 1)});
@@ -62,8 +67,64 @@ void print_report(const CompressReport& report, const std::string& output, bool 
         {"sent by each a step", "", rough_bytes(static_cast<std::int64_t>(report.bytes_per_step))});
   }
   std::cout << table.text();
+  if (verbose && !report.tensors.empty()) std::cout << "\n" << stored_listing(report.tensors);
   if (verbose) std::cout << "\n" << report.description << "sha256 " << report.identity << "\n";
   std::cout << "\nwritten to " << printable(output) << "\n";
+}
+
+ordered_json training_json(const TrainOptions& train, double learning_rate, double step_speed) {
+  return {{"loss", loss_name(train.loss)},
+          {"labels", train.labels},
+          {"epochs", train.epochs},
+          {"batch", train.batch},
+          {"learning_rate", learning_rate},
+          {"step_speed", step_speed},
+          {"shift", train.shift},
+          {"mirror", train.mirror},
+          {"first_lambda", train.rate.lambda}};
+}
+
+void print_plan(const CompressPlan& plan) {
+  Table table;
+  table.row({"", "plan"});
+  table.row({"file holds", plan.method});
+  if (plan.attempts > 0) {
+    const TrainOptions& train = plan.train;
+    std::string loss(loss_name(train.loss));
+    if (train.loss == Loss::kDistill && train.labels > 0)
+      loss += ", labels " + short_number(train.labels);
+    table.row({"loss", loss});
+    table.row({"training samples", with_commas(plan.training_samples)});
+    if (plan.held_back > 0) table.row({"held back to judge by", with_commas(plan.held_back)});
+    table.row({"attempts at most", std::to_string(plan.attempts)});
+    table.row({"epochs of the first", with_commas(train.epochs)});
+    table.row({"samples a step", with_commas(train.batch)});
+    table.row({"learning rate", short_number(plan.learning_rate)});
+    table.row({"speed of steps", short_number(plan.step_speed)});
+    table.row(
+        {"pictures move by", std::to_string(train.shift) + (train.mirror ? ", mirrored too" : "")});
+    table.row({"first price, lambda", short_number(train.rate.lambda)});
+  }
+  table.row({"expected bytes",
+             plan.least_bytes == plan.most_bytes
+                 ? with_commas(plan.most_bytes)
+                 : with_commas(plan.least_bytes) + " to " + with_commas(plan.most_bytes)});
+  table.row({"memory, about", rough_bytes(plan.memory_bytes)});
+  table.row({"minutes, about", fixed(plan.minutes, 1)});
+  std::cout << table.text() << "\nnothing was trained or written\n";
+}
+
+ordered_json to_json(const CompressPlan& plan) {
+  return {{"dry_run", true},
+          {"method", plan.method},
+          {"training", training_json(plan.train, plan.learning_rate, plan.step_speed)},
+          {"training_samples", plan.training_samples},
+          {"held_back", plan.held_back},
+          {"attempts", plan.attempts},
+          {"steps", plan.steps},
+          {"expected_bytes", {plan.least_bytes, plan.most_bytes}},
+          {"memory_bytes", plan.memory_bytes},
+          {"minutes", plan.minutes}};
 }
 
 ordered_json to_json(const CompressReport& report, const std::string& output,
@@ -86,11 +147,15 @@ ordered_json to_json(const CompressReport& report, const std::string& output,
           {"weight_error", report.weight_error},
           {"allocation", report.allocation},
           {"corrected_norms", report.corrected_norms},
+          {"attempts", report.attempts},
+          {"lambda", report.price},
+          {"training", training_json(report.train, report.learning_rate, report.step_speed)},
           {"seconds", report.seconds},
           {"peak_memory_bytes", report.peak_memory_bytes},
           {"target_met", report.target_met},
           {"target_note", report.target_note},
           {"identity", report.identity},
+          {"tensors", stored_json(report.tensors)},
           {"world", group.world()},
           {"bytes_per_step", report.bytes_per_step},
           {"settings", ordered_json::parse(settings)}};
@@ -111,8 +176,7 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   if (speaks_for_all()) say_notes(arguments, model->notes());
   if (!quick) set_threads(settings.threads, *model);
   std::unique_ptr<Model> teacher;
-  if (options.train.loss == Loss::kDistill)
-    teacher = open_input(arguments, host, options.train.seed).model;
+  if (teaches(options, arguments)) teacher = open_input(arguments, host, options.train.seed).model;
   std::optional<Data> data;
   if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
 
@@ -123,6 +187,12 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
     display.clear();
     if (!arguments.quiet() && speaks_for_all()) say(text);
   };
+  if (arguments.has("dry-run")) {
+    const CompressPlan plan = plan_compression(*model, input.bytes, data ? &*data : nullptr,
+                                               teacher.get(), host.registry(), options);
+    if (speaks_for_all()) arguments.json() ? print_json(to_json(plan)) : print_plan(plan);
+    return kDone;
+  }
   // Everything is open by now: what the system refuses from here on is the output.
   const CompressReport report = writing([&] {
     return compress(*model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
@@ -154,27 +224,30 @@ int compress_with_torch(const Arguments& arguments) {
   keep_freed_memory();
   need_model(arguments, "compress");
   const std::string output = arguments.text("output");
-  if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
+  const bool dry_run = arguments.has("dry-run");
+  if (output.empty() && !dry_run) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   Settings settings = compress_settings(arguments);
   CompressOptions& options = settings.compress;
   options.output = output;
   options.overwrite = arguments.has("force");
   options.settings = settings.changes_json();
+  options.from_scratch = arguments.has("from-scratch");
   CheckpointSettings& checkpoints = options.checkpoints;
-  checkpoints.folder = output + ".checkpoints";
-  if (arguments.has("resume")) {
+  if (!dry_run) checkpoints.folder = output + ".checkpoints";
+  if (arguments.has("resume") && !dry_run) {
     checkpoints.resume = checkpoints.folder = arguments.text("resume");
     // One checkpoint was named, not the folder it is in.
     if (std::filesystem::exists(checkpoints.folder / "manifest"))
       checkpoints.folder = checkpoints.folder.parent_path();
   }
-  if (arguments.has("checkpoint")) checkpoints.folder = arguments.text("checkpoint");
+  if (arguments.has("checkpoint") && !dry_run) checkpoints.folder = arguments.text("checkpoint");
   options.remove_checkpoints = !arguments.has("checkpoint");
 
   PluginHost host;
   load_plugins(host, arguments);
   const auto group = open_group(arguments, host);
-  if (group->rank() == 0) writing([&] { check_writable(options.output, options.overwrite); });
+  if (group->rank() == 0 && !dry_run)
+    writing([&] { check_writable(options.output, options.overwrite); });
   int status = kDone;
   run_together(*group, [&] { status = compress_on(*group, arguments, host, settings); });
   return status;

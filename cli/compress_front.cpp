@@ -16,13 +16,15 @@ void options(po::options_description& into) {
   auto add = into.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   add("output,o", text("FILE"), "the .gbz to write");
-  add("mode", text("NAME"), "generated, residual or raw: what the file holds of a parameter");
+  add("mode", text("NAME"), "auto, generated, residual or raw: what the file holds of a parameter");
   add_run_options(into);
-  add("ratio", text("R"), "make the file R times smaller than MODEL (10 where no target is given)");
+  add("ratio", text("R"), "make the file R times smaller than MODEL");
   add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
   add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
   add("max-error", text("E"),
       "without data: lose at most this share of the squares of any tensor, such as 0.001");
+  add("minutes", text("M"), "take M minutes at most; without it, what model and data ask for");
+  add("dry-run", "show the plan, and about how many bytes and minutes it takes; write nothing");
   add("force", "replace the output file");
   add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
   add("checkpoint", text("DIR"),
@@ -34,7 +36,7 @@ void options(po::options_description& into) {
 
 int run(const Arguments& arguments) {
   need_model(arguments, "compress");
-  if (arguments.text("output").empty())
+  if (arguments.text("output").empty() && !arguments.has("dry-run"))
     throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   const Settings settings = compress_settings(arguments);
   return weights_suffice(arguments, settings) ? compress_weights_alone(arguments, settings)

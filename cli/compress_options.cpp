@@ -7,7 +7,22 @@ namespace gbcompress::cli {
 namespace {
 
 const char* const kTargets[] = {"ratio", "max-bytes", "max-drop", "max-error"};
+/// Of g-nets, and of files without training.
 constexpr const char* kDefaultRatio = "10";
+
+/// Without a target: with data the smallest file that loses nothing, or what the price that was
+/// given makes of it; else kDefaultRatio.
+void set_default_target(bool data, Settings& settings) {
+  CompressOptions& options = settings.compress;
+  Target& target = options.target;
+  if (target.ratio || target.max_bytes || target.max_drop || target.max_error) return;
+  const bool priced = options.bottleneck.mode == WeightMode::kResidual && data &&
+                      options.train.loss != Loss::kWeights && options.train.epochs > 0;
+  if (!priced)
+    settings.apply("target.ratio", kDefaultRatio, "default");
+  else
+    target.no_loss = options.choose.price;
+}
 
 }  // namespace
 
@@ -28,18 +43,13 @@ Settings compress_settings(const Arguments& arguments) {
               {{"ratio", "target.ratio"},
                {"max-drop", "target.max_drop"},
                {"max-error", "target.max_error"},
+               {"minutes", "train.minutes"},
                {"placement", "ranks.placement"},
                {"mode", "weights.mode"}},
               settings);
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
     settings.apply("train.shards", "8", "--deterministic");
-  const Target& target = settings.compress.target;
-  // Trained with the rate in the loss, lambda decides.
-  const bool priced = settings.compress.bottleneck.mode == WeightMode::kResidual &&
-                      arguments.has("data") && settings.compress.train.loss != Loss::kWeights &&
-                      settings.compress.train.epochs > 0;
-  if (!priced && !target.ratio && !target.max_bytes && !target.max_drop && !target.max_error)
-    settings.apply("target.ratio", kDefaultRatio, "default");
+  set_default_target(arguments.has("data"), settings);
   return settings;
 }
 

@@ -182,11 +182,14 @@ ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
   if (arguments.has("config")) settings.apply_file(arguments.text("config"));
   settings.apply_environment();
   for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  // A plan is one of g-nets.
+  BottleneckOptions& options = settings.compress.bottleneck;
+  if (settings.compress.choose.mode) options.mode = WeightMode::kGenerated;
   PluginHost host;
   load_plugins(host, arguments);
   return plan_model(
       list_parameters(file, arguments.text("arch"), host.registry(), model_options(arguments)),
-      host.registry(), settings.compress.bottleneck);
+      host.registry(), options);
 }
 
 void show_plan(const Arguments& arguments, const fs::path& file) {

@@ -55,8 +55,18 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
     if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
   // Without data there is one loss that can be had; asking for another by flag is a mistake, which
   // compress() explains.
-  if (!arguments.has("data") && !arguments.has("loss"))
+  if (!arguments.has("data") && !arguments.has("loss")) {
     settings.compress.train.loss = Loss::kWeights;
+    settings.compress.choose.loss = false;
+  }
+}
+
+bool teaches(const CompressOptions& options, const Arguments& arguments) {
+  const bool chosen = options.choose.loss && arguments.has("data") &&
+                      options.bottleneck.mode == WeightMode::kResidual &&
+                      options.train.loss != Loss::kWeights && options.train.epochs > 0 &&
+                      !arguments.has("from-scratch");
+  return chosen || options.train.loss == Loss::kDistill;
 }
 
 CheckpointFacts setting_facts(const std::string& settings) {

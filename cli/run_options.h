@@ -29,6 +29,10 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
 
 /// @throws Error(kUsage) where neither MODEL nor --from-scratch is given
 void need_model(const Arguments& arguments, const std::string& verb);
+/// Whether the given model's outputs are part of the loss, or may become so, so that a second copy
+/// of it is needed.
+bool teaches(const CompressOptions& options, const Arguments& arguments);
+
 /// Every setting that the result depends on, by name, so that a checkpoint of others is refused.
 CheckpointFacts setting_facts(const std::string& settings);
 

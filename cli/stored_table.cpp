@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/text.h"
 
@@ -11,15 +10,10 @@ namespace {
 
 constexpr std::size_t kWorst = 3;
 
-std::string short_number(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", number);
-  return text;
-}
-
 }  // namespace
 
 void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors) {
+  if (tensors.empty()) return;
   std::vector<const StoredTensor*> worst;
   std::int64_t exact = 0;
   for (const StoredTensor& tensor : tensors) {

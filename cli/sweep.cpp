@@ -56,6 +56,7 @@ SweepOptions resolve(const Arguments& arguments, Settings& settings) {
     (untrained ? sweep.ratios : sweep.lambdas) = untrained ? kRatios : kLambdas;
   sweep.compress = settings.compress;
   sweep.compress.target = {};
+  sweep.compress.from_scratch = sweep.from_scratch;
   sweep.compress.facts = setting_facts(settings.to_json());
   return sweep;
 }
@@ -102,7 +103,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   if (speaks_for_all()) say_notes(arguments, input.model->notes());
   set_threads(settings.threads, *input.model);
   std::unique_ptr<Model> teacher;
-  if (settings.compress.train.loss == Loss::kDistill)
+  if (teaches(settings.compress, arguments))
     teacher = open_input(arguments, host, settings.compress.train.seed).model;
   std::optional<Data> data;
   if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);

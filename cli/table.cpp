@@ -42,6 +42,12 @@ std::string with_commas(std::int64_t number) {
   return digits;
 }
 
+std::string short_number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", number);
+  return text;
+}
+
 std::string fixed(double number, int digits) {
   if (!std::isfinite(number)) return "-";
   char text[64];

@@ -22,6 +22,7 @@ class Table {
 
 std::string with_commas(std::int64_t number);                    ///< "1,066,912"
 std::string fixed(double number, int digits);                    ///< "20.08"
+std::string short_number(double number);                         ///< "0.015": three digits
 std::string shape_text(const std::vector<std::int64_t>& shape);  ///< "300x784", "scalar"
 /// "1.2 GB", in powers of 1000.
 std::string rough_bytes(std::int64_t bytes);

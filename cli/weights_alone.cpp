@@ -112,7 +112,7 @@ ordered_json to_json(const WeightsReport& report, std::int64_t input_bytes, cons
 
 bool weights_suffice(const Arguments& arguments, const Settings& settings) {
   const CompressOptions& run = settings.compress;
-  for (const char* option : {"data", "from-scratch", "resume", "checkpoint"})
+  for (const char* option : {"data", "from-scratch", "resume", "checkpoint", "dry-run"})
     if (arguments.has(option)) return false;
   if (arguments.words().empty() || arguments.has("plugin") || wants_gnets(run.bottleneck) ||
       run.bottleneck.mode == WeightMode::kGenerated || run.train.loss != Loss::kWeights ||

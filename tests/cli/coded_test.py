@@ -208,7 +208,8 @@ class Targets(harness.CliTest):
                             self.one_message(result, "the target was not met: at most .* bytes were asked, the file has")
                         self.succeed("expand", out, "-o", self.path("x.safetensors"), "--force")
                         smallest[mode, name] = size
-        self.assertLess(smallest["residual", "untrained"], 200)
+        # Half of the squares of each matrix stay: 390 bytes.
+        self.assertLess(smallest["residual", "untrained"], 450)
 
     def test_drops(self):
         """No file of 10 numbers a picture is better than what it is of: a drop of 0 cannot always be kept."""
@@ -262,7 +263,7 @@ class Targets(harness.CliTest):
         common = ("compress", model, "--arch", "mlp", "-q", "-o", self.path("x.gbz"))
         self.refused(USAGE, "between 0 and 1", *common, "--mode", "residual", "--max-error", "1")
         self.refused(USAGE, "--max-error", *common, "--mode", "residual", "--data", "digits", "--max-error", "0.1")
-        self.refused(USAGE, "--max-error", *common, "--max-error", "0.1")
+        self.refused(USAGE, "--max-error", *common, "--mode", "generated", "--max-error", "0.1")
         self.refused(USAGE, "needs data", *common, "--mode", "residual", "--max-drop", "1")
 
     def test_the_table_says_what_steps_follow(self):

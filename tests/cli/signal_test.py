@@ -15,7 +15,7 @@ class Signals(harness.CliTest):
         model = self.model()
         before = self.snapshot()
         command = [harness.EXECUTABLE, "compress", model, "--arch", "mlp", "--ratio", "2", "-o", self.path("out.gbz"),
-                   "--set", "train.fit_steps=100000000", *data]
+                   "--mode", "generated", "--set", "train.fit_steps=100000000", *data]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  env=harness.clean_environment(), cwd=self.folder)
         seen = ""
@@ -88,8 +88,8 @@ class Progress(harness.CliTest):
         self.assertRegex(shown, r"(?m)^fit +100 %")
 
     def test_plain_lines_name_rate_and_remaining_time(self):
-        result = self.succeed("compress", self.model(), "--ratio", "2", "-o", self.path("x.gbz"), "--set",
-                              "train.fit_steps=1000")
+        result = self.succeed("compress", self.model(), "--ratio", "2", "-o", self.path("x.gbz"), "--mode", "generated",
+                              "--set", "train.fit_steps=1000")
         lines = [line for line in result.err.splitlines() if line.startswith("fit ")]
         self.assertLessEqual(len(lines), 12, result)
         self.assertTrue(re.match(r"fit +100 % +1,000/1,000 +[\d.,]+/s +loss \S+$", lines[-1]), lines[-1])

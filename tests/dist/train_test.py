@@ -14,7 +14,7 @@ import unittest
 import ranks
 
 PROGRAM, TRAINER, DIGITS = os.environ["GBCOMPRESS"], os.environ["GBC_DIST_TRAINER"], os.environ["GBC_DIGITS"]
-SHORT = ["--set", "train.fit_steps=20", "--set", "train.epochs=2", "--set", "gnet.min_elements=100"]
+SHORT = ["--mode", "generated", "--set", "train.fit_steps=20", "--set", "train.epochs=2", "--set", "gnet.min_elements=100"]
 
 
 class Job(ranks.Job):

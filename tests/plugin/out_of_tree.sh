@@ -54,7 +54,7 @@ plugin=$work/circulant/build/circulant.so
 "$work/circulant/build/train_circulant" "$plugin" "$work/trained.gbz" | tee "$work/trained.txt"
 trained=$(sed -n 's/.*bytes, \([0-9.]*\) %.*/\1/p' "$work/trained.txt")
 "$gbcompress" expand "$work/trained.gbz" -o "$work/model.safetensors" --plugin "$plugin"
-"$gbcompress" compress "$work/model.safetensors" --arch circulant-net --data digits --ratio 6 \
+"$gbcompress" compress "$work/model.safetensors" --arch circulant-net --data digits --mode generated --ratio 6 \
   -o "$work/small.gbz" --plugin "$plugin" --json > "$work/report.json"
 field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" "$work/report.json" | head -n 1; }
 before=$(field before) after=$(field after) ratio=$(field ratio)

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gbcompress/train.h"
 #include "gbcompress/training_checkpoints.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress {
 
@@ -38,7 +40,34 @@ struct CompressReport {
   std::string identity;              ///< SHA-256 of the file
   /// Bytes that this rank sent a step of training, on average; 0 with one rank.
   double bytes_per_step = 0;
+  /// How every tensor ended, where nothing was trained or generated; else empty.
+  std::vector<StoredTensor> tensors;
+  std::int64_t attempts = 0;  ///< training runs, one a price
+  double price = 0;           ///< lambda of the one that was kept; 0: nothing was priced
+  TrainOptions train;         ///< as chosen
+  double learning_rate = 0, step_speed = 0;
 };
+
+/// What compress() is about to do.
+struct CompressPlan {
+  std::string method;  ///< one line
+  TrainOptions train;  ///< as chosen
+  double learning_rate = 0, step_speed = 0;
+  std::int64_t attempts = 0;  ///< training runs at most; 0: nothing is trained
+  std::int64_t training_samples = 0, held_back = 0;
+  std::int64_t steps = 0;  ///< of all attempts together
+  /// Of the file, between these: the size that is asked, else what models of that many parameters
+  /// came to.
+  std::int64_t least_bytes = 0, most_bytes = 0;
+  std::int64_t memory_bytes = 0;  ///< about
+  double minutes = 0;             ///< about, on this machine
+};
+
+/// Everything of compress() before its first step: choices, held-back data, cost. Trains and writes
+/// nothing. [collective]
+CompressPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
+                              Model* teacher, const Registry& registry,
+                              const CompressOptions& options);
 
 /// Plans g-nets for the target, fits and trains them, writes the file, reads it back, expands and
 /// evaluates it. `model` ends with the expanded weights. With several ranks [collective]; only rank

@@ -31,8 +31,9 @@ struct Settings {
   DataOptions data;
   std::int64_t threads = 0;  ///< 0: one for each core, one alone for small models
 
-  /// The defaults of setting_table(). They are those of the structures above, but for the g-nets'
-  /// learning rate of 1e-2: fitting a given model bears more than training from random weights.
+  /// The defaults of setting_table(): residual parameters, and the program chooses what it can
+  /// choose. Else those of the structures above, but for the g-nets' learning rate of 1e-2: fitting
+  /// a given model bears more than training from random weights.
   Settings();
 
   /// Reads a TOML file (at most 1 MiB, nesting at most 32). `schema = 1` may stand at the top;

@@ -4,7 +4,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gbcompress/options.h"
@@ -26,17 +28,27 @@ struct Batch {
 class Dataset {
  public:
   Dataset(at::Tensor inputs, at::Tensor targets) : inputs_(inputs), targets_(targets) {}
-  std::int64_t size() const { return inputs_.size(0); }
+  std::int64_t size() const {
+    return rows_ ? static_cast<std::int64_t>(rows_->size()) : inputs_.size(0);
+  }
   /// Rows `indices` of the split, as a batch.
   Batch gather(const std::vector<std::int64_t>& indices) const;
   Batch range(std::int64_t first, std::int64_t count) const;
+  /// Some rows as a split of their own, in that order; nothing is copied.
+  Dataset subset(const std::vector<std::int64_t>& indices) const;
 
  private:
+  Dataset(at::Tensor inputs, at::Tensor targets, std::vector<std::int64_t> rows)
+      : inputs_(inputs), targets_(targets), rows_(std::move(rows)) {}
+  /// Rows of this split as rows of the tensors. @throws Error(kUsage) for one that is not there
+  std::vector<std::int64_t> rows_of(std::vector<std::int64_t> rows) const;
+
   at::Tensor inputs_, targets_;
+  std::optional<std::vector<std::int64_t>> rows_;  ///< of the tensors; unset: all of them
 };
 
 struct Data {
-  std::string spec;         ///< "mnist:DIR"
+  std::string spec;  ///< "mnist:DIR"
   Dataset train, test;
   Metric metric = Metric::kAccuracy;
   std::int64_t classes = 0;

@@ -102,8 +102,9 @@ struct RateOptions {
   /// split: one a picture, one a character; above 0. At ln 2 it is a description length: of the
   /// labels given the model and of the model.
   double lambda = 0.3;
-  /// When set, lambda is only where the price begins: it is steered towards files of this size.
-  std::optional<std::int64_t> max_bytes;
+  /// The price that training begins with; it comes to lambda in the first half of the run. Above 0
+  /// for a run that goes on from what another one ended with.
+  double first_lambda = 0;
   /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
   /// deviation^evenness, 0 to 1.
   double evenness = 0;
@@ -116,8 +117,6 @@ struct RateOptions {
   /// importance^(-temper/2), 0 to 1.
   std::int64_t calibration = 512;
   double temper = 0.75;
-  /// What the file would take now; needed with max_bytes.
-  std::function<std::int64_t(const GenomicBottleneck&)> file_bytes;
 };
 
 struct TrainOptions {
@@ -165,15 +164,35 @@ struct Target {
   std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
   std::optional<std::int64_t> max_bytes;  ///< of the output file
   std::optional<double> max_drop;         ///< in the metric's unit, measured on held-back data
-  /// Squared error of all weights over their squares, above 0 and below 1; residual mode, no
-  /// training.
+  /// Squared error over the squares of every tensor, above 0 and below 1; no training.
   std::optional<double> max_error;
+  /// The smallest file without a loss that can be measured on held-back data; training only.
+  bool no_loss = false;
+};
+
+/// Which options are the program's to choose from model, data and time; those that are not are
+/// taken as they stand.
+struct Choices {
+  bool mode = false;           ///< residual parameters, but where rules say otherwise
+  bool loss = false;           ///< train.loss and train.labels: labels, and the original's outputs
+  bool epochs = false;         ///< train.epochs
+  bool batch = false;          ///< train.batch
+  bool learning_rate = false;  ///< bottleneck.residual_optimizer.lr
+  bool step_speed = false;     ///< bottleneck.step_speed
+  bool augmentation = false;   ///< train.shift and train.mirror
+  bool price = false;          ///< train.rate.lambda, where a target's search begins
 };
 
 struct CompressOptions {
   std::filesystem::path output;
   bool overwrite = false;
   Target target;
+  Choices choose;
+  /// Minutes that all of it may take, above 0; unset: what model and data ask for, which does not
+  /// depend on the machine.
+  std::optional<double> minutes;
+  /// The model is new, so that its own quality is nothing to be compared with.
+  bool from_scratch = false;
   /// Widths of the g-nets are the planner's to choose where the user set none.
   bool hidden_given = false;
   BottleneckOptions bottleneck;

@@ -50,6 +50,10 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
 /// @throws Error(kUsage) when the model has no forward pass, Error(kShapeMismatch)
 double evaluate(Model& model, const Dataset& data, Metric metric,
                 const ProgressSink& progress = {});
+/// The same for each sample, on average over its positions: 100 for right and 0 for wrong, or
+/// nats. float64 [samples].
+at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
+                            const ProgressSink& progress = {});
 
 std::string_view metric_name(Metric metric) noexcept;  ///< "accuracy_percent", "nats_per_char"
 /// How much worse `after` is than `before`, in the metric's unit; negative where it is better.

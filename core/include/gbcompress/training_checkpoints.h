@@ -20,6 +20,11 @@ struct RunPosition {
   std::int64_t attempt = 0;  ///< of those that look for a size
   std::string phase;         ///< "fit", "train"
   std::int64_t done = 0;     ///< steps of the phase
+  std::string history = {};  ///< of earlier attempts, one word
+  /// The best file of earlier attempts; null: none.
+  std::shared_ptr<const std::vector<std::byte>> best_file = {};
+  /// What the next attempt may begin with, beside where the bottleneck stands; null: its beginning.
+  std::shared_ptr<const std::vector<GenomicBottleneck::StateEntry>> kept_state = {};
 };
 
 /// The checkpoints of one run. Members are [collective: every rank, same order].
@@ -33,10 +38,14 @@ class TrainingCheckpoints {
                       std::function<void(const std::string&)> warn);
   ~TrainingCheckpoints();
 
+  /// A fact that the run chose by itself, such as epochs for the minutes it has: what a run that
+  /// is taken up began with, else `value`. To be called before the first step.
+  std::string chosen_fact(const std::string& name, const std::string& value);
   /// Where to go on from; nothing for a new run, and nothing again after restore().
   const std::optional<RunPosition>& resumed() const;
   /// Brings the bottleneck to the state that was saved. [collective]
-  void restore(GenomicBottleneck& bottleneck);
+  /// @return where to go on from, with its kept state
+  RunPosition restore(GenomicBottleneck& bottleneck);
 
   /// To be called after every step. Saves when it is time, in the background; on SIGUSR1; and on
   /// SIGINT or SIGTERM of any rank, at once.

@@ -22,6 +22,14 @@ namespace {
 constexpr std::array<std::pair<std::string_view, std::uint32_t>, 5> kPlacedTypes = {
     {{"linear", 1}, {"conv", 1}, {"attention", 1}, {"recurrent", 1}, {"embedding", 1}}};
 
+/// The newest revision of the layer type, where it only places its tiles; else null.
+const std::uint32_t* placed_revision(const ArtifactTensor& tensor) noexcept {
+  if (tensor.plan.shape != tensor.shape) return nullptr;
+  for (const auto& [id, revision] : kPlacedTypes)
+    if (tensor.plan.type_id == id) return &revision;
+  return nullptr;
+}
+
 /// Every tile by the exact kernel. Tiles do not know of each other: threads change no bit.
 void generate_tiles(const BankShape& shape, std::span<const float> theta,
                     std::span<const TileTarget> targets, int threads) {
@@ -108,15 +116,12 @@ int threads_of(const DecodeOptions& options) {
 }  // namespace
 
 bool is_placed(const ArtifactTensor& tensor) noexcept {
-  if (!has_plan(tensor.kind)) return true;
-  if (tensor.plan.shape != tensor.shape) return false;
-  for (const auto& [id, revision] : kPlacedTypes)
-    if (tensor.plan.type_id == id && tensor.plan.type_revision <= revision) return true;
-  return false;
+  const std::uint32_t* revision = placed_revision(tensor);
+  return !has_plan(tensor.kind) || (revision && tensor.plan.type_revision <= *revision);
 }
 
 TileBuilder place_only(const ArtifactTensor& tensor) {
-  if (!is_placed(tensor))
+  if (!placed_revision(tensor))
     throw Error(Errc::kUnsupported, printable(tensor.name) + " is built by layer type " +
                                         printable(tensor.plan.type_id) +
                                         ", whose plugin is needed");

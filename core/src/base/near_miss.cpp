@@ -21,19 +21,35 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+constexpr std::size_t kLongestWord = 256;
+
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = word.size() / 2 + 1;
   for (const auto& candidate : candidates) {
-    const std::size_t distance = edit_distance(word.substr(0, 256), candidate);
+    const std::size_t distance = edit_distance(word.substr(0, kLongestWord), candidate);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }
   }
   return best;
+}
+
+std::vector<std::string> nearest_few(std::string_view word,
+                                     const std::vector<std::string>& candidates,
+                                     std::size_t count) {
+  std::vector<std::pair<std::size_t, std::string>> by_distance;
+  for (const std::string& candidate : candidates)
+    by_distance.emplace_back(edit_distance(word.substr(0, kLongestWord), candidate), candidate);
+  std::stable_sort(by_distance.begin(), by_distance.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(count, by_distance.size()); ++i)
+    names.push_back(by_distance[i].second);
+  return names;
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -73,6 +73,42 @@ SettingRow<S> target_row(SettingRow<S> row, Field field) {
   return row;
 }
 
+/// A key that is the program's to choose until somebody sets it.
+template <typename Flag>
+SettingRow<S> chosen_row(SettingRow<S> row, Flag chosen) {
+  row.get = [plain = row.get, chosen](const S& settings) {
+    return chosen(settings) ? SettingValue() : plain(settings);
+  };
+  row.set = [plain = row.set, chosen](S& settings, const SettingValue& value) {
+    if (!plain(settings, value)) return false;
+    chosen(settings) = false;
+    return true;
+  };
+  return row;
+}
+
+/// "auto" beside the modes.
+SettingRow<S> mode_row() {
+  auto row = choice_row<S>("weights.mode", modes(),
+                           "What the file holds of trainable parameters ([[layer]] rules override "
+                           "it); auto: residual, and g-nets where a rule or a prior asks for them",
+                           GBC_FIELD(compress.bottleneck.mode));
+  row.accepts = "one of auto, " + row.accepts.substr(std::string("one of ").size());
+  row.choices.insert(row.choices.begin(), "auto");
+  row.get = [plain = row.get](const S& settings) {
+    return settings.compress.choose.mode ? SettingValue(std::string("auto")) : plain(settings);
+  };
+  row.set = [plain = row.set](S& settings, const SettingValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    const bool chosen = text && *text == "auto";
+    if (!chosen && !plain(settings, value)) return false;
+    if (chosen) settings.compress.bottleneck.mode = WeightMode::kResidual;
+    settings.compress.choose.mode = chosen;
+    return true;
+  };
+  return row;
+}
+
 std::vector<SettingRow<S>> gnet_rows() {
   auto hidden = widths_row<S>(
       "gnet.hidden", "Widths of the hidden layers; unset, the planner chooses them for the target",
@@ -149,21 +185,25 @@ std::vector<SettingRow<S>> run_rows() {
     return true;
   };
   return {
-      choice_row<S>("train.loss", names(loss_name, {Loss::kTask, Loss::kDistill, Loss::kWeights}),
-                    "What is minimised (the labels' cross-entropy, the distance to the original's "
-                    "outputs, the distance to its weights)",
-                    GBC_FIELD(compress.train.loss)),
-      choice_row<S>("weights.mode", modes(),
-                    "What the file holds of trainable parameters ([[layer]] rules override it)",
-                    GBC_FIELD(compress.bottleneck.mode)),
+      chosen_row(choice_row<S>(
+                     "train.loss", names(loss_name, {Loss::kTask, Loss::kDistill, Loss::kWeights}),
+                     "What is minimised (the labels' cross-entropy, the distance to the original's "
+                     "outputs, the distance to its weights); unset, the program chooses",
+                     GBC_FIELD(compress.train.loss)),
+                 GBC_FIELD(compress.choose.loss)),
+      mode_row(),
       choice_row<S>("weights.prior", priors(),
                     "What the coder is told of residual parameters (nothing, what a g-net expects "
                     "of every weight; gnet.generator stochastic: how far off too)",
                     GBC_FIELD(compress.bottleneck.gnet_prior)),
-      number_row<S>("rate.lambda", kPositive, positive,
-                    "Residual parameters and coded g-nets: the loss counts lambda * bits / "
-                    "predictions of the training split; with a target, where that begins",
-                    GBC_FIELD(compress.train.rate.lambda)),
+      chosen_row(
+          number_row<S>("rate.lambda", kPositive, positive,
+                        "Residual parameters and coded g-nets: the loss counts lambda * bits / "
+                        "predictions of the training split; with a target, where its search "
+                        "begins; unset, the "
+                        "program searches",
+                        GBC_FIELD(compress.train.rate.lambda)),
+          GBC_FIELD(compress.choose.price)),
       number_row<S>(
           "rate.evenness", "a number from 0 to 1", zero_to_one,
           "Residual parameters that are not trained, for a size: steps are proportional to "
@@ -192,25 +232,43 @@ std::vector<SettingRow<S>> run_rows() {
           std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"rows", true}},
           "Residual parameters that are trained: one step for a tensor, or one for each row",
           GBC_FIELD(compress.bottleneck.row_steps)),
-      number_row<S>("rate.step_speed", kPositive, positive,
-                    "How many times faster than numbers their steps learn: more for short runs and "
-                    "small files of given models",
-                    GBC_FIELD(compress.bottleneck.step_speed)),
-      number_row<S>("rate.lr", kPositive, positive, "Learning rate of residual parameters",
-                    GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
-      integer_row<S>("train.epochs", 0, 1'000'000, "Passes over the training split",
-                     GBC_FIELD(compress.train.epochs)),
-      integer_row<S>("train.batch", 1, std::int64_t{1} << 24, "Samples of one step",
-                     GBC_FIELD(compress.train.batch)),
+      chosen_row(
+          number_row<S>(
+              "rate.step_speed", kPositive, positive,
+              "How many times faster than numbers their steps learn; unset, the program chooses",
+              GBC_FIELD(compress.bottleneck.step_speed)),
+          GBC_FIELD(compress.choose.step_speed)),
+      chosen_row(number_row<S>("rate.lr", kPositive, positive,
+                               "Learning rate of residual parameters; unset, the program chooses",
+                               GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
+                 GBC_FIELD(compress.choose.learning_rate)),
+      chosen_row(integer_row<S>("train.epochs", 0, 1'000'000,
+                                "Passes over the training split; unset, the program chooses",
+                                GBC_FIELD(compress.train.epochs)),
+                 GBC_FIELD(compress.choose.epochs)),
+      chosen_row(integer_row<S>("train.batch", 1, std::int64_t{1} << 24,
+                                "Samples of one step; unset, the program chooses",
+                                GBC_FIELD(compress.train.batch)),
+                 GBC_FIELD(compress.choose.batch)),
       number_row<S>("train.labels", kBelowOne, below_one,
                     "With the loss distill: the part of the labels' cross-entropy",
                     GBC_FIELD(compress.train.labels)),
-      integer_row<S>("train.shift", 0, 1024,
-                     "Pixels that pictures are moved by at most, anew in each epoch",
-                     GBC_FIELD(compress.train.shift)),
-      choice_row<S>(
-          "train.mirror", std::vector<std::pair<std::string, bool>>{{"no", false}, {"yes", true}},
-          "Whether pictures are mirrored half the time", GBC_FIELD(compress.train.mirror)),
+      chosen_row(
+          integer_row<S>("train.shift", 0, 1024,
+                         "Pixels that pictures are moved by at most, anew in each epoch; unset, as "
+                         "far as the model bears",
+                         GBC_FIELD(compress.train.shift)),
+          GBC_FIELD(compress.choose.augmentation)),
+      chosen_row(choice_row<S>(
+                     "train.mirror",
+                     std::vector<std::pair<std::string, bool>>{{"no", false}, {"yes", true}},
+                     "Whether pictures are mirrored half the time; unset, where the model bears it",
+                     GBC_FIELD(compress.train.mirror)),
+                 GBC_FIELD(compress.choose.augmentation)),
+      number_row<S>("train.minutes", kPositive, positive,
+                    "Minutes that everything may take; unset, what model and data ask for, which "
+                    "does not depend on the machine",
+                    GBC_FIELD(compress.minutes)),
       integer_row<S>("train.fit_steps", 0, 1'000'000'000,
                      "Steps of fitting the original weights before anything else",
                      GBC_FIELD(compress.train.fit_steps)),

@@ -126,7 +126,11 @@ std::string environment_name(const std::string& key) {
   return name;
 }
 
-Settings::Settings() { compress.bottleneck.gnet_optimizer.lr = 1e-2; }
+Settings::Settings() {
+  compress.bottleneck.gnet_optimizer.lr = 1e-2;
+  compress.bottleneck.mode = WeightMode::kResidual;
+  compress.choose = {true, true, true, true, true, true, true, true};
+}
 
 void Settings::apply_file(const std::filesystem::path& file) {
   const std::string label = printable(file.string());

@@ -2,24 +2,40 @@
 
 #include <ATen/ATen.h>
 
+#include <numeric>
+
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 
-Batch Dataset::gather(const std::vector<std::int64_t>& indices) const {
-  for (std::int64_t index : indices)
-    if (index < 0 || index >= size())
-      throw Error(Errc::kUsage, "row " + std::to_string(index) + " of a split of " +
+std::vector<std::int64_t> Dataset::rows_of(std::vector<std::int64_t> rows) const {
+  for (std::int64_t& row : rows) {
+    if (row < 0 || row >= size())
+      throw Error(Errc::kUsage, "row " + std::to_string(row) + " of a split of " +
                                     std::to_string(size()) + " rows does not exist");
-  const at::Tensor rows = at::tensor(indices, at::kLong);
-  return {inputs_.index_select(0, rows), targets_.index_select(0, rows)};
+    if (rows_) row = (*rows_)[static_cast<std::size_t>(row)];
+  }
+  return rows;
+}
+
+Batch Dataset::gather(const std::vector<std::int64_t>& indices) const {
+  const std::vector<std::int64_t> rows = rows_of(indices);
+  const at::Tensor index = at::tensor(rows, at::kLong);
+  return {inputs_.index_select(0, index), targets_.index_select(0, index)};
 }
 
 Batch Dataset::range(std::int64_t first, std::int64_t count) const {
   if (first < 0 || count < 0 || first > size() || count > size() - first)
     throw Error(Errc::kUsage, std::to_string(count) + " rows from row " + std::to_string(first) +
                                   " on do not lie in a split of " + std::to_string(size()));
-  return {inputs_.narrow(0, first, count), targets_.narrow(0, first, count)};
+  if (!rows_) return {inputs_.narrow(0, first, count), targets_.narrow(0, first, count)};
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(count));
+  std::iota(rows.begin(), rows.end(), first);
+  return gather(rows);
+}
+
+Dataset Dataset::subset(const std::vector<std::int64_t>& indices) const {
+  return {inputs_, targets_, rows_of(indices)};
 }
 
 }  // namespace gbcompress

@@ -8,7 +8,6 @@
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
-#include "train/controls.h"
 
 namespace gbcompress {
 namespace {
@@ -30,6 +29,11 @@ at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, st
 }
 
 }  // namespace
+
+bool is_matrix(const NamedParameter& tensor) {
+  return tensor.trainable && tensor.tied_to.empty() && is_real(tensor.info.dtype) &&
+         tensor.info.shape.size() >= 2 && tensor.info.elements() > 0;
+}
 
 Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64_t seed) {
   if (data.size() == 0) throw Error(Errc::kUsage, "the training split is empty");

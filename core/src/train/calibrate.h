@@ -10,6 +10,9 @@
 
 namespace gbcompress {
 
+/// Whether a tensor is trainable, its own, and of two and more dimensions.
+bool is_matrix(const NamedParameter& tensor);
+
 /// At most `count` samples, drawn by `seed` alone; of long ones fewer, 64 at least.
 Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64_t seed);
 

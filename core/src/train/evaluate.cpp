@@ -17,7 +17,8 @@ std::int64_t samples_a_pass(const Dataset& data) {
 
 }  // namespace
 
-double evaluate(Model& model, const Dataset& data, Metric metric, const ProgressSink& progress) {
+at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
+                            const ProgressSink& progress) {
   if (!model.has_forward())
     throw Error(Errc::kUsage,
                 "this model is a bare state dict without a forward pass and cannot be evaluated; "
@@ -26,7 +27,7 @@ double evaluate(Model& model, const Dataset& data, Metric metric, const Progress
   const at::NoGradGuard no_grad;
   model.train(false);
   const std::int64_t pass = samples_a_pass(data);
-  double sum = 0, count = 0;
+  std::vector<at::Tensor> scores;
   for (std::int64_t first = 0; first < data.size(); first += pass) {
     throw_if_interrupted();
     const Batch batch = data.range(first, std::min(pass, data.size() - first));
@@ -39,15 +40,20 @@ double evaluate(Model& model, const Dataset& data, Metric metric, const Progress
     if (targets.max().item<std::int64_t>() >= logits.size(1))
       throw Error(Errc::kShapeMismatch, "the model tells " + std::to_string(logits.size(1)) +
                                             " classes apart, the data has more");
-    sum += metric == Metric::kAccuracy
-               ? logits.argmax(1).eq(targets).sum().item<double>()
-               : at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum).item<double>();
-    count += static_cast<double>(targets.size(0));
+    const at::Tensor each =
+        metric == Metric::kAccuracy
+            ? logits.argmax(1).eq(targets).to(at::kDouble) * 100
+            : at::cross_entropy_loss(logits, targets, {}, at::Reduction::None).to(at::kDouble);
+    scores.push_back(each.view({batch.targets.size(0), -1}).mean(1));
     if (progress)
       progress({"evaluate", std::min(first + pass, data.size()), data.size(),
                 std::numeric_limits<double>::quiet_NaN()});
   }
-  return metric == Metric::kAccuracy ? 100 * sum / count : sum / count;
+  return at::cat(scores);
+}
+
+double evaluate(Model& model, const Dataset& data, Metric metric, const ProgressSink& progress) {
+  return evaluate_samples(model, data, metric, progress).mean().item<double>();
 }
 
 std::string_view metric_name(Metric metric) noexcept {

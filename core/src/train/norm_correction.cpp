@@ -15,6 +15,8 @@ using enum BatchNorm::Vector;
 constexpr std::int64_t kBatch = 64;
 /// A channel whose variance changes by more has died or was dead; it is left alone.
 constexpr double kLargestRatio = 16;
+/// Momentum below which a norm's statistics do not move in training mode, as in traced models.
+constexpr double kMovesAtAll = 1e-6;
 
 /// A model that computes as in training, whose buffers and random numbers are put back afterwards.
 class AsInTraining {
@@ -67,14 +69,14 @@ NormCorrection::NormCorrection(Model& model, Dataset samples) : samples_(std::mo
   if (samples_.size() < 2) norms_.clear();
   if (norms_.empty()) return;
   // Of a statistic that was 1 rather than 0, a batch leaves what it does not move.
-  moved_ =
-      1 -
-      (reached(model, 1, 1).variance[0] - reached(model, 0, 1).variance[0]).mean().item<double>();
-  if (moved_ < 1e-6) norms_.clear();
+  const Reached ones = reached(model, 1, 1), zeros = reached(model, 0, 1);
+  for (std::size_t i = 0; i < norms_.size(); ++i)
+    norms_[i].moved = 1 - (ones.variance[i] - zeros.variance[i]).mean().item<double>();
+  std::erase_if(norms_, [](const Norm& norm) { return norm.moved < kMovesAtAll; });
   if (norms_.empty()) return;
   const Reached start = reached(model, 0, samples_.size());
   for (std::size_t i = 0; i < norms_.size(); ++i) {
-    norms_[i].mean = start.mean[i] / moved_;
+    norms_[i].mean = start.mean[i] / norms_[i].moved;
     norms_[i].variance = start.variance[i];
   }
 }
@@ -128,7 +130,8 @@ void NormCorrection::apply(Model& model) const {
     const at::Tensor ratio = now.variance[i] / norm.variance;
     // A channel's values are mapped back to the mean and deviation that they had.
     const at::Tensor sound = ratio.gt(1 / kLargestRatio).logical_and(ratio.lt(kLargestRatio));
-    const at::Tensor mean = now.mean[i] / moved_ + (norm.values[kMean] - norm.mean) * ratio.sqrt();
+    const at::Tensor mean =
+        now.mean[i] / norm.moved + (norm.values[kMean] - norm.mean) * ratio.sqrt();
     live(norm, kMean).copy_(at::where(sound, mean, norm.values[kMean]));
     live(norm, kVariance)
         .copy_(at::where(sound, norm.values[kVariance] * ratio, norm.values[kVariance]));

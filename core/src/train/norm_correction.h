@@ -31,6 +31,7 @@ class NormCorrection {
     std::array<std::size_t, 4> tensors;  ///< weight, bias, running_mean, running_var
     std::array<at::Tensor, 4> values;    ///< of the start, float64
     at::Tensor mean, variance;           ///< of what reached it at the start
+    double moved = 1;  ///< what a batch changes of its running statistics (torch.nn: momentum)
   };
   struct Reached {
     std::vector<at::Tensor> mean, variance;  ///< one a norm, float64
@@ -39,7 +40,6 @@ class NormCorrection {
 
   Dataset samples_;
   std::vector<Norm> norms_;
-  double moved_ = 1;  ///< what a batch changes of a running statistic (torch.nn: momentum)
 };
 
 }  // namespace gbcompress

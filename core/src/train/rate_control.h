@@ -2,7 +2,6 @@
 /// The price of a bit over a training run.
 
 #include <cstdint>
-#include <functional>
 
 #include "gbcompress/train.h"
 
@@ -15,18 +14,14 @@ class RateControl {
   /// @param steps       of the whole run, at least 1
   RateControl(const RateOptions& options, std::int64_t samples, std::int64_t steps);
 
-  /// Sets the bottleneck's price of a bit for step `step`, and now and then looks at the integers:
-  /// what the coder expects of them and how large the file would be.
-  void before_step(std::int64_t step, GenomicBottleneck& bottleneck);
+  /// Sets the bottleneck's price of a bit for step `step`, and now and then has the coder say what
+  /// it expects of the integers.
+  void before_step(std::int64_t step, GenomicBottleneck& bottleneck) const;
 
  private:
-  bool steers() const;
-  double ramp(std::int64_t step) const;
-
   RateOptions options_;
   double samples_, steps_;
   std::int64_t interval_;
-  double lambda_ = 0;  ///< 0: not known yet
 };
 
 }  // namespace gbcompress

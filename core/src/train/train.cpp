@@ -222,7 +222,7 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   Trainer trainer(model, bottleneck, data, options, teacher);
   // The loss is a mean over predictions: one a sample, or one a character.
   const std::int64_t predictions = data.size() * data.range(0, 1).targets.numel();
-  RateControl rate(options.rate, predictions, total);
+  const RateControl rate(options.rate, predictions, total);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
     rate.before_step(step, bottleneck);

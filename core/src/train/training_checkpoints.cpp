@@ -20,6 +20,9 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPosition = "position";
+constexpr const char* kHistory = "history";
+constexpr const char* kBestFile = "search#best_file";
+constexpr const char* kKeptState = "kept#";
 
 std::string position_text(const RunPosition& p, std::int64_t saves) {
   return std::to_string(p.attempt) + " " + p.phase + " " + std::to_string(p.done) + " " +
@@ -39,6 +42,11 @@ Stored parse_position(const std::string& text, const std::string& folder) {
     throw Error(Errc::kCorrupt,
                 folder + " does not say where its run stood; use another checkpoint");
   return stored;
+}
+
+std::string fact_of(const CheckpointFacts& facts, const std::string& name) {
+  const auto found = facts.find(name);
+  return found == facts.end() ? "" : found->second;
 }
 
 /// A name that no other start has.
@@ -77,6 +85,9 @@ struct TrainingCheckpoints::Impl {
   Clock::time_point last_save = Clock::now();
 
   bool writes() const { return !settings.folder.empty(); }
+  /// Fills the values in from sections of these names behind the prefix.
+  void read(std::vector<GenomicBottleneck::StateEntry>& state, const std::string& prefix) const;
+  bool keeps_state() const;
   void save(const RunPosition& position, const GenomicBottleneck& bottleneck);
   void open_writer();
 };
@@ -101,10 +112,12 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
     if (self.group) self.group->agree("the checkpoint to go on from", self.reader->identity());
     self.reader->require(self.facts);
     const std::string folder = printable(self.reader->folder().string());
-    const auto found = self.reader->facts().find(kPosition);
-    const Stored stored =
-        parse_position(found == self.reader->facts().end() ? "" : found->second, folder);
+    const Stored stored = parse_position(fact_of(self.reader->facts(), kPosition), folder);
     self.resumed = stored.position;
+    self.resumed->history = fact_of(self.reader->facts(), kHistory);
+    if (self.reader->has(0, kBestFile))
+      self.resumed->best_file =
+          std::make_shared<const std::vector<std::byte>>(self.reader->read(0, kBestFile));
     self.steps = self.saved_at = stored.steps;
   } else if (self.writes() && !list_checkpoints(self.settings.folder).empty()) {
     const std::string folder = printable(self.settings.folder.string());
@@ -117,27 +130,54 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
 
 TrainingCheckpoints::~TrainingCheckpoints() = default;
 
+std::string TrainingCheckpoints::chosen_fact(const std::string& name, const std::string& value) {
+  Impl& self = *impl_;
+  const std::string stored = self.reader ? fact_of(self.reader->facts(), name) : "";
+  return self.facts[name] = stored.empty() ? value : stored;
+}
+
 const std::optional<RunPosition>& TrainingCheckpoints::resumed() const { return impl_->resumed; }
 
-void TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
-  const CheckpointReader& reader = *impl_->reader;
-  auto state = bottleneck.training_state();  // names, shapes and types are this model's
+void TrainingCheckpoints::Impl::read(std::vector<GenomicBottleneck::StateEntry>& state,
+                                     const std::string& prefix) const {
   for (auto& entry : state) {
+    const std::string name = prefix + entry.name;
     int shard = 0;
-    while (shard < reader.world() && !reader.has(shard, entry.name)) ++shard;
-    if (shard == reader.world())
-      throw Error(Errc::kShapeMismatch, printable(reader.folder().string()) + " lacks " +
-                                            printable(entry.name) +
+    while (shard < reader->world() && !reader->has(shard, name)) ++shard;
+    if (shard == reader->world())
+      throw Error(Errc::kShapeMismatch, printable(reader->folder().string()) + " lacks " +
+                                            printable(name) +
                                             "; it was saved from another model or plan");
     entry.value = entry.value.contiguous();
-    reader.read_into(shard, entry.name,
-                     {static_cast<std::byte*>(entry.value.data_ptr()),
-                      static_cast<std::size_t>(entry.value.nbytes())});
+    reader->read_into(shard, name,
+                      {static_cast<std::byte*>(entry.value.data_ptr()),
+                       static_cast<std::size_t>(entry.value.nbytes())});
   }
+}
+
+bool TrainingCheckpoints::Impl::keeps_state() const {
+  for (int shard = 0; shard < reader->world(); ++shard)
+    for (const auto& section : reader->sections(shard))
+      if (section.name.starts_with(kKeptState)) return true;
+  return false;
+}
+
+RunPosition TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
+  Impl& self = *impl_;
+  RunPosition position = *self.resumed;
+  auto state = bottleneck.training_state();  // names, shapes and types are this model's
+  if (self.keeps_state()) {
+    auto kept = bottleneck.training_state();
+    self.read(kept, kKeptState);
+    position.kept_state =
+        std::make_shared<const std::vector<GenomicBottleneck::StateEntry>>(std::move(kept));
+  }
+  self.read(state, "");
   bottleneck.restore_training_state(state);
   // With nothing left to train, rank 0 would be done, and remove what the others still read.
-  if (impl_->group) impl_->group->barrier();
-  impl_->resumed.reset();
+  if (self.group) self.group->barrier();
+  self.resumed.reset();
+  return position;
 }
 
 void TrainingCheckpoints::Impl::open_writer() {
@@ -153,15 +193,22 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
                                      const GenomicBottleneck& bottleneck) {
   open_writer();
   std::vector<CheckpointSection> sections;
-  const auto state = bottleneck.training_state();
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    if (static_cast<int>(i % static_cast<std::size_t>(ranks.world)) != ranks.rank) continue;
-    const at::Tensor value = state[i].value.contiguous();
-    const auto bytes = bytes_of(value);
-    sections.push_back({state[i].name, {bytes.begin(), bytes.end()}});
-  }
+  const auto add = [&](const std::vector<GenomicBottleneck::StateEntry>& state,
+                       const std::string& prefix) {
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      if (static_cast<int>(i % static_cast<std::size_t>(ranks.world)) != ranks.rank) continue;
+      const at::Tensor value = state[i].value.contiguous();
+      const auto bytes = bytes_of(value);
+      sections.push_back({prefix + state[i].name, {bytes.begin(), bytes.end()}});
+    }
+  };
+  add(bottleneck.training_state(), "");
+  if (position.kept_state) add(*position.kept_state, kKeptState);
   CheckpointFacts stored = facts;
   stored[kPosition] = position_text(position, steps);
+  if (!position.history.empty()) stored[kHistory] = position.history;
+  if (position.best_file && ranks.rank == 0)
+    sections.push_back({kBestFile, *position.best_file});
   writer->save(steps, std::move(sections), std::move(stored));
   saved_at = steps;
   last_save = Clock::now();

@@ -98,6 +98,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   bool fits = true;
   for (const PlannedTensor& tensor : tensors_) {
     if (tensor.tied) continue;
+    numbers_ += tensor.elements();
     if (tensor.kind == WeightKind::kMatrix) matrix_numbers_ += tensor.facts.numbers;
     const bool whole = is_codable(tensor.source->dtype) && !is_real(tensor.source->dtype);
     if (tensor.constant || (tensor.kind == WeightKind::kExact && !whole)) continue;

@@ -36,6 +36,8 @@ class WeightsPlan {
 
   const std::vector<PlannedTensor>& tensors() const noexcept { return tensors_; }
   std::int64_t matrix_numbers() const noexcept { return matrix_numbers_; }
+  /// Of all tensors that are not tied.
+  std::int64_t numbers() const noexcept { return numbers_; }
   /// Of all tensors that are stored as integers.
   CodecProfile profile() const noexcept { return profile_; }
   int threads() const noexcept { return threads_; }
@@ -53,7 +55,7 @@ class WeightsPlan {
   void take_samples();
 
   std::vector<PlannedTensor> tensors_;
-  std::int64_t matrix_numbers_ = 0;
+  std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;
   Quantiser quantiser_;
   int threads_ = 1;

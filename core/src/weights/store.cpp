@@ -14,8 +14,19 @@
 namespace gbcompress {
 namespace {
 
-/// Bits behind the leading one that vectors keep, as bfloat16 does: 0.2 % at most are off.
-constexpr int kVectorBits = 7;
+/// Bits behind the leading one that vectors keep: those of bfloat16 (0.2 % at most are off) where
+/// matrices have 2.7 bits a number, and one more for each bit that matrices have more, so that
+/// vectors stay below a hundredth of the error.
+constexpr int kVectorBits = 7, kMostVectorBits = 12;
+constexpr double kBitsOfSeven = 2.7;
+
+int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
+  if (!options.max_bytes || plan.numbers() == 0) return kVectorBits;
+  const double bits =
+      8 * static_cast<double>(*options.max_bytes) / static_cast<double>(plan.numbers());
+  return static_cast<int>(std::lrint(
+      std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
+}
 /// Tries at a step whose error is known only once it was taken.
 constexpr int kMostTries = 6;
 /// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
@@ -147,7 +158,7 @@ bool WeightsStore::add_vector(const PlannedTensor& tensor) {
   float largest = 0;
   for (const float number : numbers) largest = std::max(largest, std::fabs(number));
   if (largest < 0x1p-120f || largest >= 0x1p127f) return false;
-  CodedValues values = float_coded(tensor.grid, numbers, kVectorBits);
+  CodedValues values = float_coded(tensor.grid, numbers, vector_bits(plan_, options_));
   const double most = options_.max_error.value_or(kMostRelativeError);
   while (relative_error(numbers, coded_floats(values)) > most) {
     if (values.mantissa_bits == kMaxMantissaBits) return false;

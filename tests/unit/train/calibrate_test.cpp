@@ -7,10 +7,11 @@
 
 #include <cmath>
 
+#include "compress/hold_back.h"
 #include "gbcompress/compress.h"
 #include "support/code_of.h"
 #include "support/layer_types.h"
-#include "train/drop_search.h"
+#include "compress/drop_search.h"
 #include "train/norm_correction.h"
 
 namespace gbcompress {
@@ -129,10 +130,7 @@ TEST_F(Calibrated, DropIsSearchedWithoutTraining) {
   // What is stored is what the search found, whatever it tried last.
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
-  const Batch all = data_.train.range(0, data_.train.size());
-  const std::int64_t held = data_.train.size() / 10;
-  const Dataset judge(all.inputs.narrow(0, data_.train.size() - held, held),
-                      all.targets.narrow(0, data_.train.size() - held, held));
+  const Dataset judge = hold_back(data_.train, options_.train.seed).judge;
   const double after = evaluate(*fresh, judge, data_.metric);
   restore();
   EXPECT_LE(evaluate(*model_, judge, data_.metric) - after, 20);

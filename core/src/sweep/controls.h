@@ -45,7 +45,4 @@ class FactorControl {
   std::vector<Matrix> matrices_;  ///< one for each tensor; 0 x 0 for those that are not cut
 };
 
-/// Whether a control may change a tensor.
-bool is_matrix(const NamedParameter& tensor);
-
 }  // namespace gbcompress

@@ -1,4 +1,4 @@
-#include "train/controls.h"
+#include "sweep/controls.h"
 
 #include <ATen/ATen.h>
 #include <zstd.h>
@@ -9,6 +9,7 @@
 #include <new>
 
 #include "gbcompress/error.h"
+#include "train/calibrate.h"
 
 namespace gbcompress {
 namespace {
@@ -41,11 +42,6 @@ at::Tensor as_float(const at::Tensor& values) {
 at::Tensor as_half(const at::Tensor& values) { return values.clamp(-65504, 65504).to(at::kHalf); }
 
 }  // namespace
-
-bool is_matrix(const NamedParameter& tensor) {
-  return tensor.trainable && tensor.tied_to.empty() && is_real(tensor.info.dtype) &&
-         tensor.info.shape.size() >= 2 && tensor.info.elements() > 0;
-}
 
 Control rounded_control(const std::vector<NamedParameter>& tensors, int bits) {
   if (bits < 2 || bits > 8) throw Error(Errc::kUsage, "numbers are rounded to 2 to 8 bits");

@@ -8,8 +8,8 @@ namespace gbcompress {
 /// Bytes that the file of these options would have if nothing of the g-nets packed any smaller:
 /// an upper bound within a few bytes, found by writing a file of incompressible g-nets.
 std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                           const BottleneckOptions& options, Coding coding,
-                           const std::string& arch, const std::string& settings);
+                           const BottleneckOptions& options, Coding coding, const std::string& arch,
+                           const std::string& settings);
 
 /// Options whose file is as large as `max_bytes` allows.
 struct SizedOptions {

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
+#include "compress/planned_size.h"
 #include "gbcompress/error.h"
 #include "support/layer_types.h"
-#include "train/planned_size.h"
 
 namespace gbcompress {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/planned_size.h"
+#include "compress/planned_size.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "train/allocate.h"
+#include "compress/allocate.h"
 
 #include "train/calibrate.h"
 

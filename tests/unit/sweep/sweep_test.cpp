@@ -12,8 +12,8 @@
 #include "gbcompress/error.h"
 #include "support/code_of.h"
 #include "support/layer_types.h"
-#include "train/controls.h"
-#include "train/sweep_points.h"
+#include "sweep/controls.h"
+#include "sweep/sweep_points.h"
 
 namespace gbcompress {
 namespace {

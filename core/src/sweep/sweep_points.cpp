@@ -1,4 +1,4 @@
-#include "train/sweep_points.h"
+#include "sweep/sweep_points.h"
 
 #include <algorithm>
 #include <chrono>

@@ -12,9 +12,10 @@
 #include "base/text.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
-#include "train/check_options.h"
-#include "train/controls.h"
-#include "train/sweep_points.h"
+#include "compress/check_options.h"
+#include "sweep/controls.h"
+#include "sweep/sweep_points.h"
+#include "train/calibrate.h"
 
 namespace gbcompress {
 namespace {
@@ -274,7 +275,10 @@ class Sweep {
 
   CompressOptions codec_run(const Asked& asked) const {
     CompressOptions run = base(WeightMode::kResidual);
-    if (asked.kind == std::string("lambda")) run.train.rate.lambda = asked.value;
+    if (asked.kind == std::string("lambda")) {
+      run.train.rate.lambda = asked.value;
+      run.choose.price = false;
+    }
     if (asked.kind == std::string("ratio")) run.target.ratio = asked.value;
     if (asked.kind == std::string("error")) run.target.max_error = asked.value;
     return run;

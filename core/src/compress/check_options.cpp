@@ -1,4 +1,4 @@
-#include "train/check_options.h"
+#include "compress/check_options.h"
 
 #include <cmath>
 #include <cstdio>
@@ -41,7 +41,7 @@ void check_options(const CompressOptions& options, const Model& model, const Dat
     throw Error(Errc::kUsage, "--max-bytes must be at least " + std::to_string(kSmallestFile));
   if (target.max_drop && !(*target.max_drop >= 0))
     throw Error(Errc::kUsage, "--max-drop must be 0 or more, in the unit of the metric");
-  if (target.max_drop && !data)
+  if ((target.max_drop || target.no_loss) && !data)
     throw Error(Errc::kUsage, "--max-drop needs data to measure quality with; give --data");
   if (options.bottleneck.mode == WeightMode::kResidual && !trains(options, data) && !target.ratio &&
       !target.max_bytes && !target.max_drop && !target.max_error)

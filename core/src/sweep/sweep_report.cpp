@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "gbcompress/sweep.h"
-#include "train/sweep_points.h"
+#include "sweep/sweep_points.h"
 
 namespace gbcompress {
 namespace {

@@ -1,0 +1,161 @@
+#include "gbcompress/compress.h"
+
+#include <ATen/ATen.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "base/file.h"
+#include "bottleneck/planner.h"
+#include "compress/from_weights.h"
+#include "compress/job.h"
+#include "compress/plan.h"
+#include "compress/search.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double weight_error(const GenomicBottleneck& bottleneck) {
+  const at::NoGradGuard no_grad;
+  double sum = 0, count = 0;
+  for (const auto& layer : bottleneck.layers()) {
+    const at::Tensor original = layer.original.to(at::kDouble);
+    const double variance =
+        std::max(original.numel() > 1 ? original.var().item<double>() : 1.0, 1e-20);
+    sum += (layer.weights.to(at::kDouble) - original).square().sum().item<double>() / variance;
+    count += static_cast<double>(original.numel());
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+bool leads(const CompressOptions& options) { return !options.group || options.group->rank() == 0; }
+
+void measure_original(Job& job) {
+  CompressReport& report = job.report;
+  report.input_bytes = job.input_bytes;
+  for (const NamedParameter& p : job.model.tensors())
+    if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
+  if (!job.data) return;
+  report.metric = job.data->metric;
+  report.before = evaluate(job.model, job.data->test, job.data->metric, job.progress);
+}
+
+/// What the bottleneck knows and the file does not say.
+void describe(Job& job, const Outcome& outcome) {
+  CompressReport& report = job.report;
+  const GenomicBottleneck& bottleneck = *outcome.bottleneck;
+  report.gnet_parameters = bottleneck.gnet_parameters();
+  report.plain_parameters = bottleneck.plain_parameters();
+  report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
+  report.description = bottleneck.describe();
+  report.weight_error = job.residual() ? bottleneck.relative_error() : weight_error(bottleneck);
+  report.bytes_per_step = outcome.bytes_per_step;
+  report.attempts = job.trained ? outcome.attempts : 0;
+  report.price = outcome.price;
+  report.train = job.options.train;
+  report.learning_rate = job.options.bottleneck.residual_optimizer.lr;
+  report.step_speed = job.options.bottleneck.step_speed;
+  report.target_met = outcome.target_met;
+  report.target_note = outcome.note;
+  if (!job.residual() || job.trained) return;
+  report.allocation = "the weights alone";
+  if (job.allocation) {
+    report.allocation = std::to_string(job.allocation->samples()) + " training samples";
+    report.corrected_norms = job.allocation->corrected_norms();
+  }
+}
+
+void write(const Job& job, const Outcome& outcome) {
+  AtomicFile file(job.options.output, job.options.overwrite);
+  file.write(outcome.file);
+  file.commit();
+}
+
+/// From here on everything is about the file: opening checks its digest, expanding decodes it all.
+void measure_file(Job& job) {
+  CompressReport& report = job.report;
+  const std::filesystem::path& output = job.options.output;
+  const ArtifactReader artifact = ArtifactReader::open(output);
+  load_tensors(job.model, expand(artifact, job.registry));
+  report.output_bytes = static_cast<std::int64_t>(std::filesystem::file_size(output));
+  report.ratio = static_cast<double>(job.input_bytes) / static_cast<double>(report.output_bytes);
+  report.identity = artifact.identity();
+  if (!job.data) return;
+  try {
+    report.after = evaluate(job.model, job.data->test, job.data->metric, job.progress);
+  } catch (const Error& error) {
+    if (error.code() != Errc::kInterrupted) throw;
+    throw Error(Errc::kInterrupted, "stopped on request; " + output.string() +
+                                        " is written and whole, but was not evaluated");
+  }
+}
+
+void compare_with_target(Job& job) {
+  CompressReport& report = job.report;
+  if (job.wanted_bytes > 0 && report.output_bytes > job.wanted_bytes) {
+    report.target_met = false;
+    report.target_note = "at most " + std::to_string(job.wanted_bytes) +
+                         " bytes were asked, the file has " + std::to_string(report.output_bytes) +
+                         "; tensors that are carried along or the smallest g-nets take the rest";
+  }
+  const std::optional<double>& most = job.options.target.max_error;
+  if (most && report.weight_error > *most) {
+    report.target_met = false;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "an error of at most %g was asked; with the finest steps it is %.3g", *most,
+                  report.weight_error);
+    report.target_note = text;
+  }
+}
+
+void measure_cost(CompressReport& report, Clock::time_point start) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  report.peak_memory_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+CompressPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
+                              Model* teacher, const Registry& registry,
+                              const CompressOptions& options) {
+  const ProgressSink silent;
+  return plan(*resolve(model, input_bytes, data, teacher, registry, options, silent));
+}
+
+CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
+                        const Registry& registry, const CompressOptions& options,
+                        const ProgressSink& progress) {
+  const auto start = Clock::now();
+  if (leads(options)) check_writable(options.output, options.overwrite);
+  const auto job = resolve(model, input_bytes, data, teacher, registry, options, progress);
+  measure_original(*job);
+  prepare(*job);
+  if (is_from_weights(*job)) {
+    write_from_weights(*job);
+    job->checkpoints.finish();
+    if (!leads(options)) return job->report;
+    measure_file(*job);
+    measure_cost(job->report, start);
+    return job->report;
+  }
+  Outcome outcome = attempt_all(*job);
+  describe(*job, outcome);
+  job->checkpoints.finish();
+  if (!leads(options)) return job->report;
+  write(*job, outcome);
+  if (options.remove_checkpoints) job->checkpoints.remove();
+  measure_file(*job);
+  compare_with_target(*job);
+  measure_cost(job->report, start);
+  return job->report;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,14 @@
+#pragma once
+/// compress() where weights are all that decides: what compress_weights() does, on a model in memory.
+
+#include "compress/job.h"
+
+namespace gbcompress {
+
+/// Whether nothing is trained, calibrated or generated.
+bool is_from_weights(const Job& job);
+
+/// Writes the file, on rank 0, and what it holds into the report. @throws as compress_weights()
+void write_from_weights(Job& job);
+
+}  // namespace gbcompress

@@ -1,0 +1,104 @@
+#include "compress/price_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace gbcompress {
+namespace {
+
+/// Slope of log(bytes) over log(price) where only one price is known: files of many models have
+/// 0.3 to 0.8 times the bytes at four times the price.
+constexpr double kBytesSlope = -0.5;
+constexpr double kSteepestBytes = -1.2, kFlattestBytes = -0.15;
+/// Slope of log(drop) over log(price), likewise.
+constexpr double kDropSlope = 1.0;
+constexpr double kFlattestDrop = 0.5, kSteepestDrop = 3;
+/// Where nothing is lost yet, or nothing may be, a secant says nothing; the price changes by this.
+constexpr double kStride = 3;
+/// Between a price that is too low and one that is too high the next one keeps this part of the
+/// (logarithmic) distance from both; bytes follow the price closely, drops are noisy.
+constexpr double kMargin = 0.2, kBytesMargin = 0.03;
+/// Losses below this part of the wanted one are noise.
+constexpr double kLeastDrop = 0.1;
+
+double log_of(std::int64_t bytes) {
+  return std::log(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
+}
+
+}  // namespace
+
+PriceSearch::PriceSearch(PriceGoal goal, double first_price, std::int64_t most,
+                         std::vector<PricePoint> known)
+    : goal_(goal), price_(first_price), left_(most), points_(std::move(known)) {}
+
+bool PriceSearch::keeps(const PricePoint& point) const {
+  return goal_.bytes
+             ? static_cast<double>(point.bytes) <= kNearAbove * static_cast<double>(*goal_.bytes)
+             : point.drop <= *goal_.drop;
+}
+
+bool PriceSearch::near(const PricePoint& point) const {
+  return goal_.bytes && keeps(point) &&
+         static_cast<double>(point.bytes) >= kNearBelow * static_cast<double>(*goal_.bytes);
+}
+
+bool PriceSearch::tried(const PricePoint& point) {
+  points_.push_back(point);
+  if (near(point) || --left_ <= 0) return false;
+  const double last = price_;
+  price_ = next();
+  return std::fabs(std::log(price_ / last)) >
+         std::log(goal_.bytes ? kSamePriceOfSize : kSamePrice);
+}
+
+double PriceSearch::next() const {
+  const PricePoint last = points_.back();
+  const PricePoint* before = points_.size() > 1 ? &points_[points_.size() - 2] : nullptr;
+  const double run = before ? std::log(last.price / before->price) : 0;
+  double move = 0;  // of the price's logarithm
+  if (goal_.bytes) {
+    double slope = kBytesSlope;
+    if (before && run != 0) slope = (log_of(last.bytes) - log_of(before->bytes)) / run;
+    slope = std::clamp(slope, kSteepestBytes, kFlattestBytes);
+    move = (log_of(*goal_.bytes) - log_of(last.bytes)) / slope;
+  } else {
+    const double least = kLeastDrop * *goal_.drop;
+    if (!(least > 0) || last.drop <= least) {
+      move = keeps(last) ? std::log(kStride) : -std::log(kStride);
+    } else {
+      double slope = kDropSlope;
+      if (before && run != 0 && before->drop > least)
+        slope = std::log(last.drop / before->drop) / run;
+      slope = std::clamp(slope, kFlattestDrop, kSteepestDrop);
+      move = std::log(*goal_.drop / last.drop) / slope;
+    }
+  }
+  move = std::clamp(move, -std::log(kLargestMove), std::log(kLargestMove));
+  // Too low a price keeps quality and too high a one keeps the size.
+  double low = -std::numeric_limits<double>::infinity(), high = -low;
+  for (const PricePoint& p : points_) {
+    const bool too_low = goal_.bytes ? !keeps(p) : keeps(p);
+    (too_low ? low : high) =
+        too_low ? std::max(low, std::log(p.price)) : std::min(high, std::log(p.price));
+  }
+  const double margin = goal_.bytes ? kBytesMargin : kMargin;
+  double at = std::log(last.price) + move;
+  if (low < high && std::isfinite(low) && std::isfinite(high))
+    at = std::clamp(at, low + margin * (high - low), high - margin * (high - low));
+  return std::exp(at);
+}
+
+std::optional<std::size_t> PriceSearch::best() const {
+  std::optional<std::size_t> found;
+  const auto distance = [&](const PricePoint& p) {
+    return goal_.bytes ? std::fabs(log_of(p.bytes) - log_of(*goal_.bytes)) : log_of(p.bytes);
+  };
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    if (goal_.drop && !keeps(points_[i])) continue;
+    if (!found || distance(points_[i]) <= distance(points_[*found])) found = i;
+  }
+  return found;
+}
+
+}  // namespace gbcompress

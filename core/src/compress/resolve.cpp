@@ -1,0 +1,167 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/glob.h"
+#include "base/near_miss.h"
+#include "base/text.h"
+#include "bottleneck/planner.h"
+#include "compress/check_options.h"
+#include "compress/job.h"
+#include "compress/recipe.h"
+#include "compress/timing.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+/// Width of the g-nets' hidden layer when a size is asked for and the user named none: on
+/// lenet-300-100 at 20x, widths 7 to 12 with small tiles end 1 point above width 32 with large
+/// ones.
+constexpr std::int64_t kSizedHidden = 12;
+/// Attempts of a search for a price, and those of a model whose attempt costs less than
+/// kCheapAttempt multiply-adds.
+constexpr std::int64_t kAttempts = 3, kCheapAttempts = 6;
+constexpr double kCheapAttempt = 2e12;
+/// Of the minutes that are given, the part that training is planned for.
+constexpr double kTrainingPart = 0.85;
+/// Attempts that are not given up for the time.
+constexpr std::int64_t kFewestAttempts = 2;
+/// Epochs by which time is judged where rounding them does not count.
+constexpr std::int64_t kMany = 1000;
+/// With minutes to spare an attempt has up to so many times the epochs it would have.
+constexpr double kMostMore = 4;
+constexpr std::size_t kNearNames = 3;
+
+CheckpointFacts facts_of(const CompressOptions& options, const Model& model, const Data* data) {
+  CheckpointFacts facts = options.facts;
+  facts["model"] = model_digest(model.tensors());
+  facts["data"] = data ? data_digest(*data) : "none";
+  return facts;
+}
+
+void agree(Group* group, const CheckpointFacts& facts) {
+  if (!group) return;
+  std::vector<Fact> shared;
+  for (const auto& [name, value] : facts) shared.push_back({name, value});
+  group->agree(shared);
+}
+
+/// Epochs and samples such that all attempts together take the minutes that were given.
+void fit_to_minutes(Job& job) {
+  TrainOptions& to = job.options.train;
+  const double budget = 60 * kTrainingPart * *job.options.minutes;
+  const Timing timing = time_training(job);
+  std::int64_t samples = job.train->size();
+  // Attempts are given up before samples are.
+  while (job.attempts > kFewestAttempts && all_seconds(job, timing, 1) > budget) --job.attempts;
+  const double one = all_seconds(job, timing, 1);
+  const double fitting = std::floor(budget / std::max(all_seconds(job, timing, kMany), 1e-9) *
+                                    static_cast<double>(kMany));
+  const double most = kMostMore * static_cast<double>(to.epochs);
+  to.epochs = static_cast<std::int64_t>(std::clamp(fitting, 1.0, most));
+  if (one > budget)
+    samples = std::max<std::int64_t>(
+        to.batch, static_cast<std::int64_t>(budget / one * static_cast<double>(samples)));
+  // A run that is taken up goes on with what it began with, whatever the clock says now.
+  const auto chosen = [&](const char* name, std::int64_t value) {
+    return std::stoll(job.checkpoints.chosen_fact(name, std::to_string(value)));
+  };
+  to.epochs = chosen("epochs for the minutes", to.epochs);
+  samples = chosen("samples for the minutes", samples);
+  if (samples < job.train->size()) {
+    if (!job.split) job.split.emplace(HeldBack{*job.train, *job.train});
+    job.split->train = some_of(*job.train, samples, to.seed);
+    job.train = &job.split->train;
+  }
+}
+
+void choose_training(Job& job) {
+  CompressOptions& options = job.options;
+  const bool chosen_epochs = options.choose.epochs;
+  if (job.priced())
+    choose_recipe(options, job.model, *job.data, *job.train, job.teacher != nullptr);
+  if (!job.searches_price()) {
+    job.attempts = 1;
+  } else {
+    const double cost = multiply_adds(job.model, *job.train) *
+                        static_cast<double>(job.train->size()) *
+                        static_cast<double>(options.train.epochs);
+    job.attempts = cost < kCheapAttempt ? kCheapAttempts : kAttempts;
+  }
+  if (options.minutes && chosen_epochs) fit_to_minutes(job);
+}
+
+/// A rule that changes nothing is a slip.
+void warn_of_idle_rules(const CompressOptions& options, const Model& model) {
+  if (!options.tell) return;
+  std::vector<std::string> names;
+  for (const NamedParameter& p : model.tensors()) names.push_back(p.info.name);
+  for (const LayerRule& rule : options.bottleneck.layers) {
+    if (std::any_of(names.begin(), names.end(),
+                    [&](const std::string& name) { return matches_glob(rule.match, name); }))
+      continue;
+    std::string near;
+    for (const std::string& name : nearest_few(rule.match, names, kNearNames))
+      near += (near.empty() ? "; the nearest are " : ", ") + printable(name);
+    options.tell("warning: the rule for " + printable(rule.match) + " matches no tensor" + near);
+  }
+}
+
+}  // namespace
+
+double of_rank_0(Group* group, double value) {
+  if (!group || group->world() == 1) return value;
+  at::Tensor shared = at::full({1}, value, at::kDouble);
+  group->broadcast(shared, 0).wait();
+  return shared.item<double>();
+}
+
+std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data* data,
+                             Model* teacher, const Registry& registry,
+                             const CompressOptions& options, const ProgressSink& progress) {
+  check_options(options, model, data, teacher, input_bytes);
+  CheckpointFacts facts = facts_of(options, model, data);
+  agree(options.group, facts);
+  auto job = std::unique_ptr<Job>(new Job{
+      model, input_bytes, data, teacher, registry, progress, options,
+      TrainingCheckpoints(options.checkpoints, std::move(facts), options.group, options.tell)});
+  job->trained = trains(options, data);
+  BottleneckOptions& to = job->options.bottleneck;
+  const Target& target = options.target;
+  to.coded_gnets = options.coding == Coding::kCoded || any_prior(to);
+  if (options.train.shards > 0) to.placement = Placement::kReplicated;
+  if ((target.ratio || target.max_bytes || target.max_drop || any_prior(to)) &&
+      !options.hidden_given)
+    to.gnet.hidden = {kSizedHidden};
+  job->wanted_bytes = target.max_bytes.value_or(0);
+  if (target.ratio)
+    job->wanted_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *target.ratio);
+  warn_of_idle_rules(options, model);
+  if (data) job->train = &data->train;
+  if (target.max_drop || target.no_loss) {
+    job->split = hold_back(data->train, options.train.seed);
+    job->train = &job->split->train;
+    job->judge.emplace(model, *job->split, data->metric, options.from_scratch, options.train.seed);
+  }
+  if (job->trained) choose_training(*job);
+  return job;
+}
+
+void prepare(Job& job) {
+  const CompressOptions& options = job.options;
+  if (!job.residual()) return;
+  if (job.data && options.train.loss != Loss::kWeights && !job.trained &&
+      options.train.rate.calibration > 0)
+    job.allocation.emplace(job.model, *job.train, options.train);
+  const FoldedNorms norms = fold_batch_norms(job.model);
+  job.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
+  if (norms.eps_unknown > 0 && options.tell)
+    options.tell(std::to_string(norms.eps_unknown) +
+                 " batch norms do not say what they add to the variance; 1e-5, the usual number, "
+                 "is taken for it");
+  if (job.allocation) job.allocation->weigh(job.model);
+}
+
+}  // namespace gbcompress

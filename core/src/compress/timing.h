@@ -1,0 +1,23 @@
+#pragma once
+/// How long training takes on this machine, from a few of its steps.
+
+#include <cstdint>
+
+#include "compress/job.h"
+
+namespace gbcompress {
+
+struct Timing {
+  double step = 0;  ///< seconds of one step of training
+  double look = 0;  ///< seconds in which the coder says what it expects of all integers
+};
+/// Runs a few steps with a learning rate of 0; the model is left as it is. On rank 0's machine,
+/// with one process's share of nothing: an upper bound where several share a batch. [collective]
+Timing time_training(Job& job);
+
+/// Steps of all attempts together, the first of `epochs`.
+std::int64_t all_steps(const Job& job, std::int64_t epochs);
+/// Seconds of them.
+double all_seconds(const Job& job, const Timing& timing, std::int64_t epochs);
+
+}  // namespace gbcompress
