@@ -51,7 +51,6 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
   }
   for (const LayerRule& rule : run.bottleneck.layers)
     if (rule.mode == WeightMode::kRaw) options.exact.push_back(rule.match);
-  if (!arguments.quiet()) options.warn = say;
   return options;
 }
 

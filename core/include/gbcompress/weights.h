@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,10 +36,6 @@ struct WeightsOptions {
   std::string settings;            ///< JSON that large files keep, or ""
   bool overwrite = false;
   int threads = 0;  ///< 0: as many as there are processors. The bytes do not depend on it
-  /// @param share  0 ... 1 of the work that is done
-  std::function<void(double share)> progress;
-  /// Told, before anything is written, of tensors that lose more than half of their energy.
-  std::function<void(const std::string&)> warn;
 };
 
 /// No tensor of weights loses more than this share of its squares, whatever size is asked.

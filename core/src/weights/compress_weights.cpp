@@ -127,14 +127,7 @@ double error_of(const TensorEntry& source, std::span<const std::byte> decoded) {
   const std::vector<float> before = numbers_of(source);
   std::vector<float> after(before.size());
   floats_of(decoded, source.dtype, after);
-  double error = 0, squares = 0;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const auto value = static_cast<double>(before[i]);
-    const double off = static_cast<double>(after[i]) - value;
-    error += off * off;
-    squares += value * value;
-  }
-  return squares > 0 ? error / squares : error > 0 ? 1 : 0;
+  return relative_error(before, after);
 }
 
 /// Of the tensors that have an error, all together.

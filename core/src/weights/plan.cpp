@@ -68,6 +68,17 @@ std::vector<float> numbers_of(const TensorEntry& tensor) {
   return numbers;
 }
 
+double relative_error(std::span<const float> values, std::span<const float> stored) {
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
+    const double off = static_cast<double>(stored[i]) - value;
+    error += off * off;
+    squares += value * value;
+  }
+  return squares > 0 ? error / squares : error > 0 ? 1 : 0;
+}
+
 void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
                  const std::function<void(std::size_t, int)>& body) {
   for (std::size_t first = 0; first < sizes.size();) {

@@ -2,6 +2,7 @@
 /// Which tensor is stored how, and what steps a size or an error asks for.
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -64,6 +65,9 @@ class WeightsPlan {
 
 /// The float32 numbers of a tensor of a real type, else nothing.
 std::vector<float> numbers_of(const TensorEntry& tensor);
+
+/// Squared error over squares; where these are 0, 1 if there is an error.
+double relative_error(std::span<const float> values, std::span<const float> stored);
 
 /// Calls body(i) for 0 ... sizes.size() - 1 so that what is in memory at a time stays bounded:
 /// small ones side by side, large ones alone. @param body  is told how many threads are its own

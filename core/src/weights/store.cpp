@@ -37,17 +37,6 @@ int steps_of(double error_ratio) {
   return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
 }
 
-double relative_error(std::span<const float> values, std::span<const float> stored) {
-  double error = 0, squares = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto value = static_cast<double>(values[i]);
-    const double off = static_cast<double>(stored[i]) - value;
-    error += off * off;
-    squares += value * value;
-  }
-  return squares > 0 ? error / squares : 0;
-}
-
 template <typename T>
 bool read_whole(std::span<const std::byte> bytes, std::vector<std::int64_t>& numbers) {
   for (std::size_t i = 0; i < bytes.size(); i += sizeof(T)) {
