@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codec/binary_coder.h"
+#include "codec/chooser.h"
 #include "codec/small_model.h"
 
 namespace gbcompress::codec {
@@ -56,6 +57,31 @@ int prior_at(std::span<const std::uint8_t> prior, std::size_t index) {
   return prior.empty() ? 0 : prior[index];
 }
 
+/// Of the nearest integer, the next one towards zero, and zero: the one with the least
+/// weight * (scaled - integer)^2 + lambda * bits.
+int cheapest(SmallModel& model, double scaled, double weight, double lambda) {
+  const int nearest = static_cast<int>(std::lrint(scaled));
+  if (lambda == 0 || nearest == 0) return nearest;
+  int best = 0;
+  double least = INFINITY;
+  for (int candidate : {0, nearest - (nearest > 0 ? 1 : -1), nearest}) {
+    Price price;
+    model.visit(price, candidate);
+    const double error = scaled - candidate;
+    const double cost = weight * error * error + lambda * price.bits;
+    if (cost < least) {
+      least = cost;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+/// Stands where a coder would, for who only wants the bits.
+struct NoCoder {
+  bool code(bool bit, std::uint32_t) { return bit; }
+};
+
 class SmallEncoder final : public EncoderBackend {
  public:
   void add(const IntegerGrid& grid, std::span<const std::int32_t> values,
@@ -74,7 +100,8 @@ class SmallEncoder final : public EncoderBackend {
     model_.begin(grid);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       model_.look(prior_at(prior, i));
-      chosen[i] = cheapest(target.scaled[i], target.weight(i, grid.cols), target.lambda);
+      chosen[i] = cheapest(model_, static_cast<double>(target.scaled[i]),
+                           static_cast<double>(target.weight(i, grid.cols)), target.lambda);
       model_.visit(code_, chosen[i]);
       model_.put(chosen[i]);
     }
@@ -85,24 +112,6 @@ class SmallEncoder final : public EncoderBackend {
   std::vector<std::byte> finish() override { return encoder_.finish(); }
 
  private:
-  int cheapest(float scaled, float weight, double lambda) {
-    const int nearest = static_cast<int>(std::lrint(scaled));
-    if (lambda == 0 || nearest == 0) return nearest;
-    int best = 0;
-    double least = INFINITY;
-    for (int candidate : {0, nearest - (nearest > 0 ? 1 : -1), nearest}) {
-      Price price;
-      model_.visit(price, candidate);
-      const double error = static_cast<double>(scaled) - candidate;
-      const double cost = weight * error * error + lambda * price.bits;
-      if (cost < least) {
-        least = cost;
-        best = candidate;
-      }
-    }
-    return best;
-  }
-
   SmallModel model_;
   BinaryEncoder encoder_;
   Code<BinaryEncoder> code_{encoder_};
@@ -140,8 +149,30 @@ std::unique_ptr<DecoderBackend> make_small_decoder(std::span<const std::byte> st
   return std::make_unique<SmallDecoder>(stream);
 }
 
-std::vector<float> expected_scales_of(const IntegerGrid& grid,
-                                      std::span<const std::int32_t> values,
+struct IntegerChooser::Impl {
+  SmallModel model;
+  NoCoder none;
+  Code<NoCoder> code{none};
+};
+
+IntegerChooser::IntegerChooser() : impl_(std::make_unique<Impl>()) {}
+IntegerChooser::~IntegerChooser() = default;
+
+void IntegerChooser::begin(const IntegerGrid& grid) { impl_->model.begin(grid); }
+
+std::int32_t IntegerChooser::choose(double scaled, double price) {
+  SmallModel& model = impl_->model;
+  model.look(0);
+  const int chosen = cheapest(model, scaled, 1, price);
+  model.visit(impl_->code, chosen);
+  model.put(chosen);
+  return chosen;
+}
+
+void IntegerChooser::end() { impl_->model.end(); }
+double IntegerChooser::bits() const { return impl_->code.bits; }
+
+std::vector<float> expected_scales_of(const IntegerGrid& grid, std::span<const std::int32_t> values,
                                       std::span<const std::uint8_t> prior) {
   SmallModel model;
   std::vector<float> scales(values.size());

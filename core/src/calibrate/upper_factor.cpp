@@ -1,0 +1,102 @@
+#include "calibrate/upper_factor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+/// Rows and columns that are worked on together, so that they stay in the cache.
+constexpr std::int64_t kBlock = 48;
+
+/// Sum of a[k] b[k], in several sums side by side.
+double dot(const double* a, const double* b, std::int64_t count) {
+  std::array<double, 8> sums{};
+  std::int64_t k = 0;
+  for (; k + 8 <= count; k += 8)
+    for (std::int64_t e = 0; e < 8; ++e) sums[static_cast<std::size_t>(e)] += a[k + e] * b[k + e];
+  double sum = 0;
+  for (; k < count; ++k) sum += a[k] * b[k];
+  for (const double part : sums) sum += part;
+  return sum;
+}
+
+/// H -= P P' above and on the diagonal of its first `rows` rows, P being columns [first, last).
+void subtract_panel(double* h, std::int64_t n, std::int64_t rows, std::int64_t first,
+                    std::int64_t last) {
+  for (std::int64_t i0 = 0; i0 < rows; i0 += kBlock)
+    for (std::int64_t j0 = i0; j0 < rows; j0 += kBlock)
+      for (std::int64_t i = i0; i < std::min(i0 + kBlock, rows); ++i)
+        for (std::int64_t j = std::max(i, j0); j < std::min(j0 + kBlock, rows); ++j)
+          h[i * n + j] -= dot(h + i * n + first, h + j * n + first, last - first);
+}
+
+/// Replaces the upper triangle of H by R, from the last column to the first.
+void factor(double* h, std::int64_t n) {
+  for (std::int64_t last = n; last > 0; last -= std::min(kBlock, last)) {
+    const std::int64_t first = std::max<std::int64_t>(last - kBlock, 0);
+    for (std::int64_t j = last - 1; j >= first; --j) {
+      const double* const right = h + j * n + j + 1;
+      const double pivot = h[j * n + j] - dot(right, right, last - j - 1);
+      if (!(pivot > 0 && std::isfinite(pivot)))
+        throw Error(Errc::kNonFinite,
+                    "second moments are not positive; use other calibration samples");
+      const double root = std::sqrt(pivot);
+      h[j * n + j] = root;
+      for (std::int64_t i = 0; i < j; ++i)
+        h[i * n + j] = (h[i * n + j] - dot(h + i * n + j + 1, right, last - j - 1)) / root;
+    }
+    subtract_panel(h, n, first, first, last);
+  }
+}
+
+}  // namespace
+
+UpperFactor::UpperFactor(std::vector<double> symmetric, std::int64_t n, double damp)
+    : n_(n), unit_(std::move(symmetric)) {
+  if (n < 1 || unit_.size() != static_cast<std::size_t>(n) * static_cast<std::size_t>(n))
+    throw Error(Errc::kUsage, "second moments must be a square matrix");
+  if (!(damp > 0)) throw Error(Errc::kUsage, "damping must be above 0");
+  for (std::int64_t i = 0; i < n; ++i) mean_ += unit_[static_cast<std::size_t>(i * (n + 1))];
+  mean_ /= static_cast<double>(n);
+  if (!std::isfinite(mean_)) throw Error(Errc::kNonFinite, "second moments are not finite");
+  if (mean_ > 0) {
+    for (double& value : unit_) value /= mean_;
+  } else {
+    std::fill(unit_.begin(), unit_.end(), 0.0);
+  }
+  for (std::int64_t i = 0; i < n; ++i)
+    unit_[static_cast<std::size_t>(i * (n + 1))] += mean_ > 0 ? damp : 1 + damp;
+  factor(unit_.data(), n);
+  mean_square_ = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double root = unit_[static_cast<std::size_t>(j * (n + 1))];
+    diagonal_.push_back(root);
+    mean_square_ += root * root / static_cast<double>(n);
+    for (std::int64_t i = 0; i < j; ++i) unit_[static_cast<std::size_t>(i * n + j)] /= root;
+  }
+}
+
+void UpperFactor::solve(std::span<double> rows) const {
+  const std::int64_t m = static_cast<std::int64_t>(rows.size()) / n_;
+  for (std::int64_t i = 0; i < m; ++i) {
+    double* const x = rows.data() + i * n_;
+    // y R' = b from the last to the first, then x R = y from the first to the last.
+    // What is kept is y R(j, j), which is what the sums need.
+    for (std::int64_t j = n_ - 1; j >= 0; --j) x[j] -= dot(x + j + 1, row(j) + j + 1, n_ - j - 1);
+    for (std::int64_t j = 0; j < n_; ++j) x[j] /= diagonal(j) * diagonal(j);
+    for (std::int64_t k = 0; k < n_; ++k) {
+      const double* const r = row(k);
+      const double value = x[k];
+      for (std::int64_t j = k + 1; j < n_; ++j) x[j] -= value * r[j];
+    }
+    const double scale = mean_ > 0 ? 1 / mean_ : 1;
+    for (std::int64_t j = 0; j < n_; ++j) x[j] *= scale;
+  }
+}
+
+}  // namespace gbcompress
