@@ -7,7 +7,6 @@
 #include <malloc.h>
 #endif
 
-#include "base/file.h"
 #include "base/text.h"
 #include "command.h"
 #include "compress_options.h"
@@ -16,6 +15,7 @@
 #include "gbcompress/rank_log.h"
 #include "input.h"
 #include "load_plugins.h"
+#include "model_folders.h"
 #include "model_options.h"
 #include "progress.h"
 #include "ranks.h"
@@ -223,7 +223,9 @@ void keep_freed_memory() {
 int compress_with_torch(const Arguments& arguments) {
   keep_freed_memory();
   need_model(arguments, "compress");
-  const std::string output = arguments.text("output");
+  const bool from_file = !arguments.words().empty();
+  FolderOutput target(from_file ? arguments.words()[0] : "", arguments.text("output"), "model.gbz");
+  const std::string& output = target.file();
   const bool dry_run = arguments.has("dry-run");
   if (output.empty() && !dry_run) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   Settings settings = compress_settings(arguments);
@@ -246,10 +248,17 @@ int compress_with_torch(const Arguments& arguments) {
   PluginHost host;
   load_plugins(host, arguments);
   const auto group = open_group(arguments, host);
-  if (group->rank() == 0 && !dry_run)
-    writing([&] { check_writable(options.output, options.overwrite); });
+  const bool writes = group->rank() == 0 && !dry_run;
+  if (writes) {
+    target.say_what_stays(arguments);
+    writing([&] {
+      target.check(options.overwrite);
+      target.begin(options.overwrite);
+    });
+  }
   int status = kDone;
   run_together(*group, [&] { status = compress_on(*group, arguments, host, settings); });
+  if (writes) writing([&] { target.finish(); });
   return status;
 }
 

@@ -15,7 +15,7 @@ namespace {
 void options(po::options_description& into) {
   auto add = into.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("output,o", text("FILE"), "the .gbz to write");
+  add("output,o", text("FILE"), "the .gbz to write; of a folder, a folder: OUT/");
   add("mode", text("NAME"), "auto, generated, residual or raw: what the file holds of a parameter");
   add_run_options(into);
   add("ratio", text("R"), "make the file R times smaller than MODEL");
@@ -39,8 +39,9 @@ int run(const Arguments& arguments) {
   if (arguments.text("output").empty() && !arguments.has("dry-run"))
     throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   const Settings settings = compress_settings(arguments);
-  return weights_suffice(arguments, settings) ? compress_weights_alone(arguments, settings)
-                                              : run_with_torch("compress", arguments);
+  if (auto tensors = weights_that_suffice(arguments, settings))
+    return compress_weights_alone(arguments, settings, *std::move(tensors));
+  return run_with_torch("compress", arguments);
 }
 
 }  // namespace
@@ -55,7 +56,8 @@ const Verb& compress_verb() {
       "  gbcompress compress model.torchscript.pt --data cifar10:DIR --max-drop 2 -o model.gbz\n"
       "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR --mode "
       "residual --max-bytes 3k -o model.gbz\n"
-      "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n",
+      "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n"
+      "  gbcompress compress model-folder/ --ratio 8 -o packed/\n",
       0,
       1,
       options,

@@ -2,7 +2,6 @@
 #include <boost/program_options.hpp>
 
 #include "artifact/decode.h"
-#include "exit_status.h"
 #include "expand_request.h"
 #include "torch_module.h"
 
@@ -12,7 +11,8 @@ namespace {
 
 void options(po::options_description& into) {
   auto add = into.add_options();
-  add("output,o", po::value<std::string>()->value_name("FILE"), "the .safetensors to write");
+  add("output,o", po::value<std::string>()->value_name("FILE"),
+      "the .safetensors to write; of a folder, a folder: OUT/");
   add("max-output", po::value<std::string>()->value_name("N"),
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
   add("force", "replace the output file");
@@ -25,12 +25,11 @@ bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  const ExpandRequest request(arguments);
+  ExpandRequest request(arguments);
   const ArtifactReader artifact = request.open();
   if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
-  const std::int64_t bytes =
-      writing([&] { return decode_to_file(artifact, request.output, request.overwrite); });
-  return request.report(artifact, bytes);
+  return request.write(
+      artifact, [&] { return decode_to_file(artifact, request.output.file(), request.overwrite); });
 }
 
 }  // namespace
@@ -40,6 +39,7 @@ const Verb& expand_verb() {
                             "Turn a .gbz back into a .safetensors file.",
                             "IN.gbz -o OUT.safetensors [options]",
                             "  gbcompress expand model.gbz -o model.safetensors\n"
+                            "  gbcompress expand packed/ -o model/\n"
                             "  gbcompress expand stranger.gbz -o model.safetensors --max-output "
                             "500MB\n",
                             1,

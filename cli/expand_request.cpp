@@ -2,7 +2,6 @@
 
 #include <iostream>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
@@ -11,14 +10,15 @@
 namespace gbcompress::cli {
 
 ExpandRequest::ExpandRequest(const Arguments& arguments)
-    : input(arguments.words()[0]),
-      output(arguments.text("output")),
+    : input(artifact_in(arguments.words()[0])),
+      output(arguments.words()[0], arguments.text("output"), "model.safetensors"),
       overwrite(arguments.has("force")),
       json(arguments.json()) {
-  if (output.empty()) throw Error(Errc::kUsage, "name the file to write: -o OUT.safetensors");
+  if (output.file().empty())
+    throw Error(Errc::kUsage, "name the file to write: -o OUT.safetensors");
   if (arguments.has("max-output"))
     limits.output_bytes = parse_bytes(arguments.text("max-output"), "--max-output");
-  writing([&] { check_writable(output, overwrite); });
+  writing([&] { output.check(overwrite); });
 }
 
 ArtifactReader ExpandRequest::open() const {
@@ -27,18 +27,29 @@ ArtifactReader ExpandRequest::open() const {
   return artifact;
 }
 
-int ExpandRequest::report(const ArtifactReader& artifact, std::int64_t bytes) const {
+int ExpandRequest::write(const ArtifactReader& artifact,
+                         const std::function<std::int64_t()>& decode) {
   const std::size_t tensors = artifact.tensors().size();
+  std::size_t carried = 0;
+  const std::int64_t bytes = writing([&] {
+    output.begin(overwrite);
+    const std::int64_t written = decode();
+    carried = output.finish();
+    return written;
+  });
   if (json) {
-    print_json({{"output", output},
+    print_json({{"output", output.file()},
                 {"input_bytes", artifact.file_bytes()},
                 {"output_bytes", bytes},
                 {"tensors", tensors},
+                {"carried_files", carried},
                 {"arch", artifact.arch()},
                 {"identity", artifact.identity()}});
   } else {
     std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
-              << with_commas(bytes) << " bytes written to " << printable(output) << "\n";
+              << with_commas(bytes) << " bytes written to " << printable(output.file());
+    if (carried > 0) std::cout << ", " << carried << " files copied beside it";
+    std::cout << "\n";
   }
   return kDone;
 }

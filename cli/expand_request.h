@@ -3,14 +3,19 @@
 #include <cstdint>
 #include <string>
 
+#include <filesystem>
+#include <functional>
+
 #include "command.h"
 #include "gbcompress/artifact.h"
+#include "model_folders.h"
 
 namespace gbcompress::cli {
 
 /// What `expand` was asked, whoever decodes.
 struct ExpandRequest {
-  std::string input, output;
+  std::filesystem::path input;
+  FolderOutput output;
   ArtifactLimits limits;
   bool overwrite = false, json = false;
 
@@ -18,8 +23,10 @@ struct ExpandRequest {
   explicit ExpandRequest(const Arguments& arguments);
   /// Checked as a whole. @throws as ArtifactReader::open() and verify()
   ArtifactReader open() const;
-  /// Prints what was written. @return the exit status
-  int report(const ArtifactReader& artifact, std::int64_t bytes) const;
+  /// Writes, copies what goes along with a folder, and says so.
+  /// @param decode  writes output.file(); @return its bytes
+  /// @return the exit status
+  int write(const ArtifactReader& artifact, const std::function<std::int64_t()>& decode);
 };
 
 }  // namespace gbcompress::cli

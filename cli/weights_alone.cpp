@@ -6,15 +6,14 @@
 #include <chrono>
 #include <iostream>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "exit_status.h"
 #include "format/file_kind.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
+#include "model_folders.h"
 #include "model_options.h"
-#include "model_size.h"
 #include "run_options.h"
 #include "stored_table.h"
 #include "table.h"
@@ -66,11 +65,10 @@ Cost cost_since(std::chrono::steady_clock::time_point start) {
           static_cast<std::int64_t>(usage.ru_maxrss) * 1024};
 }
 
-void print_table(const WeightsReport& report, std::int64_t input_bytes, const Cost& cost,
-                 const Arguments& arguments) {
-  const bool exact =
-      std::all_of(report.tensors.begin(), report.tensors.end(),
-                  [](const StoredTensor& tensor) { return tensor.error == 0; });
+void print_table(const WeightsReport& report, const std::string& output, std::int64_t input_bytes,
+                 const Cost& cost, bool verbose) {
+  const bool exact = std::all_of(report.tensors.begin(), report.tensors.end(),
+                                 [](const StoredTensor& tensor) { return tensor.error == 0; });
   Table table;
   table.row({"", "original", "compressed"});
   table.row({"bytes on disk", with_commas(input_bytes), with_commas(report.output_bytes)});
@@ -84,14 +82,14 @@ void print_table(const WeightsReport& report, std::int64_t input_bytes, const Co
   table.row({"seconds", "", fixed(cost.seconds, 1)});
   table.row({"peak memory", "", rough_bytes(cost.peak_memory_bytes)});
   std::cout << table.text();
-  if (arguments.verbose())
+  if (verbose)
     std::cout << "\n" << stored_listing(report.tensors) << "sha256 " << report.identity << "\n";
-  std::cout << "\nwritten to " << printable(arguments.text("output")) << "\n";
+  std::cout << "\nwritten to " << printable(output) << "\n";
 }
 
-ordered_json to_json(const WeightsReport& report, std::int64_t input_bytes, const Cost& cost,
-                     const Arguments& arguments, const Settings& settings) {
-  return {{"output", arguments.text("output")},
+ordered_json to_json(const WeightsReport& report, const std::string& output,
+                     std::int64_t input_bytes, const Cost& cost, const Settings& settings) {
+  return {{"output", output},
           {"input_bytes", input_bytes},
           {"output_bytes", report.output_bytes},
           {"ratio", static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes)},
@@ -109,40 +107,49 @@ ordered_json to_json(const WeightsReport& report, std::int64_t input_bytes, cons
 
 }  // namespace
 
-bool weights_suffice(const Arguments& arguments, const Settings& settings) {
+std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,
+                                                 const Settings& settings) {
   const CompressOptions& run = settings.compress;
   for (const char* option : {"data", "from-scratch", "resume", "checkpoint", "dry-run"})
-    if (arguments.has(option)) return false;
+    if (arguments.has(option)) return {};
   if (arguments.words().empty() || arguments.has("plugin") || wants_gnets(run.bottleneck) ||
       run.bottleneck.mode == WeightMode::kGenerated || run.train.loss != Loss::kWeights ||
       run.target.max_drop || launch_of(arguments).world > 1)
-    return false;
-  const std::string arch = arguments.text("arch");
-  const FileKind kind = sniff(arguments.words()[0]);
+    return {};
+  const std::filesystem::path model = arguments.words()[0];
+  const FileKind kind = sniff(model);
   // What only models know (and messages about them) is the other path's: TorchScript, architectures
   // of plugins, tensors that do not fit.
-  if (kind == FileKind::kTorchScript || kind == FileKind::kArtifact) return false;
-  return arch.empty() ||
-         fits_layout(open_tensors(arguments.words()[0], model_options(arguments)), arch);
+  if (kind == FileKind::kTorchScript || kind == FileKind::kArtifact) return {};
+  TensorBundle tensors = open_tensors(model, model_options(arguments));
+  const std::string arch = arguments.text("arch");
+  if (!arch.empty() && !fits_layout(tensors, arch)) return {};
+  return tensors;
 }
 
-int compress_weights_alone(const Arguments& arguments, const Settings& settings) {
+int compress_weights_alone(const Arguments& arguments, const Settings& settings,
+                           TensorBundle tensors) {
   const auto start = std::chrono::steady_clock::now();
-  const std::filesystem::path model = arguments.words()[0], output = arguments.text("output");
-  const OpenOptions opening = model_options(arguments);
-  writing([&] { check_writable(output, arguments.has("force")); });
-  TensorBundle tensors = open_tensors(model, opening);
+  const bool overwrite = arguments.has("force");
+  FolderOutput output(arguments.words()[0], arguments.text("output"), "model.gbz");
+  output.say_what_stays(arguments);
+  writing([&] { output.check(overwrite); });
   say_notes(arguments, tensors.notes);
   if (const std::string arch = arguments.text("arch"); !arch.empty())
     tensors = arranged(tensors, arch);
-  const std::int64_t input_bytes = model_bytes(model, opening);
+  const std::int64_t input_bytes = tensors.file_bytes;
   const WeightsOptions options = weights_options(arguments, settings, input_bytes);
-  const WeightsReport report = writing([&] { return compress_weights(tensors, output, options); });
+  const WeightsReport report = writing([&] {
+    output.begin(overwrite);
+    WeightsReport written = compress_weights(tensors, output.file(), options);
+    output.finish();
+    return written;
+  });
   const Cost cost = cost_since(start);
   if (arguments.json())
-    print_json(to_json(report, input_bytes, cost, arguments, settings));
+    print_json(to_json(report, output.file(), input_bytes, cost, settings));
   else
-    print_table(report, input_bytes, cost, arguments);
+    print_table(report, output.file(), input_bytes, cost, arguments.verbose());
   if (report.target_met) return kDone;
   say("the target was not met: " + report.target_note);
   return kTargetMissed;

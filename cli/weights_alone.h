@@ -1,15 +1,21 @@
 #pragma once
 /// `compress` where nothing but weights is needed, and no LibTorch.
 
+#include <optional>
+
 #include "command.h"
+#include "format/tensor_bundle.h"
 #include "gbcompress/config.h"
 
 namespace gbcompress::cli {
 
-/// Whether compress_weights() does what was asked: no data, one process, no g-nets, and tensors
-/// that a file of names and numbers holds.
-bool weights_suffice(const Arguments& arguments, const Settings& settings);
+/// The tensors of MODEL, where compress_weights() does what was asked: no data, one process, no
+/// g-nets, and tensors that a file of names and numbers holds; else nothing.
+/// @throws as open_tensors()
+std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,
+                                                 const Settings& settings);
 /// @return the exit status
-int compress_weights_alone(const Arguments& arguments, const Settings& settings);
+int compress_weights_alone(const Arguments& arguments, const Settings& settings,
+                           TensorBundle tensors);
 
 }  // namespace gbcompress::cli

@@ -7,7 +7,7 @@ import struct
 import unittest
 
 import harness
-from harness import INPUT, USAGE, floats, safetensors
+from harness import FAILED, INPUT, USAGE, floats, safetensors
 
 INPUTS = pathlib.Path(__file__).resolve().parent.parent / "golden" / "inputs"
 LEFT = r"left out: optimizer \(15 tensors, 212 B\), loss \(1 tensor, 4 B\), epoch, scheduler"
@@ -95,6 +95,55 @@ class Checkpoints(harness.CliTest):
         self.refused(INPUT, "a plain name ending in .safetensors was expected", "inspect", self.path("hf"))
         self.write(index, '{"weight_map":{"a":"1.safetensors"}}')
         self.assertEqual(self.succeed("inspect", self.path("hf"), "--json").json["format"], "folder")
+
+    def test_a_folder_gives_a_folder(self):
+        os.mkdir(self.path("hf"))
+        self.write("hf/model.safetensors", safetensors(harness.mlp((8, 4, 2))))
+        for name in ("config.json", "vocab.txt"):
+            self.write("hf/" + name, name)
+        packed, back = self.path("packed/"), self.path("back/")
+        self.succeed("compress", self.path("hf"), "-o", packed, *LOSSLESS)
+        self.assertEqual(sorted(os.listdir(packed)), ["config.json", "model.gbz", "vocab.txt"])
+        self.refused(USAGE, "exists", "compress", self.path("hf"), "-o", packed, *LOSSLESS)
+        self.assertIn("2 files copied beside it", self.succeed("expand", packed, "-o", back).out)
+        self.assertEqual(sorted(os.listdir(back)), ["config.json", "model.safetensors", "vocab.txt"])
+        self.assertEqual(self.read("back/vocab.txt"), b"vocab.txt")
+        self.assertEqual(tensors_of(self.read("back/model.safetensors")),
+                         tensors_of(self.read("hf/model.safetensors")))
+        said = self.succeed("compress", self.path("hf"), "-o", self.path("x.gbz"), *LOSSLESS).err
+        self.assertIn("only the weights are written", said)
+
+    def test_a_folder_appears_whole_or_not_at_all(self):
+        os.mkdir(self.path("hf"))
+        self.write("hf/model.safetensors", safetensors(harness.mlp((8, 4, 2))))
+        self.write("hf/config.json", "{}")
+        packed = self.path("packed/")
+        self.refused(INPUT, "neither safetensors", "compress", self.write("none.pt", b"x"), "-o", packed, *LOSSLESS)
+        self.succeed("compress", self.path("hf"), "-o", packed, *LOSSLESS)
+        broken = bytearray(self.read("packed/model.gbz"))
+        broken[-1] ^= 1
+        self.write("packed/model.gbz", bytes(broken))
+        self.refused(INPUT, "digest|damaged|corrupt", "expand", packed, "-o", self.path("back/"))
+        self.refused(INPUT, "holds no .gbz", "expand", self.path("hf"), "-o", self.path("back/"))
+        os.mkdir(self.path("there"))
+        self.write("secret", "secret")
+        os.symlink(self.path("secret"), self.path("there/config.json"))
+        self.refused(FAILED, "symbolic link", "compress", self.path("hf"), "-o", self.path("there"), "--force",
+                     *LOSSLESS)
+        self.assertEqual(self.read("secret"), b"secret")
+        self.refused(FAILED, "cannot be written", "compress", self.path("hf"), "-o", self.path("no/where/"),
+                     *LOSSLESS)
+        # With data the other path writes: the folder goes when the run fails after it was made.
+        wrong = ("--arch", "mlp", "--data", "digits", "--max-bytes", "3k", *harness.QUICK)
+        self.refused(INPUT, "64", "compress", self.path("hf"), "-o", self.path("new/"), *wrong)
+
+    def test_a_folder_from_training(self):
+        os.mkdir(self.path("hf"))
+        self.write("hf/model.safetensors", safetensors(harness.mlp((64, 8, 10))))
+        self.write("hf/config.json", "{}")
+        self.succeed("compress", self.path("hf"), "-o", self.path("out/"), "--arch", "mlp", "--data", "digits",
+                     "--max-bytes", "3k", *harness.QUICK)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["config.json", "model.gbz"])
 
 
 if __name__ == "__main__":

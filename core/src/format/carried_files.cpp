@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "format/left_out.h"
 #include "format/model_folder.h"
@@ -86,27 +85,26 @@ void find_carried(const fs::path& folder, TensorBundle& bundle) {
   bundle.notes.push_back("left out of the folder: " + left_out_text(left));
 }
 
-void check_copy(const fs::path& to, bool overwrite) {
-  std::error_code ignored;
-  if (fs::is_symlink(fs::symlink_status(to, ignored)))
-    throw Error(Errc::kIo, printable(to.string()) + " is a symbolic link and is not written");
-  check_writable(to, overwrite);
-}
-
-void copy_carried(std::span<const fs::path> carried, const fs::path& folder, bool overwrite) {
-  for (const fs::path& from : carried) {
+CarriedCopies::CarriedCopies(std::span<const fs::path> files, const fs::path& folder,
+                             bool overwrite) {
+  for (const fs::path& from : files) {
     const fs::path to = folder / from.filename();
     std::error_code ignored;
     const bool link = fs::is_symlink(fs::symlink_status(to, ignored));
     if (!link && fs::equivalent(from, to, ignored)) continue;  // a folder onto itself
-    check_copy(to, overwrite);
+    if (link)
+      throw Error(Errc::kIo, printable(to.string()) + " is a symbolic link and is not written");
     if (!is_plain_file(from))
       throw Error(Errc::kIo, printable(from.string()) + " is no ordinary file any more");
-    const auto bytes = read_file(from, kMaxCarriedFile);
-    AtomicFile file(to, overwrite);
-    file.write(bytes);
-    file.commit();
+    auto copy = std::make_unique<AtomicFile>(to, overwrite);
+    copy->write(read_file(from, kMaxCarriedFile));
+    copies_.push_back(std::move(copy));
   }
+}
+
+std::size_t CarriedCopies::commit() {
+  for (const auto& copy : copies_) copy->commit();
+  return copies_.size();
 }
 
 }  // namespace gbcompress

@@ -40,7 +40,7 @@ struct TensorBundle {
   /// What the user should know, one line each: "left out: optimizer (517 tensors, 3.2 MB), epoch".
   std::vector<std::string> notes;
   std::vector<std::string> left_out;  ///< names of what the file holds beside the model
-  /// Of a folder: configuration and tokenizer files, which copy_carried() takes along.
+  /// Of a folder: configuration and tokenizer files, which CarriedCopies takes along.
   std::vector<std::filesystem::path> carried;
 
   /// nullptr where there is none. [thread-safe]

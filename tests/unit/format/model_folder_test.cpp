@@ -1,4 +1,5 @@
 #include "format/model_folder.h"
+#include "format/carried_files.h"
 #include "format/safetensors.h"
 #include "pickle_builder.h"
 #include "support/files.h"
@@ -219,7 +220,7 @@ TEST_F(Carried, LinksAreFollowedOnlyWithinHuggingFacesCache) {
   const auto cached = open_tensors(snapshot);
   EXPECT_EQ(names(cached), "config.json ");
   TempDir to;
-  copy_carried(cached.carried, to.path(), false);
+  CarriedCopies(cached.carried, to.path(), false).commit();
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(to / "config.json")));
   EXPECT_EQ(testing::get_file(to / "config.json"), "{}");
 }
@@ -227,22 +228,24 @@ TEST_F(Carried, LinksAreFollowedOnlyWithinHuggingFacesCache) {
 TEST_F(Carried, AreCopiedWholeAndNeverThroughLinks) {
   namespace fs = std::filesystem;
   const auto bundle = open_tensors(dir.path());
-  copy_carried(bundle.carried, out.path(), false);
+  { const CarriedCopies forgotten(bundle.carried, out.path(), false); }
+  EXPECT_EQ(out.files(), 0U) << "without commit()";
+  EXPECT_EQ(CarriedCopies(bundle.carried, out.path(), false).commit(), bundle.carried.size());
   EXPECT_EQ(out.files(), bundle.carried.size()) << "and no temporary file";
   EXPECT_EQ(testing::get_file(out / "config.json"), "config.json");
-  GBC_EXPECT_ERROR(copy_carried(bundle.carried, out.path(), false), Errc::kExists, "exists");
+  GBC_EXPECT_ERROR(CarriedCopies(bundle.carried, out.path(), false), Errc::kExists, "exists");
   put_file(out / "config.json", "old");
-  copy_carried(bundle.carried, out.path(), true);
+  CarriedCopies(bundle.carried, out.path(), true).commit();
   EXPECT_EQ(testing::get_file(out / "config.json"), "config.json");
   TempDir elsewhere;
   put_file(elsewhere / "target", "untouched");
   fs::remove(out / "config.json");
   fs::create_symlink(elsewhere / "target", out / "config.json");
-  GBC_EXPECT_ERROR(copy_carried(bundle.carried, out.path(), true), Errc::kIo, "symbolic link");
+  GBC_EXPECT_ERROR(CarriedCopies(bundle.carried, out.path(), true), Errc::kIo, "symbolic link");
   EXPECT_EQ(testing::get_file(elsewhere / "target"), "untouched");
-  copy_carried(bundle.carried, dir.path(), false);
+  CarriedCopies(bundle.carried, dir.path(), false).commit();
   EXPECT_EQ(testing::get_file(dir / "config.json"), "config.json") << "a folder onto itself";
-  GBC_EXPECT_ERROR(copy_carried(bundle.carried, out / "none", false), Errc::kIo, "does not exist");
+  GBC_EXPECT_ERROR(CarriedCopies(bundle.carried, out / "none", false), Errc::kIo, "does not exist");
 }
 
 }  // namespace
