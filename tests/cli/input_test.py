@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import struct
 import subprocess
 import unittest
 
@@ -82,7 +83,14 @@ class Models(harness.CliTest):
         for poison in (math.nan, math.inf, -math.inf):
             model = self.model(poison=poison)
             with self.subTest(poison=poison):
-                self.refused(INPUT, r"0\.weight", "compress", model, "--arch", "mlp", "-o", self.path("x.gbz"))
+                for more in ((), ("--arch", "mlp"), ("--arch", "mlp", "--data", "digits")):
+                    self.refused(INPUT, r"0\.weight holds NaN", "compress", model, *more, "-o", self.path("x.gbz"))
+                self.refused(INPUT, r"0\.weight holds NaN", "eval", model, "--arch", "mlp", "--data", "digits")
+                self.refused(INPUT, r"0\.weight holds NaN", "sweep", model, "-o", self.path("s"), "--ratios", "2")
+        mask = struct.pack("<3f", 0, -math.inf, 0)
+        many = dict(harness.mlp((64, 32, 10)), mask=("F32", [3], mask))
+        self.succeed("compress", self.write("m.safetensors", safetensors(many)), "-o", self.path("x.gbz"),
+                     "--ratio", "4")
 
     def test_names_are_escaped(self):
         file = self.write("m.safetensors", safetensors({"caf\u00e9": ("F32", [1], floats(1))}))

@@ -71,8 +71,9 @@ struct WeightsReport {
 
 /// Writes a `.gbz` of all tensors of the bundle and reads it back: every number of the report is of
 /// the file on disk.
-/// @throws Error(kUsage) for options that contradict each other; Error(kExists, kIo);
-///         Error(kInterrupted)
+/// @throws Error(kUsage) for options that contradict each other; Error(kNonFinite) naming the first
+///         tensor with NaN or infinity, unless it is a mask of 0 and -infinity; Error(kExists,
+///         kIo); Error(kInterrupted)
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options);
 

@@ -25,6 +25,12 @@ bool has_word(const std::string& text, std::string_view word) {
   return false;
 }
 
+/// "optim", "optimizer", "optimizers", "optim_state", "optimiser_1"; not "optimal".
+bool is_optimizer(std::string_view atom) {
+  return atom == "optim" || atom.starts_with("optim_") || atom.starts_with("optimizer") ||
+         atom.starts_with("optimiser");
+}
+
 }  // namespace
 
 bool is_training_key(std::string_view key) {
@@ -42,13 +48,22 @@ bool is_training_key(std::string_view key) {
 }
 
 bool is_training_tensor(std::string_view name) {
-  const std::string first = lower(name.substr(0, name.find('.')));
-  if (name.find('.') != std::string_view::npos)
-    for (const std::string_view start : {"optim", "lr_scheduler", "trainer", "training_history"})
-      if (first.starts_with(start)) return true;
-  const std::string_view last = name.substr(name.rfind('.') + 1);  // npos + 1 is 0
-  constexpr std::array kMoments = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"};
-  return std::find(kMoments.begin(), kMoments.end(), last) != kMoments.end();
+  const std::string text = lower(name);
+  std::string_view left = text;
+  for (bool first = true;; first = false) {
+    const std::size_t dot = left.find('.');
+    const std::string_view atom = left.substr(0, dot);
+    if (dot == std::string_view::npos) break;  // the tensor's own name
+    if (is_optimizer(atom)) return true;
+    for (const std::string_view start : {"lr_scheduler", "trainer", "training_history"})
+      if (first && atom.starts_with(start)) return true;
+    left.remove_prefix(dot + 1);
+  }
+  constexpr std::array<std::string_view, 4> kMoments = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+                                                        "momentum_buffer"};
+  return std::any_of(kMoments.begin(), kMoments.end(), [&](std::string_view moment) {
+    return left == moment || left.ends_with("_" + std::string(moment));
+  });
 }
 
 bool is_model_key(std::string_view key) {

@@ -10,7 +10,7 @@ namespace gbcompress {
 /// Too wide for a model's own modules, which may have a "scaler" or a "scheduler" with buffers.
 bool is_training_key(std::string_view key);
 
-/// A tensor's dotted name: "optimizer.state.0.exp_avg".
+/// A tensor's dotted name: "optimizer.state.0.step", "layers.0.exp_avg", "state.optim.x".
 bool is_training_tensor(std::string_view name);
 
 /// A usual key of the model in a checkpoint: "state_dict", "model", "net".

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
+
+#include "format/training_state.h"
 
 namespace gbcompress {
 namespace {
@@ -33,8 +37,6 @@ constexpr std::array<std::string_view, 17> kTables = {"table",
                                                       "frequencies"};
 constexpr std::array<std::string_view, 5> kScales = {"scale", "scales", "absmax", "qzeros",
                                                      "zero_point"};
-constexpr std::array<std::string_view, 4> kMoments = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-                                                      "momentum_buffer"};
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result)
@@ -70,14 +72,28 @@ bool is_progression(std::span<const float> values) {
 
 }  // namespace
 
-bool is_training_state(std::string_view name) {
-  const std::string text = lower(name);
-  if (ends_in_one_of(text, kMoments)) return true;
-  return text.starts_with("optim") || text.find(".optim") != std::string::npos;
+bool is_additive_mask(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) {
+    return value == 0 || value == -std::numeric_limits<float>::infinity();
+  });
+}
+
+bool holds_non_numbers(const TensorEntry& tensor, std::span<const float> values) {
+  const bool finite =
+      std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  if (finite || is_additive_mask(values)) return false;
+  if (tensor.dtype != DType::kF64) return true;
+  // Numbers above float32's range are numbers.
+  for (std::size_t i = 0; i < tensor.bytes.size(); i += sizeof(double)) {
+    double value;
+    std::memcpy(&value, tensor.bytes.data() + i, sizeof value);
+    if (!std::isfinite(value)) return true;
+  }
+  return false;
 }
 
 WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values) {
-  if (values.size() < 2 || is_training_state(tensor.name)) return WeightKind::kExact;
+  if (values.size() < 2 || is_training_tensor(tensor.name)) return WeightKind::kExact;
   bool alike = true;
   for (const float value : values) {
     if (!std::isfinite(value)) return WeightKind::kExact;

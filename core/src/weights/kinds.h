@@ -26,8 +26,11 @@ enum class WeightKind : std::uint8_t {
 /// @param values  of a tensor of a real type: its numbers as float32; else empty
 WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values);
 
-/// Whether a name says that a tensor belongs to training, not to the model:
-/// "optimizer.state.0.step", "layers.0.exp_avg".
-bool is_training_state(std::string_view name);
+/// 0 and -infinity alone: what is added to attention's scores.
+bool is_additive_mask(std::span<const float> values);
+
+/// Whether NaN or infinity is in a tensor that is no additive mask.
+/// @param values  as for weight_kind()
+bool holds_non_numbers(const TensorEntry& tensor, std::span<const float> values);
 
 }  // namespace gbcompress

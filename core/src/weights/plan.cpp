@@ -11,6 +11,8 @@
 #include "base/glob.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
@@ -104,6 +106,11 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
     sizes.push_back(checked_elements(entry.shape, "a tensor"));
   for_bounded(sizes, threads_,
               [&](std::size_t i, int) { tensors_[i] = classify(weights.tensors[i], options); });
+  for (const PlannedTensor& tensor : tensors_)
+    if (tensor.broken)
+      throw Error(Errc::kNonFinite,
+                  "tensor " + printable(tensor.source->name) +
+                      " holds NaN or infinity; repair or retrain the model first");
   find_ties();
   std::int64_t integers = 0;
   bool fits = true;
@@ -125,6 +132,8 @@ PlannedTensor WeightsPlan::classify(const TensorEntry& source,
   PlannedTensor tensor;
   tensor.source = &source;
   const std::vector<float> values = numbers_of(source);
+  tensor.broken = !source.exact && holds_non_numbers(source, values);
+  if (tensor.broken) return tensor;
   const bool asked = options.max_bytes || options.max_error;
   const bool excepted = source.exact || std::any_of(options.exact.begin(), options.exact.end(),
                                                     [&](const std::string& glob) {

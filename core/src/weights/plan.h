@@ -19,6 +19,7 @@ struct PlannedTensor {
   std::optional<std::size_t> tied;  ///< an earlier tensor of the same bytes
   WeightKind kind = WeightKind::kExact;
   bool constant = false;
+  bool broken = false;  ///< holds_non_numbers(), and should not
   // Of matrices:
   IntegerGrid grid;
   MatrixFacts facts;
@@ -33,6 +34,8 @@ struct PlannedTensor {
 
 class WeightsPlan {
  public:
+  /// @throws Error(kNonFinite) naming the first tensor with NaN or infinity, but for masks and what
+  ///         belongs to a training
   WeightsPlan(const TensorBundle& weights, const WeightsOptions& options);
 
   const std::vector<PlannedTensor>& tensors() const noexcept { return tensors_; }

@@ -241,5 +241,30 @@ TEST(CompressWeights, RefusesWhatContradictsItself) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
+TEST(CompressWeights, NamesTheTensorThatHoldsNoNumbers) {
+  TempDir dir;
+  MadeTensors made = hard_model();
+  auto values = normals(64 * 64, 20);
+  values[1000] = NAN;
+  made.add("broken.weight", {64, 64}, values);
+  made.sorted();
+  for (const bool exact : {false, true}) {
+    WeightsOptions options;
+    if (!exact) options.max_bytes = 20'000;
+    try {
+      compress_weights(made.bundle, dir / "x.gbz", options);
+      FAIL() << "NaN was stored";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::kNonFinite);
+      EXPECT_NE(std::string(error.what()).find("broken.weight"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(dir.files(), 0U);
+  }
+  for (TensorEntry& entry : made.bundle.tensors)
+    if (entry.name == "broken.weight") entry.exact = true;  // kept with everything else
+  const WeightsReport report = compress_weights(made.bundle, dir / "x.gbz", {});
+  EXPECT_TRUE(report.target_met);
+}
+
 }  // namespace
 }  // namespace gbcompress

@@ -61,11 +61,25 @@ TEST(Kinds, NothingIsDoneToNumbersThatAreNone) {
 }
 
 TEST(Kinds, StateOfTrainingIsKnownByName) {
-  for (const char* name :
-       {"optimizer.state.3.step", "layers.0.weight.exp_avg", "x.momentum_buffer", "state.optim.x"})
-    EXPECT_TRUE(is_training_state(name)) << name;
-  for (const char* name : {"layers.0.weight", "experience.avg", "suboptimal.weight"})
-    EXPECT_FALSE(is_training_state(name)) << name;
+  const auto values = normals(600, 10);
+  EXPECT_EQ(kind_of("layers.0.weight.exp_avg", {30, 20}, values), WeightKind::kExact);
+  EXPECT_EQ(kind_of("layers.0.weight", {30, 20}, values), WeightKind::kMatrix);
+}
+
+TEST(Kinds, MasksMayHoldInfinity) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto broken = [](const std::vector<float>& values) {
+    return holds_non_numbers({"t", DType::kF32, {static_cast<std::int64_t>(values.size())}, {}},
+                             values);
+  };
+  EXPECT_FALSE(broken({0, -infinity, 0}));
+  EXPECT_FALSE(broken({0.5f, 1}));
+  EXPECT_TRUE(broken({0.5f, -infinity}));
+  EXPECT_TRUE(broken({0, infinity}));
+  EXPECT_TRUE(broken({0, NAN}));
+  const std::vector<double> large{1e300, 1};
+  const TensorEntry entry{"t", DType::kF64, {2}, std::as_bytes(std::span(large))};
+  EXPECT_FALSE(holds_non_numbers(entry, std::vector<float>{infinity, 1})) << "a number of float64";
 }
 
 }  // namespace
