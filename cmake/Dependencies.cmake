@@ -11,8 +11,10 @@ if(NOT GBCOMPRESS_PORTABLE_ONLY)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(Boost 1.74 QUIET COMPONENTS program_options)
-gbc_require(Boost_FOUND "Boost 1.74 with program_options" "libboost-dev libboost-program-options-dev")
+if(NOT GBCOMPRESS_PYTHON)  # the command line's
+  find_package(Boost 1.74 QUIET COMPONENTS program_options)
+  gbc_require(Boost_FOUND "Boost 1.74 with program_options" "libboost-dev libboost-program-options-dev")
+endif()
 find_package(nlohmann_json 3.11 QUIET)
 gbc_require(nlohmann_json_FOUND "nlohmann-json 3.11" nlohmann-json3-dev)
 find_package(ZLIB QUIET)

@@ -18,6 +18,8 @@ GTEST_BEGIN = re.compile(r"^\S+:\d+: Skipped$")
 GTEST_END = re.compile(r"^\[  SKIPPED \] (\S+)")
 # skipped: reason, or part: skipped, reason, or part: figures; what is missing skipped, reason     [scripts]
 SCRIPT = re.compile(r"^(?:([\w-]+): )?(?:.* )?skipped[:,] (.*)$")
+# SKIPPED [1] tests/test_files.py:12: reason                  [pytest -rs]
+PYTEST = re.compile(r"^SKIPPED \[\d+\] (\S+?\.py)(?::\d+)?: (.*)$")
 
 
 def outputs(lines):
@@ -54,6 +56,8 @@ def skips(lines):
                 part = named.group(1)
             if skipped := UNITTEST_SKIP.search(line):
                 yield part, skipped.group(2)
+            elif pytest := PYTEST.match(line):
+                yield pytest.group(1), pytest.group(2)
             elif script := SCRIPT.match(line):
                 yield script.group(1) or "", script.group(2)
 

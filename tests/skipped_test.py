@@ -70,6 +70,13 @@ class Skipped(unittest.TestCase):
     reader
 """)
 
+    def test_pytest(self):
+        printed = "..s  [100%]\n== short test summary info ==\nSKIPPED [2] tests/a_test.py:7: no disk\n3 passed"
+        self.assertEqual(skipped.report(log(files=printed)), """1 test skipped:
+  no disk
+    files tests/a_test.py
+""")
+
     def test_a_repeated_test_counts_once(self):
         self.assertEqual(skipped.report(log(a="skipped: x") + log(a="skipped: x")), "1 test skipped:\n  x\n    a\n")
 

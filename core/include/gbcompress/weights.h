@@ -34,6 +34,7 @@ struct WeightsOptions {
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
   std::string arch;                ///< whose tensors they are, in its order; or ""
   std::string settings;            ///< JSON that large files keep, or ""
+  bool keep_settings = false;      ///< small files too
   bool overwrite = false;
   int threads = 0;  ///< 0: as many as there are processors. The bytes do not depend on it
 };

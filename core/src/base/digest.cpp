@@ -1,13 +1,13 @@
 #include "base/digest.h"
 
-#include <openssl/evp.h>
+// The old interface on purpose: linked statically, EVP brings all of libcrypto (4 MB) along.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <new>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-#include "gbcompress/error.h"
 
 namespace gbcompress {
 
@@ -30,22 +30,17 @@ std::uint64_t Xxh3::value() const {
   return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_));
 }
 
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  if (!context_ ||
-      EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) != 1)
-    throw Error(Errc::kFailure, "OpenSSL provides no SHA-256");
-}
+Sha256::Sha256() : context_(new SHA256_CTX) { SHA256_Init(static_cast<SHA256_CTX*>(context_)); }
 
-Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_)); }
+Sha256::~Sha256() { delete static_cast<SHA256_CTX*>(context_); }
 
 void Sha256::update(std::span<const std::byte> bytes) {
-  EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), bytes.data(), bytes.size());
+  SHA256_Update(static_cast<SHA256_CTX*>(context_), bytes.data(), bytes.size());
 }
 
 std::string Sha256::finish() {
-  std::string digest(32, '\0');
-  EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_),
-                     reinterpret_cast<unsigned char*>(digest.data()), nullptr);
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), static_cast<SHA256_CTX*>(context_));
   return digest;
 }
 

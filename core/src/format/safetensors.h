@@ -61,4 +61,10 @@ std::int64_t write_safetensors(const std::filesystem::path& path,
                                std::map<std::string, std::string> metadata, bool overwrite,
                                const TensorSource& source = {});
 
+/// Size of the file that the reference writer makes of such tensors, whose bytes are not looked at.
+/// @param metadata  as it is; none: no entry of it
+/// @throws Error(kUsage) for a name used twice; as check_tensor_name() and tensor_bytes()
+std::int64_t safetensors_bytes(std::span<const TensorEntry> tensors,
+                               const std::map<std::string, std::string>& metadata);
+
 }  // namespace gbcompress

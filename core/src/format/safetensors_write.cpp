@@ -49,8 +49,8 @@ void check_names(std::span<const TensorEntry> tensors, const std::string& label)
     throw Error(Errc::kUsage, label + ": two tensors are named " + printable(*twice));
 }
 
-std::string metadata_json(std::map<std::string, std::string> metadata, const std::string& label) {
-  metadata.try_emplace("format", "pt");
+std::string metadata_json(const std::map<std::string, std::string>& metadata,
+                          const std::string& label) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const auto& [key, value] : metadata) {
     for (const std::string& text : {key, value})
@@ -60,6 +60,40 @@ std::string metadata_json(std::map<std::string, std::string> metadata, const std
     json[key] = value;
   }
   return json.dump();
+}
+
+/// The header, filled up to a multiple of 8 bytes, and the end of the data behind it.
+struct FileHeader {
+  std::string text;
+  std::vector<std::int64_t> sizes;  ///< of each tensor
+  std::int64_t end = 0;
+};
+
+/// @param order     of the tensors in the file
+/// @param metadata  none: no entry of it
+FileHeader make_header(std::span<const TensorEntry> tensors, const std::vector<std::size_t>& order,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::string& label) {
+  FileHeader header{"{", std::vector<std::int64_t>(tensors.size())};
+  if (!metadata.empty()) header.text += "\"__metadata__\":" + metadata_json(metadata, label);
+  for (const std::size_t i : order) {
+    const TensorEntry& tensor = tensors[i];
+    const std::string what = label + ": tensor " + printable(tensor.name);
+    header.sizes[i] = tensor_bytes(tensor.dtype, tensor.shape, what);
+    const std::int64_t begin = header.end;
+    header.end = checked_add(begin, header.sizes[i], "the file");
+    if (header.text.size() > 1) header.text += ",";
+    header.text.append(nlohmann::json(tensor.name).dump());
+    header.text.append(":{\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
+    header.text.append(nlohmann::json(tensor.shape).dump()).append(",\"data_offsets\":[");
+    header.text.append(std::to_string(begin)).append(",");
+    header.text.append(std::to_string(header.end)).append("]}");
+  }
+  header.text += "}";
+  header.text.append((8 - header.text.size() % 8) % 8, ' ');
+  if (header.text.size() > kMaxSafetensorsHeader)
+    throw Error(Errc::kLimit, label + " would need a header above 100,000,000 bytes");
+  return header;
 }
 
 }  // namespace
@@ -72,40 +106,32 @@ std::int64_t write_safetensors(const std::filesystem::path& path,
   check_names(tensors, label);
   const auto order = file_order(tensors);
 
-  std::string header = "{\"__metadata__\":" + metadata_json(std::move(metadata), label);
-  std::vector<std::int64_t> sizes(tensors.size());
-  std::int64_t end = 0;
-  for (const std::size_t i : order) {
-    const TensorEntry& tensor = tensors[i];
-    const std::string what = label + ": tensor " + printable(tensor.name);
-    sizes[i] = tensor_bytes(tensor.dtype, tensor.shape, what);
-    const std::int64_t begin = end;
-    end = checked_add(begin, sizes[i], "the file");
-    header.append(",").append(nlohmann::json(tensor.name).dump());
-    header.append(":{\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
-    header.append(nlohmann::json(tensor.shape).dump()).append(",\"data_offsets\":[");
-    header.append(std::to_string(begin)).append(",").append(std::to_string(end)).append("]}");
-  }
-  header += "}";
-  header.append((8 - header.size() % 8) % 8, ' ');
-  if (header.size() > kMaxSafetensorsHeader)
-    throw Error(Errc::kLimit, label + " would need a header above 100,000,000 bytes");
+  metadata.try_emplace("format", "pt");
+  const FileHeader header = make_header(tensors, order, metadata, label);
 
   AtomicFile file(path, overwrite);
   std::vector<std::byte> start;
-  append_number(start, static_cast<std::uint64_t>(header.size()));
+  append_number(start, static_cast<std::uint64_t>(header.text.size()));
   file.write(start);
-  file.write(std::as_bytes(std::span(header)));
+  file.write(std::as_bytes(std::span(header.text)));
   for (const std::size_t i : order) {
     const auto bytes = source ? source(i) : tensors[i].bytes;
-    if (bytes.size() != static_cast<std::uint64_t>(sizes[i]))
+    if (bytes.size() != static_cast<std::uint64_t>(header.sizes[i]))
       throw Error(Errc::kShapeMismatch, label + ": tensor " + printable(tensors[i].name) +
-                                            " needs " + std::to_string(sizes[i]) + " bytes, " +
-                                            std::to_string(bytes.size()) + " were given");
+                                            " needs " + std::to_string(header.sizes[i]) +
+                                            " bytes, " + std::to_string(bytes.size()) +
+                                            " were given");
     file.write(bytes);
   }
   file.commit();
-  return static_cast<std::int64_t>(start.size() + header.size()) + end;
+  return static_cast<std::int64_t>(start.size() + header.text.size()) + header.end;
+}
+
+std::int64_t safetensors_bytes(std::span<const TensorEntry> tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  check_names(tensors, "tensors");
+  const FileHeader header = make_header(tensors, file_order(tensors), metadata, "tensors");
+  return static_cast<std::int64_t>(sizeof(std::uint64_t) + header.text.size()) + header.end;
 }
 
 }  // namespace gbcompress

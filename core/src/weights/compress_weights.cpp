@@ -35,6 +35,7 @@ void check(const WeightsOptions& options) {
 }
 
 std::string kept_settings(const TensorBundle& weights, const WeightsOptions& options) {
+  if (options.keep_settings) return options.settings;
   std::int64_t bytes = options.max_bytes.value_or(0);
   if (bytes == 0)
     for (const TensorEntry& tensor : weights.tensors)

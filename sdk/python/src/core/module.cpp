@@ -1,0 +1,17 @@
+#include "module.h"
+
+#include "gbcompress/dtype.h"
+#include "gbcompress/version.h"
+
+namespace gbcompress::python {
+
+NB_MODULE(_core, module) {
+  module.attr("__version__") = GBC_VERSION_STRING;
+  bind_errors(module);
+  bind_files(module);
+  bind_save(module);
+  bind_writer(module);
+  bind_rate(module);
+}
+
+}  // namespace gbcompress::python

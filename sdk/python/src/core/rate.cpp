@@ -1,0 +1,159 @@
+// What integers cost while they are trained: the kernel of core/src/rate and the coder's opinion.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/glob.h"
+#include "base/parallel.h"
+#include "base/random.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/codec.h"
+#include "gbcompress/error.h"
+#include "module.h"
+#include "rate/laplace_rate.h"
+
+namespace gbcompress::python {
+namespace {
+
+/// Numbers that one call of a kernel takes: sums of pieces are added in order, so that the bits do
+/// not depend on the number of threads. As core/src/rate/pieces.h has it.
+constexpr std::int64_t kPiece = 1 << 14;
+/// Starting a thread takes longer than this many numbers.
+constexpr std::int64_t kOneThread = 1 << 17;
+
+struct Segment {
+  std::int64_t first, count;
+  std::size_t group;
+};
+
+/// @param groups  rows with a step each, or 1
+std::vector<Segment> segments_of(std::int64_t n, std::size_t groups) {
+  if (groups == 0 || n % static_cast<std::int64_t>(groups) != 0)
+    throw Error(Errc::kShapeMismatch, "the steps do not fit the tensor");
+  const std::int64_t length = n / static_cast<std::int64_t>(groups);
+  std::vector<Segment> result;
+  for (std::size_t g = 0; g < groups; ++g)
+    for (std::int64_t at = 0; at < length; at += kPiece)
+      result.push_back(
+          {static_cast<std::int64_t>(g) * length + at, std::min(kPiece, length - at), g});
+  return result;
+}
+
+template <typename Body>
+void for_segments(const std::vector<Segment>& segments, std::int64_t n, int threads,
+                  const Body& body) {
+  const int most = threads > 0 ? threads : usable_processors();
+  parallel_tasks(n < kOneThread ? 1 : most, static_cast<std::int64_t>(segments.size()),
+                 [&](std::int64_t i) {
+                   body(static_cast<std::size_t>(i), segments[static_cast<std::size_t>(i)]);
+                 });
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(Errc::kShapeMismatch, what);
+}
+
+template <typename T>
+std::span<T> part(std::span<T> all, const Segment& segment) {
+  return all.subspan(static_cast<std::size_t>(segment.first),
+                     static_cast<std::size_t>(segment.count));
+}
+
+/// @return bits, and the gradient of each step's logarithm
+std::pair<double, std::vector<double>> rate(const Input<float>& latent, const Input<float>& steps,
+                                            const Input<float>& inverse_scale, double weight,
+                                            std::uint32_t key, const InOut<float>& gradient,
+                                            int threads) {
+  const auto n = static_cast<std::int64_t>(latent.size());
+  require(inverse_scale.size() == latent.size() && gradient.size() == latent.size(),
+          "latents, scales and gradients must be as many");
+  const std::vector<Segment> segments = segments_of(n, steps.size());
+  std::vector<RateSums> sums(segments.size());
+  {
+    const nb::gil_scoped_release release;
+    for_segments(segments, n, threads, [&](std::size_t i, const Segment& segment) {
+      sums[i] =
+          laplace_rate(part(span_of(latent), segment), steps.data()[segment.group],
+                       part(span_of(inverse_scale), segment), static_cast<float>(weight), key,
+                       static_cast<std::uint32_t>(segment.first), part(span_of(gradient), segment));
+    });
+  }
+  double bits = 0;
+  std::vector<double> slopes(steps.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    bits += sums[i].bits;
+    slopes[segments[i].group] += sums[i].log_step_gradient;
+  }
+  return {bits, slopes};
+}
+
+void round_to(const Input<float>& latent, const Input<float>& steps, const InOut<float>& rounded,
+              int threads) {
+  const auto n = static_cast<std::int64_t>(latent.size());
+  require(rounded.size() == latent.size(), "latents and rounded numbers must be as many");
+  const std::vector<Segment> segments = segments_of(n, steps.size());
+  const nb::gil_scoped_release release;
+  for_segments(segments, n, threads, [&](std::size_t, const Segment& segment) {
+    round_to_step(part(span_of(latent), segment), steps.data()[segment.group],
+                  rounded.data() + segment.first);
+  });
+}
+
+Output<float> scales(const std::vector<std::int64_t>& shape, const Input<std::int32_t>& integers) {
+  std::vector<float> result;
+  {
+    const nb::gil_scoped_release release;
+    result = expected_scales(default_grid(shape), span_of(integers));
+  }
+  return to_numpy<float>(std::move(result));
+}
+
+/// Integers of tensors that follow each other in one stream, for the least squared error plus
+/// lambda times the bits.
+nb::list choose(const std::vector<std::vector<std::int64_t>>& shapes, const nb::list& scaled,
+                double lambda) {
+  std::vector<Input<float>> numbers;
+  for (const nb::handle item : scaled) numbers.push_back(nb::cast<Input<float>>(item));
+  require(numbers.size() == shapes.size(), "shapes and tensors must be as many");
+  std::vector<std::vector<std::int32_t>> chosen;
+  {
+    const nb::gil_scoped_release release;
+    IntegerEncoder encoder(CodecProfile::kSmall);
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      chosen.push_back(
+          encoder.quantise_and_add(default_grid(shapes[i]), span_of(numbers[i]), {}, lambda));
+  }
+  nb::list result;
+  for (auto& integers : chosen) result.append(to_numpy<std::int32_t>(std::move(integers)));
+  return result;
+}
+
+}  // namespace
+
+void bind_rate(nb::module_& module) {
+  module.def("laplace_rate", &rate, nb::arg("latent"), nb::arg("steps"), nb::arg("inverse_scale"),
+             nb::arg("weight"), nb::arg("key"), nb::arg("gradient"), nb::arg("threads") = 0);
+  module.def("round_to_step", &round_to, nb::arg("latent"), nb::arg("steps"), nb::arg("rounded"),
+             nb::arg("threads") = 0);
+  module.def("expected_scales", &scales, nb::arg("shape"), nb::arg("integers"));
+  module.def("choose", &choose, nb::arg("shapes"), nb::arg("scaled"), nb::arg("price"));
+  module.def(
+      "matches_glob",
+      [](const std::string& pattern, const std::string& text) {
+        return matches_glob(pattern, text);
+      },
+      nb::arg("pattern"), nb::arg("text"));
+  module.def("step_size", &step_size, nb::arg("index"));
+  module.def("nearest_step", &nearest_step, nb::arg("size"));
+  module.def(
+      "noise_key",
+      [](std::uint64_t seed, const std::string& name, std::uint64_t step) {
+        return RandomStream(seed, "rate", name, step).bits(0);
+      },
+      nb::arg("seed"), nb::arg("name"), nb::arg("step"));
+}
+
+}  // namespace gbcompress::python

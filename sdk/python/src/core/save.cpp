@@ -1,0 +1,170 @@
+// From tensors alone to a file: what `gbcompress compress` does without data.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "format/safetensors.h"
+#include "format/tensor_bundle.h"
+#include "gbcompress/config.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "module.h"
+
+namespace gbcompress::python {
+namespace {
+
+constexpr auto kBetweenSignals = std::chrono::milliseconds(50);
+
+/// Runs `work` on another thread without the interpreter's lock, so that Ctrl-C ends it: signal
+/// handlers of Python run on this one.
+template <typename Work>
+auto interruptible(const Work& work) {
+  auto result = std::async(std::launch::async, work);
+  const auto done = [&] {
+    const nb::gil_scoped_release release;
+    return result.wait_for(kBetweenSignals) == std::future_status::ready;
+  };
+  bool stopped = false;
+  while (!done()) {
+    if (stopped || PyErr_CheckSignals() == 0) continue;
+    stopped = true;
+    request_interrupt(2);
+  }
+  if (!stopped) return result.get();
+  request_interrupt(0);
+  try {
+    (void)result.get();
+  } catch (const std::exception&) {
+    // Python's own exception, KeyboardInterrupt as a rule, says it better.
+  }
+  throw nb::python_error();
+}
+
+/// The settings that the command line has for the same request.
+Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
+                     std::optional<double> max_error, const std::vector<std::string>& exact) {
+  Settings settings;
+  const auto number = [](double value) { return nlohmann::json(value).dump(); };
+  settings.compress.train.loss = Loss::kWeights;
+  settings.compress.choose.loss = false;
+  if (max_bytes) settings.apply("target.max_bytes", std::to_string(*max_bytes), "max_bytes");
+  if (ratio) settings.apply("target.ratio", number(*ratio), "ratio");
+  if (max_error) settings.apply("target.max_error", number(*max_error), "max_error");
+  if (!max_bytes && !ratio && !max_error) {  // --mode raw, whose ratio nobody looks at
+    settings.apply("weights.mode", "raw", "lossless");
+    settings.apply("target.ratio", "10", "default");
+  }
+  for (const std::string& glob : exact) {
+    LayerRule rule;
+    rule.match = glob;
+    rule.mode = WeightMode::kRaw;
+    settings.compress.bottleneck.layers.push_back(rule);
+  }
+  return settings;
+}
+
+std::string with_metadata(const std::string& settings, const std::string& metadata) {
+  if (metadata.empty()) return settings;
+  auto json = nlohmann::ordered_json::parse(settings);
+  json["metadata"] = nlohmann::ordered_json::parse(metadata);
+  return json.dump();
+}
+
+TensorBundle bundle_of(const nb::list& tensors) {
+  TensorBundle bundle;
+  for (const nb::handle item : tensors) {
+    const auto tuple = nb::cast<nb::tuple>(item);
+    const auto dtype_text = nb::cast<std::string>(tuple[1]);
+    const auto bytes = nb::cast<Bytes>(tuple[3]);
+    TensorEntry entry;
+    entry.name = nb::cast<std::string>(tuple[0]);
+    check_tensor_name(entry.name, "tensors");
+    const auto dtype = parse_dtype(dtype_text);
+    if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + dtype_text);
+    entry.dtype = *dtype;
+    entry.shape = nb::cast<std::vector<std::int64_t>>(tuple[2]);
+    entry.bytes = std::as_bytes(span_of(bytes));
+    const std::string what = "tensor " + printable(entry.name);
+    if (entry.shape.size() > kMaxTensorRank || tensor_bytes(entry.dtype, entry.shape, what) !=
+                                                   static_cast<std::int64_t>(entry.bytes.size()))
+      throw Error(Errc::kShapeMismatch, what + " does not have the bytes of its shape and type");
+    bundle.tensors.push_back(std::move(entry));
+  }
+  sort_by_name(bundle, "tensors");
+  return bundle;
+}
+
+/// @param json  an object of texts, or ""
+std::map<std::string, std::string> map_of(const std::string& json) {
+  if (json.empty()) return {};
+  return nlohmann::json::parse(json).get<std::map<std::string, std::string>>();
+}
+
+nb::dict to_dict(const WeightsReport& report) {
+  nb::list tensors;
+  for (const StoredTensor& stored : report.tensors) {
+    nb::dict entry;
+    entry["name"] = stored.name;
+    entry["dtype"] = std::string(dtype_name(stored.dtype));
+    entry["shape"] = nb::tuple(nb::cast(stored.shape));
+    entry["stored"] = stored.stored;
+    entry["step"] = stored.step > 0 ? nb::object(nb::cast(stored.step)) : nb::object(nb::none());
+    entry["bytes"] = stored.bytes;
+    entry["bits"] = stored.bits();
+    entry["error"] = stored.error;
+    tensors.append(entry);
+  }
+  nb::dict result;
+  result["file_bytes"] = report.output_bytes;
+  result["parameters"] = report.parameters;
+  result["error"] = report.total_error;
+  result["target_met"] = report.target_met;
+  result["target_note"] = report.target_note;
+  result["identity"] = report.identity;
+  result["tensors"] = tensors;
+  return result;
+}
+
+nb::dict save(const nb::list& tensors, const std::string& path, std::optional<double> ratio,
+              std::optional<std::int64_t> max_bytes, std::optional<double> max_error,
+              const std::vector<std::string>& exact, const std::string& metadata, bool overwrite,
+              int threads) {
+  const TensorBundle bundle = bundle_of(tensors);
+  const std::int64_t input_bytes = safetensors_bytes(bundle.tensors, map_of(metadata));
+  const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
+  WeightsOptions options{.max_bytes = max_bytes,
+                         .max_error = max_error,
+                         .measure = settings.compress.train.rate.measure,
+                         .quantiser = settings.compress.train.rate.quantiser,
+                         .exact = exact,
+                         .settings = with_metadata(settings.changes_json(), metadata),
+                         .keep_settings = !metadata.empty(),
+                         .overwrite = overwrite,
+                         .threads = threads};
+  if (ratio)
+    options.max_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *ratio);
+  nb::dict report = to_dict(interruptible([&] { return compress_weights(bundle, path, options); }));
+  report["input_bytes"] = input_bytes;
+  return report;
+}
+
+}  // namespace
+
+void bind_save(nb::module_& module) {
+  module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
+             nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
+             nb::arg("exact"), nb::arg("metadata"), nb::arg("overwrite"), nb::arg("threads"));
+}
+
+}  // namespace gbcompress::python

@@ -1,0 +1,102 @@
+// A file written tensor by tensor, of integers that Python trained.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "artifact/float_code.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/error.h"
+#include "module.h"
+
+namespace gbcompress::python {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+DType dtype_of(const std::string& name) {
+  const auto dtype = parse_dtype(name);
+  if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + name);
+  return *dtype;
+}
+
+class Writer {
+ public:
+  explicit Writer(const std::string& settings) : writer_("", settings) {}
+
+  void add_coded(const std::string& name, const std::string& dtype, const Shape& shape,
+                 const Input<std::int32_t>& integers, int step,
+                 const std::vector<std::int32_t>& row_steps) {
+    CodedValues values{.grid = default_grid(shape), .step = step, .row_steps = row_steps};
+    const auto from = span_of(integers);
+    values.integers.assign(from.begin(), from.end());
+    writer_.add_coded(name, dtype_of(dtype), shape, std::move(values));
+  }
+
+  /// @return false where the numbers cannot be short floats
+  bool add_short_floats(const std::string& name, const std::string& dtype, const Shape& shape,
+                        const Input<float>& numbers, int mantissa_bits) {
+    float largest = 0;
+    for (const float number : span_of(numbers)) largest = std::max(largest, std::fabs(number));
+    if (!(largest >= 0x1p-120f && largest < 0x1p127f)) return false;
+    writer_.add_coded(name, dtype_of(dtype), shape,
+                      float_coded(default_grid(shape), span_of(numbers), mantissa_bits));
+    return true;
+  }
+
+  void add_plain(const std::string& name, const std::string& dtype, const Shape& shape,
+                 const Bytes& bytes) {
+    writer_.add_plain(name, dtype_of(dtype), shape, std::as_bytes(span_of(bytes)));
+  }
+
+  void add_constant(const std::string& name, const std::string& dtype, const Shape& shape,
+                    const Bytes& element) {
+    writer_.add_constant(name, dtype_of(dtype), shape, std::as_bytes(span_of(element)));
+  }
+
+  void add_tied(const std::string& name, const std::string& to) { writer_.add_tied(name, to); }
+
+  std::int64_t size() const {
+    const nb::gil_scoped_release release;
+    return writer_.size();
+  }
+
+  std::vector<double> tensor_bits() const {
+    const nb::gil_scoped_release release;
+    return ArtifactReader::from_bytes(writer_.encode(), "the model").tensor_bits();
+  }
+
+  std::int64_t write(const std::string& path, bool overwrite) const {
+    const nb::gil_scoped_release release;
+    return writer_.write(path, overwrite);
+  }
+
+ private:
+  ArtifactWriter writer_;
+};
+
+/// What the numbers become as short floats of so many bits.
+Output<float> short_floats(const Shape& shape, const Input<float>& numbers, int mantissa_bits) {
+  return to_numpy<float>(
+      coded_floats(float_coded(default_grid(shape), span_of(numbers), mantissa_bits)));
+}
+
+}  // namespace
+
+void bind_writer(nb::module_& module) {
+  nb::class_<Writer>(module, "Writer")
+      .def(nb::init<const std::string&>(), nb::arg("settings"))
+      .def("add_coded", &Writer::add_coded)
+      .def("add_short_floats", &Writer::add_short_floats)
+      .def("add_plain", &Writer::add_plain)
+      .def("add_constant", &Writer::add_constant)
+      .def("add_tied", &Writer::add_tied)
+      .def("size", &Writer::size)
+      .def("tensor_bits", &Writer::tensor_bits)
+      .def("write", &Writer::write);
+  module.def("short_floats", &short_floats);
+}
+
+}  // namespace gbcompress::python

@@ -1,0 +1,131 @@
+"""What is refused, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run
+
+import gbcompress as gbc
+
+
+@pytest.fixture
+def saved(folder: Path, tensors: dict) -> Path:
+    gbc.save_file(tensors, folder / "m.gbz", ratio=4)
+    return folder / "m.gbz"
+
+
+def test_damage_is_told_as_the_program_tells_it(program: Run, saved: Path) -> None:
+    data = bytearray(saved.read_bytes())
+    for what, damaged in {
+        "flipped": data[:200] + bytes([data[200] ^ 1]) + data[201:],
+        "cut": data[:-10],
+        "short": data[:3],
+        "strange": b"PK\3\4" + data[4:],
+        "newer": b"GBZ3" + data[4:],
+    }.items():
+        path = saved.with_name(f"{what}.gbz")
+        path.write_bytes(damaged)
+        with pytest.raises(gbc.GbzError) as caught:
+            gbc.load_file(path)
+        with pytest.raises(gbc.GbzError):
+            gbc.inspect(path)
+        with pytest.raises(gbc.GbzError):
+            gbc.iter_file(path)
+        done = program("expand", path, "-o", saved.with_name("x.safetensors"), status=3)
+        assert str(caught.value) in done.stderr, what
+    assert caught.value.code == "unsupported" and "upgrade" in str(caught.value)
+
+
+def test_a_missing_file_and_a_large_one(saved: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="does not exist") as caught:
+        gbc.load_file(saved.with_name("none.gbz"))
+    assert isinstance(caught.value, gbc.NotFound) and caught.value.code == "not_found"
+    with pytest.raises(gbc.GbzError) as limit:
+        gbc.load_file(saved, max_output=1000)
+    assert limit.value.code == "limit"
+
+
+def test_a_layer_type_that_needs_its_plugin(folder: Path) -> None:
+    import os
+    import subprocess
+
+    fixtures = os.environ.get("GBCOMPRESS_FIXTURES")
+    if not fixtures:
+        pytest.skip("GBCOMPRESS_FIXTURES does not name the program that writes such a file")
+    subprocess.run([fixtures, str(folder)], check=True, capture_output=True)
+    path = folder / "ghost.gbz"
+    with pytest.raises(gbc.GbzError, match="whose plugin is needed") as caught:
+        gbc.load_file(path)
+    assert caught.value.code == "unsupported"
+    plugin = next(t.plugin for t in gbc.inspect(path).tensors if t.plugin)
+    assert plugin in str(caught.value)
+
+
+def test_an_existing_file_stays(saved: Path, tensors: dict) -> None:
+    before = saved.read_bytes()
+    with pytest.raises(FileExistsError, match="exists"):
+        gbc.save_file(tensors, saved, ratio=9)
+    assert saved.read_bytes() == before
+    gbc.save_file(tensors, saved, ratio=9, overwrite=True)
+    assert len(saved.read_bytes()) < len(before)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "nothing was given"),
+        ({"ratio": 4, "max_bytes": 10}, "not ratio and max_bytes"),
+        ({"lossless": True, "max_error": 0.1}, "not max_error and lossless"),
+        ({"ratio": 0}, "above 0"),
+        ({"ratio": float("nan")}, "above 0"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"max_error": 1.5}, "max_error"),
+        ({"max_error": 0.0}, "max_error"),
+        ({"ratio": 4, "metadata": {"a": 1}}, "text to text"),
+    ],
+)
+def test_settings(folder: Path, tensors: dict, settings: dict, words: str) -> None:
+    with pytest.raises(gbc.UsageError, match=words):
+        gbc.save_file(tensors, folder / "m.gbz", **settings)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.zeros((8, 4), np.float32).T, "w is not contiguous"),
+        (np.zeros(4, np.complex128), "w has the element type complex128"),
+        (np.array(["a"]), "w has the element type"),
+        (np.zeros(4, ">f4"), "w is big-endian"),
+        ([1.0, 2.0], "w is a list"),
+    ],
+)
+def test_tensors(folder: Path, value: object, words: str) -> None:
+    with pytest.raises(gbc.UsageError, match=words):
+        gbc.save_file({"w": value}, folder / "m.gbz", lossless=True)  # type: ignore[dict-item]
+
+
+def test_names(folder: Path) -> None:
+    array = np.zeros(4, np.float32)
+    with pytest.raises(gbc.UsageError, match="names of tensors are text"):
+        gbc.save_file({3: array}, folder / "m.gbz", lossless=True)  # type: ignore[dict-item]
+    with pytest.raises(gbc.GbzError):
+        gbc.save_file({"a\nb": array}, folder / "m.gbz", lossless=True)
+    with pytest.raises(gbc.GbzError) as caught:
+        gbc.save_file({"a" * 600: array}, folder / "m.gbz", lossless=True)
+    assert caught.value.code == "limit"
+
+
+def test_numbers_that_are_not_finite_stay_exact(folder: Path) -> None:
+    array = np.full((32, 32), np.nan, np.float32)
+    array[3] = np.inf
+    gbc.save_file({"w": array}, folder / "m.gbz", ratio=4)
+    assert gbc.load_file(folder / "m.gbz")["w"].tobytes() == array.tobytes()
+
+
+def test_a_framework_that_is_none(saved: Path) -> None:
+    with pytest.raises(gbc.UsageError, match="'numpy' or 'torch'"):
+        gbc.load_file(saved, framework="jax")  # type: ignore[call-overload]
