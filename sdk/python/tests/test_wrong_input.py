@@ -119,11 +119,16 @@ def test_names(folder: Path) -> None:
     assert caught.value.code == "limit"
 
 
-def test_numbers_that_are_not_finite_stay_exact(folder: Path) -> None:
-    array = np.full((32, 32), np.nan, np.float32)
-    array[3] = np.inf
-    gbc.save_file({"w": array}, folder / "m.gbz", ratio=4)
-    assert gbc.load_file(folder / "m.gbz")["w"].tobytes() == array.tobytes()
+def test_numbers_that_are_not_finite(folder: Path) -> None:
+    mask = np.triu(np.full((32, 32), -np.inf, np.float32), 1)
+    gbc.save_file({"mask": mask}, folder / "mask.gbz", ratio=4)
+    assert gbc.load_file(folder / "mask.gbz")["mask"].tobytes() == mask.tobytes()
+    broken = np.ones((32, 32), np.float32)
+    broken[3, 4] = np.nan
+    with pytest.raises(gbc.GbzError, match="w holds NaN or infinity") as caught:
+        gbc.save_file({"w": broken}, folder / "m.gbz", ratio=4)
+    assert caught.value.code == "non_finite"
+    assert not (folder / "m.gbz").exists()
 
 
 def test_a_framework_that_is_none(saved: Path) -> None:
