@@ -36,11 +36,11 @@ int main(int argc, char** argv) try {
       bottleneck.step();
     }
   }
-  bottleneck.predict_weights();
+  bottleneck.finish();
 
   // Fourth: keep the g-nets instead of the weights, and see what the file is worth.
   const std::string path = argc > 1 ? argv[1] : "digits.gbz";
-  const auto bytes = bottleneck.save(path, gbcompress::Coding::kI8, /*overwrite=*/true);
+  const auto bytes = bottleneck.save(path, {.overwrite = true});
   bottleneck.load(path);
   const torch::NoGradGuard no_grad;
   const auto held_out = data.test.range(0, data.test.size());

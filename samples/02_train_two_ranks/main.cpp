@@ -33,8 +33,7 @@ void train(gbcompress::Group& group, const char* path) {
   options.gnet.hidden = {12};
   options.gnet_optimizer = {.lr = 3e-2, .weight_decay = 0.01};
   gbcompress::GenomicBottleneck bottleneck(*model, plugins.registry(), options, &group);
-  if (gbcompress::speaks_for_all())
-    for (const std::string& note : bottleneck.placement_notes()) std::printf("%s\n", note.c_str());
+  if (gbcompress::speaks_for_all()) std::printf("%s", bottleneck.describe().c_str());
 
   // Fourth: this rank's rows of each batch. backward() averages the gradients over the ranks, so
   // that step() does the same on all of them.
@@ -53,12 +52,11 @@ void train(gbcompress::Group& group, const char* path) {
   }
 
   // Fifth: g-nets that live on one rank are brought together; then one rank is enough.
-  bottleneck.gather();
-  bottleneck.predict_weights();
+  bottleneck.finish();
   const std::int64_t sent = group.traffic().bytes();
   const auto all_sent = group.all_gather(std::to_string(sent));
   if (group.rank() != 0) return;
-  const auto bytes = bottleneck.save(path, gbcompress::Coding::kI8, /*overwrite=*/true);
+  const auto bytes = bottleneck.save(path, {.overwrite = true});
   const torch::NoGradGuard no_grad;
   const auto held_out = data.test.range(0, data.test.size());
   const double right =

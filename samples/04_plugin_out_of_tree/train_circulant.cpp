@@ -24,7 +24,8 @@ int main(int argc, char** argv) try {
 
   const gbcompress::Data data = gbcompress::open_data("digits");
   gbcompress::train(*model, bottleneck, data.train, {.epochs = 40, .batch = 64});
-  const auto bytes = bottleneck.save(argv[2], gbcompress::Coding::kI8, /*overwrite=*/true);
+  bottleneck.finish();
+  const auto bytes = bottleneck.save(argv[2], {.arch = "circulant-net", .overwrite = true});
   bottleneck.load(argv[2]);
   std::printf("%lld bytes, %.1f %% of the held-out digits right\n", static_cast<long long>(bytes),
               gbcompress::evaluate(*model, data.test, data.metric));

@@ -94,8 +94,8 @@ void traffic(Net& net, GenomicBottleneck& bottleneck, Group& group, const std::s
   for (const std::string& text : all) total += std::stoll(text);
   for (const auto& layer : bottleneck.layers()) weights += layer.weights.numel();
   if (group.rank() != 0) return;
-  std::ofstream(path) << total << " " << weights << " " << bottleneck.gnet_parameters() << " "
-                      << bottleneck.plain_parameters() << "\n";
+  std::ofstream(path) << total << " " << weights << " " << gnet_parameters(bottleneck) << " "
+                      << plain_parameters(bottleneck) << "\n";
 }
 
 int run(int argc, char** argv) {

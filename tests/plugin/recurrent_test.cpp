@@ -53,7 +53,7 @@ void expect_trains_and_comes_back(torch::nn::Module& module, const BottleneckOpt
   }
   EXPECT_LT(last, first);
 
-  bottleneck.predict_weights();
+  bottleneck.finish();
   const testing::TempDir folder;
   bottleneck.save(folder / "m.gbz");
   const auto stored = expand(ArtifactReader::open(folder / "m.gbz"), registry());

@@ -178,6 +178,14 @@ class ArtifactWriter {
                     std::span<const std::byte> element);
   /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, fast above.
   void set_profile(CodecProfile profile);
+  /// Instead of those given to the constructor; integers are not coded again. @throws Error(kUsage)
+  /// for text that is not UTF-8
+  void set_settings(std::string settings);
+  /// With the small profile: the integers of everything added so far are this stream, from where
+  /// they were coded before in the same order. Forgotten where something is added or changed.
+  void reuse_stream(std::vector<std::byte> stream);
+  /// Of all integers; empty without any, and with the fast profile. @throws as encode()
+  const std::vector<std::byte>& stream() const;
 
   /// Gives a coded tensor other integers, as add_coded() and add_coded_section() do.
   /// @throws Error(kNotFound) where no coded tensor has that name; as those
@@ -225,6 +233,7 @@ class ArtifactWriter {
   std::vector<Content> contents_;  ///< one a tensor
   std::shared_ptr<Spool> spool_;
   mutable std::shared_ptr<const Layout> layout_;  ///< of everything added so far, or null
+  std::optional<std::vector<std::byte>> stream_;  ///< of its integers, where it is known
   std::unordered_map<std::string, std::size_t> index_;
 };
 

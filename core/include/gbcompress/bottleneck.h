@@ -1,8 +1,11 @@
 #pragma once
-/// The five verbs: a model whose weights come out of g-nets.
+/// The five verbs, in every mode: a model whose weights come out of g-nets, or are integers whose
+/// bits are part of the loss.
 ///
 ///   PluginHost plugins;  plugins.load_installed();
-///   GenomicBottleneck bottleneck(*model, plugins.registry());
+///   GenomicBottleneck bottleneck(*model, plugins.registry(),
+///                                {.mode = WeightMode::kResidual,
+///                                 .rate = {.predictions = samples, .steps = epochs * batches}});
 ///   for (auto& [x, y] : batches) {
 ///     bottleneck.zero_grad();
 ///     bottleneck.predict_weights();
@@ -10,6 +13,7 @@
 ///     bottleneck.backward();
 ///     bottleneck.step();
 ///   }
+///   bottleneck.finish();
 ///   bottleneck.save("model.gbz");
 
 #include <cstdint>
@@ -25,158 +29,137 @@
 #include "gbcompress/options.h"
 #include "gbcompress/parameters.h"
 #include "gbcompress/plugin_host.h"
-#include "gbcompress/tile_kernel.h"
 
 namespace gbcompress {
 
 /// Dense size over stored size, > 1 is smaller.
 struct Ratio {
   double parameters = 1;  ///< all trainable parameters / (g-net + plain parameters)
-  double bytes = 1;       ///< all tensors as safetensors would hold them / the .gbz of save()
+  double bytes = 1;       ///< all tensors as safetensors would hold them / bytes()
+};
+
+/// Whose gradients backward() finds in the .grad of the parameters.
+enum class Gradients : std::uint8_t {
+  kOwnPart,  ///< of this rank's part of the batch: they are averaged over the ranks
+  /// The same on every rank, as when weights are fitted without data: nothing travels, the bits do
+  /// not depend on the number of ranks, and bits have no price.
+  kAlike,
+};
+
+struct SaveOptions {
+  std::optional<std::string> arch;  ///< instead of BottleneckOptions::arch
+  bool overwrite = false;
+};
+
+/// A parameter that g-nets make, or are the prior of.
+struct GeneratedLayer {
+  std::string name;
+  std::string type_id;
+  GNetPlan plan;
+  at::Tensor theta;     ///< [tiles, parameters] view of the bank's buffer
+  at::Tensor grad;      ///< the same view of the gradient
+  at::Tensor weights;   ///< the live parameter
+  at::Tensor original;  ///< its values when the bottleneck was made
+  bool prior = false;   ///< the file has integers beside the g-nets, for what they leave
+};
+
+/// One thing that the next step depends on.
+struct StateEntry {
+  std::string name;  ///< "fc1.weight#theta", "fc1.bias#first_moment", "optimizer#steps"
+  at::Tensor value;
 };
 
 class GenomicBottleneck {
  public:
   /// Initialises the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a
   /// registered layer type claims. The module's weights are untouched until predict_weights().
-  /// The module must outlive the bottleneck.
+  /// The module must outlive the bottleneck, and its parameters must stay the same tensors.
   /// @param group  the ranks that train together, each on its own part of a batch: gradients are
   ///               averaged over them, as data-parallel training does. It must outlive the
   ///               bottleneck; null: one process. Then the constructor, predict_weights(),
-  ///               backward() and gather() are [collective: every rank, same order]
+  ///               backward(), step() and finish() are [collective: every rank, same order]
+  /// @throws Error(kUsage) for options out of range, Error(kPluginMissing)
   GenomicBottleneck(torch::nn::Module& module, const Registry& types,
                     const BottleneckOptions& options = {}, Group* group = nullptr);
   GenomicBottleneck(std::vector<NamedParameter> tensors, const Registry& types,
                     const BottleneckOptions& options = {}, Group* group = nullptr);
   ~GenomicBottleneck();
   GenomicBottleneck(GenomicBottleneck&&) noexcept;
-  GenomicBottleneck& operator=(GenomicBottleneck&&) noexcept;
 
   /// Gradients of g-nets and of all parameters := 0.
   void zero_grad();
-  /// Writes the generated weights into the module's own storage.
+  /// Writes the weights into the module's own storage: generated ones, and integers times their
+  /// steps. After load() and finish() they have the bits that expand() gives.
+  /// @throws Error(kUsage) where the module's parameters are no longer those it was made with
   void predict_weights();
-  /// dL/dtheta += J^T dL/dW, reading the .grad of every generated parameter. With several ranks
-  /// gradients are averaged over them, those of plain parameters and floating-point buffers
-  /// (batch-norm statistics) too; call it once a step.
-  /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
-  void backward();
-  /// The same where every rank has the same gradients anyway, as when weights are fitted without
-  /// data: nothing travels, and the bits do not depend on the number of ranks.
-  void backward_alike();
-  /// Whether g-nets are integers, so that Coding::kCoded and no other is theirs.
-  bool coded_gnets() const noexcept;
-  /// One AdamW step of all g-nets and of all plain parameters.
-  /// @param lr_factor  multiplies both learning rates
+  /// dL/dtheta += J^T dL/dW, reading the .grad of every generated parameter; gradients of integers
+  /// and steps, with the price of their bits. With several ranks gradients are averaged over them,
+  /// those of plain parameters and floating-point buffers (batch-norm statistics) too; call it once
+  /// a step.
+  /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite; Error(kUsage)
+  ///         after finish(), and where bits have a price but rate.predictions was not set
+  void backward(Gradients gradients = Gradients::kOwnPart);
+  /// One AdamW step of everything that is trained. What the coder expects of the integers, and the
+  /// price of a bit, follow the schedule of BottleneckOptions::rate.
+  /// @param lr_factor  multiplies all learning rates
+  /// @throws Error(kUsage) without a backward() before
   void step(double lr_factor = 1);
+  /// The end of training: every rank gets all g-nets, g-nets are rounded as they will be stored,
+  /// integers are chosen for rate.max_bytes, and the module gets the weights that the file will
+  /// hold. Then save(); to train on, restart(). A size that cannot be reached is no error: see
+  /// bytes().
+  /// @throws Error(kUsage) when it was called before
+  void finish();
 
-  /// Every rank gets all g-nets. To be called before anything is saved or rounded; nothing to do
-  /// with one rank.
-  void gather();
-
-  /// The same gradient as backward(), where no g-net is a prior, with bits that do not depend on
-  /// the number of ranks: a batch is cut into a fixed number of shards, each shard's loss is
-  /// weighted by its part of the batch, and its gradient becomes one leaf of a fixed tree sum.
-  /// Floating-point buffers are averaged over shards likewise. Every g-net must be replicated.
-  ///   FixedSum sum(bottleneck.shard_numbers(), shards_of(rank, world, shards));
-  ///   for (each own shard) { zero_grad(); loss.backward(); bottleneck.add_shard(sum); }
-  ///   bottleneck.reduce_shards(sum, shards);
-  std::int64_t shard_numbers() const;
-  void add_shard(FixedSum& sum);
-  /// @param shards  of the whole batch [collective]
-  void reduce_shards(const FixedSum& sum, int shards);
-
-  /// What a bit of residual parameters and of coded g-nets adds to the loss, from the next
-  /// backward() on; at first 0.
-  void set_bit_price(double loss_per_bit);
-  double bit_price() const noexcept;
-  /// Those bits at the last backward(), as the loss counts them.
-  double bits() const noexcept;
-  /// From here on a number's bits are taken under what the coder expects of it as the
-  /// integers are now: from its contexts, or, much faster, from the mean magnitude of its tensor.
-  void expect(bool contexts);
-  /// Multiplies the steps of residual parameters and of coded g-nets; above 0.
-  void scale_steps(double factor);
-  /// Chooses the integers of both, for the last time: the least squared error in
-  /// units of the step plus `lambda` times the bits. predict_weights() then gives what is stored.
-  void choose_integers(double lambda);
-  /// Integers of residual parameters without any training, for steps of `step` times the
-  /// deviation^`evenness` of a tensor: 0 for the least squared error at a size, 1 for the same
-  /// relative error in every tensor.
-  void quantise(double step, double evenness, Quantiser quantiser);
-  /// From here on quantise() multiplies its step by these instead, one for each of tensors(), above
-  /// 0 for residual parameters (others are not looked at); empty: forgets them.
-  /// @throws Error(kUsage) for another number of them, or one that is not above 0
-  void set_step_factors(const std::vector<double>& factors);
-  /// Residual parameters among `tensors`, indices into tensors(), begin anew with what the live
-  /// tensors hold now; integers that were chosen for them are forgotten.
-  void retake(const std::vector<std::size_t>& tensors);
-  /// Squared error of the integers over the squares of what they stand for, all residual parameters
-  /// together.
-  double relative_error() const;
-  /// About what it would be after quantise() with the nearest integers, from a sample: many times
-  /// faster.
-  double expected_error(double step, double evenness) const;
-
-  /// Null where there is one process.
-  Group* group() const noexcept;
-  /// One line a bank: where it is computed and why. Empty with one rank.
-  const std::vector<std::string>& placement_notes() const;
-
-  /// Writes a `.gbz`; fp32 keeps the g-nets exactly. Optimiser state is not part of it.
-  std::int64_t save(const std::filesystem::path& path, Coding coding = Coding::kF32,
-                    bool overwrite = false) const;
-  /// Restores g-nets and plain tensors of a file with the same names, shapes and plans, then
-  /// predicts the weights. Optimiser state starts anew.
-  /// @throws Error(kShapeMismatch) naming the first difference
+  /// Writes a `.gbz` of at most rate.max_bytes where that can be reached. Optimiser state is not
+  /// part of it.
+  /// @return bytes written
+  /// @throws Error(kUsage) before finish(), Error(kExists) unless options.overwrite, Error(kIo)
+  std::int64_t save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
+  /// Of the file that save() writes, or would write if finish() chose nothing more.
+  std::int64_t bytes() const;
+  /// Restores g-nets, integers and plain tensors of a file with the same names, shapes and plans,
+  /// then predicts the weights: those that expand() gives, bit for bit. Optimiser state and the
+  /// price's schedule start anew.
+  /// @throws Error(kShapeMismatch) naming the first difference; nothing has then been changed
   void load(const std::filesystem::path& path);
 
-  /// Everything that the next step depends on: g-nets, plain parameters, buffers, both optimisers'
-  /// moments and step counts. Named by parameter, so that it does not depend on how g-nets are
-  /// banked. Copies.
-  struct StateEntry {
-    std::string name;  ///< "fc1.weight#theta", "fc1.bias#first_moment", "optimizer#steps"
-    at::Tensor value;
-  };
+  /// A new phase of training, with another loss or price: forgets moments and step counts of all
+  /// optimisers, and the price begins anew. After finish(): training goes on from what was chosen.
+  /// @param rate  from here on instead of BottleneckOptions::rate
+  /// @throws Error(kUsage) for a rate out of range
+  void restart(const std::optional<RateOptions>& rate = {});
+  /// Everything that the next step depends on: g-nets, integers with their steps, plain parameters,
+  /// buffers, moments, step counts and the price. Named by parameter, so that it does not depend on
+  /// how g-nets are banked. Copies. [collective]
   std::vector<StateEntry> training_state() const;
   /// Training goes on with the same bits as where training_state() was taken.
   /// @throws Error(kShapeMismatch) naming the first entry that is missing, unknown or of another
   ///         shape or type; nothing has then been changed
   void restore_training_state(const std::vector<StateEntry>& state);
-
   /// Whether stochastic g-nets draw their weights, as torch.nn.Module.train(); at first they do.
-  /// Expansion always takes the mean.
+  /// After load() and finish() they have their means, as in expand().
   void train(bool on = true);
 
-  Ratio ratio(Coding coding = Coding::kF32) const;
-  /// One line a tensor: name, shape, type id, tiles, widths, parameters, ratio, owner rank.
+  Ratio ratio() const;
+  /// One line a tensor: name, shape, what it is stored as, tiles, widths, numbers in the file,
+  /// ratio, ranks that compute it. With several ranks one more line a bank: why it is computed
+  /// there.
   std::string describe() const;
-
-  struct Layer {
-    std::string name;
-    std::string type_id;  ///< "" for plain parameters and buffers
-    GNetPlan plan;        ///< of generated parameters
-    at::Tensor theta;     ///< [tiles, parameters] view of the bank's buffer
-    at::Tensor grad;      ///< the same view of the gradient
-    at::Tensor weights;   ///< the live parameter
-    at::Tensor original;  ///< its values when the bottleneck was made
-  };
-  /// Generated parameters, in model order.
-  const std::vector<Layer>& layers() const;
+  /// Parameters with g-nets, in model order.
+  const std::vector<GeneratedLayer>& layers() const;
   const std::vector<NamedParameter>& tensors() const;
-  std::int64_t gnet_parameters() const;   ///< all g-nets together
-  std::int64_t plain_parameters() const;  ///< trainable, not generated
-  /// Forgets moments and step counts of both optimisers, for a new phase with another loss.
-  void reset_optimizers();
-  /// Rounds the g-nets as `coding` will store them, so that what is measured is what is written.
-  void round_to(Coding coding);
-  /// Adds everything to a writer, in model order.
-  void write_to(ArtifactWriter& writer, Coding coding) const;
 
  private:
+  friend struct BottleneckInternals;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+std::int64_t gnet_parameters(const GenomicBottleneck& bottleneck);  ///< all g-nets together
+/// Trainable parameters that the file holds one by one, exact or as integers: all but those that
+/// g-nets make alone.
+std::int64_t plain_parameters(const GenomicBottleneck& bottleneck);
 
 /// Decodes every tensor of an artifact: generated ones by the exact kernel and the type's build,
 /// rounded to the tensor's own dtype.

@@ -25,6 +25,10 @@ class Model {
   /// @throws Error(kShapeMismatch) naming the shape offered and, where known, the shape wanted
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   virtual void train(bool on) = 0;
+  /// Batch norms compute with their running statistics, and leave them, until the next train();
+  /// everything else, dropout among it, stays as it is. Unless a model can tell its batch norms:
+  /// train(false).
+  virtual void freeze_norms() { train(false); }
   std::vector<NamedParameter>& tensors() { return tensors_; }
   const std::vector<NamedParameter>& tensors() const { return tensors_; }
   /// What batch norms add to the variance, by module path, of those that say it.

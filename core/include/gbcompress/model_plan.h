@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gbcompress/bottleneck.h"
+#include "gbcompress/tile_kernel.h"
 
 namespace gbcompress {
 

@@ -61,6 +61,26 @@ struct LayerRule {
   std::optional<std::int64_t> rank;
 };
 
+/// What bits of parameters that are stored as integers cost while they are trained.
+struct RateOptions {
+  /// The loss is the task's plus lambda * bits / predictions; 0 or more. At ln 2 it is a
+  /// description length: of the labels given the model, and of the model.
+  double lambda = 0.3;
+  /// The price that training begins with, 0 or more; it comes to lambda in the first half of the
+  /// run. Above 0 for a run that goes on from what another one ended with.
+  double first_lambda = 0;
+  /// What the task's loss is a mean over, in all training data together: one a picture, one a
+  /// character. At least 1 where there is a price.
+  std::int64_t predictions = 0;
+  /// Calls of step() in the whole run: the price rises over the first half of them. 0: not known,
+  /// and the price is the same from the first one on.
+  std::int64_t steps = 0;
+  /// finish() chooses integers for a file of at most so many bytes, and lambda is only where the
+  /// price begins, which is steered towards such files; needs `steps`. Several runs at fixed prices,
+  /// as compress() searches, end better.
+  std::optional<std::int64_t> max_bytes;
+};
+
 struct BottleneckOptions {
   GNetOptions gnet;
   std::vector<LayerRule> layers;
@@ -69,9 +89,10 @@ struct BottleneckOptions {
   AdamWOptions gnet_optimizer;
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   WeightMode mode = WeightMode::kGenerated;
-  /// G-nets too are integers times learned steps while they train, and are saved with
-  /// Coding::kCoded. So they are wherever one of them is a prior. Every rank computes all of them.
-  bool coded_gnets = false;
+  /// How g-nets are stored. With kCoded they are integers times learned steps while they train, and
+  /// every rank computes all of them; so they are, whatever is said here, wherever one of them is a
+  /// prior.
+  Coding coding = Coding::kI8;
   /// Residual parameters that a layer type takes have a g-net as prior: it gives every weight a
   /// mean and, where it is stochastic, a deviation for the coder; the integers say what is left.
   bool gnet_prior = false;
@@ -80,12 +101,16 @@ struct BottleneckOptions {
   /// How many times faster than numbers the logarithms of steps learn, above 0: an optimiser moves
   /// either by about its learning rate a step, and steps may have octaves to go.
   double step_speed = 3;
-  /// Of residual parameters and their steps.
+  /// Of residual parameters and their steps; the weight decay is that of the parameters alone.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
+  RateOptions rate;
   GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
   std::string kernel = "fused";            ///< or "cuda", "reference"
   Placement placement = Placement::kAuto;  ///< with one rank nothing to choose
+  /// What the file says of itself, which is part of its size: what `--arch` is, and the settings as
+  /// JSON. Small files of integers go without the settings.
+  std::string arch, settings;
 };
 
 enum class Loss : std::uint8_t {
@@ -96,15 +121,9 @@ enum class Loss : std::uint8_t {
 std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
 std::optional<Loss> parse_loss(std::string_view name) noexcept;
 
-/// What bits of residual parameters and coded g-nets cost while they are trained.
-struct RateOptions {
-  /// The loss is the task's plus lambda * bits / predictions, which are the labels of the training
-  /// split: one a picture, one a character; above 0. At ln 2 it is a description length: of the
-  /// labels given the model and of the model.
-  double lambda = 0.3;
-  /// The price that training begins with; it comes to lambda in the first half of the run. Above 0
-  /// for a run that goes on from what another one ended with.
-  double first_lambda = 0;
+/// What bits cost while they are trained, and what takes the place of it where nothing is trained.
+/// predictions and steps are those of the data: see rate_of().
+struct TrainRateOptions : RateOptions {
   /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
   /// deviation^evenness, 0 to 1.
   double evenness = 0;
@@ -137,9 +156,9 @@ struct TrainOptions {
   /// Pictures are moved by up to so many pixels, and mirrored half the time, anew in each epoch.
   std::int64_t shift = 0;
   bool mirror = false;
-  /// Computes with the model in evaluation mode: batch norms keep their statistics.
+  /// Batch norms compute with their running statistics, and keep them; dropout stays on.
   bool freeze_norms = false;
-  RateOptions rate;
+  TrainRateOptions rate;
 };
 
 struct DataOptions {
@@ -197,7 +216,6 @@ struct CompressOptions {
   bool hidden_given = false;
   BottleneckOptions bottleneck;
   TrainOptions train;
-  Coding coding = Coding::kI8;
   std::string settings;  ///< resolved settings as JSON, kept in the artifact
   CheckpointSettings checkpoints;
   /// Removes the checkpoints once the file is written.

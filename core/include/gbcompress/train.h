@@ -14,6 +14,12 @@
 
 namespace gbcompress {
 
+/// The calls of step() that train() makes.
+std::int64_t training_steps(const TrainOptions& options, const Dataset& data);
+/// options.rate with the predictions and the steps of train() on these data, for
+/// BottleneckOptions::rate: a bottleneck that train() steps has its price from there.
+RateOptions rate_of(const TrainOptions& options, const Dataset& data);
+
 /// Lets a loop be taken up again, and its caller act between steps.
 struct LoopControl {
   std::int64_t start = 0;  ///< steps that were done before

@@ -24,7 +24,7 @@ struct RunPosition {
   /// The best file of earlier attempts; null: none.
   std::shared_ptr<const std::vector<std::byte>> best_file = {};
   /// What the next attempt may begin with, beside where the bottleneck stands; null: its beginning.
-  std::shared_ptr<const std::vector<GenomicBottleneck::StateEntry>> kept_state = {};
+  std::shared_ptr<const std::vector<StateEntry>> kept_state = {};
 };
 
 /// The checkpoints of one run. Members are [collective: every rank, same order].

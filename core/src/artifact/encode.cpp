@@ -4,6 +4,7 @@
 #include "artifact/header.h"
 #include "artifact/integers.h"
 #include "artifact/packing.h"
+#include "artifact/text.h"
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"
@@ -108,16 +109,16 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
       std::span<const std::int32_t> numbers = added.values.integers;
       if (has_coded_theta(tensor) || tensor.row_steps)
         numbers = joined = in_order(tensor, added.theta, added.values);
-      if (small)
-        encode_integers(stream, tensor, numbers);
-      else
+      if (!small)
         layout.made[i] = fast_section(tensor, numbers);
+      else if (!stream_)
+        encode_integers(stream, tensor, numbers);
       stored = static_cast<std::int64_t>(layout.made[i].size());
     }
     content += stored;
     header.sections.push_back({.stored = stored, .packing = added.packing});
   }
-  if (small && integers > 0) layout.stream = stream.finish();
+  if (small && integers > 0) layout.stream = stream_ ? *stream_ : stream.finish();
   content += static_cast<std::int64_t>(layout.stream.size());
 
   const std::vector<std::byte> raw = encode_header(header);
@@ -146,6 +147,20 @@ void ArtifactWriter::emit(const Layout& layout,
   }
   sink(layout.stream);
 }
+
+void ArtifactWriter::set_settings(std::string settings) {
+  if (!is_utf8(settings)) throw Error(Errc::kUsage, "the settings are not UTF-8");
+  settings_ = std::move(settings);
+  if (layout_ && !layout_->stream.empty()) stream_ = layout_->stream;
+  layout_.reset();
+}
+
+void ArtifactWriter::reuse_stream(std::vector<std::byte> stream) {
+  layout_.reset();
+  stream_ = std::move(stream);
+}
+
+const std::vector<std::byte>& ArtifactWriter::stream() const { return layout().stream; }
 
 std::int64_t ArtifactWriter::size() const { return layout().bytes; }
 

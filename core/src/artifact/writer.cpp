@@ -67,6 +67,7 @@ void ArtifactWriter::add(ArtifactTensor tensor, Content content) {
   if (!index_.emplace(tensor.name, tensors_.size()).second)
     throw Error(Errc::kUsage, "two tensors are named " + printable(tensor.name));
   layout_.reset();
+  stream_.reset();
   tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
   if (spool_ && !content.bytes.empty()) {
     content.spooled = spool_->append(content.bytes);
@@ -162,6 +163,7 @@ ArtifactTensor& ArtifactWriter::coded_tensor(const std::string& name) {
   if (found == index_.end() || tensors_[found->second].kind != TensorKind::kCoded)
     throw Error(Errc::kNotFound, "there is no coded tensor " + printable(name));
   layout_.reset();
+  stream_.reset();
   return tensors_[found->second];
 }
 
@@ -189,6 +191,7 @@ void ArtifactWriter::update_coded_section(const std::string& name, const CodedVa
 void ArtifactWriter::set_profile(CodecProfile profile) {
   profile_ = profile;
   layout_.reset();
+  stream_.reset();
 }
 
 void ArtifactWriter::spool_in(const std::filesystem::path& folder) {

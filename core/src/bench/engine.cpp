@@ -42,7 +42,7 @@ class Run {
       gradients_.push_back(at::empty_like(layer.weights).uniform_(-1e-4, 1e-4));
     }
     check_all_generated(shape, types);
-    row_.gnet_parameters = bottleneck_.gnet_parameters();
+    row_.gnet_parameters = gnet_parameters(bottleneck_);
     row_.model_bytes = 2 * 4 * row_.weights;
     row_.bank_bytes = 4 * 4 * row_.gnet_parameters;
     operations_ = {forward / static_cast<double>(row_.weights),

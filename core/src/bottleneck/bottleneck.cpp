@@ -1,17 +1,13 @@
 #include "gbcompress/bottleneck.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
-
-#include <map>
+#include <torch/nn/module.h>
 
 #include "base/text.h"
 #include "bottleneck/impl.h"
-#include "bottleneck/planner.h"
 #include "dist/average.h"
 #include "gbcompress/cuda_kernel.h"
 #include "gbcompress/error.h"
-#include "gnet/tile_memory.h"
 
 namespace gbcompress {
 namespace {
@@ -24,87 +20,42 @@ std::unique_ptr<TileKernel> make_kernel(const std::string& name) {
               "kernel " + printable(name) + " is not known; use fused, cuda or reference");
 }
 
+std::vector<const void*> identities_of(const torch::nn::Module& module) {
+  std::vector<const void*> result;
+  for (const at::Tensor& tensor : module.parameters())
+    result.push_back(tensor.unsafeGetTensorImpl());
+  for (const at::Tensor& tensor : module.buffers()) result.push_back(tensor.unsafeGetTensorImpl());
+  return result;
+}
+
 }  // namespace
 
 GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& types,
-                              const BottleneckOptions& chosen, Group* ranks)
+                              const BottleneckOptions& chosen, Group* group)
     : options(chosen),
-      group(ranks && ranks->world() > 1 ? ranks : nullptr),
-      kernel(make_kernel(chosen.kernel)),
       tensors(std::move(all)),
-      residual(chosen.seed, chosen.step_speed),
-      gnets(chosen.seed, chosen.step_speed),
-      coded_gnets(chosen.coded_gnets) {
-  make_routes(types);
+      generated(make_kernel(chosen.kernel)),
+      integers(chosen),
+      ranks(group) {
+  for (const NamedParameter& p : tensors) this->types.push_back(p.tensor.scalar_type());
+  generated.plan(tensors, types, options);
   make_latents();
   place();
   make_optimizers();
-}
-
-void GenomicBottleneck::Impl::make_routes(const Registry& types) {
-  std::map<std::string, std::size_t> by_key;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    auto plan = plan_parameter(tensors[t], types, options);
-    if (!plan) continue;
-    const auto [entry, added] = by_key.try_emplace(bank_key(*plan), banks.size());
-    if (added) banks.push_back({bank_shape(*plan), {}, {}, {}});
-    banks[entry->second].layers.push_back(layers.size());
-    Route route;
-    route.type = &types.require(plan->type_id, plan->type_revision);
-    route.tensor = t;
-    route.bank = entry->second;
-    route.custom = route.type->supports("custom-build") != 0;
-    routes.push_back(std::move(route));
-    layers.push_back({tensors[t].info.name,
-                      plan->type_id,
-                      *plan,
-                      {},
-                      {},
-                      tensors[t].tensor,
-                      tensors[t].tensor.detach().clone()});
-  }
-
-  std::int64_t total = 0;
-  for (const Layer& layer : layers) total += plan_parameters(layer.plan);
-  theta = at::zeros({total}, at::kFloat);
-  grad = at::zeros({total}, at::kFloat);
-  std::int64_t offset = 0;
-  for (Bank& bank : banks) {
-    const std::int64_t parameters = bank.shape.parameters();
-    std::int64_t tiles = 0;
-    for (std::size_t l : bank.layers) {
-      routes[l].first = tiles;
-      tiles += layers[l].plan.grid().tiles();
-    }
-    bank.theta = theta.narrow(0, offset, tiles * parameters).view({tiles, parameters});
-    bank.grad = grad.narrow(0, offset, tiles * parameters).view({tiles, parameters});
-    offset += tiles * parameters;
-    for (std::size_t l : bank.layers) {
-      Layer& layer = layers[l];
-      const std::int64_t count = layer.plan.grid().tiles();
-      layer.theta = bank.theta.narrow(0, routes[l].first, count);
-      layer.grad = bank.grad.narrow(0, routes[l].first, count);
-      initialise_gnets(bank.shape, options.seed, layer.name, layer.theta);
-      if (routes[l].custom)
-        routes[l].staging = at::zeros(
-            {count, bank.shape.tile_rows, bank.shape.tile_cols, bank.shape.kernel}, at::kFloat);
-      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous())
-        routes[l].staging = at::zeros(layer.weights.sizes(), at::kFloat);
-    }
-  }
 }
 
 void GenomicBottleneck::Impl::make_optimizers() {
   // What this rank steps, bank by bank for any number of ranks: where a vector ends decides how its
   // last numbers are rounded.
   std::vector<at::Tensor> own;
-  for (std::size_t b = 0; b < banks.size(); ++b)
-    own.push_back(owned[b] ? banks[b].theta.narrow(0, owned[b]->first(), owned[b]->count())
-                           : banks[b].theta);
-  gnet_optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
+  for (std::size_t b = 0; b < generated.banks.size(); ++b)
+    own.push_back(ranks.owned[b] ? generated.banks[b].theta.narrow(0, ranks.owned[b]->first(),
+                                                                   ranks.owned[b]->count())
+                                 : generated.banks[b].theta);
+  generated.optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
   std::vector<bool> elsewhere(tensors.size(), false);
-  for (const Route& route : routes) elsewhere[route.tensor] = true;
-  for (const std::size_t t : coded) elsewhere[t] = true;
+  for (const Route& route : generated.routes) elsewhere[route.tensor] = true;
+  for (const std::size_t t : integers.tensors) elsewhere[t] = true;
   plain.clear();
   std::vector<at::Tensor> values;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -113,225 +64,154 @@ void GenomicBottleneck::Impl::make_optimizers() {
     values.push_back(tensors[t].tensor);
   }
   plain_optimizer = std::make_unique<AdamW>(std::move(values), options.plain_optimizer);
-  residual.optimizer =
-      std::make_unique<AdamW>(residual.latents.values(), options.residual_optimizer);
-  // The logarithm of a step is nothing that should decay.
-  AdamWOptions gnet_options = options.gnet_optimizer;
-  gnet_options.weight_decay = 0;
-  gnets.optimizer = std::make_unique<AdamW>(gnets.latents.values(), gnet_options);
+  integers.residual.make_optimizer(options.residual_optimizer);
+  integers.gnets.make_optimizer(options.gnet_optimizer);
 }
 
-/// New numbers for every stochastic layer, keyed by layer and step: whoever computes a tile, and in
-/// whatever order, draws the same.
-void GenomicBottleneck::Impl::draw_noise() {
-  const auto step =
-      static_cast<std::uint64_t>((coded_gnets ? gnets.optimizer : gnet_optimizer)->steps());
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    routes[l].noise.reset();
-    if (training && layers[l].plan.generator == Generator::kStochastic && !routes[l].prior)
-      routes[l].noise.emplace(options.seed, "weights", layers[l].name, step);
+void GenomicBottleneck::Impl::check_tensors() const {
+  if (module && identities_of(*module) != identities)
+    throw Error(Errc::kUsage,
+                "the module's parameters or buffers are others than those its bottleneck was made "
+                "with; replace, add or remove them before the bottleneck is made");
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const NamedParameter& p = tensors[t];
+    if (p.tensor.sizes() != at::IntArrayRef(p.info.shape) || !p.tensor.device().is_cpu() ||
+        p.tensor.scalar_type() != types[t])
+      throw Error(Errc::kUsage,
+                  printable(p.info.name) +
+                      " has changed its shape, element type or device since the bottleneck was "
+                      "made; change the module before the bottleneck is made");
   }
-}
-
-std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
-  std::vector<TileTarget> result;
-  for (std::size_t l : banks[bank].layers) {
-    const Layer& layer = layers[l];
-    const Route& route = routes[l];
-    const TileGrid grid = layer.plan.grid();
-    Latents::Prior* prior = route.prior ? residual.latents.prior(*route.prior) : nullptr;
-    const at::Tensor& to = route.custom              ? route.staging
-                           : prior                   ? prior->mean
-                           : route.staging.defined() ? route.staging
-                                                     : layer.weights;
-    append_tiles(
-        result, grid, to.data_ptr<float>(), route.custom, layer.plan.output_scale,
-        route.noise ? &*route.noise : nullptr,
-        prior && prior->log_deviation.defined() ? prior->log_deviation.data_ptr<float>() : nullptr);
-  }
-  return result;
 }
 
 GenomicBottleneck::GenomicBottleneck(torch::nn::Module& module, const Registry& types,
                                      const BottleneckOptions& options, Group* group)
-    : GenomicBottleneck(named_parameters(module), types, options, group) {}
+    : GenomicBottleneck(named_parameters(module), types, options, group) {
+  impl_->module = &module;
+  impl_->identities = identities_of(module);
+}
 GenomicBottleneck::GenomicBottleneck(std::vector<NamedParameter> tensors, const Registry& types,
                                      const BottleneckOptions& options, Group* group)
     : impl_(std::make_unique<Impl>(std::move(tensors), types, options, group)) {}
 GenomicBottleneck::~GenomicBottleneck() = default;
 GenomicBottleneck::GenomicBottleneck(GenomicBottleneck&&) noexcept = default;
-GenomicBottleneck& GenomicBottleneck::operator=(GenomicBottleneck&&) noexcept = default;
 
 void GenomicBottleneck::zero_grad() {
-  impl_->grad.zero_();
+  impl_->generated.grad.zero_();
   for (NamedParameter& p : impl_->tensors)
     if (p.trainable) p.tensor.mutable_grad().reset();
 }
 
 void GenomicBottleneck::predict_weights() {
-  const at::NoGradGuard no_grad;
-  impl_->draw_noise();
-  impl_->gnets.latents.predict();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
-    const Bank& bank = impl_->banks[b];
-    if (impl_->owned[b])
-      impl_->owned[b]->forward(*impl_->kernel, span_of(bank.theta), impl_->targets(b));
-    else
-      impl_->kernel->forward(bank.shape, span_of(bank.theta), impl_->targets(b));
-  }
-  for (std::size_t l = 0; l < impl_->layers.size(); ++l) {
-    Impl::Route& route = impl_->routes[l];
-    at::Tensor weights = impl_->layers[l].weights;
-    if (route.custom) {
-      const at::AutoGradMode with_grad(true);
-      const at::Tensor tiles = route.staging.detach().requires_grad_();
-      route.built =
-          route.type->build(impl_->layers[l].plan, tiles, impl_->tensors[route.tensor].info.shape);
-      route.staging = tiles;
-    }
-    if (route.prior) {  // elsewhere the kernel has written the mean
-      if (route.custom)
-        impl_->residual.latents.prior(*route.prior)->mean.copy_(route.built.detach());
-      continue;
-    }
-    if (route.staging.defined())
-      weights.copy_(route.custom ? route.built.detach() : route.staging);
-    else
-      weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
-  }
-  impl_->residual.latents.predict();
+  impl_->check_tensors();
+  impl_->predict();
 }
 
-at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& weights) {
-  at::Tensor gradient =
-      route.prior ? residual.latents.prior(*route.prior)->mean_gradient : weights.grad();
-  if (!gradient.defined()) gradient = at::zeros_like(weights);
-  gradient = gradient.to(at::kFloat);
-  if (route.custom) {
-    if (!route.built.defined())
-      throw Error(Errc::kUsage, "backward() was called before predict_weights()");
-    gradient = torch::autograd::grad({route.built}, {route.staging}, {gradient},
-                                     /*retain_graph=*/true)[0];
+void GenomicBottleneck::backward(Gradients gradients) {
+  if (impl_->finished)
+    throw Error(Errc::kUsage,
+                "finish() has chosen what is stored; call restart() to train on from there");
+  if (gradients == Gradients::kAlike) {
+    impl_->backward_alike();
+  } else {
+    impl_->begin_price();
+    impl_->backward();
   }
-  return gradient.to(at::kFloat).contiguous();
+  impl_->stepable = true;
 }
 
-std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float factor,
-                                                         std::vector<at::Tensor>& alive) {
-  std::vector<TileSource> result;
-  for (std::size_t l : banks[b].layers) {
-    const Layer& layer = layers[l];
-    Route& route = routes[l];
-    const TileGrid grid = layer.plan.grid();
-    const double std = layer.plan.output_scale / 2;
-    // A price is added to the gradient of coded g-nets, so that must be the loss's own.
-    const float scale = static_cast<float>(
-        options.gradient_scale == GradientScale::kTorchGb && !coded_gnets
-            ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
-            : layer.plan.output_scale);
-    alive.push_back(gradient_of(route, layer.weights));
-    const float* data = alive.back().data_ptr<float>();
-    const float* log_deviation = nullptr;
-    const Latents::Prior* prior = route.prior ? residual.latents.prior(*route.prior) : nullptr;
-    if (prior && prior->log_deviation.defined()) {
-      alive.push_back(prior->log_deviation_gradient * factor);
-      log_deviation = alive.back().data_ptr<float>();
-    }
-    append_tiles(result, grid, data, route.custom, scale * factor,
-                 route.noise ? &*route.noise : nullptr, log_deviation);
-  }
-  return result;
-}
-
-void GenomicBottleneck::backward() {
-  std::optional<Average> plain;
+void GenomicBottleneck::Impl::backward() {
+  std::optional<Average> plain_average;
   std::vector<Pending> sums;
-  const float average = impl_->group ? 1.0f / static_cast<float>(impl_->group->world()) : 1.0f;
-  if (impl_->group) {
+  const float average = ranks.group ? 1.0f / static_cast<float>(ranks.group->world()) : 1.0f;
+  if (ranks.group) {
     // Batch-norm statistics too: with them the same everywhere after each step, whatever is saved
     // is the state of every rank.
-    std::vector<at::Tensor> shared = impl_->carried_gradients();
-    for (at::Tensor& buffer : impl_->float_buffers()) shared.push_back(buffer);
-    plain.emplace(*impl_->group, std::move(shared));
+    std::vector<at::Tensor> shared = carried_gradients();
+    for (at::Tensor& buffer : float_buffers()) shared.push_back(buffer);
+    plain_average.emplace(*ranks.group, std::move(shared));
   }
   const auto finish_others = [&] {
-    if (plain) plain->finish();
-    impl_->add_residual_rate();
+    if (plain_average) plain_average->finish();
+    add_residual_rate();
   };
   // What a prior is to learn, the rate says.
-  const bool priors = impl_->has_priors();
+  const bool priors = generated.has_priors();
   if (priors) finish_others();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
-    Bank& bank = impl_->banks[b];
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
+    Bank& bank = generated.banks[b];
     std::vector<at::Tensor> alive;
-    if (impl_->owned[b]) {
-      impl_->owned[b]->backward(*impl_->kernel, span_of(bank.theta), impl_->sources(b, 1, alive),
-                                span_of(bank.grad));
+    if (ranks.owned[b]) {
+      ranks.owned[b]->backward(*generated.kernel, span_of(bank.theta), sources(b, 1, alive),
+                               span_of(bank.grad));
       continue;
     }
-    impl_->kernel->backward(bank.shape, span_of(bank.theta), impl_->sources(b, average, alive),
-                            span_of(bank.grad));
+    generated.kernel->backward(bank.shape, span_of(bank.theta), sources(b, average, alive),
+                               span_of(bank.grad));
     // Travels while the next bank is computed.
-    if (impl_->group) sums.push_back(impl_->group->all_reduce(bank.grad.view(-1)));
+    if (ranks.group) sums.push_back(ranks.group->all_reduce(bank.grad.view(-1)));
   }
   for (Pending& sum : sums) sum.wait();
   if (!priors) finish_others();
-  impl_->add_gnet_rate();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
-}
-
-void GenomicBottleneck::backward_alike() {
-  if (impl_->has_priors()) impl_->residual.latents.fit_priors();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
-    Bank& bank = impl_->banks[b];
-    std::vector<at::Tensor> alive;
-    const std::vector<TileSource> all = impl_->sources(b, 1, alive);
-    const auto& tiles = impl_->owned[b];
-    const std::int64_t first = tiles ? tiles->first() : 0;
-    const std::int64_t count = tiles ? tiles->count() : bank.theta.size(0);
-    impl_->kernel->backward(
-        bank.shape, span_of(bank.theta.narrow(0, first, count)),
-        std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
-        span_of(bank.grad.narrow(0, first, count)));
-    impl_->check_finite(b);
-  }
-  impl_->add_gnet_rate();
-}
-
-void GenomicBottleneck::Impl::check_finite(std::size_t bank) const {
-  // A gradient that is not finite shows in the g-nets' own, which are far fewer.
-  if (at::isfinite(banks[bank].grad.sum()).item<bool>()) return;
-  for (std::size_t l : banks[bank].layers)
-    if (!at::isfinite(layers[l].grad).all().item<bool>())
-      throw Error(Errc::kNonFinite, "the gradient of " + printable(layers[l].name) +
-                                        " is not finite at step " +
-                                        std::to_string(gnet_optimizer->steps() + 1) +
-                                        "; lower the learning rate (optim.lr)");
+  add_gnet_rate();
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) generated.check_finite(b);
 }
 
 void GenomicBottleneck::step(double lr_factor) {
+  if (!impl_->stepable)
+    throw Error(Errc::kUsage,
+                "step() needs the gradients of this step: call backward() before it, once a step");
+  impl_->step(lr_factor);
+  impl_->stepable = impl_->exact = false;
+  if (impl_->integers.priced) impl_->set_price(impl_->integers.steps());
+}
+
+void GenomicBottleneck::Impl::step(double lr_factor) {
+  integers.stream.reset();
   std::vector<at::Tensor> own;
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
-    const auto& tiles = impl_->owned[b];
-    const at::Tensor& grad = impl_->banks[b].grad;
-    own.push_back(impl_->coded_gnets ? at::Tensor()
-                  : tiles            ? grad.narrow(0, tiles->first(), tiles->count())
-                                     : grad);
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
+    const auto& tiles = ranks.owned[b];
+    const at::Tensor& gradient = generated.banks[b].grad;
+    own.push_back(integers.of_gnets ? at::Tensor()
+                  : tiles           ? gradient.narrow(0, tiles->first(), tiles->count())
+                                    : gradient);
   }
-  impl_->gnet_optimizer->step(own, lr_factor);
+  generated.optimizer->step(own, lr_factor);
   std::vector<at::Tensor> gradients;
-  for (std::size_t t : impl_->plain) gradients.push_back(impl_->tensors[t].tensor.grad());
-  impl_->plain_optimizer->step(gradients, lr_factor);
-  for (Impl::Coded* coded : {&impl_->residual, &impl_->gnets})
-    coded->optimizer->step(coded->latents.gradients(), lr_factor);
+  for (std::size_t t : plain) gradients.push_back(tensors[t].tensor.grad());
+  plain_optimizer->step(gradients, lr_factor);
+  integers.residual.step(lr_factor);
+  integers.gnets.step(lr_factor);
+}
+
+void GenomicBottleneck::finish() {
+  if (impl_->finished)
+    throw Error(Errc::kUsage,
+                "finish() was called before: save() writes the file, restart() trains on");
+  impl_->check_tensors();
+  impl_->ranks.gather(impl_->generated.banks);
+  impl_->round_gnets();
+  impl_->exact = true;
+  impl_->predict();
+  const auto& wanted = impl_->options.rate.max_bytes;
+  if (wanted && impl_->integers.any() && !impl_->integers.chosen()) impl_->land(*wanted);
+  impl_->predict();
+  impl_->finished = true;
+  impl_->stepable = false;
+}
+
+void GenomicBottleneck::restart(const std::optional<RateOptions>& rate) {
+  impl_->integers.price = PriceSchedule(rate.value_or(impl_->options.rate));
+  if (rate) impl_->options.rate = *rate;
+  impl_->make_optimizers();
+  impl_->integers.bit_price = 0;
+  impl_->integers.priced = impl_->finished = impl_->stepable = impl_->exact = false;
 }
 
 void GenomicBottleneck::train(bool on) { impl_->training = on; }
 
-void GenomicBottleneck::reset_optimizers() { impl_->make_optimizers(); }
-
-const std::vector<GenomicBottleneck::Layer>& GenomicBottleneck::layers() const {
-  return impl_->layers;
+const std::vector<GeneratedLayer>& GenomicBottleneck::layers() const {
+  return impl_->generated.layers;
 }
 const std::vector<NamedParameter>& GenomicBottleneck::tensors() const { return impl_->tensors; }
 

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.h"
@@ -37,57 +38,63 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
-std::int64_t GenomicBottleneck::gnet_parameters() const { return impl_->theta.numel(); }
-
-std::int64_t GenomicBottleneck::plain_parameters() const {
+std::int64_t gnet_parameters(const GenomicBottleneck& bottleneck) {
   std::int64_t count = 0;
-  for (const NamedParameter& p : impl_->tensors)
-    if (p.trainable && p.tied_to.empty()) count += p.info.elements();
-  for (const Impl::Route& route : impl_->routes)
-    count -= impl_->tensors[route.tensor].info.elements();
+  for (const GeneratedLayer& layer : bottleneck.layers()) count += layer.theta.numel();
   return count;
 }
 
-Ratio GenomicBottleneck::ratio(Coding coding) const {
-  std::int64_t dense = 0, dense_bytes = 0;
-  for (const NamedParameter& p : impl_->tensors) {
-    if (!p.tied_to.empty()) continue;
-    if (p.trainable) dense += p.info.elements();
-    dense_bytes += p.info.elements() * dtype_bits(p.info.dtype) / 8;
+std::int64_t plain_parameters(const GenomicBottleneck& bottleneck) {
+  std::int64_t count = 0;
+  for (const NamedParameter& p : bottleneck.tensors())
+    if (p.trainable && p.tied_to.empty()) count += p.info.elements();
+  for (const GeneratedLayer& layer : bottleneck.layers())
+    if (!layer.prior) count -= layer.weights.numel();
+  return count;
+}
+
+std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
+  const NamedParameter& p = tensors[t];
+  const std::string name = printable(p.info.name), shape = joined(p.info.shape, "x");
+  const std::string everywhere = ranks.group ? "all" : "0";
+  for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    if (generated.routes[l].tensor != t) continue;
+    const Layer& layer = generated.layers[l];
+    const TileGrid grid = layer.plan.grid();
+    // The integers of what a prior leaves are as many as the weights.
+    const std::int64_t stored =
+        plan_parameters(layer.plan) + (generated.routes[l].prior ? p.info.elements() : 0);
+    char ratio[32];
+    std::snprintf(ratio, sizeof ratio, "%.2f",
+                  static_cast<double>(p.info.elements()) / static_cast<double>(stored));
+    return {name,
+            shape,
+            layer.type_id + (generated.routes[l].prior ? " + residual" : ""),
+            std::to_string(grid.tiles()) + " of " + std::to_string(grid.tile_rows()) + "x" +
+                std::to_string(grid.tile_cols()),
+            generator_text(layer.plan),
+            std::to_string(stored),
+            ratio,
+            ranks.owners(generated.routes[l], layer.theta.size(0))};
   }
-  ArtifactWriter writer("", "");
-  write_to(writer, coding);
-  const std::int64_t stored = gnet_parameters() + plain_parameters();
-  return {stored > 0 ? static_cast<double>(dense) / static_cast<double>(stored) : 1,
-          static_cast<double>(dense_bytes) / static_cast<double>(writer.encode().size())};
+  const bool residual =
+      std::find(integers.tensors.begin(), integers.tensors.end(), t) != integers.tensors.end();
+  const std::string kind = !p.tied_to.empty() ? "tied"
+                           : residual         ? "residual"
+                           : p.trainable      ? "plain"
+                                              : "buffer";
+  return {name,   shape,     kind,
+          "-",    "-",       p.tied_to.empty() ? std::to_string(p.info.elements()) : "0",
+          "1.00", everywhere};
 }
 
 std::string GenomicBottleneck::describe() const {
   std::vector<std::vector<std::string>> rows = {
       {"name", "shape", "type", "tiles", "g-net", "parameters", "ratio", "rank"}};
-  std::vector<const Layer*> generated(impl_->tensors.size(), nullptr);
-  for (std::size_t l = 0; l < impl_->layers.size(); ++l)
-    generated[impl_->routes[l].tensor] = &impl_->layers[l];
-  for (std::size_t t = 0; t < impl_->tensors.size(); ++t) {
-    const NamedParameter& p = impl_->tensors[t];
-    const std::string shape = joined(p.info.shape, "x");
-    if (const Layer* layer = generated[t]) {
-      const TileGrid grid = layer->plan.grid();
-      const std::int64_t stored = plan_parameters(layer->plan);
-      char ratio[32];
-      std::snprintf(ratio, sizeof ratio, "%.2f",
-                    static_cast<double>(p.info.elements()) / static_cast<double>(stored));
-      rows.push_back({printable(p.info.name), shape, layer->type_id,
-                      std::to_string(grid.tiles()) + " of " + std::to_string(grid.tile_rows()) +
-                          "x" + std::to_string(grid.tile_cols()),
-                      generator_text(layer->plan), std::to_string(stored), ratio, "0"});
-    } else {
-      const std::string kind = !p.tied_to.empty() ? "tied" : p.trainable ? "plain" : "buffer";
-      rows.push_back({printable(p.info.name), shape, kind, "-", "-",
-                      p.tied_to.empty() ? std::to_string(p.info.elements()) : "0", "1.00", "0"});
-    }
-  }
-  return aligned(rows);
+  for (std::size_t t = 0; t < impl_->tensors.size(); ++t) rows.push_back(impl_->row(t));
+  std::string text = aligned(rows);
+  for (const std::string& note : impl_->ranks.notes) text += note + "\n";
+  return text;
 }
 
 }  // namespace gbcompress

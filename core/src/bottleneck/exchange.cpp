@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace gbcompress {
@@ -34,6 +35,14 @@ void for_runs(const BankShape& shape, const Tile& tile, Pointer dense, const Vis
 
 OwnedTiles::OwnedTiles(Group& group, const BankShape& shape, std::vector<std::int64_t> rows)
     : group_(group), shape_(shape), rows_(std::move(rows)) {}
+
+std::vector<int> OwnedTiles::owners(std::int64_t first, std::int64_t count) const {
+  std::vector<int> result;
+  for (std::size_t r = 0; r + 1 < rows_.size(); ++r)
+    if (rows_[r] < first + count && rows_[r + 1] > std::max(first, rows_[r]))
+      result.push_back(static_cast<int>(r));
+  return result;
+}
 
 void OwnedTiles::gather(at::Tensor numbers) const {
   std::vector<std::int64_t> pieces;

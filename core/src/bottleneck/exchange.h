@@ -25,6 +25,9 @@ class OwnedTiles {
     return rows_[static_cast<std::size_t>(group_.rank()) + 1] - first();
   }
 
+  /// Whose the tiles [first, first + count) are, in order.
+  std::vector<int> owners(std::int64_t first, std::int64_t count) const;
+
   /// Every rank gets every row of [all tiles, parameters] from its owner. [collective]
   void gather(at::Tensor numbers) const;
 

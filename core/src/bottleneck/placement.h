@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gbcompress/bottleneck.h"
+#include "gbcompress/tile_kernel.h"
 
 namespace gbcompress {
 

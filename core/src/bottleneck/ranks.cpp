@@ -32,10 +32,10 @@ double measure_link(Group& group) {
 /// Times some tiles of the bank on memory of their own; the model is not touched.
 PlacementCase GenomicBottleneck::Impl::measure(std::size_t b, double bytes_per_second) {
   constexpr std::int64_t kSample = 32;
-  const BankShape& shape = banks[b].shape;
-  const std::int64_t gnets = banks[b].theta.size(0), sample = std::min(gnets, kSample);
+  const BankShape& shape = generated.banks[b].shape;
+  const std::int64_t count = generated.banks[b].theta.size(0), sample = std::min(count, kSample);
   at::Tensor tiles = at::zeros({sample, shape.positions()}, at::kFloat);
-  const at::Tensor theta_part = banks[b].theta.narrow(0, 0, sample);
+  const at::Tensor theta_part = generated.banks[b].theta.narrow(0, 0, sample);
   at::Tensor grad_part = at::zeros_like(theta_part);
   std::vector<TileTarget> to;
   std::vector<TileSource> from;
@@ -48,52 +48,54 @@ PlacementCase GenomicBottleneck::Impl::measure(std::size_t b, double bytes_per_s
   double best = 1e30;
   for (int repeat = 0; repeat < 2; ++repeat) {
     const auto start = Clock::now();
-    kernel->forward(shape, span_of(theta_part), to);
-    kernel->backward(shape, span_of(theta_part), from, span_of(grad_part));
+    generated.kernel->forward(shape, span_of(theta_part), to);
+    generated.kernel->backward(shape, span_of(theta_part), from, span_of(grad_part));
     best = std::min(best, seconds_since(start));
   }
   std::int64_t weights = 0;
-  for (std::size_t l : banks[b].layers) weights += layers[l].plan.grid().elements();
-  return {.compute_seconds = best * static_cast<double>(gnets) / static_cast<double>(sample),
+  for (std::size_t l : generated.banks[b].layers)
+    weights += generated.layers[l].plan.grid().elements();
+  return {.compute_seconds = best * static_cast<double>(count) / static_cast<double>(sample),
           .weight_bytes = 4 * weights,
-          .theta_bytes = 4 * banks[b].theta.numel(),
+          .theta_bytes = 4 * generated.banks[b].theta.numel(),
           .bytes_per_second = bytes_per_second,
-          .world = group->world()};
+          .world = ranks.group->world()};
 }
 
 void GenomicBottleneck::Impl::place() {
-  owned.resize(banks.size());
-  if (!group) return;
-  std::vector<Placement> placements(banks.size(), options.placement);
-  if (coded_gnets) {
-    placements.assign(banks.size(), Placement::kReplicated);
-    notes.push_back("replicated: every rank has all integers of coded g-nets");
+  ranks.owned.resize(generated.banks.size());
+  if (!ranks.group) return;
+  std::vector<Placement> placements(generated.banks.size(), options.placement);
+  if (integers.of_gnets) {
+    placements.assign(generated.banks.size(), Placement::kReplicated);
+    ranks.notes.push_back("replicated: every rank has all integers of coded g-nets");
   } else if (options.placement == Placement::kAuto) {
     // Rank 0 decides for all: every rank measures a little differently.
-    const double link = measure_link(*group);
-    at::Tensor choice = at::zeros({static_cast<std::int64_t>(banks.size())}, at::kByte);
-    for (std::size_t b = 0; b < banks.size(); ++b) {
+    const double link = measure_link(*ranks.group);
+    at::Tensor choice = at::zeros({static_cast<std::int64_t>(generated.banks.size())}, at::kByte);
+    for (std::size_t b = 0; b < generated.banks.size(); ++b) {
       const PlacementChoice chosen = choose_placement(measure(b, link));
       choice[static_cast<std::int64_t>(b)] = static_cast<int>(chosen.placement);
-      notes.push_back("bank " + std::to_string(b) + ": " + chosen.reason);
+      ranks.notes.push_back("bank " + std::to_string(b) + ": " + chosen.reason);
     }
-    if (!banks.empty()) group->broadcast(choice, 0).wait();
-    for (std::size_t b = 0; b < banks.size(); ++b)
+    if (!generated.banks.empty()) ranks.group->broadcast(choice, 0).wait();
+    for (std::size_t b = 0; b < generated.banks.size(); ++b)
       placements[b] =
           static_cast<Placement>(choice[static_cast<std::int64_t>(b)].item<std::int64_t>());
   } else {
-    notes.push_back(std::string(placement_name(options.placement)) + ": as asked");
+    ranks.notes.push_back(std::string(placement_name(options.placement)) + ": as asked");
   }
   std::vector<BankLoad> loads;
-  for (const Bank& bank : banks) loads.push_back(load_of(bank.shape, bank.theta.size(0)));
-  const auto rows = share_out(loads, group->world());
-  for (std::size_t b = 0; b < banks.size(); ++b)
-    if (placements[b] == Placement::kOwner) owned[b].emplace(*group, banks[b].shape, rows[b]);
+  for (const Bank& bank : generated.banks) loads.push_back(load_of(bank.shape, bank.theta.size(0)));
+  const auto rows = share_out(loads, ranks.group->world());
+  for (std::size_t b = 0; b < generated.banks.size(); ++b)
+    if (placements[b] == Placement::kOwner)
+      ranks.owned[b].emplace(*ranks.group, generated.banks[b].shape, rows[b]);
 }
 
 std::vector<at::Tensor> GenomicBottleneck::Impl::carried() const {
   std::vector<at::Tensor> result;
-  for (const auto* indices : {&plain, &coded})
+  for (const auto* indices : {&plain, &integers.tensors})
     for (std::size_t t : *indices) result.push_back(tensors[t].tensor);
   return result;
 }
@@ -117,53 +119,61 @@ std::vector<at::Tensor> GenomicBottleneck::Impl::float_buffers() const {
   return buffers;
 }
 
-void GenomicBottleneck::gather() {
-  if (!impl_->group) return;
+void RankPart::gather(const std::vector<Bank>& banks) const {
+  if (!group) return;
   const at::NoGradGuard no_grad;
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
-    if (impl_->owned[b]) impl_->owned[b]->gather(impl_->banks[b].theta);
-  }
+  for (std::size_t b = 0; b < banks.size(); ++b)
+    if (owned[b]) owned[b]->gather(banks[b].theta);
 }
 
-std::int64_t GenomicBottleneck::shard_numbers() const {
-  std::int64_t numbers = impl_->theta.numel();
-  for (const at::Tensor& tensor : impl_->carried()) numbers += tensor.numel();
-  for (const at::Tensor& buffer : impl_->float_buffers()) numbers += buffer.numel();
+std::string RankPart::owners(const Route& route, std::int64_t tiles) const {
+  if (!group) return "0";
+  if (!owned[route.bank]) return "all";
+  std::string text;
+  for (const int rank : owned[route.bank]->owners(route.first, tiles))
+    text += (text.empty() ? "" : ",") + std::to_string(rank);
+  return text;
+}
+
+std::int64_t GenomicBottleneck::Impl::shard_numbers() const {
+  std::int64_t numbers = generated.theta.numel();
+  for (const at::Tensor& tensor : carried()) numbers += tensor.numel();
+  for (const at::Tensor& buffer : float_buffers()) numbers += buffer.numel();
   return numbers;
 }
 
-void GenomicBottleneck::add_shard(FixedSum& sum) {
+void GenomicBottleneck::Impl::add_shard(FixedSum& sum) {
   const at::NoGradGuard no_grad;
-  if (impl_->has_priors())
+  if (generated.has_priors())
     throw Error(Errc::kUsage,
                 "g-nets that are priors learn from sums over all shards; leave train.shards or "
                 "weights.prior out");
-  for (const auto& tiles : impl_->owned)
+  for (const auto& tiles : ranks.owned)
     if (tiles)
       throw Error(Errc::kUsage,
                   "shards need every g-net on every rank; choose the "
                   "placement replicated");
-  impl_->grad.zero_();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) {
+  generated.grad.zero_();
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     std::vector<at::Tensor> alive;
-    Bank& bank = impl_->banks[b];
-    impl_->kernel->backward(bank.shape, span_of(bank.theta), impl_->sources(b, 1, alive),
-                            span_of(bank.grad));
+    Bank& bank = generated.banks[b];
+    generated.kernel->backward(bank.shape, span_of(bank.theta), sources(b, 1, alive),
+                               span_of(bank.grad));
   }
-  std::vector<at::Tensor> parts = {impl_->grad};
-  for (at::Tensor& gradient : impl_->carried_gradients())
+  std::vector<at::Tensor> parts = {generated.grad};
+  for (at::Tensor& gradient : carried_gradients())
     parts.push_back(gradient.to(at::kFloat).reshape({-1}));
-  for (at::Tensor& buffer : impl_->float_buffers())
+  for (at::Tensor& buffer : float_buffers())
     parts.push_back(buffer.detach().to(at::kFloat).reshape({-1}));
   const at::Tensor flat = at::cat(parts);
   sum.add(span_of(flat));
 }
 
-void GenomicBottleneck::reduce_shards(const FixedSum& sum, int shards) {
+void GenomicBottleneck::Impl::reduce_shards(const FixedSum& sum, int shards) {
   const at::NoGradGuard no_grad;
   at::Tensor flat = at::empty({shard_numbers()}, at::kFloat);
-  if (impl_->group) {
-    impl_->group->all_reduce(sum, shards, flat);
+  if (ranks.group) {
+    ranks.group->all_reduce(sum, shards, flat);
   } else {
     std::vector<std::vector<float>> nodes = sum.nodes();
     std::vector<std::pair<ShardRange, std::span<float>>> tree;
@@ -171,20 +181,17 @@ void GenomicBottleneck::reduce_shards(const FixedSum& sum, int shards) {
     for (std::size_t n = 0; n < nodes.size(); ++n) tree.push_back({ranges[n], nodes[n]});
     add_tree(tree, span_of(flat));
   }
-  std::int64_t at = impl_->theta.numel();
-  impl_->grad.copy_(flat.narrow(0, 0, at));
+  std::int64_t at = generated.theta.numel();
+  generated.grad.copy_(flat.narrow(0, 0, at));
   const auto take = [&](at::Tensor to, double factor) {
     to.copy_((flat.narrow(0, at, to.numel()) * factor).view(to.sizes()));
     at += to.numel();
   };
-  for (at::Tensor& gradient : impl_->carried_gradients()) take(gradient, 1);
-  for (at::Tensor& buffer : impl_->float_buffers()) take(buffer.detach(), 1.0 / shards);
-  impl_->add_residual_rate();
-  impl_->add_gnet_rate();
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b) impl_->check_finite(b);
+  for (at::Tensor& gradient : carried_gradients()) take(gradient, 1);
+  for (at::Tensor& buffer : float_buffers()) take(buffer.detach(), 1.0 / shards);
+  add_residual_rate();
+  add_gnet_rate();
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) generated.check_finite(b);
 }
-
-Group* GenomicBottleneck::group() const noexcept { return impl_->group; }
-const std::vector<std::string>& GenomicBottleneck::placement_notes() const { return impl_->notes; }
 
 }  // namespace gbcompress

@@ -14,11 +14,11 @@ constexpr const char* kSteps = "optimizer#steps";
 /// What is stepped beside the g-nets: names in the order of `State`.
 using Names = std::vector<std::string>;
 
-/// visit(name, live tensor) for everything but the step counts. The moments are those of `gnets`
+/// visit(name, live tensor) for everything but the step counts. The moments are those of `moments`
 /// and `others`, which the caller owns.
 template <typename Visit>
 void for_entries(const GenomicBottleneck& bottleneck, std::initializer_list<const Latents*> coded,
-                 const at::Tensor& price, const AdamW::State& gnets, const Names& names,
+                 const at::Tensor& price_entry, const AdamW::State& moments, const Names& names,
                  const AdamW::State& others, const Visit& visit) {
   std::int64_t first = 0;
   std::map<std::string, bool> generated;
@@ -32,8 +32,8 @@ void for_entries(const GenomicBottleneck& bottleneck, std::initializer_list<cons
     const auto part = [&](const at::Tensor& moment) {
       return moment.narrow(0, first, layer.theta.numel());
     };
-    visit(layer.name + "#first_moment", part(gnets.first[0]));
-    visit(layer.name + "#second_moment", part(gnets.second[0]));
+    visit(layer.name + "#first_moment", part(moments.first[0]));
+    visit(layer.name + "#second_moment", part(moments.second[0]));
   }
   for (const NamedParameter& p : bottleneck.tensors())
     if (p.tied_to.empty() && !generated.contains(p.info.name))
@@ -51,7 +51,7 @@ void for_entries(const GenomicBottleneck& bottleneck, std::initializer_list<cons
       visit(latent_names[2 * i] + "#inverse_scale", scales[i]);
     any = any || latents->size() > 0;
   }
-  if (any) visit("residual#bit_price", price);
+  if (any) visit("residual#bit_price", price_entry);
 }
 
 void append(AdamW::State& to, const AdamW::State& from) {
@@ -73,65 +73,69 @@ AdamW::State part(const AdamW::State& of, std::size_t first, std::size_t count) 
 std::vector<std::string> GenomicBottleneck::Impl::stepped_names() const {
   std::vector<std::string> names;
   for (const std::size_t t : plain) names.push_back(tensors[t].info.name);
-  for (const Coded* one : {&residual, &gnets})
+  for (const IntegerPart::Coded* one : {&integers.residual, &integers.gnets})
     for (std::string& name : one->latents.value_names()) names.push_back(std::move(name));
   return names;
 }
 
 AdamW::State GenomicBottleneck::Impl::blank_state() const {
-  return {{gnet_optimizer->steps()}, {at::zeros_like(theta)}, {at::zeros_like(theta)}};
+  return {{generated.optimizer->steps()},
+          {at::zeros_like(generated.theta)},
+          {at::zeros_like(generated.theta)}};
 }
 
 AdamW::State GenomicBottleneck::Impl::whole_state() const {
-  const AdamW::State own = gnet_optimizer->state();
+  const AdamW::State own = generated.optimizer->state();
   AdamW::State whole = blank_state();
-  for (std::size_t b = 0; b < banks.size(); ++b)
+  for (std::size_t b = 0; b < generated.banks.size(); ++b)
     for (const bool second : {false, true}) {
       at::Tensor rows = (second ? whole.second : whole.first)[0]
-                            .narrow(0, banks[b].theta.storage_offset(), banks[b].theta.numel())
-                            .view(banks[b].theta.sizes());
+                            .narrow(0, generated.banks[b].theta.storage_offset(),
+                                    generated.banks[b].theta.numel())
+                            .view(generated.banks[b].theta.sizes());
       const at::Tensor& part = (second ? own.second : own.first)[b];
-      if (!owned[b]) {
+      if (!ranks.owned[b]) {
         rows.copy_(part);
         continue;
       }
-      rows.narrow(0, owned[b]->first(), owned[b]->count()).copy_(part);
-      owned[b]->gather(rows);
+      rows.narrow(0, ranks.owned[b]->first(), ranks.owned[b]->count()).copy_(part);
+      ranks.owned[b]->gather(rows);
     }
   return whole;
 }
 
 void GenomicBottleneck::Impl::restore_own(const AdamW::State& whole) {
   AdamW::State own;
-  for (std::size_t b = 0; b < banks.size(); ++b) {
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     own.steps.push_back(whole.steps[0]);
     for (const bool second : {false, true}) {
-      const at::Tensor rows =
-          (second ? whole.second : whole.first)[0]
-              .narrow(0, banks[b].theta.storage_offset(), banks[b].theta.numel())
-              .view(banks[b].theta.sizes());
+      const at::Tensor rows = (second ? whole.second : whole.first)[0]
+                                  .narrow(0, generated.banks[b].theta.storage_offset(),
+                                          generated.banks[b].theta.numel())
+                                  .view(generated.banks[b].theta.sizes());
       (second ? own.second : own.first)
-          .push_back(owned[b] ? rows.narrow(0, owned[b]->first(), owned[b]->count()) : rows);
+          .push_back(ranks.owned[b]
+                         ? rows.narrow(0, ranks.owned[b]->first(), ranks.owned[b]->count())
+                         : rows);
     }
   }
-  gnet_optimizer->restore(own);
+  generated.optimizer->restore(own);
 }
 
-std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() const {
+std::vector<StateEntry> GenomicBottleneck::training_state() const {
   const at::NoGradGuard no_grad;
-  for (std::size_t b = 0; b < impl_->banks.size(); ++b)
-    if (impl_->owned[b]) impl_->owned[b]->gather(impl_->banks[b].theta);
-  const AdamW::State gnets = impl_->whole_state();
+  impl_->ranks.gather(impl_->generated.banks);
+  const AdamW::State moments = impl_->whole_state();
   AdamW::State others = impl_->plain_optimizer->state();
-  append(others, impl_->residual.optimizer->state());
-  append(others, impl_->gnets.optimizer->state());
+  append(others, impl_->integers.residual.optimizer->state());
+  append(others, impl_->integers.gnets.optimizer->state());
   std::vector<StateEntry> result;
-  for_entries(*this, {&impl_->residual.latents, &impl_->gnets.latents},
-              at::full({1}, impl_->bit_price, at::kDouble), gnets, impl_->stepped_names(), others,
-              [&](std::string name, const at::Tensor& value) {
+  for_entries(*this, {&impl_->integers.residual.latents, &impl_->integers.gnets.latents},
+              at::full({1}, impl_->integers.bit_price, at::kDouble), moments,
+              impl_->stepped_names(), others, [&](std::string name, const at::Tensor& value) {
                 result.push_back({std::move(name), value.detach().clone()});
               });
-  std::vector<std::int64_t> steps = gnets.steps;
+  std::vector<std::int64_t> steps = moments.steps;
   steps.insert(steps.end(), others.steps.begin(), others.steps.end());
   result.push_back({kSteps, at::tensor(steps, at::kLong)});
   return result;
@@ -139,14 +143,14 @@ std::vector<GenomicBottleneck::StateEntry> GenomicBottleneck::training_state() c
 
 void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& state) {
   const at::NoGradGuard no_grad;
-  AdamW::State gnets = impl_->blank_state();
+  AdamW::State moments = impl_->blank_state();
   AdamW::State others = impl_->plain_optimizer->state();
   const std::size_t plain_count = others.steps.size();
-  const AdamW::State coded = impl_->residual.optimizer->state();
-  append(others, coded);
-  append(others, impl_->gnets.optimizer->state());
+  const AdamW::State residual = impl_->integers.residual.optimizer->state();
+  append(others, residual);
+  append(others, impl_->integers.gnets.optimizer->state());
   const Names names = impl_->stepped_names();
-  at::Tensor price = at::zeros({1}, at::kDouble);
+  at::Tensor price_entry = at::zeros({1}, at::kDouble);
   std::map<std::string, at::Tensor> given;
   for (const StateEntry& entry : state) given[entry.name] = entry.value;
   std::size_t known = 0;
@@ -162,11 +166,11 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
     ++known;
     return found->second;
   };
-  const std::int64_t counts = static_cast<std::int64_t>(gnets.steps.size() + others.steps.size());
+  const std::int64_t counts = static_cast<std::int64_t>(moments.steps.size() + others.steps.size());
   const at::Tensor steps = require(kSteps, {counts}, at::kLong);
-  const std::initializer_list<const Latents*> latents = {&impl_->residual.latents,
-                                                         &impl_->gnets.latents};
-  for_entries(*this, latents, price, gnets, names, others,
+  const std::initializer_list<const Latents*> latents = {&impl_->integers.residual.latents,
+                                                         &impl_->integers.gnets.latents};
+  for_entries(*this, latents, price_entry, moments, names, others,
               [&](const std::string& name, const at::Tensor& to) {
                 require(name, to.sizes(), to.scalar_type());
               });
@@ -174,19 +178,26 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
     throw Error(Errc::kShapeMismatch, "the training state holds " + std::to_string(given.size()) +
                                           " entries, this model has " + std::to_string(known));
 
-  for_entries(*this, latents, price, gnets, names, others,
+  for_entries(*this, latents, price_entry, moments, names, others,
               [&](const std::string& name, at::Tensor to) { to.detach().copy_(given[name]); });
   for (std::int64_t i = 0; i < counts; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    (at < gnets.steps.size() ? gnets.steps[at] : others.steps[at - gnets.steps.size()]) =
+    (at < moments.steps.size() ? moments.steps[at] : others.steps[at - moments.steps.size()]) =
         steps[i].item<std::int64_t>();
   }
-  impl_->restore_own(gnets);
+  impl_->restore_own(moments);
   impl_->plain_optimizer->restore(part(others, 0, plain_count));
-  const std::size_t residual_count = coded.steps.size(), before = plain_count + residual_count;
-  impl_->residual.optimizer->restore(part(others, plain_count, residual_count));
-  impl_->gnets.optimizer->restore(part(others, before, others.steps.size() - before));
-  impl_->bit_price = price.item<double>();
+  const std::size_t residual_count = residual.steps.size(), before = plain_count + residual_count;
+  impl_->integers.residual.optimizer->restore(part(others, plain_count, residual_count));
+  impl_->integers.gnets.optimizer->restore(part(others, before, others.steps.size() - before));
+  impl_->integers.bit_price = price_entry.item<double>();
+  impl_->integers.priced = impl_->integers.bit_price > 0;
+  if (impl_->integers.priced)
+    impl_->integers.price.resume(impl_->integers.steps(), impl_->integers.bit_price);
+  impl_->exact = impl_->finished = impl_->stepable = false;
+  impl_->integers.residual.latents.forget_chosen();
+  impl_->integers.gnets.latents.forget_chosen();
+  impl_->integers.stream.reset();
 }
 
 }  // namespace gbcompress

@@ -1,5 +1,6 @@
 #include "compress/allocate.h"
 
+#include "bottleneck/internals.h"
 #include "train/calibrate.h"
 
 namespace gbcompress {
@@ -20,21 +21,20 @@ void Allocation::weigh(Model& model) {
                           options_.rate.temper);
 }
 
-void Allocation::land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted,
-                      const FileBytes& file_bytes) const {
-  bottleneck.set_step_factors(factors_);
-  RateOptions even = options_.rate;
+void Allocation::land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted) const {
+  BottleneckInternals::set_step_factors(bottleneck, factors_);
+  TrainRateOptions even = options_.rate;
   even.evenness = 0;
-  double step = land_untrained(bottleneck, wanted, even, file_bytes);
+  double step = land_untrained(bottleneck, wanted, even);
   if (norms_.size() == 0) return;
   for (int i = 0; i < kCoarser; ++i, step = next_coarser(step)) {
-    bottleneck.quantise(step, 0, even.quantiser);
+    BottleneckInternals::quantise(bottleneck, step, 0, even.quantiser);
     bottleneck.predict_weights();
     norms_.apply(model);
     fold_batch_norms(model);
-    bottleneck.retake(norms_.vectors());
-    bottleneck.quantise(step, 0, even.quantiser);
-    if (file_bytes(bottleneck) <= wanted) return;
+    BottleneckInternals::retake(bottleneck, norms_.vectors());
+    BottleneckInternals::quantise(bottleneck, step, 0, even.quantiser);
+    if (bottleneck.bytes() <= wanted) return;
   }
 }
 

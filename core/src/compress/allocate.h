@@ -20,8 +20,7 @@ class Allocation {
   void weigh(Model& model);
 
   /// As land_untrained(), by importance; then batch norms are corrected for what was rounded.
-  void land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted,
-            const FileBytes& file_bytes) const;
+  void land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted) const;
 
   std::int64_t samples() const { return samples_.size(); }
   std::int64_t corrected_norms() const { return static_cast<std::int64_t>(norms_.size()); }

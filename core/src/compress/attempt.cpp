@@ -1,43 +1,29 @@
 #include "compress/attempt.h"
 
+#include <algorithm>
+
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "train/land.h"
 
 namespace gbcompress {
-namespace {
 
-/// Files of integers that are smaller than this many times their settings go without those.
-constexpr std::size_t kSettingsShare = 200;
-
-}  // namespace
-
-/// G-nets that are integers have no other.
-Coding Attempts::coding(const GenomicBottleneck& bottleneck) const {
-  return bottleneck.coded_gnets() ? Coding::kCoded : job_.options.coding;
-}
-
-std::vector<std::byte> Attempts::file(const GenomicBottleneck& bottleneck) const {
-  const auto with = [&](const std::string& settings) {
-    ArtifactWriter writer(job_.model.arch(), settings);
-    bottleneck.write_to(writer, coding(bottleneck));
-    return writer.encode();
-  };
-  const std::string& settings = job_.options.settings;
-  std::vector<std::byte> bytes = with(settings);
-  if (job_.priced() && bytes.size() < kSettingsShare * settings.size()) bytes = with("");
-  return bytes;
-}
-
-std::int64_t Attempts::bytes(const GenomicBottleneck& bottleneck) const {
-  return static_cast<std::int64_t>(file(bottleneck).size());
+RateOptions Attempts::rate(const TrainOptions& options) const {
+  const bool learns = job_.train && options.loss != Loss::kWeights;
+  RateOptions rate = learns ? rate_of(options, *job_.train) : RateOptions(options.rate);
+  rate.steps = std::max<std::int64_t>(rate.steps, 1);
+  return rate;
 }
 
 GenomicBottleneck Attempts::begin(const BottleneckOptions& sized,
                                   std::shared_ptr<const State>* fresh) {
   const CompressOptions& options = job_.options;
-  GenomicBottleneck bottleneck(job_.model.tensors(), job_.registry, sized, options.group);
+  BottleneckOptions whole = sized;
+  whole.rate = rate(options.train);
+  GenomicBottleneck bottleneck(job_.model.tensors(), job_.registry, whole, options.group);
   if (options.tell)
-    for (const std::string& note : bottleneck.placement_notes()) options.tell(note);
+    for (const std::string& note : BottleneckInternals::placement_notes(bottleneck))
+      options.tell(note);
   at.phase = "fit";
   at.done = 0;
   if (fresh) *fresh = std::make_shared<const State>(bottleneck.training_state());
@@ -56,7 +42,7 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
   try {
     if (at.phase == "fit") {
       fit_weights(bottleneck, options.fit_steps, options.schedule, job_.progress, control());
-      bottleneck.reset_optimizers();
+      bottleneck.restart();
       at.phase = "train";
       at.done = 0;
     }
@@ -75,23 +61,25 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
   }
 }
 
-void Attempts::settle(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
-  bottleneck.gather();
-  bottleneck.round_to(coding(bottleneck));
-  const auto file_bytes = [&](const GenomicBottleneck& now) { return bytes(now); };
+void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
   const CompressOptions& options = job_.options;
-  // G-nets are always trained, at least to fit the weights.
-  if (!job_.residual() || job_.trained) {
-    if (job_.priced() && wanted > 0) land(bottleneck, wanted, file_bytes);
-  } else if (options.target.max_error) {
+  if (options.target.max_error)
     land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
-  } else if (job_.allocation) {
-    job_.allocation->land(job_.model, bottleneck, wanted, file_bytes);
-  } else {
-    land_untrained(bottleneck, wanted, options.train.rate, file_bytes);
-  }
-  bottleneck.train(false);
-  bottleneck.predict_weights();
+  else if (wanted == 0)
+    throw Error(Errc::kUsage,
+                "residual parameters that nothing trains need a size or an error to choose their "
+                "integers for");
+  else if (job_.allocation)
+    job_.allocation->land(job_.model, bottleneck, wanted);
+  else
+    land_untrained(bottleneck, wanted, options.train.rate);
+}
+
+void Attempts::settle(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
+  // G-nets are always trained, at least to fit the weights.
+  if (!job_.trained && BottleneckInternals::has_residual(bottleneck))
+    choose_untrained(bottleneck, wanted);
+  bottleneck.finish();
 }
 
 GenomicBottleneck Attempts::run(const BottleneckOptions& sized, std::int64_t wanted) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "bottleneck/internals.h"
 #include "bottleneck/planner.h"
 #include "compress/from_weights.h"
 #include "compress/job.h"
@@ -49,11 +50,12 @@ void measure_original(Job& job) {
 void describe(Job& job, const Outcome& outcome) {
   CompressReport& report = job.report;
   const GenomicBottleneck& bottleneck = *outcome.bottleneck;
-  report.gnet_parameters = bottleneck.gnet_parameters();
-  report.plain_parameters = bottleneck.plain_parameters();
+  report.gnet_parameters = gnet_parameters(bottleneck);
+  report.plain_parameters = plain_parameters(bottleneck);
   report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
   report.description = bottleneck.describe();
-  report.weight_error = job.residual() ? bottleneck.relative_error() : weight_error(bottleneck);
+  report.weight_error = job.residual() ? BottleneckInternals::relative_error(bottleneck)
+                                      : weight_error(bottleneck);
   report.bytes_per_step = outcome.bytes_per_step;
   report.attempts = job.trained ? outcome.attempts : 0;
   report.price = outcome.price;

@@ -36,7 +36,7 @@ TensorBundle bundle_of(const Model& model) {
 bool is_from_weights(const Job& job) {
   const BottleneckOptions& options = job.options.bottleneck;
   const bool gnets =
-      options.coded_gnets ||
+      options.coding == Coding::kCoded ||
       std::any_of(options.layers.begin(), options.layers.end(),
                   [](const LayerRule& rule) { return rule.mode == WeightMode::kGenerated; });
   return job.residual() && !job.trained && !job.allocation && !gnets && !job.judge;

@@ -40,8 +40,8 @@ struct Job {
   CompressReport report = {};
 
   bool residual() const { return options.bottleneck.mode == WeightMode::kResidual; }
-  /// Whether bits are in the loss.
-  bool priced() const { return residual() || options.bottleneck.coded_gnets; }
+  /// Whether bits are in the loss: some parameters are integers, or all g-nets.
+  bool priced() const;
   bool searches_price() const {
     return trained && priced() &&
            (wanted_bytes > 0 || options.target.max_drop || options.target.no_loss);

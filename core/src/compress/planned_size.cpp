@@ -13,13 +13,15 @@ namespace {
 /// Coded parameters are planned with log2 of it bits each: a price from the start of training
 /// leaves 3.5 to 5, and what is not used up goes to finer steps.
 constexpr std::int32_t kCodedRange = 24;
+/// Of residual parameters one in so many is not zero: about a bit each, which a price reaches
+/// without losing much.
+constexpr std::uint32_t kResidualZeros = 4;
 
 }  // namespace
 
 std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                           const BottleneckOptions& options, Coding coding, const std::string& arch,
-                           const std::string& settings) {
-  ArtifactWriter writer(arch, settings);
+                           const BottleneckOptions& options) {
+  ArtifactWriter writer(options.arch, options.settings);
   const RandomStream noise(0, "planned_bytes");
   for (const NamedParameter& p : tensors) {
     const ParameterInfo& info = p.info;
@@ -27,7 +29,7 @@ std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Reg
       writer.add_tied(info.name, p.tied_to);
     } else if (const auto plan = plan_parameter(p, registry, options)) {
       const auto count = static_cast<std::size_t>(plan_parameters(*plan));
-      if (coding == Coding::kCoded) {
+      if (options.coding == Coding::kCoded) {
         CodedTheta integers{std::vector<int>(gnet_blocks(*plan).size()), {}};
         for (std::size_t i = 0; i < count; ++i)
           integers.integers.push_back(static_cast<std::int32_t>(noise.bits(i) % kCodedRange) -
@@ -38,7 +40,15 @@ std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Reg
       std::vector<float> theta(count);
       for (std::size_t i = 0; i < theta.size(); ++i)
         theta[i] = static_cast<float>(noise.bits(i)) * 0x1p-32f - 0.5f;
-      writer.add_generated(info.name, info.dtype, info.shape, *plan, coding, theta);
+      writer.add_generated(info.name, info.dtype, info.shape, *plan, options.coding, theta);
+    } else if (p.trainable && is_real(info.dtype) && info.elements() > 0 &&
+               mode_of(info.name, options) == WeightMode::kResidual) {
+      CodedValues integers{.grid = default_grid(info.shape)};
+      for (std::int64_t i = 0; i < info.elements(); ++i) {
+        const std::uint32_t bits = noise.bits(static_cast<std::uint64_t>(i));
+        integers.integers.push_back(bits % kResidualZeros ? 0 : (bits & 0x10000 ? 1 : -1));
+      }
+      writer.add_coded(info.name, info.dtype, info.shape, std::move(integers));
     } else {
       const at::Tensor values = p.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
       writer.add_plain(info.name, info.dtype, info.shape,
@@ -50,11 +60,10 @@ std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Reg
 }
 
 SizedOptions options_for_size(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                              BottleneckOptions options, Coding coding, std::int64_t max_bytes,
-                              const std::string& arch, const std::string& settings) {
+                              BottleneckOptions options, std::int64_t max_bytes) {
   const auto bytes_at = [&](double ratio) {
     options.gnet.ratio = ratio;
-    return planned_bytes(tensors, registry, options, coding, arch, settings);
+    return planned_bytes(tensors, registry, options);
   };
   // Weights per g-net parameter: from barely worth it to a g-net for a whole large layer. The size
   // falls with the ratio but for the small steps of the tile sides.

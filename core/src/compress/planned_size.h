@@ -8,8 +8,7 @@ namespace gbcompress {
 /// Bytes that the file of these options would have if nothing of the g-nets packed any smaller:
 /// an upper bound within a few bytes, found by writing a file of incompressible g-nets.
 std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                           const BottleneckOptions& options, Coding coding, const std::string& arch,
-                           const std::string& settings);
+                           const BottleneckOptions& options);
 
 /// Options whose file is as large as `max_bytes` allows.
 struct SizedOptions {
@@ -18,7 +17,6 @@ struct SizedOptions {
   bool fits = true;  ///< false: this is the smallest file there is, and it is above max_bytes
 };
 SizedOptions options_for_size(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                              BottleneckOptions options, Coding coding, std::int64_t max_bytes,
-                              const std::string& arch, const std::string& settings);
+                              BottleneckOptions options, std::int64_t max_bytes);
 
 }  // namespace gbcompress

@@ -118,6 +118,14 @@ double of_rank_0(Group* group, double value) {
   return shared.item<double>();
 }
 
+bool Job::priced() const {
+  const BottleneckOptions& o = options.bottleneck;
+  return residual() || o.coding == Coding::kCoded ||
+         std::any_of(o.layers.begin(), o.layers.end(), [](const LayerRule& rule) {
+           return rule.mode == WeightMode::kResidual;
+         });
+}
+
 std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data* data,
                              Model* teacher, const Registry& registry,
                              const CompressOptions& options, const ProgressSink& progress) {
@@ -130,7 +138,9 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
   job->trained = trains(options, data);
   BottleneckOptions& to = job->options.bottleneck;
   const Target& target = options.target;
-  to.coded_gnets = options.coding == Coding::kCoded || any_prior(to);
+  to.arch = model.arch();
+  to.settings = options.settings;
+  if (any_prior(to)) to.coding = Coding::kCoded;
   if (options.train.shards > 0) to.placement = Placement::kReplicated;
   if ((target.ratio || target.max_bytes || target.max_drop || any_prior(to)) &&
       !options.hidden_given)

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "bottleneck/internals.h"
 #include "compress/attempt.h"
 #include "compress/drop_search.h"
 #include "compress/planned_size.h"
@@ -35,9 +36,7 @@ std::string text(const char* format, auto... values) {
 BottleneckOptions sized_to(const Job& job, std::int64_t bytes) {
   const CompressOptions& o = job.options;
   if (job.residual()) return o.bottleneck;
-  return options_for_size(job.model.tensors(), job.registry, o.bottleneck, o.coding, bytes,
-                          job.model.arch(), o.settings)
-      .options;
+  return options_for_size(job.model.tensors(), job.registry, o.bottleneck, bytes).options;
 }
 
 Outcome one_attempt(Job& job) {
@@ -46,7 +45,7 @@ Outcome one_attempt(Job& job) {
   outcome.bottleneck.emplace(
       attempts.run(job.wanted_bytes > 0 ? sized_to(job, job.wanted_bytes) : job.options.bottleneck,
                    job.wanted_bytes));
-  outcome.file = attempts.file(*outcome.bottleneck);
+  outcome.file = BottleneckInternals::encode(*outcome.bottleneck);
   outcome.bytes_per_step = attempts.bytes_per_step;
   if (job.trained && job.priced()) outcome.price = job.options.train.rate.lambda;
   return outcome;
@@ -96,7 +95,7 @@ Outcome search_sizes(Job& job) {
         "a drop of at most %g was asked; at the largest size tried it is %.3g on held-back "
         "training data; try more epochs",
         *job.options.target.max_drop, drop);
-  outcome.file = attempts.file(*outcome.bottleneck);
+  outcome.file = BottleneckInternals::encode(*outcome.bottleneck);
   outcome.bytes_per_step = attempts.bytes_per_step;
   return outcome;
 }
@@ -150,7 +149,7 @@ class PriceAttempts {
 
   void reference() {
     attempt(kReferencePrice * first_price(), /*reference=*/true);
-    best_ = attempts_.file(*bottleneck_);
+    best_ = BottleneckInternals::encode(*bottleneck_);
     best_price_ = points_.back().price;
     go_on_from_here();
     next();
@@ -194,17 +193,24 @@ class PriceAttempts {
     attempts_.at.done = 0;
   }
 
+  /// A run at another price; one that is taken up keeps its moments.
+  void begin_at(const RateOptions& rate) {
+    const std::vector<StateEntry> state =
+        resumed_ ? bottleneck_->training_state() : std::vector<StateEntry>();
+    bottleneck_->restart(rate);
+    if (resumed_) bottleneck_->restore_training_state(state);
+    resumed_ = false;
+  }
+
   PricePoint attempt(double price, bool reference) {
     TrainOptions options = job_.options.train;
     options.rate.lambda = price;
     options.rate.first_lambda = base_price_;
     if (base_price_ > 0) options.epochs = later_epochs(options.epochs);
-    if (!points_.empty() && !resumed_) bottleneck_->reset_optimizers();
-    resumed_ = false;
-    bottleneck_->train(true);
+    begin_at(attempts_.rate(options));
     attempts_.train(*bottleneck_, options);
     attempts_.settle(*bottleneck_, 0);
-    PricePoint point{price, attempts_.bytes(*bottleneck_), 0};
+    PricePoint point{price, bottleneck_->bytes(), 0};
     if (reference) job_.judge->take_reference(job_.model);
     if (job_.judge) point.drop = job_.judge->drop(job_.model);
     point.bytes =
@@ -235,7 +241,7 @@ class PriceAttempts {
     } else if (wanted > 0
                    ? last.bytes <= wanted && last.bytes > static_cast<std::int64_t>(best_.size())
                    : search.best() == search.points().size() - 1) {
-      best_ = attempts_.file(*bottleneck_);
+      best_ = BottleneckInternals::encode(*bottleneck_);
       best_price_ = last.price;
     }
     const bool too_low = wanted > 0 ? !search.keeps(last) : search.keeps(last);
@@ -252,8 +258,11 @@ class PriceAttempts {
     const auto last = static_cast<double>(points_.back().bytes);
     const bool far = last > kCut * wanted;
     if (far && static_cast<double>(best_.size()) * kCut > wanted) return;
-    attempts_.settle(*bottleneck_, job_.wanted_bytes);
-    best_ = attempts_.file(*bottleneck_);
+    RateOptions rate = attempts_.rate(job_.options.train);
+    rate.max_bytes = job_.wanted_bytes;
+    bottleneck_->restart(rate);
+    bottleneck_->finish();
+    best_ = BottleneckInternals::encode(*bottleneck_);
     best_price_ = points_.back().price;
   }
 
@@ -269,7 +278,7 @@ class PriceAttempts {
     }
     outcome.file = std::move(best_);
     outcome.price = best_price_;
-    outcome.bottleneck = std::move(bottleneck_);
+    outcome.bottleneck.emplace(std::move(*bottleneck_));
     outcome.bytes_per_step = attempts_.bytes_per_step;
     return outcome;
   }

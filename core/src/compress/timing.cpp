@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "bottleneck/internals.h"
+
 namespace gbcompress {
 namespace {
 
@@ -45,14 +47,17 @@ Timing time_training(Job& job) {
   const Batch batch = job.train->range(0, std::min(job.options.train.batch, job.train->size()));
   Timing timing;
   {
-    GenomicBottleneck bottleneck(job.model.tensors(), job.registry, job.options.bottleneck);
+    BottleneckOptions timed = job.options.bottleneck;
+    timed.rate = rate_of(job.options.train, *job.train);
+    timed.rate.steps = 0;  // the coder is asked before the first step, and not again
+    GenomicBottleneck bottleneck(job.model.tensors(), job.registry, timed);
     job.model.train(false);
     for (int i = 0; i < kSteps; ++i) {
       const double seconds = timed_step(job, bottleneck, batch);
       timing.step = i == 0 ? seconds : std::min(timing.step, seconds);
     }
     const auto start = Clock::now();
-    bottleneck.expect(/*contexts=*/true);
+    BottleneckInternals::ask_coder(bottleneck);
     timing.look = seconds_since(start);
     bottleneck.zero_grad();
   }

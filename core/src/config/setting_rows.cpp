@@ -307,7 +307,7 @@ std::vector<SettingRow<S>> run_rows() {
                     names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
                     "How the g-nets' parameters are stored; coded: as integers that training knows "
                     "of, entropy-coded, with rate.lambda as their price",
-                    GBC_FIELD(compress.coding)),
+                    GBC_FIELD(compress.bottleneck.coding)),
       target_row(number_row<S>("target.ratio", kPositive, positive,
                                "Bytes of the model file over bytes of the result",
                                GBC_FIELD(compress.target.ratio)),

@@ -43,6 +43,11 @@ at::Tensor ModuleModel::forward(const at::Tensor& inputs) {
 
 void ModuleModel::train(bool on) { built_.module->train(on); }
 
+void ModuleModel::freeze_norms() {
+  for (const auto& module : built_.module->modules())
+    if (module->name().find("BatchNorm") != std::string::npos) module->eval();
+}
+
 std::vector<std::string> known_architectures(const Registry& registry) {
   std::vector<std::string> names;
   for (const auto& [name, factory] : registry.models()) names.push_back(name);

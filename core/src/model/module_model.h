@@ -14,6 +14,7 @@ class ModuleModel : public Model {
   bool has_forward() const override { return true; }
   at::Tensor forward(const at::Tensor& inputs) override;
   void train(bool on) override;
+  void freeze_norms() override;
 
  private:
   std::string arch_;

@@ -43,6 +43,12 @@ class TorchScriptModel : public Model {
   std::string arch() const override { return "torchscript"; }
   bool has_forward() const override { return true; }
   void train(bool on) override { module_.train(on); }
+  void freeze_norms() override {
+    for (torch::jit::Module module : module_.modules())
+      if (module.type()->name() &&
+          module.type()->name()->name().find("BatchNorm") != std::string::npos)
+        module.train(false);
+  }
 
   at::Tensor forward(const at::Tensor& inputs) override {
     if (known_) return run(shaped(inputs, shaping_), inputs);

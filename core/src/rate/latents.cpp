@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/random.h"
+#include "gbcompress/error.h"
 #include "rate/laplace_rate.h"
 #include "rate/pieces.h"
 
@@ -45,12 +46,38 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entries_.push_back(std::move(entry));
 }
 
-void Latents::take(std::size_t index, std::optional<int> step) {
+void Latents::take(std::size_t index) {
   const at::NoGradGuard no_grad;
   Entry& entry = entries_.at(index);
   entry.latent.copy_(entry.live.detach());
-  if (step) entry.set_step(static_cast<double>(step_size(*step)));
   entry.chosen.reset();
+  entry.as_is = false;
+}
+
+void Latents::take_as_is(std::size_t index, std::optional<int> step) {
+  take(index);
+  Entry& entry = entries_.at(index);
+  if (step) entry.set_step(static_cast<double>(step_size(*step)));
+  entry.as_is = true;
+}
+
+void Latents::take(std::size_t index, CodedValues values) {
+  const at::NoGradGuard no_grad;
+  Entry& entry = entries_.at(index);
+  const std::vector<float> numbers = coded_floats(values);
+  if (static_cast<std::int64_t>(numbers.size()) != entry.latent.numel())
+    throw Error(Errc::kShapeMismatch, "another number of integers than " + entry.name + " has");
+  std::copy(numbers.begin(), numbers.end(), entry.latent.data_ptr<float>());
+  if (entry.prior) entry.latent.add_(entry.prior->mean);
+  // Short floats have no step: the present one is kept.
+  if (values.mantissa_bits == 0) entry.set_step(static_cast<double>(step_size(values.step)));
+  float* log_step = entry.log_step.data_ptr<float>();
+  if (values.row_steps.size() == static_cast<std::size_t>(entry.log_step.numel()))
+    for (std::size_t row = 0; row < values.row_steps.size(); ++row)
+      log_step[row] = std::log(step_size(values.step + values.row_steps[row])) /
+                      static_cast<float>(step_speed_);
+  entry.chosen = std::move(values);
+  entry.as_is = false;
 }
 
 void Latents::Entry::set_step(double size) { log_step.fill_(std::log(size) / step_speed); }
@@ -94,20 +121,31 @@ std::vector<std::int32_t> Latents::Entry::nearest(std::span<const float> sizes,
   return integers;
 }
 
-CodedValues Latents::Entry::coded(std::vector<std::int32_t> integers) const {
-  const std::vector<int> indices = step_indices();
-  std::vector<int> sorted = indices;
+int Latents::Entry::middle_step() const {
+  std::vector<int> sorted = step_indices();
   std::sort(sorted.begin(), sorted.end());
-  const int middle = sorted[sorted.size() / 2];
-  CodedValues values{grid, std::move(integers), middle, {}};
-  if (sorted.front() != sorted.back())
-    for (const int k : indices) values.row_steps.push_back(k - middle);
-  return values;
+  return sorted[sorted.size() / 2];
+}
+
+std::vector<std::int32_t> Latents::Entry::row_offsets(int middle) const {
+  std::vector<std::int32_t> offsets;
+  bool any = false;
+  for (const int k : step_indices()) {
+    offsets.push_back(k - middle);
+    any = any || k != middle;
+  }
+  return any ? offsets : std::vector<std::int32_t>();
+}
+
+CodedValues Latents::Entry::coded(std::vector<std::int32_t> integers) const {
+  const int middle = middle_step();
+  return {grid, std::move(integers), middle, row_offsets(middle)};
 }
 
 void Latents::predict() {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
+    if (entry.as_is) continue;
     const bool direct = entry.live.scalar_type() == at::kFloat && entry.live.is_contiguous();
     at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
     float* data = to.data_ptr<float>();
@@ -136,6 +174,7 @@ void Latents::backward(double weight, std::uint64_t step) {
   bits_ = 0;
   for (Entry& entry : entries_) {
     entry.chosen.reset();
+    entry.as_is = false;
     if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
     entry.latent_gradient.copy_(entry.live.grad());
     const std::vector<float> steps = entry.steps();
@@ -188,12 +227,27 @@ void Latents::expect(bool contexts) {
       });
 }
 
+double Latents::Entry::least_step() const {
+  const at::Tensor numbers = residual();
+  const double largest = numbers.numel() > 0 ? numbers.abs().max().item<double>() : 0;
+  return std::max(largest / kMaxMagnitude, static_cast<double>(step_size(kMinStep)));
+}
+
 void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
-    entry.log_step.add_(std::log(factor) / step_speed_);
+    at::Tensor scaled = entry.log_step + std::log(factor) / step_speed_;
+    // A step is rounded to one that files hold, half an index down at the most.
+    const double least = std::log(entry.least_step()) + std::log(2.0) / 16;
+    if (factor < 1) scaled = at::maximum(scaled, entry.log_step.clamp_max(least / step_speed_));
+    entry.log_step.copy_(scaled);
     entry.scale().mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
   }
+}
+
+void Latents::decay(double factor) {
+  const at::NoGradGuard no_grad;
+  for (Entry& entry : entries_) entry.latent.mul_(factor);
 }
 
 std::vector<at::Tensor> Latents::values() const {
@@ -229,13 +283,26 @@ std::vector<at::Tensor> Latents::scales() const {
   return result;
 }
 
-void Latents::choose(double lambda) {
+void Latents::choose(std::size_t index, double lambda, IntegerEncoder& encoder) {
   const at::NoGradGuard no_grad;
-  IntegerEncoder encoder(CodecProfile::kSmall);
+  Entry& entry = entries_.at(index);
+  const std::vector<std::int32_t> offsets = entry.row_offsets(entry.middle_step());
+  if (!offsets.empty()) encoder.add({1, static_cast<std::int64_t>(offsets.size()), 0}, offsets);
+  const at::Tensor scaled = entry.in_steps(entry.residual());
+  entry.chosen = entry.coded(encoder.quantise_and_add(
+      entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes()));
+  entry.as_is = false;
+}
+
+bool Latents::has_chosen() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.chosen.has_value(); });
+}
+
+void Latents::forget_chosen() {
   for (Entry& entry : entries_) {
-    const at::Tensor scaled = entry.in_steps(entry.residual());
-    entry.chosen = entry.coded(encoder.quantise_and_add(
-        entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes()));
+    entry.chosen.reset();
+    entry.as_is = false;
   }
 }
 

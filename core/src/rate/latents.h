@@ -41,8 +41,14 @@ class Latents {
   /// Null where it has none.
   Prior* prior(std::size_t entry);
 
-  /// The tensor's present values, with that step or the present one.
-  void take(std::size_t entry, std::optional<int> step);
+  /// Begins anew with the tensor's present values and the present steps.
+  void take(std::size_t entry);
+  /// The same with that step, if one is given; and predict() leaves the tensor as it is until the
+  /// next backward() or choice.
+  void take_as_is(std::size_t entry, std::optional<int> step);
+  /// Integers and steps that a file holds, beside the prior's present mean: chosen, and where
+  /// training goes on. @throws Error(kShapeMismatch) for another number of them
+  void take(std::size_t entry, CodedValues values);
 
   /// Rounded values into the live tensors.
   void predict();
@@ -59,8 +65,11 @@ class Latents {
   /// New expected scales from the present integers: those of the coder's contexts, or one a tensor.
   void expect(bool contexts);
 
-  /// Multiplies all steps. Expected scales follow, being in units of the step.
+  /// Multiplies all steps, but makes none so small that an integer would be beyond what files hold.
+  /// Expected scales follow, being in units of the step.
   void scale_steps(double factor);
+  /// Multiplies all numbers, but not their steps.
+  void decay(double factor);
 
   /// What an optimiser steps, latents and a fixed part of the logarithms of steps alternating, and
   /// its gradients.
@@ -71,9 +80,14 @@ class Latents {
   /// The scales too are part of what the next step depends on; like values().
   std::vector<at::Tensor> scales() const;
 
-  /// Integers for the least squared error in units of the step plus `lambda` times the bits. They
-  /// hold for predict() and coded() until the next backward().
-  void choose(double lambda);
+  /// Integers of one tensor for the least squared error in units of the step plus `lambda` times
+  /// the bits. They hold for predict() and coded() until the next backward().
+  /// @param encoder  has coded what comes before; gets the offsets of rows, if there are any, and
+  ///                 the integers
+  void choose(std::size_t entry, double lambda, IntegerEncoder& encoder);
+  /// Whether integers of some tensor were chosen.
+  bool has_chosen() const;
+  void forget_chosen();
   /// Without training: integers for steps of `step` times the deviation^`evenness` of a tensor,
   /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
   /// which are few numbers that weigh much, have finer steps.
@@ -109,6 +123,10 @@ class Latents {
     /// @param weight  of a bit
     void prior_gradients(double weight);
     void set_step(double size);
+    /// Of integers that files hold.
+    double least_step() const;
+    std::vector<std::int32_t> row_offsets(int middle) const;  ///< empty where all are 0
+    int middle_step() const;
     /// 1 / expected scale, in units of the step.
     at::Tensor scale() const;
     std::vector<int> step_indices() const;  ///< one, or one a row
@@ -118,6 +136,7 @@ class Latents {
     int step_index(double step, double evenness) const;  ///< as quantise() takes them
     std::optional<double> step_factor;                   ///< instead of evenness
     std::optional<CodedValues> chosen;                   ///< nothing: the nearest integers
+    bool as_is = false;                                  ///< predict() leaves the tensor alone
     double error = 0;   ///< squared error of those that a trellis chose
     double spread = 0;  ///< deviation of the first values
     /// @param integers  memory to use

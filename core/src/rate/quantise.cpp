@@ -56,6 +56,7 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
       integers = entry.nearest(std::array{step_size(index)}, std::move(integers));
     }
     entry.chosen = CodedValues{grid, std::move(integers), index, {}};
+    entry.as_is = false;
   }
   at::parallel_for(
       0, static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bottleneck/internals.h"
+
 namespace gbcompress {
 namespace {
 
-/// At the largest price nothing is left but zeros.
-constexpr double kFirstLambda = 1, kLargestLambda = 4096;
-constexpr int kHalvings = 12;
-/// Room that is left is given to finer steps, a sixteenth of an octave at a time.
-constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
-constexpr int kRefinements = 64;
 /// Steps from 2^-16 to 2^6 are tried. They are found at a resolution of 2^(1/64): a tensor's own is
 /// one of those that files store, but which of two neighbours depends on its deviation, so that not
 /// all change at once.
@@ -46,36 +42,16 @@ int last_fitting(int low, int high, const Fits& fits) {
 
 }  // namespace
 
-void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes) {
-  double low = 0, high = kFirstLambda;
-  bottleneck.choose_integers(0);
-  const auto enough = static_cast<std::int64_t>(kEnough * static_cast<double>(wanted));
-  for (int i = 0; i < kRefinements && file_bytes(bottleneck) < enough; ++i) {
-    bottleneck.scale_steps(kFiner);
-    bottleneck.choose_integers(0);
-  }
-  if (file_bytes(bottleneck) <= wanted) return;
-  bottleneck.choose_integers(high);
-  while (high < kLargestLambda && file_bytes(bottleneck) > wanted) {
-    low = high;
-    bottleneck.choose_integers(high *= 4);
-  }
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (low + high) / 2;
-    bottleneck.choose_integers(middle);
-    (file_bytes(bottleneck) <= wanted ? high : low) = middle;
-  }
-  bottleneck.choose_integers(high);
-}
-
 double next_coarser(double step) { return step * fine_step(1); }
 
-double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
-                      const FileBytes& file_bytes) {
+double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
+                      const TrainRateOptions& rate) {
   const double evenness = std::max(rate.evenness, kFineEvenness);
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.
   const auto bits = [&](int k) {
-    return -std::log2(std::max(bottleneck.expected_error(fine_step(k), evenness), 1e-30)) / 2;
+    return -std::log2(std::max(
+               BottleneckInternals::expected_error(bottleneck, fine_step(k), evenness), 1e-30)) /
+           2;
   };
   // The finest step that fits lies from above `fails` to `fits`.
   int fits = kCoarsestStep, fails = kFinestStep - 1, done = fails;
@@ -85,16 +61,17 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const 
     if (tries < kAimed)
       at = last_fitting(fails, fits - 1, [&](int k) { return bits(k) > aim; }) + 1;
     at = std::clamp(at, fails + 1, fits - 1);
-    bottleneck.quantise(fine_step(at), evenness, rate.quantiser);
+    BottleneckInternals::quantise(bottleneck, fine_step(at), evenness, rate.quantiser);
     done = at;
-    const auto size = static_cast<double>(file_bytes(bottleneck));
+    const auto size = static_cast<double>(bottleneck.bytes());
     (size <= static_cast<double>(wanted) ? fits : fails) = at;
     const double now = bits(at), slope = (size - last_size) / (now - last_bits);
     aim = slope > 0 ? now + (static_cast<double>(wanted) - size) / slope : now;
     last_bits = now;
     last_size = size;
   }
-  if (done != fits) bottleneck.quantise(fine_step(fits), evenness, rate.quantiser);
+  if (done != fits)
+    BottleneckInternals::quantise(bottleneck, fine_step(fits), evenness, rate.quantiser);
   return fine_step(fits);
 }
 
@@ -102,7 +79,8 @@ void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser q
   // What the error is beside that of the nearest integers: first about, then as it was.
   double ratio = 0;
   const auto expected = [&](int k) {
-    const double nearest = bottleneck.expected_error(fine_step(k), kFineEvenness);
+    const double nearest =
+        BottleneckInternals::expected_error(bottleneck, fine_step(k), kFineEvenness);
     if (ratio > 0) return ratio * nearest;
     return quantiser == Quantiser::kTrellis ? trellis_error(nearest) : kSampleMargin * nearest;
   };
@@ -113,14 +91,15 @@ void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser q
         last_fitting(fits, fails - 1, [&](int k) { return expected(k) <= max_error; });
     if (guess == fits && done == fits) break;  // the next one would not fit
     const int at = std::max(guess, fits + 1);
-    bottleneck.quantise(fine_step(at), kFineEvenness, quantiser);
+    BottleneckInternals::quantise(bottleneck, fine_step(at), kFineEvenness, quantiser);
     done = at;
-    const double error = bottleneck.relative_error();
+    const double error = BottleneckInternals::relative_error(bottleneck);
     (error <= max_error ? fits : fails) = at;
     ratio = 1;
     ratio = error / std::max(expected(at), 1e-30);
   }
-  if (done != fits) bottleneck.quantise(fine_step(fits), kFineEvenness, quantiser);
+  if (done != fits)
+    BottleneckInternals::quantise(bottleneck, fine_step(fits), kFineEvenness, quantiser);
 }
 
 }  // namespace gbcompress

@@ -1,25 +1,18 @@
 #pragma once
-/// The last choice of integers, for a file of the size or the error that is asked.
+/// Integers that nobody trained, for a file of the size or the error that is asked.
 
 #include <cstdint>
-#include <functional>
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/train.h"
 
 namespace gbcompress {
 
-/// Bytes of the file as the bottleneck stands.
-using FileBytes = std::function<std::int64_t(const GenomicBottleneck&)>;
-
-/// After training: what the coder finds dear goes first, until the file has at most `wanted` bytes.
-void land(GenomicBottleneck& bottleneck, std::int64_t wanted, const FileBytes& file_bytes);
-
 /// Without training: the finest steps found whose file has at most `wanted` bytes.
 /// @param rate  evenness and quantiser are used
 /// @return the step that quantise() was given
-double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, const RateOptions& rate,
-                      const FileBytes& file_bytes);
+double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
+                      const TrainRateOptions& rate);
 /// The next larger step that land_untrained() would try.
 double next_coarser(double step);
 /// The coarsest steps found whose relative squared error is at most `max_error`.

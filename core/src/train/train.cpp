@@ -7,9 +7,9 @@
 
 #include "base/interrupt.h"
 #include "base/random.h"
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "train/augment.h"
-#include "train/rate_control.h"
 
 namespace gbcompress {
 
@@ -47,7 +47,7 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
     bottleneck.zero_grad();
     bottleneck.predict_weights();
     const double loss = error(/*with_gradient=*/true);
-    bottleneck.backward_alike();
+    bottleneck.backward(Gradients::kAlike);
     bottleneck.step(schedule_factor(schedule, step, steps));
     if (progress) progress({"fit", step + 1, steps, loss});
     if (control.after_step) control.after_step(step + 1);
@@ -83,7 +83,7 @@ class Trainer {
   Trainer(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
           const TrainOptions& options, Model* teacher)
       : model_(model), bottleneck_(bottleneck), data_(data), options_(options), teacher_(teacher) {
-    if (const Group* group = bottleneck.group()) {
+    if (const Group* group = BottleneckInternals::group(bottleneck)) {
       rank_ = group->rank();
       world_ = group->world();
     }
@@ -126,7 +126,7 @@ class Trainer {
   double in_shards(std::int64_t first, std::int64_t count) {
     const auto shards = static_cast<int>(options_.shards);
     const ShardRange own = shards_of(rank_, world_, shards);
-    FixedSum sum(bottleneck_.shard_numbers(), own);
+    FixedSum sum(BottleneckInternals::shard_numbers(bottleneck_), own);
     // Every shard starts from the same batch-norm statistics; the sum averages what they became.
     std::vector<at::Tensor> buffers, before, counted;
     for (const NamedParameter& p : bottleneck_.tensors())
@@ -148,11 +148,11 @@ class Trainer {
       }
       if (s == own.first)  // counters of batches count steps, not shards
         for (const at::Tensor& buffer : buffers) counted.push_back(buffer.detach().clone());
-      bottleneck_.add_shard(sum);
+      BottleneckInternals::add_shard(bottleneck_, sum);
     }
     for (std::size_t i = 0; i < buffers.size(); ++i)
       if (!buffers[i].is_floating_point()) buffers[i].copy_(counted[i]);
-    bottleneck_.reduce_shards(sum, shards);
+    BottleneckInternals::reduce_shards(bottleneck_, sum, shards);
     return rows > 0 ? loss / rows : 0;
   }
 
@@ -196,6 +196,18 @@ class Trainer {
 
 }  // namespace
 
+std::int64_t training_steps(const TrainOptions& options, const Dataset& data) {
+  return (data.size() + options.batch - 1) / options.batch * options.epochs;
+}
+
+RateOptions rate_of(const TrainOptions& options, const Dataset& data) {
+  RateOptions rate = options.rate;
+  // The loss is a mean over predictions: one a sample, or one a character.
+  rate.predictions = data.size() * data.range(0, 1).targets.numel();
+  rate.steps = training_steps(options, data);
+  return rate;
+}
+
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
            const TrainOptions& options, Model* teacher, const ProgressSink& progress,
            const LoopControl& control) {
@@ -216,16 +228,13 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
     throw Error(Errc::kUsage, "--loss distill needs the original model as teacher");
 
   const at::AutoGradMode with_grad(true);
-  const std::int64_t total = (data.size() + options.batch - 1) / options.batch * options.epochs;
-  model.train(!options.freeze_norms);
+  const std::int64_t total = training_steps(options, data);
+  model.train(true);
+  if (options.freeze_norms) model.freeze_norms();
   if (teacher) teacher->train(false);
   Trainer trainer(model, bottleneck, data, options, teacher);
-  // The loss is a mean over predictions: one a sample, or one a character.
-  const std::int64_t predictions = data.size() * data.range(0, 1).targets.numel();
-  const RateControl rate(options.rate, predictions, total);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
-    rate.before_step(step, bottleneck);
     const double loss = trainer.step(step);
     bottleneck.step(schedule_factor(options.schedule, step, total));
     if (progress) progress({"train", step + 1, total, loss});

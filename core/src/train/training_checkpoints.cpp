@@ -62,7 +62,7 @@ std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
           static_cast<std::size_t>(contiguous.nbytes())};
 }
 
-bool all_finite(const std::vector<GenomicBottleneck::StateEntry>& state) {
+bool all_finite(const std::vector<StateEntry>& state) {
   for (const auto& entry : state)
     if (entry.value.is_floating_point() && !at::isfinite(entry.value).all().item<bool>())
       return false;
@@ -86,7 +86,7 @@ struct TrainingCheckpoints::Impl {
 
   bool writes() const { return !settings.folder.empty(); }
   /// Fills the values in from sections of these names behind the prefix.
-  void read(std::vector<GenomicBottleneck::StateEntry>& state, const std::string& prefix) const;
+  void read(std::vector<StateEntry>& state, const std::string& prefix) const;
   bool keeps_state() const;
   void save(const RunPosition& position, const GenomicBottleneck& bottleneck);
   void open_writer();
@@ -138,7 +138,7 @@ std::string TrainingCheckpoints::chosen_fact(const std::string& name, const std:
 
 const std::optional<RunPosition>& TrainingCheckpoints::resumed() const { return impl_->resumed; }
 
-void TrainingCheckpoints::Impl::read(std::vector<GenomicBottleneck::StateEntry>& state,
+void TrainingCheckpoints::Impl::read(std::vector<StateEntry>& state,
                                      const std::string& prefix) const {
   for (auto& entry : state) {
     const std::string name = prefix + entry.name;
@@ -170,7 +170,7 @@ RunPosition TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
     auto kept = bottleneck.training_state();
     self.read(kept, kKeptState);
     position.kept_state =
-        std::make_shared<const std::vector<GenomicBottleneck::StateEntry>>(std::move(kept));
+        std::make_shared<const std::vector<StateEntry>>(std::move(kept));
   }
   self.read(state, "");
   bottleneck.restore_training_state(state);
@@ -193,7 +193,7 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
                                      const GenomicBottleneck& bottleneck) {
   open_writer();
   std::vector<CheckpointSection> sections;
-  const auto add = [&](const std::vector<GenomicBottleneck::StateEntry>& state,
+  const auto add = [&](const std::vector<StateEntry>& state,
                        const std::string& prefix) {
     for (std::size_t i = 0; i < state.size(); ++i) {
       if (static_cast<int>(i % static_cast<std::size_t>(ranks.world)) != ranks.rank) continue;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bottleneck/internals.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
@@ -77,7 +78,7 @@ std::string json_of(double seconds, double gnet_seconds, const Traffic& sent, Gr
   std::int64_t weights = 0;
   for (const auto& layer : bottleneck.layers()) weights += layer.weights.numel();
   std::string notes;
-  for (const std::string& note : bottleneck.placement_notes())
+  for (const std::string& note : BottleneckInternals::placement_notes(bottleneck))
     notes += (notes.empty() ? "\"" : ", \"") + note + "\"";
   std::ostringstream out;
   out << "{\"world\": " << group.world() << ", \"steps\": " << steps << ", \"seconds\": " << seconds
@@ -87,8 +88,8 @@ std::string json_of(double seconds, double gnet_seconds, const Traffic& sent, Gr
   for (int k = 0; k < kCollectives; ++k)
     out << ", \"" << collective_name(static_cast<Collective>(k))
         << "\": " << totals[static_cast<std::size_t>(k) + 1] / steps;
-  out << ", \"weights\": " << weights << ", \"gnet_parameters\": " << bottleneck.gnet_parameters()
-      << ", \"plain_parameters\": " << bottleneck.plain_parameters() << ", \"notes\": [" << notes
+  out << ", \"weights\": " << weights << ", \"gnet_parameters\": " << gnet_parameters(bottleneck)
+      << ", \"plain_parameters\": " << plain_parameters(bottleneck) << ", \"notes\": [" << notes
       << "]}";
   return out.str();
 }

@@ -58,8 +58,8 @@ TEST(Bottleneck, FollowsTheSpecificationsFormulas) {
   EXPECT_EQ(layer.plan.tile_cols, 12);
   EXPECT_EQ(layer.plan.grid().tiles(), 2);
   EXPECT_EQ(layer.theta.size(1), 8 * 2 + 2 + 2 + 1);
-  EXPECT_EQ(bottleneck.gnet_parameters(), 42);
-  EXPECT_EQ(bottleneck.plain_parameters(), 20 + 20 * 5 + 5);
+  EXPECT_EQ(gnet_parameters(bottleneck), 42);
+  EXPECT_EQ(plain_parameters(bottleneck), 20 + 20 * 5 + 5);
 }
 
 TEST(Bottleneck, WeightsAreUntouchedUntilPredicted) {
@@ -240,10 +240,12 @@ TEST(Bottleneck, RatioCountsParametersAndBytes) {
   const Registry registry = test_registry();
   auto net = small_net();
   GenomicBottleneck bottleneck(*net, registry, small_options());
-  const Ratio ratio = bottleneck.ratio(Coding::kI8);
+  const Ratio ratio = bottleneck.ratio();
   EXPECT_DOUBLE_EQ(ratio.parameters, (240.0 + 20 + 100 + 5) / (42 + 125));
   const auto path = std::filesystem::temp_directory_path() / "gbc_ratio_test.gbz";
-  const auto bytes = bottleneck.save(path, Coding::kI8, true);
+  bottleneck.finish();
+  const auto bytes = bottleneck.save(path, {.overwrite = true});
+  EXPECT_EQ(bytes, bottleneck.bytes());
   EXPECT_EQ(bytes, static_cast<std::int64_t>(std::filesystem::file_size(path)));
   EXPECT_DOUBLE_EQ(ratio.bytes, 365 * 4.0 / static_cast<double>(bytes));
   std::filesystem::remove(path);

@@ -1,7 +1,7 @@
 // G-nets that are integers while they train: alone, and as priors of what is left.
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "learning_task.h"
-#include "support/code_of.h"
 
 namespace gbcompress {
 namespace {
@@ -18,7 +18,8 @@ class CodedGNets : public LearningTask, public ::testing::WithParamInterface<Cas
   void SetUp() override {
     options_.mode = GetParam().prior ? WeightMode::kResidual : WeightMode::kGenerated;
     options_.gnet_prior = GetParam().prior;
-    options_.coded_gnets = !GetParam().prior;
+    if (!GetParam().prior) options_.coding = Coding::kCoded;
+    options_.rate = {.lambda = 6.4e-5, .predictions = 64, .steps = 200};
     options_.gnet.generator = GetParam().generator;
     options_.gnet.hidden = {4};
     options_.gnet.rank = 2;
@@ -32,28 +33,18 @@ class CodedGNets : public LearningTask, public ::testing::WithParamInterface<Cas
                                  torch::nn::Linear(30, 30), torch::nn::ReLU(),
                                  torch::nn::Linear(30, 5));
   }
-  void finish(GenomicBottleneck& bottleneck) {
-    bottleneck.train(false);
-    bottleneck.predict_weights();
-    bottleneck.train(true);
-  }
 };
 
 TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
   auto model = net();
   GenomicBottleneck bottleneck(*model, registry_, options_);
   ASSERT_GE(bottleneck.layers().size(), 2u);
-  EXPECT_TRUE(bottleneck.coded_gnets());
-  bottleneck.set_bit_price(1e-6);
   const double first = step(model, bottleneck);
   double last = first;
-  for (int i = 0; i < 200; ++i) {
-    if (i % 20 == 0) bottleneck.expect(/*contexts=*/i >= 100);
-    last = step(model, bottleneck);
-  }
+  for (int i = 1; i < 200; ++i) last = step(model, bottleneck);
   EXPECT_LT(last, first) << "the task is learnt";
-  finish(bottleneck);
-  bottleneck.save(path_, Coding::kCoded);
+  bottleneck.finish();
+  bottleneck.save(path_);
   const ArtifactReader artifact = ArtifactReader::open(path_);
   EXPECT_EQ(artifact.tensors()[0].kind,
             GetParam().prior ? TensorKind::kResidual : TensorKind::kGenerated);
@@ -61,18 +52,17 @@ TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
   const auto stored = expand(artifact, registry_);
   const auto expected = named_parameters(*model);
   for (std::size_t i = 0; i < stored.size(); ++i)
-    EXPECT_TRUE(at::allclose(stored[i].tensor, expected[i].tensor.detach(), 1e-5, 1e-6)) << i;
+    EXPECT_TRUE(at::equal(stored[i].tensor, expected[i].tensor.detach())) << i;
 
   // A second bottleneck of the same plan takes it up where it was.
   auto other = net();
   GenomicBottleneck taken(*other, registry_, options_);
-  taken.train(false);
   taken.load(path_);
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(at::equal(named_parameters(*other)[i].tensor, expected[i].tensor)) << i;
   const at::Tensor before = expected[0].tensor.detach().clone();
   for (int i = 0; i < 50; ++i) step(other, taken);
-  finish(taken);
+  taken.finish();
   EXPECT_FALSE(at::equal(named_parameters(*other)[0].tensor, before));
 }
 
@@ -82,14 +72,11 @@ TEST_P(CodedGNets, DearerBitsMakeSmallerFiles) {
   double bits[2] = {0, 0};
   for (const int dear : {0, 1}) {
     auto model = net();
+    options_.rate = {.lambda = dear ? 0.64 : 6.4e-5, .predictions = 64, .steps = 300};
     GenomicBottleneck bottleneck(*model, registry_, options_);
-    for (int i = 0; i < 300; ++i) {
-      if (i % 20 == 0) bottleneck.expect(/*contexts=*/i >= 150);
-      bottleneck.set_bit_price(dear ? 1e-2 : 1e-6);
-      step(model, bottleneck);
-    }
-    finish(bottleneck);
-    bottleneck.save(path_, Coding::kCoded, /*overwrite=*/true);
+    for (int i = 0; i < 300; ++i) step(model, bottleneck);
+    bottleneck.finish();
+    bottleneck.save(path_, {.overwrite = true});
     const ArtifactReader artifact = ArtifactReader::open(path_);
     const std::vector<double> all = artifact.tensor_bits();
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -112,30 +99,14 @@ TEST_P(CodedGNets, FittingLearnsTheWeights) {
     bottleneck.predict_weights();
     for (const auto& l : bottleneck.layers())
       l.weights.mutable_grad() = (l.weights.detach() - l.original) * 2;
-    bottleneck.backward_alike();
+    bottleneck.backward(Gradients::kAlike);
     bottleneck.step();
   }
   // Without the residual, a prior's file has the g-nets' own opinion.
-  if (GetParam().prior) {
-    bottleneck.predict_weights();
-    bottleneck.choose_integers(4);  // so dear that little is left but zeros
-  }
-  finish(bottleneck);
+  if (GetParam().prior) BottleneckInternals::quantise(bottleneck, 1e3, 0, Quantiser::kNearest);
+  bottleneck.finish();
   const double error = (layer.weights.detach() - layer.original).square().mean().item<double>();
   EXPECT_LT(error, 0.2 * layer.original.var().item<double>());
-}
-
-TEST_P(CodedGNets, OtherCodingsAreRefused) {
-  auto model = net();
-  GenomicBottleneck bottleneck(*model, registry_, options_);
-  bottleneck.predict_weights();
-  EXPECT_EQ(code_of([&] { bottleneck.save(path_, Coding::kI8); }), Errc::kUsage);
-  options_ = {};
-  options_.gnet.hidden = {4};
-  auto other = net();
-  GenomicBottleneck plain(*other, registry_, options_);
-  plain.predict_weights();
-  EXPECT_EQ(code_of([&] { plain.save(path_, Coding::kCoded); }), Errc::kUsage);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodedGNets,

@@ -29,7 +29,9 @@ class ExpandToFile : public ::testing::Test {
     BottleneckOptions options;
     options.gnet.tile_weights = 400;
     options.gnet.hidden = {4};
-    GenomicBottleneck(std::move(tensors), types_, options).save(input_);
+    GenomicBottleneck bottleneck(std::move(tensors), types_, options);
+    bottleneck.finish();
+    bottleneck.save(input_);
   }
 
   testing::TempDir folder_;

@@ -55,8 +55,8 @@ TEST(ModelPlan, IsThatOfTheBottleneck) {
   EXPECT_EQ(generated, bottleneck.layers().size());
   EXPECT_GE(generated, 3u);
   for (std::size_t b = 0; b < plan.banks.size(); ++b) EXPECT_EQ(plan.banks[b].gnets, in_bank[b]);
-  EXPECT_EQ(plan.gnet_parameters, bottleneck.gnet_parameters());
-  EXPECT_EQ(plan.plain_parameters, bottleneck.plain_parameters());
+  EXPECT_EQ(plan.gnet_parameters, gnet_parameters(bottleneck));
+  EXPECT_EQ(plan.plain_parameters, plain_parameters(bottleneck));
   const auto count = [&](PlannedTensor::Kind kind) {
     return std::count_if(plan.tensors.begin(), plan.tensors.end(),
                          [&](const PlannedTensor& t) { return t.kind == kind; });

@@ -1,3 +1,4 @@
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "learning_task.h"
 
@@ -6,7 +7,10 @@ namespace {
 
 class Residual : public LearningTask {
  protected:
-  void SetUp() override { options_.mode = WeightMode::kResidual; }
+  void SetUp() override {
+    options_.mode = WeightMode::kResidual;
+    options_.rate = {.lambda = 6.4e-3, .predictions = 64};
+  }
 
   static torch::nn::Sequential net() {
     torch::manual_seed(1);
@@ -19,12 +23,11 @@ TEST_F(Residual, FileHoldsTheWeightsThatTheModelComputesWith) {
   auto model = net();
   GenomicBottleneck bottleneck(*model, registry_, options_);
   EXPECT_TRUE(bottleneck.layers().empty());
-  bottleneck.set_bit_price(1e-4);
   const double first = step(model, bottleneck);
   double last = first;
   for (int i = 0; i < 150; ++i) last = step(model, bottleneck);
   EXPECT_LT(last, 0.7 * first) << "the task is learnt";
-  bottleneck.predict_weights();
+  bottleneck.finish();
   bottleneck.save(path_);
   const auto stored = expand(ArtifactReader::open(path_), registry_);
   const auto expected = named_parameters(*model);
@@ -38,13 +41,11 @@ TEST_F(Residual, DearerBitsMakeSmallerFiles) {
   std::int64_t bytes[2];
   for (const int dear : {0, 1}) {
     auto model = net();
+    options_.rate = {.lambda = dear ? 0.13 : 6.4e-4, .predictions = 64, .steps = 200};
     GenomicBottleneck bottleneck(*model, registry_, options_);
-    for (int i = 0; i < 200; ++i) {
-      if (i % 20 == 0) bottleneck.expect(/*contexts=*/i >= 100);
-      bottleneck.set_bit_price(dear ? 2e-3 : 1e-5);
-      step(model, bottleneck);
-    }
-    bytes[dear] = bottleneck.save(path_, Coding::kF32, /*overwrite=*/true);
+    for (int i = 0; i < 200; ++i) step(model, bottleneck);
+    bottleneck.finish();
+    bytes[dear] = bottleneck.save(path_, {.overwrite = true});
   }
   EXPECT_LT(bytes[1], bytes[0] * 2 / 3);
 }
@@ -63,6 +64,7 @@ TEST_F(Residual, RulesMixModes) {
   options_.layers = {generated, raw};
   GenomicBottleneck bottleneck(*model, registry_, options_);
   step(model, bottleneck);
+  bottleneck.finish();
   bottleneck.save(path_);
   const ArtifactReader artifact = ArtifactReader::open(path_);
   std::map<std::string, TensorKind> kinds;
@@ -79,9 +81,9 @@ TEST_F(Residual, StepsWithoutTrainingSetTheError) {
   const at::Tensor before = model->parameters()[0].detach().clone();
   double last = 0;
   for (const double step : {0.001, 0.01, 0.1}) {
-    bottleneck.quantise(step, 0, Quantiser::kNearest);
-    EXPECT_GT(bottleneck.relative_error(), last);
-    last = bottleneck.relative_error();
+    BottleneckInternals::quantise(bottleneck, step, 0, Quantiser::kNearest);
+    EXPECT_GT(BottleneckInternals::relative_error(bottleneck), last);
+    last = BottleneckInternals::relative_error(bottleneck);
     bottleneck.predict_weights();
     EXPECT_LE((model->parameters()[0].detach() - before).abs().max().item<double>(),
               step * 0.5 * 1.03);

@@ -75,6 +75,25 @@ TEST_F(ResidualFile, LandsWithinTwoPercentBelowTheSizeAsked) {
   }
 }
 
+/// Residual by rule alone: planned, searched and chosen as where it is the mode of all.
+TEST_F(ResidualFile, RulesAmongGNetsLandToo) {
+  options_.bottleneck.mode = WeightMode::kGenerated;
+  LayerRule rule;
+  rule.match = model_->tensors()[0].info.name;
+  rule.mode = WeightMode::kResidual;
+  options_.bottleneck.layers = {rule};
+  options_.target = {.max_bytes = 1900};
+  const CompressReport report = run(&data_);
+  EXPECT_TRUE(report.target_met) << report.target_note;
+  EXPECT_LE(report.output_bytes, 1900);
+  EXPECT_GE(report.output_bytes, 1900 * 97 / 100);
+  EXPECT_GT(report.after, 85);
+  EXPECT_EQ(ArtifactReader::open(options_.output).tensors()[0].kind, TensorKind::kCoded);
+  options_.train.epochs = 0;
+  options_.target = {};
+  EXPECT_THROW(run(&data_), Error) << "its steps would be nobody's choice";
+}
+
 TEST_F(ResidualFile, PriorsLandToo) {
   options_.bottleneck.gnet_prior = true;
   for (const Generator generator : {Generator::kGNet, Generator::kStochastic}) {
@@ -106,7 +125,7 @@ TEST_F(ResidualFile, GNetsTrainedAsIntegersLandAndDoBetterThanRoundedOnes) {
   options_.train.epochs = 40;
   options_.target = {.ratio = 4};
   const CompressReport rounded = run(&data_);
-  options_.coding = Coding::kCoded;
+  options_.bottleneck.coding = Coding::kCoded;
   options_.train.rate.lambda = 0.03;
   const CompressReport coded = run(&data_);
   EXPECT_LE(coded.output_bytes, kInputBytes / 4);

@@ -121,7 +121,7 @@ kernel_code = "one_hot"
   EXPECT_EQ(options.train.seed, 23u);
   EXPECT_EQ(bottleneck.seed, 23u);
   EXPECT_EQ(settings.threads, 2);
-  EXPECT_EQ(options.coding, Coding::kF16);
+  EXPECT_EQ(options.bottleneck.coding, Coding::kF16);
   EXPECT_EQ(options.target.max_bytes, 5000);
   EXPECT_EQ(settings.data.mean, (std::vector<double>{0.5, 1}));
   EXPECT_EQ(settings.data.std, (std::vector<double>{0.25}));

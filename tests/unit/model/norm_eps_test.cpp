@@ -48,6 +48,39 @@ TEST(NormEps, IsReadFromModulesOfAnArchitecture) {
   expect_same_function(*model, torch::randn({5, 3, 6, 6}), 0);
 }
 
+TEST(FreezeNorms, LeavesDropoutOn) {
+  Registry types;
+  types.stage("program", [](Registrar& staging) {
+    staging.register_model("dropped", [](const ModelRequest&) {
+      torch::nn::Sequential net(torch::nn::Linear(8, 6), torch::nn::BatchNorm1d(6),
+                                torch::nn::Dropout(0.5));
+      return BuiltModel{
+          net.ptr(), [net](const at::Tensor& x) mutable { return net->forward(x); }, {8}};
+    });
+  });
+  const auto model = build_model("dropped", types);
+  const torch::NoGradGuard no_grad;
+  const at::Tensor inputs = torch::randn({40, 8}) + 3;
+  model->train(false);
+  const at::Tensor calm = model->forward(inputs);
+  model->train(true);
+  model->freeze_norms();
+  std::vector<at::Tensor> before;
+  for (const NamedParameter& p : model->tensors()) before.push_back(p.tensor.clone());
+  const at::Tensor dropped = model->forward(inputs);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(torch::equal(before[i], model->tensors()[i].tensor)) << "statistics moved";
+  const at::Tensor kept = dropped.ne(0);
+  EXPECT_GT((~kept).sum().item<std::int64_t>(), 60) << "dropout is off";
+  EXPECT_TRUE(
+      torch::allclose(dropped.masked_select(kept), calm.masked_select(kept) * 2, 1e-5, 1e-5));
+  model->train(true);
+  model->forward(inputs);
+  EXPECT_FALSE(torch::equal(before[2], model->tensors()[2].tensor) &&
+               torch::equal(before[4], model->tensors()[4].tensor))
+      << "train() thaws them";
+}
+
 class ScriptedNorm : public ::testing::Test {
  protected:
   /// @param call  how eps is passed to batch_norm

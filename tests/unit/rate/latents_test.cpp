@@ -229,11 +229,12 @@ TEST(Latents, ChosenIntegersHoldUntilTheNextStep) {
   latents.add("w", w);
   latents.predict();
   const at::Tensor nearest = w.detach().clone();
-  latents.choose(1.0);
+  IntegerEncoder dear(CodecProfile::kSmall), cheap(CodecProfile::kSmall);
+  latents.choose(0, 1.0, dear);
   latents.predict();
   EXPECT_GT((w.detach() == 0).sum().item<std::int64_t>(),
             (nearest == 0).sum().item<std::int64_t>());
-  latents.choose(0);
+  latents.choose(0, 0, cheap);
   latents.predict();
   EXPECT_TRUE(at::equal(w.detach(), nearest));
 }

@@ -1,0 +1,192 @@
+// Parameters and g-nets that are integers times a step while they train.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "artifact/integers.h"
+#include "bottleneck/impl.h"
+#include "bottleneck/planner.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+
+std::string_view mode_name(WeightMode mode) noexcept {
+  switch (mode) {
+    case WeightMode::kGenerated:
+      return "generated";
+    case WeightMode::kResidual:
+      return "residual";
+    case WeightMode::kRaw:
+      return "raw";
+  }
+  return "";
+}
+
+std::optional<WeightMode> parse_mode(std::string_view name) noexcept {
+  for (const WeightMode m : {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw})
+    if (mode_name(m) == name) return m;
+  return std::nullopt;
+}
+
+void GenomicBottleneck::Impl::make_latents() {
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const NamedParameter& p = tensors[t];
+    if (!p.trainable || !p.tied_to.empty() || !is_real(p.info.dtype) || p.info.elements() == 0 ||
+        mode_of(p.info.name, options) != WeightMode::kResidual)
+      continue;
+    integers.tensors.push_back(t);
+    integers.residual.latents.add(p.info.name, p.tensor, {}, options.row_steps);
+  }
+  for (std::size_t l = 0; l < generated.routes.size(); ++l) {
+    const auto found =
+        std::find(integers.tensors.begin(), integers.tensors.end(), generated.routes[l].tensor);
+    if (found == integers.tensors.end()) continue;
+    generated.layers[l].prior = true;
+    generated.routes[l].prior = static_cast<std::size_t>(found - integers.tensors.begin());
+    const GNetPlan& plan = generated.layers[l].plan;
+    integers.residual.latents.add_prior(
+        *generated.routes[l].prior,
+        plan.generator == Generator::kStochastic && !generated.routes[l].custom,
+        static_cast<double>(plan.output_scale));
+    integers.of_gnets = true;
+  }
+  if (integers.of_gnets) make_gnet_latents();
+}
+
+void GenomicBottleneck::Impl::make_gnet_latents() {
+  for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    const Layer& layer = generated.layers[l];
+    generated.routes[l].block = integers.gnets.latents.size();
+    const auto blocks = gnet_blocks(layer.plan);
+    const std::vector<IntegerGrid> grids = theta_grids(layer.plan);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      at::Tensor block = layer.theta.narrow(1, blocks[b].first, blocks[b].count);
+      block.mutable_grad() = layer.grad.narrow(1, blocks[b].first, blocks[b].count);
+      integers.gnets.latents.add(layer.name + "#theta" + std::to_string(b), block, grids[b]);
+    }
+  }
+}
+
+CodedTheta GenomicBottleneck::Impl::coded_theta(std::size_t layer) const {
+  const std::size_t entry = generated.routes[layer].block;
+  CodedTheta result;
+  std::vector<std::int32_t> blocks;
+  for (std::size_t b = 0; b < gnet_blocks(generated.layers[layer].plan).size(); ++b) {
+    const CodedValues values = integers.gnets.latents.coded(entry + b);
+    result.steps.push_back(values.step);
+    blocks.insert(blocks.end(), values.integers.begin(), values.integers.end());
+  }
+  result.integers = from_blocks(generated.layers[layer].plan, blocks);
+  return result;
+}
+
+void IntegerPart::Coded::make_optimizer(AdamWOptions options) {
+  weight_decay = options.weight_decay;
+  options.weight_decay = 0;
+  optimizer = std::make_unique<AdamW>(latents.values(), options);
+}
+
+void IntegerPart::Coded::backward(double loss_per_bit, const char* setting) {
+  const std::int64_t step = optimizer->steps();
+  latents.backward(loss_per_bit, static_cast<std::uint64_t>(step));
+  for (const at::Tensor& gradient : latents.gradients())
+    if (!at::isfinite(gradient.sum()).item<bool>())
+      throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +
+                                        "; lower the learning rate (" + setting + ")");
+}
+
+void IntegerPart::Coded::step(double lr_factor) {
+  if (latents.size() == 0) return;
+  if (weight_decay > 0) latents.decay(1 - optimizer->options().lr * lr_factor * weight_decay);
+  optimizer->step(latents.gradients(), lr_factor);
+}
+
+void GenomicBottleneck::Impl::add_residual_rate() {
+  if (integers.tensors.empty()) return;
+  integers.stream.reset();
+  for (std::size_t t : integers.tensors) {
+    at::Tensor& gradient = tensors[t].tensor.mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros_like(tensors[t].tensor.detach());
+  }
+  integers.residual.backward(integers.bit_price, "rate.lr");
+}
+
+void GenomicBottleneck::Impl::add_gnet_rate() {
+  if (!integers.of_gnets) return;
+  integers.stream.reset();
+  integers.gnets.backward(integers.bit_price, "optim.lr");
+}
+
+IntegerPart::IntegerPart(const BottleneckOptions& options)
+    : residual(options.seed, options.step_speed),
+      gnets(options.seed, options.step_speed),
+      of_gnets(options.coding == Coding::kCoded),
+      price(options.rate) {}
+
+std::int64_t IntegerPart::steps() const {
+  return (tensors.empty() ? gnets : residual).optimizer->steps();
+}
+
+bool IntegerPart::chosen() const {
+  return residual.latents.has_chosen() || gnets.latents.has_chosen();
+}
+
+void IntegerPart::expect(bool contexts) {
+  residual.latents.expect(contexts);
+  gnets.latents.expect(contexts);
+}
+
+void IntegerPart::scale_steps(double factor) {
+  stream.reset();
+  residual.latents.scale_steps(factor);
+  gnets.latents.scale_steps(factor);
+}
+
+void GenomicBottleneck::Impl::begin_price() {
+  if (integers.priced) return;
+  set_price(integers.steps());
+  integers.priced = true;
+}
+
+void GenomicBottleneck::Impl::set_price(std::int64_t step) {
+  if (!integers.any()) return;
+  if (integers.price.looks(step)) {
+    integers.expect(integers.price.contexts(step));
+    if (integers.price.steers(step)) {
+      // Every rank has all integers, but g-nets beside them may live on one rank.
+      at::Tensor size = at::full({1}, bytes(), at::kLong);
+      if (ranks.group) ranks.group->broadcast(size, 0).wait();
+      const double factor = integers.price.steer(step, size.item<std::int64_t>());
+      if (factor != 1) integers.scale_steps(factor);
+    }
+  }
+  integers.bit_price = integers.price.price(step);
+}
+
+void GenomicBottleneck::Impl::choose_integers(double lambda) {
+  integers.stream.reset();
+  IntegerEncoder thetas(CodecProfile::kSmall);
+  for (std::size_t i = 0; i < integers.gnets.latents.size(); ++i)
+    integers.gnets.latents.choose(i, lambda, thetas);
+  // What is left of residual parameters depends on what their g-nets have become.
+  if (generated.has_priors()) predict();
+  // In the order of the file, so that what decided is what is written.
+  IntegerEncoder encoder(CodecProfile::kSmall);
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    for (std::size_t l = 0; integers.of_gnets && l < generated.layers.size(); ++l) {
+      if (generated.routes[l].tensor != t) continue;
+      for (std::size_t b = 0; b < gnet_blocks(generated.layers[l].plan).size(); ++b) {
+        const CodedValues block = integers.gnets.latents.coded(generated.routes[l].block + b);
+        encoder.add(block.grid, block.integers);
+      }
+    }
+    const auto found = std::find(integers.tensors.begin(), integers.tensors.end(), t);
+    if (found != integers.tensors.end())
+      integers.residual.latents.choose(static_cast<std::size_t>(found - integers.tensors.begin()),
+                                       lambda, encoder);
+  }
+  integers.stream = encoder.finish();
+}
+
+}  // namespace gbcompress

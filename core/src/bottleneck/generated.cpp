@@ -1,0 +1,221 @@
+// G-nets: who makes what, weights out of them, gradients back into them.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "bottleneck/exact_kernel.h"
+#include "bottleneck/impl.h"
+#include "bottleneck/planner.h"
+#include "gbcompress/error.h"
+#include "gnet/tile_memory.h"
+
+namespace gbcompress {
+
+void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Registry& types,
+                         const BottleneckOptions& options) {
+  std::map<std::string, std::size_t> by_key;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    auto plan = plan_parameter(tensors[t], types, options);
+    if (!plan) continue;
+    const auto [entry, added] = by_key.try_emplace(bank_key(*plan), banks.size());
+    if (added) banks.push_back({bank_shape(*plan), {}, {}, {}});
+    banks[entry->second].layers.push_back(layers.size());
+    Route route;
+    route.type = &types.require(plan->type_id, plan->type_revision);
+    route.tensor = t;
+    route.bank = entry->second;
+    route.custom = route.type->supports("custom-build") != 0;
+    routes.push_back(std::move(route));
+    layers.push_back({tensors[t].info.name,
+                      plan->type_id,
+                      *plan,
+                      {},
+                      {},
+                      tensors[t].tensor,
+                      tensors[t].tensor.detach().clone()});
+  }
+
+  std::int64_t total = 0;
+  for (const GeneratedLayer& layer : layers) total += plan_parameters(layer.plan);
+  theta = at::zeros({total}, at::kFloat);
+  grad = at::zeros({total}, at::kFloat);
+  std::int64_t offset = 0;
+  for (Bank& bank : banks) {
+    const std::int64_t parameters = bank.shape.parameters();
+    std::int64_t tiles = 0;
+    for (std::size_t l : bank.layers) {
+      routes[l].first = tiles;
+      tiles += layers[l].plan.grid().tiles();
+    }
+    bank.theta = theta.narrow(0, offset, tiles * parameters).view({tiles, parameters});
+    bank.grad = grad.narrow(0, offset, tiles * parameters).view({tiles, parameters});
+    offset += tiles * parameters;
+    for (std::size_t l : bank.layers) {
+      GeneratedLayer& layer = layers[l];
+      const std::int64_t count = layer.plan.grid().tiles();
+      layer.theta = bank.theta.narrow(0, routes[l].first, count);
+      layer.grad = bank.grad.narrow(0, routes[l].first, count);
+      initialise_gnets(bank.shape, options.seed, layer.name, layer.theta);
+      if (routes[l].custom)
+        routes[l].staging = at::zeros(
+            {count, bank.shape.tile_rows, bank.shape.tile_cols, bank.shape.kernel}, at::kFloat);
+      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous())
+        routes[l].staging = at::zeros(layer.weights.sizes(), at::kFloat);
+    }
+  }
+}
+
+bool GeneratedPart::has_priors() const {
+  return std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.prior; });
+}
+
+void GeneratedPart::check_finite(std::size_t bank) const {
+  // A gradient that is not finite shows in the g-nets' own, which are far fewer.
+  if (at::isfinite(banks[bank].grad.sum()).item<bool>()) return;
+  for (std::size_t l : banks[bank].layers)
+    if (!at::isfinite(layers[l].grad).all().item<bool>())
+      throw Error(Errc::kNonFinite, "the gradient of " + printable(layers[l].name) +
+                                        " is not finite at step " +
+                                        std::to_string(optimizer->steps() + 1) +
+                                        "; lower the learning rate (optim.lr)");
+}
+
+/// New numbers for every stochastic layer, keyed by layer and step: whoever computes a tile, and in
+/// whatever order, draws the same.
+void GenomicBottleneck::Impl::draw_noise() {
+  const auto step = static_cast<std::uint64_t>(
+      (integers.of_gnets ? integers.gnets.optimizer : generated.optimizer)->steps());
+  for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    generated.routes[l].noise.reset();
+    if (training && !exact && generated.layers[l].plan.generator == Generator::kStochastic &&
+        !generated.routes[l].prior)
+      generated.routes[l].noise.emplace(options.seed, "weights", generated.layers[l].name, step);
+  }
+}
+
+std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
+  std::vector<TileTarget> result;
+  for (std::size_t l : generated.banks[bank].layers) {
+    const Layer& layer = generated.layers[l];
+    const Route& route = generated.routes[l];
+    const TileGrid grid = layer.plan.grid();
+    Latents::Prior* prior = route.prior ? integers.residual.latents.prior(*route.prior) : nullptr;
+    const at::Tensor& to = route.custom              ? route.staging
+                           : prior                   ? prior->mean
+                           : route.staging.defined() ? route.staging
+                                                     : layer.weights;
+    append_tiles(
+        result, grid, to.data_ptr<float>(), route.custom, layer.plan.output_scale,
+        route.noise ? &*route.noise : nullptr,
+        prior && prior->log_deviation.defined() ? prior->log_deviation.data_ptr<float>() : nullptr);
+  }
+  return result;
+}
+
+void GenomicBottleneck::Impl::predict() {
+  const at::NoGradGuard no_grad;
+  draw_noise();
+  integers.gnets.latents.predict();
+  if (exact && !generated.exact_kernel) generated.exact_kernel = make_exact_kernel();
+  const TileKernel& computing = exact ? *generated.exact_kernel : *generated.kernel;
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
+    const Bank& bank = generated.banks[b];
+    if (ranks.owned[b])
+      ranks.owned[b]->forward(computing, span_of(bank.theta), targets(b));
+    else
+      computing.forward(bank.shape, span_of(bank.theta), targets(b));
+  }
+  for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    Route& route = generated.routes[l];
+    at::Tensor weights = generated.layers[l].weights;
+    if (route.custom) {
+      const at::AutoGradMode with_grad(true);
+      const at::Tensor tiles = route.staging.detach().requires_grad_();
+      route.built =
+          route.type->build(generated.layers[l].plan, tiles, tensors[route.tensor].info.shape);
+      route.staging = tiles;
+    }
+    if (route.prior) {  // elsewhere the kernel has written the mean
+      if (route.custom)
+        integers.residual.latents.prior(*route.prior)->mean.copy_(route.built.detach());
+      continue;
+    }
+    if (route.staging.defined())
+      weights.copy_(route.custom ? route.built.detach() : route.staging);
+    else
+      weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
+  }
+  integers.residual.latents.predict();
+  if (!exact) return;
+  // A file may hold fewer bits of a number than the model computes with.
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const at::ScalarType stored = to_scalar_type(tensors[t].info.dtype);
+    if (stored != types[t] && tensors[t].trainable)
+      tensors[t].tensor.detach().copy_(tensors[t].tensor.detach().to(stored));
+  }
+}
+
+at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& weights) {
+  at::Tensor gradient =
+      route.prior ? integers.residual.latents.prior(*route.prior)->mean_gradient : weights.grad();
+  if (!gradient.defined()) gradient = at::zeros_like(weights);
+  gradient = gradient.to(at::kFloat);
+  if (route.custom) {
+    if (!route.built.defined())
+      throw Error(Errc::kUsage, "backward() was called before predict_weights()");
+    gradient = torch::autograd::grad({route.built}, {route.staging}, {gradient},
+                                     /*retain_graph=*/true)[0];
+  }
+  return gradient.to(at::kFloat).contiguous();
+}
+
+std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float factor,
+                                                         std::vector<at::Tensor>& alive) {
+  std::vector<TileSource> result;
+  for (std::size_t l : generated.banks[b].layers) {
+    const Layer& layer = generated.layers[l];
+    Route& route = generated.routes[l];
+    const TileGrid grid = layer.plan.grid();
+    const double std = layer.plan.output_scale / 2;
+    // A price is added to the gradient of coded g-nets, so that must be the loss's own.
+    const float scale = static_cast<float>(
+        options.gradient_scale == GradientScale::kTorchGb && !integers.of_gnets
+            ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
+            : layer.plan.output_scale);
+    alive.push_back(gradient_of(route, layer.weights));
+    const float* data = alive.back().data_ptr<float>();
+    const float* log_deviation = nullptr;
+    const Latents::Prior* prior =
+        route.prior ? integers.residual.latents.prior(*route.prior) : nullptr;
+    if (prior && prior->log_deviation.defined()) {
+      alive.push_back(prior->log_deviation_gradient * factor);
+      log_deviation = alive.back().data_ptr<float>();
+    }
+    append_tiles(result, grid, data, route.custom, scale * factor,
+                 route.noise ? &*route.noise : nullptr, log_deviation);
+  }
+  return result;
+}
+
+void GenomicBottleneck::Impl::backward_alike() {
+  if (generated.has_priors()) integers.residual.latents.fit_priors();
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
+    Bank& bank = generated.banks[b];
+    std::vector<at::Tensor> alive;
+    const std::vector<TileSource> all = sources(b, 1, alive);
+    const auto& tiles = ranks.owned[b];
+    const std::int64_t first = tiles ? tiles->first() : 0;
+    const std::int64_t count = tiles ? tiles->count() : bank.theta.size(0);
+    generated.kernel->backward(
+        bank.shape, span_of(bank.theta.narrow(0, first, count)),
+        std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
+        span_of(bank.grad.narrow(0, first, count)));
+    generated.check_finite(b);
+  }
+  add_gnet_rate();
+}
+
+}  // namespace gbcompress

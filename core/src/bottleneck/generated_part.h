@@ -1,0 +1,51 @@
+#pragma once
+/// The g-nets of a bottleneck: plans, banks, and the ways between tiles and parameters.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/random.h"
+#include "gbcompress/bottleneck.h"
+#include "gnet/bank.h"
+
+namespace gbcompress {
+
+/// Where a layer's generated values go, beside its parameter.
+struct Route {
+  const GNetType* type = nullptr;
+  std::size_t tensor = 0;  ///< index into the bottleneck's tensors
+  std::size_t bank = 0;
+  std::int64_t first = 0;  ///< its first g-net in the bank
+  bool custom = false;     ///< the type's own build() stands between tiles and parameter
+  /// Index into the residual latents of the parameter that the g-net is the prior of; nothing: it
+  /// makes it.
+  std::optional<std::size_t> prior;
+  std::size_t block = 0;  ///< index into the g-nets' latents of its first block, where coded
+  /// Values of tiles (custom) or of the whole tensor (not float32 or not contiguous); undefined
+  /// where the kernel writes straight into the parameter.
+  at::Tensor staging;
+  at::Tensor built;                   ///< custom: the result of build(), with its graph
+  std::optional<RandomStream> noise;  ///< of the weights that were drawn last
+};
+
+struct GeneratedPart {
+  explicit GeneratedPart(std::unique_ptr<TileKernel> computing) : kernel(std::move(computing)) {}
+
+  /// Layers, routes and banks, with fresh g-nets.
+  void plan(const std::vector<NamedParameter>& tensors, const Registry& types,
+            const BottleneckOptions& options);
+  bool has_priors() const;
+  /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
+  void check_finite(std::size_t bank) const;
+
+  std::unique_ptr<TileKernel> kernel;
+  std::unique_ptr<TileKernel> exact_kernel;  ///< of what files expand to; made when it is needed
+  std::vector<GeneratedLayer> layers;
+  std::vector<Route> routes;  ///< one a layer
+  std::vector<Bank> banks;
+  at::Tensor theta, grad;            ///< one buffer over all banks
+  std::unique_ptr<AdamW> optimizer;  ///< of what this rank steps, bank by bank
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,50 @@
+#pragma once
+/// What a bottleneck trains as integers, and the price of their bits.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bottleneck/price_schedule.h"
+#include "gbcompress/bottleneck.h"
+#include "rate/latents.h"
+
+namespace gbcompress {
+
+struct IntegerPart {
+  /// Numbers that are stored as integers while they train, and what steps them.
+  struct Coded {
+    Coded(std::uint64_t seed, double step_speed) : latents(seed, step_speed) {}
+    void make_optimizer(AdamWOptions options);
+    /// Gradients of what is read become those of latents and steps.
+    /// @param setting  the learning rate to lower where one is not finite
+    void backward(double loss_per_bit, const char* setting);
+    void step(double lr_factor);
+
+    Latents latents;
+    std::unique_ptr<AdamW> optimizer;
+    double weight_decay = 0;  ///< of the latents alone: the logarithm of a step should not decay
+  };
+
+  explicit IntegerPart(const BottleneckOptions& options);
+  bool any() const { return !tensors.empty() || of_gnets; }
+  /// Of the price's schedule so far.
+  std::int64_t steps() const;
+  /// From here on a number's bits are taken under what the coder expects of it as the integers are
+  /// now.
+  void expect(bool contexts);
+  void scale_steps(double factor);
+  bool chosen() const;
+
+  Coded residual;                    ///< of `tensors`
+  std::vector<std::size_t> tensors;  ///< residual ones, indices into the bottleneck's
+  Coded gnets;                       ///< blocks of all layers' g-nets, or nothing
+  bool of_gnets;                     ///< g-nets are integers
+  PriceSchedule price;
+  double bit_price = 0;
+  bool priced = false;  ///< bit_price is that of the next backward()
+  /// The integers of all tensors as the file has them, from where they were last coded.
+  mutable std::optional<std::vector<std::byte>> stream;
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,86 @@
+#include "bottleneck/internals.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bottleneck/impl.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+
+Group* BottleneckInternals::group(const GenomicBottleneck& bottleneck) noexcept {
+  return bottleneck.impl_->ranks.group;
+}
+
+const std::vector<std::string>& BottleneckInternals::placement_notes(
+    const GenomicBottleneck& bottleneck) {
+  return bottleneck.impl_->ranks.notes;
+}
+
+std::int64_t BottleneckInternals::shard_numbers(const GenomicBottleneck& bottleneck) {
+  return bottleneck.impl_->shard_numbers();
+}
+
+void BottleneckInternals::add_shard(GenomicBottleneck& bottleneck, FixedSum& sum) {
+  bottleneck.impl_->add_shard(sum);
+}
+
+void BottleneckInternals::reduce_shards(GenomicBottleneck& bottleneck, const FixedSum& sum,
+                                        int shards) {
+  bottleneck.impl_->begin_price();
+  bottleneck.impl_->reduce_shards(sum, shards);
+  bottleneck.impl_->stepable = true;
+}
+
+std::vector<std::byte> BottleneckInternals::encode(const GenomicBottleneck& bottleneck) {
+  return bottleneck.impl_->file(bottleneck.impl_->options.arch).encode();
+}
+
+void BottleneckInternals::ask_coder(GenomicBottleneck& bottleneck) {
+  bottleneck.impl_->integers.expect(/*contexts=*/true);
+}
+
+bool BottleneckInternals::has_residual(const GenomicBottleneck& bottleneck) noexcept {
+  return !bottleneck.impl_->integers.tensors.empty();
+}
+
+void BottleneckInternals::quantise(GenomicBottleneck& bottleneck, double step, double evenness,
+                                   Quantiser quantiser) {
+  bottleneck.impl_->integers.stream.reset();
+  bottleneck.impl_->integers.residual.latents.quantise(step, evenness, quantiser);
+}
+
+void BottleneckInternals::set_step_factors(GenomicBottleneck& bottleneck,
+                                           const std::vector<double>& factors) {
+  GenomicBottleneck::Impl& impl = *bottleneck.impl_;
+  std::vector<double> own;
+  if (!factors.empty()) {
+    if (factors.size() != impl.tensors.size())
+      throw Error(Errc::kUsage, "there must be one factor of the step for each tensor");
+    for (const std::size_t t : impl.integers.tensors) own.push_back(factors[t]);
+    for (const double factor : own)
+      if (!(factor > 0 && std::isfinite(factor)))
+        throw Error(Errc::kUsage, "factors of a step must be above 0");
+  }
+  impl.integers.residual.latents.set_step_factors(std::move(own));
+}
+
+void BottleneckInternals::retake(GenomicBottleneck& bottleneck,
+                                 const std::vector<std::size_t>& tensors) {
+  GenomicBottleneck::Impl& impl = *bottleneck.impl_;
+  impl.integers.stream.reset();
+  for (std::size_t i = 0; i < impl.integers.tensors.size(); ++i)
+    if (std::find(tensors.begin(), tensors.end(), impl.integers.tensors[i]) != tensors.end())
+      impl.integers.residual.latents.take(i);
+}
+
+double BottleneckInternals::relative_error(const GenomicBottleneck& bottleneck) {
+  return bottleneck.impl_->integers.residual.latents.relative_error();
+}
+
+double BottleneckInternals::expected_error(const GenomicBottleneck& bottleneck, double step,
+                                           double evenness) {
+  return bottleneck.impl_->integers.residual.latents.expected_error(step, evenness);
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,60 @@
+#pragma once
+/// What the library's own loops need of a bottleneck beside its verbs: ranks, fixed sums over
+/// shards, and integers that are chosen without training.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/fixed_sum.h"
+
+namespace gbcompress {
+
+struct BottleneckInternals {
+  /// Null where there is one process.
+  static Group* group(const GenomicBottleneck& bottleneck) noexcept;
+  /// One line a bank: where it is computed and why. Empty with one rank.
+  static const std::vector<std::string>& placement_notes(const GenomicBottleneck& bottleneck);
+
+  /// The same gradient as backward(), where no g-net is a prior, with bits that do not depend on
+  /// the number of ranks: a batch is cut into a fixed number of shards, each shard's loss is
+  /// weighted by its part of the batch, and its gradient becomes one leaf of a fixed tree sum.
+  /// Floating-point buffers are averaged over shards likewise. Every g-net must be replicated.
+  ///   FixedSum sum(shard_numbers(bottleneck), shards_of(rank, world, shards));
+  ///   for (each own shard) { zero_grad(); loss.backward(); add_shard(bottleneck, sum); }
+  ///   reduce_shards(bottleneck, sum, shards);
+  static std::int64_t shard_numbers(const GenomicBottleneck& bottleneck);
+  static void add_shard(GenomicBottleneck& bottleneck, FixedSum& sum);
+  /// @param shards  of the whole batch [collective]
+  static void reduce_shards(GenomicBottleneck& bottleneck, const FixedSum& sum, int shards);
+
+  /// What the file of save() has in it, as the bottleneck stands.
+  static std::vector<std::byte> encode(const GenomicBottleneck& bottleneck);
+  /// Once, as the price's schedule does a hundred times in a run: what the coder expects of the
+  /// integers as they are.
+  static void ask_coder(GenomicBottleneck& bottleneck);
+
+  /// Whether there are residual parameters.
+  static bool has_residual(const GenomicBottleneck& bottleneck) noexcept;
+  /// Integers of residual parameters without any training, for steps of `step` times the
+  /// deviation^`evenness` of a tensor: 0 for the least squared error at a size, 1 for the same
+  /// relative error in every tensor. finish() keeps them.
+  static void quantise(GenomicBottleneck& bottleneck, double step, double evenness,
+                       Quantiser quantiser);
+  /// From here on quantise() multiplies its step by these instead, one for each of tensors(), above
+  /// 0 for residual parameters (others are not looked at); empty: forgets them.
+  /// @throws Error(kUsage) for another number of them, or one that is not above 0
+  static void set_step_factors(GenomicBottleneck& bottleneck, const std::vector<double>& factors);
+  /// Residual parameters among `tensors`, indices into tensors(), begin anew with what the live
+  /// tensors hold now; integers that were chosen for them are forgotten.
+  static void retake(GenomicBottleneck& bottleneck, const std::vector<std::size_t>& tensors);
+  /// Squared error of the integers over the squares of what they stand for, all residual parameters
+  /// together.
+  static double relative_error(const GenomicBottleneck& bottleneck);
+  /// About what it would be after quantise() with the nearest integers, from a sample: many times
+  /// faster.
+  static double expected_error(const GenomicBottleneck& bottleneck, double step, double evenness);
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,42 @@
+// The last choice of integers, for a file of the size that is asked.
+#include "bottleneck/impl.h"
+
+namespace gbcompress {
+namespace {
+
+/// Prices of a bit, in squared steps: at the largest nothing is left but zeros.
+constexpr double kFirstLambda = 1, kLargestLambda = 4096;
+constexpr int kHalvings = 12;
+/// Room that is left is given to finer steps, a sixteenth of an octave at a time.
+constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
+constexpr int kRefinements = 64;
+
+}  // namespace
+
+void GenomicBottleneck::Impl::land(std::int64_t wanted) {
+  const auto bytes_at = [&](double lambda) {
+    choose_integers(lambda);
+    return bytes();
+  };
+  const auto enough = static_cast<std::int64_t>(kEnough * static_cast<double>(wanted));
+  std::int64_t size = bytes_at(0);
+  for (int i = 0; i < kRefinements && size < enough; ++i) {
+    integers.scale_steps(kFiner);
+    size = bytes_at(0);
+  }
+  if (size <= wanted) return;
+  double low = 0, high = kFirstLambda, last = high;
+  size = bytes_at(high);
+  while (size > wanted && high < kLargestLambda) {
+    low = high;
+    size = bytes_at(last = high *= 4);
+  }
+  if (size > wanted) return;  // this is as small as it gets
+  for (int i = 0; i < kHalvings; ++i) {
+    last = (low + high) / 2;
+    (bytes_at(last) <= wanted ? high : low) = last;
+  }
+  if (last != high) choose_integers(high);
+}
+
+}  // namespace gbcompress

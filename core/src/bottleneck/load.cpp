@@ -1,0 +1,124 @@
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "artifact/decode.h"
+#include "artifact/integers.h"
+#include "base/text.h"
+#include "bottleneck/impl.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+/// Plans that differ in nothing but the deviation that the weights began with.
+bool same_but_scale(GNetPlan a, const GNetPlan& b) {
+  a.output_scale = b.output_scale;
+  return a == b;
+}
+
+/// What a tensor of a file has that the model's does not; empty where they fit.
+/// @param plan  of its g-nets, or null
+std::string difference(const ArtifactTensor& stored, const NamedParameter& entry,
+                       const GNetPlan* plan, bool prior) {
+  if (stored.shape != entry.info.shape || stored.dtype != entry.info.dtype)
+    return "has shape " + shape_text(stored.shape) + " there and " + shape_text(entry.info.shape) +
+           " here, or another element type";
+  if (stored.kind == TensorKind::kTied ? stored.tied_to != entry.tied_to : !entry.tied_to.empty())
+    return "is not tied to the same tensor";
+  if (has_plan(stored.kind) != (plan != nullptr) ||
+      (stored.kind == TensorKind::kResidual) != prior ||
+      (plan && !same_but_scale(stored.plan, *plan)))
+    return "has another plan; use the settings it was saved with, see `gbcompress inspect`";
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::size_t> GenomicBottleneck::Impl::places_in(const ArtifactReader& artifact,
+                                                            const std::string& label) const {
+  std::map<std::string, std::size_t> found;
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) found[artifact.tensors()[i].name] = i;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Errc::kShapeMismatch, label + " was not saved from this model: " + what);
+  };
+  if (found.size() != tensors.size())
+    refuse("it holds " + std::to_string(found.size()) + " tensors, the model has " +
+           std::to_string(tensors.size()));
+  std::vector<std::size_t> layer_of(tensors.size(), generated.layers.size());
+  for (std::size_t l = 0; l < generated.layers.size(); ++l)
+    layer_of[generated.routes[l].tensor] = l;
+  std::vector<std::size_t> places;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const std::string& name = tensors[t].info.name;
+    const auto at = found.find(name);
+    if (at == found.end()) refuse("it lacks " + printable(name));
+    const std::size_t l = layer_of[t];
+    const bool made = l < generated.layers.size();
+    const std::string other =
+        difference(artifact.tensors()[at->second], tensors[t],
+                   made ? &generated.layers[l].plan : nullptr, made && generated.routes[l].prior);
+    if (!other.empty()) refuse(printable(name) + " " + other);
+    places.push_back(at->second);
+  }
+  return places;
+}
+
+void GenomicBottleneck::Impl::take_theta(std::size_t l, const ArtifactReader& artifact,
+                                         std::size_t stored) {
+  Layer& layer = generated.layers[l];
+  layer.plan.output_scale = artifact.tensors()[stored].plan.output_scale;
+  if (generated.routes[l].prior)
+    integers.residual.latents.prior(*generated.routes[l].prior)->scale =
+        static_cast<double>(layer.plan.output_scale);
+  const std::vector<float> numbers = artifact.theta(stored);
+  std::copy(numbers.begin(), numbers.end(), layer.theta.data_ptr<float>());
+  const std::vector<int>& steps = artifact.tensors()[stored].theta_steps;
+  for (std::size_t b = 0; integers.of_gnets && b < gnet_blocks(layer.plan).size(); ++b)
+    integers.gnets.latents.take_as_is(generated.routes[l].block + b,
+                                      steps.empty() ? std::nullopt : std::optional<int>(steps[b]));
+}
+
+void GenomicBottleneck::load(const std::filesystem::path& path) {
+  const at::NoGradGuard no_grad;
+  Impl& impl = *impl_;
+  impl.check_tensors();
+  const ArtifactReader artifact = ArtifactReader::open(path);
+  artifact.verify();
+  const std::vector<std::size_t> places = impl.places_in(artifact, printable(path.string()));
+
+  // Nothing can be refused any more.
+  std::vector<bool> made(impl.tensors.size(), false);
+  for (std::size_t l = 0; l < impl.generated.layers.size(); ++l) {
+    const std::size_t t = impl.generated.routes[l].tensor;
+    made[t] = true;
+    impl.take_theta(l, artifact, places[t]);
+  }
+  for (std::size_t t = 0; t < impl.tensors.size(); ++t) {
+    const ArtifactTensor& stored = artifact.tensors()[places[t]];
+    if (made[t] || stored.kind == TensorKind::kTied) continue;
+    std::vector<std::byte> bytes = decode_tensor(artifact, places[t]);
+    at::Tensor target = impl.tensors[t].tensor;
+    target.copy_(at::from_blob(bytes.data(), stored.shape, to_scalar_type(stored.dtype)));
+  }
+  restart();
+  impl.exact = true;
+  for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c)
+    impl.integers.residual.latents.take_as_is(c, std::nullopt);
+  impl.predict();  // means first, what is left of them then
+  for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c) {
+    const std::size_t at = places[impl.integers.tensors[c]];
+    if (has_values(artifact.tensors()[at]))
+      impl.integers.residual.latents.take(c, artifact.coded(at));
+  }
+  impl.integers.stream.reset();
+  impl.predict();
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,101 @@
+#include "bottleneck/price_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+/// The price rises over this part of the run: first the task is learnt.
+constexpr double kRamp = 0.5;
+/// From here on a number's bits are those of the coder's contexts, in a run that begins without a
+/// price; one that goes on from another's integers asks the coder at once.
+constexpr double kContextsFrom = 0.3;
+/// Looks at the integers in a run; steps between two of them where the run's length is not known.
+constexpr std::int64_t kLooks = 100, kStepsBetweenLooks = 50;
+/// Where a size is wanted the price begins lower, since too dear is worse than too cheap, and is
+/// steered as soon as the file has come down to what the price makes of it. Files shrink about with
+/// the root of the price, so while that still rises they are as much larger than they will be. It
+/// is left alone at the end, where numbers no longer move.
+constexpr double kFirstPrice = 1.0 / 3, kSteerFrom = 0.15, kSteerTo = 0.95;
+/// Training aims a little above the size that is asked, since integers can only be made cheaper
+/// afterwards.
+constexpr double kAimAbove = 1.02;
+/// From here on nothing that became zero comes back by itself.
+constexpr double kSettled = 0.6;
+/// How much of the distance, in the logarithm, goes into the price at a look.
+constexpr double kGain = 0.5, kLargestChange = 1.35;
+/// The same for steps, where the file is too small: a price that falls makes no number of a zero.
+constexpr double kStepGain = 0.25;
+
+void require(bool holds, const char* message) {
+  if (!holds) throw Error(Errc::kUsage, message);
+}
+
+}  // namespace
+
+PriceSchedule::PriceSchedule(const RateOptions& options)
+    : options_(options),
+      interval_(options.steps > 0 ? std::max<std::int64_t>(options.steps / kLooks, 1)
+                                  : kStepsBetweenLooks),
+      lambda_(options.lambda * (options.max_bytes ? kFirstPrice : 1)) {
+  require(std::isfinite(options.lambda) && options.lambda >= 0,
+          "the rate's lambda must be 0 or more");
+  require(std::isfinite(options.first_lambda) && options.first_lambda >= 0,
+          "the rate's first_lambda must be 0 or more");
+  require(options.predictions >= 0 && options.steps >= 0,
+          "the rate's predictions and steps must be 0 or more");
+  require(!options.max_bytes || *options.max_bytes > 0, "the rate's max_bytes must be above 0");
+  require(!options.max_bytes || options.steps > 0,
+          "max_bytes needs the steps of the whole run, for the price is steered over them; set "
+          "rate.steps to the number of calls of step()");
+}
+
+double PriceSchedule::part(std::int64_t step) const {
+  return options_.steps > 0 ? static_cast<double>(step) / static_cast<double>(options_.steps) : 1;
+}
+
+double PriceSchedule::ramp(std::int64_t step) const {
+  return std::min(1.0, part(step + 1) / kRamp);
+}
+
+bool PriceSchedule::looks(std::int64_t step) const {
+  return step % interval_ == 0 && (options_.steps == 0 || step < options_.steps);
+}
+
+bool PriceSchedule::contexts(std::int64_t step) const {
+  return options_.first_lambda > 0 || part(step) >= kContextsFrom;
+}
+
+bool PriceSchedule::steers(std::int64_t step) const {
+  return options_.max_bytes && looks(step) && part(step) >= kSteerFrom &&
+         part(step) <= kSteerTo;
+}
+
+double PriceSchedule::steer(std::int64_t step, std::int64_t file_bytes) {
+  const double wanted =
+      kAimAbove * static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
+  const double ratio = static_cast<double>(file_bytes) / wanted;
+  lambda_ *= std::clamp(std::pow(ratio, kGain), 1 / kLargestChange, kLargestChange);
+  return part(step) >= kSettled && ratio < 1 ? std::pow(ratio, kStepGain) : 1;
+}
+
+double PriceSchedule::price(std::int64_t step) const {
+  const double first = options_.first_lambda;
+  if (lambda_ == 0 && first == 0) return 0;
+  require(options_.predictions > 0,
+          "bits have a price, which is lambda over the number of predictions: set "
+          "rate.predictions to the labels of the training data that the loss is a mean over, or "
+          "rate.lambda to 0");
+  return (first + (lambda_ - first) * ramp(step)) / static_cast<double>(options_.predictions);
+}
+
+void PriceSchedule::resume(std::int64_t step, double price) {
+  if (!options_.max_bytes) return;  // it depends on the step alone
+  const double first = options_.first_lambda;
+  lambda_ = first + (price * static_cast<double>(options_.predictions) - first) / ramp(step);
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,40 @@
+#pragma once
+/// The price of a bit over a training run, and when the coder is asked. LibTorch-free.
+
+#include <cstdint>
+
+#include "gbcompress/bottleneck.h"
+
+namespace gbcompress {
+
+class PriceSchedule {
+ public:
+  /// @throws Error(kUsage) for options out of range
+  explicit PriceSchedule(const RateOptions& options);
+
+  /// Whether the integers are looked at before step `step`: what the coder expects of them, and
+  /// with steers() how large the file is.
+  bool looks(std::int64_t step) const;
+  /// Whether a number's bits are those of the coder's contexts from this look on, or follow, much
+  /// faster, from the mean magnitude of its tensor.
+  bool contexts(std::int64_t step) const;
+  bool steers(std::int64_t step) const;
+  /// Steers the price by the size of the file as it is now.
+  /// @return what all steps are to be multiplied by
+  double steer(std::int64_t step, std::int64_t file_bytes);
+
+  /// Loss per bit at step `step`.
+  double price(std::int64_t step) const;
+  /// A run that is taken up again finds the price of step `step` in its state.
+  void resume(std::int64_t step, double price);
+
+ private:
+  double ramp(std::int64_t step) const;
+  double part(std::int64_t step) const;
+
+  RateOptions options_;
+  std::int64_t interval_;
+  double lambda_;
+};
+
+}  // namespace gbcompress

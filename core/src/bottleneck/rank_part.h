@@ -1,0 +1,26 @@
+#pragma once
+/// Which of a bottleneck's g-nets live on which rank.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bottleneck/exchange.h"
+#include "bottleneck/generated_part.h"
+
+namespace gbcompress {
+
+struct RankPart {
+  explicit RankPart(Group* all) : group(all && all->world() > 1 ? all : nullptr) {}
+
+  /// Every rank gets all g-nets. [collective]
+  void gather(const std::vector<Bank>& banks) const;
+  /// The ranks of a layer's g-nets, for people: "0,1", "all".
+  std::string owners(const Route& route, std::int64_t tiles) const;
+
+  Group* group;                                  ///< null: one process
+  std::vector<std::optional<OwnedTiles>> owned;  ///< one a bank; nothing where it is replicated
+  std::vector<std::string> notes;                ///< one a bank: why it is computed there
+};
+
+}  // namespace gbcompress
