@@ -7,8 +7,14 @@
     gbc.load_into(model, "m.gbz")
     gbc.inspect("m.gbz")
 
+    c = gbc.prepare(model, optimizer, price=0.03, predictions=len(dataset), steps=total)
+    ...                                     # the usual loop
+    c.save("m.gbz")
+
 torch is not imported before it is used; NumPy alone is enough for files.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from ._core import __version__
 from ._errors import FileExists, GbzError, NotFound, ShapeMismatch, TargetNotMet, UsageError
@@ -24,21 +30,42 @@ from ._files import (
     save_file,
 )
 
+if TYPE_CHECKING:
+    from ._prepare import Compression, Rule, prepare
+    from ._write import TensorReport
+
 __all__ = [
+    "Compression",
     "FileExists",
     "FileInfo",
     "GbzError",
     "NotFound",
+    "Rule",
     "SaveReport",
     "ShapeMismatch",
     "StoredTensor",
     "TargetNotMet",
     "TensorInfo",
+    "TensorReport",
     "UsageError",
     "__version__",
     "inspect",
     "iter_file",
     "load_file",
     "load_into",
+    "prepare",
     "save_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # What trains needs torch, which files do not.
+    if name in ("Compression", "Rule", "prepare"):
+        from . import _prepare
+
+        return getattr(_prepare, name)
+    if name == "TensorReport":
+        from . import _write
+
+        return _write.TensorReport
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

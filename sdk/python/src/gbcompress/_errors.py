@@ -57,3 +57,8 @@ def usage(message: str) -> UsageError:
 def mismatch(message: str) -> ShapeMismatch:
     """Names or shapes that do not fit."""
     return ShapeMismatch(message, "shape_mismatch")
+
+
+def exists(filename: str) -> FileExists:
+    """A file that would be replaced."""
+    return FileExists(f"{filename} exists; give overwrite=True to replace it", "exists")

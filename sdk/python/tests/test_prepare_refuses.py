@@ -1,0 +1,115 @@
+"""What prepare() and its hooks refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_prepare import net, prepared, train
+
+import gbcompress as gbc
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "give price, max_bytes or max_drop"),
+        ({"price": 0}, "price must be above 0"),
+        ({"price": float("nan")}, "price must be above 0"),
+        ({"max_bytes": 0}, "max_bytes must be at least 1"),
+        ({"max_bytes": 9, "max_drop": 1}, "max_bytes contradicts max_drop"),
+        ({"max_drop": 0.1}, "max_drop needs evaluate"),
+        ({"max_drop": -1, "evaluate": lambda: 0.0}, "max_drop must be 0 or more"),
+        ({"price": 1, "predictions": 0}, "predictions must be at least 1"),
+        ({"price": 1, "steps": 0}, "steps must be at least 1"),
+        ({"price": 1, "step_speed": 0}, "step_speed must be above 0"),
+        ({"price": 1, "exclude": ["nothing.*"]}, "'nothing.*' matches no parameter"),
+        ({"price": 1, "exclude": ["*"]}, "no parameter to compress"),
+        ({"price": 1, "rules": [gbc.Rule("*", mode="generated")]}, "'residual' or 'raw'"),
+    ],
+)
+def test_settings(settings: dict, words: str) -> None:
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters())
+    before = model[0].weight.clone()
+    with pytest.raises(gbc.UsageError, match=words):
+        gbc.prepare(model, optimizer, **{"predictions": 10, "steps": 10, **settings})
+    assert torch.equal(before, model[0].weight)
+    gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)  # nothing stayed behind
+
+
+def test_two_on_one_optimizer() -> None:
+    model, optimizer, _ = prepared()
+    with pytest.raises(gbc.UsageError, match="prepared already"):
+        gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+
+
+def test_an_optimizer_that_was_stepped_before() -> None:
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters())
+    train(model, optimizer, 1)
+    with pytest.raises(gbc.UsageError, match="stepped before"):
+        gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+
+
+def test_a_parameter_in_no_group() -> None:
+    model = net()
+    optimizer = torch.optim.Adam(model[0].parameters())
+    with pytest.raises(gbc.UsageError, match="2.weight is in no group"):
+        gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+    gbc.prepare(model, optimizer, predictions=10, steps=10, price=1, exclude=["2.*", "4.*"])
+
+
+def test_optimizers_that_hooks_cannot_serve() -> None:
+    model = net()
+    with pytest.raises(gbc.UsageError, match="LBFGS"):
+        gbc.prepare(
+            model, torch.optim.LBFGS(model.parameters()), predictions=10, steps=10, price=1
+        )
+    with pytest.raises(gbc.UsageError, match="torch.optim.Optimizer is needed"):
+        gbc.prepare(model, object(), predictions=10, steps=10, price=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_gradients_that_are_not_finite(value: float) -> None:
+    model, optimizer, c = prepared()
+    train(model, optimizer, 2)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    latent = c.parts[0].entries[2].latent.clone()
+    model[2].weight.grad[3, 4] = value
+    with pytest.raises(gbc.GbzError, match="gradient of 2.weight is not finite at step 3") as caught:
+        optimizer.step()
+    assert caught.value.code == "non_finite"
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert torch.equal(latent, c.parts[0].entries[2].latent)
+    train(model, optimizer, 1)
+    assert c.updates == 3
+
+
+def test_weights_that_are_not_finite(folder: Path) -> None:
+    model = net()
+    with torch.no_grad():
+        model[0].weight[0, 0] = float("nan")
+    with pytest.raises(gbc.GbzError, match="0.weight holds NaN") as caught:
+        gbc.prepare(
+            model, torch.optim.Adam(model.parameters()), predictions=10, steps=10, price=1
+        )
+    assert caught.value.code == "non_finite"
+
+
+def test_a_state_of_another_model() -> None:
+    _, _, c = prepared()
+    model = net()
+    model.append(torch.nn.Linear(2, 2))
+    optimizer = torch.optim.Adam(model.parameters())
+    other = gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+    before = other.parts[0].entries[0].latent.clone()
+    with pytest.raises(gbc.GbzError) as caught:
+        other.load_state_dict(c.state_dict())
+    assert caught.value.code == "shape_mismatch"
+    with pytest.raises(gbc.GbzError, match="another version"):
+        other.load_state_dict({"version": 2})
+    assert torch.equal(before, other.parts[0].entries[0].latent)
