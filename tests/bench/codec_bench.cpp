@@ -1,8 +1,11 @@
 // Both profiles of the integer coder on a million Laplace weights: 4 bits, 1 bit, and 2 % non-zero.
+// Floats without loss: eight million normal numbers.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
 
+#include "artifact/elements.h"
+#include "artifact/packing.h"
 #include "base/random.h"
 #include "gbcompress/codec.h"
 
@@ -47,6 +50,34 @@ BENCHMARK_CAPTURE(encode, fast, CodecProfile::kFast)->Arg(300)->Arg(40)->Arg(13)
 BENCHMARK_CAPTURE(decode, fast, CodecProfile::kFast)->Arg(300)->Arg(40)->Arg(13);
 BENCHMARK_CAPTURE(encode, small, CodecProfile::kSmall)->Arg(300)->Arg(40)->Arg(13);
 BENCHMARK_CAPTURE(decode, small, CodecProfile::kSmall)->Arg(300)->Arg(40)->Arg(13);
+
+std::vector<std::byte> floats(DType dtype) {
+  std::vector<float> values(8 << 20);
+  RandomStream(2, "codec_bench").fill_normal(values, 0, 0.05f);
+  return elements_of(values, dtype);
+}
+
+void pack_floats(benchmark::State& state, DType dtype) {
+  const auto raw = floats(dtype);
+  std::size_t size = 0;
+  for (auto _ : state) size = pack(raw, dtype_bits(dtype) / 8, true).first.size();
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(raw.size()));
+  state.counters["share"] = static_cast<double>(size) / static_cast<double>(raw.size());
+}
+
+void unpack_floats(benchmark::State& state, DType dtype) {
+  const auto raw = floats(dtype);
+  const auto [packed, packing] = pack(raw, dtype_bits(dtype) / 8, true);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(unpack(packed, packing, static_cast<std::int64_t>(raw.size()),
+                                    dtype_bits(dtype) / 8, "numbers"));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(raw.size()));
+}
+
+BENCHMARK_CAPTURE(pack_floats, bf16, DType::kBF16);
+BENCHMARK_CAPTURE(unpack_floats, bf16, DType::kBF16);
+BENCHMARK_CAPTURE(pack_floats, fp32, DType::kF32);
+BENCHMARK_CAPTURE(unpack_floats, fp32, DType::kF32);
 
 }  // namespace
 }  // namespace gbcompress

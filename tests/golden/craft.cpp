@@ -13,6 +13,11 @@ Bytes to_bytes(const std::string& text) {
   return {p, p + text.size()};
 }
 
+Bytes join(Bytes a, const Bytes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 Bytes varint(std::uint64_t value) {
   Bytes bytes;
   for (; value >= 128; value >>= 7) bytes.push_back(static_cast<std::byte>(value | 128));

@@ -15,6 +15,7 @@ namespace gbcompress::craft {
 using Bytes = std::vector<std::byte>;
 
 Bytes to_bytes(const std::string& text);
+Bytes join(Bytes a, const Bytes& b);
 /// Seven bits a byte, the lowest first.
 Bytes varint(std::uint64_t value);
 /// A file around what follows its length, with the digest that fits.
@@ -46,6 +47,9 @@ struct BadFile {
 };
 /// Each is wrong in one way and right in every other; opening or verifying it gives `code`.
 std::vector<BadFile> bad_files();
+
+/// Those among them with integers.
+std::vector<BadFile> bad_coded_files();
 
 /// Opens and verifies; kFailure where nothing is wrong.
 Errc code_of(const Bytes& bytes);

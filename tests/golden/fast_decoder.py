@@ -127,7 +127,7 @@ class Fast:
                 begin, end = piece * cols // pieces, (piece + 1) * cols // pieces
                 yield row * cols + begin, row * cols + end, begin, int(piece == pieces - 1)
 
-    def tensor(self, rows, cols, _, dependent, prior):
+    def tensor(self, rows, cols, _, kind, prior):
         if cols == 1:
             rows, cols = 1, rows
         states, values = self.states, []
@@ -145,7 +145,7 @@ class Fast:
                 k = clamp((4 * self.scale + factor[unit] + 2) >> 2, -24, 80)
                 v = self.value(k, state & 1)
                 values.append(v)
-                if dependent:
+                if kind == 1:
                     state = next_state(state, v)
                 sums[unit] += min(abs(v) * inverse >> 20, 16384)
                 numbers[unit] += 1
@@ -181,3 +181,34 @@ class Fast:
     def finish(self):
         self.states.end_segment(last=True)
         need(self.states.at == len(self.states.stream), "the stream goes on after the last value")
+
+
+def decode_bytes(stream, count):
+    """Bytes of docs/codec.md, "Bytes"."""
+    result, at = bytearray(), 0
+    while len(result) < count:
+        need(at + 2 <= len(stream), "a table is missing")
+        first, used = stream[at], stream[at + 1] + 1
+        at += 2
+        need(first + used <= 256 and at + 2 * used + 4 <= len(stream), "a bad table")
+        symbols, starts, widths = [], [0] * 256, [0] * 256
+        for symbol in range(first, first + used):
+            widths[symbol] = int.from_bytes(stream[at:at + 2], "little")
+            starts[symbol] = len(symbols)
+            symbols += [symbol] * widths[symbol]
+            at += 2
+        need(len(symbols) == 4096, "a table with a hole")
+        size = int.from_bytes(stream[at:at + 4], "little")
+        at += 4
+        need(size % 2 == 0 and at + 16 + size <= len(stream), "a chunk ends early")
+        states = States(stream[at:at + 16 + size])
+        at += 16 + size
+        states.begin_segment()
+        for _ in range(min(1 << 18, count - len(result))):
+            symbol = symbols[states.slot()]
+            states.take(starts[symbol], widths[symbol])
+            result.append(symbol)
+        states.end_segment(last=True)
+        need(states.at == len(states.stream), "a chunk goes on")
+    need(at == len(stream), "coded bytes go on")
+    return bytes(result)

@@ -18,10 +18,10 @@ import sys
 
 import numpy as np
 
-from gnet_values import Plan, coded_size, decode_theta, generate, prior_classes
+from gnet_values import Plan, coded_size, decode_theta, from_cosines, generate, prior_classes
 from integer_decoder import BadStream, decode_integers, states_of
-from reader_parts import (BadFile, arch_layout, default_grid, known, need, parse_cbor, product, unpack,
-                          unzstd)
+from reader_parts import (BadFile, arch_layout, default_grid, known, need, parse_cbor, product,
+                          read_varint, unpack, unzstd)
 
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
@@ -64,10 +64,13 @@ def short_floats(integers, bits, exponent):
     return np.where(integers == 0, 0, np.sign(integers) * np.ldexp(mantissa, power)).astype(F32)
 
 
-def whole_numbers(integers, offset, dtype):
+def whole_numbers(integers, offset, dtype, nibbles):
     """Bytes of the element type, which has all of them."""
     numbers = [int(integer) + offset for integer in integers.ravel()]
     bits = BITS[dtype]
+    if nibbles > 1:
+        need(all(0 <= number < 16 for number in numbers), "a nibble of more than four bits")
+        return bytes(low + 16 * high for low, high in zip(numbers[::2], numbers[1::2]))
     low, high = (-1 << bits - 1, 1 << bits - 1) if dtype[0] == "I" else (0, 1 << bits)
     if dtype == "BOOL":
         high = 2
@@ -84,7 +87,7 @@ class Tensor:
             entry = ({"one": entry - 2} if 2 <= entry <= 3 else {"k": 0, "m": 7} if entry == 6
                      else {"k": entry if entry < 2 else entry - 2})
         else:
-            known(entry, "nrhdzygckivm", "a tensor")
+            known(entry, "nrhdzygckivmfx", "a tensor")
         self.entry = entry
         need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
         self.name = entry["n"] if "n" in entry else known_as[0]
@@ -106,19 +109,28 @@ class Tensor:
         self.coding = 3 if self.coded else entry.get("c", 2)
         self.coded_theta = self.plan is not None and self.coding == 3
         if self.coded:
-            need(0 <= entry["k"] <= 3, "integers of an unknown kind")
-            self.row_steps, self.dependent = entry["k"] % 2, entry["k"] // 2
+            whole = self.dtype in WHOLE
+            need(entry["k"] in ((0, 4, 8) if whole else (0, 1, 2, 3)), "integers of an unknown kind")
+            self.row_steps = entry["k"] % 2
+            self.kind = entry["k"] // 2 if entry["k"] < 4 else 2 if entry["k"] == 4 else 0
+            self.nibbles = BITS[self.dtype] // 4 if entry["k"] == 8 else 1
+            need(entry["k"] < 8 or (self.dtype != "BOOL" and "i" not in entry), "bad nibbles")
             self.short = entry.get("m", 0)
+            self.axis = entry.get("x")
+            need(self.axis is None or (self.axis < len(self.shape) and not whole and not self.plan
+                                       and "m" not in entry and 2 <= self.shape[self.axis] <= 4096),
+                 "a bad axis")
             need("m" not in entry or (1 <= self.short <= 16 and entry["k"] == 0 and not self.plan),
                  "short floats that are none")
-            need(self.dtype not in WHOLE or (entry["k"] == 0 and not self.short and not self.plan),
-                 "whole numbers with steps")
+            need(not whole or not (self.short or self.plan), "whole numbers with steps")
             self.grid = entry.get("i", default_grid(self.shape))
-            need(self.grid[0] * self.grid[1] == product(self.shape) > 0
+            if entry["k"] == 8:
+                self.grid = [self.grid[0], self.grid[1] * self.nibbles, 0]
+            need(self.grid[0] * self.grid[1] == product(self.shape) * self.nibbles > 0
                  and self.grid[2] < max(self.grid[1], 1), "a bad grid")
 
     def grids(self):
-        """[rows, cols, stride, dependent, classes] of its integers, in the order in which they are
+        """[rows, cols, stride, kind, classes] of its integers, in the order in which they are
         coded; classes are None or a function of the arrays that were decoded before."""
         grids = []
         if self.coded_theta:
@@ -135,7 +147,7 @@ class Tensor:
             def classes(arrays):
                 theta = self.coded_parameters(arrays[-before:][:blocks])
                 return prior_classes(self.plan, theta).ravel().tolist()
-        return grids + [self.grid + [self.dependent, classes]]
+        return grids + [self.grid + [self.kind, classes]]
 
     def coded_parameters(self, arrays):
         """theta from its integers, one array a block."""
@@ -170,7 +182,7 @@ class Tensor:
                 theta = self.theta
             total = generate(plan, theta)
         if self.coded and self.dtype in WHOLE:
-            return whole_numbers(integers.pop(0), self.step, self.dtype)
+            return whole_numbers(integers.pop(0), self.step, self.dtype, self.nibbles)
         if self.coded and self.short:
             return to_bytes(short_floats(integers.pop(0), self.short, self.step), self.dtype)
         if self.coded:
@@ -178,36 +190,26 @@ class Tensor:
             steps = np.array([step_size(self.step + int(row)) for row in rows], F32)
             numbers = integers.pop(0)
             coded = numbers.astype(F32)
-            if self.dependent:
+            if self.kind == 1:
                 second = np.array(states_of(numbers.ravel()), int).reshape(numbers.shape) % 2
                 coded = coded - (second * np.sign(numbers)).astype(F32) / F32(2)
             coded = (coded * steps[:, None]).reshape(self.shape)
+            if self.axis is not None:
+                coded = from_cosines(coded, self.axis)
             total = coded if total is None else total + coded
         return to_bytes(total, self.dtype)
-
-
-def varint(data, at):
-    value, shift = 0, 0
-    while True:
-        need(at < len(data) and shift < 63, "a bad size")
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            need(byte or shift == 7, "a bad size")
-            return value, at
 
 
 def read_header(data):
     """The header's map, and where the sections begin."""
     need(data[:3] == b"GBZ", "not a .gbz file")
     need(data[3:4] == b"2", f"version {data[3:4]!r} is not known")
-    length, at = varint(data, 4)
+    length, at = read_varint(data, 4)
     need(length == len(data) - at, "the file has another length than it declares")
     need(length >= 18, "the file is cut short")
     need(hashlib.sha256(data[:-16]).digest()[:16] == data[-16:], "the digest does not fit")
-    stored, at = varint(data, at)
-    raw, at = varint(data, at)
+    stored, at = read_varint(data, at)
+    raw, at = read_varint(data, at)
     need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0),
          "a bad header size")
     header = data[at:at + stored]
@@ -257,8 +259,9 @@ def read_gbz(path):
             size, wide = coded_size(tensor.plan, tensor.coding), {0: 4, 1: 2, 2: 1}[tensor.coding]
         else:
             bits = BITS[tensor.dtype]
+            need("f" not in entry or tensor.dtype in ("F16", "BF16", "F32", "F64"), "planes of no floats")
             size, wide = product(tensor.shape) * bits // 8, max(1, bits // 8)
-        in_file = entry.get("z", entry.get("y", size))
+        in_file = entry.get("z", entry.get("y", entry.get("f", size)))
         need(in_file <= end - at, "a section goes beyond the file")
         content = unpack(data[at:at + in_file], entry, size, wide)
         at += in_file

@@ -94,8 +94,8 @@ def width(code, n):
     return max(1, (n - 1).bit_length())
 
 
-def wave(p, q):
-    """sqrt(2) cos(pi p / q) as the page says; Python floats are IEEE doubles, without fused steps."""
+def cosine(p, q):
+    """cos(pi p / q) as the page says; Python floats are IEEE doubles, without fused steps."""
     p %= 2 * q
     if p > q:
         p = 2 * q - p
@@ -115,7 +115,23 @@ def wave(p, q):
     else:
         x = math.pi * ((q - 2 * p) / (2 * q))
         result = x * series(x * x, 2)
-    return F32(1.4142135623730951 * (-result if negative else result))
+    return -result if negative else result
+
+
+def wave(p, q):
+    return F32(1.4142135623730951 * cosine(p, q))
+
+
+def from_cosines(values, axis):
+    """The tensor whose cosines along a dimension are `values`."""
+    y = np.moveaxis(values, axis, 0).astype(np.float64)
+    n = len(y)
+    total = np.zeros_like(y)
+    for b in range(n):
+        c = [math.sqrt(1.0 / n) if b == 0 else math.sqrt(2.0 / n) * cosine(b * (2 * i + 1), 2 * n)
+             for i in range(n)]
+        total = total + np.array(c).reshape((n,) + (1,) * (y.ndim - 1)) * y[b]
+    return np.moveaxis(total, 0, axis).astype(F32)
 
 
 def axis_code(code, n):

@@ -1,3 +1,5 @@
+#include "artifact/elements.h"
+#include "base/random.h"
 #include "gbcompress/arch_layout.h"
 #include "golden/sample_parts.h"
 #include "golden/samples.h"
@@ -112,6 +114,70 @@ ArtifactWriter exact_sample(CodecProfile profile) {
   return writer;
 }
 
+/// Whole numbers that are wide, of rows with the same largest magnitude and others, and nibbles.
+ArtifactWriter whole_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  CodedValues wide = coded_values({12, 30}, 101, false);
+  for (std::size_t i = 0; i < wide.integers.size(); ++i)
+    wide.integers[i] = i % 30 == 7 * (i / 30) % 30 ? 127 : wide.integers[i] * 9 % 127;
+  wide.step = -1;
+  wide.grid.wide = true;
+  writer.add_coded("int8", DType::kI8, {12, 30}, wide);
+  wide = coded_values({3, 4, 5}, 102, false);
+  for (std::int32_t& k : wide.integers) k *= 4099;
+  wide.integers[9] = kMaxMagnitude;
+  wide.step = 7;
+  wide.grid.wide = true;
+  writer.add_coded("int32", DType::kI32, {3, 4, 5}, wide);
+  wide = {.grid = {1, 5, 0}, .integers = {60, -60, 0, 33, 1}, .step = 90};
+  wide.grid.wide = true;
+  writer.add_coded("uint8", DType::kU8, {5}, wide);
+  for (const DType dtype : {DType::kU8, DType::kI16, DType::kU64}) {
+    CodedValues nibbles{.grid = nibble_grid({3, 5}, dtype), .step = 8, .nibbles = true};
+    const RandomStream noise(103, "nibbles");
+    for (std::int64_t i = 0; i < nibbles.grid.size(); ++i)
+      nibbles.integers.push_back(
+          static_cast<std::int32_t>(noise.bits(static_cast<std::uint64_t>(i)) % 16) - 8);
+    writer.add_coded("nibbles of " + std::string(dtype_name(dtype)), dtype, {3, 5}, nibbles);
+  }
+  return writer;
+}
+
+/// Floats without loss: exponents that are alike, planes of zeros, and what does not pack.
+ArtifactWriter planes_sample() {
+  ArtifactWriter writer("", "");
+  const std::vector<float> values = numbers(160, 111);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64}) {
+    const std::vector<std::byte> bytes = elements_of(values, dtype);
+    writer.add_plain(std::string(dtype_name(dtype)), dtype, {8, 20}, bytes);
+  }
+  // Planes of all three kinds: coded exponents, zeros, random bits.
+  std::vector<std::uint32_t> bits;
+  const RandomStream noise(112, "planes");
+  for (std::uint32_t i = 0; i < 300; ++i)
+    bits.push_back((120 + (noise.bits(i) & 7)) << 23 | (noise.bits(i) >> 24) << 15);
+  writer.add_plain("kinds", DType::kF32, {300}, std::as_bytes(std::span(bits)));
+  return writer;
+}
+
+/// Cosines along every dimension, with row steps and dependent integers among them.
+ArtifactWriter cosines_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  std::uint64_t seed = 121;
+  for (const int axis : {0, 1, 2}) {
+    CodedValues values = coded_values({6, 5, 7}, seed++, axis == 1, axis != 0);
+    values.axis = axis;
+    writer.add_coded("axis " + std::to_string(axis), axis == 2 ? DType::kF16 : DType::kF32,
+                     {6, 5, 7}, values);
+  }
+  CodedValues line = coded_values({50}, seed, false, true);
+  line.axis = 0;
+  writer.add_coded("line", DType::kF64, {50}, line);
+  return writer;
+}
+
 /// An architecture with short floats.
 ArtifactWriter known_floats_sample() {
   ArtifactWriter writer("mlp:12-7-5", "");
@@ -172,7 +238,10 @@ std::vector<Named> golden() {
     result.push_back({"residual_" + name, residual_sample(profile)});
     result.push_back({"dependent_" + name, dependent_sample(profile)});
     result.push_back({"exact_" + name, exact_sample(profile)});
+    result.push_back({"whole_" + name, whole_sample(profile)});
+    result.push_back({"cosines_" + name, cosines_sample(profile)});
   }
+  result.push_back({"planes", planes_sample()});
   result.push_back({"known_arch", known_sample()});
   result.push_back({"known_dependent", known_dependent_sample()});
   result.push_back({"known_floats", known_floats_sample()});

@@ -1,8 +1,8 @@
 """Decodes the integers of a .gbz file, written from docs/codec.md alone: slow, plain, exact.
 
-decode_integers("small" or "fast", stream, [(rows, cols, stride, dependent, classes), ...]) gives one
-array for each grid; classes: None, or a function of the arrays before that gives the prior class of each
-value.
+decode_integers("small" or "fast", stream, [(rows, cols, stride, kind, classes), ...]) gives one
+array for each grid; kind: 0, 1 (dependent) or 2 (wide); classes: None, or a function of the arrays
+before that gives the prior class of each value.
 """
 
 import numpy as np
@@ -26,9 +26,9 @@ def states_of(values):
 def decode_integers(profile, stream, grids):
     decoder = Small(stream) if profile == "small" else Fast(stream)
     result = []
-    for rows, cols, stride, dependent, classes in grids:
+    for rows, cols, stride, kind, classes in grids:
         prior = classes(result) if classes else None
-        values = decoder.tensor(rows, cols, stride, dependent, prior)
+        values = decoder.tensor(rows, cols, stride, kind, prior)
         result.append(np.array(values, np.int32).reshape(rows, cols))
     decoder.finish()
     return result

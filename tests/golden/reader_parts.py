@@ -7,6 +7,8 @@ import struct
 
 import numpy as np
 
+from fast_decoder import decode_bytes
+
 
 class BadFile(Exception):
     pass
@@ -86,7 +88,45 @@ def unzstd(data, size):
     return out.raw[:size]
 
 
+def read_varint(data, at):
+    value, shift = 0, 0
+    while True:
+        need(at < len(data) and shift < 63, "a bad size")
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            need(byte or shift == 7, "a bad size")
+            return value, at
+
+
+def unpack_planes(stored, size, width):
+    n, at = size // width, 0
+    bits = np.zeros(n, np.uint64)
+    for plane in reversed(range(width)):
+        need(at < len(stored), "a plane is missing")
+        kind, at, length = stored[at], at + 1, n
+        need(kind <= 2, "a plane of an unknown kind")
+        if kind:
+            length, at = read_varint(stored, at)
+        content = stored[at:at + length]
+        need(len(content) == length, "a plane ends early")
+        at += length
+        if kind == 1:
+            content = unzstd(content, n)
+        elif kind == 2:
+            content = decode_bytes(content, n)
+        bits |= np.frombuffer(content, np.uint8).astype(np.uint64) << np.uint64(8 * plane)
+    need(at == len(stored), "bytes follow the last plane")
+    last = np.uint64(8 * width - 1)
+    bits = bits >> np.uint64(1) | (bits & np.uint64(1)) << last
+    return bits.astype(f"<u{width}").tobytes()
+
+
 def unpack(stored, entry, size, width):
+    if "f" in entry:
+        need("z" not in entry and "y" not in entry, "a section is packed twice")
+        return unpack_planes(stored, size, width)
     if "z" in entry or "y" in entry:
         need(not ("z" in entry and "y" in entry), "a section is packed twice")
         raw = unzstd(stored, size)

@@ -1,6 +1,7 @@
 """The profile small of docs/codec.md."""
 
 from integer_common import MOST, MOST_VALUE, clamp, divide, log, need, next_state, ratio
+from wide_decoder import Wide
 
 
 def probabilities():
@@ -112,11 +113,16 @@ class Small:
         self.sign = Model([9, 81, 27], [1, 8], 1 << 21, 255, 7936, 1024, 36700, [51000, 6600, 0])
         self.more = Model([40, 400, 1280, 1280], [6, 8], 1258291, 1023, 1072, 8192, 13107, MORE)
         self.exponent = Model([21], [1, 8], 1 << 21, 255, 1072, 8192, 13107, MORE)
-        self.links = []
+        self.links, self.large = [], None
 
-    def tensor(self, rows, cols, stride, dependent, prior):
+    def tensor(self, rows, cols, stride, kind, prior):
+        """kind: 1 where the values are dependent, 2 where they are wide, else 0"""
         if cols == 1:
             rows, cols, stride = 1, rows, 0
+        dependent, large = kind == 1, None
+        if kind == 2:
+            large = self.large = self.large or Wide(self.coder, Model)
+            large.begin(cols)
         s = stride if stride > 1 else 0
         width = s or cols
         height = -(-cols // width)
@@ -177,8 +183,13 @@ class Small:
                     ratio((kind[0] << 16) + 8 * e, kind[1] + 8),
                     x, (x * x >> 7) - 256, y, (y * y >> 7) - 256]
                 features[7] -= features[4]
-                value = self.value(features, left, left2, up, up_left, up_right, up2, above,
-                                   signs[c], state & 1)
+                beside = left, left2, up, up_left, up_right, up2, above, signs[c]
+                if large:
+                    value = large.value(features, lambda: self.positive(features, *beside))
+                    need(abs(value) <= MOST_VALUE, "a value beyond 2^20")
+                    large.put(value)
+                else:
+                    value = self.value(features, *beside, state & 1)
                 if dependent:
                     state = next_state(state, value)
                 row[c] = value
@@ -205,6 +216,14 @@ class Small:
         mean = (sum(link) << 16) // len(link)
         return clamp(log((unit << 19) + mean + 655) - log(9 * mean + 655), -MOST, MOST)
 
+    def positive(self, features, left, left2, up, up_left, up_right, up2, above, column_sign):
+        keys = [3 * sign(left) + sign(up),
+                27 * sign(left) + 9 * sign(up) + 3 * sign(left2) + sign(up_left),
+                9 * sign(column_sign) + 3 * sign(above) + sign(up_right)]
+        trends = [64 * clamp(2 * left + 2 * up + left2 + up_left + up_right, -8, 8),
+                  64 * clamp(column_sign, -8, 8)]
+        return self.sign.decode(self.coder, keys, trends, [0, level(features[4]) // 4])
+
     def value(self, features, left, left2, up, up_left, up_right, up2, above, column_sign,
               second):
         coder = self.coder
@@ -218,12 +237,8 @@ class Small:
         keys = [key + size * second for key, size in zip(keys, (64, 1024, 256, 1024))]
         if not self.zero.decode(coder, keys, features, [min(1, beside) + 2 * second, dense]):
             return 0
-        keys = [3 * sign(left) + sign(up),
-                27 * sign(left) + 9 * sign(up) + 3 * sign(left2) + sign(up_left),
-                9 * sign(column_sign) + 3 * sign(above) + sign(up_right)]
-        trends = [64 * clamp(2 * left + 2 * up + left2 + up_left + up_right, -8, 8),
-                  64 * clamp(column_sign, -8, 8)]
-        positive = self.sign.decode(coder, keys, trends, [0, dense])
+        positive = self.positive(features, left, left2, up, up_left, up_right, up2, above,
+                                 column_sign)
         neighbours = min(9, abs(left) + abs(up))
         magnitude = 1
         while magnitude <= 20:

@@ -52,17 +52,22 @@ int nearest_step(float size);
 /// dimensions, else 1. Stride: the last dimension of a kernel (3 and more dimensions); the width of
 /// the square picture that a row of 64 or more numbers may be (2 dimensions); else 0.
 IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
+/// How the nibbles of whole numbers lie: those of one element side by side, the lowest bits first.
+IntegerGrid nibble_grid(const std::vector<std::int64_t>& shape, DType dtype);
 
 /// A tensor as integers: value = float32(integer) * step_size(step + its row's offset); where the
 /// grid is dependent, quantiser 1 has float32(integer less half its sign) there. With mantissa_bits
 /// the integers are short floats (float_code.h) whose largest exponent is `step`. In a tensor of
-/// whole numbers an integer stands for integer + step.
+/// whole numbers an integer stands for integer + step; nibbles are four bits of an element each. With
+/// an axis the values are cosine coefficients along that dimension of the tensor.
 struct CodedValues {
   IntegerGrid grid;                     ///< of as many numbers as the tensor has, at least 1
   std::vector<std::int32_t> integers;   ///< [rows, cols]
   int step = 0;                         ///< k of step_size(), an exponent or an offset
   std::vector<std::int32_t> row_steps;  ///< empty, or what is added to `step` in each row
   int mantissa_bits = 0;                ///< 0: steps; 1 to kMaxMantissaBits: short floats
+  bool nibbles = false;                 ///< of whole numbers; their grid is nibble_grid()
+  int axis = -1;                        ///< of a cosine transform; -1: none
 };
 inline constexpr int kMaxMantissaBits = 16;
 /// The float32 values [rows, cols]. @throws Error(kUsage) where sizes or steps do not fit
@@ -114,6 +119,8 @@ struct ArtifactTensor {
   int step = 0;                    ///< kCoded, kResidual: CodedValues::step
   int mantissa_bits = 0;           ///< kCoded: CodedValues::mantissa_bits
   bool row_steps = false;          ///< kCoded, kResidual: every row has an offset of the step
+  bool nibbles = false;            ///< kCoded: CodedValues::nibbles
+  int axis = -1;                   ///< kCoded: CodedValues::axis
   std::vector<std::byte> element;  ///< kConstant: the value of every element
   std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
   /// Its section on disk; 0 where its integers are part of one stream with others'.
@@ -126,6 +133,7 @@ enum class Packing : std::uint8_t {
   kZstd,
   kShuffledZstd,  ///< byte planes (all first bytes of the elements, all second ones, ...), then
                   ///< zstd
+  kPlanes,        ///< floats: exponents first, each byte plane as it is or as zstd
 };
 
 /// Bounds on what a file may declare, checked before anything is allocated.

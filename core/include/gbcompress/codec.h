@@ -31,6 +31,9 @@ struct IntegerGrid {
   /// Quantisers 0 and 1 take turns, as the parities of the integers say (docs/codec.md): under
   /// quantiser 1 an integer k that is not 0 stands for half a step less in magnitude.
   bool dependent = false;
+  /// Magnitudes are mostly beyond some ten, as those of int8 weights: they are coded bit by bit.
+  /// The profile small alone knows the difference; not together with `dependent`.
+  bool wide = false;
   std::int64_t size() const { return rows * cols; }
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "artifact/elements.h"
+#include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
@@ -63,7 +64,7 @@ std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
 std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
                            const TileBuilder& build, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.kind == TensorKind::kCoded) return coded_floats(artifact.coded(tensor));
+  if (entry.kind == TensorKind::kCoded) return tensor_floats(artifact.coded(tensor), entry.shape);
   std::vector<float> values = generate(artifact, tensor, build, threads);
   if (entry.kind == TensorKind::kResidual) {
     const std::vector<float> more = coded_floats(artifact.coded(tensor));

@@ -30,6 +30,17 @@ void read(std::span<const std::byte> bytes, std::span<float> floats, F&& from) {
   }
 }
 
+std::vector<std::byte> from_nibbles(const CodedValues& values) {
+  std::vector<std::byte> bytes(values.integers.size() / 2);
+  for (std::size_t n = 0; n < values.integers.size(); ++n) {
+    const std::int64_t nibble = std::int64_t{values.integers[n]} + values.step;
+    if (nibble < 0 || nibble > 15)
+      throw Error(Errc::kCorrupt, "a tensor has a nibble of more than four bits");
+    bytes[n / 2] |= static_cast<std::byte>(nibble << (n % 2 * 4));
+  }
+  return bytes;
+}
+
 template <typename T>
 std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
   const auto [least, largest] = whole_range(dtype);
@@ -77,17 +88,21 @@ void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> f
 std::pair<std::int64_t, std::int64_t> whole_range(DType dtype) noexcept {
   if (dtype == DType::kBool) return {0, 1};
   const int bits = dtype_bits(dtype);
-  const bool with_sign = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 ||
-                         dtype == DType::kI64;
-  const std::int64_t largest =
-      bits == 64 ? std::numeric_limits<std::int64_t>::max()
-                 : (std::int64_t{1} << (with_sign ? bits - 1 : bits)) - 1;
+  const bool with_sign =
+      dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  const std::int64_t largest = bits == 64 ? std::numeric_limits<std::int64_t>::max()
+                                          : (std::int64_t{1} << (with_sign ? bits - 1 : bits)) - 1;
   return {with_sign ? -largest - 1 : 0, largest};
+}
+
+std::pair<std::int64_t, std::int64_t> integer_range(DType dtype, bool nibbles) noexcept {
+  return nibbles ? std::pair<std::int64_t, std::int64_t>{0, 15} : whole_range(dtype);
 }
 
 bool is_codable(DType dtype) noexcept { return is_real(dtype) || dtype <= DType::kI64; }
 
 std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype) {
+  if (values.nibbles) return from_nibbles(values);
   switch (dtype) {
     case DType::kBool:
     case DType::kU8:

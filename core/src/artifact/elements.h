@@ -21,5 +21,11 @@ void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> f
 
 /// The least and the largest number of a type of whole numbers, as far as they fit 63 bits.
 std::pair<std::int64_t, std::int64_t> whole_range(DType dtype) noexcept;
+/// The same of what an integer of such a tensor and its offset make.
+std::pair<std::int64_t, std::int64_t> integer_range(DType dtype, bool nibbles) noexcept;
+/// Whether elements of that type may be coded as nibbles.
+constexpr bool has_nibbles(DType dtype) noexcept {
+  return dtype > DType::kBool && dtype <= DType::kI64;
+}
 
 }  // namespace gbcompress

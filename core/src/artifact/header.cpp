@@ -30,7 +30,8 @@ std::optional<Layout> fitting_layout(const Header& header) {
 /// The number that stands for a tensor of a known layout, or -1.
 int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
   if (tensor.dtype != known.dtype) return -1;
-  if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor)) {
+  const bool common = !tensor.grid.wide && !tensor.nibbles && tensor.axis < 0;
+  if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor) && common) {
     if (tensor.mantissa_bits > 0) return tensor.mantissa_bits == kUsualMantissa ? kShortFloats : -1;
     return (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 4 : 0);
   }
@@ -52,11 +53,14 @@ std::uint64_t as_number(const std::vector<std::byte>& element) {
 void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& section) {
   if (section.packing == Packing::kZstd) entry["z"] = section.stored;
   if (section.packing == Packing::kShuffledZstd) entry["y"] = section.stored;
+  if (section.packing == Packing::kPlanes) entry["f"] = section.stored;
   if (has_plan(tensor.kind)) entry["g"] = encode_plan(tensor.plan, tensor.shape);
   if (tensor.kind == TensorKind::kGenerated && tensor.coding != Coding::kI8)
     entry["c"] = static_cast<int>(tensor.coding);
   if (has_values(tensor)) {
-    entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0);
+    entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0) +
+                 (tensor.grid.wide ? kWide : 0) + (tensor.nibbles ? kNibbles : 0);
+    if (tensor.axis >= 0) entry["x"] = tensor.axis;
     if (tensor.mantissa_bits > 0) entry["m"] = tensor.mantissa_bits;
     if (!has_default_grid(tensor))
       entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};

@@ -65,6 +65,8 @@ class StepPredictor {
 
 /// The number of a tensor of a known layout that is short floats of so many bits.
 inline constexpr int kShortFloats = 6, kUsualMantissa = 7;
+/// Forms of whole numbers: values of the key k beside 0.
+inline constexpr unsigned kWide = 4, kNibbles = 8;
 
 /// An element that is 0 or 1, of F32 and I64 (those of built-in architectures).
 std::vector<std::byte> simple_element(DType dtype, int value);

@@ -116,7 +116,9 @@ void check_theta(const GNetPlan& plan, const CodedTheta& theta, const std::strin
 }
 
 bool has_default_grid(const ArtifactTensor& tensor) {
-  const IntegerGrid usual = default_grid(tensor.shape), &grid = tensor.grid;
+  const IntegerGrid& grid = tensor.grid;
+  const IntegerGrid usual =
+      tensor.nibbles ? nibble_grid(tensor.shape, tensor.dtype) : default_grid(tensor.shape);
   return grid.rows == usual.rows && grid.cols == usual.cols && grid.stride == usual.stride;
 }
 

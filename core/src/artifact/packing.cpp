@@ -2,8 +2,10 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "artifact/planes.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -16,12 +18,15 @@ void check(std::size_t result, const char* what) {
     throw Error(Errc::kFailure, std::string(what) + " failed: " + ZSTD_getErrorName(result));
 }
 
-Bytes compress(std::span<const std::byte> raw) {
+/// Floats beyond so many bytes are packed as planes without trying the others.
+constexpr std::size_t kManyFloats = std::size_t{1} << 16;
+/// Unless zstd makes less than half of their first bytes.
+constexpr std::size_t kFirstBytes = std::size_t{1} << 18;
+
+Bytes compress(std::span<const std::byte> raw, int level) {
   const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(),
                                                                      ZSTD_freeCCtx);
   if (!context) throw Error(Errc::kFailure, "zstd could not start");
-  // Small files are worth every byte; beyond some megabytes the highest levels take minutes.
-  const int level = raw.size() <= (std::size_t{4} << 20) ? 19 : 9;
   check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level), "zstd");
   check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 0), "zstd");
   check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 1), "zstd");
@@ -31,6 +36,14 @@ Bytes compress(std::span<const std::byte> raw) {
   check(n, "zstd compression");
   packed.resize(n);
   return packed;
+}
+
+/// Small files are worth every byte; beyond some megabytes the highest levels take minutes.
+int thorough(std::size_t size) { return size <= (std::size_t{4} << 20) ? 19 : 9; }
+
+bool is_repetitive(std::span<const std::byte> raw) {
+  const auto first = raw.first(std::min(raw.size(), kFirstBytes));
+  return compress(first, 1).size() < first.size() / 2;
 }
 
 /// to[plane * n + element] = from[element * size + plane], or back.
@@ -50,16 +63,21 @@ Bytes shuffle(std::span<const std::byte> from, std::size_t size, bool back) {
 
 }  // namespace
 
-std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes) {
+Bytes compress_fast(std::span<const std::byte> raw) { return compress(raw, 1); }
+
+std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes,
+                               bool floats) {
   std::pair<Bytes, Packing> best{Bytes(raw.begin(), raw.end()), Packing::kRaw};
   const auto keep_smaller = [&](Bytes packed, Packing packing) {
     if (packed.size() < best.first.size()) best = {std::move(packed), packing};
   };
   if (raw.empty()) return best;
-  keep_smaller(compress(raw), Packing::kZstd);
-  if (element_bytes > 1)
-    keep_smaller(compress(shuffle(raw, static_cast<std::size_t>(element_bytes), false)),
-                 Packing::kShuffledZstd);
+  const auto size = static_cast<std::size_t>(element_bytes);
+  if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
+  if (floats && raw.size() > kManyFloats && !is_repetitive(raw)) return best;
+  keep_smaller(compress(raw, thorough(raw.size())), Packing::kZstd);
+  if (size > 1)
+    keep_smaller(compress(shuffle(raw, size, false), thorough(raw.size())), Packing::kShuffledZstd);
   return best;
 }
 
@@ -72,6 +90,9 @@ Bytes unpack(std::span<const std::byte> stored, Packing packing, std::int64_t ra
   // No block of zstd grows by more than this: a lie about the size ends here, whatever the limits.
   if (raw_bytes / 32'768 > static_cast<std::int64_t>(stored.size()))
     throw corrupt("it cannot be that large");
+  if (packing == Packing::kPlanes)
+    return unpack_planes(stored, static_cast<std::size_t>(raw_bytes),
+                         static_cast<std::size_t>(element_bytes), label);
   // One frame, of the size that was checked, and nothing behind it.
   if (ZSTD_getFrameContentSize(stored.data(), stored.size()) !=
       static_cast<unsigned long long>(raw_bytes))

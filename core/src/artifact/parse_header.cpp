@@ -5,35 +5,21 @@
 
 #include "artifact/cbor_reader.h"
 #include "artifact/coding.h"
+#include "artifact/elements.h"
 #include "artifact/float_code.h"
 #include "artifact/header.h"
 #include "artifact/header_keys.h"
 #include "artifact/integers.h"
 #include "artifact/plan_fields.h"
+#include "artifact/tensor_fields.h"
 #include "artifact/text.h"
+#include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/text.h"
 #include "gbcompress/arch_layout.h"
 
 namespace gbcompress {
 namespace {
-
-constexpr std::size_t kNotTied = std::numeric_limits<std::size_t>::max();
-
-/// The map of one tensor as it is written.
-struct Entry {
-  std::string name;
-  std::optional<DType> dtype;
-  std::optional<std::vector<std::int64_t>> shape;
-  std::optional<PlanFields> plan;
-  std::optional<std::vector<std::int64_t>> grid;
-  std::optional<std::uint64_t> value;
-  std::optional<unsigned> form;  ///< of values: 1 with row steps, plus 2 where dependent
-  std::optional<Coding> coding;
-  int mantissa_bits = 0;
-  std::size_t tied = kNotTied;
-  SectionEntry section;
-};
 
 class HeaderParser {
  public:
@@ -104,7 +90,7 @@ class HeaderParser {
       if (in_.at_unsigned())
         add_short(read_choice(in_, kShortFloats + 1));
       else
-        add(parse_entry());
+        add(read_tensor_fields(in_));
     }
     const std::size_t known = layout_ ? layout_->size() : 0;
     if (unnamed_ > 0 && (unnamed_ != header_.tensors.size() || unnamed_ != known))
@@ -114,7 +100,7 @@ class HeaderParser {
   /// A tensor of the layout: coded (0), with row steps (1), all 0 (2), all 1 (3), coded and
   /// dependent (4), the same with row steps (5), short floats (6).
   void add_short(int number) {
-    Entry entry;
+    TensorFields entry;
     if (number == kShortFloats) {
       entry.form = 0;
       entry.mantissa_bits = kUsualMantissa;
@@ -135,74 +121,7 @@ class HeaderParser {
     return (*layout_)[i];
   }
 
-  Entry parse_entry() {
-    Entry entry;
-    Keys keys(in_, "ndhzygckirvm");
-    while (const char key = keys.next()) switch (key) {
-        case 'n':
-          entry.name = in_.text();
-          break;
-        case 'd':
-          entry.dtype = parse_type();
-          break;
-        case 'h':
-          entry.shape = read_sizes(in_, 8);
-          break;
-        case 'z':
-          entry.section = {read_size(in_), 0, Packing::kZstd};
-          break;
-        case 'y':
-          entry.section = {read_size(in_), 0, Packing::kShuffledZstd};
-          break;
-        case 'g':
-          entry.plan = read_plan(in_);
-          break;
-        case 'c':
-          entry.coding = static_cast<Coding>(read_choice(in_, 4));
-          break;
-        case 'k':
-          entry.form = static_cast<unsigned>(read_choice(in_, 4));
-          break;
-        case 'm':
-          entry.mantissa_bits = read_choice(in_, kMaxMantissaBits + 1);
-          if (entry.mantissa_bits == 0) in_.corrupt("short floats have no mantissa");
-          break;
-        case 'i':
-          entry.grid = read_sizes(in_, 3);
-          break;
-        case 'v':
-          entry.value = in_.unsigned_number();
-          break;
-        default:
-          entry.tied = static_cast<std::size_t>(read_size(in_));
-      }
-    if (keys.has('z') && keys.has('y')) in_.corrupt("a section is packed in two ways");
-    if (keys.has('n') && entry.name.empty()) in_.corrupt("a tensor's name is empty");
-    if (keys.has('n') && !keys.has_any("hr")) in_.corrupt("key h is missing");
-    if (!keys.has('n') && keys.has('h')) in_.corrupt("key n is missing");
-    if (keys.has('r') && keys.has_any("dhzygckivm"))
-      in_.corrupt("a tied tensor has keys of its own");
-    if (keys.has('v') && keys.has_any("zygckim")) in_.corrupt("a constant tensor has a section");
-    if (keys.has('k') && keys.has_any("zyc")) in_.corrupt("a coded tensor has a section");
-    if (keys.has('i') && !keys.has('k')) in_.corrupt("a tensor that is not coded has a grid");
-    if (keys.has('m') && (entry.form != 0 || keys.has('g')))
-      in_.corrupt("short floats have steps or a plan");
-    if (keys.has('c') && !keys.has('g')) in_.corrupt("a plain tensor has a coding");
-    if (entry.coding == Coding::kCoded && keys.has_any("zy"))
-      in_.corrupt("coded g-nets have a section");
-    return entry;
-  }
-
-  DType parse_type() {
-    const std::string name = in_.text();
-    const auto dtype = parse_dtype(name);
-    if (!dtype)
-      throw Error(Errc::kUnsupported, "element type '" + printable(name.substr(0, 64)) +
-                                          "' is unknown; upgrade gbcompress to read this file");
-    return *dtype;
-  }
-
-  void add(Entry entry) {
+  void add(TensorFields entry) {
     ArtifactTensor tensor;
     tensor.name = std::move(entry.name);
     if (entry.shape) tensor.shape = std::move(*entry.shape);
@@ -229,7 +148,7 @@ class HeaderParser {
   }
 
   /// Everything that follows from the entry itself; nothing has been allocated for it yet.
-  void finish_tensor(ArtifactTensor& tensor, Entry& entry) {
+  void finish_tensor(ArtifactTensor& tensor, TensorFields& entry) {
     SectionEntry& section = entry.section;
     const std::int64_t bytes = tensor_bytes(tensor.shape, tensor.dtype);
     within(bytes, "one tensor");
@@ -249,6 +168,8 @@ class HeaderParser {
       in_.corrupt("a packed section is not smaller than its content");
     if (section.packing == Packing::kShuffledZstd && plane_bytes(tensor) == 1)
       in_.corrupt("a section of single bytes is shuffled");
+    if (section.packing == Packing::kPlanes && !is_real(tensor.dtype))
+      in_.corrupt("a section has planes of what are no floats");
     tensor.stored_bytes = section.stored;
   }
 
@@ -260,7 +181,7 @@ class HeaderParser {
     tensor.element.assign(first, first + bits / 8);
   }
 
-  void finish_plan(ArtifactTensor& tensor, Entry& entry) {
+  void finish_plan(ArtifactTensor& tensor, TensorFields& entry) {
     if (!is_real(tensor.dtype)) in_.corrupt("g-nets cannot generate this element type");
     const bool residual = tensor.kind == TensorKind::kResidual;
     tensor.coding = residual ? Coding::kCoded : entry.coding.value_or(Coding::kI8);
@@ -279,23 +200,38 @@ class HeaderParser {
     within(numbers_, "g-net parameters");
   }
 
-  void finish_values(ArtifactTensor& tensor, const Entry& entry) {
+  void finish_values(ArtifactTensor& tensor, const TensorFields& entry) {
     const bool whole = is_codable(tensor.dtype) && !is_real(tensor.dtype);
+    const unsigned form = *entry.form;
+    if (form >= kWide && !(whole && (form == kWide || form == kNibbles)))
+      throw Error(Errc::kUnsupported, "integers of kind " + std::to_string(form) +
+                                          " are unknown; upgrade gbcompress to read this file");
+    const bool stepless = form == 0 || form >= kWide;
     if (!is_codable(tensor.dtype) ||
-        (whole && (entry.plan || *entry.form != 0 || entry.mantissa_bits > 0)))
+        (whole && (entry.plan || !stepless || entry.mantissa_bits > 0)) ||
+        (form == kNibbles && (entry.grid || !has_nibbles(tensor.dtype))))
       in_.corrupt("this element type cannot be coded so");
     tensor.mantissa_bits = entry.mantissa_bits;
     const std::int64_t elements = checked_elements(tensor.shape, "a tensor");
     if (elements < 1) in_.corrupt("a coded tensor has no elements");
-    tensor.row_steps = *entry.form & 1;
-    tensor.grid = default_grid(tensor.shape);
-    tensor.grid.dependent = *entry.form & 2;
+    tensor.row_steps = form & 1;
+    tensor.nibbles = form == kNibbles;
+    tensor.grid =
+        tensor.nibbles ? nibble_grid(tensor.shape, tensor.dtype) : default_grid(tensor.shape);
+    tensor.grid.dependent = form & 2;
+    tensor.grid.wide = form == kWide;
+    if (entry.axis >= 0) set_axis(tensor, entry.axis, whole);
     if (!entry.grid) return;
     if (entry.grid->size() != 3) in_.corrupt("a grid needs three numbers");
     tensor.grid.rows = (*entry.grid)[0];
     tensor.grid.cols = (*entry.grid)[1];
     tensor.grid.stride = (*entry.grid)[2];
     if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
+  }
+
+  void set_axis(ArtifactTensor& tensor, int axis, bool whole) {
+    if (whole || !has_transform(tensor.shape, axis)) in_.corrupt("a tensor has no such axis");
+    tensor.axis = axis;
   }
 
   void parse_steps() {

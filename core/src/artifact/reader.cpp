@@ -186,8 +186,11 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
   const ArtifactTensor& stored = entry(tensor, fits, "coded");
   const auto numbers = integers_->get(tensors_, tensor);
   const auto values = numbers->span().last(static_cast<std::size_t>(stored.grid.size()));
-  CodedValues result{
-      .grid = stored.grid, .step = stored.step, .mantissa_bits = stored.mantissa_bits};
+  CodedValues result{.grid = stored.grid,
+                     .step = stored.step,
+                     .mantissa_bits = stored.mantissa_bits,
+                     .nibbles = stored.nibbles,
+                     .axis = stored.axis};
   result.integers.assign(values.begin(), values.end());
   if (stored.mantissa_bits > 0) {
     const std::int32_t codes = float_codes(stored.mantissa_bits);
@@ -197,7 +200,7 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
                     label_ + ": " + printable(stored.name) + " has a short float that is none");
   }
   if (!is_real(stored.dtype)) {
-    const auto [least, largest] = whole_range(stored.dtype);
+    const auto [least, largest] = integer_range(stored.dtype, stored.nibbles);
     for (const std::int32_t n : result.integers)
       if (n + std::int64_t{stored.step} < least || n + std::int64_t{stored.step} > largest)
         throw Error(Errc::kCorrupt, label_ + ": " + printable(stored.name) +

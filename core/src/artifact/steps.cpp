@@ -3,6 +3,7 @@
 
 #include "artifact/float_code.h"
 #include "artifact/integers.h"
+#include "base/checked.h"
 #include "codec/quantiser_state.h"
 #include "gbcompress/error.h"
 
@@ -49,6 +50,13 @@ IntegerGrid default_grid(const std::vector<std::int64_t>& shape) {
   // The width of a kernel: 2 % smaller files than with all its positions (ResNet-20).
   const std::int64_t stride = shape.back();
   if (stride > 1 && stride < grid.cols) grid.stride = stride;
+  return grid;
+}
+
+IntegerGrid nibble_grid(const std::vector<std::int64_t>& shape, DType dtype) {
+  IntegerGrid grid = default_grid(shape);
+  grid.cols = checked_mul(grid.cols, dtype_bits(dtype) / 4, "a tensor of nibbles");
+  grid.stride = 0;
   return grid;
 }
 

@@ -2,10 +2,12 @@
 #include <utility>
 
 #include "artifact/coding.h"
+#include "artifact/elements.h"
 #include "artifact/header.h"
 #include "artifact/integers.h"
 #include "artifact/packing.h"
 #include "artifact/text.h"
+#include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/spool.h"
@@ -36,18 +38,30 @@ void set_form(ArtifactTensor& tensor, const CodedValues& values) {
   if (!is_real(tensor.dtype) &&
       (values.mantissa_bits > 0 || values.grid.dependent || !values.row_steps.empty()))
     throw Error(Errc::kUsage, printable(tensor.name) + " has whole numbers, which have no steps");
+  if (values.nibbles ? !has_nibbles(tensor.dtype) || values.grid.wide
+                     : values.grid.wide && is_real(tensor.dtype))
+    throw Error(Errc::kUsage, printable(tensor.name) + " has no such whole numbers");
+  if (values.axis >= 0 && (!has_transform(tensor.shape, values.axis) || !is_real(tensor.dtype) ||
+                           values.mantissa_bits > 0 || tensor.kind != TensorKind::kCoded))
+    throw Error(Errc::kUsage, printable(tensor.name) + " has no such axis");
   tensor.grid = values.grid;
   tensor.step = values.step;
   tensor.mantissa_bits = values.mantissa_bits;
   tensor.row_steps = !values.row_steps.empty();
+  tensor.nibbles = values.nibbles;
+  tensor.axis = values.axis;
+  const std::int64_t integers =
+      checked_mul(checked_elements(tensor.shape, "a tensor"),
+                  values.nibbles ? dtype_bits(tensor.dtype) / 4 : 1, "a tensor");
+  if (!is_grid(values.grid, integers) || (values.nibbles && !has_default_grid(tensor)))
+    throw Error(Errc::kShapeMismatch, printable(tensor.name) + " has a grid of " +
+                                          std::to_string(values.grid.rows) + " x " +
+                                          std::to_string(values.grid.cols) +
+                                          " integers, which does not fit its shape");
 }
 
 void set_values(ArtifactTensor& tensor, const CodedValues& values) {
   check_values(values, printable(tensor.name));
-  if (!is_grid(values.grid, checked_elements(tensor.shape, "a tensor")))
-    throw Error(Errc::kShapeMismatch, printable(tensor.name) + " has " +
-                                          std::to_string(values.integers.size()) +
-                                          " integers, which do not fit its shape");
   set_form(tensor, values);
 }
 
@@ -111,7 +125,7 @@ void ArtifactWriter::add_plain(const std::string& name, DType dtype,
     throw Error(Errc::kShapeMismatch, printable(name) + " has " + std::to_string(bytes.size()) +
                                           " bytes, which do not fit its shape");
   Content content;
-  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(tensor));
+  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(tensor), is_real(dtype));
   add(std::move(tensor), std::move(content));
 }
 
@@ -149,8 +163,6 @@ void ArtifactWriter::add_coded_section(const std::string& name, DType dtype,
   ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
   tensor.kind = TensorKind::kCoded;
   set_form(tensor, form);
-  if (!is_grid(form.grid, checked_elements(tensor.shape, "a tensor")))
-    throw Error(Errc::kShapeMismatch, printable(name) + " has a grid that does not fit its shape");
   profile_ = CodecProfile::kFast;
   Content content;
   content.encoded = true;

@@ -24,6 +24,8 @@ void check(const IntegerGrid& grid, std::size_t values, std::span<const std::uin
   if (values != static_cast<std::size_t>(grid.size()))
     throw Error(Errc::kUsage, std::to_string(values) + " numbers were given for a grid of " +
                                   std::to_string(grid.size()));
+  if (grid.dependent && grid.wide)
+    throw Error(Errc::kUsage, "the integers of a wide grid are not dependent");
   if (!prior.empty() && prior.size() != values)
     throw Error(Errc::kUsage, std::to_string(prior.size()) + " prior classes were given for " +
                                   std::to_string(values) + " numbers");

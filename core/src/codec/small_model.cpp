@@ -36,6 +36,9 @@ SmallModel::SmallModel()
 void SmallModel::begin(const IntegerGrid& grid) {
   place_.emplace(grid, links_);
   state_ = QuantiserState(grid.dependent);
+  is_wide_ = grid.wide;
+  if (is_wide_ && !wide_) wide_.emplace();
+  if (is_wide_) wide_->begin(place_->cols());
 }
 
 void SmallModel::look(int prior) {
@@ -54,11 +57,13 @@ void SmallModel::look(int prior) {
   for (std::size_t i = 0; i < kZeroKeys.size(); ++i) zero_keys_[i] += quantiser_ * kZeroKeys[i];
   zero_set_ = std::min(1, beside) + 2 * quantiser_;
   density_ = level(features[4]) / 4;
+  if (is_wide_) wide_->look(view_);
 }
 
 void SmallModel::put(int value) {
   place_->put(value, view_.prior);
   state_.pass(value);
+  if (is_wide_) wide_->put(value);
 }
 
 void SmallModel::end() {

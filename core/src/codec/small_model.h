@@ -11,6 +11,7 @@
 #include "codec/bit_model.h"
 #include "codec/quantiser_state.h"
 #include "codec/surroundings.h"
+#include "codec/wide_model.h"
 
 namespace gbcompress::codec {
 
@@ -39,6 +40,9 @@ class SmallModel {
   int visit(Visitor&& visitor, int value);
 
  private:
+  template <typename Visitor>
+  bool visit_sign(Visitor&& visitor, bool positive);
+
   static constexpr int kUnary = 20;  // decisions before a magnitude goes on as an Elias-gamma code
   static constexpr std::array<int, 4> kMoreKeys = {kUnary, kUnary * 10, kUnary * 32, kUnary * 32};
   static constexpr int kExponents = 21;
@@ -50,6 +54,8 @@ class SmallModel {
   BitModel<4, kFeatureCount> more_;
   BitModel<1, kFeatureCount> exponent_;
 
+  std::optional<WideModel> wide_;  ///< from the first wide grid on
+  bool is_wide_ = false;
   std::optional<Surroundings> place_;
   QuantiserState state_{false};
   std::vector<RowMagnitudes> links_;
@@ -59,10 +65,7 @@ class SmallModel {
 };
 
 template <typename Visitor>
-int SmallModel::visit(Visitor&& visitor, int value) {
-  if (!visitor.decide(zero_, zero_keys_, view_.features, MixerSets{zero_set_, density_},
-                      value != 0))
-    return 0;
+bool SmallModel::visit_sign(Visitor&& visitor, bool positive) {
   const auto sign = [](int x) { return x > 0 ? 2 : x < 0 ? 1 : 0; };
   const std::array<int, 3> sign_keys = {
       sign(view_.left) * 3 + sign(view_.up),
@@ -72,8 +75,18 @@ int SmallModel::visit(Visitor&& visitor, int value) {
       64 * std::clamp(2 * view_.left + 2 * view_.up + view_.left2 + view_.up_left + view_.up_right,
                       -8, 8),
       64 * std::clamp(view_.column_sign, -8, 8)};
-  const bool positive = visitor.decide(sign_, sign_keys, trends, MixerSets{0, density_}, value > 0);
+  return visitor.decide(sign_, sign_keys, trends, MixerSets{0, density_}, positive);
+}
 
+template <typename Visitor>
+int SmallModel::visit(Visitor&& visitor, int value) {
+  if (is_wide_)
+    return wide_->visit(
+        visitor, [&](bool positive) { return visit_sign(visitor, positive); }, value);
+  if (!visitor.decide(zero_, zero_keys_, view_.features, MixerSets{zero_set_, density_},
+                      value != 0))
+    return 0;
+  const bool positive = visit_sign(visitor, value > 0);
   const int magnitude = std::abs(value);
   const int beside = std::min(9, std::abs(view_.left) + std::abs(view_.up));
   int found = 1;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "artifact/transform.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
 #include "rate/laplace_rate.h"
@@ -64,7 +65,7 @@ void Latents::take_as_is(std::size_t index, std::optional<int> step) {
 void Latents::take(std::size_t index, CodedValues values) {
   const at::NoGradGuard no_grad;
   Entry& entry = entries_.at(index);
-  const std::vector<float> numbers = coded_floats(values);
+  const std::vector<float> numbers = tensor_floats(values, entry.latent.sizes().vec());
   if (static_cast<std::int64_t>(numbers.size()) != entry.latent.numel())
     throw Error(Errc::kShapeMismatch, "another number of integers than " + entry.name + " has");
   std::copy(numbers.begin(), numbers.end(), entry.latent.data_ptr<float>());
@@ -150,7 +151,7 @@ void Latents::predict() {
     at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
     float* data = to.data_ptr<float>();
     if (entry.chosen) {
-      const std::vector<float> values = coded_floats(*entry.chosen);
+      const std::vector<float> values = tensor_floats(*entry.chosen, entry.latent.sizes().vec());
       std::copy(values.begin(), values.end(), data);
     } else {
       const std::vector<float> steps = entry.steps();

@@ -10,6 +10,7 @@
 #include "artifact/packing.h"
 #include "base/text.h"
 #include "gbcompress/error.h"
+#include "weights/whole_numbers.h"
 
 namespace gbcompress {
 namespace {
@@ -35,43 +36,6 @@ constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
 /// An octave of steps is worth a factor of 4 of the error.
 int steps_of(double error_ratio) {
   return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
-}
-
-template <typename T>
-bool read_whole(std::span<const std::byte> bytes, std::vector<std::int64_t>& numbers) {
-  for (std::size_t i = 0; i < bytes.size(); i += sizeof(T)) {
-    T value;
-    std::memcpy(&value, bytes.data() + i, sizeof value);
-    if constexpr (sizeof(T) == 8)
-      if (value > T{1} << 40 || (std::is_signed_v<T> && value < -(T{1} << 40))) return false;
-    numbers.push_back(static_cast<std::int64_t>(value));
-  }
-  return true;
-}
-
-/// The numbers of a tensor of whole numbers, unless they are too large to be coded.
-bool whole_numbers(const TensorEntry& tensor, std::vector<std::int64_t>& numbers) {
-  switch (tensor.dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return read_whole<std::uint8_t>(tensor.bytes, numbers);
-    case DType::kI8:
-      return read_whole<std::int8_t>(tensor.bytes, numbers);
-    case DType::kU16:
-      return read_whole<std::uint16_t>(tensor.bytes, numbers);
-    case DType::kI16:
-      return read_whole<std::int16_t>(tensor.bytes, numbers);
-    case DType::kU32:
-      return read_whole<std::uint32_t>(tensor.bytes, numbers);
-    case DType::kI32:
-      return read_whole<std::int32_t>(tensor.bytes, numbers);
-    case DType::kU64:
-      return read_whole<std::uint64_t>(tensor.bytes, numbers);
-    case DType::kI64:
-      return read_whole<std::int64_t>(tensor.bytes, numbers);
-    default:
-      return false;
-  }
 }
 
 }  // namespace
@@ -109,35 +73,18 @@ void WeightsStore::add(const PlannedTensor& tensor) {
 
 /// Whole numbers through the coder, where that is smaller than what zstd makes of them.
 bool WeightsStore::add_whole(const TensorEntry& source) {
-  std::vector<std::int64_t> numbers;
-  if (!is_codable(source.dtype) || is_real(source.dtype) || !whole_numbers(source, numbers) ||
-      numbers.empty())
-    return false;
-  double sum = 0;
-  for (const std::int64_t n : numbers) sum += static_cast<double>(n);
-  const double mean = std::nearbyint(sum / static_cast<double>(numbers.size()));
-  CodedValues values{.grid = default_grid(source.shape)};
-  // What is in the middle is 0; small numbers of either sign are the cheapest.
-  values.step = std::fabs(mean) <= kMaxStep ? static_cast<int>(mean) : 0;
-  for (const std::int64_t n : numbers) {
-    const std::int64_t off = n - values.step;
-    if (off < -kMaxMagnitude || off > kMaxMagnitude) return false;
-    values.integers.push_back(static_cast<std::int32_t>(off));
-  }
-  const bool small = plan_.profile() == CodecProfile::kSmall;
-  if (small && !fits_small({values.grid})) return false;
-  const std::size_t packed =
-      pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8)).first.size();
-  if (small) {
-    IntegerEncoder alone(CodecProfile::kSmall);
-    alone.add(values.grid, values.integers);
-    if (alone.ideal_bits() / 8 >= static_cast<double>(packed)) return false;
-    writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
+  const CodecProfile profile = plan_.profile();
+  std::optional<CodedValues> values = whole_numbers(source, profile);
+  if (!values) return false;
+  const std::size_t packed = pack(source.bytes, dtype_bits(source.dtype) / 8).first.size();
+  if (profile == CodecProfile::kSmall) {
+    if (coded_bytes(*values, profile) >= static_cast<double>(packed)) return false;
+    writer_.add_coded(source.name, source.dtype, source.shape, std::move(*values));
     return true;
   }
-  std::vector<std::byte> section = encode_section(values);
+  std::vector<std::byte> section = encode_section(*values);
   if (section.size() >= packed) return false;
-  writer_.add_coded_section(source.name, source.dtype, source.shape, values, std::move(section));
+  writer_.add_coded_section(source.name, source.dtype, source.shape, *values, std::move(section));
   return true;
 }
 

@@ -1,0 +1,215 @@
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "gbcompress/artifact.h"
+#include "golden/craft.h"
+
+namespace gbcompress::craft {
+namespace {
+
+using nlohmann::json;
+
+Bytes stream(CodecProfile profile, const std::vector<IntegerGrid>& grids,
+             const std::vector<std::vector<std::int32_t>>& numbers) {
+  IntegerEncoder encoder(profile);
+  for (std::size_t i = 0; i < grids.size(); ++i) encoder.add(grids[i], numbers[i]);
+  return encoder.finish();
+}
+
+/// A coded tensor of 4 x 5 whose step is 2^-4, and what makes it wrong.
+class Collection {
+ public:
+  std::vector<BadFile> take() { return std::move(files_); }
+
+  void short_floats() {
+    add("short_floats_of_whole_numbers", Errc::kCorrupt, entry([](json& e) {
+          e["d"] = "U8";
+          e["m"] = 7;
+        }));
+    add("short_floats_without_mantissa", Errc::kCorrupt, entry([](json& e) { e["m"] = 0; }));
+    add("short_floats_of_17_bits", Errc::kUnsupported, entry([](json& e) { e["m"] = 17; }));
+    add("short_floats_with_row_steps", Errc::kCorrupt, entry([](json& e) {
+          e["m"] = 7;
+          e["k"] = 1;
+        }));
+    add("short_floats_that_are_plain", Errc::kCorrupt, entry([](json& e) {
+          e.erase("k");
+          e["m"] = 7;
+        }));
+    json floats = good_;
+    floats["m"] = 1;
+    add("short_floats_too_large", Errc::kCorrupt, with_step(floats, 128, numbers_));
+    add("short_floats_too_small", Errc::kCorrupt, with_step(floats, -127, numbers_));
+    std::vector<std::int32_t> beyond = numbers_;
+    beyond[3] = 28;
+    add("short_float_beyond_zero", Errc::kCorrupt, with_step(floats, 0, beyond));
+  }
+
+  void whole_numbers() {
+    add("whole_numbers_with_row_steps", Errc::kCorrupt, entry([](json& e) {
+          e["d"] = "I32";
+          e["k"] = 1;
+        }));
+    add("whole_numbers_dependent", Errc::kCorrupt, entry([](json& e) {
+          e["d"] = "I8";
+          e["k"] = 2;
+        }));
+    json bytes = good_;
+    bytes["d"] = "U8";
+    bytes["k"] = 7;
+    add("whole_numbers_of_unknown_form", Errc::kUnsupported, with_step(bytes, 0, numbers_));
+    bytes["k"] = 8;
+    bytes["h"] = {4, 2};
+    bytes["i"] = {4, 4, 0};
+    add("nibbles_with_a_grid", Errc::kCorrupt, with_step(bytes, 8, numbers_));
+    bytes.erase("i");
+    bytes["d"] = "BOOL";
+    add("nibbles_of_bool", Errc::kCorrupt, with_step(bytes, 8, numbers_));
+    bytes["d"] = "U8";
+    {
+      json h = header({bytes});
+      h["u"] = {8 + 64};
+      std::vector<std::int32_t> nibbles(16, 3);
+      nibbles[5] = 8;
+      add("nibble_of_five_bits", Errc::kCorrupt,
+          file(h, stream(CodecProfile::kSmall, {{4, 4, 0}}, {nibbles})));
+    }
+    bytes = good_;
+    bytes["d"] = "U8";
+    add("whole_number_below_its_type", Errc::kCorrupt, with_step(bytes, 6, numbers_));
+    bytes["d"] = "BOOL";
+    add("whole_number_that_is_no_bool", Errc::kCorrupt, with_step(bytes, 0, numbers_));
+  }
+
+  void axes() {
+    const auto on_axis = [&](int axis, json e) {
+      e["x"] = axis;
+      return with_step(std::move(e), 0, numbers_);
+    };
+    add("axis_beyond_the_shape", Errc::kCorrupt, on_axis(2, good_));
+    add("axis_of_short_floats", Errc::kCorrupt,
+        on_axis(0, json{{"n", "w"}, {"h", {4, 5}}, {"k", 0}, {"m", 1}}));
+    add("axis_of_whole_numbers", Errc::kCorrupt,
+        on_axis(0, json{{"n", "w"}, {"h", {4, 5}}, {"k", 0}, {"d", "I8"}}));
+    add("axis_of_one_position", Errc::kCorrupt,
+        on_axis(0, json{{"n", "w"}, {"h", {1, 20}}, {"k", 0}}));
+    add("axis_that_is_plain", Errc::kCorrupt, entry([](json& e) {
+          e.erase("k");
+          e["x"] = 0;
+        }));
+  }
+
+  void forms() {
+    add("coded_dtype_of_no_number", Errc::kCorrupt, entry([](json& e) { e["d"] = "F8_E4M3"; }));
+    add("coded_without_elements", Errc::kCorrupt, entry([](json& e) { e["h"] = {0, 5}; }));
+    add("coded_with_a_section", Errc::kCorrupt, entry([](json& e) { e["z"] = 3; }));
+    add("coded_kind_unknown", Errc::kUnsupported, entry([](json& e) { e["k"] = 4; }));
+    add("coded_grid_of_other_size", Errc::kCorrupt, entry([](json& e) { e["i"] = {4, 6, 0}; }));
+    add("coded_grid_of_two_numbers", Errc::kCorrupt, entry([](json& e) { e["i"] = {4, 5}; }));
+    add("coded_grid_stride_outside", Errc::kCorrupt, entry([](json& e) { e["i"] = {4, 5, 5}; }));
+    add("coded_grid_overflows", Errc::kCorrupt, entry([](json& e) {
+          e["i"] = {std::int64_t{1} << 40, std::int64_t{1} << 40, 0};
+        }));
+    add("coded_grid_on_plain", Errc::kCorrupt, entry([](json& e) {
+          e.erase("k");
+          e["i"] = {4, 5, 0};
+        }));
+    add("coded_2_27_numbers", Errc::kLimit, entry([](json& e) { e["h"] = {1 << 27}; }));
+    add("coded_more_than_the_stream_has", Errc::kTruncated, entry([](json& e) {
+          e["h"] = {400, 500};
+        }));
+    add("coded_row_step_out_of_range", Errc::kCorrupt, [&] {
+      json e = good_;
+      e["k"] = 1;
+      json h = header({e});
+      h["u"] = {0};
+      return file(
+          h, stream(CodecProfile::kSmall, {{1, 4, 0}, {4, 5, 0}}, {{0, 2000, 0, 0}, numbers_}));
+    }());
+  }
+
+  void steps() {
+    add("steps_missing", Errc::kCorrupt, whole([](json& h) { h.erase("u"); }, small_));
+    add("steps_too_few", Errc::kCorrupt, whole([](json& h) { h["u"] = json::array(); }, small_));
+    add("steps_too_many", Errc::kCorrupt, whole([](json& h) { h["u"] = {0, 0}; }, small_));
+    add("steps_of_nothing", Errc::kCorrupt, file(json{{"t", json::array()}, {"u", {1}}}, {}));
+    add("step_out_of_range", Errc::kCorrupt, whole([](json& h) { h["u"] = {1089}; }, small_));
+    add("step_of_2_61", Errc::kCorrupt,
+        whole([](json& h) { h["u"] = {std::int64_t{1} << 61}; }, small_));
+    add("step_that_is_no_integer", Errc::kCorrupt, whole([](json& h) { h["u"] = {0.5}; }, small_));
+  }
+
+  void streams() {
+    const auto same = [](json&) {};
+    add("stream_missing", Errc::kTruncated, whole(same, {}));
+    add("stream_cut", Errc::kTruncated, whole(same, Bytes(small_.begin(), small_.end() - 2)));
+    add("stream_beyond_the_alphabet", Errc::kCorrupt, whole(same, Bytes(40)));
+    add("stream_with_a_byte_more", Errc::kCorrupt, whole(same, join(small_, {std::byte{0}})));
+    add("stream_of_nothing", Errc::kCorrupt,
+        file(header({plain_entry("p", to_bytes("abc"))}), join(to_bytes("abc"), small_)));
+    const auto sizes = [&](json list) { return whole([&](json& h) { h["v"] = list; }, fast_); };
+    add("fast_section_past_end", Errc::kCorrupt, sizes({fast_.size() + 1}));
+    add("fast_section_hole", Errc::kCorrupt, sizes({fast_.size() - 1}));
+    add("fast_sizes_too_many", Errc::kCorrupt, sizes({fast_.size(), 0}));
+    add("fast_sizes_of_nothing", Errc::kCorrupt,
+        file(json{{"t", json::array()}, {"v", json::array()}}, {}));
+  }
+
+  void gnets() {
+    json made = linear_entry("w");
+    made["c"] = 3;
+    add("coded_theta_without_steps", Errc::kCorrupt, file(header({made}), small_));
+    made["z"] = 3;
+    add("coded_theta_with_a_section", Errc::kCorrupt, file(header({made}), small_));
+    json both = linear_entry("w");
+    both["k"] = 0;
+    both["c"] = 0;
+    add("residual_of_other_coding", Errc::kCorrupt, file(header({both}), small_));
+  }
+
+ private:
+  void add(const std::string& name, Errc code, Bytes bytes) {
+    files_.push_back({name, code, std::move(bytes)});
+  }
+  Bytes entry(const std::function<void(json&)>& change) const {
+    json e = good_;
+    change(e);
+    json h = header({e});
+    h["u"] = {0};
+    return file(h, small_);
+  }
+  Bytes whole(const std::function<void(json&)>& change, const Bytes& sections) const {
+    json h = header({good_});
+    h["u"] = {0};
+    change(h);
+    return file(h, sections);
+  }
+  static Bytes with_step(json e, int step, const std::vector<std::int32_t>& values) {
+    json h = header({std::move(e)});
+    h["u"] = {step + 64};
+    return file(h, stream(CodecProfile::kSmall, {{4, 5, 0}}, {values}));
+  }
+
+  std::vector<BadFile> files_;
+  const std::vector<std::int32_t> numbers_ = {3, 0, -1, 0, 0, 2, 0, 0, 1, 0,
+                                              0, 0, -7, 0, 1, 0, 0, 0, 1, -2};
+  const Bytes small_ = stream(CodecProfile::kSmall, {{4, 5, 0}}, {numbers_});
+  const Bytes fast_ = stream(CodecProfile::kFast, {{4, 5, 0}}, {numbers_});
+  const json good_ = {{"n", "w"}, {"h", {4, 5}}, {"k", 0}};
+};
+
+}  // namespace
+
+std::vector<BadFile> bad_coded_files() {
+  Collection all;
+  all.short_floats();
+  all.whole_numbers();
+  all.axes();
+  all.forms();
+  all.steps();
+  all.streams();
+  all.gnets();
+  return all.take();
+}
+
+}  // namespace gbcompress::craft

@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "artifact/decode.h"
+#include "artifact/elements.h"
+#include "artifact/packing.h"
+#include "artifact/planes.h"
+#include "artifact/transform.h"
+#include "base/random.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/error.h"
+#include "support/code_of.h"
+
+namespace gbcompress {
+namespace {
+
+std::vector<float> normal(std::size_t n, std::uint64_t seed) {
+  std::vector<float> values(n);
+  RandomStream(seed, "lossless").fill_normal(values, 0, 0.05f);
+  return values;
+}
+
+TEST(Planes, GiveBackEveryBit) {
+  std::vector<float> values = normal(1000, 1);
+  const float odd[] = {0,
+                       -0.0f,
+                       std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN(),
+                       std::numeric_limits<float>::denorm_min(),
+                       -std::numeric_limits<float>::max()};
+  std::copy(std::begin(odd), std::end(odd), values.begin() + 100);
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64})
+    for (const std::size_t n : {1u, 2u, 37u, 1000u}) {
+      const std::vector<std::byte> raw = elements_of(std::span(values).last(n), dtype);
+      const auto size = static_cast<std::size_t>(dtype_bits(dtype)) / 8;
+      EXPECT_EQ(unpack_planes(pack_planes(raw, size), raw.size(), size, "x"), raw)
+          << dtype_name(dtype) << " " << n;
+    }
+}
+
+TEST(Planes, TakeTheExponentsOfWeightsApart) {
+  const std::vector<float> values = normal(200'000, 2);
+  for (const auto& [dtype, most] : {std::pair{DType::kBF16, 0.67}, {DType::kF32, 0.84}}) {
+    const std::vector<std::byte> raw = elements_of(values, dtype);
+    const auto [packed, packing] = pack(raw, dtype_bits(dtype) / 8, true);
+    EXPECT_EQ(packing, Packing::kPlanes);
+    EXPECT_LT(static_cast<double>(packed.size()), most * static_cast<double>(raw.size()));
+    ArtifactWriter writer("", "");
+    writer.add_plain("w", dtype, {200'000}, raw);
+    const auto reader = ArtifactReader::from_bytes(writer.encode(), "test");
+    EXPECT_EQ(decode_tensor(reader, 0), raw);
+  }
+}
+
+TEST(Planes, LeaveWhatRepeatsToZstd) {
+  std::vector<float> values = normal(1000, 3);
+  for (int i = 0; i < 7; ++i) values.insert(values.end(), values.begin(), values.end());
+  const std::vector<std::byte> raw = elements_of(values, DType::kF32);
+  EXPECT_LT(pack(raw, 4, true).first.size(), raw.size() / 50);
+}
+
+TEST(Cosines, KeepSquaresAndComeBack) {
+  const std::vector<std::int64_t> shapes[] = {{2}, {7}, {5, 6}, {3, 4, 5}, {2, 3, 2, 8}, {300, 2}};
+  for (const auto& shape : shapes) {
+    std::size_t n = 1;
+    for (const std::int64_t side : shape) n *= static_cast<std::size_t>(side);
+    const std::vector<float> values = normal(n, n);
+    for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+      const std::vector<float> cosines = to_cosines(values, shape, axis);
+      const std::vector<float> back = from_cosines(cosines, shape, axis);
+      double squares = 0, same = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+        same += static_cast<double>(cosines[i]) * static_cast<double>(cosines[i]);
+        EXPECT_NEAR(back[i], values[i], 2e-8) << i;
+      }
+      EXPECT_NEAR(same, squares, 1e-6 * squares);
+    }
+  }
+}
+
+TEST(Cosines, OfAWaveAreOneNumber) {
+  std::vector<float> values;
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 3; ++j)
+      values.push_back(
+          static_cast<float>((j + 1) * std::cos(3.14159265358979 * 5 * (2 * i + 1) / 32)));
+  const std::vector<float> cosines = to_cosines(values, {16, 3}, 0);
+  for (int k = 0; k < 16; ++k)
+    for (int j = 0; j < 3; ++j)
+      EXPECT_NEAR(cosines[static_cast<std::size_t>(3 * k + j)],
+                  k == 5 ? (j + 1) * std::sqrt(8.0) : 0, 1e-6);
+}
+
+TEST(Cosines, AreOfWeightsWithStepsAlone) {
+  ArtifactWriter writer("", "");
+  CodedValues values{.grid = {2, 3, 0}, .integers = {0, 1, 2, 3, 4, 5}, .axis = 2};
+  const auto add = [&](DType dtype) { writer.add_coded("w", dtype, {2, 3}, values); };
+  EXPECT_EQ(code_of([&] { add(DType::kF32); }), Errc::kUsage);
+  values.axis = 1;
+  EXPECT_EQ(code_of([&] { add(DType::kI32); }), Errc::kUsage);
+  add(DType::kF32);
+  const auto reader = ArtifactReader::from_bytes(writer.encode(), "test");
+  EXPECT_EQ(reader.tensors()[0].axis, 1);
+  EXPECT_EQ(decode_tensor(reader, 0), elements_of(tensor_floats(values, {2, 3}), DType::kF32));
+  EXPECT_NE(decode_tensor(reader, 0), elements_of(coded_floats(values), DType::kF32));
+}
+
+TEST(Nibbles, ComeBackInEveryType) {
+  for (const DType dtype : {DType::kU8, DType::kI8, DType::kI32, DType::kU64}) {
+    CodedValues values{.grid = nibble_grid({3, 4}, dtype), .step = 7, .nibbles = true};
+    const RandomStream noise(7, "nibbles");
+    for (std::int64_t i = 0; i < values.grid.size(); ++i)
+      values.integers.push_back(
+          static_cast<std::int32_t>(noise.bits(static_cast<std::uint64_t>(i)) % 16) - 7);
+    ArtifactWriter writer("", "");
+    writer.add_coded("w", dtype, {3, 4}, values);
+    const auto reader = ArtifactReader::from_bytes(writer.encode(), "test");
+    const std::vector<std::byte> bytes = decode_tensor(reader, 0);
+    ASSERT_EQ(2 * bytes.size(), values.integers.size());
+    for (std::size_t i = 0; i < values.integers.size(); ++i)
+      EXPECT_EQ(std::to_integer<int>(bytes[i / 2]) >> (i % 2 * 4) & 15, values.integers[i] + 7);
+    values.integers[0] = 9;  // 16 with the offset
+    EXPECT_EQ(code_of([&] { coded_elements(values, dtype); }), Errc::kCorrupt);
+  }
+  ArtifactWriter writer("", "");
+  const CodedValues other{.grid = {1, 4, 0}, .integers = {0, 0, 0, 0}, .nibbles = true};
+  EXPECT_EQ(code_of([&] { writer.add_coded("w", DType::kU8, {4}, other); }), Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { writer.add_coded("w", DType::kBool, {2}, other); }), Errc::kUsage);
+}
+
+}  // namespace
+}  // namespace gbcompress
