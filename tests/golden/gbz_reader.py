@@ -118,7 +118,7 @@ class Tensor:
             self.short = entry.get("m", 0)
             self.axis = entry.get("x")
             need(self.axis is None or (self.axis < len(self.shape) and not whole and not self.plan
-                                       and "m" not in entry and 2 <= self.shape[self.axis] <= 4096),
+                                       and "m" not in entry and 2 <= self.shape[self.axis] <= 2048),
                  "a bad axis")
             need("m" not in entry or (1 <= self.short <= 16 and entry["k"] == 0 and not self.plan),
                  "short floats that are none")

@@ -13,10 +13,13 @@ std::vector<double> waves(std::int64_t n) {
   std::vector<double> table(static_cast<std::size_t>(n * n));
   const double constant = std::sqrt(1.0 / static_cast<double>(n));
   const double scale = std::sqrt(2.0 / static_cast<double>(n));
+  std::vector<double> turn(static_cast<std::size_t>(4 * n));  // by 4 n steps
+  for (std::int64_t step = 0; step < 4 * n; ++step)
+    turn[static_cast<std::size_t>(step)] = scale * cos_pi(step, 2 * n);
   for (std::int64_t k = 0; k < n; ++k)
     for (std::int64_t i = 0; i < n; ++i)
       table[static_cast<std::size_t>(k * n + i)] =
-          k == 0 ? constant : scale * cos_pi(k * (2 * i + 1), 2 * n);
+          k == 0 ? constant : turn[static_cast<std::size_t>(k * (2 * i + 1) % (4 * n))];
   return table;
 }
 

@@ -11,7 +11,7 @@
 namespace gbcompress {
 
 /// Sides that are transformed.
-inline constexpr std::int64_t kLeastSide = 2, kMostSide = 4096;
+inline constexpr std::int64_t kLeastSide = 2, kMostSide = 2048;
 
 /// Whether a tensor of that shape may be transformed along dimension `axis`.
 bool has_transform(const std::vector<std::int64_t>& shape, int axis) noexcept;

@@ -7,12 +7,14 @@
 
 #include "artifact/elements.h"
 #include "artifact/integers.h"
+#include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/glob.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "gbcompress/error.h"
+#include "weights/axis.h"
 
 namespace gbcompress {
 namespace {
@@ -33,6 +35,9 @@ constexpr std::int64_t kSideBySide = 1 << 22;
 constexpr double kSampleRoom = 0.97;
 /// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
 constexpr double kGaussianBits = 2.047;
+
+/// About the relative error of matrices in a file of so many bits a number.
+double error_of_bits(double bits) { return std::clamp(std::exp2(-2 * bits), 1e-6, 0.25); }
 
 /// About the relative error of the finest integers there are, with a margin of two.
 double finest_error(std::span<const float> values, double rms) {
@@ -56,6 +61,11 @@ std::int64_t PlannedTensor::elements() const noexcept {
   std::int64_t n = 1;
   for (const std::int64_t side : source->shape) n *= side;
   return n;
+}
+
+std::vector<float> PlannedTensor::numbers() const {
+  std::vector<float> values = numbers_of(*source);
+  return axis < 0 ? values : to_cosines(values, source->shape, axis);
 }
 
 int PlannedTensor::step(double x) const noexcept {
@@ -102,8 +112,13 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
       threads_(options.threads > 0 ? options.threads : usable_processors()) {
   tensors_.resize(weights.tensors.size());
   std::vector<std::int64_t> sizes;
-  for (const TensorEntry& entry : weights.tensors)
+  double numbers = 1;
+  for (const TensorEntry& entry : weights.tensors) {
     sizes.push_back(checked_elements(entry.shape, "a tensor"));
+    if (is_real(entry.dtype)) numbers += static_cast<double>(sizes.back());
+  }
+  likely_error_ = options.max_error.value_or(
+      error_of_bits(8 * static_cast<double>(options.max_bytes.value_or(0)) / numbers));
   for_bounded(sizes, threads_,
               [&](std::size_t i, int) { tensors_[i] = classify(weights.tensors[i], options); });
   for (const PlannedTensor& tensor : tensors_)
@@ -148,8 +163,12 @@ PlannedTensor WeightsPlan::classify(const TensorEntry& source,
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
   // Steps of rows serve outputs; an error that is asked is met with the fewest bits without them.
-  tensor.facts = matrix_facts(tensor.grid, values, !total && !options.max_error);
-  if (options.max_error && finest_error(values, tensor.facts.rms) > *options.max_error) {
+  tensor.axis = cosine_axis(values, source.shape, likely_error_);
+  // Waves along the outputs are none themselves.
+  const bool rows_apart = !total && !options.max_error && tensor.axis != 0;
+  const std::vector<float> numbers = tensor.numbers();
+  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart);
+  if (options.max_error && finest_error(numbers, tensor.facts.rms) > *options.max_error) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
@@ -186,8 +205,7 @@ void WeightsPlan::take_samples() {
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
     PlannedTensor& tensor = tensors_[i];
     if (sizes[i] == 0) return;
-    tensor.sample.emplace(
-        sample_of(tensor.grid, numbers_of(*tensor.source), tensor.facts.row_steps, each));
+    tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts.row_steps, each));
     // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
     const int middle = nearest_step(static_cast<float>(tensor.facts.rms));
     int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());

@@ -23,11 +23,14 @@ struct PlannedTensor {
   // Of matrices:
   IntegerGrid grid;
   MatrixFacts facts;
+  int axis = -1;            ///< of cosines that take its place; -1: none
   double factor = 0;        ///< log2 of its step where x is 0
   int coarsest = kMaxStep;  ///< at which no more is lost than may be
   std::optional<StepMatrix> sample;
 
   std::int64_t elements() const noexcept;
+  /// What integers are made of: its float32 numbers, or their cosines.
+  std::vector<float> numbers() const;
   /// Index of step_size() for log2 `x` of all steps.
   int step(double x) const noexcept;
 };
@@ -62,6 +65,7 @@ class WeightsPlan {
   std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;
   Quantiser quantiser_;
+  double likely_error_ = 0;  ///< relative, of a matrix
   int threads_ = 1;
   double lowest_ = 0, highest_ = 0;
 };

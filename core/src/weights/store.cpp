@@ -33,6 +33,7 @@ constexpr int kMostTries = 6;
 /// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
 /// that is asked that guesses of it may use up.
 constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
+constexpr double kCosineRoom = 0.9999;
 /// An octave of steps is worth a factor of 4 of the error.
 int steps_of(double error_ratio) {
   return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
@@ -59,7 +60,7 @@ void WeightsStore::add(const PlannedTensor& tensor) {
   }
   if (tensor.kind == WeightKind::kMatrix) {
     // Its place in the order; the integers follow.
-    CodedValues empty{.grid = tensor.grid};
+    CodedValues empty{.grid = tensor.grid, .axis = tensor.axis};
     empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
     if (plan_.profile() == CodecProfile::kFast)
       writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
@@ -121,6 +122,7 @@ void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& bod
 
 void WeightsStore::put(const PlannedTensor& tensor, CodedValues values) {
   const std::string& name = tensor.source->name;
+  values.axis = tensor.axis;
   if (plan_.profile() == CodecProfile::kSmall) {
     const std::lock_guard lock(mutex_);
     return writer_.update_coded(name, std::move(values));
@@ -133,7 +135,7 @@ void WeightsStore::put(const PlannedTensor& tensor, CodedValues values) {
 std::int64_t WeightsStore::place(double x) {
   for_matrices([&](std::size_t i, int threads) {
     const PlannedTensor& tensor = plan_.tensors()[i];
-    const StepMatrix matrix(tensor.grid, numbers_of(*tensor.source), tensor.facts.row_steps);
+    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
     StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
     // What its sample did not tell.
@@ -148,11 +150,12 @@ std::int64_t WeightsStore::place(double x) {
   return writer_.size();
 }
 
-std::int64_t WeightsStore::place_error(double max_error) {
+std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
     const PlannedTensor& tensor = plan_.tensors()[i];
-    std::vector<float> numbers = numbers_of(*tensor.source);
-    const StepMatrix matrix(tensor.grid, std::move(numbers), tensor.facts.row_steps);
+    // Cosines are rounded to float32 twice.
+    const double max_error = tensor.axis < 0 ? asked : kCosineRoom * asked;
+    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
     int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
     std::optional<StepMatrix::Chosen> best;
@@ -183,7 +186,7 @@ std::int64_t WeightsStore::place_error(double max_error) {
 double WeightsStore::total_error(double x) {
   for_matrices([&](std::size_t i, int threads) {
     const PlannedTensor& tensor = plan_.tensors()[i];
-    const StepMatrix matrix(tensor.grid, numbers_of(*tensor.source), tensor.facts.row_steps);
+    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     const int k = std::max(tensor.step(x), matrix.finest());
     errors_[i] = matrix.choose(k, options_.quantiser, threads).relative_error;
   });

@@ -18,7 +18,7 @@ class WeightsStore {
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
   /// The coarsest steps of which no matrix loses more than that.
-  std::int64_t place_error(double max_error);
+  std::int64_t place_error(double asked);
   /// The squared error of all matrices together over their squares, without making a file of it.
   double total_error(double x);
   /// place(x), with some tensors a sixteenth of an octave coarser: what total_error(x) leaves of
