@@ -175,6 +175,7 @@ def test_a_stop_is_heard(folder: Path) -> None:
 import os, signal, threading, numpy as np, gbcompress as gbc
 w = {{f"w{{i}}": np.random.default_rng(i).standard_normal((1024, 1024)).astype(np.float32)
      for i in range(12)}}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     gbc.save_file(w, {str(folder / "m.gbz")!r}, max_bytes=2_000_000, threads=1)

@@ -309,7 +309,7 @@ def test_a_closure_is_run_before_latents_are_put() -> None:
         for _ in range(4):
             if closure:
                 loss = optimizer.step(loss_of)
-                assert float(loss) > 0
+                assert loss.item() > 0
             else:
                 loss_of()
                 optimizer.step()
@@ -317,22 +317,30 @@ def test_a_closure_is_run_before_latents_are_put() -> None:
     assert torch.equal(*results)
 
 
-def test_going_on_is_as_if_never_stopped(folder: Path) -> None:
-    whole, optimizer, c = prepared(steps=60)
-    train(whole, optimizer, 60)
-    first, optimizer, d = prepared(steps=60)
-    train(first, optimizer, 35)
-    torch.save([first.state_dict(), optimizer.state_dict(), d.state_dict()], folder / "state.pt")
-    second, optimizer, e = prepared(steps=60)
-    model_state, optimizer_state, state = torch.load(folder / "state.pt", weights_only=False)
-    second.load_state_dict(model_state)
-    optimizer.load_state_dict(optimizer_state)
-    e.load_state_dict(state)
-    for name, value in first.state_dict().items():
-        assert torch.equal(value, second.state_dict()[name]), name
-    train(second, optimizer, 25, 35)
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_going_on_is_as_if_never_stopped(folder: Path, name: str) -> None:
+    def begin() -> tuple:
+        model, optimizer, c = prepared(steps=60, make=OPTIMIZERS[name])
+        return model, optimizer, c, torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 60)
+
+    def run(model: nn.Module, optimizer: object, schedule: object, steps: range) -> None:
+        for step in steps:
+            train(model, optimizer, 1, step)
+            schedule.step()  # type: ignore[attr-defined]
+
+    whole, optimizer, c, schedule = begin()
+    run(whole, optimizer, schedule, range(60))
+    first, *kept = begin()
+    run(first, kept[0], kept[2], range(35))
+    torch.save([x.state_dict() for x in (first, *kept)], folder / "state.pt")
+    second, *other = begin()
+    for x, state in zip((second, *other), torch.load(folder / "state.pt", weights_only=False)):
+        x.load_state_dict(state)
+    for key, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[key]), key
+    run(second, other[0], other[2], range(35, 60))
     c.save(folder / "a.gbz")
-    e.save(folder / "b.gbz")
+    other[1].save(folder / "b.gbz")
     assert (folder / "a.gbz").read_bytes() == (folder / "b.gbz").read_bytes()
 
 

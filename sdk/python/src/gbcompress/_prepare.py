@@ -118,10 +118,11 @@ class Compression:
         for item in parameters:
             devices.setdefault(item[1].device, []).append(item)
         self.parts = [Latents(items, step_speed) for items in devices.values()]
+        # By place: load_state_dict() makes new groups.
         self._groups = {
-            id(p): group for group in optimizer.param_groups for p in group["params"]
+            id(p): i for i, group in enumerate(optimizer.param_groups) for p in group["params"]
         }
-        self._first_rates = {id(group): group["lr"] for group in optimizer.param_groups}
+        self._first_rates = [float(group["lr"]) for group in optimizer.param_groups]
         self._slopes: list[Tensor] | None = None
         self._handles = [
             optimizer.register_step_pre_hook(self._before),
@@ -177,11 +178,12 @@ class Compression:
         return args, kwargs
 
     def _rate_of_steps(self, parameter: nn.Parameter) -> float:
-        group = self._groups[id(parameter)]
+        place = self._groups[id(parameter)]
+        group = self.optimizer.param_groups[place]
         lr = float(group["lr"])
         if self._step_rate is None and "betas" in group:
             return lr
-        first = float(self._first_rates[id(group)])
+        first = self._first_rates[place]
         return (self._step_rate or STEP_RATE) * (lr / first if first > 0 else 1.0)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -256,6 +258,7 @@ class Compression:
             "version": 1,
             "updates": self.updates,
             "controller": self.controller.state(),
+            "first_rates": list(self._first_rates),
             "parts": [part.state() for part in self.parts],
         }
 
@@ -277,6 +280,7 @@ class Compression:
             for part, kept in zip(self.parts, parts, strict=True):
                 part.restore(kept)
         self.updates = int(state["updates"])
+        self._first_rates = list(state["first_rates"])
         self.controller.restore(state["controller"])
         self._predict()
 
