@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "artifact/elements.h"
+#include "artifact/header.h"
+#include "artifact/lookahead.h"
 #include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "format/safetensors.h"
+#include "format/safetensors_order.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
 
@@ -80,6 +84,9 @@ std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_
     bytes.insert(bytes.end(), element.begin(), element.end());
   return bytes;
 }
+
+/// Of tensors that are decoded ahead of the one that is written.
+constexpr std::int64_t kAheadBytes = std::int64_t{128} << 20;
 
 /// A decoded tensor; float32 ones are not copied once more.
 struct Decoded {
@@ -156,13 +163,29 @@ std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesyste
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
   }
   const int threads = threads_of(options);
+  // G-nets of one tensor are made on all threads, and the profile small is one stream.
+  const bool apart = artifact.profile() == CodecProfile::kFast &&
+                     std::none_of(tensors.begin(), tensors.end(), [](const ArtifactTensor& tensor) {
+                       return has_plan(tensor.kind);
+                     });
+  const std::vector<std::size_t> order = file_order(entries);
+  std::vector<std::int64_t> sizes;
+  for (const std::size_t i : order)
+    sizes.push_back(tensor_bytes(tensors[i].shape, tensors[i].dtype));
+  const auto make = [&](std::size_t i) {
+    const bool tied = tensors[i].kind == TensorKind::kTied;
+    const std::size_t own = tied ? index.at(tensors[i].tied_to) : i;
+    return decode(artifact, own, builders[own], apart ? 1 : threads);
+  };
+  std::optional<Lookahead<Decoded>> ahead;
+  if (apart && threads > 1)
+    ahead.emplace(threads, std::move(sizes), kAheadBytes,
+                  [&](std::size_t n) { return make(order[n]); });
   Decoded current;
   const TensorSource source = [&](std::size_t i) {
     throw_if_interrupted();
-    current = {};  // before the next one: never two at a time
-    const bool tied = tensors[i].kind == TensorKind::kTied;
-    const std::size_t own = tied ? index.at(tensors[i].tied_to) : i;
-    current = decode(artifact, own, builders[own], threads);
+    current = {};  // before the next one
+    current = ahead ? ahead->next() : make(i);
     return current.bytes();
   };
   return write_safetensors(output, entries, {{"format", "pt"}}, overwrite, source);

@@ -41,8 +41,8 @@ TileBuilder place_only(const ArtifactTensor& tensor);
 std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor,
                                      const DecodeOptions& options = {});
 
-/// All tensors, one after another straight into a safetensors file: beside the artifact itself no
-/// more than one tensor is in memory. The file appears whole or not at all.
+/// All tensors, one after another straight into a safetensors file: beside the artifact itself one
+/// tensor is in memory, or with several threads 128 MiB of them where there are integers alone. The file appears whole or not at all.
 /// @return bytes written
 /// @throws as decode_tensor() and write_safetensors(); Error(kInterrupted) between two tensors
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,

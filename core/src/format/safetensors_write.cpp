@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "format/safetensors.h"
+#include "format/safetensors_order.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -24,17 +25,6 @@ int writer_rank(DType dtype) {
       DType::kI64,        DType::kU64};
   return static_cast<int>(std::find(std::begin(kAscending), std::end(kAscending), dtype) -
                           std::begin(kAscending));
-}
-
-/// Indices of `tensors` in the file's order.
-std::vector<std::size_t> file_order(std::span<const TensorEntry> tensors) {
-  std::vector<std::size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const int rank_a = writer_rank(tensors[a].dtype), rank_b = writer_rank(tensors[b].dtype);
-    return rank_a != rank_b ? rank_a > rank_b : tensors[a].name < tensors[b].name;
-  });
-  return order;
 }
 
 void check_names(std::span<const TensorEntry> tensors, const std::string& label) {
@@ -97,6 +87,16 @@ FileHeader make_header(std::span<const TensorEntry> tensors, const std::vector<s
 }
 
 }  // namespace
+
+std::vector<std::size_t> file_order(std::span<const TensorEntry> tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const int rank_a = writer_rank(tensors[a].dtype), rank_b = writer_rank(tensors[b].dtype);
+    return rank_a != rank_b ? rank_a > rank_b : tensors[a].name < tensors[b].name;
+  });
+  return order;
+}
 
 std::int64_t write_safetensors(const std::filesystem::path& path,
                                std::span<const TensorEntry> tensors,
