@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/plugin_host.h"
+#include "gbcompress/strategy.h"
 #include "probe.h"
 #include "torch_module.h"
 
@@ -32,11 +33,13 @@ int list(const Arguments& arguments) {
                       {"file", plugin.file.string()},
                       {"fingerprint", print.text()},
                       {"types", plugin.gnet_types},
-                      {"models", plugin.models}});
+                      {"models", plugin.models},
+                      {"strategies", plugin.strategies}});
     text += printable(print.name) + " " + printable(print.version) + "\n  file         " +
             printable(plugin.file.string()) + "\n  fingerprint  " + printable(print.text()) + "\n";
     if (!plugin.gnet_types.empty()) text += "  types        " + joined(plugin.gnet_types) + "\n";
     if (!plugin.models.empty()) text += "  models       " + joined(plugin.models) + "\n";
+    if (!plugin.strategies.empty()) text += "  strategies   " + joined(plugin.strategies) + "\n";
   }
   for (const auto& [file, reason] : host.refused()) {
     refused.push_back({{"file", file.string()}, {"reason", reason}});
@@ -49,9 +52,13 @@ int list(const Arguments& arguments) {
     searched += "\n  " + printable(folder.string());
   }
   if (arguments.json()) {
-    print_json({{"loaded", loaded}, {"refused", refused}, {"search_path", folders}});
+    print_json({{"loaded", loaded},
+                {"refused", refused},
+                {"search_path", folders},
+                {"built_in", {{"strategies", known_strategies(Registry())}}}});
   } else {
-    std::cout << (text.empty() ? "no plugin was found\n" : text);
+    std::cout << (text.empty() ? "no plugin was found\n" : text) << "built in\n  strategies   "
+              << joined(known_strategies(Registry())) << "\n";
     if (text.empty() || arguments.verbose()) std::cout << "searched:" << searched << "\n";
   }
   return kDone;
@@ -64,12 +71,13 @@ int verify(const Arguments& arguments, const fs::path& file) {
                 {"fingerprint", result.fingerprint.text()},
                 {"types", result.types},
                 {"models", result.models},
+                {"strategies", result.strategies},
                 {"ok", true}});
   } else {
     std::cout << printable(result.fingerprint.name) << " " << printable(result.fingerprint.version)
               << " can be loaded\n  fingerprint  " << printable(result.fingerprint.text())
               << "\n  types        " << joined(result.types) << "\n  models       "
-              << joined(result.models) << "\n";
+              << joined(result.models) << "\n  strategies   " << joined(result.strategies) << "\n";
   }
   return kDone;
 }

@@ -119,6 +119,7 @@ ProbeResult probe_plugin(const fs::path& file) {
     throw Error(Errc::kPluginRefused, report.at("error").get<std::string>());
   result.types = report.at("types").get<std::vector<std::string>>();
   result.models = report.at("models").get<std::vector<std::string>>();
+  result.strategies = report.at("strategies").get<std::vector<std::string>>();
   return result;
 }
 
@@ -129,7 +130,8 @@ int probe_with_torch(const Arguments& arguments) {
   try {
     PluginHost host;
     const LoadedPlugin& plugin = host.load(arguments.words()[0]);
-    report = {{"types", plugin.gnet_types}, {"models", plugin.models}};
+    report = {
+        {"types", plugin.gnet_types}, {"models", plugin.models}, {"strategies", plugin.strategies}};
   } catch (const std::exception& error) {
     report = {{"error", error.what()}};
   }

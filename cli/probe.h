@@ -10,7 +10,7 @@ namespace gbcompress::cli {
 
 struct ProbeResult {
   PluginFingerprint fingerprint;
-  std::vector<std::string> types, models;
+  std::vector<std::string> types, models, strategies;
 };
 
 /// Scans a plugin, then loads it in a process of its own: whatever it does there, crash, exit or

@@ -20,6 +20,7 @@ void add_run_options(po::options_description& into) {
       "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits; without it the weights alone "
       "are fitted and nothing is evaluated");
   add("loss", text("NAME"), "task, distill or weights");
+  add("strategy", text("NAME"), "backprop, or how else a batch changes the model (a plugin's)");
   add("config", text("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
   add("epochs", text("E"), "passes over the training data");
@@ -49,7 +50,10 @@ Settings settings_below_flags(const Arguments& arguments) {
 }
 
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings) {
-  FlagKeys flags = {{"loss", "train.loss"}, {"epochs", "train.epochs"}, {"seed", "train.seed"}};
+  FlagKeys flags = {{"loss", "train.loss"},
+                    {"epochs", "train.epochs"},
+                    {"seed", "train.seed"},
+                    {"strategy", "strategy.name"}};
   flags.insert(flags.end(), own.begin(), own.end());
   for (const auto& [flag, key] : flags)
     if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);

@@ -31,7 +31,7 @@ endfunction()
 #                              [PARAMETERS Row.weight:64x48 ...] [ARGUMENTS ...])
 #
 # A test program that loads the plugin as the host does and checks the promises of gnet_type.h for
-# each layer type that it registers. PARAMETERS are module type, local name and shape of what else
+# each layer type that it registers, and those of strategy.h for each strategy. PARAMETERS are module type, local name and shape of what else
 # the types are asked to plan, for types that take none of the usual names and shapes.
 function(gbcompress_add_contract_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PLUGIN" "PARAMETERS;ARGUMENTS")
@@ -44,7 +44,7 @@ function(gbcompress_add_contract_test)
   if(NOT TARGET gbcompress_contract)
     get_property(folder GLOBAL PROPERTY GBCOMPRESS_CONTRACT_DIR)
     add_executable(gbcompress_contract ${folder}/contract_main.cpp ${folder}/contract_cases.cpp
-                   ${folder}/gnet_type_contract.cpp)
+                   ${folder}/gnet_type_contract.cpp ${folder}/strategy_contract.cpp)
     target_link_libraries(gbcompress_contract PRIVATE gbcompress::gbcompress GTest::gtest)
   endif()
   list(TRANSFORM arg_PARAMETERS PREPEND "--parameter=" OUTPUT_VARIABLE parameters)

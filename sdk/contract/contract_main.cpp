@@ -1,6 +1,6 @@
 /// gbcompress_contract [GoogleTest options] [--parameter=MODULE.NAME:SHAPE ...] PLUGIN.so ...
 ///
-/// Loads the plugins as the host does, then tests every layer type they registered.
+/// Loads the plugins as the host does, then tests every layer type and strategy they registered.
 #include <gtest/gtest.h>
 
 #include <cstdio>

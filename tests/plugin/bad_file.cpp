@@ -9,7 +9,7 @@
 #include "gbcompress/version.h"
 
 #ifndef GBC_CASE_ABI
-#define GBC_CASE_ABI "1"
+#define GBC_CASE_ABI GBC_STRINGIFY(GBC_HOST_ABI)
 #endif
 #ifndef GBC_CASE_TORCH
 #define GBC_CASE_TORCH TORCH_VERSION
@@ -22,8 +22,14 @@
   " gcc=" GBC_STRINGIFY(__GNUC__) " std=" GBC_STRINGIFY(__cplusplus) " cxx11abi=" GBC_STRINGIFY( \
       _GLIBCXX_USE_CXX11_ABI)
 
-__attribute__((used, retain)) static const char gbc_plugin_marker[] =
-    "@(#)gbcompress-plugin " GBC_CASE_NAME " 0.1.0 " GBC_CASE_FINGERPRINT;
+#ifdef GBC_CASE_PREVIOUS_ABI
+#include "previous_marker.h"  // as it was stored
+#endif
+#ifndef GBC_CASE_MARKER
+#define GBC_CASE_MARKER "@(#)gbcompress-plugin " GBC_CASE_NAME " 0.1.0 " GBC_CASE_FINGERPRINT
+#endif
+
+__attribute__((used, retain)) static const char gbc_plugin_marker[] = GBC_CASE_MARKER;
 
 namespace {
 struct Plugin {
@@ -42,8 +48,8 @@ extern "C" void gbc_test_nobody_defines_this();
 
 #ifndef GBC_CASE_NO_ENTRY
 extern "C" __attribute__((visibility("default"))) const Plugin* gbcompress_plugin_v1() {
-  static Plugin plugin{sizeof plugin, 1,       GBC_CASE_FINGERPRINT,
-                       GBC_CASE_NAME, "0.1.0", &registers_nothing};
+  static Plugin plugin{sizeof plugin, GBC_HOST_ABI, GBC_CASE_FINGERPRINT,
+                       GBC_CASE_NAME, "0.1.0",      &registers_nothing};
 #if defined(GBC_CASE_NULL)
   return nullptr;
 #elif defined(GBC_CASE_ENTRY_THROWS)

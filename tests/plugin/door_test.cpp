@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "gbcompress/plugin.h"
 #include "support/files.h"
 
 namespace gbcompress {
@@ -56,7 +57,8 @@ TEST(PluginDoor, AnotherHostMayLoadItAgain) {
 
 TEST(PluginDoor, ExplainsAnotherFingerprint) {
   std::string message = refusal_of(bad("bad_stale_abi"));
-  expect_has(message, "built for plugin interface 0, this program has 1");
+  expect_has(message,
+             "built for plugin interface 0, this program has " + std::to_string(GBC_PLUGIN_ABI));
   EXPECT_EQ(message.find("LibTorch"), std::string::npos) << message;
   message = refusal_of(bad("bad_wrong_torch"));
   expect_has(message, "built for LibTorch 2.12.0, this program has ");
@@ -64,6 +66,25 @@ TEST(PluginDoor, ExplainsAnotherFingerprint) {
   message = refusal_of(bad("bad_wrong_both"));
   expect_has(message, "interface 0");
   expect_has(message, "2.12.0");
+}
+
+TEST(PluginDoor, SaysWhatToDoWithAPluginOfThePreviousInterface) {
+  const PluginFingerprint stored = scan_plugin(bad("bad_previous_abi"));
+  EXPECT_EQ(stored.name, "linear");
+  EXPECT_EQ(stored.fields.front(),
+            (std::pair<std::string, std::string>{"abi", std::to_string(GBC_PLUGIN_ABI - 1)}))
+      << "store the marker of the interface before " << GBC_PLUGIN_ABI;
+  const std::string message = refusal_of(bad("bad_previous_abi"));
+  expect_has(message, "built for plugin interface " + std::to_string(GBC_PLUGIN_ABI - 1) +
+                          ", this program has " + std::to_string(GBC_PLUGIN_ABI));
+  expect_has(message, "build it again with this program's SDK");
+}
+
+TEST(PluginDoor, LoadsStrategies) {
+  PluginHost host;
+  EXPECT_EQ(host.load(bad("direct_feedback")).strategies,
+            std::vector<std::string>{"direct_feedback"});
+  EXPECT_EQ(host.registry().strategies().count("direct_feedback"), 1u);
 }
 
 TEST(PluginDoor, RefusesAnEntryThatIsMissingOrFails) {

@@ -48,6 +48,24 @@ gbcompress=$prefix/bin/gbcompress
 "$gbcompress" plugins new tilted_layer -o "$work/tilted_layer"
 build_project tilted_layer
 
+# A strategy from outside trains a new model through g-nets; without its plugin it is named.
+cp -r "$source/tests/plugin/direct_feedback" "$work/direct_feedback"
+build_project direct_feedback
+strategy=$work/direct_feedback/build/direct_feedback.so
+"$gbcompress" plugins verify "$strategy" | grep -q "strategies *direct_feedback" ||
+  { echo "verify does not name the strategy"; exit 1; }
+train=(compress --from-scratch --arch mlp:64-48-10 --data digits --mode residual --epochs 20
+       --strategy direct_feedback)
+"$gbcompress" "${train[@]}" --plugin "$strategy" -o "$work/feedback.gbz" --json > "$work/report.json"
+after=$(sed -n 's/^ *"after": \([0-9.]*\),\{0,1\}$/\1/p' "$work/report.json" | head -n 1)
+awk -v a="$after" 'BEGIN { exit !(a >= 80) }' ||
+  { echo "direct feedback reads $after % of the digits"; cat "$work/report.json"; exit 1; }
+status=0
+"$gbcompress" "${train[@]}" -o "$work/none.gbz" 2> "$work/message" || status=$?
+if [[ $status != 5 ]] || ! grep -q "no strategy named direct_feedback.*plugin may be missing" "$work/message"; then
+  echo "a strategy without its plugin: status $status"; cat "$work/message"; exit 1
+fi
+
 # The way of the sample's README: train, expand, compress, and what happens without the plugin.
 plugin=$work/circulant/build/circulant.so
 "$gbcompress" plugins verify "$plugin"

@@ -63,12 +63,6 @@ struct GeneratedLayer {
   bool prior = false;   ///< the file has integers beside the g-nets, for what they leave
 };
 
-/// One thing that the next step depends on.
-struct StateEntry {
-  std::string name;  ///< "fc1.weight#theta", "fc1.bias#first_moment", "optimizer#steps"
-  at::Tensor value;
-};
-
 class GenomicBottleneck {
  public:
   /// Initialises the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a

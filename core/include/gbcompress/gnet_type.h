@@ -31,6 +31,7 @@ class GNetType {
   ///   "custom-build"      build() does more than placing the tiles
   ///   "unused-positions"  some positions of uncropped tiles do not reach the result
   ///   "revision-N"        build() also takes plans of its older revision N
+  ///   "only-by-rule"      parameters are planned only where a [[layer]] rule names the type
   virtual int supports(std::string_view ability) const noexcept;
 
   /// The plan for a parameter of a claimed module, or nothing: the parameter then stays plain.

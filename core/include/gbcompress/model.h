@@ -36,10 +36,14 @@ class Model {
   /// What opening its file left out or changed, one line each.
   const std::vector<std::string>& notes() const { return notes_; }
   void set_notes(std::vector<std::string> notes) { notes_ = std::move(notes); }
+  /// Links of the chain that forward() is; the first one reshapes its input as forward() does.
+  /// Empty where the model does not say them.
+  const std::vector<Stage>& stages() const { return stages_; }
 
  protected:
   std::vector<NamedParameter> tensors_;
   std::map<std::string, double> norm_eps_;
+  std::vector<Stage> stages_;
 
  private:
   std::vector<std::string> notes_;

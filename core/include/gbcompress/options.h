@@ -138,6 +138,12 @@ struct TrainRateOptions : RateOptions {
   double temper = 0.75;
 };
 
+/// How a batch becomes gradients (gbcompress/strategy.h).
+struct StrategyChoice {
+  std::string name = "backprop";
+  std::string options;  ///< "KEY=VALUE ...", separated by blanks
+};
+
 struct TrainOptions {
   Loss loss = Loss::kTask;
   std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
@@ -159,6 +165,8 @@ struct TrainOptions {
   /// Batch norms compute with their running statistics, and keep them; dropout stays on.
   bool freeze_norms = false;
   TrainRateOptions rate;
+  /// train() is given the object, callers of it read this.
+  StrategyChoice strategy;
 };
 
 struct DataOptions {

@@ -24,6 +24,12 @@ struct NamedParameter {
   std::string tied_to;    ///< name of an earlier entry that is the same memory, else ""
 };
 
+/// One thing that the next step of a training run depends on.
+struct StateEntry {
+  std::string name;  ///< "fc1.weight#theta", "fc1.bias#first_moment", "optimizer#steps"
+  at::Tensor value;
+};
+
 /// Parameters, then buffers, each in the module's own order, under the names of Python's
 /// state_dict(); types are named as ParameterInfo::module_type says ("Conv2d" for
 /// torch::nn::Conv2dImpl and for __torch__.torch.nn.modules.conv.___torch_mangle_2.Conv2d).

@@ -26,6 +26,7 @@ struct LoadedPlugin {
   std::string sha256;                   ///< of the file's bytes, in hexadecimal
   std::vector<std::string> gnet_types;  ///< ids it added
   std::vector<std::string> models;
+  std::vector<std::string> strategies;
 };
 
 /// What is registered. [thread-safe once loading is over]
@@ -45,9 +46,10 @@ class Registry {
   const GNetType& require(const std::string& id, std::uint32_t revision) const;
   std::vector<std::string> ids() const;  ///< sorted
   const std::map<std::string, ModelFactory>& models() const { return models_; }
+  const std::map<std::string, StrategyFactory>& strategies() const { return strategies_; }
 
   struct Added {
-    std::vector<std::string> gnet_types, models;
+    std::vector<std::string> gnet_types, models, strategies;
   };
   /// Runs `fill` on a staging registrar and commits everything it registered, or nothing.
   /// @param origin  named in error messages
@@ -60,6 +62,8 @@ class Registry {
   std::map<std::string, std::string> modules_;  // module type name -> id
   std::map<std::string, ModelFactory> models_;
   std::map<std::string, std::string> model_origins_;  // name -> file, or "program"
+  std::map<std::string, StrategyFactory> strategies_;
+  std::map<std::string, std::string> strategy_origins_;
 };
 
 /// Loads plugins for the life of the process: a library is never unloaded, also not when the host

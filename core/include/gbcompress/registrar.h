@@ -29,14 +29,28 @@ struct ModelRequest {
   /// Names and shapes of the weights that will be loaded; empty when the model is built fresh.
   std::vector<ParameterInfo> weights;
 };
+/// One link of a model whose forward pass is a chain: the next one takes what it gives.
+struct Stage {
+  std::string name;  ///< "conv1", "layer2"
+  std::function<at::Tensor(const at::Tensor&)> forward;
+  /// Its layers, in the model's own memory: one module, or a Sequential of those that forward()
+  /// runs one after another.
+  std::shared_ptr<torch::nn::Module> module;
+};
 /// A module whose `forward(Tensor) -> Tensor` is called as `forward(const at::Tensor&)`.
 struct BuiltModel {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
   /// Shape of one input without the batch, empty where any will do: {784}, {3, 32, 32}.
   std::vector<std::int64_t> input_shape;
+  /// Whose forward passes, one after another, are the model's; empty where it does not say.
+  std::vector<Stage> stages = {};
 };
 using ModelFactory = std::function<BuiltModel(const ModelRequest&)>;
+
+class Strategy;
+/// A new object for each run. (gbcompress/strategy.h)
+using StrategyFactory = std::function<std::unique_ptr<Strategy>()>;
 
 /// [not thread-safe] Valid only inside the registration call. Virtual functions are only ever
 /// added at the end, with a new ABI number.
@@ -49,6 +63,9 @@ class Registrar {
   /// An architecture that `--arch NAME[:options]` can build.
   /// @throws Error(kPluginRefused) where the name is taken
   virtual void register_model(const std::string& name, ModelFactory factory) = 0;
+  /// A way of training that `--strategy NAME` can choose.
+  /// @throws Error(kPluginRefused) where the name is taken
+  virtual void register_strategy(const std::string& name, StrategyFactory factory) = 0;
 
   /// A layer type from two callables. An empty `build` means: place the tiles as the plan says.
   void register_gnet_type(GNetTypeInfo info, PlanFunction init, BuildFunction build = {});

@@ -11,6 +11,7 @@
 #include "gbcompress/dataset.h"
 #include "gbcompress/model.h"
 #include "gbcompress/options.h"
+#include "gbcompress/strategy.h"
 
 namespace gbcompress {
 
@@ -34,6 +35,8 @@ struct Progress {
   std::int64_t done = 0;  ///< steps
   std::int64_t total = 0;
   double loss = 0;  ///< of the last step; NaN where there is none
+  /// Measurements::more of the last step.
+  std::map<std::string, double> measured = {};
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
@@ -47,10 +50,15 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
 /// Trains through the five verbs: `epochs` over `data` in an order keyed by (seed, epoch). With
 /// several ranks each computes its part of every batch. [collective]
 /// @param teacher  the original model, for Loss::kDistill only
-/// @throws Error(kNonFinite) when the loss stops being a number, Error(kInterrupted)
+/// @param strategy  made by make_strategy() from strategy_setup(); null: backpropagation
+/// @throws Error(kNonFinite) when the loss stops being a number, Error(kInterrupted); Error(kUsage)
+///         for options that contradict each other or the strategy
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
            const TrainOptions& options, Model* teacher = nullptr, const ProgressSink& progress = {},
-           const LoopControl& control = {});
+           const LoopControl& control = {}, Strategy* strategy = nullptr);
+/// What a strategy is made of for train() with these options: its loss is options.loss.
+StrategySetup strategy_setup(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
+                             const TrainOptions& options, Group* group);
 
 /// The metric of a model on a split, in evaluation mode and without gradients.
 /// @throws Error(kUsage) when the model has no forward pass, Error(kShapeMismatch)

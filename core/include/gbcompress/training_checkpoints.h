@@ -46,15 +46,20 @@ class TrainingCheckpoints {
   /// Brings the bottleneck to the state that was saved. [collective]
   /// @return where to go on from, with its kept state
   RunPosition restore(GenomicBottleneck& bottleneck);
+  /// The same for what is the strategy's own; to be called for each one before its first step.
+  /// Nothing to do unless restore() above has just gone on in the middle of training.
+  void restore(Strategy& strategy);
 
   /// To be called after every step. Saves when it is time, in the background; on SIGUSR1; and on
   /// SIGINT or SIGTERM of any rank, at once.
   /// @throws Error(kInterrupted) on request to stop, after the checkpoint is there; what the save
   ///         before failed with
-  void after_step(const RunPosition& position, const GenomicBottleneck& bottleneck);
+  /// @param strategy  null in phases that have none
+  void after_step(const RunPosition& position, const GenomicBottleneck& bottleneck,
+                  const Strategy* strategy = nullptr);
   /// The last steps' state, when an error ends the run and there is one process. Never throws.
-  void save_before_failing(const RunPosition& position,
-                           const GenomicBottleneck& bottleneck) noexcept;
+  void save_before_failing(const RunPosition& position, const GenomicBottleneck& bottleneck,
+                           const Strategy* strategy = nullptr) noexcept;
   /// Waits for what is being written. @throws what it failed with
   void finish();
   /// The run is complete: removes the checkpoints that it wrote. [rank 0 acts]

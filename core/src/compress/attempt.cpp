@@ -33,10 +33,11 @@ GenomicBottleneck Attempts::begin(const BottleneckOptions& sized,
 
 void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options) {
   TrainingCheckpoints& checkpoints = job_.checkpoints;
+  std::unique_ptr<Strategy> strategy;
   const auto control = [&] {
     return LoopControl{at.done, [&](std::int64_t done) {
                          at.done = done;
-                         checkpoints.after_step(at, bottleneck);
+                         checkpoints.after_step(at, bottleneck, strategy.get());
                        }};
   };
   try {
@@ -49,14 +50,20 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
     Group* const group = job_.options.group;
     const Traffic before = group ? group->traffic() : Traffic();
     const std::int64_t first = at.done;
-    if (job_.train && options.loss != Loss::kWeights)
+    if (job_.train && options.loss != Loss::kWeights) {
+      strategy = make_strategy(
+          options.strategy, strategy_setup(job_.model, bottleneck, *job_.train, options, group),
+          job_.registry);
+      checkpoints.restore(*strategy);
       gbcompress::train(job_.model, bottleneck, *job_.train, options, job_.teacher, job_.progress,
-                        control());
+                        control(), strategy.get());
+    }
     if (group && at.done > first)
       bytes_per_step = static_cast<double>((group->traffic() - before).bytes()) /
                        static_cast<double>(at.done - first);
   } catch (const Error& error) {
-    if (error.code() != Errc::kInterrupted) checkpoints.save_before_failing(at, bottleneck);
+    if (error.code() != Errc::kInterrupted)
+      checkpoints.save_before_failing(at, bottleneck, strategy.get());
     throw;
   }
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -55,6 +56,9 @@ void check_options(const CompressOptions& options, const Model& model, const Dat
     throw Error(Errc::kUsage,
                 "this model is a bare state dict without a forward pass, so data cannot be used; "
                 "name its architecture with --arch, or leave --data out");
+  if (options.train.strategy.name != StrategyChoice().name && options.train.loss == Loss::kWeights)
+    throw Error(Errc::kUsage, "--strategy " + printable(options.train.strategy.name) +
+                                  " needs data to train on; give --data, and no --loss weights");
   if (options.train.loss == Loss::kDistill && !teacher)
     throw Error(Errc::kUsage, "--loss distill needs a second copy of the model as teacher");
 }

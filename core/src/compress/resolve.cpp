@@ -130,6 +130,7 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
                              Model* teacher, const Registry& registry,
                              const CompressOptions& options, const ProgressSink& progress) {
   check_options(options, model, data, teacher, input_bytes);
+  check_strategy(options.train.strategy, registry);
   CheckpointFacts facts = facts_of(options, model, data);
   agree(options.group, facts);
   auto job = std::unique_ptr<Job>(new Job{

@@ -99,15 +99,25 @@ BuiltModel build_mlp(const ModelRequest& request) {
       request.options.empty() ? layers_from_weights(request) : layers_from_options(request);
   const bool bias = wants_bias(request);
   torch::nn::Sequential net;
+  std::vector<Stage> stages;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (i > 0) net->push_back("relu" + std::to_string(i), torch::nn::ReLU());
-    net->push_back(std::string(layers[i].name),
-                   torch::nn::Linear(
-                       torch::nn::LinearOptions(layers[i].inputs, layers[i].outputs).bias(bias)));
+    torch::nn::Linear linear(
+        torch::nn::LinearOptions(layers[i].inputs, layers[i].outputs).bias(bias));
+    net->push_back(std::string(layers[i].name), linear);
+    torch::nn::Sequential stage(linear);
+    if (i + 1 < layers.size()) {
+      torch::nn::ReLU relu;
+      net->push_back("relu" + std::to_string(i + 1), relu);
+      stage->push_back(relu);
+    }
+    stages.push_back({layers[i].name,
+                      [stage](const at::Tensor& x) mutable { return stage->forward(x); },
+                      stage.ptr()});
   }
   return {net.ptr(),
           [net](const at::Tensor& x) mutable { return net->forward(x); },
-          {layers.front().inputs}};
+          {layers.front().inputs},
+          std::move(stages)};
 }
 
 BuiltModel build_lenet_300_100(const ModelRequest& request) {

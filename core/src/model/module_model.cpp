@@ -20,21 +20,33 @@ ModuleModel::ModuleModel(std::string arch, BuiltModel built)
                                     "of the plugin that provides it");
   tensors_ = named_parameters(*built_.module);
   norm_eps_ = gbcompress::norm_eps(*built_.module);
+  stages_ = built_.stages;
+  for (const Stage& stage : stages_)
+    if (!stage.module || !stage.forward)
+      throw Error(Errc::kFailure, "the factory of architecture " + printable(arch_) +
+                                      " returned a stage without module or forward function; this "
+                                      "is a defect of the plugin that provides it");
+  if (!stages_.empty())
+    stages_.front().forward = [this, first = stages_.front().forward](const at::Tensor& inputs) {
+      return first(shaped(inputs));
+    };
+}
+
+at::Tensor ModuleModel::shaped(const at::Tensor& inputs) const {
+  if (inputs.dim() == 0 || built_.input_shape.empty()) return inputs;
+  std::vector<std::int64_t> wanted = {inputs.size(0)};
+  wanted.insert(wanted.end(), built_.input_shape.begin(), built_.input_shape.end());
+  if (c10::multiply_integers(wanted) != inputs.numel())
+    throw Error(Errc::kShapeMismatch, "each input of " + printable(arch_) + " has the shape " +
+                                          shape_text(built_.input_shape) + ", the data has " +
+                                          shape_text(inputs.sizes().slice(1)));
+  return inputs.reshape(wanted);
 }
 
 at::Tensor ModuleModel::forward(const at::Tensor& inputs) {
-  at::Tensor shaped = inputs;
-  if (inputs.dim() > 0 && !built_.input_shape.empty()) {
-    std::vector<std::int64_t> wanted = {inputs.size(0)};
-    wanted.insert(wanted.end(), built_.input_shape.begin(), built_.input_shape.end());
-    if (c10::multiply_integers(wanted) != inputs.numel())
-      throw Error(Errc::kShapeMismatch, "each input of " + printable(arch_) + " has the shape " +
-                                            shape_text(built_.input_shape) + ", the data has " +
-                                            shape_text(inputs.sizes().slice(1)));
-    shaped = inputs.reshape(wanted);
-  }
+  const at::Tensor batch = shaped(inputs);
   try {
-    return built_.forward(shaped);
+    return built_.forward(batch);
   } catch (const c10::Error& error) {
     throw Error(Errc::kShapeMismatch, printable(arch_) + " cannot take a batch of shape " +
                                           shape_text(inputs.sizes()) + ": " + reason(error));

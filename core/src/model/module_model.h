@@ -17,6 +17,9 @@ class ModuleModel : public Model {
   void freeze_norms() override;
 
  private:
+  /// A flat or image-shaped batch as the module takes it.
+  at::Tensor shaped(const at::Tensor& inputs) const;
+
   std::string arch_;
   BuiltModel built_;
 };

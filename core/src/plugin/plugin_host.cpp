@@ -117,7 +117,8 @@ const LoadedPlugin* PluginHost::load_file(const fs::path& given, bool skip_copie
   auto added = registry_.stage("plugin " + printable(file.string()), [&](Registrar& registrar) {
     run_registration(file, plugin, registrar);
   });
-  loaded_.push_back({file, marker, digest, std::move(added.gnet_types), std::move(added.models)});
+  loaded_.push_back({file, marker, digest, std::move(added.gnet_types), std::move(added.models),
+                     std::move(added.strategies)});
   return &loaded_.back();
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_host.h"
+#include "gbcompress/strategy.h"
 
 namespace gbcompress {
 namespace {
@@ -60,6 +61,20 @@ class StagingRegistrar final : public Registrar {
              " provides already; load only one of the two");
     next_.model_origins_[name] = origin_;
     added_.models.push_back(name);
+  }
+
+  void register_strategy(const std::string& name, StrategyFactory factory) override {
+    if (!good_id(name))
+      refuse("registers a strategy under the name \"" + printable(name) +
+             "\"; names are 1 to 64 of [a-z0-9_.-]");
+    if (!factory) refuse("registers the strategy " + name + " without a factory");
+    if (name == StrategyChoice().name)
+      refuse("registers the strategy " + name + ", which the program provides already");
+    if (!next_.strategies_.emplace(name, std::move(factory)).second)
+      refuse("registers the strategy " + name + ", which " + next_.strategy_origins_.at(name) +
+             " provides already; load only one of the two");
+    next_.strategy_origins_[name] = origin_;
+    added_.strategies.push_back(name);
   }
 
   Registry::Added commit(Registry& registry) {

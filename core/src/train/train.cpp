@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -63,14 +64,14 @@ namespace {
 
 /// Mean over all rows of cross-entropy; labels or, with a teacher, its distribution and a part of
 /// the labels.
-at::Tensor loss_of(const at::Tensor& output, const at::Tensor& targets,
-                   const at::Tensor& teacher_output, double labels) {
+at::Tensor loss_of(const at::Tensor& output, const StrategyBatch& batch, double labels) {
   const at::Tensor logits = output.flatten(0, -2);
-  if (!teacher_output.defined()) return at::cross_entropy_loss(logits, targets.flatten());
+  if (!batch.teacher.defined()) return at::cross_entropy_loss(logits, batch.targets.flatten());
   const at::Tensor distilled =
-      at::cross_entropy_loss(logits, teacher_output.flatten(0, -2).softmax(-1));
+      at::cross_entropy_loss(logits, batch.teacher.flatten(0, -2).softmax(-1));
   if (labels == 0) return distilled;
-  return distilled * (1 - labels) + at::cross_entropy_loss(logits, targets.flatten()) * labels;
+  return distilled * (1 - labels) +
+         at::cross_entropy_loss(logits, batch.targets.flatten()) * labels;
 }
 
 }  // namespace
@@ -80,9 +81,19 @@ namespace {
 /// One training run on this rank.
 class Trainer {
  public:
-  Trainer(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
-          const TrainOptions& options, Model* teacher)
-      : model_(model), bottleneck_(bottleneck), data_(data), options_(options), teacher_(teacher) {
+  Trainer(GenomicBottleneck& bottleneck, const Dataset& data, const TrainOptions& options,
+          Model* teacher, Strategy& strategy)
+      : bottleneck_(bottleneck),
+        data_(data),
+        options_(options),
+        teacher_(teacher),
+        strategy_(strategy) {
+    const auto needs = strategy.needs();
+    whole_ = std::find(needs.begin(), needs.end(), "whole-batch") != needs.end();
+    if (whole_ && (options.accumulate > 1 || options.shards > 0))
+      throw Error(Errc::kUsage, "strategy " + options.strategy.name +
+                                    " needs whole batches; leave train.accumulate and train.shards "
+                                    "(--deterministic) as they are");
     if (const Group* group = BottleneckInternals::group(bottleneck)) {
       rank_ = group->rank();
       world_ = group->world();
@@ -102,8 +113,15 @@ class Trainer {
     const std::int64_t count = std::min(options_.batch, data_.size() - first);
     bottleneck_.zero_grad();
     bottleneck_.predict_weights();
+    if (whole_) {
+      const double loss = run(first, first + count, 1);
+      bottleneck_.backward();  // the mean over ranks of what is the same on each
+      return loss;
+    }
     return options_.shards > 0 ? in_shards(first, count) : in_parts(first, count);
   }
+  /// Measurements::more of the last part that was computed.
+  const std::map<std::string, double>& measured() const { return measured_; }
 
  private:
   /// This rank's rows in options.accumulate parts. Gradients are averaged over ranks, so that a row
@@ -161,34 +179,34 @@ class Trainer {
     for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
   }
 
-  /// Forward and backward of rows [low, high) of this epoch's order. @return the mean loss
+  /// The strategy's gradients of rows [low, high) of this epoch's order. @return the mean loss
   double run(std::int64_t low, std::int64_t high, double weight) {
     const std::vector<std::int64_t> rows(order_.begin() + low, order_.begin() + high);
-    Batch batch = data_.gather(rows);
+    Batch gathered = data_.gather(rows);
+    StrategyBatch batch{gathered.inputs, gathered.targets, {}, weight, step_, rows};
     if (options_.shift > 0 || options_.mirror)
       batch.inputs =
           augmented(batch.inputs, rows, options_.shift, options_.mirror,
                     RandomStream(options_.seed, "augment", "", static_cast<std::uint64_t>(epoch_)));
-    at::Tensor target_output;
     if (options_.loss == Loss::kDistill) {
       const at::NoGradGuard no_grad;
-      target_output = teacher_->forward(batch.inputs);
+      batch.teacher = teacher_->forward(batch.inputs);
     }
-    at::Tensor loss =
-        loss_of(model_.forward(batch.inputs), batch.targets, target_output, options_.labels);
-    const double value = loss.item<double>();
-    if (!std::isfinite(value))
+    Measurements measured = strategy_.step(batch);
+    if (!std::isfinite(measured.loss))
       throw Error(Errc::kNonFinite, "the loss is not finite at step " + std::to_string(step_ + 1) +
                                         "; lower the learning rate (optim.lr)");
-    (weight == 1 ? loss : loss * weight).backward();
-    return value;
+    measured_ = std::move(measured.more);
+    return measured.loss;
   }
 
-  Model& model_;
   GenomicBottleneck& bottleneck_;
   const Dataset& data_;
   const TrainOptions& options_;
   Model* teacher_;
+  Strategy& strategy_;
+  std::map<std::string, double> measured_;
+  bool whole_ = false;
   int rank_ = 0, world_ = 1;
   std::int64_t epoch_ = -1, step_ = 0;
   std::vector<std::int64_t> order_;
@@ -208,9 +226,20 @@ RateOptions rate_of(const TrainOptions& options, const Dataset& data) {
   return rate;
 }
 
-void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
-           const TrainOptions& options, Model* teacher, const ProgressSink& progress,
-           const LoopControl& control) {
+StrategySetup strategy_setup(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
+                             const TrainOptions& options, Group* group) {
+  StrategySetup setup{model, bottleneck, group};
+  setup.loss = [labels = options.labels](const at::Tensor& output, const StrategyBatch& batch) {
+    return loss_of(output, batch, labels);
+  };
+  setup.example = data.range(0, 1).inputs;
+  setup.seed = options.seed;
+  return setup;
+}
+
+namespace {
+
+void check(const Model& model, const TrainOptions& options, const Model* teacher) {
   if (options.batch < 1 || options.epochs < 0 || options.accumulate < 1)
     throw Error(Errc::kUsage,
                 "train.batch and train.accumulate must be at least 1, train.epochs at least 0");
@@ -226,18 +255,31 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
                 "with --arch, or use --loss weights");
   if (options.loss == Loss::kDistill && !teacher)
     throw Error(Errc::kUsage, "--loss distill needs the original model as teacher");
+}
 
+}  // namespace
+
+void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
+           const TrainOptions& options, Model* teacher, const ProgressSink& progress,
+           const LoopControl& control, Strategy* strategy) {
+  check(model, options, teacher);
+  std::unique_ptr<Strategy> backprop;
+  if (!strategy) {
+    backprop = make_strategy(
+        {}, strategy_setup(model, bottleneck, data, options, BottleneckInternals::group(bottleneck)), Registry());
+    strategy = backprop.get();
+  }
   const at::AutoGradMode with_grad(true);
   const std::int64_t total = training_steps(options, data);
   model.train(true);
   if (options.freeze_norms) model.freeze_norms();
   if (teacher) teacher->train(false);
-  Trainer trainer(model, bottleneck, data, options, teacher);
+  Trainer trainer(bottleneck, data, options, teacher, *strategy);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
     const double loss = trainer.step(step);
     bottleneck.step(schedule_factor(options.schedule, step, total));
-    if (progress) progress({"train", step + 1, total, loss});
+    if (progress) progress({"train", step + 1, total, loss, trainer.measured()});
     if (control.after_step) control.after_step(step + 1);
   }
   model.train(false);

@@ -23,6 +23,7 @@ constexpr const char* kPosition = "position";
 constexpr const char* kHistory = "history";
 constexpr const char* kBestFile = "search#best_file";
 constexpr const char* kKeptState = "kept#";
+constexpr const char* kStrategy = "strategy#";  // no parameter's name has a '#'
 
 std::string position_text(const RunPosition& p, std::int64_t saves) {
   return std::to_string(p.attempt) + " " + p.phase + " " + std::to_string(p.done) + " " +
@@ -84,11 +85,14 @@ struct TrainingCheckpoints::Impl {
   std::int64_t saved_at = -1;  ///< steps at the last save
   Clock::time_point last_save = Clock::now();
 
+  bool in_training = false;  ///< resumed in the middle of it; its strategy is not restored yet
+
   bool writes() const { return !settings.folder.empty(); }
   /// Fills the values in from sections of these names behind the prefix.
   void read(std::vector<StateEntry>& state, const std::string& prefix) const;
   bool keeps_state() const;
-  void save(const RunPosition& position, const GenomicBottleneck& bottleneck);
+  void save(const RunPosition& position, const GenomicBottleneck& bottleneck,
+            const Strategy* strategy);
   void open_writer();
 };
 
@@ -148,7 +152,7 @@ void TrainingCheckpoints::Impl::read(std::vector<StateEntry>& state,
       throw Error(Errc::kShapeMismatch, printable(reader->folder().string()) + " lacks " +
                                             printable(name) +
                                             "; it was saved from another model or plan");
-    entry.value = entry.value.contiguous();
+    entry.value = entry.value.clone(at::MemoryFormat::Contiguous);
     reader->read_into(shard, name,
                       {static_cast<std::byte*>(entry.value.data_ptr()),
                        static_cast<std::size_t>(entry.value.nbytes())});
@@ -160,6 +164,15 @@ bool TrainingCheckpoints::Impl::keeps_state() const {
     for (const auto& section : reader->sections(shard))
       if (section.name.starts_with(kKeptState)) return true;
   return false;
+}
+
+void TrainingCheckpoints::restore(Strategy& strategy) {
+  if (!impl_->in_training) return;
+  impl_->in_training = false;
+  auto state = strategy.aux_state();  // names, shapes and types are this strategy's
+  impl_->read(state, kStrategy);
+  strategy.restore(state);
+  if (impl_->group) impl_->group->barrier();
 }
 
 RunPosition TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
@@ -174,6 +187,7 @@ RunPosition TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
   }
   self.read(state, "");
   bottleneck.restore_training_state(state);
+  impl_->in_training = impl_->resumed->phase == "train";
   // With nothing left to train, rank 0 would be done, and remove what the others still read.
   if (self.group) self.group->barrier();
   self.resumed.reset();
@@ -190,7 +204,8 @@ void TrainingCheckpoints::Impl::open_writer() {
 }
 
 void TrainingCheckpoints::Impl::save(const RunPosition& position,
-                                     const GenomicBottleneck& bottleneck) {
+                                     const GenomicBottleneck& bottleneck,
+                                     const Strategy* strategy) {
   open_writer();
   std::vector<CheckpointSection> sections;
   const auto add = [&](const std::vector<StateEntry>& state,
@@ -204,6 +219,7 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
   };
   add(bottleneck.training_state(), "");
   if (position.kept_state) add(*position.kept_state, kKeptState);
+  if (strategy) add(strategy->aux_state(), kStrategy);
   CheckpointFacts stored = facts;
   stored[kPosition] = position_text(position, steps);
   if (!position.history.empty()) stored[kHistory] = position.history;
@@ -215,7 +231,8 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
 }
 
 void TrainingCheckpoints::after_step(const RunPosition& position,
-                                     const GenomicBottleneck& bottleneck) {
+                                     const GenomicBottleneck& bottleneck,
+                                     const Strategy* strategy) {
   Impl& self = *impl_;
   ++self.steps;
   const bool usr1 = take_checkpoint_request();
@@ -241,7 +258,7 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
     if (stop != 0) throw_if_interrupted();
     return;
   }
-  if (save || by_steps || stop != 0) self.save(position, bottleneck);
+  if (save || by_steps || stop != 0) self.save(position, bottleneck, strategy);
   if (stop == 0) return;
   self.writer->finish();
   throw Error(Errc::kInterrupted, "stopped on request; go on with --resume " +
@@ -249,14 +266,17 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
 }
 
 void TrainingCheckpoints::save_before_failing(const RunPosition& position,
-                                              const GenomicBottleneck& bottleneck) noexcept {
+                                              const GenomicBottleneck& bottleneck,
+                                              const Strategy* strategy) noexcept {
   Impl& self = *impl_;
   if (!self.writes() || self.group || self.steps == self.saved_at || self.steps == 0) return;
   try {
     // What an error has reached already (batch-norm statistics of a batch with NaN) is not saved
     // over a good checkpoint.
-    if (!all_finite(bottleneck.training_state())) return;
-    self.save(position, bottleneck);
+    if (!all_finite(bottleneck.training_state()) ||
+        (strategy && !all_finite(strategy->aux_state())))
+      return;
+    self.save(position, bottleneck, strategy);
     self.writer->finish();
   } catch (const std::exception& error) {
     if (self.warn) self.warn(std::string("no checkpoint could be saved: ") + error.what());

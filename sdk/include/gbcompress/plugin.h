@@ -21,11 +21,13 @@
 #include "gbcompress/gnet_plan.h"
 #include "gbcompress/gnet_type.h"
 #include "gbcompress/registrar.h"
+#include "gbcompress/strategy.h"
 #include "gbcompress/version.h"
 
 /// History of the plugin interface. A plugin is loaded only by a host of the same number.
 ///   1  first release
-#define GBC_PLUGIN_ABI 1
+///   2  strategies: Registrar::register_strategy(), BuiltModel::stages
+#define GBC_PLUGIN_ABI 2
 
 #define GBC_FINGERPRINT                                                      \
   "abi=" GBC_STRINGIFY(GBC_PLUGIN_ABI) " torch=" TORCH_VERSION               \

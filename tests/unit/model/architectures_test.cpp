@@ -99,6 +99,30 @@ TEST(Architectures, GradientsReachEveryParameter) {
   }
 }
 
+TEST(Architectures, StagesAreTheForwardPass) {
+  for (const char* arch : {"mlp:12-9-7-4", "lenet5", "lenet-300-100"}) {
+    torch::manual_seed(3);
+    const auto model = build_model(arch, builtin_registry());
+    ASSERT_GE(model->stages().size(), 3u) << arch;
+    const std::int64_t inputs = std::string(arch).starts_with("mlp") ? 12 : 784;
+    const at::Tensor x = torch::rand({5, inputs});  // flat, also where images are wanted
+    at::Tensor y = x;
+    std::size_t parameters = 0;
+    for (const Stage& stage : model->stages()) {
+      y = stage.forward(y);
+      for (const at::Tensor& p : stage.module->parameters()) {
+        ++parameters;
+        bool live = false;
+        for (const NamedParameter& entry : model->tensors()) live = live || entry.tensor.is_same(p);
+        EXPECT_TRUE(live) << arch << " " << stage.name << ": not the model's own memory";
+      }
+    }
+    EXPECT_TRUE(at::equal(y, model->forward(x))) << arch;
+    EXPECT_EQ(parameters, model->tensors().size()) << arch;
+  }
+  EXPECT_TRUE(build_model("resnet20", builtin_registry())->stages().empty());
+}
+
 TEST(Architectures, TrainingModeMovesBatchNorm) {
   const auto model = build_model("resnet20", builtin_registry());
   const at::Tensor mean = find(*model, "bn1.running_mean").tensor;

@@ -3,6 +3,7 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_host.h"
+#include "gbcompress/strategy.h"
 
 namespace gbcompress {
 namespace {
@@ -23,6 +24,7 @@ std::string refusal(Registry& registry, const std::string& origin,
 }
 
 BuiltModel no_model(const ModelRequest&) { return {}; }
+std::unique_ptr<Strategy> no_strategy() { return nullptr; }
 
 TEST(Registry, FindsWhatWasCommitted) {
   Registry registry;
@@ -30,7 +32,10 @@ TEST(Registry, FindsWhatWasCommitted) {
     r.register_gnet_type({.id = "row", .modules = {"Row", "RowWide"}, .revision = 2}, plan_nothing);
     r.register_gnet_type("Col", plan_nothing);
     r.register_model("net", no_model);
+    r.register_strategy("way", no_strategy);
   });
+  EXPECT_EQ(added.strategies, std::vector<std::string>{"way"});
+  EXPECT_EQ(registry.strategies().count("way"), 1u);
   EXPECT_EQ(added.gnet_types, (std::vector<std::string>{"row", "col"}));
   EXPECT_EQ(added.models, std::vector<std::string>{"net"});
   EXPECT_EQ(registry.ids(), (std::vector<std::string>{"col", "row"}));
@@ -58,11 +63,13 @@ TEST(Registry, CommitsAllOrNothing) {
   refusal(registry, "a.so", [](Registrar& r) {
     r.register_gnet_type("Row", plan_nothing);
     r.register_model("net", no_model);
+    r.register_strategy("way", no_strategy);
     r.register_gnet_type({.id = "Bad Id", .modules = {"Other"}}, plan_nothing);
   });
   EXPECT_TRUE(registry.ids().empty());
   EXPECT_EQ(registry.find_by_module("Row"), nullptr);
   EXPECT_TRUE(registry.models().empty());
+  EXPECT_TRUE(registry.strategies().empty());
   // What fill throws is passed on, and also leaves nothing.
   EXPECT_THROW(registry.stage("a.so",
                               [](Registrar& r) {
@@ -78,6 +85,7 @@ TEST(Registry, ConflictsNameBothFiles) {
   registry.stage("first.so", [](Registrar& r) {
     r.register_gnet_type("Row", plan_nothing);
     r.register_model("net", no_model);
+    r.register_strategy("way", no_strategy);
   });
   for (const auto& fill : std::vector<std::function<void(Registrar&)>>{
            [](Registrar& r) { r.register_gnet_type("Row", plan_nothing); },
@@ -85,6 +93,7 @@ TEST(Registry, ConflictsNameBothFiles) {
              r.register_gnet_type({.id = "other", .modules = {"Row"}}, plan_nothing);
            },
            [](Registrar& r) { r.register_model("net", no_model); },
+           [](Registrar& r) { r.register_strategy("way", no_strategy); },
        }) {
     const std::string message = refusal(registry, "second.so", fill);
     EXPECT_NE(message.find("first.so"), std::string::npos) << message;
@@ -112,6 +121,11 @@ TEST(Registry, RefusesNonsense) {
   refusal(registry, "a.so", [](Registrar& r) { r.register_gnet_type("Row", nullptr); });
   refusal(registry, "a.so", [](Registrar& r) { r.register_model("net", nullptr); });
   refusal(registry, "a.so", [](Registrar& r) { r.register_model("Net", no_model); });
+  refusal(registry, "a.so", [](Registrar& r) { r.register_strategy("way", nullptr); });
+  refusal(registry, "a.so", [](Registrar& r) { r.register_strategy("a way", no_strategy); });
+  const std::string taken =
+      refusal(registry, "a.so", [](Registrar& r) { r.register_strategy("backprop", no_strategy); });
+  EXPECT_NE(taken.find("the program provides"), std::string::npos) << taken;
   refusal(registry, "a.so",
           [](Registrar& r) { r.register_gnet_type({.id = "row", .modules = {}}, plan_nothing); });
   refusal(registry, "a.so", [](Registrar& r) {

@@ -1,0 +1,98 @@
+#pragma once
+/// How one batch changes a model. Backpropagation is one way ("backprop"); plugins add others, such
+/// as those that train each layer on a loss of its own, by Registrar::register_strategy().
+///
+/// The loop around it is the same for all: g-nets write the model's parameters, the strategy puts a
+/// gradient into each parameter, and the bottleneck takes those gradients on into g-nets, integers
+/// and steps, adds what bits cost, and steps the optimisers.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gbcompress/options.h"
+#include "gbcompress/parameters.h"
+
+namespace gbcompress {
+
+class GenomicBottleneck;
+class Group;
+class Model;
+class Registry;
+
+/// A batch, or the part of one that is computed at a time.
+struct StrategyBatch {
+  at::Tensor inputs;      ///< [rows, ...] float32, or int64 [rows, positions] for text
+  at::Tensor targets;     ///< [rows] or [rows, positions] int64
+  at::Tensor teacher;     ///< the original model's output for these inputs; undefined without one
+  double weight = 1;      ///< what gradients are multiplied by: this part's share of the whole
+  std::int64_t step = 0;  ///< of the run, from 0; parts of one batch have the same
+  std::vector<std::int64_t> samples;  ///< numbers of the rows in the data: keys for noise
+};
+
+/// What a strategy works on; everything outlives it.
+struct StrategySetup {
+  Model& model;
+  GenomicBottleneck& bottleneck;
+  Group* group = nullptr;  ///< the ranks; null: one process
+  /// Mean loss of a batch, a scalar, from what the model gives for it.
+  std::function<at::Tensor(const at::Tensor& output, const StrategyBatch& batch)> loss;
+  at::Tensor example;  ///< inputs of one sample, [1, ...], for shapes
+  std::map<std::string, std::string> options = {};
+  std::uint64_t seed = 0;
+};
+
+struct Measurements {
+  double loss = 0;                     ///< mean over the rows; one that is not finite ends the run
+  std::map<std::string, double> more;  ///< by names of the strategy's own
+};
+
+/// One training run's way of doing a batch. Members are called by one thread, and by every rank in
+/// the same order.
+class Strategy {
+ public:
+  virtual ~Strategy();
+
+  /// What must be there, by name; one that the program does not know refuses the run.
+  ///   "stages"       the model says its stages (Model::stages())
+  ///   "whole-batch"  every rank gets every row, in one part, and ends with the same gradients
+  virtual std::vector<std::string> needs() const { return {}; }
+  /// Names of the options that it takes; others refuse the run.
+  virtual std::vector<std::string> options() const { return {}; }
+
+  /// Makes what it needs beside the model (feedback networks, bridges), from setup.seed. Called
+  /// once, before anything below. @throws Error(kUsage) for options, or a model, that it cannot
+  /// work with
+  virtual void build(const StrategySetup& setup) = 0;
+  /// Adds dL/dW times batch.weight to the .grad of every trainable parameter of the model, for
+  /// whatever loss it gives the layer of W; parameters stay as they are. Trains what is its own.
+  /// Autograd is on. The same batch after the same state gives the same bits.
+  virtual Measurements step(const StrategyBatch& batch) = 0;
+
+  /// What is its own and changes, the same on every rank: part of checkpoints, not of the file.
+  /// After build() names, shapes and types are what they will be. Copies, or tensors that are not
+  /// written to until the next step().
+  virtual std::vector<StateEntry> aux_state() const { return {}; }
+  /// Goes on from what aux_state() gave: the same names, shapes and types in the same order.
+  virtual void restore(const std::vector<StateEntry>& state);
+};
+
+/// "backprop" and what plugins registered, sorted.
+std::vector<std::string> known_strategies(const Registry& registry);
+
+/// @throws Error(kPluginMissing) for a name that nobody provides, with the known ones
+void check_strategy(const StrategyChoice& choice, const Registry& registry);
+
+/// A strategy of that name, built. [collective]
+/// @param setup  its options are taken from `choice`
+/// @throws as check_strategy(); Error(kUsage) for options it does not take and for needs that are
+///         not met; what build() throws
+std::unique_ptr<Strategy> make_strategy(const StrategyChoice& choice, StrategySetup setup,
+                                        const Registry& registry);
+
+}  // namespace gbcompress
