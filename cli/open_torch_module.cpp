@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -16,8 +17,18 @@ namespace fs = std::filesystem;
   throw Error(Errc::kFailure, "this needs LibTorch, but " + printable(file.string()) + " " + why);
 }
 
+/// LibTorch's threads are to sleep while they wait for each other, unless the environment says
+/// otherwise: one that spins keeps the core from the very thread it waits for, where other programs
+/// use the machine. OpenMP reads its environment when it is loaded, which is with LibTorch.
+void let_threads_sleep() {
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"})
+    if (std::getenv(name)) return;
+  ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/1);
+}
+
 /// Never closed: LibTorch's threads and exit handlers point into what is loaded with it.
 const TorchModule& open_torch_module() {
+  let_threads_sleep();
   std::error_code failed;
   const fs::path program = fs::read_symlink("/proc/self/exe", failed);
   const fs::path file = (program.parent_path() / GBC_VERBS_FROM_PROGRAM).lexically_normal();

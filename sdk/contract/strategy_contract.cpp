@@ -93,8 +93,7 @@ struct TrainingRun {
   std::vector<at::Tensor> everything() const {
     std::vector<at::Tensor> result;
     for (const auto& entry : bottleneck->training_state()) result.push_back(entry.value.clone());
-    for (const StateEntry& entry : strategy->aux_state())
-      result.push_back(entry.value.clone());
+    for (const StateEntry& entry : strategy->aux_state()) result.push_back(entry.value.clone());
     return result;
   }
 

@@ -76,8 +76,8 @@ struct RateOptions {
   /// and the price is the same from the first one on.
   std::int64_t steps = 0;
   /// finish() chooses integers for a file of at most so many bytes, and lambda is only where the
-  /// price begins, which is steered towards such files; needs `steps`. Several runs at fixed prices,
-  /// as compress() searches, end better.
+  /// price begins, which is steered towards such files; needs `steps`. Several runs at fixed
+  /// prices, as compress() searches, end better.
   std::optional<std::int64_t> max_bytes;
 };
 

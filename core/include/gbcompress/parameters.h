@@ -19,7 +19,7 @@ namespace gbcompress {
 
 struct NamedParameter {
   ParameterInfo info;
-  at::Tensor tensor;  ///< the live leaf: what is written here is what the module computes with
+  at::Tensor tensor;      ///< the live leaf: what is written here is what the module computes with
   bool trainable = true;  ///< false for buffers (running means, masks, counters)
   std::string tied_to;    ///< name of an earlier entry that is the same memory, else ""
 };
@@ -38,7 +38,7 @@ struct StateEntry {
 std::vector<NamedParameter> named_parameters(torch::nn::Module& module);
 std::vector<NamedParameter> named_parameters(torch::jit::Module& module);
 
-DType to_dtype(at::ScalarType type);          ///< @throws Error(kUnsupported)
-at::ScalarType to_scalar_type(DType dtype);   ///< @throws Error(kUnsupported)
+DType to_dtype(at::ScalarType type);         ///< @throws Error(kUnsupported)
+at::ScalarType to_scalar_type(DType dtype);  ///< @throws Error(kUnsupported)
 
 }  // namespace gbcompress

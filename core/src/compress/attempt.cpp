@@ -51,9 +51,9 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
     const Traffic before = group ? group->traffic() : Traffic();
     const std::int64_t first = at.done;
     if (job_.train && options.loss != Loss::kWeights) {
-      strategy = make_strategy(
-          options.strategy, strategy_setup(job_.model, bottleneck, *job_.train, options, group),
-          job_.registry);
+      strategy = make_strategy(options.strategy,
+                               strategy_setup(job_.model, bottleneck, *job_.train, options, group),
+                               job_.registry);
       checkpoints.restore(*strategy);
       gbcompress::train(job_.model, bottleneck, *job_.train, options, job_.teacher, job_.progress,
                         control(), strategy.get());

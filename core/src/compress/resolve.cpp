@@ -121,9 +121,8 @@ double of_rank_0(Group* group, double value) {
 bool Job::priced() const {
   const BottleneckOptions& o = options.bottleneck;
   return residual() || o.coding == Coding::kCoded ||
-         std::any_of(o.layers.begin(), o.layers.end(), [](const LayerRule& rule) {
-           return rule.mode == WeightMode::kResidual;
-         });
+         std::any_of(o.layers.begin(), o.layers.end(),
+                     [](const LayerRule& rule) { return rule.mode == WeightMode::kResidual; });
 }
 
 std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data* data,

@@ -266,7 +266,9 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   std::unique_ptr<Strategy> backprop;
   if (!strategy) {
     backprop = make_strategy(
-        {}, strategy_setup(model, bottleneck, data, options, BottleneckInternals::group(bottleneck)), Registry());
+        {},
+        strategy_setup(model, bottleneck, data, options, BottleneckInternals::group(bottleneck)),
+        Registry());
     strategy = backprop.get();
   }
   const at::AutoGradMode with_grad(true);

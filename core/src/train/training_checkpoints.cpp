@@ -182,8 +182,7 @@ RunPosition TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
   if (self.keeps_state()) {
     auto kept = bottleneck.training_state();
     self.read(kept, kKeptState);
-    position.kept_state =
-        std::make_shared<const std::vector<StateEntry>>(std::move(kept));
+    position.kept_state = std::make_shared<const std::vector<StateEntry>>(std::move(kept));
   }
   self.read(state, "");
   bottleneck.restore_training_state(state);
@@ -208,8 +207,7 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
                                      const Strategy* strategy) {
   open_writer();
   std::vector<CheckpointSection> sections;
-  const auto add = [&](const std::vector<StateEntry>& state,
-                       const std::string& prefix) {
+  const auto add = [&](const std::vector<StateEntry>& state, const std::string& prefix) {
     for (std::size_t i = 0; i < state.size(); ++i) {
       if (static_cast<int>(i % static_cast<std::size_t>(ranks.world)) != ranks.rank) continue;
       const at::Tensor value = state[i].value.contiguous();
@@ -223,8 +221,7 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
   CheckpointFacts stored = facts;
   stored[kPosition] = position_text(position, steps);
   if (!position.history.empty()) stored[kHistory] = position.history;
-  if (position.best_file && ranks.rank == 0)
-    sections.push_back({kBestFile, *position.best_file});
+  if (position.best_file && ranks.rank == 0) sections.push_back({kBestFile, *position.best_file});
   writer->save(steps, std::move(sections), std::move(stored));
   saved_at = steps;
   last_save = Clock::now();

@@ -30,9 +30,10 @@
 #define GBC_PLUGIN_ABI 2
 
 #define GBC_FINGERPRINT                                                      \
-  "abi=" GBC_STRINGIFY(GBC_PLUGIN_ABI) " torch=" TORCH_VERSION               \
-  " gcc=" GBC_STRINGIFY(__GNUC__) " std=" GBC_STRINGIFY(__cplusplus)         \
-  " cxx11abi=" GBC_STRINGIFY(_GLIBCXX_USE_CXX11_ABI)
+  "abi=" GBC_STRINGIFY(                                                      \
+      GBC_PLUGIN_ABI) " torch=" TORCH_VERSION                                \
+                      " gcc=" GBC_STRINGIFY(__GNUC__) " std=" GBC_STRINGIFY( \
+                          __cplusplus) " cxx11abi=" GBC_STRINGIFY(_GLIBCXX_USE_CXX11_ABI)
 
 namespace gbcompress {
 
@@ -74,7 +75,7 @@ inline constexpr const char* kPluginEntryName = "gbcompress_plugin_v1";
   }                                                                                              \
   extern "C" __attribute__((visibility("default"))) const gbcompress::Plugin*                    \
   gbcompress_plugin_v1() noexcept {                                                              \
-    static const gbcompress::Plugin plugin{sizeof plugin, GBC_PLUGIN_ABI, GBC_FINGERPRINT, NAME, \
-                                           VERSION, &gbc_plugin_register};                       \
+    static const gbcompress::Plugin plugin{sizeof plugin, GBC_PLUGIN_ABI, GBC_FINGERPRINT,       \
+                                           NAME,          VERSION,        &gbc_plugin_register}; \
     return &plugin;                                                                              \
   }

@@ -37,9 +37,7 @@ class Growing : public Strategy {
     return {loss.item<double>(), {{"factor", factor}}};
   }
   std::vector<StateEntry> aux_state() const override { return {{"factor", factor_.clone()}}; }
-  void restore(const std::vector<StateEntry>& state) override {
-    factor_.copy_(state.at(0).value);
-  }
+  void restore(const std::vector<StateEntry>& state) override { factor_.copy_(state.at(0).value); }
 
  private:
   std::optional<StrategySetup> setup_;
