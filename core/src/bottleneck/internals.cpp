@@ -1,7 +1,6 @@
 #include "bottleneck/internals.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
@@ -50,19 +49,22 @@ void BottleneckInternals::quantise(GenomicBottleneck& bottleneck, double step, d
   bottleneck.impl_->integers.residual.latents.quantise(step, evenness, quantiser);
 }
 
-void BottleneckInternals::set_step_factors(GenomicBottleneck& bottleneck,
-                                           const std::vector<double>& factors) {
-  GenomicBottleneck::Impl& impl = *bottleneck.impl_;
-  std::vector<double> own;
-  if (!factors.empty()) {
-    if (factors.size() != impl.tensors.size())
-      throw Error(Errc::kUsage, "there must be one factor of the step for each tensor");
-    for (const std::size_t t : impl.integers.tensors) own.push_back(factors[t]);
-    for (const double factor : own)
-      if (!(factor > 0 && std::isfinite(factor)))
-        throw Error(Errc::kUsage, "factors of a step must be above 0");
-  }
-  impl.integers.residual.latents.set_step_factors(std::move(own));
+BottleneckInternals::Residual BottleneckInternals::residual(const GenomicBottleneck& bottleneck) {
+  const IntegerPart& integers = bottleneck.impl_->integers;
+  Residual result{integers.tensors, {}};
+  for (std::size_t i = 0; i < integers.tensors.size(); ++i)
+    result.grids.push_back(integers.residual.latents.grid(i));
+  return result;
+}
+
+void BottleneckInternals::set_integers(GenomicBottleneck& bottleneck,
+                                       const std::vector<CodedValues>& values) {
+  IntegerPart& integers = bottleneck.impl_->integers;
+  if (values.size() != integers.tensors.size())
+    throw Error(Errc::kUsage, "there must be integers for each residual parameter");
+  integers.stream.reset();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    integers.residual.latents.set_chosen(i, values[i]);
 }
 
 void BottleneckInternals::retake(GenomicBottleneck& bottleneck,

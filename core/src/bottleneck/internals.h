@@ -42,10 +42,15 @@ struct BottleneckInternals {
   /// relative error in every tensor. finish() keeps them.
   static void quantise(GenomicBottleneck& bottleneck, double step, double evenness,
                        Quantiser quantiser);
-  /// From here on quantise() multiplies its step by these instead, one for each of tensors(), above
-  /// 0 for residual parameters (others are not looked at); empty: forgets them.
-  /// @throws Error(kUsage) for another number of them, or one that is not above 0
-  static void set_step_factors(GenomicBottleneck& bottleneck, const std::vector<double>& factors);
+  /// Residual parameters: indices into tensors(), and how the integers of each lie.
+  struct Residual {
+    std::vector<std::size_t> tensors;
+    std::vector<IntegerGrid> grids;
+  };
+  static Residual residual(const GenomicBottleneck& bottleneck);
+  /// Their integers, chosen elsewhere: one for each of them, as quantise() leaves them.
+  /// @throws Error(kUsage) for another number of them, or of integers; for g-nets beneath them
+  static void set_integers(GenomicBottleneck& bottleneck, const std::vector<CodedValues>& values);
   /// Residual parameters among `tensors`, indices into tensors(), begin anew with what the live
   /// tensors hold now; integers that were chosen for them are forgotten.
   static void retake(GenomicBottleneck& bottleneck, const std::vector<std::size_t>& tensors);

@@ -17,6 +17,7 @@ class Feedback {
            const Rounding& rounding)
       : m_(grid.rows), n_(grid.cols), values_(values), model_(model), rounding_(rounding) {
     const auto numbers = static_cast<std::size_t>(n_);
+    mean_square_ = model.mean_square();
     if (model.rows) lost_.resize(values.size());
     targets_.resize(numbers * kBand);
     shares_.resize(numbers * kBand);
@@ -108,15 +109,17 @@ class Feedback {
     const double scaled = wanted / size_;
     if (!(std::fabs(scaled) < kMaxMagnitude))
       throw Error(Errc::kNonFinite, "error feedback leaves the range of integers");
-    const std::int32_t k = rounding_.chooser ? rounding_.chooser->choose(scaled, rounding_.price)
-                                             : static_cast<std::int32_t>(std::nearbyint(scaled));
+    // What a squared error here costs, now that numbers to come make up for it.
+    const double root = (model_.rows ? model_.rows->diagonal(i) : 1) *
+                        (model_.columns ? model_.columns->diagonal(j) : 1);
+    const double cost = root * root;
+    const std::int32_t k =
+        rounding_.chooser ? rounding_.chooser->choose(scaled, rounding_.price * mean_square_ / cost)
+                          : static_cast<std::int32_t>(std::nearbyint(scaled));
     coded_.integers[at] = k;
     const double stored = k * size_;
     if (model_.rows) lost_[at] = target - stored;
-    const double row_cost = model_.rows ? model_.rows->diagonal(i) : 1;
-    const double column_cost = model_.columns ? model_.columns->diagonal(j) : 1;
-    const double cost = (wanted - stored) * row_cost * column_cost;
-    loss_ += cost * cost;
+    loss_ += cost * (wanted - stored) * (wanted - stored);
     return static_cast<double>(values_[at]) - stored;
   }
 
@@ -133,7 +136,7 @@ class Feedback {
   /// With a factor of the rows: E R / R(j, j), [rows, cols].
   std::vector<double> lost_;
   CodedValues coded_;
-  double loss_ = 0, size_ = 0;
+  double loss_ = 0, size_ = 0, mean_square_ = 1;
   int size_of_ = kMinStep - 1;
 };
 

@@ -28,8 +28,8 @@ struct SecondOrder {
 struct Rounding {
   int step = 0;                             ///< index of step_size()
   std::span<const std::int32_t> row_steps;  ///< empty, or added to it in each row
-  /// Null: the nearest integer. Else the bits count too, at `price` squared steps each, and it has
-  /// seen the tensors before this one.
+  /// Null: the nearest integer. Else the bits count too, at `price` each, where a squared step of
+  /// mean cost is 1; it has seen the tensors before this one.
   codec::IntegerChooser* chooser = nullptr;
   double price = 0;
 };

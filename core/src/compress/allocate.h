@@ -1,35 +1,70 @@
 #pragma once
-/// Steps of residual parameters that nobody trains, from what training samples say.
+/// Integers of residual parameters that nobody trains, from what training samples say.
 
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "gbcompress/bottleneck.h"
 #include "gbcompress/train.h"
-#include "train/land.h"
+#include "train/calibrated.h"
 #include "train/norm_correction.h"
 
 namespace gbcompress {
 
 /// Where bytes go: equal slope of what the outputs lose per bit. At high rate a tensor's bits fall
-/// by 1 a weight where its step doubles and its error is importance * step^2 / 12, so that steps
-/// are proportional to importance^(-1/2); at the rates of small files rounding saturates, which is
-/// why the exponent is tempered.
+/// by 1 a weight where its step doubles and its error is cost * step^2 / 12, so that steps are
+/// proportional to cost^(-1/2); at the rates of small files rounding saturates, which is why the
+/// exponent is tempered. Which rule rounds is what loses least on samples that nothing else sees:
+/// the divergence of the outputs' distribution from the original's.
 class Allocation {
  public:
-  /// @param model    with its first values, batch norms not folded
-  /// @param samples  of the training split; options.rate.calibration of them are used
-  Allocation(Model& model, const Dataset& samples, const TrainOptions& options);
-  /// To be called once batch norms are folded.
-  void weigh(Model& model);
+  /// Tells a line about what was tried.
+  using Tell = std::function<void(const std::string&)>;
+  /// @param model    with its first values, batch norms not folded; must outlive this
+  /// @param samples  of the training split; `count` of them are used
+  /// @param judge    of the same split, none of `samples`
+  Allocation(Model& model, const Dataset& samples, std::int64_t count, const Dataset& judge,
+             const TrainOptions& options, Tell tell);
+  /// To be called once batch norms are folded: these values are what is to be stored.
+  void weigh();
 
-  /// As land_untrained(), by importance; then batch norms are corrected for what was rounded.
-  void land(Model& model, GenomicBottleneck& bottleneck, std::int64_t wanted) const;
+  /// Integers for a file of at most `wanted` bytes, if there are any, by the rule that loses least;
+  /// batch norms are corrected for what was rounded.
+  /// @param refit  there is time for weights to be fitted to rounded layers before them
+  void land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
 
   std::int64_t samples() const { return samples_.size(); }
   std::int64_t corrected_norms() const { return static_cast<std::int64_t>(norms_.size()); }
+  /// Of the last land().
+  std::string rule() const { return best_ ? best_->rule.text() : ""; }
 
  private:
-  TrainOptions options_;
-  Dataset samples_;
+  struct Try {
+    Rule rule;
+    double x = 0, lost = 0;
+    std::int64_t bytes = 0;
+    std::vector<CodedValues> integers = {};
+  };
+  void begin(const GenomicBottleneck& bottleneck);
+  std::int64_t place(GenomicBottleneck& bottleneck, double x, const Rule& rule);
+  bool search(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at);
+  bool walk_to(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at);
+  Try tried(GenomicBottleneck& bottleneck, std::int64_t wanted, const Rule& rule, double start);
+  void choose_rule(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
+  at::Tensor log_probabilities() const;
+
+  Model& model_;
+  Dataset samples_, judge_;
   NormCorrection norms_;
-  std::vector<double> factors_;
+  TrainOptions options_;
+  Tell tell_;
+  std::vector<at::Tensor> values_;  ///< of all tensors, to be stored
+  SecondOrderStatistics statistics_;
+  std::optional<CalibratedIntegers> integers_;
+  at::Tensor original_;  ///< log_probabilities() of the values to be stored
+  std::optional<Try> best_;
+  std::int64_t best_for_ = 0;  ///< the size that it was chosen for
 };
 
 }  // namespace gbcompress

@@ -1,12 +1,19 @@
 #include "compress/attempt.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "train/land.h"
 
 namespace gbcompress {
+namespace {
+
+/// The part of the minutes after which weights are not refitted, which takes the most time.
+constexpr double kBeforeRefit = 0.3;
+
+}  // namespace
 
 RateOptions Attempts::rate(const TrainOptions& options) const {
   const bool learns = job_.train && options.loss != Loss::kWeights;
@@ -68,6 +75,14 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
   }
 }
 
+/// Whether the minutes that were given are mostly left.
+bool Attempts::time_to_refit() const {
+  if (!job_.options.minutes) return true;
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - job_.start;
+  return of_rank_0(job_.options.group, spent.count() < 60 * kBeforeRefit * *job_.options.minutes) >
+         0;
+}
+
 void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
   const CompressOptions& options = job_.options;
   if (options.target.max_error)
@@ -77,7 +92,7 @@ void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t want
                 "residual parameters that nothing trains need a size or an error to choose their "
                 "integers for");
   else if (job_.allocation)
-    job_.allocation->land(job_.model, bottleneck, wanted);
+    job_.allocation->land(bottleneck, wanted, time_to_refit());
   else
     land_untrained(bottleneck, wanted, options.train.rate);
 }

@@ -33,6 +33,7 @@ class Attempts {
   double bytes_per_step = 0;  ///< sent by this rank
 
  private:
+  bool time_to_refit() const;
   void choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const;
 
   Job& job_;

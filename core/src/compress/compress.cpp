@@ -54,8 +54,8 @@ void describe(Job& job, const Outcome& outcome) {
   report.plain_parameters = plain_parameters(bottleneck);
   report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
   report.description = bottleneck.describe();
-  report.weight_error = job.residual() ? BottleneckInternals::relative_error(bottleneck)
-                                      : weight_error(bottleneck);
+  report.weight_error =
+      job.residual() ? BottleneckInternals::relative_error(bottleneck) : weight_error(bottleneck);
   report.bytes_per_step = outcome.bytes_per_step;
   report.attempts = job.trained ? outcome.attempts : 0;
   report.price = outcome.price;
@@ -67,7 +67,8 @@ void describe(Job& job, const Outcome& outcome) {
   if (!job.residual() || job.trained) return;
   report.allocation = "the weights alone";
   if (job.allocation) {
-    report.allocation = std::to_string(job.allocation->samples()) + " training samples";
+    report.allocation =
+        std::to_string(job.allocation->samples()) + " training samples, " + job.allocation->rule();
     report.corrected_norms = job.allocation->corrected_norms();
   }
 }

@@ -28,6 +28,8 @@ constexpr double kCheapAttempt = 2e12;
 constexpr double kTrainingPart = 0.85;
 /// Attempts that are not given up for the time.
 constexpr std::int64_t kFewestAttempts = 2;
+/// Calibration of fewer multiply-adds takes up to so many times the samples.
+constexpr double kCheapCalibration = 8e9, kMostCalibration = 16;
 /// Epochs by which time is judged where rounding them does not count.
 constexpr std::int64_t kMany = 1000;
 /// With minutes to spare an attempt has up to so many times the epochs it would have.
@@ -159,19 +161,42 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
   return job;
 }
 
+namespace {
+
+/// Training samples that say what errors cost: more of them where they are cheap, for a matrix with
+/// a thousand inputs of which each sample is one needs thousands.
+std::int64_t calibration_count(const Job& job) {
+  const std::int64_t count = job.options.train.rate.calibration;
+  const double cost = multiply_adds(job.model, *job.train) * static_cast<double>(count);
+  return static_cast<std::int64_t>(static_cast<double>(count) *
+                                   std::clamp(kCheapCalibration / cost, 1.0, kMostCalibration));
+}
+
+void begin_allocation(Job& job) {
+  const CompressOptions& options = job.options;
+  if (!job.split) {
+    job.split = hold_back(*job.train, options.train.seed);
+    job.train = &job.split->train;
+  }
+  job.allocation.emplace(job.model, *job.train, calibration_count(job), job.split->judge,
+                         options.train, options.tell);
+}
+
+}  // namespace
+
 void prepare(Job& job) {
   const CompressOptions& options = job.options;
   if (!job.residual()) return;
   if (job.data && options.train.loss != Loss::kWeights && !job.trained &&
       options.train.rate.calibration > 0)
-    job.allocation.emplace(job.model, *job.train, options.train);
+    begin_allocation(job);
   const FoldedNorms norms = fold_batch_norms(job.model);
   job.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
   if (norms.eps_unknown > 0 && options.tell)
     options.tell(std::to_string(norms.eps_unknown) +
                  " batch norms do not say what they add to the variance; 1e-5, the usual number, "
                  "is taken for it");
-  if (job.allocation) job.allocation->weigh(job.model);
+  if (job.allocation) job.allocation->weigh();
 }
 
 }  // namespace gbcompress

@@ -27,6 +27,7 @@ class Latents {
   void add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid = {},
            bool row_steps = false);
   std::size_t size() const noexcept { return entries_.size(); }
+  const IntegerGrid& grid(std::size_t entry) const { return entries_.at(entry).grid; }
 
   /// What a g-net expects of a tensor: value = mean + integer * step. Its owner writes `mean`, and
   /// `log_deviation` where there is one, before every predict(); backward() and fit_priors() leave
@@ -92,8 +93,9 @@ class Latents {
   /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
   /// which are few numbers that weigh much, have finer steps.
   void quantise(double step, double evenness, Quantiser quantiser);
-  /// Multiplies the step of quantise() instead, one for each tensor; empty: forgets them.
-  void set_step_factors(const std::vector<double>& factors);
+  /// Integers that were chosen elsewhere. They hold as those of choose().
+  /// @throws Error(kUsage) where they do not fit, and for dependent ones and those of a prior
+  void set_chosen(std::size_t entry, CodedValues values);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
   double relative_error() const;
@@ -134,7 +136,6 @@ class Latents {
     /// Numbers of the tensor's shape, in units of their steps.
     at::Tensor in_steps(const at::Tensor& numbers) const;
     int step_index(double step, double evenness) const;  ///< as quantise() takes them
-    std::optional<double> step_factor;                   ///< instead of evenness
     std::optional<CodedValues> chosen;                   ///< nothing: the nearest integers
     bool as_is = false;                                  ///< predict() leaves the tensor alone
     double error = 0;   ///< squared error of those that a trellis chose

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "gbcompress/error.h"
 #include "rate/latents.h"
 #include "rate/pieces.h"
 
@@ -17,13 +18,7 @@ constexpr std::int64_t kAllSampled = 1 << 20, kSampled = kPiece / 16;
 
 }  // namespace
 
-void Latents::set_step_factors(const std::vector<double>& factors) {
-  for (std::size_t e = 0; e < entries_.size(); ++e)
-    entries_[e].step_factor = factors.empty() ? std::nullopt : std::optional<double>(factors.at(e));
-}
-
 int Latents::Entry::step_index(double size, double evenness) const {
-  if (step_factor) return nearest_step(static_cast<float>(size * *step_factor));
   if (spread > 0) size *= std::pow(spread, evenness);
   if (grid.rows == 1) size *= kVectorStep;
   return nearest_step(static_cast<float>(size));
@@ -69,6 +64,14 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
       });
   for (Entry& entry : entries_) entry.error = 0;
   for (const Part& part : parts) entries_[part.entry].error += part.error;
+}
+
+void Latents::set_chosen(std::size_t index, CodedValues values) {
+  Entry& entry = entries_.at(index);
+  if (values.grid.dependent || entry.prior ||
+      static_cast<std::int64_t>(values.integers.size()) != entry.latent.numel())
+    throw Error(Errc::kUsage, "integers of " + entry.name + " do not fit it");
+  entry.chosen = std::move(values);
 }
 
 double Latents::relative_error() const {

@@ -13,11 +13,10 @@ namespace gbcompress {
 namespace {
 
 /// Outputs of all samples together, so that long texts do not take minutes.
-constexpr std::int64_t kMostOutputs = 16'384, kFewestSamples = 64;
+constexpr std::int64_t kMostOutputs = 32'768, kFewestSamples = 64;
 /// One gradient is of so many samples; their labels are drawn independently, so that cross terms
 /// vanish on average.
-constexpr std::int64_t kGradientBatch = 8;
-constexpr double kLeastImportance = 1e-6;
+constexpr std::int64_t kGradientBatch = 4;
 
 /// Labels [n] drawn from the rows of `logits` [n, classes].
 at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, std::int64_t first) {
@@ -45,56 +44,52 @@ Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64
   return Dataset(batch.inputs, batch.targets);
 }
 
-std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed) {
+double for_drawn_gradients(Model& model, const Dataset& samples, std::uint64_t seed,
+                           const std::function<void()>& body,
+                           const std::function<at::Tensor(const at::Tensor&)>& forward) {
   const at::AutoGradMode with_grad(true);
   model.train(false);
-  std::vector<NamedParameter>& tensors = model.tensors();
-  const auto weighed = [](const NamedParameter& p) {
-    return p.trainable && p.tied_to.empty() && p.tensor.requires_grad() && p.info.elements() > 0;
+  const auto forget = [&] {
+    for (NamedParameter& p : model.tensors()) p.tensor.mutable_grad() = at::Tensor();
   };
-  std::vector<double> importance(tensors.size(), 0);
   double outputs = 0;
   for (std::int64_t first = 0; first < samples.size(); first += kGradientBatch) {
     throw_if_interrupted();
-    for (NamedParameter& p : tensors) p.tensor.mutable_grad() = at::Tensor();
+    forget();
     const Batch batch =
         samples.range(first, std::min<std::int64_t>(kGradientBatch, samples.size() - first));
-    const at::Tensor logits = model.forward(batch.inputs).flatten(0, -2).to(at::kFloat);
+    const at::Tensor output = forward ? forward(batch.inputs) : model.forward(batch.inputs);
+    const at::Tensor logits = output.flatten(0, -2).to(at::kFloat);
     const RandomStream random(seed, "calibrate", "labels", static_cast<std::uint64_t>(first));
     at::cross_entropy_loss(logits, drawn_labels(logits, random, 0), {}, at::Reduction::Sum)
         .backward();
     outputs += static_cast<double>(logits.size(0));
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (weighed(tensors[i]) && tensors[i].tensor.grad().defined())
-        importance[i] += tensors[i].tensor.grad().to(at::kDouble).square().mean().item<double>();
+    body();
   }
-  for (NamedParameter& p : tensors) p.tensor.mutable_grad() = at::Tensor();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    importance[i] /= std::max(outputs, 1.0);
-    if (!std::isfinite(importance[i]))
-      throw Error(Errc::kNonFinite, "the gradient by " + tensors[i].info.name +
-                                        " is not finite on the training data; use --set "
-                                        "rate.calibration=0");
-  }
-  return importance;
+  forget();
+  return std::max(outputs, 1.0);
 }
 
-std::vector<double> step_factors(const std::vector<NamedParameter>& tensors,
-                                 const std::vector<double>& importance, double temper) {
-  const double largest = *std::max_element(importance.begin(), importance.end());
-  std::vector<double> factors(tensors.size(), 1);
-  if (!(largest > 0)) return factors;
-  double sum = 0, weights = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    factors[i] = std::pow(std::max(importance[i], kLeastImportance * largest), -temper / 2);
-    if (!is_matrix(tensors[i])) continue;
-    const auto n = static_cast<double>(tensors[i].info.elements());
-    sum += n * std::log(factors[i]);
-    weights += n;
-  }
-  const double mean = weights > 0 ? std::exp(sum / weights) : 1;
-  for (double& factor : factors) factor /= mean;
-  return factors;
+double squared_gradient(const NamedParameter& tensor) {
+  if (!tensor.trainable || !tensor.tied_to.empty() || tensor.info.elements() == 0 ||
+      !tensor.tensor.grad().defined())
+    return 0;
+  const double mean = tensor.tensor.grad().to(at::kDouble).square().mean().item<double>();
+  if (!std::isfinite(mean))
+    throw Error(Errc::kNonFinite, "the gradient by " + tensor.info.name +
+                                      " is not finite on the training data; use --set "
+                                      "rate.calibration=0");
+  return mean;
+}
+
+std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed) {
+  std::vector<double> importance(model.tensors().size(), 0);
+  const double outputs = for_drawn_gradients(model, samples, seed, [&] {
+    for (std::size_t i = 0; i < importance.size(); ++i)
+      importance[i] += squared_gradient(model.tensors()[i]);
+  });
+  for (double& value : importance) value /= outputs;
+  return importance;
 }
 
 }  // namespace gbcompress

@@ -3,6 +3,7 @@
 /// are dear.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "gbcompress/dataset.h"
@@ -16,15 +17,22 @@ bool is_matrix(const NamedParameter& tensor);
 /// At most `count` samples, drawn by `seed` alone; of long ones fewer, 64 at least.
 Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64_t seed);
 
+/// Calls body() after each of many backward passes, whose .grad is that of the sum over some
+/// samples of -log p(label), labels drawn from what the model itself says: second moments of such
+/// gradients are those of the loss. The model is in evaluation mode afterwards, without gradients.
+/// @param forward  if not null, is called around each forward pass with what computes it
+/// @return outputs of all samples
+double for_drawn_gradients(Model& model, const Dataset& samples, std::uint64_t seed,
+                           const std::function<void()>& body,
+                           const std::function<at::Tensor(const at::Tensor&)>& forward = {});
+
 /// For each tensor, averaged over its elements: the mean over samples of the squared gradient of
 /// -log p(label), where labels are drawn from what the model itself says. That is the diagonal of
 /// the Fisher information: half of it times a squared error is what the model's outputs lose, in
 /// nats. 0 for what is not trainable. The model is in evaluation mode afterwards.
 std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed);
 
-/// importance^(-temper / 2), over the geometric mean of all weights of two and more dimensions.
-/// What has less than a millionth of the largest importance counts as having that.
-std::vector<double> step_factors(const std::vector<NamedParameter>& tensors,
-                                 const std::vector<double>& importance, double temper);
+/// Mean of the squares of its gradient; 0 where it has none. @throws Error(kNonFinite) naming it
+double squared_gradient(const NamedParameter& tensor);
 
 }  // namespace gbcompress

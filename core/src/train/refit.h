@@ -1,0 +1,43 @@
+#pragma once
+/// Weights fitted to the inputs that they get once the layers before them are rounded.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "calibrate/upper_factor.h"
+#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
+
+namespace gbcompress {
+
+/// Least squares between what a layer gave in the model as it was and what it gives now.
+class Refit {
+ public:
+  /// @param model    as it was; only its values may change later
+  /// @param samples  the first ones of them are used
+  /// @param first    matrices whose inputs are wanted, indices into model.tensors(), which
+  ///                 LayerInputs sees
+  Refit(Model& model, const Dataset& samples, const std::vector<std::size_t>& first);
+
+  /// Moments of a matrix's inputs [k, n] in the model as it is now (H) and of those of the start
+  /// with them (C).
+  struct Moments {
+    at::Tensor cross;                           ///< C - H, float64 [n, n]
+    std::shared_ptr<const UpperFactor> factor;  ///< of H
+    /// W + W (C - H) (H + damping)^-1, which has the least |W x - result x_now|^2.
+    at::Tensor fitted(const at::Tensor& weights) const;
+  };
+  Moments moments(Model& model, std::size_t tensor) const;
+
+ private:
+  using Body = std::function<void(std::size_t, const at::Tensor& inputs, std::int64_t most)>;
+  void for_batches(const Body& body) const;
+
+  Dataset samples_;
+  /// By matrix and batch: rows of its inputs, call by call.
+  std::map<std::size_t, std::vector<std::vector<at::Tensor>>> originals_;
+};
+
+}  // namespace gbcompress

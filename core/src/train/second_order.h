@@ -1,0 +1,42 @@
+#pragma once
+/// Second-order statistics of a model's matrices, from some hundred training samples.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "calibrate/feedback.h"
+#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
+
+namespace gbcompress {
+
+struct SecondOrderStatistics {
+  struct Tensor {
+    double importance = 0;  ///< as tensor_importance()
+    /// Of matrices whose moments were taken; factors are null where they were not.
+    SecondOrder moments;
+    bool seen = false;  ///< columns are from inputs, not from gradients
+  };
+  std::vector<Tensor> tensors;
+  /// Matrices that were seen, in the order of their first use, but those of grouped convolutions;
+  /// those of one group have the same rows of inputs.
+  std::vector<std::vector<std::size_t>> groups;
+  std::int64_t left_out = 0;  ///< moments that would have taken too much memory
+};
+
+/// Damping of moments, in means of their diagonals.
+inline constexpr double kColumnDamp = 0.01, kRowDamp = 0.1;
+/// Most rows of inputs by which a matrix is judged, of all samples together.
+inline constexpr std::int64_t kInputRows = 1 << 15;
+
+/// Moments over outputs and inputs of every matrix: of its inputs where LayerInputs sees them, of
+/// gradients otherwise (embeddings, recurrent layers); over outputs always of gradients.
+/// @throws Error(kNonFinite) naming the tensor
+SecondOrderStatistics second_order_statistics(Model& model, const Dataset& samples,
+                                              std::uint64_t seed);
+
+/// A square float64 tensor as moments.
+std::shared_ptr<const UpperFactor> factor_of(const at::Tensor& moments, double damp);
+
+}  // namespace gbcompress

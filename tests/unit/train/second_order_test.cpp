@@ -1,0 +1,179 @@
+// Second-order statistics, and the inputs of layers seen from outside.
+#include "train/second_order.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/train.h"
+#include "support/code_of.h"
+#include "support/layer_types.h"
+#include "train/calibrate.h"
+#include "train/calibrated.h"
+#include "train/layer_inputs.h"
+
+namespace gbcompress {
+namespace {
+
+Registry all_types() {
+  Registry types = test_registry();
+  types.stage("program", [](Registrar& staging) { register_builtin_models(staging); });
+  return types;
+}
+
+NamedParameter weight(const std::string& name, at::Tensor tensor) {
+  NamedParameter p;
+  p.info.name = name;
+  p.info.shape = tensor.sizes().vec();
+  p.tensor = std::move(tensor);
+  return p;
+}
+
+TEST(LayerInputs, RowsTimesTheWeightAreWhatTheLayerGives) {
+  torch::manual_seed(1);
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = at::randn({3, 5, 8}), picture = at::randn({2, 6, 9, 7}),
+                   sound = at::randn({2, 4, 20});
+  const std::vector<NamedParameter> weights = {
+      weight("linear", at::randn({4, 8})), weight("conv", at::randn({10, 6, 3, 2})),
+      weight("grouped", at::randn({4, 2, 3})), weight("table", at::randn({10, 8})),
+      weight("transposed", at::randn({6, 3, 3, 3}))};
+  std::vector<std::pair<std::size_t, at::Tensor>> seen;
+  std::vector<at::Tensor> outputs;
+  {
+    const LayerInputs inputs(weights, [&](const LayerCall& call) {
+      seen.emplace_back(call.tensor, call.rows(1 << 20));
+    });
+    outputs.push_back(at::linear(x, weights[0].tensor, at::zeros({4})));
+    outputs.push_back(at::conv2d(picture, weights[1].tensor, {}, {2, 1}, {1, 0}, {1, 2}));
+    outputs.push_back(at::conv1d(sound, weights[2].tensor, {}, 2, 1, 1, 2));
+    outputs.push_back(at::matmul(x, weights[0].tensor.t()));
+    at::embedding(weights[3].tensor, at::zeros({4}, at::kLong));
+    at::conv_transpose2d(picture, weights[4].tensor);
+    at::linear(x, weights[0].tensor * 2);  // made on the fly
+    inputs.check();
+  }
+  at::linear(x, weights[0].tensor);  // nobody looks any more
+  ASSERT_EQ(seen.size(), 4u);
+  const std::vector<std::size_t> order = {0, 1, 2, 0};
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto& [tensor, rows] = seen[i];
+    EXPECT_EQ(tensor, order[i]);
+    if (tensor == 2) continue;  // rows of both groups, told apart below
+    const at::Tensor w = weights[tensor].tensor.flatten(1);
+    at::Tensor wanted = outputs[i];
+    if (tensor == 1) wanted = wanted.movedim(1, -1);
+    EXPECT_TRUE(at::allclose(rows.mm(w.t()), wanted.reshape({-1, w.size(0)}), 1e-4, 1e-4)) << i;
+  }
+  // [batch, groups, positions, n]: each group's rows meet its own half of the weight.
+  const at::Tensor rows = seen[2].second.view({2, 2, -1, 6});
+  const at::Tensor halves = weights[2].tensor.view({2, 2, 6});
+  const at::Tensor made = at::einsum("bgpn,gon->bgop", {rows, halves}).reshape({2, 4, -1});
+  EXPECT_TRUE(at::allclose(made, outputs[2], 1e-4, 1e-4));
+}
+
+TEST(LayerInputs, TakesFewerRowsEvenlySpread) {
+  const at::NoGradGuard no_grad;
+  const std::vector<NamedParameter> weights = {weight("conv", at::ones({1, 1, 1, 1}))};
+  at::Tensor rows;
+  const LayerInputs inputs(weights, [&](const LayerCall& call) { rows = call.rows(20); });
+  at::conv2d(at::arange(64, at::kFloat).view({1, 1, 8, 8}), weights[0].tensor);
+  inputs.check();
+  EXPECT_LE(rows.size(0), 24);
+  EXPECT_GE(rows.size(0), 10);
+  // Not always the same columns of the picture.
+  EXPECT_GT(std::get<0>(at::_unique(rows.remainder(8))).numel(), 4);
+}
+
+TEST(LayerInputs, ThrowsWhatTheSinkThrew) {
+  const at::NoGradGuard no_grad;
+  const std::vector<NamedParameter> weights = {weight("linear", at::randn({4, 8}))};
+  const LayerInputs inputs(weights, [](const LayerCall&) { throw Error(Errc::kLimit, "no"); });
+  at::linear(at::randn({1, 8}), weights[0].tensor);
+  EXPECT_EQ(code_of([&] { inputs.check(); }), Errc::kLimit);
+}
+
+class Statistics : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    torch::manual_seed(3);
+    model_ = build_model("mlp:64-20-10", types_);
+    samples_.emplace(calibration_samples(data_.train, 200, 0));
+  }
+  Registry types_ = all_types();
+  Data data_ = open_data("digits");
+  std::unique_ptr<Model> model_;
+  std::optional<Dataset> samples_;
+};
+
+TEST_F(Statistics, AreMomentsOfInputsAndGradients) {
+  const SecondOrderStatistics statistics = second_order_statistics(*model_, *samples_, 0);
+  const std::vector<double> importance = tensor_importance(*model_, *samples_, 0);
+  ASSERT_EQ(statistics.groups.size(), 2u);
+  const at::Tensor x = samples_->range(0, 200).inputs.flatten(1).to(at::kDouble);
+  const UpperFactor inputs = *factor_of(x.t().mm(x), kColumnDamp);
+  for (std::size_t i = 0; i < importance.size(); ++i) {
+    const auto& [weight, moments, seen] = statistics.tensors[i];
+    EXPECT_DOUBLE_EQ(weight, importance[i]);
+    const bool matrix = model_->tensors()[i].info.shape.size() == 2;
+    EXPECT_EQ(seen, matrix);
+    EXPECT_EQ(moments.columns != nullptr, matrix);
+    EXPECT_EQ(moments.rows != nullptr, matrix);
+  }
+  const std::size_t first = statistics.groups[0].front();
+  for (std::int64_t j = 0; j < 64; ++j)
+    EXPECT_NEAR(statistics.tensors[first].moments.columns->diagonal(j) / inputs.diagonal(j), 1,
+                1e-4);
+}
+
+TEST_F(Statistics, FeedbackAndRefitLoseLessAtTheSameBits) {
+  GenomicBottleneck raw(model_->tensors(), types_, {.mode = WeightMode::kRaw});
+  train(*model_, raw, data_.train, {.epochs = 30});
+  std::vector<std::size_t> tensors;
+  std::vector<IntegerGrid> grids;
+  for (std::size_t i = 0; i < model_->tensors().size(); ++i) {
+    tensors.push_back(i);
+    grids.push_back(default_grid(model_->tensors()[i].info.shape));
+  }
+  const at::NoGradGuard no_grad;
+  const Batch judge = data_.train.range(1000, 300);
+  const at::Tensor before = model_->forward(judge.inputs).log_softmax(1);
+  CalibratedIntegers integers(*model_, tensors, grids,
+                              second_order_statistics(*model_, *samples_, 0), *samples_, 0.75);
+  const auto lost = [&](double x, const Rule& rule) {
+    integers.choose(x, rule);
+    const at::Tensor now = model_->forward(judge.inputs).log_softmax(1);
+    return (before.exp() * (before - now)).sum(1).mean().item<double>();
+  };
+  const auto bits = [&] {
+    IntegerEncoder encoder(CodecProfile::kSmall);
+    for (const CodedValues& values : integers.coded()) encoder.add(values.grid, values.integers);
+    return encoder.ideal_bits();
+  };
+  const Rule alone{.columns = false, .rows = false}, columns{.columns = true, .rows = false},
+      refitted{.columns = true, .rows = false, .refit = true};
+  double x = -6, nearest = lost(x, alone);
+  while (bits() > 3 * static_cast<double>(integers.numbers())) nearest = lost(x += 0.25, alone);
+  const double wanted = bits();
+  const auto at_the_same_bits = [&](const Rule& rule) {
+    double y = x - 4, result = lost(y, rule);
+    while (bits() > wanted) result = lost(y += 0.25, rule);
+    return result;
+  };
+  const double fed = at_the_same_bits(columns), fitted = at_the_same_bits(refitted);
+  EXPECT_LT(fed, 0.8 * nearest);
+  EXPECT_LT(fitted, 0.8 * nearest);
+  lost(x, refitted);
+  const auto once = integers.coded();
+  lost(x, {.columns = true, .rows = true, .refit = true});
+  lost(x, refitted);
+  for (std::size_t i = 0; i < once.size(); ++i)
+    EXPECT_EQ(integers.coded()[i].integers, once[i].integers) << "the same again";
+  integers.restore();
+  EXPECT_TRUE(at::equal(model_->forward(judge.inputs).log_softmax(1), before));
+}
+
+}  // namespace
+}  // namespace gbcompress
