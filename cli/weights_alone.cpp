@@ -14,6 +14,7 @@
 #include "gbcompress/weights.h"
 #include "model_folders.h"
 #include "model_options.h"
+#include "options/idle_rules.h"
 #include "run_options.h"
 #include "stored_table.h"
 #include "table.h"
@@ -135,6 +136,9 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   output.say_what_stays(arguments);
   writing([&] { output.check(overwrite); });
   say_notes(arguments, tensors.notes);
+  std::vector<std::string> names;
+  for (const TensorEntry& tensor : tensors.tensors) names.push_back(tensor.name);
+  say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
   if (const std::string arch = arguments.text("arch"); !arch.empty())
     tensors = arranged(tensors, arch);
   const std::int64_t input_bytes = tensors.file_bytes;

@@ -5,9 +5,10 @@ import os
 import pathlib
 import struct
 import unittest
+import zipfile
 
 import harness
-from harness import FAILED, INPUT, USAGE, floats, safetensors
+from harness import FAILED, INPUT, TARGET, USAGE, floats, safetensors
 
 INPUTS = pathlib.Path(__file__).resolve().parent.parent / "golden" / "inputs"
 LEFT = r"left out: optimizer \(15 tensors, 212 B\), loss \(1 tensor, 4 B\), epoch, scheduler"
@@ -76,6 +77,29 @@ class Checkpoints(harness.CliTest):
             with self.subTest(name):
                 self.refused(INPUT, sentence, "compress", str(INPUTS / name), "-o", out)
                 self.refused(INPUT, sentence, "inspect", str(INPUTS / name))
+
+    def test_archives_of_another_kind(self):
+        for name, inside, sentence in (
+                ("aoti.pt2", "m/data/aotinductor/model/x.so", "AOTInductor package: compiled code, not weights"),
+                ("bare.pt2", "m/models/model.json", "without weights of torch.export"),
+                ("other.pt2", "m/data.txt", "neither safetensors nor a PyTorch state dict")):
+            with self.subTest(name):
+                with zipfile.ZipFile(self.path(name), "w") as file:
+                    file.writestr(inside, b"{}")
+                    if name != "other.pt2":
+                        file.writestr("m/archive_format", b"pt2")
+                for verb in (("inspect",), ("compress", "-o", self.path("x.gbz"))):
+                    self.refused(INPUT, sentence, *verb, self.path(name))
+
+    def test_a_size_below_what_keeps_tensors_alive(self):
+        file = self.write("m.safetensors", safetensors(harness.mlp((64, 32, 10))))
+        result = self.run_cli("compress", file, "-o", self.path("x.gbz"), "--max-bytes", "200", "--json")
+        self.assertEqual(result.status, TARGET, result)
+        self.one_message(result, "at most 200 bytes were asked.*smallest in which no tensor")
+        self.assertFalse(result.json["target_met"])
+        for tensor in result.json["tensors"]:
+            self.assertLessEqual(tensor["error"], 0.5, tensor)
+        self.succeed("expand", self.path("x.gbz"), "-o", self.path("y.safetensors"))
 
     def test_half_a_download(self):
         whole = (INPUTS / "old.pth").read_bytes()

@@ -61,12 +61,14 @@ class Rules(harness.CliTest):
 
     def test_a_rule_that_matches_nothing_is_told_with_the_nearest_names(self):
         model = self.model()
-        common = ("compress", model, "--arch", "mlp", "--ratio", "2", "--force", "-o", self.path("x.gbz"))
-        result = self.succeed(*common, "--config", self.rules("0.weigth", "2.*"))
-        warnings = [line for line in result.err.splitlines() if "warning" in line]
-        self.assertEqual(len(warnings), 1, result)
-        self.assertRegex(warnings[0], r"0\.weigth matches no tensor; the nearest are 0\.weight, ")
-        self.assertNotIn("warning", self.succeed(*common, "--config", self.rules("*.bias")).err)
+        for more in (("--arch", "mlp"), ()):  # a model, and weights alone
+            common = ("compress", model, *more, "--ratio", "2", "--force", "-o", self.path("x.gbz"))
+            result = self.succeed(*common, "--config", self.rules("0.weigth", "2.*"))
+            warnings = [line for line in result.err.splitlines() if "warning" in line]
+            self.assertEqual(len(warnings), 1, result)
+            self.assertRegex(warnings[0], r"0\.weigth matches no tensor; the nearest are 0\.weight, ")
+            self.assertNotIn("warning", self.succeed(*common, "--config", self.rules("*.bias")).err)
+            self.assertEqual(self.succeed(*common, "-q", "--config", self.rules("0.weigth")).err, "")
 
 
 class Price(harness.CliTest):

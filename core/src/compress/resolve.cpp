@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/glob.h"
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "bottleneck/planner.h"
 #include "compress/check_options.h"
 #include "compress/job.h"
 #include "compress/recipe.h"
 #include "compress/timing.h"
 #include "gbcompress/error.h"
+#include "options/idle_rules.h"
 
 namespace gbcompress {
 namespace {
@@ -34,7 +32,6 @@ constexpr double kCheapCalibration = 8e9, kMostCalibration = 16;
 constexpr std::int64_t kMany = 1000;
 /// With minutes to spare an attempt has up to so many times the epochs it would have.
 constexpr double kMostMore = 4;
-constexpr std::size_t kNearNames = 3;
 
 CheckpointFacts facts_of(const CompressOptions& options, const Model& model, const Data* data) {
   CheckpointFacts facts = options.facts;
@@ -95,20 +92,12 @@ void choose_training(Job& job) {
   if (options.minutes && chosen_epochs) fit_to_minutes(job);
 }
 
-/// A rule that changes nothing is a slip.
 void warn_of_idle_rules(const CompressOptions& options, const Model& model) {
   if (!options.tell) return;
   std::vector<std::string> names;
   for (const NamedParameter& p : model.tensors()) names.push_back(p.info.name);
-  for (const LayerRule& rule : options.bottleneck.layers) {
-    if (std::any_of(names.begin(), names.end(),
-                    [&](const std::string& name) { return matches_glob(rule.match, name); }))
-      continue;
-    std::string near;
-    for (const std::string& name : nearest_few(rule.match, names, kNearNames))
-      near += (near.empty() ? "; the nearest are " : ", ") + printable(name);
-    options.tell("warning: the rule for " + printable(rule.match) + " matches no tensor" + near);
-  }
+  for (const std::string& line : idle_rule_warnings(options.bottleneck.layers, names))
+    options.tell(line);
 }
 
 }  // namespace

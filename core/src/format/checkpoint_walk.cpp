@@ -141,7 +141,7 @@ void CheckpointWalk::refuse_tensor_object(PickleHandle at, const std::string& na
                     (value.text.starts_with("a tensor") ? "" : "made by ") +
                     printable(value.text.substr(0, 256)) +
                     ", which is not read; save it as a plain tensor (.dequantize(), .int_repr(), "
-                    ".to_dense(), torch.from_numpy())");
+                    ".to_dense(), .resolve_conj(), .resolve_neg(), torch.from_numpy())");
 }
 
 }  // namespace gbcompress

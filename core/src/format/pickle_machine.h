@@ -70,6 +70,7 @@ class PickleMachine {
   void call(PickleHandle callable, PickleHandle arguments);
   void push_object(std::string name, Handles items);
   void push_dict(const PickleValue& arguments, const std::string& name);
+  bool is_lazy(const PickleValue& arguments, std::size_t at) const;
   void push_tensor(const PickleValue& arguments, std::size_t dtype_at);
   void build();
 

@@ -144,6 +144,19 @@ void PickleMachine::push_dict(const PickleValue& arguments, const std::string& n
   push_items(Kind::kDict, std::move(items));
 }
 
+/// Whether a tensor's metadata say that its numbers are not those of the storage, but conjugates or
+/// negatives of them. @param at  where the arguments hold metadata, if they have any
+bool PickleMachine::is_lazy(const PickleValue& arguments, std::size_t at) const {
+  if (arguments.items.size() <= at) return false;
+  const PickleValue& metadata = values_[arguments.items[at]];
+  if (metadata.kind != Kind::kDict) return false;
+  for (std::size_t i = 0; i + 1 < metadata.items.size(); i += 2) {
+    const std::string& key = values_[metadata.items[i]].text;
+    if ((key == "conj" || key == "neg") && metadata.items[i + 1] != kFalse) return true;
+  }
+  return false;
+}
+
 /// (storage, offset, sizes, strides, ...)
 /// @param dtype_at  where the arguments hold it; 0: the storage has it
 void PickleMachine::push_tensor(const PickleValue& arguments, std::size_t dtype_at) {
@@ -154,6 +167,8 @@ void PickleMachine::push_tensor(const PickleValue& arguments, std::size_t dtype_
       dtype_at > 0 ? item(arguments, dtype_at, Kind::kGlobal) : values_[storage.items[0]];
   const std::string name = type.text;
   const auto dtype = dtype_at > 0 ? type.dtype : storage.dtype;
+  if (is_lazy(arguments, dtype_at > 0 ? 7 : 6))
+    return push_object("a tensor of numbers to be conjugated or negated", {});
   // What has no dtype here can stand where it is left out; the name is refused where it is needed.
   if (!dtype) return push_object("a tensor of " + name, {});
   push_new({Kind::kTensor,

@@ -105,6 +105,19 @@ TEST(StateDict, UntypedStoragesCarryTheDtypeBesideThem) {
   EXPECT_EQ(held.text("w"), "cdef");
 }
 
+TEST(StateDict, LazyConjugatesAndNegativesAreRefused) {
+  const std::string plain = byte_tensor(0, {6}, {1});
+  const auto with = [&](const std::string& metadata) {  // a seventh argument
+    return p::saved(p::dict({p::text("w"), plain.substr(0, plain.size() - 2) + metadata + "tR"}),
+                    {kSix});
+  };
+  for (const char* key : {"conj", "neg"})
+    GBC_EXPECT_ERROR(Held{with(p::dict({p::text(key), "\x88"}))}, Errc::kUnsupported,
+                     "w is a tensor of numbers to be conjugated or negated, which is not read");
+  EXPECT_EQ(Held{with("}")}.text("w"), "abcdef");
+  EXPECT_EQ(Held{with(p::dict({p::text("neg"), "\x89"}))}.text("w"), "abcdef");
+}
+
 TEST(StateDict, BadFiles) {
   const auto refuse = [](const std::string& file, Errc code, const std::string& words) {
     GBC_EXPECT_ERROR(Held{file}, code, words);
