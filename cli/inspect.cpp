@@ -1,4 +1,4 @@
-#include <boost/program_options/options_description.hpp>
+#include <boost/program_options.hpp>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -11,11 +11,14 @@
 #include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
+#include "gbcompress/weights.h"
 #include "listing.h"
 #include "model_options.h"
 #include "plan_options.h"
+#include "stored_table.h"
 #include "table.h"
 #include "torch_module.h"
+#include "weights/arrange.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -105,36 +108,69 @@ std::string made_of(const ArtifactTensor& tensor) {
   }
 }
 
-void inspect_artifact(const fs::path& file, bool json) {
-  const ArtifactReader artifact = ArtifactReader::open(file);
-  artifact.verify();
-  const std::vector<double> bits = artifact.tensor_bits();
-  std::int64_t generated = 0, parameters = 0;
+/// The file that an artifact was made of, as compress orders its tensors.
+TensorBundle source_of(const ArtifactReader& artifact, const fs::path& file,
+                       const OpenOptions& options) {
+  TensorBundle tensors = open_tensors(file, options);
+  return fits_layout(tensors, artifact.arch()) ? arranged(tensors, artifact.arch()) : tensors;
+}
+
+/// What an artifact holds, tensor by tensor.
+struct ArtifactListing {
+  Table table{5};
   ordered_json list = ordered_json::array();
-  Table table(5);
-  table.row({"name", "shape", "dtype", "kind", "made of", "parameters", "coding", "bytes",
-             "bits a weight"});
-  for (std::size_t i = 0; i < bits.size(); ++i) {
-    const ArtifactTensor& tensor = artifact.tensors()[i];
+  std::int64_t generated = 0, parameters = 0;
+
+  /// @param tensors  stored_tensors(), or compared with a source
+  ArtifactListing(const ArtifactReader& artifact, const std::vector<StoredTensor>& tensors,
+                  bool compared) {
+    std::vector<std::string> head = {"name",       "shape",  "dtype", "kind",         "made of",
+                                     "parameters", "coding", "bytes", "bits a weight"};
+    if (compared) head.push_back("error");
+    table.row(head);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      add(artifact.tensors()[i], tensors[i], compared);
+  }
+
+ private:
+  void add(const ArtifactTensor& tensor, const StoredTensor& stored, bool compared) {
     const bool made = has_plan(tensor.kind);
     if (made) {
       ++generated;
       parameters += plan_parameters(tensor.plan);
     }
-    list.push_back(tensor_json(tensor, bits[i]));
+    list.push_back(tensor_json(tensor, 8 * stored.bytes));
+    if (compared) list.back().update(error_json(stored));
     const std::string kind(kind_name(tensor.kind));
-    table.row({printable(tensor.name), shape_text(tensor.shape),
-               std::string(dtype_name(tensor.dtype)),
-               !made                                  ? kind
-               : tensor.kind == TensorKind::kResidual ? printable(tensor.plan.type_id) + " " + kind
-                                                      : printable(tensor.plan.type_id),
-               made_of(tensor), made ? with_commas(plan_parameters(tensor.plan)) : "",
-               made ? std::string(coding_name(tensor.coding)) : "",
-               with_commas(std::llround(bits[i] / 8)), fixed(bits_a_weight(tensor, bits[i]), 2)});
+    std::vector<std::string> row = {printable(tensor.name),
+                                    shape_text(tensor.shape),
+                                    std::string(dtype_name(tensor.dtype)),
+                                    !made ? kind
+                                    : tensor.kind == TensorKind::kResidual
+                                        ? printable(tensor.plan.type_id) + " " + kind
+                                        : printable(tensor.plan.type_id),
+                                    made_of(tensor),
+                                    made ? with_commas(plan_parameters(tensor.plan)) : "",
+                                    made ? std::string(coding_name(tensor.coding)) : "",
+                                    with_commas(std::llround(stored.bytes)),
+                                    fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
+    if (compared) row.push_back(error_text(stored));
+    table.row(row);
   }
+};
+
+void inspect_artifact(const fs::path& file, const Arguments& arguments) {
+  const ArtifactReader artifact = ArtifactReader::open(file);
+  artifact.verify();
+  const bool compared = arguments.has("against");
+  const std::vector<StoredTensor> tensors =
+      compared ? compare_with_source(artifact, source_of(artifact, arguments.text("against"),
+                                                         model_options(arguments)))
+               : stored_tensors(artifact);
+  const ArtifactListing listing(artifact, tensors, compared);
   const double ratio = static_cast<double>(artifact.output_bytes()) /
                        static_cast<double>(std::max<std::int64_t>(1, artifact.file_bytes()));
-  if (json) {
+  if (arguments.json()) {
     const auto settings = ordered_json::parse(artifact.settings(), nullptr, false);
     print_json({{"file", file.string()},
                 {"format", "gbz"},
@@ -145,19 +181,19 @@ void inspect_artifact(const fs::path& file, bool json) {
                 {"header_bytes", artifact.header_bytes()},
                 {"output_bytes", artifact.output_bytes()},
                 {"profile", profile_name(artifact.profile())},
-                {"generated_tensors", generated},
-                {"gnet_parameters", parameters},
-                {"tensors", list},
+                {"generated_tensors", listing.generated},
+                {"gnet_parameters", listing.parameters},
+                {"tensors", listing.list},
                 {"settings", settings.is_discarded() ? ordered_json() : settings}});
     return;
   }
   std::cout << printable(file.string()) << ": gbz version " << kArtifactVersion << ", "
             << (artifact.arch().empty() ? "no architecture" : printable(artifact.arch()))
             << "\nsha256 " << artifact.identity() << "\n\n"
-            << table.text() << "\n"
+            << listing.table.text() << "\n"
             << with_commas(static_cast<std::int64_t>(artifact.tensors().size())) << " tensors, "
-            << generated << " of them generated by " << with_commas(parameters) << " parameters; "
-            << with_commas(artifact.file_bytes()) << " bytes (header "
+            << listing.generated << " of them generated by " << with_commas(listing.parameters)
+            << " parameters; " << with_commas(artifact.file_bytes()) << " bytes (header "
             << with_commas(artifact.header_bytes()) << "), " << with_commas(artifact.output_bytes())
             << " expanded, ratio " << fixed(ratio, 2) << "\n";
 }
@@ -188,7 +224,10 @@ void inspect_model(const fs::path& file, FileKind kind, const OpenOptions& optio
 }
 
 void options(boost::program_options::options_description& into) {
-  into.add_options()("plan", "say which g-nets each parameter would get, from names and shapes");
+  auto add = into.add_options();
+  add("plan", "say which g-nets each parameter would get, from names and shapes");
+  add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
+      "of a .gbz: what each tensor lost beside the file that it was made of");
   add_plan_options(into);
 }
 
@@ -203,9 +242,11 @@ int run(const Arguments& arguments) {
   for (const char* option : {"world", "arch", "config", "set"})
     if (arguments.has(option))
       throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
+  if (arguments.has("against") && kind != FileKind::kArtifact)
+    throw Error(Errc::kUsage, "--against compares a .gbz with the file it was made of");
   if (kind == FileKind::kTorchScript) return run_with_torch("inspect", arguments);
   if (kind == FileKind::kArtifact)
-    inspect_artifact(file, arguments.json());
+    inspect_artifact(file, arguments);
   else
     inspect_model(file, kind, model_options(arguments), arguments.json());
   return kDone;
@@ -218,6 +259,7 @@ const Verb& inspect_verb() {
                             "List what a file holds, or would be planned as.",
                             "FILE [--plan [--world N] [options]]",
                             "  gbcompress inspect model.gbz\n"
+                            "  gbcompress inspect model.gbz --against model.safetensors\n"
                             "  gbcompress inspect model.safetensors --json\n"
                             "  gbcompress inspect model.torchscript.pt\n"
                             "  gbcompress inspect model.safetensors --plan --world 8\n",

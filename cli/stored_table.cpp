@@ -6,9 +6,16 @@
 #include "base/text.h"
 
 namespace gbcompress::cli {
+
+using nlohmann::ordered_json;
+
 namespace {
 
 constexpr std::size_t kWorst = 3;
+
+std::string step_text(const StoredTensor& tensor) {
+  return tensor.step > 0 ? short_number(tensor.step) + (tensor.row_steps ? " by row" : "") : "";
+}
 
 }  // namespace
 
@@ -35,28 +42,33 @@ void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors) {
 std::string stored_listing(const std::vector<StoredTensor>& tensors) {
   Table table(3);
   table.row({"tensor", "shape", "stored", "step", "bits", "bytes", "error"});
-  for (const StoredTensor& tensor : tensors) {
-    const std::string step =
-        tensor.step > 0 ? short_number(tensor.step) + (tensor.row_steps ? " by row" : "") : "";
-    table.row({printable(tensor.name), shape_text(tensor.shape), tensor.stored, step,
+  for (const StoredTensor& tensor : tensors)
+    table.row({printable(tensor.name), shape_text(tensor.shape), tensor.stored, step_text(tensor),
                fixed(tensor.bits(), 2), with_commas(std::llround(tensor.bytes)),
-               tensor.error > 0 ? short_number(tensor.error) : "0"});
-  }
+               error_text(tensor)});
   return table.text();
 }
 
-nlohmann::ordered_json stored_json(const std::vector<StoredTensor>& tensors) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const StoredTensor& tensor : tensors)
-    list.push_back({{"name", tensor.name},
-                    {"dtype", dtype_name(tensor.dtype)},
-                    {"shape", tensor.shape},
-                    {"stored", tensor.stored},
-                    {"step", tensor.step},
-                    {"row_steps", tensor.row_steps},
-                    {"bits", tensor.bits()},
-                    {"bytes", tensor.bytes},
-                    {"error", tensor.error}});
+std::string error_text(const StoredTensor& tensor) {
+  if (!tensor.compared) return "-";
+  return tensor.error > 0 ? short_number(tensor.error) : "0";
+}
+
+ordered_json error_json(const StoredTensor& tensor) {
+  if (!tensor.compared) return {{"error", nullptr}, {"energy", nullptr}};
+  return {{"error", tensor.error}, {"energy", tensor.energy}};
+}
+
+ordered_json stored_json(const std::vector<StoredTensor>& tensors) {
+  ordered_json list = ordered_json::array();
+  for (const StoredTensor& tensor : tensors) {
+    ordered_json entry = {{"name", tensor.name},   {"dtype", dtype_name(tensor.dtype)},
+                          {"shape", tensor.shape}, {"stored", tensor.stored},
+                          {"step", tensor.step},   {"row_steps", tensor.row_steps},
+                          {"bits", tensor.bits()}, {"bytes", tensor.bytes}};
+    entry.update(error_json(tensor));
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 

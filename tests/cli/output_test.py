@@ -114,6 +114,17 @@ class Results(harness.CliTest):
         for more in (["inspect", model], ["plugins"], ["doctor"]):
             self.assertIsInstance(self.run_cli(*more, "--json").json, dict)
 
+    def test_inspect_says_what_every_tensor_lost(self):
+        model, out = self.model(), self.path("x.gbz")
+        made = self.succeed("compress", model, "-o", out, "--ratio", "8", "--json").json["tensors"]
+        seen = self.succeed("inspect", out, "--against", model, "--json").json["tensors"]
+        for key in ("name", "shape", "error", "energy"):
+            self.assertEqual([t[key] for t in seen], [t[key] for t in made], key)
+        self.assertGreater(max(t["error"] for t in seen), 0.001)
+        self.assertRegex(self.succeed("inspect", out, "--against", model).out, r"bits a weight +error\n")
+        self.assertNotIn("error", self.succeed("inspect", out, "--json").json["tensors"][0])
+        self.refused(USAGE, "--against compares a .gbz", "inspect", model, "--against", model)
+
     def test_without_data_nothing_is_evaluated(self):
         result = self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--ratio", "2", *QUICK)
         self.assertRegex(result.out, r"test quality +- +not evaluated")

@@ -2,8 +2,10 @@
 /// From the weights of a model alone, without any data, to a `.gbz` file (docs/weights.md).
 /// LibTorch-free; one tensor at a time is in memory.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 
 namespace gbcompress {
 
+class ArtifactReader;
 struct TensorBundle;
 
 /// What the squared errors of tensors count.
@@ -47,12 +50,15 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
-  /// "integers", "short floats", "exact", "constant", "tied"
+  /// "integers", "short floats", "exact", "constant", "tied", "g-nets", "g-nets and integers"
   std::string stored;
   double step = 0;  ///< of integers; of rows with steps of their own, the one in their middle
   bool row_steps = false;
   double bytes = 0;  ///< its share of the file beside the header
-  double error = 0;  ///< squared error over squares, of the decoded file; 0: exact
+  /// Whether error and energy are known: the source has such a tensor.
+  bool compared = false;
+  double error = 0;   ///< squared error over squares, of the decoded file; 0: exact
+  double energy = 1;  ///< squares of the decoded file over the source's
 
   std::int64_t elements() const noexcept;
   double bits() const noexcept {
@@ -78,9 +84,21 @@ struct WeightsReport {
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options);
 
-/// How the tensors of a file differ from those it was made of, by name; ties and tensors that the
-/// bundle lacks count as exact.
-std::vector<StoredTensor> compare_with_source(const class ArtifactReader& artifact,
-                                              const TensorBundle& weights);
+using TensorDecoder = std::function<std::vector<std::byte>(std::size_t index)>;
+
+/// How the tensors of a file are stored, in its order; nothing is decoded or compared.
+std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact);
+
+/// The same, and what they lost beside the tensors of those names that the file was made of. Ties
+/// count as exact.
+/// @param decode  the bytes of a tensor by its index in the file, asked one after another; without
+///                it, the decoder for files without layer types of plugins
+std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
+                                              const TensorBundle& weights,
+                                              const TensorDecoder& decode = {});
+
+/// "warning: 2 of 40 tensors lost more than half of their energy (sum of squares): fc.weight keeps
+/// 12 %, ..."; "" where none did.
+std::string lost_energy_warning(const std::vector<StoredTensor>& tensors);
 
 }  // namespace gbcompress

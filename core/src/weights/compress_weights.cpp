@@ -1,14 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <string_view>
-#include <unordered_map>
 
-#include "artifact/decode.h"
-#include "artifact/elements.h"
-#include "base/checked.h"
 #include "base/file.h"
-#include "base/parallel.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
 #include "weights/size_search.h"
@@ -90,47 +84,6 @@ void place_total_error(const WeightsPlan& plan, WeightsStore& store, double most
   store.place_total(fits, most);
 }
 
-StoredTensor describe(const ArtifactReader& artifact, std::size_t index) {
-  const ArtifactTensor& tensor = artifact.tensors()[index];
-  StoredTensor stored{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
-  switch (tensor.kind) {
-    case TensorKind::kTied:
-      stored.stored = "tied";
-      break;
-    case TensorKind::kConstant:
-      stored.stored = "constant";
-      break;
-    case TensorKind::kPlain:
-      stored.stored = "exact";
-      break;
-    case TensorKind::kGenerated:
-      stored.stored = "g-nets";
-      break;
-    case TensorKind::kResidual:
-      stored.stored = "g-nets and integers";
-      break;
-    case TensorKind::kCoded:
-      stored.stored = !is_real(tensor.dtype)     ? "exact"
-                      : tensor.mantissa_bits > 0 ? "short floats"
-                                                 : "integers";
-  }
-  if (stored.stored.ends_with("integers")) {
-    stored.step = static_cast<double>(step_size(tensor.step));
-    stored.row_steps = tensor.row_steps;
-  }
-  return stored;
-}
-
-double error_of(const TensorEntry& source, std::span<const std::byte> decoded) {
-  if (std::equal(decoded.begin(), decoded.end(), source.bytes.begin(), source.bytes.end()))
-    return 0;
-  if (!is_real(source.dtype) || decoded.size() != source.bytes.size()) return 1;
-  const std::vector<float> before = numbers_of(source);
-  std::vector<float> after(before.size());
-  floats_of(decoded, source.dtype, after);
-  return relative_error(before, after);
-}
-
 /// Of the tensors that have an error, all together.
 /// @param tensors  one for each of the weights
 double total_error(const std::vector<StoredTensor>& tensors, const TensorBundle& weights) {
@@ -177,34 +130,6 @@ std::optional<ErrorMeasure> parse_measure(std::string_view name) noexcept {
   for (const ErrorMeasure measure : {ErrorMeasure::kRelative, ErrorMeasure::kTotal})
     if (name == measure_name(measure)) return measure;
   return {};
-}
-
-std::int64_t StoredTensor::elements() const noexcept {
-  std::int64_t n = 1;
-  for (const std::int64_t side : shape) n *= side;
-  return n;
-}
-
-std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
-                                              const TensorBundle& weights) {
-  std::vector<StoredTensor> result(artifact.tensors().size());
-  std::unordered_map<std::string_view, const TensorEntry*> sources;
-  for (const TensorEntry& tensor : weights.tensors) sources[tensor.name] = &tensor;
-  const std::vector<double> bits = artifact.tensor_bits();
-  std::vector<std::int64_t> sizes;
-  for (const ArtifactTensor& tensor : artifact.tensors())
-    sizes.push_back(checked_elements(tensor.shape, "a tensor"));
-  const auto compare = [&](std::size_t i, int) {
-    result[i] = describe(artifact, i);
-    result[i].bytes = bits[i] / 8;
-    const auto source = sources.find(result[i].name);
-    if (source != sources.end() && result[i].stored != "tied")
-      result[i].error = error_of(*source->second, decode_tensor(artifact, i));
-  };
-  // The profile small is one stream, which is decoded in order.
-  const bool ordered = artifact.profile() == CodecProfile::kSmall;
-  for_bounded(sizes, ordered ? 1 : usable_processors(), compare);
-  return result;
 }
 
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,

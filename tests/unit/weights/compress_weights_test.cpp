@@ -241,6 +241,39 @@ TEST(CompressWeights, RefusesWhatContradictsItself) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
+TEST(StoredTensors, TellWhatWasLost) {
+  const TempDir folder;
+  MadeTensors made;
+  made.add("a", {64, 64}, normals(64 * 64, 1));
+  made.add("b", {64, 64}, normals(64 * 64, 2));
+  made.sorted();
+  compress_weights(made.bundle, folder / "m.gbz", {});
+  const ArtifactReader artifact = ArtifactReader::open(folder / "m.gbz");
+  for (const StoredTensor& tensor : stored_tensors(artifact)) EXPECT_FALSE(tensor.compared);
+  std::vector<StoredTensor> same = compare_with_source(artifact, made.bundle);
+  EXPECT_EQ(lost_energy_warning(same), "");
+
+  MadeTensors other;  // twice as large, and another name
+  auto twice = normals(64 * 64, 1);
+  for (float& value : twice) value *= 2;
+  other.add("a", {64, 64}, twice);
+  other.add("c", {64, 64}, normals(64 * 64, 2));
+  other.sorted();
+  const std::vector<StoredTensor> lost = compare_with_source(artifact, other.bundle);
+  EXPECT_TRUE(lost[0].compared);
+  EXPECT_NEAR(lost[0].error, 0.25, 1e-6);
+  EXPECT_NEAR(lost[0].energy, 0.25, 1e-6);
+  EXPECT_FALSE(lost[1].compared);
+  EXPECT_EQ(lost_energy_warning(lost),
+            "warning: 1 of 2 tensors lost more than half of their energy (sum of squares): a "
+            "keeps 25 %");
+  const auto asked = compare_with_source(artifact, other.bundle, [&](std::size_t) {
+    return std::vector<std::byte>(64 * 64 * 4);  // all zeros
+  });
+  EXPECT_EQ(asked[0].error, 1);
+  EXPECT_EQ(asked[0].energy, 0);
+}
+
 TEST(CompressWeights, NamesTheTensorThatHoldsNoNumbers) {
   TempDir dir;
   MadeTensors made = hard_model();
