@@ -248,7 +248,8 @@ class ArtifactWriter {
 class ArtifactReader {
  public:
   /// Checks the digest over the whole file, then reads the header; sections are unpacked when they
-  /// are asked for. Nothing of a damaged file is ever accepted.
+  /// are asked for. Nothing of a damaged file is ever accepted. The file stays mapped, not copied,
+  /// and must not change meanwhile.
   /// @throws Error(kNotFound, kIo, kTruncated, kCorrupt, kUnsupported, kLimit)
   static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {});
   static ArtifactReader from_bytes(std::vector<std::byte> bytes, std::string label,
@@ -286,6 +287,8 @@ class ArtifactReader {
 
  private:
   ArtifactReader() = default;
+  static ArtifactReader parse(std::shared_ptr<const void> file, std::span<const std::byte> bytes,
+                              std::string label, const ArtifactLimits& limits);
   struct SectionRef {
     std::int64_t offset = 0, stored = 0, raw = 0;
     Packing packing = Packing::kRaw;
@@ -296,7 +299,8 @@ class ArtifactReader {
   std::vector<std::byte> unpacked(std::size_t tensor) const;
 
   std::string label_, arch_, settings_, identity_;
-  std::shared_ptr<const std::vector<std::byte>> bytes_;
+  std::shared_ptr<const void> file_;  ///< whoever holds bytes_
+  std::span<const std::byte> bytes_;
   std::vector<ArtifactTensor> tensors_;
   std::vector<SectionRef> sections_;
   std::shared_ptr<Integers> integers_;

@@ -19,8 +19,7 @@ std::shared_ptr<const IntegerBuffer> decode(IntegerDecoder& decoder, const Artif
 
 }  // namespace
 
-ArtifactReader::Integers::Integers(CodecProfile profile,
-                                   std::shared_ptr<const std::vector<std::byte>> file,
+ArtifactReader::Integers::Integers(CodecProfile profile, std::shared_ptr<const void> file,
                                    std::vector<std::span<const std::byte>> sections,
                                    std::size_t last, std::string label)
     : profile_(profile),

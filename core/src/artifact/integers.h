@@ -93,7 +93,7 @@ class ArtifactReader::Integers {
   /// @param file      holds `sections` in memory
   /// @param sections  one a tensor; with the small profile all are the common stream
   /// @param last      index of the last tensor with integers
-  Integers(CodecProfile profile, std::shared_ptr<const std::vector<std::byte>> file,
+  Integers(CodecProfile profile, std::shared_ptr<const void> file,
            std::vector<std::span<const std::byte>> sections, std::size_t last, std::string label);
 
   /// In the order of integer_grids(). @throws Error(kCorrupt, kTruncated)
@@ -106,7 +106,7 @@ class ArtifactReader::Integers {
   Numbers from_section(const ArtifactTensor& tensor, std::size_t index);
 
   const CodecProfile profile_;
-  const std::shared_ptr<const std::vector<std::byte>> file_;
+  const std::shared_ptr<const void> file_;
   const std::vector<std::span<const std::byte>> sections_;
   const std::size_t last_coded_;
   const std::string label_;

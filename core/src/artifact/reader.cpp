@@ -69,25 +69,31 @@ std::string_view kind_name(TensorKind kind) noexcept {
 
 ArtifactReader ArtifactReader::open(const std::filesystem::path& path,
                                     const ArtifactLimits& limits) {
-  const MappedFile file(path);
-  const std::string label = printable(path.string());
-  read_prelude(file.bytes(), limits, label);  // before the file is copied
-  return from_bytes({file.bytes().begin(), file.bytes().end()}, label, limits);
+  auto file = std::make_shared<const MappedFile>(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  return parse(std::move(file), bytes, printable(path.string()), limits);
 }
 
 ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::string label,
                                           const ArtifactLimits& limits) {
-  const Prelude prelude = read_prelude(bytes, limits, label);
+  auto file = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  const std::span<const std::byte> held = *file;
+  return parse(std::move(file), held, std::move(label), limits);
+}
+
+ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
+                                     std::span<const std::byte> file, std::string label,
+                                     const ArtifactLimits& limits) {
+  const Prelude prelude = read_prelude(file, limits, label);
   ArtifactReader reader;
-  reader.identity_ = to_hex(check_digest(bytes, label));
-  const std::span<const std::byte> file(bytes);
+  reader.identity_ = to_hex(check_digest(file, label));
   const auto stored = file.subspan(static_cast<std::size_t>(prelude.header_offset),
                                    static_cast<std::size_t>(prelude.header_stored));
   Header header = parse_header(unpack(stored, prelude.packed ? Packing::kZstd : Packing::kRaw,
                                       prelude.header_raw, 1, label + ": header"),
                                limits, label);
   std::int64_t offset = prelude.header_offset + prelude.header_stored;
-  const std::int64_t end = static_cast<std::int64_t>(bytes.size()) - kDigestBytes;
+  const std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
   for (const SectionEntry& entry : header.sections) {
     if (entry.stored > end - offset)
       throw Error(Errc::kCorrupt, label + " declares sections beyond its end");
@@ -115,11 +121,12 @@ ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::str
   reader.profile_ = header.profile;
   reader.output_bytes_ = header.output_bytes;
   reader.header_bytes_ = prelude.header_stored;
-  reader.bytes_ = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  reader.file_ = std::move(owner);
+  reader.bytes_ = file;
   if (last < reader.tensors_.size()) {
     std::vector<std::span<const std::byte>> sections;
     for (std::size_t i = 0; i < reader.tensors_.size(); ++i) sections.push_back(reader.section(i));
-    reader.integers_ = std::make_shared<Integers>(reader.profile_, reader.bytes_,
+    reader.integers_ = std::make_shared<Integers>(reader.profile_, reader.file_,
                                                   std::move(sections), last, reader.label_);
   }
   return reader;
@@ -133,11 +140,11 @@ bool ArtifactReader::is_artifact(const std::filesystem::path& path) {
 }
 
 std::int64_t ArtifactReader::file_bytes() const noexcept {
-  return static_cast<std::int64_t>(bytes_->size());
+  return static_cast<std::int64_t>(bytes_.size());
 }
 
 void ArtifactReader::verify() const {
-  check_digest(*bytes_, label_);
+  check_digest(bytes_, label_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kPlain) plain(i);
@@ -154,8 +161,7 @@ const ArtifactTensor& ArtifactReader::entry(std::size_t tensor, bool fits, const
 
 std::span<const std::byte> ArtifactReader::section(std::size_t tensor) const {
   const SectionRef& ref = sections_[tensor];
-  return std::span(*bytes_).subspan(static_cast<std::size_t>(ref.offset),
-                                    static_cast<std::size_t>(ref.stored));
+  return bytes_.subspan(static_cast<std::size_t>(ref.offset), static_cast<std::size_t>(ref.stored));
 }
 
 std::vector<std::byte> ArtifactReader::unpacked(std::size_t tensor) const {
