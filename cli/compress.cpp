@@ -52,7 +52,8 @@ void print_report(const CompressReport& report, const std::string& output, bool 
     table.row({"test quality", "-", "not evaluated"});
     table.row({"weight error", "0", fixed(report.weight_error, 4)});
   }
-  add_stored_rows(table, report.tensors);
+  // After training on a task other weights do the same job: errors of theirs say little.
+  if (report.attempts == 0 || !report.metric) add_stored_rows(table, report.tensors);
   if (!report.allocation.empty()) table.row({"steps follow", "", report.allocation});
   if (report.attempts > 0 && report.price > 0)
     table.row({"trained", "",

@@ -125,6 +125,30 @@ class Results(harness.CliTest):
         self.assertNotIn("error", self.succeed("inspect", out, "--json").json["tensors"][0])
         self.refused(USAGE, "--against compares a .gbz", "inspect", model, "--against", model)
 
+    def test_what_lost_its_energy_is_told_before_anything_is_written(self):
+        model, out = self.model(), self.path("x.gbz")
+        data = ("--arch", "mlp", "--data", "digits", "--epochs", "0", "--force", "-o", out, "--max-bytes")
+        result = self.run_cli("compress", model, *data, "300", "--json")
+        self.assertRegex(result.err, r"warning: \d of 4 tensors lost more than half of their energy \(sum of "
+                         r"squares\): 0\.weight keeps \d+ %")
+        least = min(result.json["tensors"], key=lambda t: t["energy"])
+        self.assertEqual(least["name"], "0.weight")
+        self.assertLess(least["energy"], 0.5)
+        self.assertNotIn("warning", self.run_cli("compress", model, *data, "300", "-q").err)
+        self.assertNotIn("warning", self.succeed("compress", model, *data, "4k").err)
+
+    def test_trained_files_say_how_every_tensor_is_stored(self):
+        model, out = self.model(), self.path("x.gbz")
+        common = ("--data", "digits", "--epochs", "1", "--max-bytes", "2k", "-q", "-o", out, "--force")
+        trained = self.succeed("compress", model, "--arch", "mlp", *common, "--json").json["tensors"]
+        seen = self.succeed("inspect", out, "--against", model, "--json").json["tensors"]
+        self.assertEqual([(t["name"], t["error"]) for t in trained], [(t["name"], t["error"]) for t in seen])
+        self.assertLessEqual(sum(t["bytes"] for t in trained), os.path.getsize(out))
+        self.assertRegex(self.succeed("compress", model, "--arch", "mlp", *common, "-v").out,
+                         r"tensor +shape +stored +step +bits +bytes +error\n")
+        scratch = self.succeed("compress", "--from-scratch", "--arch", "mlp:64-32-10", *common, "--json").json
+        self.assertEqual([t["error"] for t in scratch["tensors"]], [None] * 4)
+
     def test_without_data_nothing_is_evaluated(self):
         result = self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--ratio", "2", *QUICK)
         self.assertRegex(result.out, r"test quality +- +not evaluated")

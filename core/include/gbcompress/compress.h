@@ -40,7 +40,8 @@ struct CompressReport {
   std::string identity;              ///< SHA-256 of the file
   /// Bytes that this rank sent a step of training, on average; 0 with one rank.
   double bytes_per_step = 0;
-  /// How every tensor ended, where nothing was trained or generated; else empty.
+  /// How every tensor is stored, in the file's order; what it lost beside the model's own values
+  /// with batch norms folded, where the model did not begin with random ones.
   std::vector<StoredTensor> tensors;
   std::int64_t attempts = 0;  ///< training runs, one a price
   double price = 0;           ///< lambda of the one that was kept; 0: nothing was priced

@@ -12,6 +12,7 @@
 #include "bottleneck/planner.h"
 #include "compress/from_weights.h"
 #include "compress/job.h"
+#include "compress/losses.h"
 #include "compress/plan.h"
 #include "compress/search.h"
 #include "gbcompress/error.h"
@@ -149,10 +150,12 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     measure_cost(job->report, start);
     return job->report;
   }
+  const Originals originals(*job);
   Outcome outcome = attempt_all(*job);
   describe(*job, outcome);
   job->checkpoints.finish();
   if (!leads(options)) return job->report;
+  originals.compare(*job, outcome.file);
   write(*job, outcome);
   if (options.remove_checkpoints) job->checkpoints.remove();
   measure_file(*job);

@@ -1,0 +1,63 @@
+#include "compress/losses.h"
+
+#include <ATen/ATen.h>
+
+#include <unordered_map>
+
+#include "gbcompress/weights.h"
+
+namespace gbcompress {
+namespace {
+
+std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
+  const at::Tensor values = tensor.contiguous();
+  const auto* first = static_cast<const std::byte*>(values.const_data_ptr());
+  return {first, first + values.nbytes()};
+}
+
+}  // namespace
+
+TensorBundle model_bundle(const Model& model) {
+  TensorBundle bundle;
+  std::unordered_map<std::string, std::size_t> index;
+  for (const NamedParameter& p : model.tensors()) {
+    TensorEntry entry{p.info.name, p.info.dtype, p.info.shape, {}};
+    if (const auto first = index.find(p.tied_to); first != index.end()) {
+      entry.bytes = bundle.tensors[first->second].bytes;
+    } else {
+      auto values = std::make_shared<at::Tensor>(
+          p.tensor.detach().to(at::kCPU, to_scalar_type(p.info.dtype)).contiguous());
+      entry.bytes = {static_cast<const std::byte*>(values->const_data_ptr()), values->nbytes()};
+      bundle.owners.push_back(std::move(values));
+    }
+    index[entry.name] = bundle.tensors.size();
+    bundle.tensors.push_back(std::move(entry));
+  }
+  return bundle;
+}
+
+Originals::Originals(const Job& job) {
+  const CompressOptions& options = job.options;
+  if (options.from_scratch || (options.group && options.group->rank() != 0)) return;
+  values_ = model_bundle(job.model);
+  for (TensorEntry& entry : values_->tensors) {
+    auto copy = std::make_shared<std::vector<std::byte>>(entry.bytes.begin(), entry.bytes.end());
+    entry.bytes = *copy;
+    values_->owners.push_back(std::move(copy));
+  }
+}
+
+void Originals::compare(Job& job, const std::vector<std::byte>& file) const {
+  const ArtifactReader artifact = ArtifactReader::from_bytes(file, "the file");
+  if (!values_) {
+    job.report.tensors = stored_tensors(artifact);
+    return;
+  }
+  const std::vector<NamedParameter> expanded = expand(artifact, job.registry);
+  job.report.tensors = compare_with_source(
+      artifact, *values_, [&](std::size_t i) { return bytes_of(expanded[i].tensor); });
+  const std::string warning = lost_energy_warning(job.report.tensors);
+  if (!warning.empty() && job.options.tell) job.options.tell(warning);
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,28 @@
+#pragma once
+/// What the tensors of a model lose on their way to a file.
+
+#include <optional>
+
+#include "compress/job.h"
+#include "format/tensor_bundle.h"
+
+namespace gbcompress {
+
+/// The model's tensors as they are now, in its order, in their own types; tied ones share their
+/// bytes. Values that are float32 and contiguous are the model's own memory.
+TensorBundle model_bundle(const Model& model);
+
+/// The values that a file is compared with: those of the model before anything is trained.
+class Originals {
+ public:
+  /// Copies them on rank 0, unless the model begins with random values.
+  explicit Originals(const Job& job);
+  /// Says how every tensor is stored and what it lost, and tells where more than half of a tensor's
+  /// energy is gone. To be called on rank 0 before the file is written.
+  void compare(Job& job, const std::vector<std::byte>& file) const;
+
+ private:
+  std::optional<TensorBundle> values_;
+};
+
+}  // namespace gbcompress
