@@ -30,7 +30,7 @@ constexpr std::int64_t kSmallSamples = 400'000, kFastSamples = 4'000'000, kLeast
 /// Integers up to which a file takes the time for the profile small.
 constexpr std::int64_t kMostSmall = 4'000'000;
 /// Numbers that may be in work at a time beside a single large tensor.
-constexpr std::int64_t kSideBySide = 1 << 22;
+constexpr std::int64_t kSideBySide = 1 << 23;
 /// A sample's error stays below what may be lost by this factor.
 constexpr double kSampleRoom = 0.97;
 /// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
