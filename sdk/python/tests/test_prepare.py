@@ -90,7 +90,7 @@ def test_report_accounts_for_the_file() -> None:
     train(model, optimizer, 50)
     report = {t.name: t for t in c.report()}
     assert list(report)[:2] == ["0.weight", "0.bias"] and len(report) == len(model.state_dict())
-    assert report["5.weight"].stored == "exact" and report["5.weight"].bits >= 31
+    assert report["5.weight"].stored == "exact" and report["5.weight"].bits > 24
     assert report["3.weight"].stored == "integers" and 0 <= report["3.weight"].zeros <= 1
     assert report["1.running_mean"].stored == "short floats"
     total = sum(t.bits * max(1, torch.Size(t.shape).numel()) for t in report.values()) / 8
