@@ -5,7 +5,7 @@ python=$1 site=$2 tool=$3
 shift 3
 cd "$(dirname "$0")/.."
 if ! [ -d "$site/gbcompress" ] || ! "$python" -c "import $tool" 2>/dev/null; then
-  echo "skipped: the package was not built, or $python lacks $tool; run scripts/setup"
+  echo "skipped: the package was not built, or $python lacks $tool; run scripts/setup --tests"
   exit 77
 fi
 case $tool in
