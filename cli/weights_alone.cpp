@@ -139,10 +139,9 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   std::vector<std::string> names;
   for (const TensorEntry& tensor : tensors.tensors) names.push_back(tensor.name);
   say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
-  if (const std::string arch = arguments.text("arch"); !arch.empty())
-    tensors = arranged(tensors, arch);
   const std::int64_t input_bytes = tensors.file_bytes;
   const WeightsOptions options = weights_options(arguments, settings, input_bytes);
+  if (!options.arch.empty()) tensors = arranged(tensors, options);
   const WeightsReport report = writing([&] {
     output.begin(overwrite);
     WeightsReport written = compress_weights(tensors, output.file(), options);

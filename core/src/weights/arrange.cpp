@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/glob.h"
 #include "gbcompress/arch_layout.h"
 #include "weights/plan.h"
 
@@ -23,12 +24,17 @@ struct Norm {
 };
 
 /// The four vectors of the norm that has this running mean, where all are there and float32.
-bool find_norm(TensorBundle& bundle, const Index& index, const std::string& path, Norm& norm) {
+/// @return false too where one of them is to stay exact
+bool find_norm(TensorBundle& bundle, const Index& index, const std::string& path,
+               const std::vector<std::string>& exact, Norm& norm) {
   TensorEntry* found[4];
   const char* const names[] = {".weight", ".bias", ".running_mean", ".running_var"};
   for (std::size_t i = 0; i < 4; ++i) {
     const auto at = index.find(path + names[i]);
     if (at == index.end()) return false;
+    if (std::any_of(exact.begin(), exact.end(),
+                    [&](const std::string& glob) { return matches_glob(glob, at->first); }))
+      return false;
     found[i] = &bundle.tensors[at->second];
     if (found[i]->dtype != DType::kF32 || found[i]->shape != found[0]->shape) return false;
   }
@@ -75,20 +81,21 @@ bool fits_layout(const TensorBundle& weights, const std::string& arch) {
   });
 }
 
-TensorBundle arranged(const TensorBundle& weights, const std::string& arch) {
+TensorBundle arranged(const TensorBundle& weights, const WeightsOptions& options) {
   TensorBundle result = weights;
-  const auto layout = arch_layout(arch).value();
+  const auto layout = arch_layout(options.arch).value();
   Index index;
   for (std::size_t i = 0; i < layout.size(); ++i) {
     result.tensors[i] = *weights.find(layout[i].name);
     index[layout[i].name] = i;
   }
+  if (!options.max_bytes && !options.max_error) return result;
   constexpr std::string_view kMean = ".running_mean";
   for (const LayoutEntry& entry : layout) {
     Norm norm{};
     if (!entry.name.ends_with(kMean)) continue;
     const std::string path = entry.name.substr(0, entry.name.size() - kMean.size());
-    if (find_norm(result, index, path, norm)) fold(result, norm);
+    if (find_norm(result, index, path, options.exact, norm)) fold(result, norm);
   }
   return result;
 }
