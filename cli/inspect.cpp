@@ -112,7 +112,13 @@ std::string made_of(const ArtifactTensor& tensor) {
 TensorBundle source_of(const ArtifactReader& artifact, const fs::path& file,
                        const OpenOptions& options) {
   TensorBundle tensors = open_tensors(file, options);
-  return fits_layout(tensors, artifact.arch()) ? arranged(tensors, artifact.arch()) : tensors;
+  if (!fits_layout(tensors, artifact.arch())) return tensors;
+  WeightsOptions lossy{.max_bytes = 1, .arch = artifact.arch()};
+  // A norm whose statistics were not made constant was left as it was.
+  for (const ArtifactTensor& tensor : artifact.tensors())
+    if (tensor.name.ends_with(".running_mean") && tensor.kind != TensorKind::kConstant)
+      lossy.exact.push_back(tensor.name);
+  return arranged(tensors, lossy);
 }
 
 /// What an artifact holds, tensor by tensor.
