@@ -11,24 +11,6 @@
 
 namespace gbcompress {
 
-std::string_view mode_name(WeightMode mode) noexcept {
-  switch (mode) {
-    case WeightMode::kGenerated:
-      return "generated";
-    case WeightMode::kResidual:
-      return "residual";
-    case WeightMode::kRaw:
-      return "raw";
-  }
-  return "";
-}
-
-std::optional<WeightMode> parse_mode(std::string_view name) noexcept {
-  for (const WeightMode m : {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw})
-    if (mode_name(m) == name) return m;
-  return std::nullopt;
-}
-
 void GenomicBottleneck::Impl::make_latents() {
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const NamedParameter& p = tensors[t];
