@@ -31,7 +31,8 @@ from ._files import (
 )
 
 if TYPE_CHECKING:
-    from ._prepare import Compression, Rule, prepare
+    from ._compression import Compression
+    from ._prepare import Rule, prepare
     from ._write import TensorReport
 
 __all__ = [
@@ -60,7 +61,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # What trains needs torch, which files do not.
-    if name in ("Compression", "Rule", "prepare"):
+    if name == "Compression":
+        from . import _compression
+
+        return _compression.Compression
+    if name in ("Rule", "prepare"):
         from . import _prepare
 
         return getattr(_prepare, name)

@@ -11,7 +11,7 @@ import torch
 from . import _core
 
 if TYPE_CHECKING:
-    from ._prepare import Compression
+    from ._compression import Compression
 
 #: A size or a drop is steered from the first to the second part of the run.
 _FROM, _UNTIL = 0.3, 0.85

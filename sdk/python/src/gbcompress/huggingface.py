@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from ._errors import usage
-from ._prepare import Compression, prepare
+from ._callback import Callback
 
 #: In the folder of each checkpoint.
 STATE_NAME = "gbcompress.pt"
 
 
-class GbzCallback(TrainerCallback):  # type: ignore[misc]  # transformers may be absent
+class GbzCallback(Callback, TrainerCallback):  # type: ignore[misc]  # transformers may be absent
     """Prepares the Trainer's model and optimiser when training begins, and saves when it ends.
 
     Checkpoints of the Trainer hold the state, and a run that is resumed goes on from it.
@@ -28,41 +27,14 @@ class GbzCallback(TrainerCallback):  # type: ignore[misc]  # transformers may be
         settings: as prepare() takes them: ``price``, ``max_bytes``, ``rules``, ...
     """
 
-    def __init__(
-        self,
-        filename: str | os.PathLike[str],
-        *,
-        predictions: int | None = None,
-        overwrite: bool = False,
-        **settings: Any,
-    ) -> None:
-        self.filename, self.predictions, self.overwrite = filename, predictions, overwrite
-        self.settings = settings
-        self.compression: Compression | None = None
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        predictions = self.predictions
-        if predictions is None:
-            try:
-                predictions = len(kwargs["train_dataloader"].dataset)
-            except TypeError:
-                raise usage("the training set has no length; give predictions") from None
         optimizer = kwargs["optimizer"]
-        resumed = getattr(optimizer, "optimizer", optimizer)
-        # The Trainer has loaded the optimiser's state by now, which prepare() takes for steps.
-        kept = resumed.state_dict() if resumed.state else None
-        resumed.state.clear()
-        self.compression = prepare(
-            kwargs["model"],
-            optimizer,
-            predictions=predictions,
-            steps=state.max_steps,
-            **self.settings,
-        )
-        if kept is not None:
-            resumed.load_state_dict(kept)
+        bare = getattr(optimizer, "optimizer", optimizer)
+        loader = kwargs["train_dataloader"]
+        made, resumed = self._begin(kwargs["model"], optimizer, bare, loader, state.max_steps)
+        if resumed:
             path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}", STATE_NAME)
-            self.compression.load_state_dict(torch.load(path, weights_only=False))
+            made.load_state_dict(torch.load(path, weights_only=False))
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
@@ -70,8 +42,4 @@ class GbzCallback(TrainerCallback):  # type: ignore[misc]  # transformers may be
             torch.save(self.compression.state_dict(), os.path.join(folder, STATE_NAME))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.compression is None:
-            return
-        if state.is_world_process_zero:
-            self.compression.save(self.filename, overwrite=self.overwrite)
-        self.compression.remove()
+        self._end(state.is_world_process_zero)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from . import _callback
 from ._errors import usage
-from ._prepare import Compression, prepare
 
 try:
     from lightning.pytorch import Callback
@@ -14,7 +13,7 @@ except ImportError:
     from pytorch_lightning import Callback
 
 
-class GbzCallback(Callback):  # type: ignore[misc]  # Lightning may be absent
+class GbzCallback(_callback.Callback, Callback):  # type: ignore[misc]  # Lightning may be absent
     """Prepares the module and its one optimiser when fitting begins, and saves when it ends.
 
     Checkpoints of Lightning hold the state, and a run that is resumed goes on from it.
@@ -27,43 +26,16 @@ class GbzCallback(Callback):  # type: ignore[misc]  # Lightning may be absent
         settings: as prepare() takes them: ``price``, ``max_bytes``, ``rules``, ...
     """
 
-    def __init__(
-        self,
-        filename: str | os.PathLike[str],
-        *,
-        predictions: int | None = None,
-        overwrite: bool = False,
-        **settings: Any,
-    ) -> None:
-        self.filename, self.predictions, self.overwrite = filename, predictions, overwrite
-        self.settings = settings
-        self.compression: Compression | None = None
-        self._kept: dict[str, Any] | None = None
+    _kept: dict[str, Any] | None = None
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
         if len(trainer.optimizers) != 1:
             raise usage(f"one optimizer is needed, the module has {len(trainer.optimizers)}")
-        predictions = self.predictions
-        if predictions is None:
-            try:
-                predictions = len(trainer.train_dataloader.dataset)
-            except (TypeError, AttributeError):
-                raise usage("the training set has no length; give predictions") from None
         optimizer = trainer.optimizers[0]
-        # Lightning has loaded the optimiser's state by now, which prepare() takes for steps.
-        kept = optimizer.state_dict() if optimizer.state else None
-        optimizer.state.clear()
-        self.compression = prepare(
-            module,
-            optimizer,
-            predictions=predictions,
-            steps=int(trainer.estimated_stepping_batches),
-            **self.settings,
-        )
-        if kept is not None:
-            optimizer.load_state_dict(kept)
+        steps = int(trainer.estimated_stepping_batches)
+        made, _ = self._begin(module, optimizer, optimizer, trainer.train_dataloader, steps)
         if self._kept is not None:
-            self.compression.load_state_dict(self._kept)
+            made.load_state_dict(self._kept)
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.compression is None else self.compression.state_dict()
@@ -72,8 +44,4 @@ class GbzCallback(Callback):  # type: ignore[misc]  # Lightning may be absent
         self._kept = state_dict or None
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        if self.compression is None:
-            return
-        if trainer.is_global_zero:
-            self.compression.save(self.filename, overwrite=self.overwrite)
-        self.compression.remove()
+        self._end(trainer.is_global_zero)
