@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "flag_words.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
 
@@ -25,7 +26,7 @@ void print_json(const nlohmann::ordered_json& object) {
   std::cout << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
 }
 
-void say(const std::string& text) { log_line(text); }
+void say(const std::string& text) { log_line(with_flags(text)); }
 
 std::int64_t parse_bytes(const std::string& text, const std::string& option) {
   const std::vector<std::pair<std::string, double>> units = {

@@ -10,27 +10,11 @@
 #include "gbcompress/error.h"
 #include "gbcompress/version.h"
 #include "torch_module.h"
+#include "verb_table.h"
 
 namespace gbcompress::cli {
 namespace po = boost::program_options;
 namespace {
-
-std::vector<const Verb*> verbs() {
-  return {&compress_verb(), &expand_verb(), &inspect_verb(), &eval_verb(),  &plugins_verb(),
-          &doctor_verb(),   &bench_verb(),  &plan_verb(),    &sweep_verb(), &probe_verb()};
-}
-
-po::options_description common_options() {
-  po::options_description options("Everywhere");
-  auto add = options.add_options();
-  add("help,h", "say how a verb is used");
-  add("json", "print one JSON object, also for errors");
-  add("quiet,q", "no progress and no warnings");
-  add("verbose,v", "say more");
-  add("plugin", po::value<std::vector<std::string>>()->value_name("FILE"),
-      "load a plugin; as often as needed");
-  return options;
-}
 
 [[noreturn]] void fail_usage(const std::string& what, const std::string& verb) {
   throw Error(Errc::kUsage,
@@ -43,7 +27,7 @@ void print_general_help() {
                " --ratio 20 -o model.gbz\n"
                "  gbcompress expand model.gbz -o model.safetensors\n\n"
                "Verbs:\n";
-  for (const Verb* verb : verbs()) {
+  for (const Verb* verb : all_verbs()) {
     if (verb->hidden) continue;
     std::cout << "  " << verb->name << std::string(12 - verb->name.size(), ' ') << verb->summary
               << "\n";
@@ -127,16 +111,16 @@ std::size_t verb_position(const std::vector<std::string>& arguments) {
   return std::min(i, arguments.size());
 }
 
+}  // namespace
+
 const Verb& find_verb(const std::string& name) {
   std::vector<std::string> names;
-  for (const Verb* verb : verbs()) {
+  for (const Verb* verb : all_verbs()) {
     if (verb->name == name) return *verb;
     if (!verb->hidden) names.push_back(verb->name);
   }
   fail_usage("unknown verb " + printable(name) + did_you_mean(name, names), "");
 }
-
-}  // namespace
 
 int dispatch(const std::vector<std::string>& arguments) {
   const std::size_t at = verb_position(arguments);
@@ -157,8 +141,7 @@ int dispatch(const std::vector<std::string>& arguments) {
                                         arguments.begin() + static_cast<std::ptrdiff_t>(at));
   parse(before, options, "");
   const Verb& verb = find_verb(arguments[at]);
-  po::options_description own("Options");
-  if (verb.options) verb.options(own);
+  const po::options_description own = own_options(verb);
   po::options_description visible;
   if (!own.options().empty()) visible.add(own);
   visible.add(options);
@@ -176,7 +159,7 @@ int dispatch(const std::vector<std::string>& arguments) {
   if (parsed.words.size() > verb.max_words)
     fail_usage("there is one argument too many: " + printable(parsed.words[verb.max_words]),
                verb.name);
-  const Arguments given(std::move(parsed.map), std::move(parsed.words));
+  const Arguments given(std::move(parsed.map), std::move(parsed.words), arguments);
   return verb.run ? verb.run(given) : run_with_torch(verb.name, given);
 }
 

@@ -13,8 +13,9 @@ namespace gbcompress::cli {
 /// The arguments of one call, parsed.
 class Arguments {
  public:
-  Arguments(boost::program_options::variables_map map, std::vector<std::string> words)
-      : map_(std::move(map)), words_(std::move(words)) {}
+  Arguments(boost::program_options::variables_map map, std::vector<std::string> words,
+            std::vector<std::string> command)
+      : map_(std::move(map)), words_(std::move(words)), command_(std::move(command)) {}
 
   bool has(const std::string& option) const { return map_.count(option) > 0; }
   /// "" where the option was not given.
@@ -23,6 +24,8 @@ class Arguments {
   std::vector<std::string> list(const std::string& option) const;
   /// What is no option: "MODEL".
   const std::vector<std::string>& words() const { return words_; }
+  /// Everything behind the program's name, as it was given.
+  const std::vector<std::string>& command() const { return command_; }
 
   bool json() const { return has("json"); }
   bool quiet() const { return has("quiet"); }
@@ -30,7 +33,7 @@ class Arguments {
 
  private:
   boost::program_options::variables_map map_;
-  std::vector<std::string> words_;
+  std::vector<std::string> words_, command_;
 };
 
 struct Verb {
@@ -43,19 +46,25 @@ struct Verb {
   /// Null: the whole work needs LibTorch, and torch_module.h has it under the verb's name.
   int (*run)(const Arguments& arguments) = nullptr;
   bool hidden = false;
+  std::vector<std::string> words = {};  ///< what the first word may be, where it has names
 };
 
 const Verb& compress_verb();
 const Verb& expand_verb();
 const Verb& inspect_verb();
+const Verb& compare_verb();
 const Verb& eval_verb();
 const Verb& plugins_verb();
 const Verb& doctor_verb();
 const Verb& bench_verb();
 const Verb& plan_verb();
 const Verb& sweep_verb();
+const Verb& completion_verb();
+const Verb& man_verb();
 const Verb& probe_verb();  ///< what `plugins verify` runs in a process of its own
 
+/// @throws Error(kUsage) with the nearest name where there is no such verb
+const Verb& find_verb(const std::string& name);
 /// Finds the verb, parses and runs it. @return the exit status
 int dispatch(const std::vector<std::string>& arguments);
 

@@ -11,15 +11,18 @@
 #include "command.h"
 #include "compress_options.h"
 #include "exit_status.h"
+#include "format/file_kind.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
 #include "input.h"
 #include "load_plugins.h"
+#include "metric_text.h"
 #include "model_folders.h"
 #include "model_options.h"
-#include "progress.h"
 #include "ranks.h"
 #include "run_options.h"
+#include "run_watch.h"
+#include "source_of.h"
 #include "stored_table.h"
 #include "table.h"
 #include "torch_module.h"
@@ -28,10 +31,6 @@ namespace gbcompress::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string metric_text(Metric metric, double value) {
-  return metric == Metric::kAccuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats";
-}
 
 void print_report(const CompressReport& report, const std::string& output, bool verbose,
                   const Group& group) {
@@ -42,9 +41,7 @@ void print_report(const CompressReport& report, const std::string& output, bool 
   table.row({"parameters", with_commas(report.parameters),
              with_commas(report.gnet_parameters + report.plain_parameters)});
   if (report.metric) {
-    const char* name =
-        *report.metric == Metric::kAccuracy ? "test accuracy" : "test loss a character";
-    table.row({name, metric_text(*report.metric, report.before),
+    table.row({metric_heading(*report.metric), metric_text(*report.metric, report.before),
                metric_text(*report.metric, report.after)});
   } else {
     // Squared error over variance: all there is to tell without data. After training on a task it
@@ -162,9 +159,20 @@ ordered_json to_json(const CompressReport& report, const std::string& output,
           {"settings", ordered_json::parse(settings)}};
 }
 
+/// Histograms of the file, beside the model's own values where they can be read.
+void show_files(Report& page, const Arguments& arguments, const std::string& output) {
+  const ArtifactReader artifact = ArtifactReader::open(output);
+  const bool from_file = !arguments.words().empty();
+  if (from_file && sniff(arguments.words()[0]) != FileKind::kTorchScript)
+    page.show(artifact, TensorSource::of(
+                            source_of(artifact, arguments.words()[0], model_options(arguments))));
+  else
+    page.show(artifact);
+}
+
 /// What each rank does with the others. @return the exit status
 int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
-                Settings& settings) {
+                Settings& settings, std::optional<Report>& page, EventLog* log) {
   CompressOptions& options = settings.compress;
   const std::string output = options.output.string();
   // Integers that nobody trains take less time than threads that wait for each other: 2 s of
@@ -179,9 +187,11 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   std::unique_ptr<Model> teacher;
   if (teaches(options, arguments)) teacher = open_input(arguments, host, options.train.seed).model;
   std::optional<Data> data;
-  if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
+  if (arguments.has("data"))
+    data = answered(*model, open_data(arguments.text("data"), settings.data));
 
-  ProgressDisplay display(arguments.quiet() || !speaks_for_all());
+  RunWatch watch(arguments.quiet() || !speaks_for_all(), log);
+  ProgressDisplay& display = watch.display();
   options.group = &group;
   options.facts = setting_facts(settings.to_json());
   options.tell = [&](const std::string& text) {
@@ -197,12 +207,23 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   // Everything is open by now: what the system refuses from here on is the output.
   const CompressReport report = writing([&] {
     return compress(*model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
-                    options, display.sink());
+                    options, watch.sink());
   });
   display.clear();
   if (!speaks_for_all()) return kDone;
+  if (log)
+    log_result(*log, "result", report.output_bytes, report.tensors,
+               report.metric ? std::string(metric_name(*report.metric)) : "", report.after);
+  ordered_json result;
+  const bool shown = page && page->wanted();
+  if (arguments.json() || shown) result = to_json(report, output, settings.to_json(), group);
+  if (shown) {
+    watch.tell(*page);
+    show_files(*page, arguments, output);
+    page->write(result);
+  }
   if (arguments.json())
-    print_json(to_json(report, output, settings.to_json(), group));
+    print_json(result);
   else
     print_report(report, output, arguments.verbose(), group);
   if (report.target_met) return kDone;
@@ -257,8 +278,13 @@ int compress_with_torch(const Arguments& arguments) {
       target.begin(options.overwrite);
     });
   }
+  const auto log = writes ? event_log(arguments) : nullptr;
+  std::optional<Report> page;
+  if (writes)
+    page.emplace(arguments, "compress", from_file ? arguments.words()[0] : arguments.text("arch"));
   int status = kDone;
-  run_together(*group, [&] { status = compress_on(*group, arguments, host, settings); });
+  run_together(*group,
+               [&] { status = compress_on(*group, arguments, host, settings, page, log.get()); });
   if (writes) writing([&] { target.finish(); });
   return status;
 }

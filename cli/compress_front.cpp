@@ -4,6 +4,7 @@
 #include "command.h"
 #include "compress_options.h"
 #include "gbcompress/error.h"
+#include "report.h"
 #include "run_options.h"
 #include "torch_module.h"
 #include "weights_alone.h"
@@ -23,14 +24,18 @@ void options(po::options_description& into) {
   add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
   add("max-error", text("E"),
       "without data: lose at most this share of the squares of any tensor, such as 0.001");
+  add("base", text("FILE"),
+      "without data: store what changed since this model or .gbz, which expand then needs");
   add("minutes", text("M"), "take M minutes at most; without it, what model and data ask for");
   add("dry-run", "show the plan, and about how many bytes and minutes it takes; write nothing");
-  add("force", "replace the output file");
+  add("force", "replace the output file, and the report");
+  add_report_options(into, /*force=*/false);
+  add("tensorboard", text("DIR"), "write event files for TensorBoard: loss, bits, price, bytes");
   add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
   add("checkpoint", text("DIR"),
       "where checkpoints are written, to stay; else beside the output, and removed at the end");
   add("placement", text("NAME"), "with several processes: auto, owner or replicated");
-  add("deterministic", "the same file for 1, 2, 4 or 8 processes");
+  add("deterministic", "the same file for 1, 2, 4 or 8 processes and any number of threads");
   add_rank_options(into);
 }
 
@@ -41,6 +46,11 @@ int run(const Arguments& arguments) {
   const Settings settings = compress_settings(arguments);
   if (auto tensors = weights_that_suffice(arguments, settings))
     return compress_weights_alone(arguments, settings, *std::move(tensors));
+  if (arguments.has("base"))
+    throw Error(
+        Errc::kUsage,
+        "--base is for weights alone: a file of tensors, without --data, without g-nets and "
+        "on one process");
   return run_with_torch("compress", arguments);
 }
 
@@ -57,7 +67,8 @@ const Verb& compress_verb() {
       "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR --mode "
       "residual --max-bytes 3k -o model.gbz\n"
       "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n"
-      "  gbcompress compress model-folder/ --ratio 8 -o packed/\n",
+      "  gbcompress compress model-folder/ --ratio 8 -o packed/\n"
+      "  gbcompress compress tuned.safetensors --base model.gbz --max-error 0.001 -o tuned.gbz\n",
       0,
       1,
       options,

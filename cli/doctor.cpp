@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
+#include "flag_words.h"
 #include "gbcompress/cuda_kernel.h"
 #include "gbcompress/dist.h"
 #include "gbcompress/error.h"
@@ -55,7 +56,7 @@ Check temporary_check() {
     if (failed) throw Error(Errc::kIo, "there is no folder for temporary files; set TMPDIR");
     check_writable(folder / ("gbcompress-doctor-" + std::to_string(::getpid())), false);
   } catch (const Error& error) {
-    check.problem = error.what();
+    check.problem = with_flags(error.what());
   }
   return check;
 }
@@ -89,7 +90,7 @@ std::vector<Check> plugin_checks(const Arguments& arguments) {
         {"plugin " + printable(plugin.fingerprint.name),
          printable(plugin.fingerprint.version) + ", " + printable(plugin.file.string()), ""});
   for (const auto& [file, reason] : host.refused())
-    checks.push_back({"plugin", printable(file.string()), printable(reason)});
+    checks.push_back({"plugin", printable(file.string()), printable(with_flags(reason))});
   if (host.loaded().empty())
     checks.push_back({"plugins", "none",
                       "no plugin was found, so nothing can be compressed; "

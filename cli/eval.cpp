@@ -5,47 +5,49 @@
 
 #include "command.h"
 #include "exit_status.h"
+#include "format/file_kind.h"
+#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
 #include "load_plugins.h"
-#include "model/module_model.h"
+#include "metric_text.h"
 #include "model_options.h"
+#include "open_weights.h"
 #include "progress.h"
+#include "report.h"
 #include "table.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;
+using nlohmann::ordered_json;
 namespace {
 
-/// A model with the weights that the artifact expands to.
-std::unique_ptr<Model> expanded(const fs::path& file, const Arguments& arguments,
-                                const Registry& registry) {
-  const ArtifactReader artifact = ArtifactReader::open(file);
-  artifact.verify();
-  const bool given = arguments.has("arch");
-  const std::string arch = given ? arguments.text("arch") : artifact.arch();
-  const bool built = !arch.empty() && arch != "torchscript";
-  if (!built && !arguments.has("model"))
-    throw Error(Errc::kUsage,
-                arch == "torchscript"
-                    ? "this file came from TorchScript, whose code it does not hold; give the "
-                      "original with --model FILE"
-                    : "this file names no architecture; give one with --arch NAME, or the original "
-                      "TorchScript model with --model FILE");
-  const std::vector<NamedParameter> tensors = expand(artifact, registry);
-  std::unique_ptr<Model> model;
-  if (arguments.has("model")) {
-    model = open_model(arguments.text("model"), arguments.text("arch"), registry,
-                       model_options(arguments));
-  } else {
-    std::vector<ParameterInfo> weights;
-    for (const NamedParameter& each : tensors) weights.push_back(each.info);
-    model = build_for(arch, weights, registry);
+/// Tensors and histograms of what was measured.
+void show_file(Report& page, const fs::path& file, bool artifact, const OpenOptions& options) {
+  if (artifact) {
+    const ArtifactReader reader = ArtifactReader::open(file);
+    page.list(TensorSource::of(reader));
+    page.show(reader);
+  } else if (sniff(file) != FileKind::kTorchScript) {
+    const TensorSource source = TensorSource::of(open_tensors(file, options));
+    page.list(source);
+    page.show(source);
   }
-  load_tensors(*model, tensors);
-  return model;
+}
+
+/// Outputs are compared with those of the original.
+Data targets_of_original(Data data, const Arguments& arguments, const Registry& registry) {
+  if (data.has_targets) return data;
+  if (!arguments.has("model"))
+    throw Error(
+        Errc::kUsage,
+        "these data hold no targets, so that outputs can only be compared with those of the "
+        "original; give it with --model FILE, or use `gbcompress compare`");
+  const auto original = open_model(arguments.text("model"), arguments.text("arch"), registry,
+                                   model_options(arguments));
+  return answered(*original, std::move(data));
 }
 
 }  // namespace
@@ -60,16 +62,18 @@ int eval_with_torch(const Arguments& arguments) {
   if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));
 
   const fs::path file = arguments.words()[0];
+  Report page(arguments, "eval", file.string());
   PluginHost host;
   load_plugins(host, arguments);
   const bool artifact = fs::is_regular_file(file) && ArtifactReader::is_artifact(file);
   if (!artifact && arguments.has("model"))
     throw Error(Errc::kUsage, "--model is for a .gbz, and this file is none");
-  const auto model = artifact ? expanded(file, arguments, host.registry())
-                              : open_model(file, arguments.text("arch"), host.registry(),
-                                           model_options(arguments));
+  const auto model = open_weights(
+      {file, arguments.text("arch"), arguments.text("model"), model_options(arguments)},
+      host.registry());
   say_notes(arguments, model->notes());
-  const Data data = open_data(arguments.text("data"), settings.data);
+  const Data data = targets_of_original(open_data(arguments.text("data"), settings.data), arguments,
+                                        host.registry());
   ProgressDisplay display(arguments.quiet());
   const auto start = std::chrono::steady_clock::now();
   const double value = evaluate(*model, data.test, data.metric, display.sink());
@@ -77,19 +81,23 @@ int eval_with_torch(const Arguments& arguments) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   display.clear();
 
+  ordered_json result = {{"file", file.string()},
+                         {"arch", model->arch()},
+                         {"data", data.spec},
+                         {"metric", {{"name", metric_name(data.metric)}, {"value", value}}},
+                         {"samples", data.test.size()},
+                         {"seconds", seconds}};
+  if (page.wanted()) {
+    page.set("settings", ordered_json::parse(settings.to_json()));
+    show_file(page, file, artifact, model_options(arguments));
+    page.write(result);
+  }
   if (arguments.json()) {
-    print_json({{"file", file.string()},
-                {"arch", model->arch()},
-                {"data", data.spec},
-                {"metric", {{"name", metric_name(data.metric)}, {"value", value}}},
-                {"samples", data.test.size()},
-                {"seconds", seconds}});
+    print_json(result);
     return kDone;
   }
-  const bool accuracy = data.metric == Metric::kAccuracy;
   Table table;
-  table.row({accuracy ? "test accuracy" : "test loss a character",
-             accuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats"});
+  table.row({metric_heading(data.metric), metric_text(data.metric, value)});
   table.row({"samples", with_commas(data.test.size())});
   table.row({"seconds", fixed(seconds, 1)});
   std::cout << table.text();

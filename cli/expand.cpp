@@ -15,6 +15,8 @@ void options(po::options_description& into) {
       "the .safetensors to write; of a folder, a folder: OUT/");
   add("max-output", po::value<std::string>()->value_name("N"),
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
+  add("base", po::value<std::string>()->value_name("FILE"),
+      "of a file that was made with --base, the same model");
   add("force", "replace the output file");
 }
 
@@ -27,9 +29,11 @@ bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
 int run(const Arguments& arguments) {
   ExpandRequest request(arguments);
   const ArtifactReader artifact = request.open();
+  const DecodeOptions options = request.decoding(artifact, arguments);
   if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
-  return request.write(
-      artifact, [&] { return decode_to_file(artifact, request.output.file(), request.overwrite); });
+  return request.write(artifact, [&] {
+    return decode_to_file(artifact, request.output.file(), request.overwrite, options);
+  });
 }
 
 }  // namespace
@@ -40,6 +44,7 @@ const Verb& expand_verb() {
                             "IN.gbz -o OUT.safetensors [options]",
                             "  gbcompress expand model.gbz -o model.safetensors\n"
                             "  gbcompress expand packed/ -o model/\n"
+                            "  gbcompress expand tuned.gbz --base model.gbz -o tuned.safetensors\n"
                             "  gbcompress expand stranger.gbz -o model.safetensors --max-output "
                             "500MB\n",
                             1,

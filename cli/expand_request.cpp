@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "exit_status.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/error.h"
 #include "table.h"
 
@@ -25,6 +26,18 @@ ArtifactReader ExpandRequest::open() const {
   ArtifactReader artifact = ArtifactReader::open(input, limits);
   artifact.verify();
   return artifact;
+}
+
+DecodeOptions ExpandRequest::decoding(const ArtifactReader& artifact,
+                                      const Arguments& arguments) const {
+  DecodeOptions options;
+  if (arguments.has("base"))
+    options.base = BaseModel::open(arguments.text("base"), limits).source_for(artifact);
+  else if (!artifact.base().empty())
+    throw Error(Errc::kUsage, printable(input.string()) +
+                                  " holds what changed since another model; name that one: --base "
+                                  "FILE");
+  return options;
 }
 
 int ExpandRequest::write(const ArtifactReader& artifact,

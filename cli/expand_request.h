@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "artifact/decode.h"
 #include "command.h"
 #include "gbcompress/artifact.h"
 #include "model_folders.h"
@@ -23,6 +24,9 @@ struct ExpandRequest {
   explicit ExpandRequest(const Arguments& arguments);
   /// Checked as a whole. @throws as ArtifactReader::open() and verify()
   ArtifactReader open() const;
+  /// With the base that `--base` names. @throws Error(kUsage) for a file that was made with another
+  /// one, or with none
+  DecodeOptions decoding(const ArtifactReader& artifact, const Arguments& arguments) const;
   /// Writes, copies what goes along with a folder, and says so.
   /// @param decode  writes output.file(); @return its bytes
   /// @return the exit status

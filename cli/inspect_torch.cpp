@@ -28,8 +28,10 @@ int inspect_with_torch(const Arguments& arguments) {
   const fs::path file = arguments.words()[0];
   if (arguments.has("plan"))
     show_plan(arguments, file);
-  else
-    print_listing(file, list_torchscript(file), arguments.json());
+  else {
+    Report page(arguments, "inspect", file.string());
+    print_listing(file, list_torchscript(file), arguments.json(), page);
+  }
   return kDone;
 }
 

@@ -12,7 +12,24 @@ namespace gbcompress::cli {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-void print_listing(const fs::path& file, const Listing& listing, bool json) {
+std::string format_name(FileKind kind) {
+  switch (kind) {
+    case FileKind::kSafetensors:
+      return "safetensors";
+    case FileKind::kFolder:
+      return "folder";
+    case FileKind::kExported:
+      return "exported";
+    case FileKind::kArtifact:
+      return "gbz";
+    case FileKind::kTorchScript:
+      return "torchscript";
+    default:
+      return "state_dict";
+  }
+}
+
+void print_listing(const fs::path& file, const Listing& listing, bool json, Report& page) {
   const bool script = listing.modules;
   const std::vector<Listed>& tensors = listing.tensors;
   std::int64_t elements = 0;
@@ -37,14 +54,14 @@ void print_listing(const fs::path& file, const Listing& listing, bool json) {
     list.push_back(entry);
   }
   const std::int64_t bytes = listing.file_bytes;
+  ordered_json result;
+  if (json || page.wanted())
+    result = {{"file", file.string()},     {"format", listing.format},     {"file_bytes", bytes},
+              {"elements", elements},      {"metadata", listing.metadata}, {"notes", listing.notes},
+              {"tensors", std::move(list)}};
+  if (page.wanted()) page.write(result);
   if (json) {
-    print_json({{"file", file.string()},
-                {"format", listing.format},
-                {"file_bytes", bytes},
-                {"elements", elements},
-                {"metadata", listing.metadata},
-                {"notes", listing.notes},
-                {"tensors", list}});
+    print_json(result);
     return;
   }
   std::cout << printable(file.string()) << ": " << listing.format << "\n";

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "format/file_kind.h"
 #include "gbcompress/dtype.h"
+#include "report.h"
 
 namespace gbcompress::cli {
 
@@ -29,6 +31,10 @@ struct Listing {
   bool modules = false;  ///< whether types of modules are known
 };
 
-void print_listing(const std::filesystem::path& file, const Listing& listing, bool json);
+/// "safetensors", "folder", "gbz", ...
+std::string format_name(FileKind kind);
+/// @param page  gets the same
+void print_listing(const std::filesystem::path& file, const Listing& listing, bool json,
+                   Report& page);
 
 }  // namespace gbcompress::cli

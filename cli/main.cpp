@@ -6,9 +6,11 @@
 #include <new>
 
 #include "base/interrupt.h"
+#include "base/mapped_inputs.h"
 #include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
+#include "flag_words.h"
 #include "gbcompress/launch.h"
 #include "gbcompress/rank_log.h"
 
@@ -44,7 +46,8 @@ void install_handlers() {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-int report(bool json, Errc code, const std::string& message, int status) {
+int report(bool json, Errc code, const std::string& text, int status) {
+  const std::string message = with_flags(text);
   say(message);
   write_error_file(message);  // torchrun shows it, where it started us
   if (json)
@@ -52,11 +55,24 @@ int report(bool json, Errc code, const std::string& message, int status) {
   return status;
 }
 
+/// An input that became shorter meanwhile explains whatever else went wrong, so it is told instead.
+int dispatch_watched(const std::vector<std::string>& arguments) {
+  int status = kDone;
+  try {
+    status = dispatch(arguments);
+  } catch (const std::exception&) {
+    check_mapped_inputs();
+    throw;
+  }
+  check_mapped_inputs();
+  return status;
+}
+
 int run(const std::vector<std::string>& arguments) {
   bool json = false;
   for (const std::string& argument : arguments) json = json || argument == "--json";
   try {
-    return dispatch(arguments);
+    return dispatch_watched(arguments);
   } catch (const Error& error) {
     const bool writing = dynamic_cast<const WriteError*>(&error) != nullptr;
     return report(json, error.code(), error.what(),

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/version.h"
+#include "given_torch.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
@@ -29,6 +30,7 @@ void let_threads_sleep() {
 /// Never closed: LibTorch's threads and exit handlers point into what is loaded with it.
 const TorchModule& open_torch_module() {
   let_threads_sleep();
+  open_given_torch();
   std::error_code failed;
   const fs::path program = fs::read_symlink("/proc/self/exe", failed);
   const fs::path file = (program.parent_path() / GBC_VERBS_FROM_PROGRAM).lexically_normal();
@@ -36,8 +38,10 @@ const TorchModule& open_torch_module() {
   void* library = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (!library) {
     const char* reason = ::dlerror();
-    fail(file, "cannot be loaded: " + printable(reason ? reason : "no reason") +
-                   "; put LibTorch back to where it was when gbcompress was built, or build again");
+    fail(file,
+         "cannot be loaded: " + printable(reason ? reason : "no reason") +
+             "; put LibTorch back to where it was when gbcompress was built, or name the folder "
+             "of another LibTorch " GBC_TORCH_VERSION " in GBCOMPRESS_TORCH");
   }
   const auto entry = reinterpret_cast<TorchModuleEntry*>(::dlsym(library, kTorchModuleEntry));
   if (!entry || std::string_view(entry()->version) != GBC_VERSION_STRING)

@@ -58,7 +58,9 @@ const Verb& plugins_verb() {
                             0,
                             2,
                             options,
-                            run};
+                            run,
+                            false,
+                            {"list", "verify", "new"}};
   return verb;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "exit_status.h"
+#include "flag_words.h"
 #include "gbcompress/plugin_host.h"
 #include "gbcompress/strategy.h"
 #include "probe.h"
@@ -42,8 +43,8 @@ int list(const Arguments& arguments) {
     if (!plugin.strategies.empty()) text += "  strategies   " + joined(plugin.strategies) + "\n";
   }
   for (const auto& [file, reason] : host.refused()) {
-    refused.push_back({{"file", file.string()}, {"reason", reason}});
-    text += "refused: " + printable(file.string()) + "\n  " + printable(reason) + "\n";
+    refused.push_back({{"file", file.string()}, {"reason", with_flags(reason)}});
+    text += "refused: " + printable(file.string()) + "\n  " + printable(with_flags(reason)) + "\n";
   }
   ordered_json folders = ordered_json::array();
   std::string searched;

@@ -80,7 +80,8 @@ std::string ProgressDisplay::line(const Progress& progress, Clock::time_point no
 }
 
 void ProgressDisplay::show(const Progress& progress) {
-  if (quiet_ || progress.total <= 0) return;
+  // What an attempt gave is a message of its own (CompressOptions::tell).
+  if (quiet_ || progress.total <= 0 || progress.phase == "attempt") return;
   const auto now = Clock::now();
   // A phase of the same name that starts over is a new one.
   const bool begins = progress.phase != phase_ || progress.done < last_done_;

@@ -17,8 +17,8 @@ void add_run_options(po::options_description& into) {
   add_model_options(into);
   add("from-scratch", "instead of MODEL: a new model of the architecture that --arch names");
   add("data", text("KIND:PATH"),
-      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits; without it the weights alone "
-      "are fitted and nothing is evaluated");
+      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits; without it the "
+      "weights alone are fitted and nothing is evaluated");
   add("loss", text("NAME"), "task, distill or weights");
   add("strategy", text("NAME"), "backprop, or how else a batch changes the model (a plugin's)");
   add("config", text("FILE"), "settings in TOML");

@@ -6,15 +6,18 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "event_file.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/rank_log.h"
 #include "input.h"
 #include "load_plugins.h"
+#include "metric_text.h"
 #include "model_options.h"
-#include "progress.h"
 #include "ranks.h"
+#include "report.h"
 #include "run_options.h"
+#include "run_watch.h"
 #include "table.h"
 #include "torch_module.h"
 
@@ -77,11 +80,8 @@ std::vector<SweepPoint> sorted(std::vector<SweepPoint> points) {
 }
 
 void print_report(const SweepReport& report, const std::string& folder) {
-  const bool accuracy = report.metric == Metric::kAccuracy;
-  const auto quality = [&](double value) {
-    return accuracy ? fixed(value, 2) + " %" : fixed(value, 4) + " nats";
-  };
-  const char* heading = !report.metric ? "weight error" : accuracy ? "accuracy" : "loss";
+  const auto quality = [&](double value) { return metric_text(*report.metric, value); };
+  const std::string heading = !report.metric ? "weight error" : metric_heading(*report.metric);
   Table table(2);
   table.row({"method", "setting", "bytes", "ratio", heading, "seconds"});
   table.row({"the model", "", with_commas(report.input_bytes), "1.00",
@@ -96,9 +96,27 @@ void print_report(const SweepReport& report, const std::string& folder) {
             << "sweep.svg and the files\n";
 }
 
+/// The folder of a point's event files.
+std::string part_of(const SweepPoint& point) {
+  return point.file.empty() ? point.method + ", " + point.setting
+                            : std::filesystem::path(point.file).stem().string();
+}
+
+void log_point(EventLog& log, const SweepPoint& point, const std::filesystem::path& folder,
+               const Data* data) {
+  const std::string run = part_of(point) + "/result";
+  std::vector<StoredTensor> tensors;
+  if (!point.file.empty())
+    tensors = TensorSource::of(ArtifactReader::open(folder / point.file)).tensors();
+  log_result(log, run, point.bytes, tensors,
+             data && point.metric ? std::string(metric_name(data->metric)) : "",
+             point.metric.value_or(0));
+  log.add(run, "weight_error", 0, point.weight_error);
+}
+
 /// What each rank does with the others. @return the exit status
 int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
-             const Settings& settings, SweepOptions& sweep_options) {
+             const Settings& settings, SweepOptions& sweep_options, std::optional<Report>& page) {
   const Input input = open_input(arguments, host, settings.compress.train.seed);
   if (speaks_for_all()) say_notes(arguments, input.model->notes());
   set_threads(settings.threads, *input.model);
@@ -106,18 +124,23 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   if (teaches(settings.compress, arguments))
     teacher = open_input(arguments, host, settings.compress.train.seed).model;
   std::optional<Data> data;
-  if (arguments.has("data")) data = open_data(arguments.text("data"), settings.data);
+  if (arguments.has("data"))
+    data = answered(*input.model, open_data(arguments.text("data"), settings.data));
 
-  ProgressDisplay display(arguments.quiet() || !speaks_for_all());
+  const auto log = event_log(arguments);  // of each rank: points are computed by one of them
+  RunWatch watch(arguments.quiet() || !speaks_for_all(), log.get());
+  ProgressDisplay& display = watch.display();
+  const auto begins = [&](const SweepPoint& point) { watch.begin(part_of(point)); };
   const auto finished = [&](const SweepPoint& point) {
     display.clear();
+    if (log) log_point(*log, point, sweep_options.folder, data ? &*data : nullptr);
     if (!arguments.quiet())
       say(point.method + ", " + point.setting + ": " + with_commas(point.bytes) + " bytes");
   };
   sweep_options.compress.group = &group;
   SweepReport report = writing([&] {
     return sweep(*input.model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
-                 sweep_options, display.sink(), finished);
+                 sweep_options, watch.sink(), finished, begins);
   });
   display.clear();
   if (!speaks_for_all()) return kDone;
@@ -126,6 +149,10 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
                                ? arguments.text("arch")
                                : std::filesystem::path(arguments.words()[0]).filename().string();
   writing([&] { write_sweep(report, sweep_options.folder, "Bytes against quality: " + name); });
+  if (page && page->wanted()) {
+    page->set("settings", nlohmann::ordered_json::parse(settings.to_json()));
+    page->write(nlohmann::ordered_json::parse(sweep_json(report)));
+  }
   if (arguments.json())
     print_json(nlohmann::ordered_json::parse(sweep_json(report)));
   else
@@ -150,9 +177,13 @@ int sweep_with_torch(const Arguments& arguments) {
   PluginHost host;
   load_plugins(host, arguments);
   const auto group = open_group(arguments, host);
+  std::optional<Report> page;
+  if (group->rank() == 0)
+    page.emplace(arguments, "sweep",
+                 arguments.words().empty() ? arguments.text("arch") : arguments.words()[0]);
   int status = kDone;
   run_together(*group,
-               [&] { status = sweep_on(*group, arguments, host, settings, sweep_options); });
+               [&] { status = sweep_on(*group, arguments, host, settings, sweep_options, page); });
   return status;
 }
 

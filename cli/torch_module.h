@@ -23,6 +23,8 @@ using TorchModuleEntry = const TorchModule*();
 
 // In the module, one a verb.
 int bench_with_torch(const Arguments& arguments);
+int compare_with_torch(
+    const Arguments& arguments);  ///< outputs, TorchScript, layer types of plugins
 int compress_with_torch(const Arguments& arguments);
 int doctor_with_torch(const Arguments& arguments);
 int eval_with_torch(const Arguments& arguments);

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "model_options.h"
 #include "plan_options.h"
+#include "report.h"
 #include "run_options.h"
 
 namespace gbcompress::cli {
@@ -15,12 +16,14 @@ namespace {
 void eval_options(po::options_description& into) {
   auto add = into.add_options();
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("data", text("KIND:PATH"), "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE or digits");
+  add("data", text("KIND:PATH"),
+      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits");
   add("arch", text("NAME"), "architecture; a .gbz knows its own");
   add("model", text("FILE"), "the original model, for a .gbz that came from TorchScript");
   add_model_options(into);
   add("config", text("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+  add_report_options(into, /*force=*/true);
 }
 
 }  // namespace
@@ -74,7 +77,9 @@ const Verb& bench_verb() {
                             1,
                             1,
                             bench_options,
-                            nullptr};
+                            nullptr,
+                            false,
+                            {"engine"}};
   return verb;
 }
 
@@ -129,7 +134,9 @@ void sweep_options(po::options_description& into) {
   add("ratios", text("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
   add("errors", text("E,E,..."), "without training: squared errors over the weights' squares");
   add_run_options(into);
+  add("tensorboard", text("DIR"), "write event files for TensorBoard: a folder a point");
   add_rank_options(into);
+  add_report_options(into, /*force=*/true);
 }
 
 }  // namespace

@@ -7,14 +7,18 @@
 #include <iostream>
 
 #include "base/text.h"
+#include "event_file.h"
 #include "exit_status.h"
 #include "format/file_kind.h"
 #include "format/tensor_bundle.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "model_folders.h"
 #include "model_options.h"
 #include "options/idle_rules.h"
+#include "report.h"
 #include "run_options.h"
 #include "stored_table.h"
 #include "table.h"
@@ -135,12 +139,16 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   FolderOutput output(arguments.words()[0], arguments.text("output"), "model.gbz");
   output.say_what_stays(arguments);
   writing([&] { output.check(overwrite); });
+  Report page(arguments, "compress", arguments.words()[0]);
+  const auto log = event_log(arguments);
   say_notes(arguments, tensors.notes);
   std::vector<std::string> names;
   for (const TensorEntry& tensor : tensors.tensors) names.push_back(tensor.name);
   say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
   const std::int64_t input_bytes = tensors.file_bytes;
-  const WeightsOptions options = weights_options(arguments, settings, input_bytes);
+  WeightsOptions options = weights_options(arguments, settings, input_bytes);
+  std::optional<BaseModel> base;
+  if (arguments.has("base")) options.base = &base.emplace(BaseModel::open(arguments.text("base")));
   if (!options.arch.empty()) tensors = arranged(tensors, options);
   const WeightsReport report = writing([&] {
     output.begin(overwrite);
@@ -149,10 +157,18 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     return written;
   });
   const Cost cost = cost_since(start);
+  if (log) log_result(*log, "result", report.output_bytes, report.tensors);
+  ordered_json result;
+  if (arguments.json() || page.wanted())
+    result = to_json(report, output.file(), input_bytes, cost, settings);
   if (arguments.json())
-    print_json(to_json(report, output.file(), input_bytes, cost, settings));
+    print_json(result);
   else
     print_table(report, output.file(), input_bytes, cost, arguments.verbose());
+  if (page.wanted()) {
+    page.show(ArtifactReader::open(output.file()), TensorSource::of(std::move(tensors)));
+    page.write(std::move(result));
+  }
   if (report.target_met) return kDone;
   say("the target was not met: " + report.target_note);
   return kTargetMissed;

@@ -10,11 +10,17 @@ if(NOT GBCOMPRESS_PORTABLE_ONLY)
   message(STATUS "LibTorch ${LibTorch_VERSION} at ${LibTorch_ROOT_DIR}")
 endif()
 
-find_package(Threads REQUIRED)
-if(NOT GBCOMPRESS_PYTHON)  # the command line's
-  find_package(Boost 1.74 QUIET COMPONENTS program_options)
-  gbc_require(Boost_FOUND "Boost 1.74 with program_options" "libboost-dev libboost-program-options-dev")
+# In a wheel they are linked in: it runs where they are not installed.
+if(GBCOMPRESS_WHEEL)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+  set(ZLIB_USE_STATIC_LIBS ON)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+  set(Boost_USE_STATIC_LIBS ON)
 endif()
+
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 QUIET COMPONENTS program_options)
+gbc_require(Boost_FOUND "Boost 1.74 with program_options" "libboost-dev libboost-program-options-dev")
 find_package(nlohmann_json 3.11 QUIET)
 gbc_require(nlohmann_json_FOUND "nlohmann-json 3.11" nlohmann-json3-dev)
 find_package(ZLIB QUIET)

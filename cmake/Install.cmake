@@ -9,6 +9,11 @@ include(CMakePackageConfigHelpers)
 set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
 
+if(GBCOMPRESS_WHEEL)  # Debian has Highway as a shared library only
+  get_target_property(highway gbc_highway INTERFACE_LINK_LIBRARIES)
+  file(REAL_PATH ${highway} highway)
+  install(FILES ${highway} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libhwy.so.1 COMPONENT runtime)
+endif()
 install(TARGETS gbc_portable gbcompress EXPORT gbcompressTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)
 install(EXPORT gbcompressTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
@@ -25,4 +30,5 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cma
 install(FILES ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake
               ${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake
               cmake/FindLibTorch.cmake sdk/cmake/GbcompressPlugin.cmake sdk/cmake/plugin.map
+              sdk/cmake/plugin_digest.cmake
         DESTINATION ${package_dir} COMPONENT sdk)

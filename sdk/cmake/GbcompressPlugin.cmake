@@ -3,7 +3,8 @@
 # gbcompress_add_plugin(NAME row SOURCES row.cpp ... [LIBRARIES ...])
 #
 # Builds row.so, target `row`. Only the entry function is visible in it, every symbol must be found
-# when it is linked and again when it is loaded, and it is never unloaded.
+# when it is linked and again when it is loaded, and it is never unloaded. Beside it lies its manifest,
+# row.so.sha256: the program refuses the library where its bytes are others.
 function(gbcompress_add_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
   if(NOT arg_NAME MATCHES "^[a-z][a-z0-9_]*$")
@@ -25,6 +26,29 @@ function(gbcompress_add_plugin)
   set_target_properties(${arg_NAME} PROPERTIES
     PREFIX "" OUTPUT_NAME ${arg_NAME} SUFFIX ".so" LINK_DEPENDS ${map}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
+  add_custom_command(TARGET ${arg_NAME} POST_BUILD VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:${arg_NAME}> -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin_digest.cmake)
+endfunction()
+
+# gbcompress_install_plugin(NAME row [DESTINATION folder] [COMPONENT name])
+#
+# Installs row.so and its manifest, which is of the installed bytes: installing changes where a library
+# looks for others, and may strip it. The folder is where the program looks unless it is given.
+function(gbcompress_install_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;DESTINATION;COMPONENT" "")
+  if(NOT arg_DESTINATION)
+    set(arg_DESTINATION ${gbcompress_PLUGIN_DIR})
+  endif()
+  set(component)
+  if(arg_COMPONENT)
+    set(component COMPONENT ${arg_COMPONENT})
+  endif()
+  install(TARGETS ${arg_NAME} LIBRARY DESTINATION ${arg_DESTINATION} ${component})
+  if(NOT IS_ABSOLUTE "${arg_DESTINATION}")
+    string(PREPEND arg_DESTINATION "\${CMAKE_INSTALL_PREFIX}/")
+  endif()
+  install(CODE "set(FILE \"\$ENV{DESTDIR}${arg_DESTINATION}/${arg_NAME}.so\")
+include(\"${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin_digest.cmake\")" ${component})
 endfunction()
 
 # gbcompress_add_contract_test(NAME row_contract PLUGIN row

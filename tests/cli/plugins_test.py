@@ -11,7 +11,7 @@ class Plugins(harness.CliTest):
         return {p["name"]: p["file"] for p in self.succeed("plugins", "--json").json["loaded"]}
 
     def test_the_built_in_ones_are_found(self):
-        self.assertLessEqual({"attention", "conv", "embedding", "linear", "recurrent"}, set(self.installed()))
+        self.assertLessEqual({"al", "attention", "conv", "dtp", "embedding", "linear", "nets", "recurrent"}, set(self.installed()))
         text = self.succeed("plugins", "list").out
         self.assertRegex(text, r"(?m)^linear \d+\.\d+\.\d+$")
         self.assertRegex(text, r"fingerprint +abi=\d+ torch=")

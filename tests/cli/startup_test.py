@@ -47,7 +47,8 @@ class Startup(harness.CliTest):
         coded = self.path("coded.gbz")
         for arguments in (["--help"], ["--version"], ["compress", "--help"], ["eval", "-h"],
                           ["compress", "--help", "-v"], ["inspect", model], ["inspect", model, "--json"],
-                          ["inspect", coded], ["plugins", "new", "my_layer", "-o", self.path("mine")],
+                          ["inspect", coded], ["compare", coded, coded], ["completion", "bash"],
+                          ["man"], ["plugins", "new", "my_layer", "-o", self.path("mine")],
                           ["expand", coded, "-o", self.path("x.safetensors")]):
             with self.subTest(arguments=arguments):
                 self.light(*arguments)

@@ -3,7 +3,8 @@
 import harness
 from harness import USAGE, QUICK
 
-VERBS = ["compress", "expand", "inspect", "eval", "plugins", "doctor", "bench", "plan", "sweep"]
+VERBS = ["compress", "expand", "inspect", "compare", "eval", "plugins", "doctor", "bench", "plan", "sweep", "completion",
+         "man"]
 
 
 class Usage(harness.CliTest):

@@ -67,7 +67,7 @@ class Refused(unittest.TestCase):
         for rank in job.ranks:
             self.assertEqual(rank.err.count("\n"), 1, job.text())
             self.assertIn(sentence, rank.err, job.text())
-            self.assertIn("use --backend gloo", rank.err, job.text())
+            self.assertIn("use `backend` gloo", rank.err, job.text())
 
     def test_no_gpu(self):
         for world in (1, 2):

@@ -173,7 +173,7 @@ class Start(unittest.TestCase):
 
     def test_several_machines_need_an_address(self):
         where = dict(RANK=1, WORLD_SIZE=2, MASTER_ADDR="192.0.2.1", MASTER_PORT=29500)
-        self.refused_alone("give --listen ADDRESS", **where)
+        self.refused_alone("give `listen` ADDRESS", **where)
         self.refused_alone('the address of "no-such-machine.invalid" cannot be found', status=1,
                            **{**where, "MASTER_ADDR": "no-such-machine.invalid"})
 

@@ -3,6 +3,7 @@
 import array
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -92,6 +93,34 @@ class Files(Case):
         for world in (1, 2):
             self.done(self.compress(world, self.path(f"free-{world}.gbz"), "--placement", "replicated"))
         self.assertNotEqual(self.content(self.path("free-1.gbz")), self.content(self.path("free-2.gbz")))
+
+    def test_deterministic_runs_give_the_same_file_for_any_number_of_threads(self):
+        """Convolutions: LibTorch adds up their gradients in as many parts as there are threads."""
+        noise = random.Random(0)
+        for name in ("test_batch", *(f"data_batch_{i}" for i in range(1, 6))):
+            with open(self.path(name + ".bin"), "wb") as file:
+                for _ in range(32):
+                    file.write(bytes([noise.randrange(10)]) + noise.randbytes(3072))
+        files = {}
+        for threads in (1, 2):
+            for extra in ((), ("--deterministic",)):
+                name = self.path(f"{threads}-{len(extra)}.gbz")
+                self.done(Job(1, PROGRAM, "compress", "--from-scratch", "--arch", "resnet20", "--data",
+                              "cifar10:" + self.folder, "-q", "-o", name, "--mode", "generated", "--epochs", 1, "--set",
+                              "train.fit_steps=1", "--set", f"train.threads={threads}", *extra))
+                files[threads, len(extra)] = self.content(name)
+        self.assertEqual(files[1, 1], files[2, 1])
+        # It must be the flag that makes them equal.
+        self.assertNotEqual(files[1, 0], files[2, 0])
+
+    def test_calibration_gives_the_same_file_in_every_world(self):
+        files = []
+        for world in (1, 2, 3):
+            files.append(self.path(f"{world}.gbz"))
+            self.done(Job(world, PROGRAM, "compress", DIGITS, "--arch", "mlp", "--data", "digits", "--json", "--timeout", 30,
+                          "--epochs", 0, "--max-bytes", 4000, "-o", files[-1], OMP_NUM_THREADS="1"))
+        self.assertEqual(self.content(files[0]), self.content(files[1]))
+        self.assertEqual(self.content(files[0]), self.content(files[2]))
 
     def test_only_rank_0_reports_and_all_agree_on_quality(self):
         for placement in ("owner", "replicated"):

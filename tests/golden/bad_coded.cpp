@@ -17,7 +17,7 @@ Bytes stream(CodecProfile profile, const std::vector<IntegerGrid>& grids,
 }
 
 /// A coded tensor of 4 x 5 whose step is 2^-4, and what makes it wrong.
-class Collection {
+class CodedCollection {
  public:
   std::vector<BadFile> take() { return std::move(files_); }
 
@@ -201,7 +201,7 @@ class Collection {
 }  // namespace
 
 std::vector<BadFile> bad_coded_files() {
-  Collection all;
+  CodedCollection all;
   all.short_floats();
   all.whole_numbers();
   all.axes();

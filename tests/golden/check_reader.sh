@@ -13,6 +13,21 @@ trap 'rm -rf "$folder"' EXIT
 for file in "$folder"/*.gbz; do
   "$python" "$golden/gbz_reader.py" "$file" --compare "${file%.gbz}.safetensors"
 done
+# Whatever the fuzzers made and the decoder accepts.
+mkdir "$folder/fuzz"
+cp "$golden"/../fuzz/corpus/gbz/* "$folder/fuzz"
+if [ -d "${GBC_FUZZ_FOUND:-}" ]; then  # what a campaign found: build/fuzz/corpus/gbz
+  cp -r "$GBC_FUZZ_FOUND"/. "$folder/fuzz"
+fi
+"$write_golden" accepted "$folder/fuzz"
+accepted=0
+for expanded in "$folder"/fuzz/*.safetensors; do
+  [ -e "$expanded" ] || continue
+  "$python" "$golden/gbz_reader.py" "${expanded%.safetensors}" --compare "$expanded" >/dev/null
+  accepted=$((accepted + 1))
+done
+echo "$accepted files of fuzzers are accepted and agree"
+
 for file in "$golden"/v2/*.gbz; do
   "$python" "$golden/gbz_reader.py" "$file" "$folder/out.npz" --digests "$golden/v2/digests.json"
 done

@@ -4,6 +4,7 @@
   gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
   gbz_reader.py IN.gbz OUT.npz --digests FILE.json and against recorded SHA-256 of the tensors
+  --base FILE.safetensors                          with any of these: the model that a delta is from
 
 Needs Python 3.8, NumPy and libzstd.
 """
@@ -47,6 +48,24 @@ def to_bytes(values, dtype):
         return values.astype(NUMPY[dtype]).tobytes()
 
 
+def from_bytes(content, dtype):
+    """float32 numbers."""
+    if dtype == "BF16":
+        return (np.frombuffer(content, "<u2").astype(np.uint32) << np.uint32(16)).view(F32)
+    return np.frombuffer(content, NUMPY[dtype]).astype(F32)
+
+
+def base_digest(tensors):
+    """SHA-256 of {name: (dtype, shape, bytes)}."""
+    sha = hashlib.sha256()
+    for name in sorted(tensors, key=lambda name: name.encode()):
+        dtype, shape, content = tensors[name]
+        for text in (name, dtype, "".join(f"{side}," for side in shape)):
+            sha.update(text.encode() + b"\0")
+        sha.update(content)
+    return sha.hexdigest()
+
+
 def step_size(k):
     need(-1024 <= k <= 1024, "a step is out of range")
     return F32(math.ldexp(float(F32(2.0 ** (k % 16 / 16))), k // 16))
@@ -87,7 +106,7 @@ class Tensor:
             entry = ({"one": entry - 2} if 2 <= entry <= 3 else {"k": 0, "m": 7} if entry == 6
                      else {"k": entry if entry < 2 else entry - 2})
         else:
-            known(entry, "nrhdzygckivmfx", "a tensor")
+            known(entry, "nrhdzygckivmfxb", "a tensor")
         self.entry = entry
         need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
         self.name = entry["n"] if "n" in entry else known_as[0]
@@ -100,6 +119,8 @@ class Tensor:
         self.dtype = entry.get("d", known_as[2] if known_as else "F32")
         need(self.dtype in BITS, f"the element type {self.dtype!r} is not known")
         self.plan = Plan(entry["g"], self.shape) if "g" in entry else None
+        self.on_base = "b" in entry
+        need(not self.on_base or (entry["b"] == 1 and not set(entry) & set("zygcvmfx")), "a bad base")
         self.coded = "k" in entry
         self.constant = None
         if "v" in entry:
@@ -122,7 +143,7 @@ class Tensor:
                  "a bad axis")
             need("m" not in entry or (1 <= self.short <= 16 and entry["k"] == 0 and not self.plan),
                  "short floats that are none")
-            need(not whole or not (self.short or self.plan), "whole numbers with steps")
+            need(not whole or not (self.short or self.plan or self.on_base), "whole numbers with steps")
             self.grid = entry.get("i", default_grid(self.shape))
             if entry["k"] == 8:
                 self.grid = [self.grid[0], self.grid[1] * self.nibbles, 0]
@@ -167,8 +188,9 @@ class Tensor:
             self.step = expected.get(kind, expected[None]) + steps.pop(0)
             expected[kind] = expected[None] = self.step
 
-    def values(self, integers):
-        """Its bytes. @param integers  one array a grid, empty where it has none"""
+    def values(self, integers, before):
+        """Its bytes. @param integers  one array a grid, empty where it has none
+        @param before  bytes of this tensor in the base, or None"""
         if self.constant is not None:
             return self.constant * product(self.shape)
         total = None
@@ -196,6 +218,8 @@ class Tensor:
             coded = (coded * steps[:, None]).reshape(self.shape)
             if self.axis is not None:
                 coded = from_cosines(coded, self.axis)
+            if self.on_base:
+                total = from_bytes(before, self.dtype).reshape(self.shape)
             total = coded if total is None else total + coded
         return to_bytes(total, self.dtype)
 
@@ -214,7 +238,7 @@ def read_header(data):
          "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "astuv", "the header")
+    known(header, "abstuv", "the header")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -236,16 +260,23 @@ def read_tensors(header):
     return tensors
 
 
-def read_gbz(path):
-    """{name: (dtype, shape, bytes)} in the file's order."""
+def read_gbz(path, base=None):
+    """{name: (dtype, shape, bytes)} in the file's order. @param base  likewise, of a delta's base"""
     with open(path, "rb") as file:
         data = file.read()
     header, at = read_header(data)
     tensors = read_tensors(header)
+    deltas = [t for t in tensors if t.tied is None and t.on_base]
+    need(bool(deltas) == ("b" in header), "a base that is needed and not named, or the other way")
+    if deltas:
+        need(base is not None, "it is a delta: --base FILE.safetensors")
+        need(base_digest(base) == header["b"], "this is another base")
+    for t in deltas:
+        need(t.name in base and list(base[t.name][:2]) == [t.dtype, t.shape], "the base does not fit")
     end, plain, integers, sizes = len(data) - 16, {}, {}, header.get("v")
     need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
     for tensor in tensors:
-        if tensor.tied is not None or tensor.constant is not None:
+        if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and not tensor.coded):
             continue
         entry = tensor.entry
         if tensor.coded or tensor.coded_theta:
@@ -281,9 +312,11 @@ def read_gbz(path):
     result = {}
     for tensor in tensors:
         if tensor.tied is None:
-            content = plain.get(tensor.name)
+            content, before = plain.get(tensor.name), base[tensor.name][2] if tensor.on_base else None
+            if tensor.on_base and not tensor.coded:
+                content = before
             if content is None:
-                content = tensor.values(integers.get(tensor.name, []))
+                content = tensor.values(integers.get(tensor.name, []), before)
             result[tensor.name] = (tensor.dtype, tensor.shape, content)
     for tensor in tensors:
         if tensor.tied is not None:
@@ -327,11 +360,12 @@ def main():
     parser.add_argument("npz", nargs="?")
     parser.add_argument("--compare", metavar="FILE.safetensors")
     parser.add_argument("--digests", metavar="FILE.json")
+    parser.add_argument("--base", metavar="FILE.safetensors")
     args = parser.parse_args()
     if not args.npz and not args.compare:
         parser.error("give OUT.npz or --compare")
     try:
-        tensors = read_gbz(args.gbz)
+        tensors = read_gbz(args.gbz, read_safetensors(args.base) if args.base else None)
     except (BadFile, BadStream, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         sys.exit(f"{args.gbz}: {error}")
     bad = 0

@@ -75,6 +75,27 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
   return writer;
 }
 
+ArtifactWriter wide_artifact(CodecProfile profile) {
+  const bool fast = profile == CodecProfile::kFast;
+  ArtifactWriter writer("", "");
+  for (const std::int64_t columns : {1024, 1025, 2049, 3000})
+    for (const bool dependent : {false, true}) {
+      const std::vector<std::int64_t> shape = {fast ? 9 : 2, columns};
+      writer.add_coded("columns." + std::to_string(columns) + (dependent ? ".dependent" : ""),
+                       DType::kF32, shape,
+                       coded_values(shape, static_cast<std::uint64_t>(columns), true, dependent));
+    }
+  if (fast) {
+    const std::vector<std::int64_t> shape = {160, 2000};
+    writer.add_coded("parts", DType::kF32, shape, coded_values(shape, 7, false, false));
+    const std::vector<float> exact = numbers(std::int64_t{1} << 19, 3);
+    writer.add_plain("exact", DType::kF32, {static_cast<std::int64_t>(exact.size())},
+                     std::as_bytes(std::span(exact)));
+  }
+  writer.set_profile(profile);
+  return writer;
+}
+
 std::vector<std::byte> expanded(const ArtifactReader& artifact) {
   nlohmann::json header = nlohmann::json::object();
   std::vector<std::byte> data;

@@ -1,16 +1,20 @@
 /// Writes the files that the tests of this folder read.
 ///   write_golden golden DIR     DIR/v2 and DIR/errors, as they are committed
 ///   write_golden samples DIR    random artifacts and what they expand to, for gbz_reader.py
+///   write_golden accepted DIR   beside every file of DIR that is accepted, FILE.safetensors
 /// Released golden files are never written anew: a reader that no longer decodes them is wrong.
 
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "artifact/decode.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "gbcompress/error.h"
 #include "golden/craft.h"
 #include "golden/samples.h"
 
@@ -48,27 +52,45 @@ void write_golden(const fs::path& folder) {
   put_json(folder / "errors" / "codes.json", codes);
 }
 
+void write_sample(const fs::path& folder, const std::string& name, const ArtifactWriter& writer) {
+  const auto bytes = writer.encode();
+  put(folder / (name + ".gbz"), bytes);
+  put(folder / (name + ".safetensors"), samples::expanded(ArtifactReader::from_bytes(bytes, name)));
+}
+
 void write_samples(const fs::path& folder) {
-  for (std::uint64_t seed = 0; seed < 25; ++seed) {
-    const auto bytes = samples::random_artifact(1000 + seed).encode();
-    const std::string name = "sample-" + std::to_string(seed);
-    put(folder / (name + ".gbz"), bytes);
-    put(folder / (name + ".safetensors"),
-        samples::expanded(ArtifactReader::from_bytes(bytes, name)));
-  }
+  for (std::uint64_t seed = 0; seed < 25; ++seed)
+    write_sample(folder, "sample-" + std::to_string(seed), samples::random_artifact(1000 + seed));
+  write_sample(folder, "wide-small", samples::wide_artifact(CodecProfile::kSmall));
+  write_sample(folder, "wide-fast", samples::wide_artifact(CodecProfile::kFast));
+}
+
+void write_accepted(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  for (const fs::path& file : files) try {
+      const auto reader = ArtifactReader::open(file);
+      reader.verify();
+      if (reader.base().empty()) put(file.string() + ".safetensors", samples::expanded(reader));
+    } catch (const Error&) {
+    }
 }
 
 }  // namespace
 }  // namespace gbcompress
 
 int main(int argc, char** argv) {
+  using namespace gbcompress;
   const std::string what = argc == 3 ? argv[1] : "";
-  if (what != "golden" && what != "samples") {
-    std::fprintf(stderr, "usage: write_golden golden|samples DIR\n");
+  const std::map<std::string, void (*)(const fs::path&)> modes = {
+      {"golden", write_golden}, {"samples", write_samples}, {"accepted", write_accepted}};
+  const auto mode = modes.find(what);
+  if (mode == modes.end()) {
+    std::fprintf(stderr, "usage: write_golden golden|samples|accepted DIR\n");
     return 2;
   }
   try {
-    what == "golden" ? gbcompress::write_golden(argv[2]) : gbcompress::write_samples(argv[2]);
+    mode->second(argv[2]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -57,8 +57,10 @@ TEST_F(Installed, SkipsCopiesAndGoesOnBehindBadFiles) {
             std::string::npos);
   EXPECT_NE(reason_for(folder.path() / "path" / "other_linear.so").find("is called linear"),
             std::string::npos);
+  const std::size_t loaded = host.loaded().size();
+  EXPECT_GE(loaded, kShipped.size() + 1) << "those with strategies alone are not among the ids";
   host.load_installed();
-  EXPECT_EQ(host.loaded().size(), kShipped.size() + 1) << "a second call loads nothing anew";
+  EXPECT_EQ(host.loaded().size(), loaded) << "a second call loads nothing anew";
 }
 
 TEST_F(Installed, FilesAskedForWinOverInstalledOnes) {

@@ -94,7 +94,7 @@ for project in circulant tilted_layer; do
   "$cmake" --install "$work/$project/build" --prefix "$prefix" > /dev/null
 done
 (cd / && "$gbcompress" plugins list) > "$work/list"
-for name in attention conv embedding linear recurrent circulant tilted_layer; do
+for name in al attention conv dtp embedding linear nets recurrent circulant tilted_layer; do
   grep -q "^$name " "$work/list" || { echo "$name is not found:"; cat "$work/list"; exit 1; }
 done
 "$gbcompress" expand "$work/small.gbz" -o "$work/some.safetensors"

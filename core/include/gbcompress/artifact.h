@@ -58,8 +58,8 @@ IntegerGrid nibble_grid(const std::vector<std::int64_t>& shape, DType dtype);
 /// A tensor as integers: value = float32(integer) * step_size(step + its row's offset); where the
 /// grid is dependent, quantiser 1 has float32(integer less half its sign) there. With mantissa_bits
 /// the integers are short floats (float_code.h) whose largest exponent is `step`. In a tensor of
-/// whole numbers an integer stands for integer + step; nibbles are four bits of an element each. With
-/// an axis the values are cosine coefficients along that dimension of the tensor.
+/// whole numbers an integer stands for integer + step; nibbles are four bits of an element each.
+/// With an axis the values are cosine coefficients along that dimension of the tensor.
 struct CodedValues {
   IntegerGrid grid;                     ///< of as many numbers as the tensor has, at least 1
   std::vector<std::int32_t> integers;   ///< [rows, cols]
@@ -68,6 +68,7 @@ struct CodedValues {
   int mantissa_bits = 0;                ///< 0: steps; 1 to kMaxMantissaBits: short floats
   bool nibbles = false;                 ///< of whole numbers; their grid is nibble_grid()
   int axis = -1;                        ///< of a cosine transform; -1: none
+  bool on_base = false;                 ///< added to the tensor of that name in the file's base
 };
 inline constexpr int kMaxMantissaBits = 16;
 /// The float32 values [rows, cols]. @throws Error(kUsage) where sizes or steps do not fit
@@ -100,6 +101,7 @@ enum class TensorKind : std::uint8_t {
   kCoded,      ///< integers times a step
   kResidual,   ///< by g-nets, plus integers times a step
   kConstant,   ///< one value everywhere
+  kBase,       ///< that of the same name in the file's base
 };
 std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "plain", ...
 /// True for kGenerated and kResidual: there is a plan.
@@ -121,6 +123,7 @@ struct ArtifactTensor {
   bool row_steps = false;          ///< kCoded, kResidual: every row has an offset of the step
   bool nibbles = false;            ///< kCoded: CodedValues::nibbles
   int axis = -1;                   ///< kCoded: CodedValues::axis
+  bool on_base = false;            ///< kCoded: CodedValues::on_base
   std::vector<std::byte> element;  ///< kConstant: the value of every element
   std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
   /// Its section on disk; 0 where its integers are part of one stream with others'.
@@ -148,6 +151,8 @@ struct ArtifactLimits {
 /// and columns of a grid (rows, where it has one column), whose counts take memory.
 inline constexpr std::int64_t kMaxSmallIntegers = 64 << 20;
 inline constexpr std::int64_t kMaxSmallColumns = 1 << 20;
+
+class ArtifactReader;
 
 class ArtifactWriter {
  public:
@@ -184,6 +189,11 @@ class ArtifactWriter {
   /// @param element  the bytes of one element; types below a byte are refused
   void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     std::span<const std::byte> element);
+  /// From here on the file is a delta: what changed since a base model (base_model.h).
+  /// @param digest  BaseModel::digest()
+  void set_base(std::string digest);
+  /// A tensor that the base has, of that type and shape and bit for bit.
+  void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
   /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, fast above.
   void set_profile(CodecProfile profile);
   /// Instead of those given to the constructor; integers are not coded again. @throws Error(kUsage)
@@ -210,9 +220,12 @@ class ArtifactWriter {
   /// The whole file in memory. Same content, same bytes.
   std::vector<std::byte> encode() const;
   /// Atomically: a temporary file beside `path`, fsync, rename.
+  /// @param look  sees the file before it has its name, where no other process can have replaced it;
+  ///              what it throws leaves `path` as it was
   /// @return bytes written
   /// @throws Error(kExists) unless `overwrite`, Error(kIo)
-  std::int64_t write(const std::filesystem::path& path, bool overwrite) const;
+  std::int64_t write(const std::filesystem::path& path, bool overwrite,
+                     const std::function<void(const ArtifactReader&)>& look = {}) const;
 
  private:
   struct Content {
@@ -235,7 +248,7 @@ class ArtifactWriter {
   void emit(const Layout& layout,
             const std::function<void(std::span<const std::byte>)>& sink) const;
 
-  std::string arch_, settings_;
+  std::string arch_, settings_, base_;
   std::optional<CodecProfile> profile_;
   std::vector<ArtifactTensor> tensors_;
   std::vector<Content> contents_;  ///< one a tensor
@@ -259,6 +272,8 @@ class ArtifactReader {
 
   const std::string& arch() const noexcept { return arch_; }
   const std::string& settings() const noexcept { return settings_; }
+  /// BaseModel::digest() of the model that a delta needs to be expanded; "": none.
+  const std::string& base() const noexcept { return base_; }
   const std::vector<ArtifactTensor>& tensors() const noexcept { return tensors_; }
   std::int64_t file_bytes() const noexcept;
   std::int64_t header_bytes() const noexcept { return header_bytes_; }  ///< as stored
@@ -298,7 +313,7 @@ class ArtifactReader {
   std::span<const std::byte> section(std::size_t tensor) const;
   std::vector<std::byte> unpacked(std::size_t tensor) const;
 
-  std::string label_, arch_, settings_, identity_;
+  std::string label_, arch_, settings_, base_, identity_;
   std::shared_ptr<const void> file_;  ///< whoever holds bytes_
   std::span<const std::byte> bytes_;
   std::vector<ArtifactTensor> tensors_;

@@ -44,6 +44,9 @@ enum class Gradients : std::uint8_t {
   /// The same on every rank, as when weights are fitted without data: nothing travels, the bits do
   /// not depend on the number of ranks, and bits have no price.
   kAlike,
+  /// The same on every rank, of the whole batch: nothing travels, the bits do not depend on the
+  /// number of ranks, and bits have their price.
+  kSame,
 };
 
 struct SaveOptions {

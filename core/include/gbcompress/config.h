@@ -18,6 +18,7 @@ struct SettingInfo {
   std::string type;           ///< "integer", "number", "string", "integers", "numbers"
   std::string default_value;  ///< as TOML writes it; "" where unset by default
   std::string help;
+  std::vector<std::string> choices;  ///< of a string with a fixed set of values; else empty
 };
 const std::vector<SettingInfo>& setting_table();
 /// The keys of a `[[layer]]` table; none has a default.

@@ -15,13 +15,16 @@ namespace gbcompress {
 
 /// What is measured on held-out data.
 enum class Metric : std::uint8_t {
-  kAccuracy,    ///< percent right, larger is better
-  kNatsPerChar  ///< mean cross-entropy a position, smaller is better
+  kAccuracy,     ///< percent right, larger is better
+  kNatsPerChar,  ///< mean cross-entropy a position, smaller is better
+  /// Squared difference from the original's outputs over their squares, smaller is better.
+  kOutputError,
 };
 
 struct Batch {
   at::Tensor inputs;   ///< [batch, ...] float32, or int64 [batch, context] for text
-  at::Tensor targets;  ///< [batch] or [batch, context] int64
+  /// [batch] or [batch, context] int64; float32, of the outputs' shape, for Metric::kOutputError.
+  at::Tensor targets;
 };
 
 /// One split, in memory. [thread-safe]
@@ -34,6 +37,10 @@ class Dataset {
   /// Rows `indices` of the split, as a batch.
   Batch gather(const std::vector<std::int64_t>& indices) const;
   Batch range(std::int64_t first, std::int64_t count) const;
+  /// Predictions that one sample asks for: its labels, or its vectors of outputs.
+  std::int64_t predictions() const;
+  /// Whether targets are class numbers.
+  bool has_classes() const;
   /// Some rows as a split of their own, in that order; nothing is copied.
   Dataset subset(const std::vector<std::int64_t>& indices) const;
 
@@ -52,6 +59,8 @@ struct Data {
   Dataset train, test;
   Metric metric = Metric::kAccuracy;
   std::int64_t classes = 0;
+  /// False: there are inputs alone, until train.h's answered() says what a model makes of them.
+  bool has_targets = true;
 };
 
 /// `mnist:DIR` (IDX, gzipped or not), `cifar10:FILE[,FILE]` (binary records, gzipped or not: train
@@ -60,7 +69,9 @@ struct Data {
 /// `text:FILE` (bytes, numbered in sorted order of those that occur; the last tenth is held out;
 /// windows begin every half context to learn from, and do not overlap in the held-out part),
 /// `digits` (1,797 embedded 8x8 digits), `tensors:FILE.safetensors` (`inputs`, `targets`, and
-/// `test_inputs`, `test_targets` or the last tenth held out).
+/// `test_inputs`, `test_targets` or the last tenth held out; `inputs` alone are
+/// compared by the class that an original model gives the highest score), `features:FILE` (the same
+/// with `inputs` alone, where the outputs themselves shall stay: Metric::kOutputError).
 /// @throws Error(kUsage) for an unknown kind, Error(kNotFound, kCorrupt, ...) from the files
 Data open_data(const std::string& spec, const DataOptions& options = {});
 

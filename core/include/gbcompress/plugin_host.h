@@ -82,10 +82,13 @@ class PluginHost {
   /// load() before this call win over installed ones.
   void load_installed();
 
-  /// Loads one file. Asking twice for the same plugin, by the same file or another one, is an
+  /// Loads one file, whose bytes must be those that its manifest names (`row.so.sha256` beside
+  /// `row.so`, as builds and installations write it); without a manifest it is loaded in a child
+  /// process first, so that a damaged one ends that and not this. Asking twice for the same plugin, by the same file or another one, is an
   /// error: it is more likely a mistake than a wish.
   /// @throws Error(kNotFound); Error(kPluginRefused): what scan_plugin() refuses, a fingerprint
-  ///         that differs (each field explained), a file or folder that everybody may write to, a
+  ///         that differs (each field explained), other bytes than the manifest names, a child
+  ///         process that it ended or kept for a minute, a file or folder that everybody may write to, a
   ///         library that does not link or has no entry, an entry that fails, a name or layer type
   ///         that is taken
   const LoadedPlugin& load(const std::filesystem::path& file);

@@ -45,6 +45,7 @@ struct StrategySetup {
   at::Tensor example;  ///< inputs of one sample, [1, ...], for shapes
   std::map<std::string, std::string> options = {};
   std::uint64_t seed = 0;
+  std::int64_t batch = 0;  ///< rows that a whole batch has; 0: not known
 };
 
 struct Measurements {

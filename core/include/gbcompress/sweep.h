@@ -57,7 +57,8 @@ struct SweepReport {
   std::int64_t computed = 0;  ///< points of this call, of all ranks; the others were there
 };
 
-/// Told what was finished, after it is on the disk.
+/// Told what begins, of which method, setting and file are known, or what was finished, after it is
+/// on the disk.
 using SweepSink = std::function<void(const SweepPoint& point)>;
 
 /// Computes every point that `folder`/points.jsonl does not hold: the codec's without g-nets, with
@@ -71,7 +72,8 @@ using SweepSink = std::function<void(const SweepPoint& point)>;
 /// @return on rank 0 everything; on others what they know
 SweepReport sweep(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
                   const Registry& registry, const SweepOptions& options,
-                  const ProgressSink& progress = {}, const SweepSink& finished = {});
+                  const ProgressSink& progress = {}, const SweepSink& finished = {},
+                  const SweepSink& begins = {});
 
 /// One line a point, with a header; RFC 4180.
 std::string sweep_csv(const SweepReport& report);

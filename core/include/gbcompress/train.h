@@ -31,11 +31,14 @@ struct LoopControl {
 
 /// What is told to whoever watches.
 struct Progress {
-  std::string phase;      ///< "fit", "train", "evaluate"
+  /// "fit", "train", "evaluate", "compare"; "attempt" when one at a price is done, with its
+  /// "price", "bytes" and, where data judge it, "held_back_drop" in `measured`.
+  std::string phase;
   std::int64_t done = 0;  ///< steps
   std::int64_t total = 0;
   double loss = 0;  ///< of the last step; NaN where there is none
-  /// Measurements::more of the last step.
+  /// Measurements::more of the last step; in "train", where bits have a price, also "bits" of all
+  /// integers and "price", the loss a bit.
   std::map<std::string, double> measured = {};
 };
 using ProgressSink = std::function<void(const Progress&)>;
@@ -69,7 +72,13 @@ double evaluate(Model& model, const Dataset& data, Metric metric,
 at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
                             const ProgressSink& progress = {});
 
-std::string_view metric_name(Metric metric) noexcept;  ///< "accuracy_percent", "nats_per_char"
+/// The same data with what `original` makes of their inputs as targets: its outputs, or the class
+/// that it gives the highest score. Data that hold targets stay as they are.
+/// @throws Error(kUsage, kShapeMismatch) as evaluate()
+Data answered(Model& original, Data data);
+
+/// "accuracy_percent", "nats_per_char", "output_error"
+std::string_view metric_name(Metric metric) noexcept;
 /// How much worse `after` is than `before`, in the metric's unit; negative where it is better.
 double metric_drop(Metric metric, double before, double after) noexcept;
 

@@ -16,6 +16,7 @@
 namespace gbcompress {
 
 class ArtifactReader;
+class BaseModel;
 struct TensorBundle;
 
 /// What the squared errors of tensors count.
@@ -35,14 +36,20 @@ struct WeightsOptions {
   ErrorMeasure measure = ErrorMeasure::kRelative;
   Quantiser quantiser = Quantiser::kTrellis;
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
-  std::string arch;                ///< whose tensors they are, in its order; or ""
-  std::string settings;            ///< JSON that large files keep, or ""
-  bool keep_settings = false;      ///< small files too
+  /// Makes a delta: tensors that the base has are stored as what changed. It has to outlive the
+  /// call. With ErrorMeasure::kRelative alone.
+  const BaseModel* base = nullptr;
+  std::string arch;            ///< whose tensors they are, in its order; or ""
+  std::string settings;        ///< JSON that large files keep, or ""
+  bool keep_settings = false;  ///< small files too
   bool overwrite = false;
   int threads = 0;  ///< 0: as many as there are processors. The bytes do not depend on it
+  /// Sees the file as ArtifactWriter::write() shows it.
+  std::function<void(const ArtifactReader&)> look = {};
 };
 
-/// No tensor of weights loses more than this share of its squares, whatever size is asked.
+/// No tensor of weights loses more than this share of its squares, whatever size is asked; of
+/// those that are stored as differences from a base, of the squares of the difference.
 inline constexpr double kMostRelativeError = 0.5;
 
 /// How one tensor ended.
@@ -50,7 +57,8 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
-  /// "integers", "short floats", "exact", "constant", "tied", "g-nets", "g-nets and integers"
+  /// "integers", "short floats", "exact", "constant", "tied", "g-nets", "g-nets and integers", "as
+  /// in the base", "base and integers"
   std::string stored;
   double step = 0;  ///< of integers; of rows with steps of their own, the one in their middle
   bool row_steps = false;
@@ -78,7 +86,8 @@ struct WeightsReport {
 
 /// Writes a `.gbz` of all tensors of the bundle and reads it back: every number of the report is of
 /// the file on disk.
-/// @throws Error(kUsage) for options that contradict each other; Error(kNonFinite) naming the first
+/// @throws Error(kUsage) for options that contradict each other; Error(kShapeMismatch) naming a
+///         tensor that has another type or shape in the base; Error(kNonFinite) naming the first
 ///         tensor with NaN or infinity, unless it is a mask of 0 and -infinity; Error(kExists,
 ///         kIo); Error(kInterrupted)
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,

@@ -122,4 +122,10 @@ std::optional<std::vector<LayoutEntry>> arch_layout(std::string_view arch) {
   return layout->all();
 }
 
+const std::vector<std::string>& layout_names() {
+  static const std::vector<std::string> names = {"lenet-300-100", "lenet5",   "mlp",
+                                                 "resnet20",      "resnet32", "resnet56"};
+  return names;
+}
+
 }  // namespace gbcompress

@@ -13,6 +13,7 @@
 #include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/interrupt.h"
+#include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "format/safetensors.h"
@@ -64,11 +65,30 @@ std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
   return build ? build(entry, values) : values;
 }
 
+using BaseSource = std::function<std::span<const std::byte>(const ArtifactTensor&)>;
+
+std::span<const std::byte> base_bytes(const ArtifactReader& artifact, const ArtifactTensor& tensor,
+                                      const BaseSource& base) {
+  if (!base)
+    throw Error(
+        Errc::kUsage,
+        "this file holds what changed since another model, its base, which has the digest " +
+            artifact.base() + "; expand it together with that base");
+  return base(tensor);
+}
+
 /// Of a tensor that is numbers: generated, coded or both.
 std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
-                           const TileBuilder& build, int threads) {
+                           const TileBuilder& build, const BaseSource& base, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.kind == TensorKind::kCoded) return tensor_floats(artifact.coded(tensor), entry.shape);
+  if (entry.kind == TensorKind::kCoded) {
+    std::vector<float> values = tensor_floats(artifact.coded(tensor), entry.shape);
+    if (!entry.on_base) return values;
+    std::vector<float> before(values.size());
+    floats_of(base_bytes(artifact, entry, base), entry.dtype, before);
+    for (std::size_t n = 0; n < values.size(); ++n) values[n] += before[n];
+    return values;
+  }
   std::vector<float> values = generate(artifact, tensor, build, threads);
   if (entry.kind == TensorKind::kResidual) {
     const std::vector<float> more = coded_floats(artifact.coded(tensor));
@@ -88,26 +108,20 @@ std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_
 /// Of tensors that are decoded ahead of the one that is written.
 constexpr std::int64_t kAheadBytes = std::int64_t{128} << 20;
 
-/// A decoded tensor; float32 ones are not copied once more.
-struct Decoded {
-  std::vector<float> floats;
-  std::vector<std::byte> others;
-
-  std::span<const std::byte> bytes() const {
-    return floats.empty() ? std::span<const std::byte>(others) : std::as_bytes(std::span(floats));
-  }
-};
-
 /// Of an untied tensor.
-Decoded decode(const ArtifactReader& artifact, std::size_t tensor, const TileBuilder& build,
-               int threads) {
+DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const TileBuilder& build,
+                     const BaseSource& base, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
+  if (entry.kind == TensorKind::kBase) {
+    const auto bytes = base_bytes(artifact, entry, base);
+    return {{}, {bytes.begin(), bytes.end()}};
+  }
   if (entry.kind == TensorKind::kPlain) return {{}, artifact.plain(tensor)};
   if (entry.kind == TensorKind::kConstant)
     return {{}, repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"))};
   if (entry.kind == TensorKind::kCoded && !is_real(entry.dtype))
     return {{}, coded_elements(artifact.coded(tensor), entry.dtype)};
-  std::vector<float> values = numbers(artifact, tensor, build, threads);
+  std::vector<float> values = numbers(artifact, tensor, build, base, threads);
   if (entry.dtype == DType::kF32) return {std::move(values), {}};
   return {{}, elements_of(values, entry.dtype)};
 }
@@ -136,15 +150,22 @@ TileBuilder place_only(const ArtifactTensor& tensor) {
   return {};
 }
 
-std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor,
-                                     const DecodeOptions& options) {
+DecodedTensor decode_elements(const ArtifactReader& artifact, std::size_t tensor,
+                              const DecodeOptions& options) {
   const auto& tensors = artifact.tensors();
   if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
   if (tensors[tensor].kind == TensorKind::kTied)
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (tensors[i].name == tensors[tensor].tied_to) return decode_tensor(artifact, i, options);
-  Decoded decoded =
-      decode(artifact, tensor, builder_of(tensors[tensor], options), threads_of(options));
+      if (tensors[i].name == tensors[tensor].tied_to) return decode_elements(artifact, i, options);
+  DecodedTensor decoded = decode(artifact, tensor, builder_of(tensors[tensor], options),
+                                 options.base, threads_of(options));
+  check_mapped_inputs();
+  return decoded;
+}
+
+std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor,
+                                     const DecodeOptions& options) {
+  DecodedTensor decoded = decode_elements(artifact, tensor, options);
   if (decoded.floats.empty()) return std::move(decoded.others);
   const auto bytes = decoded.bytes();
   return {bytes.begin(), bytes.end()};
@@ -175,13 +196,13 @@ std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesyste
   const auto make = [&](std::size_t i) {
     const bool tied = tensors[i].kind == TensorKind::kTied;
     const std::size_t own = tied ? index.at(tensors[i].tied_to) : i;
-    return decode(artifact, own, builders[own], apart ? 1 : threads);
+    return decode(artifact, own, builders[own], options.base, apart ? 1 : threads);
   };
-  std::optional<Lookahead<Decoded>> ahead;
+  std::optional<Lookahead<DecodedTensor>> ahead;
   if (apart && threads > 1)
     ahead.emplace(threads, std::move(sizes), kAheadBytes,
                   [&](std::size_t n) { return make(order[n]); });
-  Decoded current;
+  DecodedTensor current;
   const TensorSource source = [&](std::size_t i) {
     throw_if_interrupted();
     current = {};  // before the next one

@@ -44,7 +44,7 @@ std::vector<std::byte> from_nibbles(const CodedValues& values) {
 template <typename T>
 std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
   const auto [least, largest] = whole_range(dtype);
-  return convert<T>(values.integers, [&](std::int32_t integer) {
+  return convert<T>(values.integers, [&, least = least, largest = largest](std::int32_t integer) {
     const std::int64_t number = std::int64_t{integer} + values.step;
     if (number < least || number > largest)
       throw Error(Errc::kCorrupt, "a tensor has a number that its type cannot hold");

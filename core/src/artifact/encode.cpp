@@ -9,8 +9,8 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "base/spool.h"
+#include "base/text.h"
 
 namespace gbcompress {
 namespace {
@@ -86,6 +86,10 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   Header header;
   header.arch = arch_;
   header.settings = settings_;
+  const bool needed = std::any_of(tensors_.begin(), tensors_.end(), needs_base);
+  if (needed && base_.empty())
+    throw Error(Errc::kUsage, "a tensor refers to a base, and none is set");
+  if (needed) header.base = base_;  // else nothing is left of it
   header.tensors = tensors_;
   header.profile = profile();
   const bool small = header.profile == CodecProfile::kSmall;
@@ -171,7 +175,8 @@ std::vector<std::byte> ArtifactWriter::encode() const {
   return file;
 }
 
-std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite) const {
+std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite,
+                                   const std::function<void(const ArtifactReader&)>& look) const {
   const Layout& content = layout();
   AtomicFile file(path, overwrite);
   Sha256 digest;
@@ -183,6 +188,7 @@ std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overw
   });
   const std::string hash = digest.finish();
   file.write(std::as_bytes(std::span(hash)).first(kDigestBytes));
+  if (look) look(ArtifactReader::open(file.flush()));
   file.commit();
   return written;
 }

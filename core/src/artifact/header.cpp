@@ -30,7 +30,7 @@ std::optional<Layout> fitting_layout(const Header& header) {
 /// The number that stands for a tensor of a known layout, or -1.
 int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
   if (tensor.dtype != known.dtype) return -1;
-  const bool common = !tensor.grid.wide && !tensor.nibbles && tensor.axis < 0;
+  const bool common = !tensor.grid.wide && !tensor.nibbles && tensor.axis < 0 && !tensor.on_base;
   if (tensor.kind == TensorKind::kCoded && has_default_grid(tensor) && common) {
     if (tensor.mantissa_bits > 0) return tensor.mantissa_bits == kUsualMantissa ? kShortFloats : -1;
     return (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 4 : 0);
@@ -61,11 +61,13 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
     entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0) +
                  (tensor.grid.wide ? kWide : 0) + (tensor.nibbles ? kNibbles : 0);
     if (tensor.axis >= 0) entry["x"] = tensor.axis;
+    if (tensor.on_base) entry["b"] = 1;
     if (tensor.mantissa_bits > 0) entry["m"] = tensor.mantissa_bits;
     if (!has_default_grid(tensor))
       entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};
   }
   if (tensor.kind == TensorKind::kConstant) entry["v"] = as_number(tensor.element);
+  if (tensor.kind == TensorKind::kBase) entry["b"] = 1;
 }
 
 json encode_entries(const Header& header, const std::optional<Layout>& layout) {
@@ -121,6 +123,10 @@ std::string StepPredictor::key(const ArtifactTensor& tensor) {
          tensor.name.substr(dot == std::string::npos ? 0 : dot + 1);
 }
 
+bool is_base_digest(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 std::vector<std::byte> simple_element(DType dtype, int value) {
   std::vector<std::byte> element(static_cast<std::size_t>(dtype_bits(dtype) / 8));
   const auto real = static_cast<float>(value);
@@ -150,6 +156,7 @@ std::int64_t plane_bytes(const ArtifactTensor& tensor) {
 std::vector<std::byte> encode_header(const Header& header) {
   json top = json::object(), steps = json::array(), sizes = json::array();
   if (!header.arch.empty()) top["a"] = header.arch;
+  if (!header.base.empty()) top["b"] = header.base;
   if (!header.settings.empty()) top["s"] = header.settings;
   const std::optional<Layout> layout = fitting_layout(header);
   json entries = encode_entries(header, layout);

@@ -40,6 +40,7 @@ struct SectionEntry {
 
 struct Header {
   std::string arch, settings;
+  std::string base;  ///< digest of the model that tensors refer to, or ""
   CodecProfile profile = CodecProfile::kSmall;
   std::int64_t output_bytes = 0;  ///< of all tensors; found, not stored
   std::vector<ArtifactTensor> tensors;
@@ -76,6 +77,13 @@ std::vector<std::byte> simple_element(DType dtype, int value);
 Header parse_header(std::span<const std::byte> bytes, const ArtifactLimits& limits,
                     const std::string& label);
 std::vector<std::byte> encode_header(const Header& header);
+
+/// 64 lower-case hexadecimal digits.
+bool is_base_digest(std::string_view text);
+/// Whether the tensor is found in the base, or added to what is found there.
+constexpr bool needs_base(const ArtifactTensor& tensor) noexcept {
+  return tensor.kind == TensorKind::kBase || tensor.on_base;
+}
 
 /// Bytes of a tensor. @throws Error(kLimit) on overflow, Error(kCorrupt) for half bytes
 std::int64_t tensor_bytes(const std::vector<std::int64_t>& shape, DType dtype);

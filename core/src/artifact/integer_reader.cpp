@@ -68,6 +68,8 @@ ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_section(
   IntegerDecoder decoder(profile_, sections_[index]);
   Numbers numbers = decode(decoder, tensor);
   decoder.finish();
+  // Only g-nets and values of one tensor are asked for one after another.
+  if (!has_coded_theta(tensor)) return numbers;
   const std::lock_guard lock(mutex_);
   recent_ = index;
   return recent_numbers_ = std::move(numbers);

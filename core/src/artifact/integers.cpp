@@ -156,17 +156,17 @@ std::int64_t integer_count(const ArtifactTensor& tensor) {
   return count;
 }
 
-bool fits_small(const std::vector<IntegerGrid>& grids) noexcept {
+bool fits_small(std::span<const IntegerGrid> grids) noexcept {
   return std::all_of(grids.begin(), grids.end(), [](const IntegerGrid& grid) {
     return (grid.cols == 1 ? grid.rows : grid.cols) <= kMaxSmallColumns;
   });
 }
 
-bool fits_fast(const std::vector<IntegerGrid>& grids, std::int64_t stored) noexcept {
+bool fits_fast(std::span<const IntegerGrid> grids, std::int64_t stored) noexcept {
   return std::all_of(grids.begin(), grids.end(), [&](const IntegerGrid& grid) {
     std::int64_t size = 0;
     return !__builtin_mul_overflow(grid.rows, grid.cols, &size) && size <= kMaxFastGrid &&
-           (fits_small({grid}) || std::max(grid.rows, grid.cols) / 64 <= stored);
+           (fits_small({&grid, 1}) || std::max(grid.rows, grid.cols) / 64 <= stored);
   });
 }
 

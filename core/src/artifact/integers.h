@@ -35,10 +35,10 @@ std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor);
 std::int64_t integer_count(const ArtifactTensor& tensor);
 
 /// Whether the profile small codes such grids.
-bool fits_small(const std::vector<IntegerGrid>& grids) noexcept;
+bool fits_small(std::span<const IntegerGrid> grids) noexcept;
 /// Whether a section of that size may hold such grids with the profile fast: its decoder keeps
 /// counts of every column.
-bool fits_fast(const std::vector<IntegerGrid>& grids, std::int64_t stored) noexcept;
+bool fits_fast(std::span<const IntegerGrid> grids, std::int64_t stored) noexcept;
 /// Whether `stored` bytes can hold that many integers: every one takes some part of a bit.
 bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) noexcept;
 

@@ -26,16 +26,14 @@ class Lookahead {
         make_(std::move(make)),
         results_(sizes_.size()),
         errors_(sizes_.size()) {
-    for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  }
-  ~Lookahead() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopped_ = true;
+    try {
+      for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    } catch (...) {  // no thread more is to be had
+      stop();
+      throw;
     }
-    changed_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
   }
+  ~Lookahead() { stop(); }
   Lookahead(const Lookahead&) = delete;
   Lookahead& operator=(const Lookahead&) = delete;
 
@@ -53,6 +51,15 @@ class Lookahead {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
   bool may_begin() const { return held_ == 0 || held_ + sizes_[begun_] <= budget_; }
 
   void work() {

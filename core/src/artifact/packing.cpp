@@ -83,7 +83,11 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
 
 Bytes unpack(std::span<const std::byte> stored, Packing packing, std::int64_t raw_bytes,
              std::int64_t element_bytes, const std::string& label) {
-  if (packing == Packing::kRaw) return {stored.begin(), stored.end()};
+  if (packing == Packing::kRaw) {
+    if (static_cast<std::int64_t>(stored.size()) != raw_bytes)
+      throw Error(Errc::kCorrupt, label + " has another size than the file declares");
+    return {stored.begin(), stored.end()};
+  }
   const auto corrupt = [&](const char* why) -> Error {
     return {Errc::kCorrupt, label + " is not the zstd data that the file declares (" + why + ")"};
   };

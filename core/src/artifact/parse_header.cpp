@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -28,7 +29,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "astuv");
+    Keys keys(in_, "abstuv");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -40,6 +41,10 @@ class HeaderParser {
         case 'a':
           header_.arch = in_.text();
           layout_ = arch_layout(header_.arch);
+          break;
+        case 'b':
+          header_.base = in_.text();
+          if (!is_base_digest(header_.base)) in_.corrupt("the digest of its base is none");
           break;
         case 's':
           header_.settings = in_.text();
@@ -57,6 +62,7 @@ class HeaderParser {
     if (!listed) add_usual_tensors();
     in_.finish();
     if (steps_ > 0 && !keys.has('u')) in_.corrupt("key u is missing");
+    check_base();
     resolve_ties();
     check_names();
     check_totals();
@@ -139,6 +145,8 @@ class HeaderParser {
       tensor.kind = TensorKind::kConstant;
     else if (entry.form)
       tensor.kind = entry.plan ? TensorKind::kResidual : TensorKind::kCoded;
+    else if (entry.base)
+      tensor.kind = TensorKind::kBase;
     else
       tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kPlain;
     if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
@@ -152,6 +160,7 @@ class HeaderParser {
     SectionEntry& section = entry.section;
     const std::int64_t bytes = tensor_bytes(tensor.shape, tensor.dtype);
     within(bytes, "one tensor");
+    if (tensor.kind == TensorKind::kBase) return;
     if (tensor.kind == TensorKind::kPlain) section.raw = bytes;
     if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
     if (entry.plan) finish_plan(tensor, entry);
@@ -221,6 +230,8 @@ class HeaderParser {
     tensor.grid.dependent = form & 2;
     tensor.grid.wide = form == kWide;
     if (entry.axis >= 0) set_axis(tensor, entry.axis, whole);
+    if (entry.base && whole) in_.corrupt("whole numbers are added to a base");
+    tensor.on_base = entry.base;
     if (!entry.grid) return;
     if (entry.grid->size() != 3) in_.corrupt("a grid needs three numbers");
     tensor.grid.rows = (*entry.grid)[0];
@@ -261,6 +272,12 @@ class HeaderParser {
       if (has_values(tensor) || has_coded_theta(tensor))
         tensor.stored_bytes = header_.sections[i].stored = read_size(in_);
     }
+  }
+
+  void check_base() {
+    const bool needed = std::any_of(header_.tensors.begin(), header_.tensors.end(), needs_base);
+    if (needed && header_.base.empty()) in_.corrupt("a tensor refers to a base, and none is named");
+    if (!needed && !header_.base.empty()) in_.corrupt("it names a base that no tensor refers to");
   }
 
   void resolve_ties() {

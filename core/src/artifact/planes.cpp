@@ -101,6 +101,8 @@ Bytes pack_planes(std::span<const std::byte> raw, std::size_t size) {
 
 Bytes unpack_planes(std::span<const std::byte> stored, std::size_t raw_bytes, std::size_t size,
                     const std::string& label) {
+  if ((size != 2 && size != 4 && size != 8) || raw_bytes % size != 0)
+    throw Error(Errc::kCorrupt, label + " has planes of elements that have none");
   ByteReader in(stored, label);
   std::vector<Bytes> planes(size);
   for (std::size_t p = size; p-- > 0;) planes[p] = read_plane(in, raw_bytes / size, label);

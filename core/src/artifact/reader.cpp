@@ -61,6 +61,8 @@ std::string_view kind_name(TensorKind kind) noexcept {
       return "coded";
     case TensorKind::kResidual:
       return "residual";
+    case TensorKind::kBase:
+      return "base";
     case TensorKind::kConstant:
       return "constant";
   }
@@ -117,6 +119,7 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
   reader.label_ = std::move(label);
   reader.arch_ = std::move(header.arch);
   reader.settings_ = std::move(header.settings);
+  reader.base_ = std::move(header.base);
   reader.tensors_ = std::move(header.tensors);
   reader.profile_ = header.profile;
   reader.output_bytes_ = header.output_bytes;
@@ -196,7 +199,8 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
                      .step = stored.step,
                      .mantissa_bits = stored.mantissa_bits,
                      .nibbles = stored.nibbles,
-                     .axis = stored.axis};
+                     .axis = stored.axis,
+                     .on_base = stored.on_base};
   result.integers.assign(values.begin(), values.end());
   if (stored.mantissa_bits > 0) {
     const std::int32_t codes = float_codes(stored.mantissa_bits);

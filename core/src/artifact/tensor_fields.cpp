@@ -54,6 +54,10 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
     case 'x':
       fields.axis = read_choice(in, 8);
       break;
+    case 'b':
+      if (read_choice(in, 2) != 1) in.corrupt("key b is not 1");
+      fields.base = true;
+      break;
     case 'i':
       fields.grid = read_sizes(in, 3);
       break;
@@ -69,14 +73,14 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
 
 TensorFields read_tensor_fields(CborReader& in) {
   TensorFields fields;
-  Keys keys(in, "ndhzygckirvmfx");
+  Keys keys(in, "ndhzygckirvmfxb");
   while (const char key = keys.next()) read_field(in, key, fields);
   if (keys.has('z') + keys.has('y') + keys.has('f') > 1)
     in.corrupt("a section is packed in two ways");
   if (keys.has('n') && fields.name.empty()) in.corrupt("a tensor's name is empty");
   if (keys.has('n') && !keys.has_any("hr")) in.corrupt("key h is missing");
   if (!keys.has('n') && keys.has('h')) in.corrupt("key n is missing");
-  if (keys.has('r') && keys.has_any("dhzygckivmfx"))
+  if (keys.has('r') && keys.has_any("dhzygckivmfxb"))
     in.corrupt("a tied tensor has keys of its own");
   if (keys.has('v') && keys.has_any("zygckimfx")) in.corrupt("a constant tensor has a section");
   if (keys.has('k') && keys.has_any("zycf")) in.corrupt("a coded tensor has a section");
@@ -85,6 +89,8 @@ TensorFields read_tensor_fields(CborReader& in) {
     in.corrupt("short floats have steps or a plan");
   if (keys.has('x') && (!keys.has('k') || keys.has_any("gm")))
     in.corrupt("what has no steps has an axis");
+  if (keys.has('b') && keys.has_any("zygcvmfx"))
+    in.corrupt("what has no steps, or a section, is added to a base");
   if (keys.has('c') && !keys.has('g')) in.corrupt("a plain tensor has a coding");
   if (keys.has('f') && keys.has('g')) in.corrupt("generated tensors have no planes");
   if (fields.coding == Coding::kCoded && keys.has_any("zy"))

@@ -27,6 +27,7 @@ struct TensorFields {
   std::optional<Coding> coding;
   int mantissa_bits = 0;
   int axis = -1;
+  bool base = false;
   std::size_t tied = kNotTied;
   SectionEntry section;
 };

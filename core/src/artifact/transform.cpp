@@ -107,7 +107,8 @@ std::vector<float> from_cosines(std::span<const float> coefficients,
 std::vector<float> tensor_floats(const CodedValues& values,
                                  const std::vector<std::int64_t>& shape) {
   std::vector<float> floats = coded_floats(values);
-  return values.axis < 0 ? floats : from_cosines(floats, shape, values.axis);
+  if (values.axis < 0) return floats;  // not in one expression, which would copy them
+  return from_cosines(floats, shape, values.axis);
 }
 
 }  // namespace gbcompress

@@ -44,6 +44,10 @@ void set_form(ArtifactTensor& tensor, const CodedValues& values) {
   if (values.axis >= 0 && (!has_transform(tensor.shape, values.axis) || !is_real(tensor.dtype) ||
                            values.mantissa_bits > 0 || tensor.kind != TensorKind::kCoded))
     throw Error(Errc::kUsage, printable(tensor.name) + " has no such axis");
+  if (values.on_base && (!is_real(tensor.dtype) || values.mantissa_bits > 0 || values.axis >= 0 ||
+                         tensor.kind != TensorKind::kCoded))
+    throw Error(Errc::kUsage, printable(tensor.name) + " cannot be added to a base so");
+  tensor.on_base = values.on_base;
   tensor.grid = values.grid;
   tensor.step = values.step;
   tensor.mantissa_bits = values.mantissa_bits;
@@ -198,6 +202,26 @@ void ArtifactWriter::update_coded_section(const std::string& name, const CodedVa
   content.spooled = spool_ ? spool_->append(section) : -1;
   if (!spool_) content.bytes = std::move(section);
   contents_[index_.at(name)] = std::move(content);
+}
+
+void ArtifactWriter::set_base(std::string digest) {
+  if (!is_base_digest(digest))
+    throw Error(Errc::kUsage, "the digest of a base has 64 hexadecimal digits");
+  base_ = std::move(digest);
+  layout_.reset();
+}
+
+void ArtifactWriter::add_base(const std::string& name, DType dtype,
+                              std::vector<std::int64_t> shape) {
+  ArtifactTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.kind = TensorKind::kBase;
+  if (tensor.shape.size() > 8)
+    throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
+  tensor_bytes(tensor.shape, dtype);
+  add(std::move(tensor), {});
 }
 
 void ArtifactWriter::set_profile(CodecProfile profile) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/mapped_inputs.h"
 #include "base/stale_temporaries.h"
 #include "gbcompress/error.h"
 
@@ -58,21 +59,31 @@ MappedFile::MappedFile(const fs::path& path) {
     ::close(fd);
     if (memory == MAP_FAILED) fail_open(path, error);
     data_ = static_cast<const std::byte*>(memory);
+    try {
+      watched_ = watch_mapping(static_cast<std::byte*>(memory), size_, path, status);
+    } catch (...) {
+      ::munmap(memory, size_);
+      throw;
+    }
   } else {
     ::close(fd);
   }
 }
 
 MappedFile::~MappedFile() {
+  forget_mapping(watched_);
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      watched_(std::exchange(other.watched_, nullptr)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(watched_, other.watched_);
   return *this;
 }
 
@@ -97,7 +108,7 @@ AtomicFile::AtomicFile(fs::path path, bool overwrite)
     throw Error(Errc::kIo, path_.string() + " is a folder; give a file name");
   if (fs::exists(status)) {
     if (!overwrite_)
-      throw Error(Errc::kExists, path_.string() + " exists; use --force to replace it");
+      throw Error(Errc::kExists, path_.string() + " exists; use `overwrite` to replace it");
     if (!fs::is_regular_file(fs::status(path_, ignored)))
       throw Error(Errc::kIo, path_.string() + " is not an ordinary file and is not replaced");
     // Renaming over a symbolic link would replace the link; what it names is what is meant.
@@ -135,9 +146,15 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::commit() {
+const fs::path& AtomicFile::flush() {
   if (::fsync(fd_) != 0)
     throw Error(Errc::kIo, path_.string() + " cannot be flushed: " + reason(errno));
+  return temporary_;
+}
+
+void AtomicFile::commit() {
+  check_mapped_inputs();
+  flush();
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0)
     throw Error(Errc::kIo, path_.string() + " cannot be closed: " + reason(errno));
@@ -155,7 +172,7 @@ void AtomicFile::commit() {
   }
   if (failed) {
     if (errno == EEXIST)
-      throw Error(Errc::kExists, path_.string() + " exists; use --force to replace it");
+      throw Error(Errc::kExists, path_.string() + " exists; use `overwrite` to replace it");
     throw Error(Errc::kIo, path_.string() + " cannot be put in place: " + reason(errno));
   }
   temporary_.clear();

@@ -9,7 +9,10 @@
 
 namespace gbcompress {
 
-/// A file mapped read-only for as long as the object lives.
+struct MappedInput;
+
+/// A file mapped read-only for as long as the object lives. Where it becomes shorter meanwhile,
+/// what is gone reads as zeros, and check_mapped_inputs() throws (mapped_inputs.h).
 class MappedFile {
  public:
   /// @throws Error(kNotFound) where there is none; Error(kIo) for a folder, a device, no permission
@@ -25,6 +28,7 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  MappedInput* watched_ = nullptr;
 };
 
 /// @throws as MappedFile, and Error(kLimit) for a file above `max_bytes`
@@ -45,7 +49,13 @@ class AtomicFile {
 
   /// @throws Error(kIo), on a full disk too
   void write(std::span<const std::byte> bytes);
-  /// @throws Error(kIo), Error(kExists) where another process made the file meanwhile
+  /// Brings what was written to the disk. @return the temporary file, which may be read until
+  /// commit(); whoever opens it keeps these bytes, whatever another process then writes to the path
+  /// @throws Error(kIo)
+  const std::filesystem::path& flush();
+  /// @throws Error(kIo), Error(kExists) where another process made the file meanwhile;
+  /// Error(kFailure)
+  ///         where a mapped input became shorter, so that what was written is worth nothing
   void commit();
 
  private:

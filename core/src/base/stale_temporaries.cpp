@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/folder.h"
+
 namespace gbcompress {
 namespace fs = std::filesystem;
 namespace {
@@ -52,8 +54,8 @@ void remove_if_stale(const fs::path& path, const struct stat& own) noexcept {
   struct stat status {
   }, named{};
   if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
-      status.st_mtime + kYoung <= own.st_mtime && try_lock(fd) &&
-      ::lstat(path.c_str(), &named) == 0 && named.st_ino == status.st_ino &&
+      (status.st_mtime + kYoung <= own.st_mtime || status.st_mtime > own.st_mtime + kYoung) &&
+      try_lock(fd) && ::lstat(path.c_str(), &named) == 0 && named.st_ino == status.st_ino &&
       named.st_dev == status.st_dev)
     ::unlink(path.c_str());
   ::close(fd);
@@ -69,12 +71,10 @@ void remove_stale_temporaries(const fs::path& path, int own) noexcept {
   try {
     const std::string target = path.filename().string();
     const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    std::error_code code;
-    for (fs::directory_iterator entry(folder, code), end; !code && entry != end;
-         entry.increment(code)) {
-      const auto process = writer_of(entry->path().filename().string(), target);
+    for (const std::string& name : names_in(folder)) {
+      const auto process = writer_of(name, target);
       if (process && ::kill(*process, 0) != 0 && errno == ESRCH)
-        remove_if_stale(entry->path(), made);
+        remove_if_stale(folder / name, made);
     }
   } catch (const std::exception&) {  // no memory for a name: the files stay
   }

@@ -13,7 +13,8 @@ void lock_temporary(int fd) noexcept;
 /// this holds: it is an ordinary file of this user; no process of that number is there; nobody
 /// holds its lock, and one can be had, which says the same of processes in other containers and on
 /// other machines; it is at least ten seconds older than `own`, so that its writer has had the time
-/// to lock it. Errors are not reported: a file that stays does no harm.
+/// to lock it, or more than ten newer: the clock was set back since. Errors are not reported: a
+/// file that stays does no harm.
 /// @param own  descriptor of a file that was just made in the same folder, whose clock counts
 void remove_stale_temporaries(const std::filesystem::path& path, int own) noexcept;
 

@@ -113,6 +113,10 @@ void GenomicBottleneck::backward(Gradients gradients) {
                 "finish() has chosen what is stored; call restart() to train on from there");
   if (gradients == Gradients::kAlike) {
     impl_->backward_alike();
+  } else if (gradients == Gradients::kSame) {
+    impl_->begin_price();
+    impl_->add_residual_rate();
+    impl_->backward_own_tiles();
   } else {
     impl_->begin_price();
     impl_->backward();
@@ -204,6 +208,8 @@ void GenomicBottleneck::restart(const std::optional<RateOptions>& rate) {
   impl_->integers.price = PriceSchedule(rate.value_or(impl_->options.rate));
   if (rate) impl_->options.rate = *rate;
   impl_->make_optimizers();
+  // Or the next finish() would keep them, whatever size is asked now.
+  if (impl_->finished) impl_->integers.forget_chosen();
   impl_->integers.bit_price = 0;
   impl_->integers.priced = impl_->finished = impl_->stepable = impl_->exact = false;
 }

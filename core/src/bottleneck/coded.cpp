@@ -114,6 +114,12 @@ bool IntegerPart::chosen() const {
   return residual.latents.has_chosen() || gnets.latents.has_chosen();
 }
 
+void IntegerPart::forget_chosen() {
+  stream.reset();
+  residual.latents.forget_chosen();
+  gnets.latents.forget_chosen();
+}
+
 void IntegerPart::expect(bool contexts) {
   residual.latents.expect(contexts);
   gnets.latents.expect(contexts);

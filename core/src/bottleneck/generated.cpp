@@ -202,6 +202,10 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
 
 void GenomicBottleneck::Impl::backward_alike() {
   if (generated.has_priors()) integers.residual.latents.fit_priors();
+  backward_own_tiles();
+}
+
+void GenomicBottleneck::Impl::backward_own_tiles() {
   for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     Bank& bank = generated.banks[b];
     std::vector<at::Tensor> alive;

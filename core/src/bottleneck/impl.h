@@ -35,6 +35,8 @@ struct GenomicBottleneck::Impl {
   void predict();
   void backward();
   void backward_alike();
+  /// Of g-nets, from gradients that are the same on every rank.
+  void backward_own_tiles();
   void step(double lr_factor);
   std::vector<TileTarget> targets(std::size_t bank);
   /// @param alive  keeps gradients that had to be converted

@@ -35,6 +35,7 @@ struct IntegerPart {
   void expect(bool contexts);
   void scale_steps(double factor);
   bool chosen() const;
+  void forget_chosen();
 
   Coded residual;                    ///< of `tensors`
   std::vector<std::size_t> tensors;  ///< residual ones, indices into the bottleneck's

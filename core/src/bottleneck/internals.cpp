@@ -39,6 +39,12 @@ void BottleneckInternals::ask_coder(GenomicBottleneck& bottleneck) {
   bottleneck.impl_->integers.expect(/*contexts=*/true);
 }
 
+std::map<std::string, double> BottleneckInternals::rate(const GenomicBottleneck& bottleneck) {
+  const IntegerPart& integers = bottleneck.impl_->integers;
+  if (integers.tensors.empty() || !(integers.bit_price > 0)) return {};
+  return {{"bits", integers.residual.latents.bits()}, {"price", integers.bit_price}};
+}
+
 bool BottleneckInternals::has_residual(const GenomicBottleneck& bottleneck) noexcept {
   return !bottleneck.impl_->integers.tensors.empty();
 }

@@ -3,6 +3,7 @@
 /// shards, and integers that are chosen without training.
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ struct BottleneckInternals {
   /// Once, as the price's schedule does a hundred times in a run: what the coder expects of the
   /// integers as they are.
   static void ask_coder(GenomicBottleneck& bottleneck);
+
+  /// Of the last backward(), where bits have a price: "bits" of all integers of residual parameters
+  /// as the loss counts them, and "price", the loss a bit; else nothing.
+  static std::map<std::string, double> rate(const GenomicBottleneck& bottleneck);
 
   /// Whether there are residual parameters.
   static bool has_residual(const GenomicBottleneck& bottleneck) noexcept;

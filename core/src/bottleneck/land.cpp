@@ -7,9 +7,6 @@ namespace {
 /// Prices of a bit, in squared steps: at the largest nothing is left but zeros.
 constexpr double kFirstLambda = 1, kLargestLambda = 4096;
 constexpr int kHalvings = 12;
-/// Room that is left is given to finer steps, a sixteenth of an octave at a time.
-constexpr double kEnough = 0.99, kFiner = 0.957603280698574;
-constexpr int kRefinements = 64;
 
 }  // namespace
 
@@ -18,12 +15,9 @@ void GenomicBottleneck::Impl::land(std::int64_t wanted) {
     choose_integers(lambda);
     return bytes();
   };
-  const auto enough = static_cast<std::int64_t>(kEnough * static_cast<double>(wanted));
+  // What fits is left as it was trained: numbers that are chosen anew answer worse, even where
+  // finer steps would fill the room (docs/rate.md).
   std::int64_t size = bytes_at(0);
-  for (int i = 0; i < kRefinements && size < enough; ++i) {
-    integers.scale_steps(kFiner);
-    size = bytes_at(0);
-  }
   if (size <= wanted) return;
   double low = 0, high = kFirstLambda, last = high;
   size = bytes_at(high);

@@ -20,9 +20,9 @@ constexpr std::int64_t kLooks = 100, kStepsBetweenLooks = 50;
 /// the root of the price, so while that still rises they are as much larger than they will be. It
 /// is left alone at the end, where numbers no longer move.
 constexpr double kFirstPrice = 1.0 / 3, kSteerFrom = 0.15, kSteerTo = 0.95;
-/// Training aims a little above the size that is asked, since integers can only be made cheaper
-/// afterwards.
-constexpr double kAimAbove = 1.02;
+/// Training aims a little below the size that is asked: integers that are made cheaper afterwards
+/// answer worse than those that were trained.
+constexpr double kAim = 0.975;
 /// From here on nothing that became zero comes back by itself.
 constexpr double kSettled = 0.6;
 /// How much of the distance, in the logarithm, goes into the price at a look.
@@ -76,7 +76,7 @@ bool PriceSchedule::steers(std::int64_t step) const {
 
 double PriceSchedule::steer(std::int64_t step, std::int64_t file_bytes) {
   const double wanted =
-      kAimAbove * static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
+      kAim * static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
   const double ratio = static_cast<double>(file_bytes) / wanted;
   lambda_ *= std::clamp(std::pow(ratio, kGain), 1 / kLargestChange, kLargestChange);
   return part(step) >= kSettled && ratio < 1 ? std::pow(ratio, kStepGain) : 1;

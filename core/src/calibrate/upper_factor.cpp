@@ -63,7 +63,10 @@ UpperFactor::UpperFactor(std::vector<double> symmetric, std::int64_t n, double d
   if (!(damp > 0)) throw Error(Errc::kUsage, "damping must be above 0");
   for (std::int64_t i = 0; i < n; ++i) mean_ += unit_[static_cast<std::size_t>(i * (n + 1))];
   mean_ /= static_cast<double>(n);
-  if (!std::isfinite(mean_)) throw Error(Errc::kNonFinite, "second moments are not finite");
+  if (!std::isfinite(mean_))
+    throw Error(Errc::kNonFinite,
+                "second moments are not finite; leave out calibration samples with numbers that "
+                "large");
   if (mean_ > 0) {
     for (double& value : unit_) value /= mean_;
   } else {

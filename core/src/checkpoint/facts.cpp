@@ -43,7 +43,7 @@ void CheckpointReader::require(const CheckpointFacts& now) const {
   if (different > kFactsShown) list += " and " + std::to_string(different - kFactsShown) + " more";
   throw Error(Errc::kUsage, printable(folder_.string()) +
                                 " belongs to another run, these differ: " + list +
-                                "; resume with the same ones or start without --resume");
+                                "; resume with the same ones or start without `resume`");
 }
 
 }  // namespace gbcompress

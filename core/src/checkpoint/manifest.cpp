@@ -16,8 +16,8 @@ namespace gbcompress {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kMagic = "GBCM";
-constexpr std::int64_t kPreludeBytes = 8;  // magic, version
+constexpr std::string_view kManifestMagic = "GBCM";
+constexpr std::int64_t kManifestPreludeBytes = 8;  // magic, version
 constexpr std::int64_t kDigestBytes = 32;
 constexpr std::size_t kMaxFacts = 10'000;
 constexpr std::size_t kMaxFactBytes = 1 << 20;
@@ -82,8 +82,8 @@ std::vector<std::byte> encode_manifest(const Manifest& manifest) {
   const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(
       nlohmann::json{{"n", manifest.step}, {"f", std::move(facts)}, {"s", std::move(shards)}});
   std::vector<std::byte> bytes;
-  bytes.reserve(static_cast<std::size_t>(kPreludeBytes + kDigestBytes) + cbor.size());
-  for (char c : kMagic) append_number(bytes, c);
+  bytes.reserve(static_cast<std::size_t>(kManifestPreludeBytes + kDigestBytes) + cbor.size());
+  for (char c : kManifestMagic) append_number(bytes, c);
   append_number(bytes, kCheckpointVersion);
   const auto* p = reinterpret_cast<const std::byte*>(cbor.data());
   bytes.insert(bytes.end(), p, p + cbor.size());
@@ -102,7 +102,7 @@ Manifest read_manifest(const fs::path& path) {
   if (size > kMaxManifestBytes)
     throw Error(Errc::kLimit, label + " has " + std::to_string(size) + " bytes, at most " +
                                   std::to_string(kMaxManifestBytes) + " are read");
-  if (size < kPreludeBytes + kDigestBytes)
+  if (size < kManifestPreludeBytes + kDigestBytes)
     throw Error(Errc::kTruncated, label + " has only " + std::to_string(size) + " bytes");
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   read_all(file, 0, bytes, path);
@@ -112,8 +112,8 @@ Manifest read_manifest(const fs::path& path) {
       std::string_view(reinterpret_cast<const char*>(stored.data()), stored.size()))
     throw Error(Errc::kCorrupt, label + " is damaged: its digest does not fit");
   ByteReader prelude(content, label);
-  const auto magic = prelude.take(kMagic.size());
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic)
+  const auto magic = prelude.take(kManifestMagic.size());
+  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kManifestMagic)
     throw Error(Errc::kCorrupt, label + " is not the manifest of a checkpoint");
   if (const auto version = prelude.read<std::uint32_t>(); version != kCheckpointVersion)
     throw Error(Errc::kUnsupported, label + " has version " + std::to_string(version) +
@@ -121,7 +121,7 @@ Manifest read_manifest(const fs::path& path) {
                                         std::to_string(kCheckpointVersion) +
                                         "; resume with the gbcompress that saved it");
   Manifest manifest;
-  CborReader in(content.subspan(kPreludeBytes), label);
+  CborReader in(content.subspan(kManifestPreludeBytes), label);
   Keys keys(in, "nfs");
   while (const char key = keys.next()) switch (key) {
       case 'n':

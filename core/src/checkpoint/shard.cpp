@@ -17,8 +17,9 @@ namespace gbcompress {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kMagic = "GBCS";
-constexpr std::int64_t kPreludeBytes = 20;  // magic, version, bytes of the file, bytes of the table
+constexpr std::string_view kShardMagic = "GBCS";
+constexpr std::int64_t kShardPreludeBytes =
+    20;  // magic, version, bytes of the file, bytes of the table
 
 struct Head {
   std::vector<std::byte> bytes;
@@ -30,11 +31,11 @@ Head read_head(const fs::path& path) {
   const FileHandle file = open_file(path);
   Head head;
   head.file_bytes = file_bytes(file, path);
-  head.bytes.resize(kPreludeBytes);
+  head.bytes.resize(kShardPreludeBytes);
   read_all(file, 0, head.bytes, path);
   ByteReader prelude(head.bytes, label);
-  const auto magic = prelude.take(kMagic.size());
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic)
+  const auto magic = prelude.take(kShardMagic.size());
+  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kShardMagic)
     throw Error(Errc::kCorrupt, label + " is not a shard of a checkpoint");
   prelude.read<std::uint32_t>();  // the version is believed after the digest only
   const auto declared = prelude.read<std::uint64_t>();
@@ -42,11 +43,11 @@ Head read_head(const fs::path& path) {
   if (declared != static_cast<std::uint64_t>(head.file_bytes))
     throw Error(Errc::kTruncated, label + " has " + std::to_string(head.file_bytes) + " bytes, " +
                                       std::to_string(declared) + " were written");
-  if (table > kMaxHeadBytes - kPreludeBytes || table > head.file_bytes - kPreludeBytes)
+  if (table > kMaxHeadBytes - kShardPreludeBytes || table > head.file_bytes - kShardPreludeBytes)
     throw Error(Errc::kLimit, label + " declares a table of " + std::to_string(table) +
                                   " bytes, which is too large");
-  head.bytes.resize(static_cast<std::size_t>(kPreludeBytes + table));
-  read_all(file, kPreludeBytes, std::span(head.bytes).subspan(kPreludeBytes), path);
+  head.bytes.resize(static_cast<std::size_t>(kShardPreludeBytes + table));
+  read_all(file, kShardPreludeBytes, std::span(head.bytes).subspan(kShardPreludeBytes), path);
   return head;
 }
 
@@ -106,13 +107,13 @@ std::vector<std::byte> encode_shard_head(int rank, std::int64_t step,
   const std::vector<std::uint8_t> table =
       nlohmann::json::to_cbor(nlohmann::json{{"r", rank}, {"n", step}, {"s", std::move(entries)}});
   const auto table_bytes = static_cast<std::int64_t>(table.size());
-  if (table_bytes > kMaxHeadBytes - kPreludeBytes)
+  if (table_bytes > kMaxHeadBytes - kShardPreludeBytes)
     throw Error(Errc::kLimit, "the names of a shard's sections are too long together");
   std::vector<std::byte> head;
-  head.reserve(static_cast<std::size_t>(kPreludeBytes + table_bytes));
-  for (char c : kMagic) append_number(head, c);
+  head.reserve(static_cast<std::size_t>(kShardPreludeBytes + table_bytes));
+  for (char c : kShardMagic) append_number(head, c);
   append_number(head, kCheckpointVersion);
-  append_number(head, static_cast<std::uint64_t>(kPreludeBytes + table_bytes + content));
+  append_number(head, static_cast<std::uint64_t>(kShardPreludeBytes + table_bytes + content));
   append_number(head, static_cast<std::uint32_t>(table_bytes));
   const auto* p = reinterpret_cast<const std::byte*>(table.data());
   head.insert(head.end(), p, p + table.size());
@@ -140,12 +141,12 @@ std::vector<ShardEntry> read_shard_table(const fs::path& path, int rank, std::in
   if (head.file_bytes != seal.bytes || to_hex(sha256(head.bytes)) != seal.head_digest)
     throw Error(Errc::kCorrupt, label + " is damaged: the manifest's digest does not fit");
   ByteReader prelude(head.bytes, label);
-  prelude.take(kMagic.size());
+  prelude.take(kShardMagic.size());
   if (const auto version = prelude.read<std::uint32_t>(); version != kCheckpointVersion)
     throw Error(Errc::kUnsupported, label + " has version " + std::to_string(version) +
                                         ", this gbcompress reads version " +
                                         std::to_string(kCheckpointVersion));
-  CborReader in(std::span(head.bytes).subspan(kPreludeBytes), label + ": table");
+  CborReader in(std::span(head.bytes).subspan(kShardPreludeBytes), label + ": table");
   std::int64_t of_rank = -1, of_step = -1;
   std::vector<ShardEntry> entries;
   Keys keys(in, "nrs");

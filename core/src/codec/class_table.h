@@ -19,6 +19,10 @@ class ClassTable {
 
   const Part& part(int symbol) const { return parts_[symbol]; }
   void saw(int symbol) { ++seen_[symbol]; }
+  /// For a decoder's inner loop, valid as long as the table: by slot the offset in its part (12
+  /// bits), the width (12) and the symbol (8); and what has passed, by symbol.
+  const std::uint32_t* lookup() const { return lookup_.data(); }
+  std::uint32_t* seen() { return seen_.data(); }
   /// The symbol that is next.
   int read(RansReader& reader) {
     const std::uint32_t slot = reader.peek();
@@ -39,7 +43,7 @@ class ClassTable {
   std::uint32_t total_ = 0;            ///< of counts_
   std::uint32_t fresh_ = 0;            ///< of seen_
   std::vector<Part> parts_;
-  std::vector<std::uint32_t> lookup_;  ///< by slot: offset in the part, width, symbol
+  std::vector<std::uint32_t> lookup_;  ///< as lookup() says
 };
 
 }  // namespace gbcompress::codec

@@ -16,13 +16,10 @@ class FastDecoder final : public DecoderBackend {
       reader_.begin_segment();
       model_.enter(segment);
       read_scale();
-      for (std::int64_t i = segment.first; i < segment.last; ++i) {
-        const std::size_t unit = model_.unit(i);
-        const ScaleClass kind = model_.classify(unit);
-        values[i] = read_value(kind);
-        model_.saw(unit, kind.table, values[i]);
-      }
-      model_.leave(segment);
+      const auto part = values.subspan(static_cast<std::size_t>(segment.first),
+                                       static_cast<std::size_t>(segment.last - segment.first));
+      grid.dependent ? read_values<true>(segment, part) : read_values<false>(segment, part);
+      model_.leave(segment, values);
       reader_.end_segment();
     }
   }
@@ -42,33 +39,71 @@ class FastDecoder final : public DecoderBackend {
     model_.set_row_scale(scale);
   }
 
-  int read_value(ScaleClass kind) {
-    const int range = model_.range(kind.table);
-    int high = model_.table(kind.table).read(reader_) - range;
-    if (high > range) high = read_escape(kind.table);
-    if (kind.shift == 0 && high >= -kMaxMagnitude && high <= kMaxMagnitude) return high;
+  /// What changes with each value is local, so that writing values cannot touch it.
+  template <bool Dependent>
+  void read_values(const Segment& segment, std::span<std::int32_t> values) {
+    constexpr int kAll = Dependent ? 2 * kTables : kTables;
+    const std::uint32_t* lookups[kAll];
+    std::uint32_t* seen[kAll];
+    int ranges[kAll];
+    for (int table = 0; table < kAll; ++table) {
+      lookups[table] = model_.table(table).lookup();
+      seen[table] = model_.table(table).seen();
+      ranges[table] = model_.range(table);
+    }
+    const FastModel::Classes classes = model_.classify(segment);
+    auto& fresh = model_.fresh();
+    QuantiserState state = model_.state();
+    RansReader reader = reader_;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint32_t table = classes.tables[i];
+      const std::uint32_t slot = reader.peek();
+      std::uint32_t entry = lookups[table][slot];
+      if constexpr (Dependent) {
+        // Which one holds the value before decides, later than both can be fetched.
+        const std::uint32_t second = 0u - state.quantiser();
+        entry ^= (entry ^ lookups[table + kTables][slot]) & second;
+        table += kTables & second;
+      }
+      reader.take(entry >> 20, entry >> 8 & (kWhole - 1));
+      const std::uint32_t symbol = entry & 255;
+      ++seen[table][symbol];
+      ++fresh[table];
+      int value = static_cast<int>(symbol) - ranges[table];
+      if (value > ranges[table] || classes.shifts[i] > 0) [[unlikely]]
+        value = rest_of(reader, value, static_cast<int>(table), classes.shifts[i]);
+      values[i] = value;
+      if constexpr (Dependent) state.pass(value);
+    }
+    model_.state() = state;
+    reader_ = reader;
+  }
+
+  /// An escape, and the bits below a symbol.
+  static int rest_of(RansReader& reader, int high, int table, int shift) {
+    if (high > table_range(table % kTables)) high = read_escape(reader, table % kTables);
     const std::int64_t value =
-        std::int64_t{high} * (std::int64_t{1} << kind.shift) + read_low(kind.shift);
+        std::int64_t{high} * (std::int64_t{1} << shift) + read_low(reader, shift);
     if (value < -kMaxMagnitude || value > kMaxMagnitude) corrupt();
     return static_cast<int>(value);
   }
 
-  int read_escape(int table) {
-    const bool negative = reader_.take_even(1);
-    const int order = model_.order(table);
+  static int read_escape(RansReader& reader, int table) {
+    const bool negative = reader.take_even(1);
+    const int order = escape_order(table);
     int bits = order;
-    while (reader_.take_even(1))
+    while (reader.take_even(1))
       if (++bits > 21) corrupt();
-    const auto code = static_cast<int>(1u << bits | read_low(bits));
-    const int magnitude = code - (1 << order) + model_.range(table) + 1;
+    const auto code = static_cast<int>(1u << bits | read_low(reader, bits));
+    const int magnitude = code - (1 << order) + table_range(table) + 1;
     return negative ? -magnitude : magnitude;
   }
 
-  std::uint32_t read_low(int count) {
+  static std::uint32_t read_low(RansReader& reader, int count) {
     std::uint32_t value = 0;
     for (; count > 0; count -= std::min(count, kProbabilityBits)) {
       const int now = std::min(count, kProbabilityBits);
-      value = value << now | reader_.take_even(now);
+      value = value << now | reader.take_even(now);
     }
     return value;
   }

@@ -33,8 +33,13 @@ class FastEncoder final : public EncoderBackend {
       // Fewer bits make for a smaller scale, which makes zeros cheaper still.
       for (int pass = 0; pass < 2 && target.lambda > 0; ++pass) {
         model_.set_row_scale(scale);
-        for (std::int64_t i = segment.first; i < segment.last; ++i)
-          chosen[i] = cheapest(i, target, grid.cols);
+        const FastModel::Classes classes = model_.classify(segment);
+        const int quantiser = kTables * static_cast<int>(model_.state().quantiser());
+        for (std::int64_t i = segment.first; i < segment.last; ++i) {
+          const auto at = static_cast<std::size_t>(i - segment.first);
+          chosen[i] =
+              cheapest(i, {classes.tables[at] + quantiser, classes.shifts[at]}, target, grid.cols);
+        }
         scale = fitting_scale(segment, chosen);
       }
       model_.set_row_scale(before);
@@ -60,13 +65,17 @@ class FastEncoder final : public EncoderBackend {
 
   void encode(const Segment& segment, std::span<const std::int32_t> values, int scale) {
     put_scale(scale);
+    const FastModel::Classes classes = model_.classify(segment);
+    QuantiserState state = model_.state();
     for (std::int64_t i = segment.first; i < segment.last; ++i) {
-      const std::size_t unit = model_.unit(i);
-      const ScaleClass kind = model_.classify(unit);
-      put_value(kind, values[i]);
-      model_.saw(unit, kind.table, values[i]);
+      const auto at = static_cast<std::size_t>(i - segment.first);
+      const int table = classes.tables[at] + kTables * static_cast<int>(state.quantiser());
+      put_value({table, classes.shifts[at]}, values[i]);
+      model_.count(table);
+      state.pass(values[i]);
     }
-    model_.leave(segment);
+    model_.state() = state;
+    model_.leave(segment, values);
     writer_.end_segment();
   }
 
@@ -123,12 +132,11 @@ class FastEncoder final : public EncoderBackend {
     return width_bits(table.part(2 * range + 1).width) + 2 * bits - order + 2 + kind.shift;
   }
 
-  int cheapest(std::int64_t index, const Target& target, std::int64_t cols) {
+  int cheapest(std::int64_t index, ScaleClass kind, const Target& target, std::int64_t cols) {
     const float scaled = target.scaled[index];
     const int nearest = static_cast<int>(std::lrint(scaled));
     if (nearest == 0) return 0;
     const double weight = target.weight(static_cast<std::size_t>(index), cols);
-    const ScaleClass kind = model_.classify(model_.unit(index));
     int best = 0;
     double least = INFINITY;
     for (int candidate : {0, nearest - (nearest > 0 ? 1 : -1), nearest}) {

@@ -39,29 +39,30 @@ class FastModel {
   }
   int row_scale() const { return row_scale_; }
 
+  int unit_scale(std::size_t unit) const { return units_.scale(unit); }
   /// Column of a value of the segment, or its prior class where there are some.
   std::size_t unit(std::int64_t index) const {
-    return prior_.empty() ? first_column_ + columns_[static_cast<std::size_t>(index - first_)]
+    return prior_.empty() ? first_column_ + static_cast<std::size_t>((index - first_) % width_)
                           : prior_[static_cast<std::size_t>(index)];
   }
-  int unit_scale(std::size_t unit) const { return units_.scale(unit); }
-  ScaleClass classify(std::size_t unit) const {
-    ScaleClass found = scale_class(
-        std::clamp((4 * row_scale_ + units_.scale(unit) + 2) >> 2, kLeastScale, kMostScale));
-    found.table += kTables * static_cast<int>(state_.quantiser());
-    return found;
-  }
+  /// Tables of quantiser 0 of all values of the segment, in order, and how many bits lie below
+  /// their symbols. They hold until the next segment.
+  struct Classes {
+    std::span<const std::uint8_t> tables, shifts;
+  };
+  Classes classify(const Segment& segment);
+  QuantiserState& state() { return state_; }
   ClassTable& table(int index) { return tables_[index]; }
   int range(int table) const { return ranges_[table]; }
   int order(int table) const { return orders_[table]; }
   ClassTable& scale_table() { return scale_table_; }
 
-  void saw(std::size_t unit, int table, int value) {
-    units_.saw(unit, value, inverse_);
-    state_.pass(value);
-    ++fresh_[table];
-  }
-  void leave(const Segment& segment);
+  /// A symbol of a table has passed.
+  void count(int table) { ++fresh_[table]; }
+  std::array<std::uint32_t, 2 * kTables>& fresh() { return fresh_; }
+  /// The segment is over.
+  /// @param values  of the whole tensor
+  void leave(const Segment& segment, std::span<const std::int32_t> values);
 
  private:
   void add_tables();
@@ -74,8 +75,8 @@ class FastModel {
   ClassTable scale_table_;
   UnitScales units_{0};
   std::span<const std::uint8_t> prior_;
-  std::vector<std::uint32_t> columns_;  ///< of a segment that begins in column 0
-  std::int64_t first_ = 0;
+  std::vector<std::uint8_t> table_of_, shift_of_;  ///< of the segment's values
+  std::int64_t first_ = 0, width_ = 1;             ///< a row's values that lie in a segment
   std::size_t first_column_ = 0;
   int row_scale_ = 0;
   std::uint64_t inverse_ = 0;

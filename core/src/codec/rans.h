@@ -57,7 +57,16 @@ class RansReader {
   /// The part it lies in begins `offset` before it.
   void take(std::uint32_t offset, std::uint32_t width) {
     std::uint32_t state = width * (states_[lane_] >> kProbabilityBits) + offset;
-    if (state < kLeastState) state = state << 16 | word();
+    if (stream_.size() - position_ >= 2) [[likely]] {
+      // Whether a word is due follows the stream's bits, which no processor foresees: no branch.
+      std::uint16_t next;
+      std::memcpy(&next, stream_.data() + position_, 2);
+      const std::uint32_t due = state < kLeastState;
+      state = state << (16 * due) | (next & (0 - due));
+      position_ += 2 * due;
+    } else if (state < kLeastState) {
+      truncated();
+    }
     states_[lane_] = state;
     lane_ = (lane_ + 1) % kLanes;
     ++parts_;
@@ -81,13 +90,6 @@ class RansReader {
  private:
   void load();
   void unload();
-  std::uint32_t word() {
-    if (stream_.size() - position_ < 2) truncated();
-    std::uint16_t next;
-    std::memcpy(&next, stream_.data() + position_, 2);
-    position_ += 2;
-    return next;
-  }
   [[noreturn]] void truncated() const;
   bool states_at_rest() const;
 

@@ -50,6 +50,14 @@ class UnitScales {
     sums_[unit] += std::min<std::uint64_t>(magnitude * inverse >> 20, kMostSeen);
     ++counts_[unit];
   }
+  /// The same for units first, first + 1, ... and their values.
+  void saw(std::size_t first, std::span<const std::int32_t> values, std::uint64_t inverse) {
+    for (std::size_t i = 0; i < values.size(); ++i) saw(first + i, values[i], inverse);
+  }
+  /// Of units first ... first + count - 1.
+  std::span<const std::int8_t> scales(std::size_t first, std::size_t count) const {
+    return std::span(scales_).subspan(first, count);
+  }
   static std::uint64_t inverse_of(int row_scale);
   /// Rows went by: scales follow, now and then.
   void end_rows(std::int64_t rows);
@@ -75,7 +83,6 @@ class Segments {
   explicit Segments(const IntegerGrid& grid);
   bool next(Segment& segment);
   std::int64_t cols() const { return cols_; }
-  std::int64_t longest() const { return pieces_ > 1 ? cols_ / pieces_ + 1 : group_ * cols_; }
 
  private:
   std::int64_t rows_, cols_, group_ = 1, pieces_ = 1;

@@ -47,16 +47,17 @@ Allocation::Allocation(Model& model, const Dataset& samples, std::int64_t count,
       options_(options),
       tell_(std::move(tell)) {}
 
-void Allocation::weigh() {
-  statistics_ = second_order_statistics(model_, samples_, options_.seed);
+void Allocation::weigh(Group* group) {
+  statistics_ = second_order_statistics(model_, samples_, options_.seed, group);
   if (statistics_.left_out > 0 && tell_)
     tell_(std::to_string(statistics_.left_out) +
           " second moments would take too much memory; these matrices have no feedback there");
   for (const NamedParameter& p : model_.tensors()) values_.push_back(p.tensor.detach().clone());
-  original_ = log_probabilities();
+  original_ = judged();
 }
 
-at::Tensor Allocation::log_probabilities() const {
+/// What is compared: log probabilities of classes, or outputs. [positions, classes]
+at::Tensor Allocation::judged() const {
   const at::NoGradGuard no_grad;
   model_.train(false);
   std::vector<at::Tensor> outputs;
@@ -65,10 +66,18 @@ at::Tensor Allocation::log_probabilities() const {
        first += kJudgeBatch) {
     throw_if_interrupted();
     const Batch batch = judge_.range(first, std::min(kJudgeBatch, judge_.size() - first));
-    outputs.push_back(model_.forward(batch.inputs).flatten(0, -2).to(at::kFloat).log_softmax(1));
+    const at::Tensor each = model_.forward(batch.inputs).flatten(0, -2).to(at::kFloat);
+    outputs.push_back(judge_.has_classes() ? each.log_softmax(1) : each);
     numbers += outputs.back().numel();
   }
   return at::cat(outputs);
+}
+
+/// Mean over positions.
+double Allocation::lost(const at::Tensor& now) const {
+  const at::Tensor each =
+      judge_.has_classes() ? (original_.exp() * (original_ - now)) : (original_ - now).square() / 2;
+  return each.sum(1).mean().item<double>();
 }
 
 void Allocation::begin(const GenomicBottleneck& bottleneck) {
@@ -136,8 +145,7 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
     if (at.bytes <= wanted || !fits) break;
     room -= at.bytes - wanted;
   }
-  const at::Tensor now = log_probabilities();
-  const double lost = (original_.exp() * (original_ - now)).sum(1).mean().item<double>();
+  const double lost = this->lost(judged());
   // A bit a number less is four times the loss: sizes are not quite the same.
   at.lost = lost * std::exp2(16 * static_cast<double>(at.bytes - wanted) /
                              static_cast<double>(integers_->numbers()));
@@ -145,8 +153,9 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
   at.integers = integers_->coded();
   if (tell_) {
     char line[200];
-    std::snprintf(line, sizeof line, "%s: %lld bytes, divergence %.3g on held-back training data",
-                  rule.text().c_str(), static_cast<long long>(at.bytes), lost);
+    std::snprintf(line, sizeof line, "%s: %lld bytes, %s %.3g on held-back training data",
+                  rule.text().c_str(), static_cast<long long>(at.bytes),
+                  judge_.has_classes() ? "divergence" : "half a squared error of", lost);
     tell_(line);
   }
   return at;

@@ -16,7 +16,8 @@ namespace gbcompress {
 /// by 1 a weight where its step doubles and its error is cost * step^2 / 12, so that steps are
 /// proportional to cost^(-1/2); at the rates of small files rounding saturates, which is why the
 /// exponent is tempered. Which rule rounds is what loses least on samples that nothing else sees:
-/// the divergence of the outputs' distribution from the original's.
+/// the divergence of the outputs' distribution from the original's, or half the squared error of
+/// outputs that are no scores of classes.
 class Allocation {
  public:
   /// Tells a line about what was tried.
@@ -27,7 +28,8 @@ class Allocation {
   Allocation(Model& model, const Dataset& samples, std::int64_t count, const Dataset& judge,
              const TrainOptions& options, Tell tell);
   /// To be called once batch norms are folded: these values are what is to be stored.
-  void weigh();
+  /// @param group  ranks that share the samples; null: one process [collective]
+  void weigh(Group* group);
 
   /// Integers for a file of at most `wanted` bytes, if there are any, by the rule that loses least;
   /// batch norms are corrected for what was rounded.
@@ -52,7 +54,8 @@ class Allocation {
   bool walk_to(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at);
   Try tried(GenomicBottleneck& bottleneck, std::int64_t wanted, const Rule& rule, double start);
   void choose_rule(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
-  at::Tensor log_probabilities() const;
+  at::Tensor judged() const;
+  double lost(const at::Tensor& now) const;
 
   Model& model_;
   Dataset samples_, judge_;
@@ -62,7 +65,7 @@ class Allocation {
   std::vector<at::Tensor> values_;  ///< of all tensors, to be stored
   SecondOrderStatistics statistics_;
   std::optional<CalibratedIntegers> integers_;
-  at::Tensor original_;  ///< log_probabilities() of the values to be stored
+  at::Tensor original_;  ///< judged() of the values to be stored
   std::optional<Try> best_;
   std::int64_t best_for_ = 0;  ///< the size that it was chosen for
 };

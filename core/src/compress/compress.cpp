@@ -1,6 +1,7 @@
 #include "gbcompress/compress.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -74,19 +75,26 @@ void describe(Job& job, const Outcome& outcome) {
   }
 }
 
-void write(const Job& job, const Outcome& outcome) {
-  AtomicFile file(job.options.output, job.options.overwrite);
-  file.write(outcome.file);
-  file.commit();
+void warn_of_lost_model(const Job& job, const Outcome& outcome) {
+  if (outcome.kept < AboveChance::kLeastKept && job.options.tell)
+    job.options.tell("warning: this file holds a model that is lost: " +
+                     AboveChance::describe(outcome.kept));
 }
 
-/// From here on everything is about the file: opening checks its digest, expanding decodes it all.
-void measure_file(Job& job) {
+/// @return the file, opened before it got its name: another process may replace it at any time
+ArtifactReader write(const Job& job, const Outcome& outcome) {
+  AtomicFile file(job.options.output, job.options.overwrite);
+  file.write(outcome.file);
+  ArtifactReader artifact = ArtifactReader::open(file.flush());
+  file.commit();
+  return artifact;
+}
+
+/// From here on everything is about the file: opening checked its digest, expanding decodes it all.
+void measure_file(Job& job, const ArtifactReader& artifact) {
   CompressReport& report = job.report;
-  const std::filesystem::path& output = job.options.output;
-  const ArtifactReader artifact = ArtifactReader::open(output);
   load_tensors(job.model, expand(artifact, job.registry));
-  report.output_bytes = static_cast<std::int64_t>(std::filesystem::file_size(output));
+  report.output_bytes = artifact.file_bytes();
   report.ratio = static_cast<double>(job.input_bytes) / static_cast<double>(report.output_bytes);
   report.identity = artifact.identity();
   if (!job.data) return;
@@ -94,7 +102,7 @@ void measure_file(Job& job) {
     report.after = evaluate(job.model, job.data->test, job.data->metric, job.progress);
   } catch (const Error& error) {
     if (error.code() != Errc::kInterrupted) throw;
-    throw Error(Errc::kInterrupted, "stopped on request; " + output.string() +
+    throw Error(Errc::kInterrupted, "stopped on request; " + job.options.output.string() +
                                         " is written and whole, but was not evaluated");
   }
 }
@@ -103,9 +111,11 @@ void compare_with_target(Job& job) {
   CompressReport& report = job.report;
   if (job.wanted_bytes > 0 && report.output_bytes > job.wanted_bytes) {
     report.target_met = false;
-    report.target_note = "at most " + std::to_string(job.wanted_bytes) +
-                         " bytes were asked, the file has " + std::to_string(report.output_bytes) +
-                         "; tensors that are carried along or the smallest g-nets take the rest";
+    if (report.target_note.empty())
+      report.target_note = "at most " + std::to_string(job.wanted_bytes) +
+                           " bytes were asked, the file has " +
+                           std::to_string(report.output_bytes) +
+                           "; tensors that are carried along or the smallest g-nets take the rest";
   }
   const std::optional<double>& most = job.options.target.max_error;
   if (most && report.weight_error > *most) {
@@ -117,6 +127,21 @@ void compare_with_target(Job& job) {
     report.target_note = text;
   }
 }
+
+/// One thread for LibTorch as long as this lives, where a run is to give the same bytes for any
+/// number of them: its sums depend on how many compute a part.
+class SameBytesForAnyThreads {
+ public:
+  explicit SameBytesForAnyThreads(const CompressOptions& options) : before_(at::get_num_threads()) {
+    if (options.train.shards > 0) at::set_num_threads(1);
+  }
+  ~SameBytesForAnyThreads() { at::set_num_threads(before_); }
+  SameBytesForAnyThreads(const SameBytesForAnyThreads&) = delete;
+  SameBytesForAnyThreads& operator=(const SameBytesForAnyThreads&) = delete;
+
+ private:
+  int before_;
+};
 
 void measure_cost(CompressReport& report, Clock::time_point start) {
   rusage usage{};
@@ -138,15 +163,16 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
                         const Registry& registry, const CompressOptions& options,
                         const ProgressSink& progress) {
   const auto start = Clock::now();
+  const SameBytesForAnyThreads threads(options);
   if (leads(options)) check_writable(options.output, options.overwrite);
   const auto job = resolve(model, input_bytes, data, teacher, registry, options, progress);
   measure_original(*job);
   prepare(*job);
   if (is_from_weights(*job)) {
-    write_from_weights(*job);
+    const std::optional<ArtifactReader> artifact = write_from_weights(*job);
     job->checkpoints.finish();
-    if (!leads(options)) return job->report;
-    measure_file(*job);
+    if (!artifact) return job->report;
+    measure_file(*job, *artifact);
     measure_cost(job->report, start);
     return job->report;
   }
@@ -156,9 +182,10 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   job->checkpoints.finish();
   if (!leads(options)) return job->report;
   originals.compare(*job, outcome.file);
-  write(*job, outcome);
+  warn_of_lost_model(*job, outcome);
+  const ArtifactReader artifact = write(*job, outcome);
   if (options.remove_checkpoints) job->checkpoints.remove();
-  measure_file(*job);
+  measure_file(*job, artifact);
   compare_with_target(*job);
   measure_cost(job->report, start);
   return job->report;

@@ -17,9 +17,9 @@ bool is_from_weights(const Job& job) {
   return job.residual() && !job.trained && !job.allocation && !gnets && !job.judge;
 }
 
-void write_from_weights(Job& job) {
+std::optional<ArtifactReader> write_from_weights(Job& job) {
   job.report.allocation = "the weights alone";
-  if (job.options.group && job.options.group->rank() != 0) return;
+  if (job.options.group && job.options.group->rank() != 0) return {};
   WeightsOptions options{.measure = job.options.train.rate.measure,
                          .quantiser = job.options.train.rate.quantiser,
                          .arch = job.model.arch(),
@@ -29,6 +29,8 @@ void write_from_weights(Job& job) {
   if (!options.max_error) options.max_bytes = std::max<std::int64_t>(job.wanted_bytes, 1);
   for (const LayerRule& rule : job.options.bottleneck.layers)
     if (rule.mode == WeightMode::kRaw) options.exact.push_back(rule.match);
+  std::optional<ArtifactReader> artifact;
+  options.look = [&](const ArtifactReader& file) { artifact = file; };
   const at::NoGradGuard no_grad;
   WeightsReport written = compress_weights(model_bundle(job.model), job.options.output, options);
   job.report.weight_error = written.total_error;
@@ -36,6 +38,7 @@ void write_from_weights(Job& job) {
   job.report.target_met = written.target_met;
   job.report.target_note = written.target_note;
   job.report.tensors = std::move(written.tensors);
+  return artifact;
 }
 
 }  // namespace gbcompress

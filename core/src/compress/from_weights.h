@@ -8,7 +8,9 @@ namespace gbcompress {
 /// Whether nothing is trained, calibrated or generated.
 bool is_from_weights(const Job& job);
 
-/// Writes the file, on rank 0, and what it holds into the report. @throws as compress_weights()
-void write_from_weights(Job& job);
+/// Writes the file, on rank 0, and what it holds into the report.
+/// @return the file, opened before it got its name; empty on other ranks
+/// @throws as compress_weights()
+std::optional<ArtifactReader> write_from_weights(Job& job);
 
 }  // namespace gbcompress

@@ -14,11 +14,11 @@ namespace gbcompress {
 namespace {
 
 /// One in ten, but as many as tell half a percent from nothing, as long as that is a quarter.
-constexpr std::int64_t kPart = 10, kLeastPart = 4, kEnough = 400;
+constexpr std::int64_t kPart = 10, kLeastPart = 4, kEnoughHeld = 400;
 constexpr std::int64_t kBlocks = 8;
 
 std::int64_t held_count(std::int64_t size) {
-  const std::int64_t wanted = std::max(size / kPart, std::min(kEnough, size / kLeastPart));
+  const std::int64_t wanted = std::max(size / kPart, std::min(kEnoughHeld, size / kLeastPart));
   return std::clamp<std::int64_t>(wanted, 1, size - 1);
 }
 
@@ -50,7 +50,9 @@ Dataset rows_of(const Dataset& data, std::vector<std::int64_t> rows) {
   return data.subset(rows);
 }
 
-bool labelled(const Dataset& data) { return data.range(0, 1).targets.dim() == 1; }
+bool labelled(const Dataset& data) {
+  return data.has_classes() && data.range(0, 1).targets.dim() == 1;
+}
 
 /// 1 for what is judged by, 2 for what is neither.
 std::vector<char> held_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "compress/above_chance.h"
 #include "compress/allocate.h"
 #include "compress/hold_back.h"
 #include "compress/judge.h"
@@ -33,9 +34,10 @@ struct Job {
   std::optional<HeldBack> split = {};  ///< where quality is judged
   const Dataset* train = nullptr;      ///< what training sees; null without data
   std::optional<Judge> judge = {};
-  bool trained = false;           ///< trains(), of the whole call
-  std::int64_t wanted_bytes = 0;  ///< 0: no size is asked
-  std::int64_t attempts = 0;      ///< training runs at most
+  std::optional<AboveChance> above_chance = {};  ///< with data
+  bool trained = false;                          ///< trains(), of the whole call
+  std::int64_t wanted_bytes = 0;                 ///< 0: no size is asked
+  std::int64_t attempts = 0;                     ///< training runs at most
   std::optional<Allocation> allocation = {};
   CompressReport report = {};
 

@@ -11,7 +11,9 @@ namespace {
 /// Of a mean of n differences of `a` and `b`; at least what one sample more or less makes.
 double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b) {
   const auto n = static_cast<double>(a.numel());
-  const double one = metric == Metric::kAccuracy ? 100 / n : 1e-3;
+  const double one = metric == Metric::kAccuracy      ? 100 / n
+                     : metric == Metric::kNatsPerChar ? 1e-3
+                                                      : 1e-6;
   if (a.numel() < 2) return one;
   return std::max(one, (a - b).std().item<double>() / std::sqrt(n));
 }

@@ -19,6 +19,9 @@ constexpr double kStride = 3;
 /// Between a price that is too low and one that is too high the next one keeps this part of the
 /// (logarithmic) distance from both; bytes follow the price closely, drops are noisy.
 constexpr double kMargin = 0.2, kBytesMargin = 0.03;
+/// The same where the price that is too high leaves no model alive: the size that was wanted is out
+/// of reach, and the secant to it says nothing.
+constexpr double kDeadMargin = 0.4;
 /// Losses below this part of the wanted one are noise.
 constexpr double kLeastDrop = 0.1;
 
@@ -33,13 +36,16 @@ PriceSearch::PriceSearch(PriceGoal goal, double first_price, std::int64_t most,
     : goal_(goal), price_(first_price), left_(most), points_(std::move(known)) {}
 
 bool PriceSearch::keeps(const PricePoint& point) const {
-  return goal_.bytes
-             ? static_cast<double>(point.bytes) <= kNearAbove * static_cast<double>(*goal_.bytes)
-             : point.drop <= *goal_.drop;
+  return goal_.bytes ? point.bytes <= *goal_.bytes : point.drop <= *goal_.drop;
+}
+
+/// Too low a price keeps quality and too high a one keeps the size, or leaves nothing alive.
+bool PriceSearch::too_low(const PricePoint& point) const {
+  return goal_.bytes ? point.alive && !keeps(point) : keeps(point);
 }
 
 bool PriceSearch::near(const PricePoint& point) const {
-  return goal_.bytes && keeps(point) &&
+  return goal_.bytes && point.alive && keeps(point) &&
          static_cast<double>(point.bytes) >= kNearBelow * static_cast<double>(*goal_.bytes);
 }
 
@@ -48,44 +54,45 @@ bool PriceSearch::tried(const PricePoint& point) {
   if (near(point) || --left_ <= 0) return false;
   const double last = price_;
   price_ = next();
-  return std::fabs(std::log(price_ / last)) >
-         std::log(goal_.bytes ? kSamePriceOfSize : kSamePrice);
+  return std::fabs(std::log(price_ / last)) > std::log(goal_.bytes ? kSamePriceOfSize : kSamePrice);
 }
 
-double PriceSearch::next() const {
+double PriceSearch::move() const {
   const PricePoint last = points_.back();
   const PricePoint* before = points_.size() > 1 ? &points_[points_.size() - 2] : nullptr;
   const double run = before ? std::log(last.price / before->price) : 0;
-  double move = 0;  // of the price's logarithm
+  if (!last.alive) return -std::log(kLargestMove);
   if (goal_.bytes) {
     double slope = kBytesSlope;
     if (before && run != 0) slope = (log_of(last.bytes) - log_of(before->bytes)) / run;
     slope = std::clamp(slope, kSteepestBytes, kFlattestBytes);
-    move = (log_of(*goal_.bytes) - log_of(last.bytes)) / slope;
-  } else {
-    const double least = kLeastDrop * *goal_.drop;
-    if (!(least > 0) || last.drop <= least) {
-      move = keeps(last) ? std::log(kStride) : -std::log(kStride);
-    } else {
-      double slope = kDropSlope;
-      if (before && run != 0 && before->drop > least)
-        slope = std::log(last.drop / before->drop) / run;
-      slope = std::clamp(slope, kFlattestDrop, kSteepestDrop);
-      move = std::log(*goal_.drop / last.drop) / slope;
+    return (std::log(kAim) + log_of(*goal_.bytes) - log_of(last.bytes)) / slope;
+  }
+  const double least = kLeastDrop * *goal_.drop;
+  if (!(least > 0) || last.drop <= least) return std::log(keeps(last) ? kStride : 1 / kStride);
+  double slope = kDropSlope;
+  if (before && run != 0 && before->drop > least) slope = std::log(last.drop / before->drop) / run;
+  return std::log(*goal_.drop / last.drop) / std::clamp(slope, kFlattestDrop, kSteepestDrop);
+}
+
+double PriceSearch::next() const {
+  const double most = std::log(kLargestMove);
+  double low = -std::numeric_limits<double>::infinity(), high = -low;
+  bool dead = false;  // at the price `high`
+  for (const PricePoint& p : points_) {
+    const double at = std::log(p.price);
+    if (too_low(p)) {
+      low = std::max(low, at);
+    } else if (at < high) {
+      high = at;
+      dead = !p.alive;
     }
   }
-  move = std::clamp(move, -std::log(kLargestMove), std::log(kLargestMove));
-  // Too low a price keeps quality and too high a one keeps the size.
-  double low = -std::numeric_limits<double>::infinity(), high = -low;
-  for (const PricePoint& p : points_) {
-    const bool too_low = goal_.bytes ? !keeps(p) : keeps(p);
-    (too_low ? low : high) =
-        too_low ? std::max(low, std::log(p.price)) : std::min(high, std::log(p.price));
-  }
-  const double margin = goal_.bytes ? kBytesMargin : kMargin;
-  double at = std::log(last.price) + move;
-  if (low < high && std::isfinite(low) && std::isfinite(high))
+  double at = std::log(points_.back().price) + std::clamp(move(), -most, most);
+  if (low < high && std::isfinite(low) && std::isfinite(high)) {
+    const double margin = (dead ? kDeadMargin : goal_.bytes ? kBytesMargin : kMargin);
     at = std::clamp(at, low + margin * (high - low), high - margin * (high - low));
+  }
   return std::exp(at);
 }
 
@@ -96,6 +103,7 @@ std::optional<std::size_t> PriceSearch::best() const {
   };
   for (std::size_t i = 0; i < points_.size(); ++i) {
     if (goal_.drop && !keeps(points_[i])) continue;
+    if (!points_[i].alive) continue;
     if (!found || distance(points_[i]) <= distance(points_[*found])) found = i;
   }
   return found;

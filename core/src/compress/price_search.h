@@ -9,8 +9,10 @@ namespace gbcompress {
 
 /// What is wanted of the file; one of both.
 struct PriceGoal {
-  std::optional<std::int64_t> bytes;  ///< at most, and as near to it as can be
-  std::optional<double> drop;         ///< of quality at most, and as few bytes as can be
+  /// At most, and as near to it as can be; where that leaves no model alive, the smallest file that
+  /// does.
+  std::optional<std::int64_t> bytes;
+  std::optional<double> drop;  ///< of quality at most, and as few bytes as can be
 };
 
 /// What training at one price gave.
@@ -20,6 +22,8 @@ struct PricePoint {
   /// Loss of quality beside what is compared with, in the metric's unit; not looked at where bytes
   /// are wanted.
   double drop = 0;
+  /// The model answers better than a constant would; looked at where bytes are wanted.
+  bool alive = true;
 };
 
 /// Bytes and loss of quality are about powers of the price, so that the next price is a secant's in
@@ -28,9 +32,9 @@ struct PricePoint {
 class PriceSearch {
  public:
   static constexpr double kLargestMove = 6;
-  /// A file of a wanted size is near enough from here to there: integers are then chosen for the
-  /// last few percent.
-  static constexpr double kNearBelow = 0.96, kNearAbove = 1.04;
+  /// A file of a wanted size is near enough from kNearBelow of it to the size itself; the search
+  /// aims between.
+  static constexpr double kNearBelow = 0.96, kAim = 0.985;
   /// Prices are not told apart below this factor.
   static constexpr double kSamePrice = 1.2;
   /// The same where a size is searched, which follows the price closely.
@@ -47,12 +51,15 @@ class PriceSearch {
   /// Known ones first.
   const std::vector<PricePoint>& points() const { return points_; }
   /// Index of the best point: of those that keep the drop the smallest file; the file nearest to
-  /// the wanted size. Unset where no point keeps the drop.
+  /// the wanted size. Unset where no point keeps the drop, or none is alive.
   std::optional<std::size_t> best() const;
   bool keeps(const PricePoint& point) const;
 
  private:
   double next() const;
+  /// Logarithm of the factor between the last price and the one that seems right.
+  double move() const;
+  bool too_low(const PricePoint& point) const;
   bool near(const PricePoint& point) const;
 
   PriceGoal goal_;

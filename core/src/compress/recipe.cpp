@@ -110,7 +110,7 @@ std::int64_t power_of_two_near(double x) {
 
 std::int64_t batch_for(const Dataset& train) {
   const std::int64_t wanted = power_of_two_near(static_cast<double>(train.size()) / kBatches);
-  const std::int64_t predictions = train.range(0, 1).targets.numel();
+  const std::int64_t predictions = train.predictions();
   const std::int64_t batch = std::clamp(wanted, kLeastBatch, kMostBatch);
   return std::max<std::int64_t>(1, std::min(batch, kMostPredictions / predictions));
 }
@@ -131,8 +131,8 @@ double multiply_adds(Model& model, const Dataset& data) {
     throw;
   }
   at::removeCallback(handle);
-  return std::max(counted, static_cast<double>(parameters_of(model)) *
-                               static_cast<double>(one.targets.numel()));
+  return std::max(
+      counted, static_cast<double>(parameters_of(model)) * static_cast<double>(data.predictions()));
 }
 
 Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric metric,
@@ -164,7 +164,7 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
                    bool teacher) {
   Choices& choose = options.choose;
   TrainOptions& to = options.train;
-  const std::int64_t predictions = train.size() * train.range(0, 1).targets.numel();
+  const std::int64_t predictions = train.size() * train.predictions();
   if (choose.loss && teacher && !options.from_scratch) {
     to.loss = Loss::kDistill;
     to.labels = kLabels;

@@ -146,11 +146,25 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
     job->train = &job->split->train;
     job->judge.emplace(model, *job->split, data->metric, options.from_scratch, options.train.seed);
   }
+  if (data) job->above_chance.emplace(model, *job->train, data->metric, options.train.seed);
   if (job->trained) choose_training(*job);
   return job;
 }
 
 namespace {
+
+/// What second moments are taken from and rules are judged by must be more than a handful.
+constexpr std::int64_t kFewestPredictions = 48;
+
+void check_enough(const Dataset& train) {
+  const std::int64_t each = train.predictions();
+  const std::int64_t least = std::max<std::int64_t>(2, (kFewestPredictions + each - 1) / each);
+  if (train.size() < least)
+    throw Error(Errc::kUsage, "calibration needs at least " + std::to_string(least) +
+                                  " training samples, and these data have " +
+                                  std::to_string(train.size()) +
+                                  "; give more, or set rate.calibration to 0, which asks for none");
+}
 
 /// Training samples that say what errors cost: more of them where they are cheap, for a matrix with
 /// a thousand inputs of which each sample is one needs thousands.
@@ -163,6 +177,7 @@ std::int64_t calibration_count(const Job& job) {
 
 void begin_allocation(Job& job) {
   const CompressOptions& options = job.options;
+  check_enough(*job.train);
   if (!job.split) {
     job.split = hold_back(*job.train, options.train.seed);
     job.train = &job.split->train;
@@ -185,7 +200,7 @@ void prepare(Job& job) {
     options.tell(std::to_string(norms.eps_unknown) +
                  " batch norms do not say what they add to the variance; 1e-5, the usual number, "
                  "is taken for it");
-  if (job.allocation) job.allocation->weigh();
+  if (job.allocation) job.allocation->weigh(options.group);
 }
 
 }  // namespace gbcompress

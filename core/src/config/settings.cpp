@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/near_miss.h"
@@ -64,6 +66,36 @@ std::set<std::string> sections() {
   fail(at, "unknown key " + printable(key) + did_you_mean(key, candidates));
 }
 
+const std::string kStrategy = "strategy.";
+
+/// Keys of [strategy] that are no settings are options of whatever strategy is named.
+bool is_strategy_option(const std::string& key) {
+  return key.starts_with(kStrategy) && !find(setting_rows(), key);
+}
+
+/// Puts KEY=VALUE among the words of strategy.options, in place of the KEY that was there.
+void set_strategy_option(Settings& settings, const std::string& key, const SettingValue& value,
+                         const std::string& at) {
+  const std::string name = key.substr(kStrategy.size());
+  const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  if (name.empty() || !std::all_of(name.begin(), name.end(), plain))
+    fail(at, printable(key) + " is no name of an option: letters, digits and _ make one");
+  const auto* word = std::get_if<std::string>(&value);
+  std::string text = word ? *word : to_toml(value);
+  if (!word) std::erase_if(text, [](char c) { return c == '[' || c == ']' || c == ' '; });
+  if (text.empty() || std::holds_alternative<OtherValue>(value) ||
+      text.find_first_of(" \t\n=") != std::string::npos)
+    fail(at, printable(key) +
+                 " must be a number, a list of numbers or a word without blanks, not " +
+                 to_toml(value));
+  std::istringstream words(settings.compress.train.strategy.options);
+  std::string options;
+  for (std::string each; words >> each;)
+    if (!each.starts_with(name + "=")) options += each + " ";
+  set_row(*find(setting_rows(), kStrategy + "options"), settings, options + name + "=" + text, at,
+          kStrategy + "options");
+}
+
 void apply_layer_item(LayerRule& rule, const ConfigItem& item) {
   const auto* row = find(layer_rows(), item.key);
   if (!row) {
@@ -88,6 +120,8 @@ void apply_item(Settings& settings, const ConfigItem& item, std::string& target_
     if (!is_table) fail(item.value_at, item.key + " must be a table, not " + to_toml(item.value));
     return;
   }
+  if (is_strategy_option(item.key))
+    return set_strategy_option(settings, item.key, item.value, item.value_at);
   const auto* row = find(setting_rows(), item.key);
   if (!row) fail_unknown(item.key_at, item.key);
   if (section_of(item.key) == "target") {
@@ -103,7 +137,7 @@ std::vector<SettingInfo> infos(const std::vector<SettingRow<T>>& rows, const T& 
   std::vector<SettingInfo> result;
   for (const auto& row : rows)
     result.push_back(
-        {row.key, row.type, to_toml(row.get(defaults)), row.help + ": " + row.accepts});
+        {row.key, row.type, to_toml(row.get(defaults)), row.help + ": " + row.accepts, row.choices});
   return result;
 }
 
@@ -187,17 +221,22 @@ void Settings::apply_environment() {
 void Settings::apply_assignment(std::string_view assignment) {
   const auto equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    fail("--set", printable(assignment) + " is not KEY=VALUE");
+    fail("`set`", printable(assignment) + " is not KEY=VALUE");
   const auto trim = [](std::string_view text) {
     while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
     while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
     return std::string(text);
   };
-  apply(trim(assignment.substr(0, equals)), trim(assignment.substr(equals + 1)), "--set");
+  apply(trim(assignment.substr(0, equals)), trim(assignment.substr(equals + 1)), "`set`");
 }
 
 void Settings::apply(const std::string& key, const std::string& toml_value,
                      const std::string& source) {
+  if (is_strategy_option(key)) {
+    const bool word = toml_value.find_first_of("[\"'") != 0;
+    return set_strategy_option(
+        *this, key, word ? SettingValue(toml_value) : parse_value(toml_value, source), source);
+  }
   const auto* row = find(setting_rows(), key);
   if (!row) fail_unknown(source, key);
   std::string text = toml_value;

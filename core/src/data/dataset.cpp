@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "gbcompress/error.h"
@@ -33,6 +34,14 @@ Batch Dataset::range(std::int64_t first, std::int64_t count) const {
   std::iota(rows.begin(), rows.end(), first);
   return gather(rows);
 }
+
+std::int64_t Dataset::predictions() const {
+  if (size() == 0) return 1;
+  const at::Tensor one = range(0, 1).targets;
+  return std::max<std::int64_t>(1, has_classes() ? one.numel() : one.numel() / one.size(-1));
+}
+
+bool Dataset::has_classes() const { return at::isIntegralType(targets_.scalar_type(), false); }
 
 Dataset Dataset::subset(const std::vector<std::int64_t>& indices) const {
   return {inputs_, targets_, rows_of(indices)};

@@ -20,7 +20,7 @@ std::filesystem::path find(const std::filesystem::path& folder, const std::strin
     }
   throw Error(Errc::kNotFound, printable(folder.string()) + " holds no " + part + "-" + what + "-" +
                                    ending +
-                                   " (nor with .gz); --data mnist:DIR needs the folder "
+                                   " (nor with .gz); `data` mnist:DIR needs the folder "
                                    "of the four MNIST files");
 }
 

@@ -17,6 +17,7 @@ constexpr Kind kKinds[] = {
     {"text", "text:FILE", open_text},
     {"digits", "", open_digits},
     {"tensors", "tensors:FILE.safetensors", open_tensor_data},
+    {"features", "features:FILE.safetensors", open_features},
 };
 
 }  // namespace
@@ -38,8 +39,8 @@ Data open_data(const std::string& spec, const DataOptions& options) {
     if (name != kind.name) continue;
     if (where.empty() != (*kind.example == '\0'))
       throw Error(Errc::kUsage,
-                  where.empty() ? "--data " + name + " needs a place: write " + kind.example
-                                : "--data " + name + " is built in and takes nothing behind it");
+                  where.empty() ? "`data` " + name + " needs a place: write " + kind.example
+                                : "`data` " + name + " is built in and takes nothing behind it");
     Data data = kind.open(where, options);
     data.spec = spec;
     return data;
@@ -47,7 +48,7 @@ Data open_data(const std::string& spec, const DataOptions& options) {
   throw Error(Errc::kUsage, "there is no kind of data named \"" + printable(name) + "\"" +
                                 did_you_mean(name, names) +
                                 " (known: mnist:DIR, cifar10:FILE[,FILE], text:FILE, digits, "
-                                "tensors:FILE.safetensors)");
+                                "tensors:FILE.safetensors, features:FILE.safetensors)");
 }
 
 }  // namespace gbcompress

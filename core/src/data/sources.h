@@ -12,6 +12,7 @@ Data open_cifar10(const std::string& where, const DataOptions& options);
 Data open_text(const std::string& where, const DataOptions& options);
 Data open_digits(const std::string& where, const DataOptions& options);
 Data open_tensor_data(const std::string& where, const DataOptions& options);
+Data open_features(const std::string& where, const DataOptions& options);
 
 /// Rows held out of `rows` where a source does not say which: the last tenth, at least one.
 /// @throws Error(kUsage) below two rows

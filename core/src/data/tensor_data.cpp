@@ -16,15 +16,22 @@ struct Part {
 
 class TensorFile {
  public:
-  explicit TensorFile(const std::string& where)
-      : label_(printable(where)), entries_(read_tensors(where)) {}
+  explicit TensorFile(const std::string& where) : label_(printable(where)) {
+    try {
+      entries_ = read_tensors(where);
+    } catch (const Error& error) {
+      if (error.code() != Errc::kNonFinite) throw;
+      throw Error(Errc::kNonFinite,
+                  label_ + ": inputs or targets hold NaN or infinity; leave such rows out");
+    }
+  }
 
   /// @return undefined tensors where the file has neither
   Part part(const std::string& prefix) const {
     Part result{find(prefix + "inputs"), find(prefix + "targets")};
-    if (result.inputs.defined() != result.targets.defined())
-      throw Error(Errc::kNotFound,
-                  label_ + " must hold both " + prefix + "inputs and " + prefix + "targets");
+    if (result.targets.defined() && !result.inputs.defined())
+      throw Error(Errc::kNotFound, label_ + " holds " + prefix + "targets and no " + prefix +
+                                       "inputs; it must hold both, or inputs alone");
     if (result.inputs.defined()) check(prefix, result);
     return result;
   }
@@ -41,16 +48,17 @@ class TensorFile {
     const auto refuse = [&](const std::string& what) {
       throw Error(Errc::kShapeMismatch, label_ + ": " + prefix + what);
     };
-    if (part.inputs.dim() < 2) refuse("inputs must be [rows, ...]");
+    if (part.inputs.dim() < 2 || part.inputs.numel() == 0)
+      refuse("inputs must be [rows, ...], and some");
+    // Whole numbers as inputs are indices into an embedding.
+    part.inputs = part.inputs.to(part.inputs.is_floating_point() ? at::kFloat : at::kLong);
+    if (!part.targets.defined()) return;
     if (part.targets.dim() < 1 || part.targets.dim() > 2)
       refuse("targets must be [rows] or [rows, positions]");
-    if (part.inputs.size(0) != part.targets.size(0) || part.inputs.numel() == 0 ||
-        part.targets.numel() == 0)
+    if (part.inputs.size(0) != part.targets.size(0) || part.targets.numel() == 0)
       refuse("inputs and " + prefix + "targets must have the same number of rows, and some");
     if (!at::isIntegralType(part.targets.scalar_type(), false))
       refuse("targets must be whole numbers");
-    // Whole numbers as inputs are indices into an embedding.
-    part.inputs = part.inputs.to(part.inputs.is_floating_point() ? at::kFloat : at::kLong);
     part.targets = part.targets.to(at::kLong);
     const auto smallest = part.targets.min().item<std::int64_t>();
     const auto largest = part.targets.max().item<std::int64_t>();
@@ -67,11 +75,20 @@ class TensorFile {
 
 Data open_tensor_data(const std::string& where, const DataOptions& options) {
   if (!options.mean.empty() || !options.std.empty())
-    throw Error(Errc::kUsage, "tensors:FILE is taken as it is; leave out mean and std");
+    throw Error(Errc::kUsage, "a file of tensors is taken as it is; leave out mean and std");
   const TensorFile file(where);
   Part train = file.part(""), test = file.part("test_");
   if (!train.inputs.defined())
     throw Error(Errc::kNotFound, file.label() + " holds no tensors named inputs and targets");
+  const bool labelled = train.targets.defined();
+  if (test.inputs.defined() && test.targets.defined() != labelled)
+    throw Error(Errc::kNotFound, file.label() +
+                                     " must hold both targets and test_targets, or "
+                                     "neither");
+  // Until an original says what they are.
+  for (Part* part : {&train, &test})
+    if (!labelled && part->inputs.defined())
+      part->targets = at::zeros({part->inputs.size(0)}, at::kLong);
   if (!test.inputs.defined()) {
     const std::int64_t rows = train.inputs.size(0), held = held_out_tenth(rows, where);
     test = {train.inputs.narrow(0, rows - held, held), train.targets.narrow(0, rows - held, held)};
@@ -81,11 +98,23 @@ Data open_tensor_data(const std::string& where, const DataOptions& options) {
       train.targets.dim() != test.targets.dim())
     throw Error(Errc::kShapeMismatch,
                 file.label() + ": inputs and test_inputs have rows of different shape");
-  const std::int64_t classes = 1 + std::max(train.targets.max().item<std::int64_t>(),
-                                            test.targets.max().item<std::int64_t>());
-  const Metric metric = train.targets.dim() == 1 ? Metric::kAccuracy : Metric::kNatsPerChar;
-  return {"", Dataset(train.inputs, train.targets), Dataset(test.inputs, test.targets), metric,
-          classes};
+  Data data{"", Dataset(train.inputs, train.targets), Dataset(test.inputs, test.targets)};
+  data.has_targets = labelled;
+  if (!labelled) return data;
+  data.metric = train.targets.dim() == 1 ? Metric::kAccuracy : Metric::kNatsPerChar;
+  data.classes = 1 + std::max(train.targets.max().item<std::int64_t>(),
+                              test.targets.max().item<std::int64_t>());
+  return data;
+}
+
+Data open_features(const std::string& where, const DataOptions& options) {
+  Data data = open_tensor_data(where, options);
+  if (data.has_targets)
+    throw Error(Errc::kUsage, printable(where) +
+                                  " holds targets; features:FILE takes inputs alone, tensors:FILE "
+                                  "both");
+  data.metric = Metric::kOutputError;
+  return data;
 }
 
 }  // namespace gbcompress

@@ -9,8 +9,6 @@
 namespace gbcompress {
 namespace {
 
-constexpr std::chrono::milliseconds kNews{1000};
-
 bool agree_through(GroupState& state, const std::string& key, bool ok) {
   if (!ok) state.store->add(key + "refused", 1);
   std::int64_t here = state.store->add(key + "here", 1);
@@ -37,7 +35,7 @@ std::function<bool(bool)> Group::background_agreement(std::string name) {
       return agree_through(*state, key, ok);
     } catch (const Error&) {
       // A store that is gone is news of a rank that is gone; the monitor knows which.
-      if (const auto failure = state->monitor->failure(kNews))
+      if (const auto failure = state->monitor->failure(kFailureNews))
         throw Error(Errc::kFailure, failure_sentence(*failure, state->rank));
       throw;
     }

@@ -1,10 +1,13 @@
 #include "dist/gathering.h"
 
+#include <fcntl.h>
+#include <openssl/crypto.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 
 #include "base/digest.h"
 #include "gbcompress/error.h"
@@ -16,8 +19,10 @@ using nlohmann::json;
 
 constexpr int kProtocol = 1;
 constexpr int kLookAgainMs = 50;
-constexpr std::size_t kMaxStrangers = 1024;  // connections that have not said who they are
-constexpr std::size_t kMaxNamed = 8;         // missing ranks in one message
+// Connections that have not said who they are: well below the 1,024 descriptors that a process has.
+constexpr std::size_t kMaxStrangers = 256;
+constexpr int kAcceptAtOnce = 64;
+constexpr std::size_t kMaxNamed = 8;  // missing ranks in one message
 
 std::string random_token() {
   std::array<char, 16> bytes{};
@@ -45,12 +50,29 @@ std::string hello_text(const MeetOptions& options, const std::string& token) {
       .dump();
 }
 
+std::optional<Hello> read_hello(const Message& message, std::string_view token) {
+  if (message.kind != MessageKind::kHello) return std::nullopt;
+  const json hello = json::parse(message.body, nullptr, false);
+  if (!hello.is_object()) return std::nullopt;
+  const auto given = hello.find("token");
+  if (given == hello.end() || !given->is_string()) return std::nullopt;
+  // How long it takes must not tell how much of a guess is right.
+  const std::string& guess = given->get_ref<const std::string&>();
+  if (guess.size() != token.size() || CRYPTO_memcmp(guess.data(), token.data(), token.size()) != 0)
+    return std::nullopt;
+  if (hello.at("protocol").get<int>() != kProtocol)
+    throw Error(Errc::kFailure, "the ranks run different releases of gbcompress");
+  return Hello{hello.at("rank").get<int>(), read_process(hello.at("process"))};
+}
+
 Gathering::Gathering(KeyStore& store, const MeetOptions& options)
     : store_(store),
       options_(options),
       listener_(net::listen_on(options.listening.bind, 0)),
       token_(random_token()),
       members_(static_cast<std::size_t>(options.world - 1)) {
+  // A connection may be gone between the news of it and accept(), which would then wait.
+  ::fcntl(listener_.get(), F_SETFL, ::fcntl(listener_.get(), F_GETFL) | O_NONBLOCK);
   store_.set(options_.prefix + "control", json({{"host", options_.listening.advertise},
                                                 {"port", net::port_of(listener_)},
                                                 {"world", options_.world},
@@ -82,10 +104,17 @@ std::vector<Peer> Gathering::wait() {
 }
 
 void Gathering::accept() {
-  net::Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return;
-  if (strangers_.size() >= kMaxStrangers) strangers_.erase(strangers_.begin());
-  strangers_.push_back(std::make_unique<Channel>(std::move(socket)));
+  for (int n = 0; n < kAcceptAtOnce; ++n) {
+    // A rank says who it is as it connects, so the longest silent ones are none of ours.
+    if (strangers_.size() >= kMaxStrangers) strangers_.erase(strangers_.begin());
+    net::Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if ((errno == EMFILE || errno == ENFILE) && !strangers_.empty())
+        strangers_.erase(strangers_.begin());
+      return;
+    }
+    strangers_.push_back(std::make_unique<Channel>(std::move(socket)));
+  }
 }
 
 void Gathering::identify_strangers() {
@@ -97,19 +126,15 @@ void Gathering::identify_strangers() {
       continue;
     }
     // Whoever does not know the token is none of ours, and hears nothing.
-    const json hello = json::parse(messages.front().body, nullptr, false);
-    if (messages.front().kind != MessageKind::kHello || !hello.is_object() ||
-        hello.value("token", json()) != token_) {
+    const std::optional<Hello> hello = read_hello(messages.front(), token_);
+    if (!hello) {
       stranger.reset();
       continue;
     }
-    if (hello.at("protocol").get<int>() != kProtocol)
-      throw Error(Errc::kFailure, "the ranks run different releases of gbcompress");
-    const int rank = hello.at("rank").get<int>();
+    const int rank = hello->rank;
     if (rank < 1 || rank >= options_.world || members_[static_cast<std::size_t>(rank - 1)].channel)
       throw Error(Errc::kFailure, "rank " + std::to_string(rank) + " came twice");
-    members_[static_cast<std::size_t>(rank - 1)] = {rank, read_process(hello.at("process")),
-                                                    std::move(stranger)};
+    members_[static_cast<std::size_t>(rank - 1)] = {rank, hello->process, std::move(stranger)};
     ++present_;
   }
   std::erase_if(strangers_, [](const auto& stranger) { return !stranger; });

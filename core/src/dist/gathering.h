@@ -32,6 +32,17 @@ class Gathering {
   int present_ = 0;
 };
 
+/// Who a connection says it is.
+struct Hello {
+  int rank = 0;
+  ProcessName process;
+};
+/// @param message  the first one of a connection
+/// @return nothing for whoever does not know the token, which is compared in constant time
+/// @throws Error(kFailure) for another release; nlohmann::json::exception for what knows the token
+///         and is malformed
+std::optional<Hello> read_hello(const Message& message, std::string_view token);
+
 /// The message of a rank that has given up, where there is one.
 std::optional<std::string> given_up(KeyStore& store, const MeetOptions& options);
 /// @throws Error(kFailure) with that message

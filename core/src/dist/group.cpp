@@ -10,8 +10,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kShortest{100}, kLongest{24 * 3600 * 1000};
-// A broken connection is noticed here and by the monitor; its news takes a moment to go round.
-constexpr milliseconds kNews{1000};
 
 void check_timeout(milliseconds time) {
   if (time < kShortest || time > kLongest)
@@ -38,7 +36,7 @@ void GroupState::begin(Collective kind, std::int64_t bytes) {
 }
 
 void GroupState::explain(Collective kind, const std::exception& error) {
-  if (const auto failure = monitor->failure(kNews))
+  if (const auto failure = monitor->failure(kFailureNews))
     throw Error(Errc::kFailure, failure_sentence(*failure, rank));
   const std::string cause =
       "its " + std::string(collective_name(kind)) + " failed: " + first_line(error);

@@ -1,6 +1,7 @@
 #pragma once
 /// What a Group and the collectives under way share.
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -12,6 +13,10 @@
 #include "gbcompress/dist.h"
 
 namespace gbcompress {
+
+/// A broken connection is noticed where data travel and by the monitor; its news takes a moment to
+/// go round.
+inline constexpr std::chrono::milliseconds kFailureNews{1000};
 
 struct GroupState {
   int rank = 0, world = 1;

@@ -37,31 +37,31 @@ void check_pair(const Launch& launch, const std::string& rank_name, const std::s
 bool read_flags(const LaunchFlags& flags, const Reader& reader, Launch& into) {
   if (!flags.rank && !flags.world) {
     if (flags.local_rank || flags.master)
-      refuse(std::string(flags.master ? "--master" : "--local-rank") +
-             " says something about one rank of several: give --rank and --world too");
+      refuse(std::string(flags.master ? "`master`" : "`local_rank`") +
+             " says something about one rank of several: give `rank` and `world` too");
     return false;
   }
-  if (!flags.world) refuse("--rank is given without --world; say how many ranks there are");
-  if (!flags.rank) refuse("--world is given without --rank; say which rank this process is");
+  if (!flags.world) refuse("`rank` is given without `world`; say how many ranks there are");
+  if (!flags.rank) refuse("`world` is given without `rank`; say which rank this process is");
   into.launcher = Launcher::kFlags;
-  into.world = parse_number(*flags.world, "--world", 1, kMaxWorld);
-  into.rank = parse_number(*flags.rank, "--rank", 0, kMaxWorld - 1);
-  check_pair(into, "--rank", "--world");
+  into.world = parse_number(*flags.world, "`world`", 1, kMaxWorld);
+  into.rank = parse_number(*flags.rank, "`rank`", 0, kMaxWorld - 1);
+  check_pair(into, "`rank`", "`world`");
   if (flags.local_rank)
-    into.local_rank = parse_number(*flags.local_rank, "--local-rank", 0, kMaxWorld - 1);
+    into.local_rank = parse_number(*flags.local_rank, "`local_rank`", 0, kMaxWorld - 1);
   if (!flags.master) {
     choose_master(reader, "", "", into);
     return true;
   }
   const std::size_t colon = flags.master->rfind(':');
   if (colon == std::string::npos)
-    refuse("--master is \"" + printable(*flags.master) + "\"; write HOST:PORT");
+    refuse("`master` is \"" + printable(*flags.master) + "\"; write HOST:PORT");
   std::string host = flags.master->substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
-  check_host(host, "the host of --master");
+  check_host(host, "the host of `master`");
   const int port =
-      parse_number(flags.master->substr(colon + 1), "the port of --master", 1, kLastPort);
+      parse_number(flags.master->substr(colon + 1), "the port of `master`", 1, kLastPort);
   if (into.world > 1) {
     into.master_host = host;
     into.master_port = port;
@@ -147,7 +147,7 @@ void choose_master(const Reader& reader, const std::string& host, const std::str
   if (into.world == 1) return;
   if (!address && host.empty())
     refuse(into.launcher == Launcher::kFlags
-               ? "there are several ranks but no place where they meet; give --master HOST:PORT"
+               ? "there are several ranks but no place where they meet; give `master` HOST:PORT"
                : "MASTER_ADDR is not set; give the machine of rank 0 (127.0.0.1 where all ranks "
                  "run on one)");
   into.master_host = address.value_or(host);
@@ -203,7 +203,7 @@ int pick_gpu(const Launch& launch, int gpus) {
   if (gpus <= 0) throw Error(Errc::kUsage, "a GPU was asked for but this machine shows none");
   if (!launch.local_rank)
     throw Error(Errc::kUsage, "the launcher does not say which rank of this machine rank " +
-                                  std::to_string(launch.rank) + " is; give --local-rank");
+                                  std::to_string(launch.rank) + " is; give `local_rank`");
   const int wanted = launch.local_world.value_or(*launch.local_rank + 1);
   if (wanted > gpus)
     throw Error(Errc::kUsage, "this machine shows " + std::to_string(gpus) + " GPU" +

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <system_error>
 
 #include "base/text.h"
@@ -23,6 +24,7 @@ namespace gbcompress::net {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr int kListenAttempts = 6;  // at most 62 ms of waiting in all
 constexpr std::chrono::milliseconds kRetry{50};
 constexpr const char* kIpv4Loopback = "127.0.0.1";
 
@@ -123,6 +125,22 @@ std::string address_of_interface(const std::string& name) {
   return ipv6;
 }
 
+/// One that listens, or none and errno.
+/// @throws Error(kFailure): no socket can be made
+Fd try_to_listen(const addrinfo* address) {
+  Fd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) throw Error(Errc::kFailure, "no socket can be made: " + reason(errno));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+      ::listen(socket.get(), kBacklog) == 0)
+    return socket;
+  const int why = errno;
+  socket.close();
+  errno = why;
+  return {};
+}
+
 }  // namespace
 
 Fd& Fd::operator=(Fd&& other) noexcept {
@@ -139,21 +157,24 @@ void Fd::close() noexcept {
 
 Fd listen_on(const std::string& address, int port) {
   const Addresses addresses = resolve(address, port, AI_PASSIVE);
-  Fd socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) throw Error(Errc::kFailure, "no socket can be made: " + reason(errno));
-  const int on = 1;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.get(), addresses->ai_addr, addresses->ai_addrlen) == 0 &&
-      ::listen(socket.get(), kBacklog) == 0)
-    return socket;
+  // Linux announces a listener before it looks for others on the port, so that of two processes
+  // that listen at the same moment both can be refused. Whoever waits for a time of its own and
+  // tries again finds the port free, or taken by one that has it.
+  std::minstd_rand wait(static_cast<unsigned>(Clock::now().time_since_epoch().count()));
+  for (int attempt = 1;; ++attempt) {
+    Fd socket = try_to_listen(addresses.get());
+    if (socket) return socket;
+    if (errno != EADDRINUSE || attempt == kListenAttempts) break;
+    ::poll(nullptr, 0, static_cast<int>(1 + wait() % (1u << attempt)));
+  }
   if (errno == EADDRINUSE)
     throw Error(Errc::kFailure, "port " + std::to_string(port) + " of " + printable(address) +
                                     " is in use, by another job or a second rank 0; choose "
-                                    "another port (MASTER_PORT or --master)");
+                                    "another port (MASTER_PORT or `master`)");
   if (errno == EADDRNOTAVAIL)
     throw Error(Errc::kFailure, printable(address) +
                                     " is no address of this machine, so rank 0 cannot listen on "
-                                    "it; give --listen one that is, an interface, or any");
+                                    "it; give `listen` one that is, an interface, or any");
   throw Error(Errc::kFailure,
               "rank 0 cannot listen on " + endpoint_text(address, port) + ": " + reason(errno));
 }

@@ -61,8 +61,8 @@ std::string meeting_place(const Launch& launch, const std::string& listen) {
     throw Error(Errc::kUsage,
                 "the ranks meet at " + printable(launch.master_host) +
                     ", so they may run on several machines, but this program accepts connections "
-                    "from its own machine only; give --listen ADDRESS, --listen INTERFACE or "
-                    "--listen any (nothing is encrypted: use a network you trust)");
+                    "from its own machine only; give `listen` ADDRESS, `listen` INTERFACE or "
+                    "`listen` any (nothing is encrypted: use a network you trust)");
   if (launch.agent_store) return launch.master_host;
   return launch.master_host.find(':') == std::string::npos ? "127.0.0.1" : "::1";
 }

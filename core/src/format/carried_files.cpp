@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/folder.h"
 #include "base/text.h"
 #include "format/left_out.h"
 #include "format/model_folder.h"
@@ -60,14 +61,8 @@ void find_carried(const fs::path& folder, TensorBundle& bundle) {
   std::vector<LeftOut> left;
   std::uint64_t total = 0;
   std::error_code error;
-  std::vector<fs::path> files;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    files.push_back(at->path());
-  if (error)
-    throw Error(Errc::kIo, printable(folder.string()) + " cannot be read: " + error.message());
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
-    const std::string name = file.filename().string();
+  for (const std::string& name : names_in(folder)) {
+    const fs::path file = folder / name;
     if (is_training_file(name)) left.push_back({name});
     if (!is_carried_name(name)) continue;
     const std::uint64_t size = is_plain_file(file) ? fs::file_size(file, error) : 0;

@@ -193,7 +193,7 @@ class Finder {
   [[noreturn]] void refuse_several(const std::vector<Child>& models) const {
     throw Error(Errc::kUsage, label_ + " holds " + std::to_string(models.size()) +
                                   " candidates for the model: " + names_of(models) +
-                                  "; choose one with --part NAME, or take all with --keep all");
+                                  "; choose one with `part` NAME, or take all with `keep_all`");
   }
   [[noreturn]] void refuse_none() const {
     if (left_out_.empty()) throw Error(Errc::kUnsupported, label_ + " holds no tensors");

@@ -149,7 +149,7 @@ class ExportedReader {
       throw Error(Errc::kNotFound,
                   label_ + " has no program " + printable(options_.part) + "; it has " + names);
     throw Error(Errc::kUsage, label_ + " holds " + std::to_string(programs.size()) +
-                                  " programs: " + names + "; choose one with --part NAME");
+                                  " programs: " + names + "; choose one with `part` NAME");
   }
 
   [[noreturn]] void refuse() const {
@@ -223,7 +223,7 @@ class ExportedReader {
 
 }  // namespace
 
-bool is_exported_program(const ZipArchive& zip) noexcept {
+bool is_exported_program(const ZipArchive& zip) {
   return !root_of(zip).empty() || !entry_ending(zip, kOldProgram).empty();
 }
 

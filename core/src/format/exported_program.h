@@ -11,7 +11,7 @@
 namespace gbcompress {
 
 /// Whether a zip is a `.pt2`, of torch.export or of AOTInductor.
-bool is_exported_program(const ZipArchive& zip) noexcept;
+bool is_exported_program(const ZipArchive& zip);
 
 /// Parameters and persistent buffers under the names of the module's state dict; constants are left
 /// out. Archives of PyTorch 2.9 and newer hold raw bytes, older ones a state dict.

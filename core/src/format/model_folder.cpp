@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text.h"
 #include "format/carried_files.h"
 #include "format/json_scan.h"
@@ -142,24 +143,20 @@ struct Listing {
   std::vector<fs::path> indices, pickled_indices, files;
 };
 
-Listing list(const fs::path& folder, const std::string& label) {
+Listing list(const fs::path& folder) {
   Listing result;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  for (const std::string& name : names_in(folder)) {
     if (is_model_index(name))
       (name.ends_with(".bin.index.json") ? result.pickled_indices : result.indices)
-          .push_back(at->path());
-    if (name.ends_with(kSafetensors)) result.files.push_back(at->path());
+          .push_back(folder / name);
+    if (name.ends_with(kSafetensors)) result.files.push_back(folder / name);
   }
-  if (error) throw Error(Errc::kIo, label + " cannot be read: " + error.message());
-  std::sort(result.files.begin(), result.files.end());
   return result;
 }
 
 TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
   const std::string label = printable(folder.string());
-  Listing found = list(folder, label);
+  Listing found = list(folder);
   const auto only = [&](const std::vector<fs::path>& indices) {
     if (indices.size() > 1)
       throw Error(Errc::kUsage, label + " holds several index files; name one of them");

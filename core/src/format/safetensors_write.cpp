@@ -39,17 +39,21 @@ void check_names(std::span<const TensorEntry> tensors, const std::string& label)
     throw Error(Errc::kUsage, label + ": two tensors are named " + printable(*twice));
 }
 
+/// Arrays and objects are written by hand here: destructors of nlohmann's allocate, and end the
+/// process where there is no memory.
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
 std::string metadata_json(const std::map<std::string, std::string>& metadata,
                           const std::string& label) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  std::string json;
   for (const auto& [key, value] : metadata) {
     for (const std::string& text : {key, value})
       for (std::size_t i = 0, n = 0; i < text.size(); i += n)
         if ((n = utf8_length(text, i)) == 0)
           throw Error(Errc::kUsage, label + ": metadata " + printable(key) + " is not UTF-8");
-    json[key] = value;
+    json.append(json.empty() ? "{" : ",").append(quoted(key)).append(":").append(quoted(value));
   }
-  return json.dump();
+  return json + "}";
 }
 
 /// The header, filled up to a multiple of 8 bytes, and the end of the data behind it.
@@ -73,9 +77,12 @@ FileHeader make_header(std::span<const TensorEntry> tensors, const std::vector<s
     const std::int64_t begin = header.end;
     header.end = checked_add(begin, header.sizes[i], "the file");
     if (header.text.size() > 1) header.text += ",";
-    header.text.append(nlohmann::json(tensor.name).dump());
+    header.text.append(quoted(tensor.name));
     header.text.append(":{\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
-    header.text.append(nlohmann::json(tensor.shape).dump()).append(",\"data_offsets\":[");
+    header.text.append("[");
+    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis)
+      header.text.append(axis > 0 ? "," : "").append(std::to_string(tensor.shape[axis]));
+    header.text.append("],\"data_offsets\":[");
     header.text.append(std::to_string(begin)).append(",");
     header.text.append(std::to_string(header.end)).append("]}");
   }

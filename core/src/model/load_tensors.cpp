@@ -76,7 +76,7 @@ void load_tensors(Model& model, const std::vector<NamedParameter>& values) {
   if (!lines.empty()) {
     constexpr std::size_t kShown = 8;
     std::string message = "the tensors do not fit ";
-    message += model.arch().empty() ? "the model" : "--arch " + printable(model.arch());
+    message += model.arch().empty() ? "the model" : "`arch` " + printable(model.arch());
     for (std::size_t i = 0; i < std::min(kShown, lines.size()); ++i)
       message += (i == 0 ? ":\n  " : "\n  ") + lines[i];
     if (lines.size() > kShown)

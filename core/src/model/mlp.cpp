@@ -20,7 +20,7 @@ struct Layer {
 };
 
 [[noreturn]] void refuse(const ModelRequest& request, const std::string& what) {
-  throw Error(Errc::kUsage, "--arch " + printable(request.arch) + ": " + what +
+  throw Error(Errc::kUsage, "`arch` " + printable(request.arch) + ": " + what +
                                 "; write the widths as in mlp:784-300-10");
 }
 
@@ -69,7 +69,7 @@ std::vector<Layer> layers_from_weights(const ModelRequest& request) {
   if (request.weights.empty()) refuse(request, "the widths are missing");
   if (found.empty())
     throw Error(Errc::kShapeMismatch,
-                "the tensors do not fit --arch " + printable(request.arch) +
+                "the tensors do not fit `arch` " + printable(request.arch) +
                     ": it has matrices named 0.weight, 2.weight, ..., the file has none of them");
   if (found.size() > kMaxLayers) refuse(request, "the file has more than 64 layers");
   std::vector<Layer> layers;
@@ -122,7 +122,7 @@ BuiltModel build_mlp(const ModelRequest& request) {
 
 BuiltModel build_lenet_300_100(const ModelRequest& request) {
   if (!request.options.empty())
-    throw Error(Errc::kUsage, "lenet-300-100 takes no options; for other widths use --arch mlp:" +
+    throw Error(Errc::kUsage, "lenet-300-100 takes no options; for other widths use `arch` mlp:" +
                                   printable(request.options));
   return build_mlp({request.arch, "784-300-100-10", request.weights});
 }

@@ -24,7 +24,7 @@ std::string better_arch(const std::vector<NamedParameter>& values,
   for (const std::string& name : known_architectures(registry)) {
     try {
       build_and_load(name, values, weights, registry);
-      return "\nthey fit --arch " + name;
+      return "\nthey fit `arch` " + name;
     } catch (const std::exception&) {
       // Not this one. A factory may also simply need options.
     }
@@ -56,7 +56,7 @@ std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::
                                     " is TorchScript, one program without parts to choose from");
     if (!arch.empty())
       throw Error(Errc::kUsage, printable(file.string()) +
-                                    " is TorchScript and brings its own code; leave out --arch " +
+                                    " is TorchScript and brings its own code; leave out `arch` " +
                                     printable(arch));
     return open_torchscript(file);
   }

@@ -76,7 +76,7 @@ std::int64_t class_count(const ModelRequest& request) {
     const char* end = request.options.data() + request.options.size();
     const auto [stop, error] = std::from_chars(request.options.data(), end, classes);
     if (error != std::errc() || stop != end || classes < 1 || classes > kMaxClasses)
-      throw Error(Errc::kUsage, "--arch " + printable(request.arch) +
+      throw Error(Errc::kUsage, "`arch` " + printable(request.arch) +
                                     ": the number of classes must be 1 to 1048576, as in "
                                     "resnet20:100");
     return classes;

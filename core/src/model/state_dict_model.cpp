@@ -101,7 +101,7 @@ StateDictModel::StateDictModel(std::vector<NamedParameter> tensors) {
 at::Tensor StateDictModel::forward(const at::Tensor&) {
   throw Error(Errc::kUsage,
               "the file holds weights but no way to compute with them; name the architecture with "
-              "--arch, or use --loss weights, which needs none");
+              "`arch`, or use `loss` weights, which needs none");
 }
 
 }  // namespace gbcompress

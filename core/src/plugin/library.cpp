@@ -10,13 +10,10 @@
 #include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin.h"
+#include "plugin/refuse.h"
 
 namespace gbcompress {
 namespace {
-
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
-  throw Error(Errc::kPluginRefused, "plugin " + printable(file.string()) + " " + why);
-}
 
 /// Keeps a handle for ever: autograd graphs, vtables and thread-local destructors may point into
 /// the library until the very end of the process.
@@ -33,9 +30,9 @@ boost::dll::shared_library open_now(const std::filesystem::path& file) {
   boost::dll::shared_library library(file, boost::dll::load_mode::rtld_now, failed);
   if (library.is_loaded()) return library;
   const char* reason = ::dlerror();
-  refuse(file,
-         "cannot be linked into this program: " + printable(reason ? reason : failed.message()) +
-             "; build it again with gbcompress_add_plugin()");
+  refuse_plugin(
+      file, "cannot be linked into this program: " + printable(reason ? reason : failed.message()) +
+                "; build it again with gbcompress_add_plugin()");
 }
 
 }  // namespace
@@ -43,19 +40,19 @@ boost::dll::shared_library open_now(const std::filesystem::path& file) {
 const Plugin& open_plugin_library(const std::filesystem::path& file) {
   boost::dll::shared_library& library = keep(open_now(file));
   if (!library.has(kPluginEntryName))
-    refuse(file, std::string("has no entry function ") + kPluginEntryName +
-                     "; use GBC_PLUGIN once, and export that name");
+    refuse_plugin(file, std::string("has no entry function ") + kPluginEntryName +
+                            "; use GBC_PLUGIN once, and export that name");
   // Called through a type that may throw: an entry written by hand may lack noexcept.
   const auto entry = &library.get<const Plugin*()>(kPluginEntryName);
   const Plugin* plugin = nullptr;
   try {
     plugin = entry();
   } catch (const std::exception& error) {
-    refuse(file, "threw in its entry function: " + printable(error.what()));
+    refuse_plugin(file, "threw in its entry function: " + printable(error.what()));
   } catch (...) {
-    refuse(file, "threw something that is not a std::exception in its entry function");
+    refuse_plugin(file, "threw something that is not a std::exception in its entry function");
   }
-  if (!plugin) refuse(file, "returned nothing from its entry function; ask its author");
+  if (!plugin) refuse_plugin(file, "returned nothing from its entry function; ask its author");
   return *plugin;
 }
 

@@ -8,16 +8,15 @@
 #include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin.h"
+#include "plugin/digest_file.h"
 #include "plugin/library.h"
+#include "plugin/probe.h"
 #include "plugin/read_plugin.h"
+#include "plugin/refuse.h"
 
 namespace gbcompress {
 namespace {
 namespace fs = std::filesystem;
-
-[[noreturn]] void refuse(const fs::path& file, const std::string& why) {
-  throw Error(Errc::kPluginRefused, "plugin " + printable(file.string()) + " " + why);
-}
 
 bool everybody_may_write(const fs::path& path) {
   std::error_code failed;
@@ -28,16 +27,17 @@ bool everybody_may_write(const fs::path& path) {
 /// there. In a folder like /tmp (sticky) others cannot replace a file of ours.
 void check_permissions(const fs::path& file) {
   if (everybody_may_write(file))
-    refuse(file,
-           "may be written by everybody, so that its code may be anybody's; check where it "
-           "comes from, then `chmod o-w` it");
+    refuse_plugin(file,
+                  "may be written by everybody, so that its code may be anybody's; check where it "
+                  "comes from, then `chmod o-w` it");
   const fs::path folder = file.parent_path();
   std::error_code failed;
   const auto sticky = fs::status(folder, failed).permissions() & fs::perms::sticky_bit;
   if (everybody_may_write(folder) && sticky == fs::perms::none)
-    refuse(file,
-           "lies in a folder that everybody may write to, so that its code may be anybody's; "
-           "move it, or `chmod o-w` the folder");
+    refuse_plugin(
+        file,
+        "lies in a folder that everybody may write to, so that its code may be anybody's; "
+        "move it, or `chmod o-w` the folder");
 }
 
 std::string joined(const std::vector<std::string>& sentences) {
@@ -50,17 +50,18 @@ std::string joined(const std::vector<std::string>& sentences) {
 void check_description(const fs::path& file, const Plugin& plugin,
                        const PluginFingerprint& marker) {
   if (plugin.struct_size < sizeof(Plugin) || plugin.abi_version != GBC_PLUGIN_ABI)
-    refuse(file, "describes itself with plugin interface " + std::to_string(plugin.abi_version) +
-                     " and " + std::to_string(plugin.struct_size) + " bytes, this program has " +
-                     std::to_string(GBC_PLUGIN_ABI) + " and " + std::to_string(sizeof(Plugin)) +
-                     "; build it again with this program's SDK");
+    refuse_plugin(file,
+                  "describes itself with plugin interface " + std::to_string(plugin.abi_version) +
+                      " and " + std::to_string(plugin.struct_size) + " bytes, this program has " +
+                      std::to_string(GBC_PLUGIN_ABI) + " and " + std::to_string(sizeof(Plugin)) +
+                      "; build it again with this program's SDK");
   if (!plugin.name || !plugin.version || !plugin.fingerprint || !plugin.register_types)
-    refuse(file, "describes itself incompletely; use GBC_PLUGIN");
+    refuse_plugin(file, "describes itself incompletely; use GBC_PLUGIN");
   if (plugin.name != marker.name || plugin.version != marker.version ||
       plugin.fingerprint != marker.text())
-    refuse(file, "calls itself " + printable(plugin.name) + " " + printable(plugin.version) +
-                     ", its marker says " + marker.name + " " + marker.version +
-                     "; use GBC_PLUGIN once in a library");
+    refuse_plugin(file, "calls itself " + printable(plugin.name) + " " + printable(plugin.version) +
+                            ", its marker says " + marker.name + " " + marker.version +
+                            "; use GBC_PLUGIN once in a library");
 }
 
 void run_registration(const fs::path& file, const Plugin& plugin, Registrar& registrar) {
@@ -71,17 +72,26 @@ void run_registration(const fs::path& file, const Plugin& plugin, Registrar& reg
   try {
     done = register_types(registrar, reason.data(), reason.size());
   } catch (const std::exception& error) {
-    refuse(file, "threw while registering: " + printable(error.what()));
+    refuse_plugin(file, "threw while registering: " + printable(error.what()));
   } catch (...) {
-    refuse(file, "threw something that is not a std::exception while registering");
+    refuse_plugin(file, "threw something that is not a std::exception while registering");
   }
   if (done) return;
   reason.back() = '\0';
   const std::string text(reason.data());
   // LibTorch's messages go on with a stack trace; the first line says what is wrong.
-  refuse(file,
-         "failed to register: " + (text.empty() ? std::string("it gave no reason")
-                                                : printable(text.substr(0, text.find('\n')))));
+  refuse_plugin(
+      file, "failed to register: " + (text.empty() ? std::string("it gave no reason")
+                                                   : printable(text.substr(0, text.find('\n')))));
+}
+
+/// Loads the library into this process and lets it register.
+Registry::Added register_library(const fs::path& file, const PluginFingerprint& marker,
+                                 Registry& registry) {
+  const Plugin& plugin = open_plugin_library(file);
+  check_description(file, plugin, marker);
+  return registry.stage("plugin " + printable(file.string()),
+                        [&](Registrar& registrar) { run_registration(file, plugin, registrar); });
 }
 
 }  // namespace
@@ -100,23 +110,26 @@ const LoadedPlugin* PluginHost::load_file(const fs::path& given, bool skip_copie
   });
   if (same != loaded_.end()) {
     if (same->sha256 != digest)
-      refuse(file, "is called " + marker.name + ", as is the other plugin " +
-                       printable(same->file.string()) +
-                       " that is loaded; load only one of the two");
+      refuse_plugin(file, "is called " + marker.name + ", as is the other plugin " +
+                              printable(same->file.string()) +
+                              " that is loaded; load only one of the two");
     if (skip_copies) return nullptr;
-    refuse(file, "is loaded already, from " + printable(same->file.string()) + "; ask for it once");
+    refuse_plugin(
+        file, "is loaded already, from " + printable(same->file.string()) + "; ask for it once");
   }
   check_permissions(file);
   const auto differences = explain_mismatch(marker, host_fingerprint());
   if (!differences.empty())
-    refuse(file, "does not fit this program: " + joined(differences) +
-                     "; build it again with this program's SDK");
+    refuse_plugin(file, "does not fit this program: " + joined(differences) +
+                            "; build it again with this program's SDK");
 
-  const Plugin& plugin = open_plugin_library(file);
-  check_description(file, plugin, marker);
-  auto added = registry_.stage("plugin " + printable(file.string()), [&](Registrar& registrar) {
-    run_registration(file, plugin, registrar);
-  });
+  // Damage inside code looks like code: only a digest kept elsewhere tells, or trying it elsewhere.
+  if (!digest_is_known(file, digest))
+    probe_in_child(file, [&] {
+      Registry scratch;  // so that what is registered ends there as well
+      register_library(file, marker, scratch);
+    });
+  Registry::Added added = register_library(file, marker, registry_);
   loaded_.push_back({file, marker, digest, std::move(added.gnet_types), std::move(added.models),
                      std::move(added.strategies)});
   return &loaded_.back();
@@ -134,9 +147,10 @@ void PluginHost::load_folder(const fs::path& folder) {
   for (const fs::path& file : files) {
     try {
       if (everybody_may_write(folder))
-        refuse(file,
-               "lies in a folder of the search path that everybody may write to; `chmod o-w` "
-               "the folder, or give the file with --plugin");
+        refuse_plugin(
+            file,
+            "lies in a folder of the search path that everybody may write to; `chmod o-w` "
+            "the folder, or give the file with --plugin");
       load_file(file, true);
     } catch (const std::exception& error) {
       refused_.emplace_back(file, error.what());

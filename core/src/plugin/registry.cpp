@@ -15,7 +15,9 @@ bool good_id(std::string_view id) {
   });
 }
 
-std::string see_list() { return "; see `gbcompress plugins list`, or give its file with --plugin"; }
+std::string see_list() {
+  return "; see `gbcompress plugins list`, or give its file to `PluginHost::load()`";
+}
 
 }  // namespace
 
@@ -123,7 +125,7 @@ const GNetType& Registry::require(const std::string& id, std::uint32_t revision)
                                         id + " is needed, " + entry->second.origin + " provides " +
                                         std::to_string(type.revision()) + ": " +
                                         (revision > type.revision() ? "a newer" : "an older") +
-                                        " plugin is needed; give its file with --plugin");
+                                        " plugin is needed; give its file to `PluginHost::load()`");
 }
 
 std::vector<std::string> Registry::ids() const {

@@ -8,6 +8,7 @@
 #include "gbcompress/plugin_fingerprint.h"
 #include "plugin/elf_check.h"
 #include "plugin/read_plugin.h"
+#include "plugin/refuse.h"
 
 namespace gbcompress {
 namespace {
@@ -23,10 +24,6 @@ std::string marker_prefix() {
   return prefix += "plugin ";
 }
 
-[[noreturn]] void refuse(const std::string& label, const std::string& why) {
-  throw Error(Errc::kPluginRefused, "plugin " + label + " " + why);
-}
-
 bool good_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && name.front() >= 'a' && name.front() <= 'z' &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -40,17 +37,17 @@ std::string_view find_marker(std::string_view text, const std::string& label) {
   const std::boyer_moore_horspool_searcher searcher(prefix.begin(), prefix.end());
   const auto first = std::search(text.begin(), text.end(), searcher);
   if (first == text.end())
-    refuse(label,
-           "has no gbcompress plugin marker; it is a library of another kind, or was built "
-           "without GBC_PLUGIN");
+    refuse_plugin(label,
+                  "has no gbcompress plugin marker; it is a library of another kind, or was built "
+                  "without GBC_PLUGIN");
   const auto begin = first + static_cast<std::ptrdiff_t>(prefix.size());
   if (std::search(begin, text.end(), searcher) != text.end())
-    refuse(label, "has two gbcompress plugin markers; use GBC_PLUGIN once in a library");
+    refuse_plugin(label, "has two gbcompress plugin markers; use GBC_PLUGIN once in a library");
   const std::string_view rest(begin, text.end());
   const std::size_t length = rest.substr(0, kMaxMarker).find('\0');
   if (length == std::string_view::npos)
-    refuse(label, "is damaged: its marker does not end within " + std::to_string(kMaxMarker) +
-                      " characters");
+    refuse_plugin(label, "is damaged: its marker does not end within " +
+                             std::to_string(kMaxMarker) + " characters");
   return rest.substr(0, length);
 }
 
@@ -66,7 +63,8 @@ std::vector<std::string_view> split_at_blanks(std::string_view text) {
 
 PluginFingerprint parse_marker(std::string_view marker, const std::string& label) {
   const auto damaged = [&] {
-    refuse(label, "is damaged: its marker reads \"" + printable(marker.substr(0, 80)) + "\"");
+    refuse_plugin(label,
+                  "is damaged: its marker reads \"" + printable(marker.substr(0, 80)) + "\"");
   };
   for (char c : marker)
     if (c < ' ' || c > '~') damaged();
@@ -97,7 +95,7 @@ std::string PluginFingerprint::text() const {
 
 PluginFingerprint scan_plugin(std::span<const std::byte> bytes, const std::string& label) {
   const std::string damage = elf_damage(bytes);
-  if (!damage.empty()) refuse(label, damage);
+  if (!damage.empty()) refuse_plugin(label, damage);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_marker(find_marker(text, label), label);
 }
@@ -107,7 +105,7 @@ std::vector<std::byte> read_plugin(const std::filesystem::path& file) {
     return read_file(file, kMaxFile);
   } catch (const Error& error) {
     if (error.code() != Errc::kLimit) throw;
-    refuse(printable(file.string()), "has more than 256 MiB, which no plugin needs");
+    refuse_plugin(printable(file.string()), "has more than 256 MiB, which no plugin needs");
   }
 }
 

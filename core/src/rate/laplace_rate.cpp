@@ -60,6 +60,7 @@ void StoreUpTo(hn::Vec<D> v, D d, float* to, std::int64_t count) {
   std::copy(values, values + count, to);
 }
 
+template <bool kCountBits>
 RateSums Rate(const float* latent, float step, const float* inverse_scale, float weight,
               std::uint32_t key, std::uint32_t first, float* gradient, std::int64_t n) {
   const hn::ScalableTag<float> d;
@@ -69,7 +70,6 @@ RateSums Rate(const float* latent, float step, const float* inverse_scale, float
   auto bits = hn::Zero(d), task = hn::Zero(d), rate = hn::Zero(d);
   const auto iota = hn::Iota(d, 0);
   ForVectors(d, n, [&](std::int64_t i, std::int64_t count) {
-    const auto valid = hn::Lt(iota, hn::Set(d, static_cast<float>(count)));
     const auto l = LoadUpTo(d, latent + i, count, 0);
     const auto k = LoadUpTo(d, inverse_scale + i, count, 1);
     const auto g = LoadUpTo(d, gradient + i, count, 0);
@@ -81,9 +81,6 @@ RateSums Rate(const float* latent, float step, const float* inverse_scale, float
     const auto kx = hn::Mul(k, x), half_k = hn::Mul(half, k);
     const auto e = hn::Exp(d, hn::Neg(half_k));
     const auto outer_slope = hn::Mul(k, per_bit);
-    // Beyond the middle: k x log2 e - log2 sinh(k / 2).
-    const auto sinh_half = hn::Mul(half, hn::Sub(hn::Div(one, e), e));
-    const auto outer_bits = hn::Sub(hn::Mul(kx, per_bit), hn::Log2(d, sinh_half));
     // In the middle: -log2(1 - e cosh(k x)).
     const auto grow = hn::Exp(d, hn::Min(kx, half_k));
     const auto shrink = hn::Div(one, grow);
@@ -92,9 +89,15 @@ RateSums Rate(const float* latent, float step, const float* inverse_scale, float
     const auto p = hn::Max(hn::NegMulAdd(e, cosh, one), hn::Set(d, 1e-9f));
     const auto inner_slope = hn::Div(hn::Mul(hn::Mul(e, sinh), outer_slope), p);
     const auto inside = hn::Lt(x, half);
-    const auto b = hn::IfThenElse(inside, hn::Neg(hn::Log2(d, p)), outer_bits);
     const auto slope = hn::CopySign(hn::IfThenElse(inside, inner_slope, outer_slope), noisy);
-    bits = hn::Add(bits, hn::IfThenElseZero(valid, b));
+    if constexpr (kCountBits) {
+      // Beyond the middle: k x log2 e - log2 sinh(k / 2).
+      const auto sinh_half = hn::Mul(half, hn::Sub(hn::Div(one, e), e));
+      const auto outer_bits = hn::Sub(hn::Mul(kx, per_bit), hn::Log2(d, sinh_half));
+      const auto b = hn::IfThenElse(inside, hn::Neg(hn::Log2(d, p)), outer_bits);
+      const auto valid = hn::Lt(iota, hn::Set(d, static_cast<float>(count)));
+      bits = hn::Add(bits, hn::IfThenElseZero(valid, b));
+    }
     task = hn::MulAdd(g, hn::Sub(hn::Round(u), u), task);
     rate = hn::MulAdd(slope, u, rate);
     StoreUpTo(hn::MulAdd(slope, scaled_weight, g), d, gradient + i, count);
@@ -102,6 +105,16 @@ RateSums Rate(const float* latent, float step, const float* inverse_scale, float
   const auto sum = [&](auto v) { return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v))); };
   return {sum(bits),
           sum(task) * static_cast<double>(step) - static_cast<double>(weight) * sum(rate)};
+}
+
+RateSums RateWithBits(const float* latent, float step, const float* inverse_scale, float weight,
+                      std::uint32_t key, std::uint32_t first, float* gradient, std::int64_t n) {
+  return Rate<true>(latent, step, inverse_scale, weight, key, first, gradient, n);
+}
+
+RateSums RateAlone(const float* latent, float step, const float* inverse_scale, float weight,
+                   std::uint32_t key, std::uint32_t first, float* gradient, std::int64_t n) {
+  return Rate<false>(latent, step, inverse_scale, weight, key, first, gradient, n);
 }
 
 void RoundTo(const float* latent, float step, float* rounded, std::int64_t n) {
@@ -120,14 +133,19 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace gbcompress {
-HWY_EXPORT(Rate);
+HWY_EXPORT(RateWithBits);
+HWY_EXPORT(RateAlone);
 HWY_EXPORT(RoundTo);
 
 RateSums laplace_rate(std::span<const float> latent, float step,
                       std::span<const float> inverse_scale, float weight, std::uint32_t key,
-                      std::uint32_t first, std::span<float> gradient) {
-  return HWY_DYNAMIC_DISPATCH(Rate)(latent.data(), step, inverse_scale.data(), weight, key, first,
-                                    gradient.data(), static_cast<std::int64_t>(latent.size()));
+                      std::uint32_t first, std::span<float> gradient, bool count_bits) {
+  const auto n = static_cast<std::int64_t>(latent.size());
+  if (count_bits)
+    return HWY_DYNAMIC_DISPATCH(RateWithBits)(latent.data(), step, inverse_scale.data(), weight,
+                                              key, first, gradient.data(), n);
+  return HWY_DYNAMIC_DISPATCH(RateAlone)(latent.data(), step, inverse_scale.data(), weight, key,
+                                         first, gradient.data(), n);
 }
 
 void round_to_step(std::span<const float> latent, float step, float* rounded) {

@@ -47,13 +47,13 @@ struct Asked {
 std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
   const bool priced = trains(options.compress, data);
   if (!options.lambdas.empty() + !options.ratios.empty() + !options.errors.empty() != 1)
-    throw Error(Errc::kUsage, "a sweep takes one list: --lambdas, --ratios or --errors");
+    throw Error(Errc::kUsage, "a sweep takes one list: `lambdas`, `ratios` or `errors`");
   if (!options.lambdas.empty() && !priced)
     throw Error(Errc::kUsage,
-                "--lambdas needs data to train on, and epochs; give --data, or --ratios instead");
+                "`lambdas` needs data to train on, and epochs; give `data`, or `ratios` instead");
   if (!options.errors.empty() && priced)
     throw Error(Errc::kUsage,
-                "--errors is for sweeps without training; give --lambdas or --ratios");
+                "`errors` is for sweeps without training; give `lambdas` or `ratios`");
   std::vector<Asked> asked;
   for (const auto& [kind, list] : {std::pair{"lambda", &options.lambdas},
                                    {"ratio", &options.ratios},
@@ -102,7 +102,7 @@ class Sweep {
  public:
   Sweep(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
         const Registry& registry, const SweepOptions& options, const ProgressSink& progress,
-        const SweepSink& finished)
+        const SweepSink& finished, const SweepSink& begins)
       : model_(model),
         input_bytes_(input_bytes),
         data_(data),
@@ -111,6 +111,7 @@ class Sweep {
         options_(options),
         progress_(progress),
         finished_(finished),
+        begins_(begins),
         asked_(all_asked(options, data)),
         priors_(any_prior(options.compress.bottleneck)),
         start_(model),
@@ -221,6 +222,10 @@ class Sweep {
     return evaluate(model_, data_->test, data_->metric, progress_);
   }
 
+  void begin(const SweepPoint& point) {
+    throw_if_interrupted();
+    if (begins_) begins_(point);
+  }
   void done(SweepPoint point, Clock::time_point start) {
     point.ratio = static_cast<double>(input_bytes_) / static_cast<double>(point.bytes);
     point.seconds = seconds_since(start);
@@ -231,7 +236,9 @@ class Sweep {
   /// One `.gbz`. @param reference  what the error is of; null: nothing yet
   void file_point(const char* method, const std::string& setting, const std::string& file,
                   CompressOptions run, const Values* reference) {
-    throw_if_interrupted();
+    SweepPoint point{.method = method, .setting = setting};
+    point.file = file;
+    begin(point);
     start_.restore(model_);
     const auto start = Clock::now();
     run.output = options_.folder / file;
@@ -244,10 +251,9 @@ class Sweep {
       run.checkpoints.resume = run.checkpoints.folder;
     const CompressReport report =
         compress(model_, input_bytes_, data_, teacher_, registry_, run, progress_);
-    SweepPoint point{.method = method, .setting = setting, .bytes = report.output_bytes};
+    point.bytes = report.output_bytes;
     if (report.metric) point.metric = report.after;
     if (reference) point.weight_error = reference->error(model_);
-    point.file = file;
     point.target_met = report.target_met;
     done(std::move(point), start);
   }
@@ -305,7 +311,8 @@ class Sweep {
   template <typename Make>
   void control_point(const char* method, const std::string& setting, const Values& reference,
                      const Make& make) {
-    throw_if_interrupted();
+    SweepPoint point{.method = method, .setting = setting};
+    begin(point);
     const auto start = Clock::now();
     const Control control = make();
     reference.restore(model_);
@@ -315,11 +322,9 @@ class Sweep {
         if (model_.tensors()[i].tied_to.empty())
           model_.tensors()[i].tensor.copy_(control.values[i]);
     }
-    SweepPoint point{.method = method,
-                     .setting = setting,
-                     .bytes = static_cast<std::int64_t>(control.bytes.size()),
-                     .metric = quality(),
-                     .weight_error = reference.error(model_)};
+    point.bytes = static_cast<std::int64_t>(control.bytes.size());
+    point.metric = quality();
+    point.weight_error = reference.error(model_);
     done(std::move(point), start);
   }
 
@@ -330,7 +335,7 @@ class Sweep {
   const Registry& registry_;
   const SweepOptions& options_;
   const ProgressSink& progress_;
-  const SweepSink& finished_;
+  const SweepSink &finished_, &begins_;
   const std::vector<Asked> asked_;
   const bool priors_;  ///< g-nets were asked for
   const Values start_;
@@ -344,8 +349,10 @@ class Sweep {
 
 SweepReport sweep(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
                   const Registry& registry, const SweepOptions& options,
-                  const ProgressSink& progress, const SweepSink& finished) {
-  return Sweep(model, input_bytes, data, teacher, registry, options, progress, finished).run();
+                  const ProgressSink& progress, const SweepSink& finished,
+                  const SweepSink& begins) {
+  return Sweep(model, input_bytes, data, teacher, registry, options, progress, finished, begins)
+      .run();
 }
 
 }  // namespace gbcompress

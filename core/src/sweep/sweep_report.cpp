@@ -123,8 +123,9 @@ std::string bytes_label(double bytes) {
 
 std::string metric_label(const SweepReport& report) {
   if (!report.metric) return "relative squared error of the weights (not evaluated)";
-  return *report.metric == Metric::kAccuracy ? "test accuracy, percent"
-                                             : "test loss a character, nats";
+  return *report.metric == Metric::kAccuracy      ? "test accuracy, percent"
+         : *report.metric == Metric::kNatsPerChar ? "test loss a character, nats"
+                                                  : "squared error of outputs over their squares";
 }
 
 struct Drawing {

@@ -14,9 +14,6 @@ namespace {
 
 /// Outputs of all samples together, so that long texts do not take minutes.
 constexpr std::int64_t kMostOutputs = 32'768, kFewestSamples = 64;
-/// One gradient is of so many samples; their labels are drawn independently, so that cross terms
-/// vanish on average.
-constexpr std::int64_t kGradientBatch = 4;
 
 /// Labels [n] drawn from the rows of `logits` [n, classes].
 at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, std::int64_t first) {
@@ -25,6 +22,14 @@ at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, st
   for (std::int64_t i = 0; i < logits.size(0); ++i)
     draws.data_ptr<double>()[i] = random.bits(static_cast<std::uint64_t>(first + i)) / 4294967296.0;
   return below.le(draws).sum(1).clamp_max(logits.size(1) - 1);
+}
+
+/// Standard normal numbers: gradients of -log p where outputs are the means of normal
+/// distributions of deviation 1, and targets are drawn of them.
+at::Tensor drawn_noise(const at::Tensor& outputs, const RandomStream& random) {
+  at::Tensor noise = at::empty(outputs.sizes(), at::kFloat);
+  random.fill_normal({noise.data_ptr<float>(), static_cast<std::size_t>(noise.numel())}, 0, 1);
+  return noise;
 }
 
 }  // namespace
@@ -36,7 +41,7 @@ bool is_matrix(const NamedParameter& tensor) {
 
 Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64_t seed) {
   if (data.size() == 0) throw Error(Errc::kUsage, "the training split is empty");
-  const std::int64_t outputs = std::max<std::int64_t>(1, data.range(0, 1).targets.numel());
+  const std::int64_t outputs = data.predictions();
   const std::int64_t most = std::max(kFewestSamples, kMostOutputs / outputs);
   std::vector<std::int64_t> order = RandomStream(seed, "calibrate").permutation(data.size());
   order.resize(static_cast<std::size_t>(std::min({count, most, data.size()})));
@@ -44,8 +49,8 @@ Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64
   return Dataset(batch.inputs, batch.targets);
 }
 
-double for_drawn_gradients(Model& model, const Dataset& samples, std::uint64_t seed,
-                           const std::function<void()>& body,
+double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t first,
+                           std::int64_t last, std::uint64_t seed, const std::function<void()>& body,
                            const std::function<at::Tensor(const at::Tensor&)>& forward) {
   const at::AutoGradMode with_grad(true);
   model.train(false);
@@ -53,16 +58,22 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::uint64_t s
     for (NamedParameter& p : model.tensors()) p.tensor.mutable_grad() = at::Tensor();
   };
   double outputs = 0;
-  for (std::int64_t first = 0; first < samples.size(); first += kGradientBatch) {
+  for (; first < last; first += kGradientBatch) {
     throw_if_interrupted();
     forget();
-    const Batch batch =
-        samples.range(first, std::min<std::int64_t>(kGradientBatch, samples.size() - first));
+    const Batch batch = samples.range(first, std::min<std::int64_t>(kGradientBatch, last - first));
     const at::Tensor output = forward ? forward(batch.inputs) : model.forward(batch.inputs);
     const at::Tensor logits = output.flatten(0, -2).to(at::kFloat);
+    if (!at::isfinite(logits.sum()).item<bool>())
+      throw Error(Errc::kNonFinite,
+                  "the model's outputs for some of the training samples are not finite; leave such "
+                  "samples out, or repair the model");
     const RandomStream random(seed, "calibrate", "labels", static_cast<std::uint64_t>(first));
-    at::cross_entropy_loss(logits, drawn_labels(logits, random, 0), {}, at::Reduction::Sum)
-        .backward();
+    if (samples.has_classes())
+      at::cross_entropy_loss(logits, drawn_labels(logits, random, 0), {}, at::Reduction::Sum)
+          .backward();
+    else
+      (logits * drawn_noise(logits, random)).sum().backward();
     outputs += static_cast<double>(logits.size(0));
     body();
   }
@@ -77,14 +88,14 @@ double squared_gradient(const NamedParameter& tensor) {
   const double mean = tensor.tensor.grad().to(at::kDouble).square().mean().item<double>();
   if (!std::isfinite(mean))
     throw Error(Errc::kNonFinite, "the gradient by " + tensor.info.name +
-                                      " is not finite on the training data; use --set "
-                                      "rate.calibration=0");
+                                      " is not finite on the training data, though the outputs "
+                                      "are; --set rate.calibration=0 does without gradients");
   return mean;
 }
 
 std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed) {
   std::vector<double> importance(model.tensors().size(), 0);
-  const double outputs = for_drawn_gradients(model, samples, seed, [&] {
+  const double outputs = for_drawn_gradients(model, samples, 0, samples.size(), seed, [&] {
     for (std::size_t i = 0; i < importance.size(); ++i)
       importance[i] += squared_gradient(model.tensors()[i]);
   });

@@ -17,13 +17,21 @@ bool is_matrix(const NamedParameter& tensor);
 /// At most `count` samples, drawn by `seed` alone; of long ones fewer, 64 at least.
 Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64_t seed);
 
+/// One gradient is of so many samples; their labels are drawn independently, so that cross terms
+/// vanish on average.
+inline constexpr std::int64_t kGradientBatch = 4;
+
 /// Calls body() after each of many backward passes, whose .grad is that of the sum over some
 /// samples of -log p(label), labels drawn from what the model itself says: second moments of such
-/// gradients are those of the loss. The model is in evaluation mode afterwards, without gradients.
+/// gradients are those of the loss. Where targets are outputs, labels are outputs with normal
+/// noise. The model is in evaluation mode afterwards, without gradients.
+/// @param first  of the samples, a multiple of kGradientBatch, from where to `last`: what is drawn
+///               for a batch does not depend on the others
 /// @param forward  if not null, is called around each forward pass with what computes it
-/// @return outputs of all samples
-double for_drawn_gradients(Model& model, const Dataset& samples, std::uint64_t seed,
-                           const std::function<void()>& body,
+/// @return outputs of these samples
+/// @throws Error(kNonFinite) for outputs that are not finite
+double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t first,
+                           std::int64_t last, std::uint64_t seed, const std::function<void()>& body,
                            const std::function<at::Tensor(const at::Tensor&)>& forward = {});
 
 /// For each tensor, averaged over its elements: the mean over samples of the squared gradient of

@@ -12,14 +12,14 @@ namespace gbcompress {
 namespace {
 
 /// So many outputs, and of samples at least and at most so many.
-constexpr std::int64_t kOutputs = 1 << 14, kFewest = 64, kMost = 256, kBatch = 32;
+constexpr std::int64_t kOutputs = 1 << 14, kFewest = 64, kMost = 256, kRefitBatch = 32;
 /// Rows of inputs that are kept of a matrix.
 constexpr std::int64_t kRows = 1 << 14;
 /// More than where samples are plenty: on the character transformer 0.05 lost less than 0.01.
 constexpr double kRefitDamp = 0.05;
 
 Dataset first_of(const Dataset& samples) {
-  const std::int64_t outputs = std::max<std::int64_t>(1, samples.range(0, 1).targets.numel());
+  const std::int64_t outputs = samples.predictions();
   const std::int64_t count = std::clamp(kOutputs / outputs, kFewest, kMost);
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < std::min(count, samples.size()); ++i) rows.push_back(i);
@@ -44,10 +44,10 @@ Refit::Refit(Model& model, const Dataset& samples, const std::vector<std::size_t
 }
 
 void Refit::for_batches(const Body& body) const {
-  for (std::int64_t first = 0; first < samples_.size(); first += kBatch) {
+  for (std::int64_t first = 0; first < samples_.size(); first += kRefitBatch) {
     throw_if_interrupted();
-    const std::int64_t count = std::min(kBatch, samples_.size() - first);
-    body(static_cast<std::size_t>(first / kBatch), samples_.range(first, count).inputs,
+    const std::int64_t count = std::min(kRefitBatch, samples_.size() - first);
+    body(static_cast<std::size_t>(first / kRefitBatch), samples_.range(first, count).inputs,
          std::max<std::int64_t>(1, kRows * count / samples_.size()));
   }
 }

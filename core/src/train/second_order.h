@@ -11,6 +11,8 @@
 
 namespace gbcompress {
 
+class Group;
+
 struct SecondOrderStatistics {
   struct Tensor {
     double importance = 0;  ///< as tensor_importance()
@@ -32,11 +34,13 @@ inline constexpr std::int64_t kInputRows = 1 << 15;
 
 /// Moments over outputs and inputs of every matrix: of its inputs where LayerInputs sees them, of
 /// gradients otherwise (embeddings, recurrent layers); over outputs always of gradients.
+/// @param group  ranks that share the samples; null: one process. The result has the same bits for
+///               any number of them [collective]
 /// @throws Error(kNonFinite) naming the tensor
 SecondOrderStatistics second_order_statistics(Model& model, const Dataset& samples,
-                                              std::uint64_t seed);
+                                              std::uint64_t seed, Group* group = nullptr);
 
-/// A square float64 tensor as moments.
+/// A square tensor as moments.
 std::shared_ptr<const UpperFactor> factor_of(const at::Tensor& moments, double damp);
 
 }  // namespace gbcompress

@@ -104,7 +104,7 @@ void check_strategy(const StrategyChoice& choice, const Registry& registry) {
               "there is no strategy named " + printable(choice.name) +
                   did_you_mean(choice.name, known) + " (known: " + listed(known) +
                   "); its plugin may be missing: see `gbcompress plugins list`, or give its file "
-                  "with --plugin");
+                  "to `PluginHost::load()`");
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategyChoice& choice, StrategySetup setup,

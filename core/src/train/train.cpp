@@ -8,6 +8,7 @@
 
 #include "base/interrupt.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "train/augment.h"
@@ -63,9 +64,13 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
 namespace {
 
 /// Mean over all rows of cross-entropy; labels or, with a teacher, its distribution and a part of
-/// the labels.
+/// the labels. Where targets are outputs, the squared error over their squares.
 at::Tensor loss_of(const at::Tensor& output, const StrategyBatch& batch, double labels) {
   const at::Tensor logits = output.flatten(0, -2);
+  if (batch.targets.is_floating_point()) {
+    const at::Tensor wanted = batch.targets.flatten(0, -2);
+    return (logits - wanted).square().sum() / wanted.square().sum().clamp_min(1e-30);
+  }
   if (!batch.teacher.defined()) return at::cross_entropy_loss(logits, batch.targets.flatten());
   const at::Tensor distilled =
       at::cross_entropy_loss(logits, batch.teacher.flatten(0, -2).softmax(-1));
@@ -115,7 +120,7 @@ class Trainer {
     bottleneck_.predict_weights();
     if (whole_) {
       const double loss = run(first, first + count, 1);
-      bottleneck_.backward();  // the mean over ranks of what is the same on each
+      bottleneck_.backward(Gradients::kSame);
       return loss;
     }
     return options_.shards > 0 ? in_shards(first, count) : in_parts(first, count);
@@ -221,7 +226,7 @@ std::int64_t training_steps(const TrainOptions& options, const Dataset& data) {
 RateOptions rate_of(const TrainOptions& options, const Dataset& data) {
   RateOptions rate = options.rate;
   // The loss is a mean over predictions: one a sample, or one a character.
-  rate.predictions = data.size() * data.range(0, 1).targets.numel();
+  rate.predictions = data.size() * data.predictions();
   rate.steps = training_steps(options, data);
   return rate;
 }
@@ -234,12 +239,14 @@ StrategySetup strategy_setup(Model& model, GenomicBottleneck& bottleneck, const 
   };
   setup.example = data.range(0, 1).inputs;
   setup.seed = options.seed;
+  setup.batch = std::min(options.batch, data.size());
   return setup;
 }
 
 namespace {
 
-void check(const Model& model, const TrainOptions& options, const Model* teacher) {
+void check(const Model& model, const Dataset& data, const TrainOptions& options,
+           const Model* teacher) {
   if (options.batch < 1 || options.epochs < 0 || options.accumulate < 1)
     throw Error(Errc::kUsage,
                 "train.batch and train.accumulate must be at least 1, train.epochs at least 0");
@@ -255,6 +262,10 @@ void check(const Model& model, const TrainOptions& options, const Model* teacher
                 "with --arch, or use --loss weights");
   if (options.loss == Loss::kDistill && !teacher)
     throw Error(Errc::kUsage, "--loss distill needs the original model as teacher");
+  if (!data.has_classes() && options.strategy.name != StrategyChoice().name)
+    throw Error(Errc::kUsage, "--strategy " + printable(options.strategy.name) +
+                                  " needs labels to train on, and these data have outputs alone; "
+                                  "give targets, or use --strategy backprop");
 }
 
 }  // namespace
@@ -262,7 +273,7 @@ void check(const Model& model, const TrainOptions& options, const Model* teacher
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
            const TrainOptions& options, Model* teacher, const ProgressSink& progress,
            const LoopControl& control, Strategy* strategy) {
-  check(model, options, teacher);
+  check(model, data, options, teacher);
   std::unique_ptr<Strategy> backprop;
   if (!strategy) {
     backprop = make_strategy(
@@ -280,8 +291,10 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
     const double loss = trainer.step(step);
+    std::map<std::string, double> measured = BottleneckInternals::rate(bottleneck);
+    measured.insert(trainer.measured().begin(), trainer.measured().end());
     bottleneck.step(schedule_factor(options.schedule, step, total));
-    if (progress) progress({"train", step + 1, total, loss, trainer.measured()});
+    if (progress) progress({"train", step + 1, total, loss, std::move(measured)});
     if (control.after_step) control.after_step(step + 1);
   }
   model.train(false);

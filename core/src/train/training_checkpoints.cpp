@@ -127,7 +127,7 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
     const std::string folder = printable(self.settings.folder.string());
     throw Error(Errc::kExists, folder +
                                    " holds checkpoints of another run; go on with that one by "
-                                   "--resume " +
+                                   "`resume` " +
                                    folder + ", or remove them");
   }
 }
@@ -258,7 +258,7 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
   if (save || by_steps || stop != 0) self.save(position, bottleneck, strategy);
   if (stop == 0) return;
   self.writer->finish();
-  throw Error(Errc::kInterrupted, "stopped on request; go on with --resume " +
+  throw Error(Errc::kInterrupted, "stopped on request; go on with `resume` " +
                                       printable(self.settings.folder.string()));
 }
 

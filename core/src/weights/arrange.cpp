@@ -89,7 +89,8 @@ TensorBundle arranged(const TensorBundle& weights, const WeightsOptions& options
     result.tensors[i] = *weights.find(layout[i].name);
     index[layout[i].name] = i;
   }
-  if (!options.max_bytes && !options.max_error) return result;
+  // What changed since a base is told from tensors as both models have them.
+  if ((!options.max_bytes && !options.max_error) || options.base) return result;
   constexpr std::string_view kMean = ".running_mean";
   for (const LayoutEntry& entry : layout) {
     Norm norm{};

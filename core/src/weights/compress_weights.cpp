@@ -2,8 +2,11 @@
 #include <cmath>
 #include <cstdio>
 
+#include "artifact/decode.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/error.h"
 #include "weights/size_search.h"
 #include "weights/store.h"
@@ -26,6 +29,28 @@ void check(const WeightsOptions& options) {
     throw Error(Errc::kUsage, "a size of at least 1 byte can be asked");
   if (options.max_error && !(*options.max_error > 0 && *options.max_error < 1))
     throw Error(Errc::kUsage, "an error between 0 and 1 can be asked");
+  if (options.base && options.measure == ErrorMeasure::kTotal)
+    throw Error(Errc::kUsage,
+                "what changed since a base is measured tensor by tensor; leave the "
+                "measure relative");
+}
+
+/// Refuses a base that is another model.
+void check_base(const TensorBundle& weights, const BaseModel& base) {
+  bool any = false;
+  for (const TensorEntry& tensor : weights.tensors) {
+    const TensorEntry* before = base.find(tensor.name);
+    any = any || before;
+    if (before && (before->dtype != tensor.dtype || before->shape != tensor.shape))
+      throw Error(Errc::kShapeMismatch,
+                  "tensor " + printable(tensor.name) +
+                      " has another type or shape in the base; name the model that this one was "
+                      "made from");
+  }
+  if (!any && !weights.tensors.empty())
+    throw Error(Errc::kUsage,
+                "the base has no tensor of this model; name the model that this one "
+                "was made from");
 }
 
 std::string kept_settings(const TensorBundle& weights, const WeightsOptions& options) {
@@ -120,6 +145,25 @@ void judge(WeightsReport& report, const WeightsOptions& options) {
   report.target_note = text;
 }
 
+/// What the file has: its size, and each tensor beside the source.
+WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weights,
+                      const WeightsOptions& options) {
+  WeightsReport report;
+  report.output_bytes = artifact.file_bytes();
+  report.identity = artifact.identity();
+  TensorDecoder decode;
+  if (!artifact.base().empty())
+    decode = [&, base = options.base->source_for(artifact)](std::size_t i) {
+      return decode_tensor(artifact, i, {.base = base});
+    };
+  report.tensors = compare_with_source(artifact, weights, decode);
+  for (const StoredTensor& tensor : report.tensors)
+    if (tensor.stored != "tied") report.parameters += tensor.elements();
+  report.total_error = total_error(report.tensors, weights);
+  judge(report, options);
+  return report;
+}
+
 }  // namespace
 
 std::string_view measure_name(ErrorMeasure measure) noexcept {
@@ -135,29 +179,23 @@ std::optional<ErrorMeasure> parse_measure(std::string_view name) noexcept {
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options) {
   check(options);
+  if (options.base) check_base(weights, *options.base);
   check_writable(output, options.overwrite);
-  {
-    const WeightsPlan plan(weights, options);
-    WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options));
-    if (plan.matrix_numbers() > 0) {
-      if (options.max_bytes)
-        place_size(plan, store, *options.max_bytes);
-      else if (options.measure == ErrorMeasure::kTotal)
-        place_total_error(plan, store, *options.max_error);
-      else
-        store.place_error(*options.max_error);
-    }
-    store.write(output, options.overwrite);
+  const WeightsPlan plan(weights, options);
+  WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options));
+  if (plan.matrix_numbers() > 0) {
+    if (options.max_bytes)
+      place_size(plan, store, *options.max_bytes);
+    else if (options.measure == ErrorMeasure::kTotal)
+      place_total_error(plan, store, *options.max_error);
+    else
+      store.place_error(*options.max_error);
   }
-  const ArtifactReader artifact = ArtifactReader::open(output);
   WeightsReport report;
-  report.output_bytes = artifact.file_bytes();
-  report.identity = artifact.identity();
-  report.tensors = compare_with_source(artifact, weights);
-  for (const StoredTensor& tensor : report.tensors)
-    if (tensor.stored != "tied") report.parameters += tensor.elements();
-  report.total_error = total_error(report.tensors, weights);
-  judge(report, options);
+  store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
+    report = measure(artifact, weights, options);
+    if (options.look) options.look(artifact);
+  });
   return report;
 }
 

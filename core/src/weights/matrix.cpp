@@ -16,13 +16,13 @@ constexpr std::int64_t kRowNumbers = 8;
 constexpr double kLeastRow = 0.03;
 constexpr int kRowUnit = 4;
 
+}  // namespace
+
 double squares_of(std::span<const float> values) {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
   return sum;
 }
-
-}  // namespace
 
 StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
                        std::vector<std::int32_t> row_steps)

@@ -13,6 +13,8 @@ namespace gbcompress {
 /// The finest and the coarsest steps of one octave, in sixteenths.
 inline constexpr int kStepsPerOctave = 16;
 
+double squares_of(std::span<const float> values);
+
 /// Values in units of their rows' factors, and what integers are made of them.
 class StepMatrix {
  public:

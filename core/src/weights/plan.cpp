@@ -13,8 +13,10 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/error.h"
 #include "weights/axis.h"
+#include "weights/matrix.h"
 
 namespace gbcompress {
 namespace {
@@ -47,6 +49,12 @@ double finest_error(std::span<const float> values, double rms) {
   return step * step / 6 / (rms * rms);
 }
 
+std::vector<float> differences(std::vector<float> values, const TensorEntry& base) {
+  const std::vector<float> before = numbers_of(base);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] -= before[i];
+  return values;
+}
+
 /// Whether all elements are the same bytes.
 bool is_repeated(const TensorEntry& tensor) {
   const auto size = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
@@ -57,18 +65,19 @@ bool is_repeated(const TensorEntry& tensor) {
 
 }  // namespace
 
-std::int64_t PlannedTensor::elements() const noexcept {
+std::int64_t TensorPlan::elements() const noexcept {
   std::int64_t n = 1;
   for (const std::int64_t side : source->shape) n *= side;
   return n;
 }
 
-std::vector<float> PlannedTensor::numbers() const {
+std::vector<float> TensorPlan::numbers() const {
   std::vector<float> values = numbers_of(*source);
+  if (base) return differences(std::move(values), *base);
   return axis < 0 ? values : to_cosines(values, source->shape, axis);
 }
 
-int PlannedTensor::step(double x) const noexcept {
+int TensorPlan::step(double x) const noexcept {
   const double k = std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -64.0, 64.0));
   return std::min(static_cast<int>(k), coarsest);
 }
@@ -121,7 +130,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
       error_of_bits(8 * static_cast<double>(options.max_bytes.value_or(0)) / numbers));
   for_bounded(sizes, threads_,
               [&](std::size_t i, int) { tensors_[i] = classify(weights.tensors[i], options); });
-  for (const PlannedTensor& tensor : tensors_)
+  for (const TensorPlan& tensor : tensors_)
     if (tensor.broken)
       throw Error(Errc::kNonFinite,
                   "tensor " + printable(tensor.source->name) +
@@ -129,23 +138,28 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   find_ties();
   std::int64_t integers = 0;
   bool fits = true;
-  for (const PlannedTensor& tensor : tensors_) {
+  for (const TensorPlan& tensor : tensors_) {
     if (tensor.tied) continue;
     numbers_ += tensor.elements();
     if (tensor.kind == WeightKind::kMatrix) matrix_numbers_ += tensor.facts.numbers;
     const bool whole = is_codable(tensor.source->dtype) && !is_real(tensor.source->dtype);
-    if (tensor.constant || (tensor.kind == WeightKind::kExact && !whole)) continue;
+    if (tensor.unchanged || tensor.constant || (tensor.kind == WeightKind::kExact && !whole))
+      continue;
     integers += tensor.elements();
-    fits = fits && (whole || fits_small({tensor.grid}));
+    fits = fits && (whole || fits_small({&tensor.grid, 1}));
   }
   profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kFast;
   take_samples();
 }
 
-PlannedTensor WeightsPlan::classify(const TensorEntry& source,
-                                    const WeightsOptions& options) const {
-  PlannedTensor tensor;
+TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options) const {
+  TensorPlan tensor;
   tensor.source = &source;
+  const TensorEntry* before = options.base ? options.base->find(source.name) : nullptr;
+  if (before && std::ranges::equal(before->bytes, source.bytes)) {
+    tensor.unchanged = true;
+    return tensor;
+  }
   const std::vector<float> values = numbers_of(source);
   tensor.broken = !source.exact && holds_non_numbers(source, values);
   if (tensor.broken) return tensor;
@@ -162,13 +176,22 @@ PlannedTensor WeightsPlan::classify(const TensorEntry& source,
   const bool vector = tensor.kind == WeightKind::kVector;
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
+  if (before && !total) {
+    const double had = squares_of(values), changed = squares_of(differences(values, *before));
+    // Changes may be below what float32 tells, or larger than the tensor.
+    if (changed > 0 && changed < had) {
+      tensor.base = before;
+      tensor.share = had / changed;
+    }
+  }
   // Steps of rows serve outputs; an error that is asked is met with the fewest bits without them.
-  tensor.axis = cosine_axis(values, source.shape, likely_error_);
+  if (!tensor.base) tensor.axis = cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0;
   const std::vector<float> numbers = tensor.numbers();
   tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart);
-  if (options.max_error && finest_error(numbers, tensor.facts.rms) > *options.max_error) {
+  if (options.max_error &&
+      finest_error(numbers, tensor.facts.rms) > *options.max_error * tensor.share) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
@@ -194,7 +217,7 @@ void WeightsPlan::find_ties() {
 void WeightsPlan::take_samples() {
   std::vector<std::int64_t> sizes;
   std::int64_t matrices = 0;
-  for (const PlannedTensor& tensor : tensors_) {
+  for (const TensorPlan& tensor : tensors_) {
     const bool sampled = tensor.kind == WeightKind::kMatrix && !tensor.tied;
     sizes.push_back(sampled ? tensor.facts.numbers : 0);
     matrices += sampled;
@@ -203,7 +226,7 @@ void WeightsPlan::take_samples() {
   const std::int64_t all = profile_ == CodecProfile::kSmall ? kSmallSamples : kFastSamples;
   const std::int64_t each = std::max(kLeastSample, all / matrices);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
-    PlannedTensor& tensor = tensors_[i];
+    TensorPlan& tensor = tensors_[i];
     if (sizes[i] == 0) return;
     tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts.row_steps, each));
     // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
@@ -222,7 +245,7 @@ void WeightsPlan::take_samples() {
   });
   lowest_ = 64;
   highest_ = -64;
-  for (const PlannedTensor& tensor : tensors_) {
+  for (const TensorPlan& tensor : tensors_) {
     if (!tensor.sample) continue;
     const auto x = [&](int k) { return static_cast<double>(k) / kStepsPerOctave - tensor.factor; };
     lowest_ = std::min(lowest_, x(tensor.sample->finest()));
@@ -238,7 +261,7 @@ double WeightsPlan::expected_bytes(double x) const {
   std::vector<CodedValues> chosen(tensors_.size());
   parallel_tasks(threads_, static_cast<std::int64_t>(tensors_.size()), [&](std::int64_t n) {
     const auto i = static_cast<std::size_t>(n);
-    const PlannedTensor& tensor = tensors_[i];
+    const TensorPlan& tensor = tensors_[i];
     if (!tensor.sample) return;
     const int k = std::max(tensor.step(x), tensor.sample->finest());
     chosen[i] = tensor.sample->choose(k, quantiser_, 1).values;
@@ -248,7 +271,7 @@ double WeightsPlan::expected_bytes(double x) const {
     of_tensor[i] = encoder.ideal_bits();
   });
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const PlannedTensor& tensor = tensors_[i];
+    const TensorPlan& tensor = tensors_[i];
     if (!tensor.sample) continue;
     if (small) {
       const double before = stream.ideal_bits();
@@ -264,7 +287,7 @@ double WeightsPlan::expected_bytes(double x) const {
 
 double WeightsPlan::start(double bits) const {
   double sum = 0;
-  for (const PlannedTensor& tensor : tensors_)
+  for (const TensorPlan& tensor : tensors_)
     if (tensor.sample)
       sum +=
           static_cast<double>(tensor.facts.numbers) * (std::log2(tensor.facts.rms) - tensor.factor);

@@ -14,22 +14,25 @@
 namespace gbcompress {
 
 /// A tensor of the bundle and its place in the plan.
-struct PlannedTensor {
+struct TensorPlan {
   const TensorEntry* source = nullptr;
   std::optional<std::size_t> tied;  ///< an earlier tensor of the same bytes
   WeightKind kind = WeightKind::kExact;
   bool constant = false;
-  bool broken = false;  ///< holds_non_numbers(), and should not
+  const TensorEntry* base = nullptr;  ///< integers are made of what changed since that
+  bool unchanged = false;             ///< bit for bit what the base has
+  bool broken = false;                ///< holds_non_numbers(), and should not
   // Of matrices:
   IntegerGrid grid;
   MatrixFacts facts;
   int axis = -1;            ///< of cosines that take its place; -1: none
+  double share = 1;         ///< squares of its numbers over those that integers are made of
   double factor = 0;        ///< log2 of its step where x is 0
   int coarsest = kMaxStep;  ///< at which no more is lost than may be
   std::optional<StepMatrix> sample;
 
   std::int64_t elements() const noexcept;
-  /// What integers are made of: its float32 numbers, or their cosines.
+  /// What integers are made of: its float32 numbers, or their cosines, or what changed.
   std::vector<float> numbers() const;
   /// Index of step_size() for log2 `x` of all steps.
   int step(double x) const noexcept;
@@ -41,7 +44,7 @@ class WeightsPlan {
   ///         belongs to a training
   WeightsPlan(const TensorBundle& weights, const WeightsOptions& options);
 
-  const std::vector<PlannedTensor>& tensors() const noexcept { return tensors_; }
+  const std::vector<TensorPlan>& tensors() const noexcept { return tensors_; }
   std::int64_t matrix_numbers() const noexcept { return matrix_numbers_; }
   /// Of all tensors that are not tied.
   std::int64_t numbers() const noexcept { return numbers_; }
@@ -57,11 +60,11 @@ class WeightsPlan {
   double start(double bits) const;
 
  private:
-  PlannedTensor classify(const TensorEntry& source, const WeightsOptions& options) const;
+  TensorPlan classify(const TensorEntry& source, const WeightsOptions& options) const;
   void find_ties();
   void take_samples();
 
-  std::vector<PlannedTensor> tensors_;
+  std::vector<TensorPlan> tensors_;
   std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;
   Quantiser quantiser_;

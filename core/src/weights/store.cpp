@@ -9,6 +9,7 @@
 #include "artifact/integers.h"
 #include "artifact/packing.h"
 #include "base/text.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/error.h"
 #include "weights/whole_numbers.h"
 
@@ -29,7 +30,7 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
       std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
 }
 /// Tries at a step whose error is known only once it was taken.
-constexpr int kMostTries = 6;
+constexpr int kMostRefinements = 6;
 /// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
 /// that is asked that guesses of it may use up.
 constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
@@ -46,21 +47,23 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
     : plan_(plan), options_(options), writer_(options.arch, std::move(settings)) {
   errors_.resize(plan.tensors().size());
   nudges_.resize(plan.tensors().size());
+  if (options.base) writer_.set_base(options.base->digest());
   writer_.set_profile(plan.profile());
   if (plan.profile() == CodecProfile::kFast) writer_.spool_in(folder);
-  for (const PlannedTensor& tensor : plan.tensors()) add(tensor);
+  for (const TensorPlan& tensor : plan.tensors()) add(tensor);
 }
 
-void WeightsStore::add(const PlannedTensor& tensor) {
+void WeightsStore::add(const TensorPlan& tensor) {
   const TensorEntry& source = *tensor.source;
   if (tensor.tied) return writer_.add_tied(source.name, plan_.tensors()[*tensor.tied].source->name);
+  if (tensor.unchanged) return writer_.add_base(source.name, source.dtype, source.shape);
   if (tensor.constant) {
     const auto size = static_cast<std::size_t>(dtype_bits(source.dtype)) / 8;
     return writer_.add_constant(source.name, source.dtype, source.shape, source.bytes.first(size));
   }
   if (tensor.kind == WeightKind::kMatrix) {
     // Its place in the order; the integers follow.
-    CodedValues empty{.grid = tensor.grid, .axis = tensor.axis};
+    CodedValues empty{.grid = tensor.grid, .axis = tensor.axis, .on_base = tensor.base != nullptr};
     empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
     if (plan_.profile() == CodecProfile::kFast)
       writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
@@ -89,7 +92,7 @@ bool WeightsStore::add_whole(const TensorEntry& source) {
   return true;
 }
 
-bool WeightsStore::add_vector(const PlannedTensor& tensor) {
+bool WeightsStore::add_vector(const TensorPlan& tensor) {
   const TensorEntry& source = *tensor.source;
   const std::vector<float> numbers = numbers_of(source);
   float largest = 0;
@@ -113,16 +116,17 @@ bool WeightsStore::add_vector(const PlannedTensor& tensor) {
 
 void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& body) {
   std::vector<std::int64_t> sizes;
-  for (const PlannedTensor& tensor : plan_.tensors())
+  for (const TensorPlan& tensor : plan_.tensors())
     sizes.push_back(tensor.sample ? tensor.facts.numbers : 0);
   for_bounded(sizes, plan_.threads(), [&](std::size_t i, int threads) {
     if (sizes[i] > 0) body(i, threads);
   });
 }
 
-void WeightsStore::put(const PlannedTensor& tensor, CodedValues values) {
+void WeightsStore::put(const TensorPlan& tensor, CodedValues values) {
   const std::string& name = tensor.source->name;
   values.axis = tensor.axis;
+  values.on_base = tensor.base != nullptr;
   if (plan_.profile() == CodecProfile::kSmall) {
     const std::lock_guard lock(mutex_);
     return writer_.update_coded(name, std::move(values));
@@ -134,12 +138,13 @@ void WeightsStore::put(const PlannedTensor& tensor, CodedValues values) {
 
 std::int64_t WeightsStore::place(double x) {
   for_matrices([&](std::size_t i, int threads) {
-    const PlannedTensor& tensor = plan_.tensors()[i];
+    const TensorPlan& tensor = plan_.tensors()[i];
     const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
     StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
     // What its sample did not tell.
-    for (int tries = 0; chosen.relative_error > kMostRelativeError && tries < kMostTries; ++tries) {
+    for (int tries = 0; chosen.relative_error > kMostRelativeError && tries < kMostRefinements;
+         ++tries) {
       k = std::max(matrix.finest(),
                    k + std::min(-1, steps_of(kMostRelativeError / chosen.relative_error)));
       chosen = matrix.choose(k, options_.quantiser, threads);
@@ -152,15 +157,16 @@ std::int64_t WeightsStore::place(double x) {
 
 std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
-    const PlannedTensor& tensor = plan_.tensors()[i];
+    const TensorPlan& tensor = plan_.tensors()[i];
     // Cosines are rounded to float32 twice.
-    const double max_error = tensor.axis < 0 ? asked : kCosineRoom * asked;
+    double max_error = tensor.axis < 0 ? asked : kCosineRoom * asked;
+    if (tensor.base) max_error = std::min(asked * tensor.share, kMostRelativeError);
     const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
     int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
     std::optional<StepMatrix::Chosen> best;
     int too_coarse = kMaxStep;
-    for (int tries = 0; tries < kMostTries; ++tries) {
+    for (int tries = 0; tries < kMostRefinements; ++tries) {
       k = std::clamp(k, matrix.finest(), too_coarse - 1);
       if (best && k <= best->values.step) break;
       StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
@@ -185,7 +191,7 @@ std::int64_t WeightsStore::place_error(double asked) {
 
 double WeightsStore::total_error(double x) {
   for_matrices([&](std::size_t i, int threads) {
-    const PlannedTensor& tensor = plan_.tensors()[i];
+    const TensorPlan& tensor = plan_.tensors()[i];
     const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     const int k = std::max(tensor.step(x), matrix.finest());
     errors_[i] = matrix.choose(k, options_.quantiser, threads).relative_error;
@@ -196,7 +202,7 @@ double WeightsStore::total_error(double x) {
 double WeightsStore::total() const {
   double error = 0, squares = 0;
   for (std::size_t i = 0; i < errors_.size(); ++i) {
-    const PlannedTensor& tensor = plan_.tensors()[i];
+    const TensorPlan& tensor = plan_.tensors()[i];
     if (!tensor.sample) continue;
     error += errors_[i] * tensor.facts.squares();
     squares += tensor.facts.squares();

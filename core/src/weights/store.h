@@ -27,17 +27,15 @@ class WeightsStore {
 
   /// Bytes of the file as things stand; before anything is placed, about those of all others.
   std::int64_t size() const { return writer_.size(); }
-  std::int64_t write(const std::filesystem::path& path, bool overwrite) const {
-    return writer_.write(path, overwrite);
-  }
+  const ArtifactWriter& writer() const noexcept { return writer_; }
 
  private:
-  void add(const PlannedTensor& tensor);
+  void add(const TensorPlan& tensor);
   void add_exact(const TensorEntry& source);
   bool add_whole(const TensorEntry& source);
-  bool add_vector(const PlannedTensor& tensor);
+  bool add_vector(const TensorPlan& tensor);
   void for_matrices(const std::function<void(std::size_t, int)>& body);
-  void put(const PlannedTensor& tensor, CodedValues values);
+  void put(const TensorPlan& tensor, CodedValues values);
   double total() const;
 
   const WeightsPlan& plan_;

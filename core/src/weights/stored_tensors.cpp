@@ -35,7 +35,10 @@ std::string stored_as(const ArtifactTensor& tensor) {
     case TensorKind::kCoded:
       return !is_real(tensor.dtype)     ? "exact"
              : tensor.mantissa_bits > 0 ? "short floats"
+             : tensor.on_base           ? "base and integers"
                                         : "integers";
+    case TensorKind::kBase:
+      return "as in the base";
   }
   return "";
 }

@@ -117,7 +117,7 @@ std::optional<CodedValues> whole_numbers(const TensorEntry& tensor, CodecProfile
   if (!is_codable(tensor.dtype) || is_real(tensor.dtype) || tensor.bytes.empty()) return {};
   const bool small = profile == CodecProfile::kSmall;
   const auto codable = [&](const std::optional<CodedValues>& values) {
-    return values && (!small || fits_small({values->grid}));
+    return values && (!small || fits_small({&values->grid, 1}));
   };
   std::vector<Form> forms = {Form::kAsTheyAre};
   if (small) forms.push_back(Form::kWide);

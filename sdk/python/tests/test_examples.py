@@ -81,3 +81,19 @@ def test_lightning(folder: Path) -> None:
     assert before > 12 * size and accuracy > 0.9
     kinds = {t.name: t.kind for t in gbc.inspect(folder / "m.gbz").tensors}
     assert kinds["net.1.running_mean"] == kinds["net.1.weight"] == "coded"
+
+
+def test_distilled_voice_detector(folder: Path) -> None:
+    """A short form: weights that were never trained, some steps."""
+    from safetensors.torch import save_file
+
+    module = example("distill_vad")
+    torch.manual_seed(0)
+    state = module.Detector().state_dict()
+    save_file({k.removesuffix("_l0"): v for k, v in state.items()}, folder / "w.safetensors")
+    (free, *_), (size, same, alike) = module.main(
+        [str(folder / "w.safetensors"), str(folder / "m.gbz"), "--steps", "30", "--clips", "100"]
+    )
+    assert 100_000 < free < 155_000 and 50_000 < size < 62_000
+    assert same > 0.5 and alike > 0.2
+    assert {t.name for t in gbc.inspect(folder / "m.gbz").tensors} == set(state)

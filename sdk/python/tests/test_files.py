@@ -187,3 +187,27 @@ gbc.save_file({{"w": w["w0"][:64].copy()}}, {str(folder / "n.gbz")!r}, max_error
 """
     subprocess.run([sys.executable, "-c", code], check=True)
     assert [f.name for f in folder.iterdir()] == ["n.gbz"]
+
+
+def test_loading_takes_one_tensor_beyond_the_result(folder: Path) -> None:
+    """Of large files; the file itself, which is mapped, and what the allocator keeps come on top."""
+    random = np.random.default_rng(0)
+    tensors = {
+        name: random.standard_normal((rows, 1024)).astype(np.float32)
+        for name, rows in {"a": 1024, "b": 10240, "c": 512}.items()
+    }
+    gbc.save_file(tensors, folder / "m.gbz", max_error=0.2)
+    assert gbc.inspect(folder / "m.gbz").profile == "fast"
+    code = f"""
+import numpy, gbcompress as gbc
+def resident(which):
+    lines = dict(line.split(":") for line in open("/proc/self/status"))
+    return int(lines[which].split()[0]) / 1024
+gbc.inspect({str(folder / "m.gbz")!r})
+before = resident("VmRSS")
+loaded = gbc.load_file({str(folder / "m.gbz")!r}, threads=1)
+result = sum(array.nbytes for array in loaded.values()) / 2**20
+print(resident("VmHWM") - before - result)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 40 + (folder / "m.gbz").stat().st_size / 2**20 + 12

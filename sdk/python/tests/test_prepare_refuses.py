@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_prepare import net, prepared, train
+from rings import net, prepared, train
 
 import gbcompress as gbc
 
@@ -87,6 +87,31 @@ def test_gradients_that_are_not_finite(value: float) -> None:
     assert torch.equal(latent, c.parts[0].entries[2].latent)
     train(model, optimizer, 1)
     assert c.updates == 3
+
+
+def test_a_parameter_that_was_replaced() -> None:
+    model, optimizer, c = prepared()
+    train(model, optimizer, 1)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    weight = model[2].weight
+    kept, weight.data = weight.data, torch.zeros(3, 32)
+    weight.grad = torch.zeros(3, 32)
+    with pytest.raises(gbc.UsageError, match="2.weight was moved or replaced since prepare"):
+        optimizer.step()
+    weight.data, weight.grad = kept, None
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    train(model, optimizer, 1)
+    assert c.updates == 2
+
+
+def test_a_sparse_gradient() -> None:
+    model = torch.nn.Embedding(9, 4, sparse=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+    model(torch.tensor([1, 2])).sum().backward()
+    with pytest.raises(gbc.UsageError, match="gradient of weight is sparse"):
+        optimizer.step()
 
 
 def test_weights_that_are_not_finite(folder: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_layer_type_that_needs_its_plugin(folder: Path) -> None:
 
 def test_an_existing_file_stays(saved: Path, tensors: dict) -> None:
     before = saved.read_bytes()
-    with pytest.raises(FileExistsError, match="exists"):
+    with pytest.raises(FileExistsError, match="exists; give overwrite=True"):
         gbc.save_file(tensors, saved, ratio=9)
     assert saved.read_bytes() == before
     gbc.save_file(tensors, saved, ratio=9, overwrite=True)

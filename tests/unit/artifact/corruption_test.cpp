@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <set>
 
@@ -23,6 +25,51 @@ TEST(Corruption, EveryFlippedBitIsRefused) {
       ASSERT_NE(craft::code_of(bytes), Errc::kFailure) << name << ", bit " << bit;
       bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     }
+  }
+}
+
+/// A file of exactly 64 KiB, most of it one coded tensor.
+Bytes file_of_64_kib(CodecProfile profile) {
+  constexpr std::size_t kBytes = 65'536;
+  const RandomStream random(3, "64 KiB");
+  CodedValues values{.grid = {.rows = 256, .cols = 480}, .step = -64};
+  for (std::int64_t i = 0; i < values.grid.size(); ++i)
+    values.integers.push_back(static_cast<std::int32_t>(random.bits(i) % 16) - 8);
+  std::size_t padding = 1;
+  Bytes file;
+  for (int tries = 0; tries < 4 && file.size() != kBytes; ++tries) {
+    Bytes noise;
+    for (std::size_t i = 0; i < padding; ++i)
+      noise.push_back(static_cast<std::byte>(random.bits((1 << 20) + i)));
+    ArtifactWriter writer("", "");
+    writer.set_profile(profile);
+    writer.add_coded("w", DType::kF32, {256, 480}, values);
+    writer.add_plain("noise", DType::kU8, {static_cast<std::int64_t>(padding)}, noise);
+    file = writer.encode();
+    padding += kBytes - file.size();
+  }
+  EXPECT_EQ(file.size(), kBytes);
+  return file;
+}
+
+/// Every bit with GBC_ALL_FLIPS=1 (docs/reliability.md); else each of both ends, and a sample
+/// between.
+TEST(Corruption, FlipsOfFilesOf64KiBAreRefused) {
+  constexpr std::size_t kEnds = 8 * 64;
+  const std::size_t stride = std::getenv("GBC_ALL_FLIPS") ? 1 : 509;
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+    Bytes bytes = file_of_64_kib(profile);
+    ASSERT_EQ(craft::code_of(bytes), Errc::kFailure);
+    const std::size_t bits = 8 * bytes.size();
+    std::size_t refused = 0;
+    for (std::size_t bit = 0; bit < bits; ++refused) {
+      bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      ASSERT_NE(craft::code_of(bytes), Errc::kFailure) << profile_name(profile) << ", bit " << bit;
+      bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      bit += bit < kEnds || bit + kEnds >= bits ? 1 : std::min(stride, bits - kEnds - bit);
+    }
+    std::printf("%s: %zu flips of %zu refused\n", std::string(profile_name(profile)).c_str(),
+                refused, bits);
   }
 }
 

@@ -63,6 +63,20 @@ TEST(Planes, LeaveWhatRepeatsToZstd) {
   EXPECT_LT(pack(raw, 4, true).first.size(), raw.size() / 50);
 }
 
+/// Found by fuzzing: the header's parser checks both, and unpacking does not rely on it.
+TEST(Packing, RefusesSizesThatDoNotFit) {
+  const std::vector<std::byte> four(4), planes = pack_planes(four, 4);
+  const auto refused = [&](Packing packing, std::span<const std::byte> stored, std::int64_t raw,
+                           std::int64_t element) {
+    return code_of([&] { unpack(stored, packing, raw, element, "x"); });
+  };
+  EXPECT_EQ(refused(Packing::kRaw, four, 5, 1), Errc::kCorrupt);
+  EXPECT_EQ(refused(Packing::kRaw, four, 3, 1), Errc::kCorrupt);
+  for (const std::int64_t element : {1, 3})
+    EXPECT_EQ(refused(Packing::kPlanes, planes, 4, element), Errc::kCorrupt) << element;
+  EXPECT_EQ(refused(Packing::kPlanes, planes, 3, 4), Errc::kCorrupt);
+}
+
 TEST(Cosines, KeepSquaresAndComeBack) {
   const std::vector<std::int64_t> shapes[] = {{2}, {7}, {5, 6}, {3, 4, 5}, {2, 3, 2, 8}, {300, 2}};
   for (const auto& shape : shapes) {

@@ -68,7 +68,7 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
 TEST(AtomicFile, ReplacesOnlyWhenAsked) {
   TempDir dir;
   put_file(dir / "out", "old");
-  GBC_EXPECT_ERROR(save(dir / "out", "new", false), Errc::kExists, "--force");
+  GBC_EXPECT_ERROR(save(dir / "out", "new", false), Errc::kExists, "`overwrite`");
   EXPECT_EQ(get_file(dir / "out"), "old");
   save(dir / "out", "new", true);
   EXPECT_EQ(get_file(dir / "out"), "new");

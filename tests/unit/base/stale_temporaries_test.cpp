@@ -27,10 +27,10 @@ pid_t nobody() {
 
 class StaleTemporaries : public ::testing::Test {
  protected:
-  /// A file beside the output, an hour old.
-  fs::path left(const std::string& name) {
+  /// A file beside the output, an hour old unless told otherwise.
+  fs::path left(const std::string& name, time_t seconds = -3600) {
     put_file(dir_ / name, "half");
-    const timespec times[2] = {{0, UTIME_OMIT}, {::time(nullptr) - 3600, 0}};
+    const timespec times[2] = {{0, UTIME_OMIT}, {::time(nullptr) + seconds, 0}};
     ::utimensat(AT_FDCWD, (dir_ / name).c_str(), times, 0);
     return dir_ / name;
   }
@@ -48,6 +48,12 @@ TEST_F(StaleTemporaries, OfDeadProcessesGo) {
   left("out.gbz.tmp-" + dead_ + "-12");
   save();
   EXPECT_EQ(get_file(dir_ / "out.gbz"), "whole");
+  EXPECT_EQ(dir_.files(), 1u);
+}
+
+TEST_F(StaleTemporaries, FromBeforeTheClockWasSetBackGo) {
+  left("out.gbz.tmp-" + dead_ + "-0", 86'400);
+  save();
   EXPECT_EQ(dir_.files(), 1u);
 }
 

@@ -131,8 +131,7 @@ TEST_F(CompressTest, PlannedBytesBoundTheFile) {
     o.gnet.hidden = {6};
     o.gnet.ratio = ratio;
     o.arch = "mlp";
-    const std::int64_t planned =
-        planned_bytes(model_->tensors(), types_, o);
+    const std::int64_t planned = planned_bytes(model_->tensors(), types_, o);
     GenomicBottleneck bottleneck(model_->tensors(), types_, o);
     const std::int64_t actual = bottleneck.bytes();
     EXPECT_LE(actual, planned + 16);

@@ -107,6 +107,29 @@ TEST(PriceSearch, ADropOfNothingAndNoisyGainsMoveByStrides) {
   EXPECT_EQ(search.best(), 0u);
 }
 
+/// Above some price the model is lost, and its file is still too large.
+TEST(PriceSearch, ComesBackFromPricesThatLeaveNothingAlive) {
+  for (const double edge : {0.3, 2.0, 20.0}) {
+    const Curve fragile = [&](double price) {
+      const bool alive = price < edge;
+      return PricePoint{price, static_cast<std::int64_t>(alive ? 1000 / std::sqrt(price) : 200), 0,
+                        alive};
+    };
+    for (const std::int64_t wanted : {100, 210}) {
+      const Found found = search({.bytes = wanted, .drop = {}}, fragile, 1, 6);
+      ASSERT_TRUE(found.best) << "edge " << edge;
+      EXPECT_TRUE(found.best->alive);
+      EXPECT_LT(found.best->price, edge);
+      EXPECT_GT(found.best->price, edge / 4);
+    }
+  }
+}
+
+TEST(PriceSearch, WithNothingAliveThereIsNoBest) {
+  const Curve dead = [](double price) { return PricePoint{price, 90, 0, false}; };
+  EXPECT_FALSE(search({.bytes = 100, .drop = {}}, dead, 1, 4).best);
+}
+
 TEST(PriceSearch, FilesThatDoNotMoveEndTheSearch) {
   int tries = 0;
   const Found found = search(

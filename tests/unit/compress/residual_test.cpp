@@ -65,14 +65,29 @@ TEST_F(ResidualFile, LambdaTradesBytesForAccuracy) {
   EXPECT_LT(dear.output_bytes, cheap.output_bytes * 2 / 3);
 }
 
-TEST_F(ResidualFile, LandsWithinTwoPercentBelowTheSizeAsked) {
+/// What is written is what was trained, so that the last percent of a size may be left over.
+TEST_F(ResidualFile, SizesAreMetByTraining) {
   for (const std::int64_t bytes : {900, 1600}) {
     options_.target = {.max_bytes = bytes};
     const CompressReport report = run(&data_);
     EXPECT_TRUE(report.target_met);
     EXPECT_LE(report.output_bytes, bytes);
-    EXPECT_GE(report.output_bytes, bytes * 98 / 100);
+    EXPECT_GE(report.output_bytes, bytes * 93 / 100);
+    EXPECT_GT(report.after, 92);
   }
+}
+
+/// A size that only a model of zeros could have: the smallest file with a model in it, and a note.
+TEST_F(ResidualFile, NoSizeIsMetByALostModel) {
+  options_.target = {.max_bytes = 120};
+  const CompressReport report = run(&data_);
+  EXPECT_FALSE(report.target_met);
+  EXPECT_GT(report.output_bytes, 120);
+  EXPECT_GT(report.after, 50) << "chance is 10 %";
+  EXPECT_NE(report.target_note.find("at most 120 bytes were asked, the file has "), std::string::npos)
+      << report.target_note;
+  EXPECT_NE(report.target_note.find(std::to_string(report.output_bytes)), std::string::npos)
+      << report.target_note;
 }
 
 /// Residual by rule alone: planned, searched and chosen as where it is the mode of all.
@@ -102,7 +117,7 @@ TEST_F(ResidualFile, PriorsLandToo) {
     const CompressReport report = run(&data_);
     EXPECT_TRUE(report.target_met) << report.target_note;
     EXPECT_LE(report.output_bytes, 1200);
-    EXPECT_GE(report.output_bytes, 1200 * 98 / 100);
+    EXPECT_GE(report.output_bytes, 1200 * 93 / 100);
     EXPECT_GT(report.after, 85);
     const ArtifactReader artifact = ArtifactReader::open(options_.output);
     EXPECT_EQ(artifact.tensors()[0].kind, TensorKind::kResidual);
@@ -129,7 +144,7 @@ TEST_F(ResidualFile, GNetsTrainedAsIntegersLandAndDoBetterThanRoundedOnes) {
   options_.train.rate.lambda = 0.03;
   const CompressReport coded = run(&data_);
   EXPECT_LE(coded.output_bytes, kInputBytes / 4);
-  EXPECT_GE(coded.output_bytes, kInputBytes / 4 * 98 / 100);
+  EXPECT_GE(coded.output_bytes, kInputBytes / 4 * 80 / 100);
   EXPECT_GT(coded.after, rounded.after);
 }
 
@@ -170,14 +185,6 @@ TEST_F(ResidualFile, TheTrellisIsSmallerAtTheSameErrorAndFinerAtTheSameSize) {
   options_.train.rate.quantiser = Quantiser::kTrellis;
   EXPECT_LE(run(nullptr).output_bytes, nearest);
   EXPECT_LT(stored_error(), coarse * 0.9);
-}
-
-TEST_F(ResidualFile, UnreachableSizeIsWrittenAndSaid) {
-  options_.target = {.max_bytes = 100};
-  options_.train.epochs = 2;
-  const CompressReport report = run(&data_);
-  EXPECT_EQ(report.target_met, report.output_bytes <= 100);
-  EXPECT_TRUE(std::filesystem::exists(options_.output));
 }
 
 TEST_F(ResidualFile, ErrorTargetsNeedResidualModeAndNoTraining) {

@@ -48,6 +48,29 @@ class SettingsTest : public testing::Test {
   fs::path folder_;
 };
 
+TEST_F(SettingsTest, TheTableOfAStrategyGoesToItAsOneText) {
+  Settings settings;
+  settings.apply_file(
+      write("[strategy]\nname = \"dtp\"\nK = [20, 30]\nsigma = 0.05\nvariant = \"tp\"\n"));
+  const StrategyChoice& choice = settings.compress.train.strategy;
+  EXPECT_EQ(choice.name, "dtp");
+  EXPECT_EQ(choice.options, "K=20,30 sigma=0.05 variant=tp");
+  settings.apply_assignment("strategy.K=3,2");
+  EXPECT_EQ(choice.options, "sigma=0.05 variant=tp K=3,2");
+  settings.apply_assignment("strategy.sigma=[0.1, 0.2]");
+  settings.apply_assignment("strategy.variant=\"dtp\"");
+  EXPECT_EQ(choice.options, "K=3,2 sigma=0.1,0.2 variant=dtp");
+  settings.apply_assignment("strategy.options=K=1");
+  EXPECT_EQ(choice.options, "K=1");
+  for (const char* wrong : {"strategy.K=", "strategy.K=1 sigma=2", "strategy.a-b=1", "strategy.=1"})
+    EXPECT_NE(error_of([&] { settings.apply_assignment(wrong); }), "no error") << wrong;
+  EXPECT_EQ(choice.options, "K=1");
+  EXPECT_EQ(
+      file_error("[strategy]\nK = true\n"),
+      "run.toml:2:5: strategy.K must be a number, a list of numbers or a word without blanks, "
+      "not a boolean");
+}
+
 TEST_F(SettingsTest, EveryKeyIsReadFromAFile) {
   Settings settings;
   settings.apply_file(write(R"(
@@ -196,11 +219,11 @@ TEST_F(SettingsTest, AssignmentsTakeBareWordsAndLists) {
   const auto error = [&](const char* text) {
     return error_of([&] { settings.apply_assignment(text); });
   };
-  EXPECT_EQ(error("gnet.hiden=8"), "--set: unknown key gnet.hiden; did you mean gnet.hidden?");
-  EXPECT_EQ(error("gnet.hidden"), "--set: gnet.hidden is not KEY=VALUE");
-  EXPECT_EQ(error("=3"), "--set: =3 is not KEY=VALUE");
-  EXPECT_EQ(error("train.epochs=many").substr(0, 24), "--set: many is not a val");
-  EXPECT_EQ(error("train.epochs=1\nseed=2").substr(0, 6), "--set:");
+  EXPECT_EQ(error("gnet.hiden=8"), "`set`: unknown key gnet.hiden; did you mean gnet.hidden?");
+  EXPECT_EQ(error("gnet.hidden"), "`set`: gnet.hidden is not KEY=VALUE");
+  EXPECT_EQ(error("=3"), "`set`: =3 is not KEY=VALUE");
+  EXPECT_EQ(error("train.epochs=many").substr(0, 24), "`set`: many is not a val");
+  EXPECT_EQ(error("train.epochs=1\nseed=2").substr(0, 6), "`set`:");
   EXPECT_EQ(error_of([&] { settings.apply("target.ratio", "-5", "--ratio"); }),
             "--ratio: target.ratio must be a number above 0, not -5");
 }

@@ -87,6 +87,20 @@ TEST(TomlReader, SeesNestingBehindStringsButNotInThem) {
     EXPECT_NO_THROW(check_nesting(harmless, "f")) << harmless;
 }
 
+/// Found by fuzzing: toml++ only asserts that the key of a table header begins like one.
+TEST(TomlReader, RefusesATableHeaderWithoutAKey) {
+  for (const std::string text :
+       {"[[#a]]\nb = 1\n", "[#a]\n", "[[\n]]\n", "[ \x01]\n", "[=]\n", "[.a]\n"})
+    EXPECT_NE(error_of(text), "") << text;
+}
+
+/// Found by fuzzing: toml++ calls undefined what it does with some letters outside strings. [needs
+/// the undefined sanitizer to fail]
+TEST(TomlReader, RefusesLettersBeyondAsciiInKeys) {
+  EXPECT_NE(error_of("r\u00DB1r = 1\n"), "");
+  EXPECT_EQ(error_of("r = \"\"\"\\\n\u00DB\"\"\"\n"), "");
+}
+
 TEST(TomlReader, AValueIsOneValue) {
   EXPECT_THROW(parse_value("1\nw = 2", "x"), Error);
   EXPECT_THROW(parse_value("", "x"), Error);

@@ -8,9 +8,9 @@ namespace {
 using namespace testing_support;
 
 struct TensorData : ::testing::Test {
-  Data open(const Tensors& tensors) {
+  Data open(const Tensors& tensors, const std::string& kind = "tensors:") {
     write_tensors(folder / "d.safetensors", tensors);
-    return open_data("tensors:" + (folder / "d.safetensors").string());
+    return open_data(kind + (folder / "d.safetensors").string());
   }
   TemporaryFolder folder;
 };
@@ -38,10 +38,39 @@ TEST_F(TensorData, TakesItsOwnTestPart) {
   EXPECT_EQ(data.metric, Metric::kNatsPerChar);
 }
 
+TEST_F(TensorData, InputsAloneWaitForAnOriginal) {
+  const Tensors inputs = {{"inputs", torch::zeros({20, 3, 2})}};
+  const Data classes = open(inputs), features = open(inputs, "features:");
+  EXPECT_FALSE(classes.has_targets);
+  EXPECT_EQ(classes.metric, Metric::kAccuracy);
+  EXPECT_FALSE(features.has_targets);
+  EXPECT_EQ(features.metric, Metric::kOutputError);
+  EXPECT_EQ(features.train.size(), 18);
+  EXPECT_EQ(features.test.size(), 2);
+}
+
+TEST_F(TensorData, PredictionsOfASample) {
+  const at::Tensor x = torch::zeros({4, 3});
+  EXPECT_EQ(Dataset(x, torch::zeros({4}, torch::kLong)).predictions(), 1);
+  EXPECT_EQ(Dataset(x, torch::zeros({4, 5}, torch::kLong)).predictions(), 5);
+  EXPECT_EQ(Dataset(x, torch::zeros({4, 7})).predictions(), 1);
+  EXPECT_EQ(Dataset(x, torch::zeros({4, 5, 7})).predictions(), 5);
+}
+
 TEST_F(TensorData, WrongFiles) {
   const at::Tensor x = torch::zeros({4, 3}), y = torch::zeros({4}, torch::kLong);
   expect_error([&] { open({{"x", x}}); }, Errc::kNotFound, {"inputs and targets"});
-  expect_error([&] { open({{"inputs", x}}); }, Errc::kNotFound);
+  expect_error([&] { open({{"targets", y}}); }, Errc::kNotFound, {"no inputs"});
+  expect_error(
+      [&] {
+        open({{"inputs", x}, {"test_inputs", x}, {"test_targets", y}});
+      },
+      Errc::kNotFound, {"neither"});
+  expect_error(
+      [&] {
+        open({{"inputs", x}, {"targets", y}}, "features:");
+      },
+      Errc::kUsage, {"inputs alone"});
   expect_error(
       [&] {
         open({{"inputs", x}, {"targets", y}, {"test_inputs", x}});

@@ -245,7 +245,7 @@ TEST(Launch, Gpus) {
   GBC_EXPECT_ERROR(pick_gpu(launch, 1), Errc::kUsage, "shows 1 GPU for at least 2 ranks");
   GBC_EXPECT_ERROR(pick_gpu(launch, 0), Errc::kUsage, "shows none");
   launch.local_rank.reset();
-  GBC_EXPECT_ERROR(pick_gpu(launch, 8), Errc::kUsage, "give --local-rank");
+  GBC_EXPECT_ERROR(pick_gpu(launch, 8), Errc::kUsage, "give `local_rank`");
 }
 
 TEST(ErrorFile, HoldsWhatTorchrunReads) {

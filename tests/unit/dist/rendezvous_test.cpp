@@ -1,8 +1,15 @@
 #include "dist/rendezvous.h"
+#include "dist/gathering.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <future>
 #include <map>
 #include <mutex>
@@ -172,6 +179,48 @@ TEST(Rendezvous, StrangersAreTurnedAwayAndDisturbNobody) {
   EXPECT_EQ(one.get().size(), 1u);
 }
 
+/// More connections than rank 0 may have descriptors, each of them with half a message; new ones
+/// come all the time.
+TEST(Rendezvous, ACrowdOfStrangersStallsNobody) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  Meeting meeting;
+  auto zero = meeting.start(0, 2);
+  std::optional<std::string> control;
+  while (!(control = meeting.store.get("job/control"))) std::this_thread::yield();
+  const int port = nlohmann::json::parse(*control).at("port");
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t crowd = ::fork();
+  if (crowd == 0) {
+    sockaddr_in to{.sin_family = AF_INET,
+                   .sin_port = htons(static_cast<std::uint16_t>(port)),
+                   .sin_addr = {htonl(INADDR_LOOPBACK)},
+                   .sin_zero = {}};
+    std::array<int, 900> sockets{};
+    for (std::size_t n = 0;; ++n) {
+      if (n >= sockets.size()) ::close(sockets[n % sockets.size()]);
+      const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+      sockets[n % sockets.size()] = fd;
+      if (::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) ::_exit(1);
+      ::send(fd, "\x01\x0d\x00\x00\x00{", 6, MSG_NOSIGNAL);
+      if (n + 1 == sockets.size() && ::write(ready[1], "x", 1) != 1) ::_exit(2);
+    }
+  }
+  rlimit few = before;
+  few.rlim_cur = 400;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  char there = 0;
+  EXPECT_EQ(::read(ready[0], &there, 1), 1);
+  auto one = meeting.start(1, 2);
+  EXPECT_EQ(zero.get().size(), 1u);
+  EXPECT_EQ(one.get().size(), 1u);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ::kill(crowd, SIGKILL);
+  ::waitpid(crowd, nullptr, 0);
+  for (const int fd : ready) ::close(fd);
+}
+
 TEST(Rendezvous, ForeignStoreContentIsAnError) {
   for (const char* text : {"nonsense", "{}", "[]", "{\"world\":\"2\"}"}) {
     Meeting meeting;
@@ -179,6 +228,26 @@ TEST(Rendezvous, ForeignStoreContentIsAnError) {
     auto one = meeting.start(1, 2);
     EXPECT_NE(message_of(one).find("malformed"), std::string::npos) << text;
   }
+}
+
+TEST(Rendezvous, OnlyTheWholeTokenIsKnown) {
+  const MeetOptions options{.rank = 3, .world = 4};
+  const std::string token = "0123456789abcdef";
+  const auto hello = [&](const std::string& text) {
+    return read_hello({MessageKind::kHello, text}, token);
+  };
+  const auto known = hello(hello_text(options, token));
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(known->rank, 3);
+  EXPECT_EQ(known->process.pid, this_process().pid);
+  for (const std::string& wrong : {std::string(), token.substr(1), token.substr(0, 15), token + "0",
+                                   "1" + token.substr(1), token.substr(0, 15) + "e"})
+    EXPECT_FALSE(hello(hello_text(options, wrong)).has_value()) << wrong;
+  for (const char* stranger :
+       {"", "[]", "{}", "{\"token\":17}", "{\"token\":[\"0123456789abcdef\"]}", "\xff\xfe"})
+    EXPECT_FALSE(hello(stranger).has_value()) << stranger;
+  EXPECT_FALSE(read_hello({MessageKind::kBeat, hello_text(options, token)}, token).has_value());
+  EXPECT_THROW(hello("{\"token\":\"" + token + "\",\"protocol\":2}"), Error);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace p = testing::pickle;
 
 const OpenOptions kAll{.keep_all = true};
 
-struct Held {
-  explicit Held(const std::string& body, const OpenOptions& options = {})
+struct HeldCheckpoint {
+  explicit HeldCheckpoint(const std::string& body, const OpenOptions& options = {})
       : bytes(testing::to_bytes(p::saved(body, {"abcdefgh"}))),
         bundle(read_state_dict(bytes, "x.pt", options)) {}
   /// "a b c"
@@ -57,55 +57,56 @@ std::string object(const std::string& module, const std::string& name, const std
 
 void refuse(const std::string& body, Errc code, const std::string& words,
             const OpenOptions& options = {}) {
-  GBC_EXPECT_ERROR(Held(body, options), code, words);
+  GBC_EXPECT_ERROR(HeldCheckpoint(body, options), code, words);
 }
 
 TEST(Checkpoint, TheModelIsFoundUnderItsUsualKeys) {
   for (const char* key :
        {"state_dict", "model", "model_state_dict", "net", "params", "generator", "ema", "resnet"}) {
-    const Held held(entries({{"epoch", "K\3"}, {key, net()}, {"optimizer", adam()}}));
+    const HeldCheckpoint held(entries({{"epoch", "K\3"}, {key, net()}, {"optimizer", adam()}}));
     EXPECT_EQ(held.names(), "fc.bias fc.weight") << key;
     EXPECT_EQ(held.notes(), "left out: optimizer (1 tensor, 4 B), epoch") << key;
   }
-  const Held inner(entries({{"model", entries({{"state_dict", net()}, {"lr", "K\1"}})}}));
+  const HeldCheckpoint inner(entries({{"model", entries({{"state_dict", net()}, {"lr", "K\1"}})}}));
   EXPECT_EQ(inner.names(), "fc.bias fc.weight");
   EXPECT_EQ(inner.notes(), "left out: model.lr");
 }
 
 TEST(Checkpoint, AFlatStateDictIsTakenWhole) {
-  const Held held(net());
+  const HeldCheckpoint held(net());
   EXPECT_EQ(held.names(), "fc.bias fc.weight");
   EXPECT_EQ(held.notes(), "");
-  const Held counter(entries({{"step", scalar()}, {"rnn.weight", matrix()}}));
+  const HeldCheckpoint counter(entries({{"step", scalar()}, {"rnn.weight", matrix()}}));
   EXPECT_EQ(counter.names(), "rnn.weight step") << "a model's own counter";
-  const Held mixed(entries({{"rnn.weight", matrix()}, {"epoch", "K\1"}, {"optimizer", adam()}}));
+  const HeldCheckpoint mixed(
+      entries({{"rnn.weight", matrix()}, {"epoch", "K\1"}, {"optimizer", adam()}}));
   EXPECT_EQ(mixed.names(), "rnn.weight");
   EXPECT_EQ(mixed.notes(), "left out: optimizer (1 tensor, 4 B), epoch");
 }
 
 TEST(Checkpoint, TensorsBesideTheModelAreLeftOut) {
-  const Held held(entries({{"state_dict", net()},
-                           {"rng_state", vector()},
-                           {"best", scalar()},
-                           {"mean", vector()},
-                           {"stats", entries({{"std", vector()}})}}));
+  const HeldCheckpoint held(entries({{"state_dict", net()},
+                                     {"rng_state", vector()},
+                                     {"best", scalar()},
+                                     {"mean", vector()},
+                                     {"stats", entries({{"std", vector()}})}}));
   EXPECT_EQ(held.names(), "fc.bias fc.weight");
   EXPECT_EQ(held.bundle.left_out, (std::vector<std::string>{"mean", "rng_state", "stats", "best"}));
 }
 
 TEST(Checkpoint, AModelOfNestedDictionariesKeepsItsNames) {
-  const Held held(entries({{"encoder", net()}, {"scale", vector()}, {"decoder", net()}}));
+  const HeldCheckpoint held(entries({{"encoder", net()}, {"scale", vector()}, {"decoder", net()}}));
   EXPECT_EQ(held.names(),
             "decoder.fc.bias decoder.fc.weight encoder.fc.bias encoder.fc.weight scale");
 }
 
 TEST(Checkpoint, LightningsParts) {
-  const Held held(entries({{"pytorch-lightning_version", p::text("2.4.0")},
-                           {"state_dict", net("model.")},
-                           {"callbacks", entries({{"x", entries({{"best", matrix()}})}})},
-                           {"optimizer_states", "](" + adam() + "e"},
-                           {"lr_schedulers", "](" + entries({{"t", vector()}}) + "e"},
-                           {"hyper_parameters", object("argparse", "Namespace", "}")}}));
+  const HeldCheckpoint held(entries({{"pytorch-lightning_version", p::text("2.4.0")},
+                                     {"state_dict", net("model.")},
+                                     {"callbacks", entries({{"x", entries({{"best", matrix()}})}})},
+                                     {"optimizer_states", "](" + adam() + "e"},
+                                     {"lr_schedulers", "](" + entries({{"t", vector()}}) + "e"},
+                                     {"hyper_parameters", object("argparse", "Namespace", "}")}}));
   EXPECT_EQ(held.names(), "model.fc.bias model.fc.weight");
   EXPECT_EQ(held.notes(),
             "left out: callbacks (1 tensor, 4 B), optimizer_states (1 tensor, 4 B), lr_schedulers "
@@ -113,18 +114,19 @@ TEST(Checkpoint, LightningsParts) {
 }
 
 TEST(Checkpoint, PrefixesOfWrappersAreTakenOffWhereAllShareThem) {
-  const Held held(entries({{"state_dict", net("module._orig_mod.")}}));
+  const HeldCheckpoint held(entries({{"state_dict", net("module._orig_mod.")}}));
   EXPECT_EQ(held.names(), "fc.bias fc.weight");
   EXPECT_EQ(held.notes(), "all names begin with \"module._orig_mod.\", which is taken off");
-  EXPECT_EQ(Held(entries({{"module.w", matrix()}, {"b", vector()}})).names(), "b module.w");
-  EXPECT_EQ(Held(net("modules.")).names(), "modules.fc.bias modules.fc.weight");
+  EXPECT_EQ(HeldCheckpoint(entries({{"module.w", matrix()}, {"b", vector()}})).names(),
+            "b module.w");
+  EXPECT_EQ(HeldCheckpoint(net("modules.")).names(), "modules.fc.bias modules.fc.weight");
 }
 
 TEST(Checkpoint, SeveralModelsAreNamed) {
   const std::string gan = entries({{"generator", net()}, {"discriminator", net()}});
   refuse(gan, Errc::kUsage,
          "x.pt holds 2 candidates for the model: generator and discriminator; choose one with "
-         "--part NAME, or take all with --keep all");
+         "`part` NAME, or take all with `keep_all`");
   refuse(entries({{"model", net()}, {"ema", net()}}), Errc::kUsage, "model and ema");
   refuse(entries({{"a", entries({{"model", net()}, {"model_ema", net()}})}}), Errc::kUsage,
          "a.model and a.model_ema");
@@ -135,15 +137,15 @@ TEST(Checkpoint, APartIsChosenByItsName) {
       entries({{"generator", net()},
                {"ema", entries({{"state_dict", net("module.")}, {"decay", "K\1"}})},
                {"optimizer", adam()}});
-  const Held generator(gan, {.part = "generator"});
+  const HeldCheckpoint generator(gan, {.part = "generator"});
   EXPECT_EQ(generator.names(), "fc.bias fc.weight");
   EXPECT_EQ(generator.notes(), "left out: ema (2 tensors, 6 B), optimizer (1 tensor, 4 B)");
-  EXPECT_EQ(Held(gan, {.part = "ema"}).names(), "fc.bias fc.weight");
-  EXPECT_EQ(Held(gan, {.part = "ema.state_dict"}).names(), "fc.bias fc.weight");
-  EXPECT_EQ(Held(entries({{"a.b", net()}, {"c", net()}}), {.part = "a.b"}).names(),
+  EXPECT_EQ(HeldCheckpoint(gan, {.part = "ema"}).names(), "fc.bias fc.weight");
+  EXPECT_EQ(HeldCheckpoint(gan, {.part = "ema.state_dict"}).names(), "fc.bias fc.weight");
+  EXPECT_EQ(HeldCheckpoint(entries({{"a.b", net()}, {"c", net()}}), {.part = "a.b"}).names(),
             "fc.bias fc.weight");
-  const Held parts(entries({{"m", entries({{"enc", net()}, {"dec", net()}})}, {"o", net()}}),
-                   {.part = "m"});
+  const HeldCheckpoint parts(
+      entries({{"m", entries({{"enc", net()}, {"dec", net()}})}, {"o", net()}}), {.part = "m"});
   EXPECT_EQ(parts.names(), "dec.fc.bias dec.fc.weight enc.fc.bias enc.fc.weight");
   refuse(gan, Errc::kNotFound, "no part critic; it has generator, ema and optimizer",
          {.part = "critic"});
@@ -151,7 +153,7 @@ TEST(Checkpoint, APartIsChosenByItsName) {
 }
 
 TEST(Checkpoint, EverythingIsKeptWhereThatIsAskedFor) {
-  const Held held(
+  const HeldCheckpoint held(
       entries({{"model", net("module.")},
                {"epoch", "K\3"},
                {"best", "\x88"},
@@ -199,7 +201,7 @@ TEST(Checkpoint, PickledModulesSayHowToSaveTheirStateDict) {
          "\"weights.pt\")");
   refuse(entries({{"model", module}, {"optimizer", adam()}}), Errc::kUnsupported,
          "[\"model\"].state_dict()");
-  EXPECT_EQ(Held(entries({{"model", module}, {"state_dict", net()}})).notes(),
+  EXPECT_EQ(HeldCheckpoint(entries({{"model", module}, {"state_dict", net()}})).notes(),
             "left out: model (net.Net)");
   refuse(object("some", "Thing", "}"), Errc::kUnsupported, "an object made by some.Thing");
 }
@@ -216,7 +218,8 @@ TEST(Checkpoint, TensorsThatAreNoPlainOnesAreNamed) {
   refuse(entries({{"w", qint}, {"a", matrix()}}), Errc::kUnsupported, "_rebuild_qtensor", kAll);
   const std::string array = p::global("numpy.core.multiarray", "_reconstruct") + "(" + "K\1tR";
   refuse(entries({{"a", matrix()}, {"w", array}}), Errc::kUnsupported, "torch.from_numpy()");
-  EXPECT_EQ(Held(entries({{"model", net()}, {"history", array}})).names(), "fc.bias fc.weight")
+  EXPECT_EQ(HeldCheckpoint(entries({{"model", net()}, {"history", array}})).names(),
+            "fc.bias fc.weight")
       << "beside the model it does not matter";
 }
 

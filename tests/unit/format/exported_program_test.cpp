@@ -11,8 +11,8 @@ namespace p = testing::pickle;
 using testing::to_text;
 using testing::ZipEntry;
 
-struct Held {
-  explicit Held(const std::vector<ZipEntry>& entries, const OpenOptions& options = {})
+struct HeldProgram {
+  explicit HeldProgram(const std::vector<ZipEntry>& entries, const OpenOptions& options = {})
       : bytes(testing::to_bytes(testing::zip(entries))),
         bundle(read_exported_program(bytes, "x.pt2", options)) {}
   testing::Bytes bytes;
@@ -45,7 +45,7 @@ std::vector<ZipEntry> archive(const std::string& config, const std::string& data
 
 void refuse(const std::vector<ZipEntry>& entries, Errc code, const std::string& words,
             const OpenOptions& options = {}) {
-  GBC_EXPECT_ERROR(Held(entries, options), code, words);
+  GBC_EXPECT_ERROR(HeldProgram(entries, options), code, words);
 }
 
 void refuse_weight(const std::string& entry, Errc code, const std::string& words) {
@@ -53,7 +53,7 @@ void refuse_weight(const std::string& entry, Errc code, const std::string& words
 }
 
 TEST(ExportedProgram, WeightsAreViewsByOffsetAndStride) {
-  const Held held(
+  const HeldProgram held(
       archive("{\"b\":" + weight({"2", "3"}, {"3", "1"}) + ",\"a\":" + weight({"2"}, {"1"}, "4") +
               ",\"t\":" + weight({"3", "2"}, {"1", "3"}) + ",\"s\":" + weight({}, {}, "5") + "}"));
   EXPECT_EQ(to_text(held.bundle.find("b")->bytes), "abcdef");
@@ -71,7 +71,7 @@ TEST(ExportedProgram, OlderArchivesHoldAStateDict) {
                               {"serialized_state_dict.pt", nested}},
         std::vector<ZipEntry>{{"m/archive_format", "pt2"}, {"m/data/weights/model.pt", nested}}}) {
     EXPECT_EQ(sniff_bytes(testing::to_bytes(testing::zip(entries)), "x"), FileKind::kExported);
-    const Held held(entries);
+    const HeldProgram held(entries);
     EXPECT_EQ(to_text(held.bundle.find("w")->bytes), "ab");
   }
 }
@@ -87,9 +87,9 @@ TEST(ExportedProgram, SeveralProgramsAreChosenFromByName) {
   auto entries = archive("{\"w\":" + weight({"2"}, {"1"}) + "}");
   entries.push_back({"m/data/weights/decoder_weights_config.json",
                      "{\"config\":{\"v\":" + weight({"3"}, {"1"}) + "}}"});
-  refuse(entries, Errc::kUsage, "holds 2 programs: decoder, model; choose one with --part NAME");
+  refuse(entries, Errc::kUsage, "holds 2 programs: decoder, model; choose one with `part` NAME");
   refuse(entries, Errc::kNotFound, "no program x; it has decoder, model", {.part = "x"});
-  EXPECT_NE(Held(entries, {.part = "decoder"}).bundle.find("v"), nullptr);
+  EXPECT_NE(HeldProgram(entries, {.part = "decoder"}).bundle.find("v"), nullptr);
 }
 
 TEST(ExportedProgram, WeightsThatCannotBe) {

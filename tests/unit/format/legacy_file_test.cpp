@@ -11,8 +11,8 @@ namespace p = testing::pickle;
 using testing::le;
 using testing::to_text;
 
-struct Held {
-  explicit Held(const std::string& file, const OpenOptions& options = {})
+struct HeldFile {
+  explicit HeldFile(const std::string& file, const OpenOptions& options = {})
       : bytes(testing::to_bytes(file)), bundle(read_state_dict(bytes, "x.pt", options)) {}
   std::string text(const std::string& name) const {
     const TensorEntry* tensor = bundle.find(name);
@@ -30,11 +30,11 @@ std::string two() {
 }
 
 void refuse(const std::string& file, Errc code, const std::string& words) {
-  GBC_EXPECT_ERROR(Held{file}, code, words);
+  GBC_EXPECT_ERROR(HeldFile{file}, code, words);
 }
 
 TEST(LegacyFile, StoragesFollowTheirListWithTheirSizes) {
-  const Held held(two());
+  const HeldFile held(two());
   EXPECT_EQ(held.text("a"), "AaBb");
   EXPECT_EQ(held.text("b"), "yz");
   EXPECT_EQ(held.bundle.find("a")->dtype, DType::kI16);
@@ -47,7 +47,7 @@ TEST(LegacyFile, OfTheGpuAndOfTheFirstVersions) {
   const std::string cuda = p::global("torch._utils", "_rebuild_tensor") + "(" +
                            p::storage("torch.cuda", "HalfStorage", "0", 2) + p::number(0) +
                            p::tuple({2}) + p::tuple({1}) + "tR";
-  const Held held(p::old_saved(p::dict({p::text("w"), cuda}), {"abcd"}, 2));
+  const HeldFile held(p::old_saved(p::dict({p::text("w"), cuda}), {"abcd"}, 2));
   EXPECT_EQ(held.text("w"), "abcd");
   EXPECT_EQ(held.bundle.tensors[0].dtype, DType::kF16);
 }
@@ -63,7 +63,7 @@ TEST(LegacyFile, ViewsIntoAStorage) {
                                    p::ordered_dict() + "tR"}),
         {"AaBbCc"}, 2);
   };
-  EXPECT_EQ(Held(view(1, 2)).text("w"), "BbCc");
+  EXPECT_EQ(HeldFile(view(1, 2)).text("w"), "BbCc");
   refuse(view(2, 1), Errc::kCorrupt, "beyond its storage of 2 bytes");
   refuse(view(2, 2), Errc::kCorrupt, "beyond its storage of 6 bytes");
   refuse(view(-1, 2), Errc::kCorrupt, "beyond its storage");
@@ -125,7 +125,7 @@ TEST(LegacyFile, DamageNeverCrashes) {
       std::string damaged = good;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
       try {
-        const Held held(damaged);
+        const HeldFile held(damaged);
         EXPECT_FALSE(held.bundle.tensors.empty());
       } catch (const Error&) {
         ++refused;

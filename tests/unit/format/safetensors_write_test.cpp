@@ -175,7 +175,7 @@ TEST(SafetensorsWrite, BadTensorsLeaveNothingBehind) {
   GBC_EXPECT_ERROR(write(wide, {{"k", "\xff"}}), Errc::kUsage, "metadata k is not UTF-8");
   EXPECT_EQ(dir.files(), 0u);
   write(wide);
-  GBC_EXPECT_ERROR(write(wide), Errc::kExists, "--force");
+  GBC_EXPECT_ERROR(write(wide), Errc::kExists, "`overwrite`");
   EXPECT_EQ(dir.files(), 1u);
 }
 

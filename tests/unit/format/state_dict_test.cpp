@@ -13,8 +13,8 @@ namespace p = testing::pickle;
 using testing::to_text;
 
 /// A bundle together with the bytes it looks into.
-struct Held {
-  explicit Held(const std::string& file)
+struct HeldStateDict {
+  explicit HeldStateDict(const std::string& file)
       : bytes(testing::to_bytes(file)), bundle(read_state_dict(bytes, "x.pt")) {}
   std::string text(const std::string& name) const {
     const TensorEntry* tensor = bundle.find(name);
@@ -38,20 +38,21 @@ std::string one(std::int64_t offset, const std::vector<std::int64_t>& shape,
 }
 
 TEST(StateDict, StridesAndOffsetsGiveRowMajorBytes) {
-  EXPECT_EQ(Held(one(0, {2, 3}, {3, 1})).text("w"), "abcdef");
-  EXPECT_EQ(Held(one(0, {3, 2}, {1, 3})).text("w"), "adbecf") << "transposed";
-  EXPECT_EQ(Held(one(1, {2, 2}, {3, 1})).text("w"), "bcef") << "columns of a larger one";
-  EXPECT_EQ(Held(one(2, {3}, {1})).text("w"), "cde");
-  EXPECT_EQ(Held(one(5, {}, {})).text("w"), "f");
-  EXPECT_EQ(Held(one(0, {1, 6}, {777, 1})).text("w"), "abcdef") << "stride of a single row";
-  EXPECT_EQ(Held(one(4, {2, 3}, {0, 0})).text("w"), "eeeeee") << "expanded";
-  EXPECT_EQ(Held(one(0, {2, 1, 3}, {1, 5, 2})).text("w"), "acebdf");
-  EXPECT_EQ(Held(one(3, {0, 4}, {4, 1})).text("w"), "");
+  EXPECT_EQ(HeldStateDict(one(0, {2, 3}, {3, 1})).text("w"), "abcdef");
+  EXPECT_EQ(HeldStateDict(one(0, {3, 2}, {1, 3})).text("w"), "adbecf") << "transposed";
+  EXPECT_EQ(HeldStateDict(one(1, {2, 2}, {3, 1})).text("w"), "bcef") << "columns of a larger one";
+  EXPECT_EQ(HeldStateDict(one(2, {3}, {1})).text("w"), "cde");
+  EXPECT_EQ(HeldStateDict(one(5, {}, {})).text("w"), "f");
+  EXPECT_EQ(HeldStateDict(one(0, {1, 6}, {777, 1})).text("w"), "abcdef")
+      << "stride of a single row";
+  EXPECT_EQ(HeldStateDict(one(4, {2, 3}, {0, 0})).text("w"), "eeeeee") << "expanded";
+  EXPECT_EQ(HeldStateDict(one(0, {2, 1, 3}, {1, 5, 2})).text("w"), "acebdf");
+  EXPECT_EQ(HeldStateDict(one(3, {0, 4}, {4, 1})).text("w"), "");
 }
 
 TEST(StateDict, ReachingBeyondTheStorage) {
   const auto refuse = [](const std::string& file, Errc code, const std::string& words) {
-    GBC_EXPECT_ERROR(Held{file}, code, words);
+    GBC_EXPECT_ERROR(HeldStateDict{file}, code, words);
   };
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   refuse(one(0, {7}, {1}), Errc::kCorrupt, "tensor w reaches beyond its storage of 6 bytes");
@@ -72,7 +73,7 @@ TEST(StateDict, ReachingBeyondTheStorage) {
 
 TEST(StateDict, NestedNamesNumbersAndWhatIsNoTensor) {
   const std::string w = byte_tensor(0, {2}, {1}), v = byte_tensor(2, {2}, {1});
-  const Held held(
+  const HeldStateDict held(
       p::saved(p::dict({p::text("epoch"), "K\7", p::text("state"),
                         p::dict({p::text("fc.w"), w, p::text("lr"), "G" + std::string(8, '\0')}),
                         p::text("list"), "](" + w + v + "e", "K\3", v, p::text("none"), "N"}),
@@ -90,7 +91,7 @@ TEST(StateDict, OrderedDictParametersAndAttributes) {
   const std::string parameter = p::global("torch._utils", "_rebuild_parameter") + "(" +
                                 byte_tensor(0, {6}, {1}) + "\x88" + p::ordered_dict() + "tR";
   const std::string attributes = "}" + p::text("_metadata") + p::ordered_dict() + "s";
-  const Held held(p::saved(
+  const HeldStateDict held(p::saved(
       p::ordered_dict() + "(" + p::text("w") + parameter + "u" + attributes + "b", {kSix}));
   EXPECT_EQ(held.text("w"), "abcdef");
 }
@@ -100,7 +101,7 @@ TEST(StateDict, UntypedStoragesCarryTheDtypeBesideThem) {
                              p::storage("torch.storage", "UntypedStorage", "0", 6) + p::number(1) +
                              p::tuple({2}) + p::tuple({1}) + "\x89" + p::ordered_dict() +
                              p::global("torch", "uint16") + "tR";
-  const Held held(p::saved(p::dict({p::text("w"), tensor}), {kSix}));
+  const HeldStateDict held(p::saved(p::dict({p::text("w"), tensor}), {kSix}));
   EXPECT_EQ(held.bundle.tensors[0].dtype, DType::kU16);
   EXPECT_EQ(held.text("w"), "cdef");
 }
@@ -112,15 +113,15 @@ TEST(StateDict, LazyConjugatesAndNegativesAreRefused) {
                     {kSix});
   };
   for (const char* key : {"conj", "neg"})
-    GBC_EXPECT_ERROR(Held{with(p::dict({p::text(key), "\x88"}))}, Errc::kUnsupported,
+    GBC_EXPECT_ERROR(HeldStateDict{with(p::dict({p::text(key), "\x88"}))}, Errc::kUnsupported,
                      "w is a tensor of numbers to be conjugated or negated, which is not read");
-  EXPECT_EQ(Held{with("}")}.text("w"), "abcdef");
-  EXPECT_EQ(Held{with(p::dict({p::text("neg"), "\x89"}))}.text("w"), "abcdef");
+  EXPECT_EQ(HeldStateDict{with("}")}.text("w"), "abcdef");
+  EXPECT_EQ(HeldStateDict{with(p::dict({p::text("neg"), "\x89"}))}.text("w"), "abcdef");
 }
 
 TEST(StateDict, BadFiles) {
   const auto refuse = [](const std::string& file, Errc code, const std::string& words) {
-    GBC_EXPECT_ERROR(Held{file}, code, words);
+    GBC_EXPECT_ERROR(HeldStateDict{file}, code, words);
   };
   const std::string w = byte_tensor(0, {6}, {1});
   const std::string good = p::dict({p::text("w"), w});
@@ -148,7 +149,7 @@ TEST(StateDict, BadFiles) {
 }
 
 TEST(StateDict, DictionariesThatHoldThemselvesOrMultiply) {
-  GBC_EXPECT_ERROR(Held(p::saved("}q\x01" + p::text("d") + "h\x01s", {})), Errc::kLimit,
+  GBC_EXPECT_ERROR(HeldStateDict(p::saved("}q\x01" + p::text("d") + "h\x01s", {})), Errc::kLimit,
                    "too deep");
   // Each level holds the one below twice: 2^40 leaves in a few hundred bytes.
   std::string doubling = "}";
@@ -156,7 +157,7 @@ TEST(StateDict, DictionariesThatHoldThemselvesOrMultiply) {
     doubling +=
         "q\x01"
         "h\x01\x86";
-  GBC_EXPECT_ERROR(Held(p::saved("}" + p::text("x") + doubling + "s", {})), Errc::kLimit,
+  GBC_EXPECT_ERROR(HeldStateDict(p::saved("}" + p::text("x") + doubling + "s", {})), Errc::kLimit,
                    "too deep");
 }
 
@@ -165,7 +166,7 @@ TEST(StateDict, EveryTruncationIsRefusedAndDamageNeverCrashes) {
                                              p::text("b"), byte_tensor(0, {6}, {1})}),
                                     {kSix});
   for (std::size_t size = 0; size < good.size(); ++size)
-    GBC_EXPECT_ERROR(Held(good.substr(0, size)),
+    GBC_EXPECT_ERROR(HeldStateDict(good.substr(0, size)),
                      size < 4 && size > 0 ? Errc::kUnsupported : Errc::kTruncated, "x.pt");
   std::mt19937 random(11);
   int refused = 0;
@@ -173,7 +174,7 @@ TEST(StateDict, EveryTruncationIsRefusedAndDamageNeverCrashes) {
     std::string damaged = good;
     damaged[random() % damaged.size()] ^= static_cast<char>(1u << random() % 8);
     try {
-      const Held held(damaged);
+      const HeldStateDict held(damaged);
       EXPECT_EQ(held.text("a"), "adbecf");
       EXPECT_EQ(held.text("b"), "abcdef");
     } catch (const Error&) {

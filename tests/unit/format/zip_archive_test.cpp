@@ -13,20 +13,20 @@ using testing::to_text;
 using testing::zip;
 
 /// An archive together with its bytes.
-struct Held {
-  explicit Held(const std::string& file) : bytes(to_bytes(file)), archive(bytes, "x.pt") {}
+struct HeldArchive {
+  explicit HeldArchive(const std::string& file) : bytes(to_bytes(file)), archive(bytes, "x.pt") {}
   testing::Bytes bytes;
   ZipArchive archive;
 };
 
 std::string read(const std::string& file, const std::string& name) {
-  return to_text(Held{file}.archive.read(name));
+  return to_text(HeldArchive{file}.archive.read(name));
 }
 
 TEST(ZipArchive, StoredEntries) {
   for (const bool wide : {false, true})
     for (const std::string& comment : {std::string(), std::string("PK\x05\x06 a comment")}) {
-      const Held held(
+      const HeldArchive held(
           zip({{"a/one", "first"}, {"a/two", ""}, {"../three", "third"}}, wide, comment));
       EXPECT_EQ(held.archive.entries().size(), 3u);
       EXPECT_EQ(to_text(held.archive.read("a/one")), "first");
@@ -36,7 +36,7 @@ TEST(ZipArchive, StoredEntries) {
       EXPECT_FALSE(held.archive.contains("a"));
       GBC_EXPECT_ERROR(held.archive.read("a"), Errc::kCorrupt, "lacks the entry a");
     }
-  EXPECT_TRUE(Held(zip({})).archive.entries().empty());
+  EXPECT_TRUE(HeldArchive(zip({})).archive.entries().empty());
 }
 
 TEST(ZipArchive, EntriesThatMayNotBeRead) {
@@ -57,17 +57,19 @@ TEST(ZipArchive, BrokenDirectories) {
     return file.replace(at, bytes.size(), bytes);
   };
   using testing::le;
-  GBC_EXPECT_ERROR(Held(zip({{"e", "1"}, {"e", "2"}})), Errc::kCorrupt, "entry e twice");
-  GBC_EXPECT_ERROR(Held("no zip at all, though it is long enough"), Errc::kTruncated,
+  GBC_EXPECT_ERROR(HeldArchive(zip({{"e", "1"}, {"e", "2"}})), Errc::kCorrupt, "entry e twice");
+  GBC_EXPECT_ERROR(HeldArchive("no zip at all, though it is long enough"), Errc::kTruncated,
                    "lacks the directory");
-  GBC_EXPECT_ERROR(Held(changed(end + 4, "\1")), Errc::kUnsupported, "several");
-  GBC_EXPECT_ERROR(Held(changed(end + 10, le(std::uint16_t{2}))), Errc::kTruncated, "ends at");
-  GBC_EXPECT_ERROR(Held(changed(end + 10, le(std::uint16_t{0}))), Errc::kCorrupt, "more than");
-  GBC_EXPECT_ERROR(Held(changed(end + 12, le(~0u))), Errc::kCorrupt, "does not end");
-  GBC_EXPECT_ERROR(Held(changed(end + 16, le(~0u))), Errc::kCorrupt, "does not end");
+  GBC_EXPECT_ERROR(HeldArchive(changed(end + 4, "\1")), Errc::kUnsupported, "several");
+  GBC_EXPECT_ERROR(HeldArchive(changed(end + 10, le(std::uint16_t{2}))), Errc::kTruncated,
+                   "ends at");
+  GBC_EXPECT_ERROR(HeldArchive(changed(end + 10, le(std::uint16_t{0}))), Errc::kCorrupt,
+                   "more than");
+  GBC_EXPECT_ERROR(HeldArchive(changed(end + 12, le(~0u))), Errc::kCorrupt, "does not end");
+  GBC_EXPECT_ERROR(HeldArchive(changed(end + 16, le(~0u))), Errc::kCorrupt, "does not end");
   const std::size_t central = good.find("PK\x01\x02");
-  GBC_EXPECT_ERROR(Held(changed(central, "Q")), Errc::kCorrupt, "broken entry");
-  GBC_EXPECT_ERROR(Held(changed(central + 20, le(5u))), Errc::kCorrupt, "another size");
+  GBC_EXPECT_ERROR(HeldArchive(changed(central, "Q")), Errc::kCorrupt, "broken entry");
+  GBC_EXPECT_ERROR(HeldArchive(changed(central + 20, le(5u))), Errc::kCorrupt, "another size");
   GBC_EXPECT_ERROR(read(changed(central + 42, le(1000u)), "e"), Errc::kCorrupt, "outside");
   GBC_EXPECT_ERROR(read(changed(central + 42, le(1u)), "e"), Errc::kCorrupt, "no local header");
   GBC_EXPECT_ERROR(read(changed(central + 20, le(500u) + le(500u)), "e"), Errc::kTruncated, "ends");
@@ -79,18 +81,18 @@ TEST(ZipArchive, Broken64BitRecords) {
   for (const std::uint64_t at : {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{locator - 1}}) {
     std::string file = good;
     file.replace(locator + 8, 8, testing::le(at));
-    GBC_EXPECT_ERROR(Held{file}, Errc::kCorrupt, "64-bit end record");
+    GBC_EXPECT_ERROR(HeldArchive{file}, Errc::kCorrupt, "64-bit end record");
   }
   std::string many = good;
   many.replace(good.find("PK\x06\x06") + 32, 8, testing::le(std::uint64_t{4'000'001}));
-  GBC_EXPECT_ERROR(Held{many}, Errc::kLimit, "4 million");
+  GBC_EXPECT_ERROR(HeldArchive{many}, Errc::kLimit, "4 million");
 }
 
 TEST(ZipArchive, EveryTruncationIsRefused) {
   for (const bool wide : {false, true}) {
     const std::string good = zip({{"a", "first"}, {"b", "second"}}, wide);
     for (std::size_t size = 0; size < good.size(); ++size)
-      GBC_EXPECT_ERROR(Held(good.substr(0, size)), Errc::kTruncated, "cut off");
+      GBC_EXPECT_ERROR(HeldArchive(good.substr(0, size)), Errc::kTruncated, "cut off");
   }
 }
 
@@ -101,7 +103,7 @@ TEST(ZipArchive, DamagedDataIsNeverReturned) {
     std::string damaged = good;
     damaged[random() % damaged.size()] ^= static_cast<char>(1u << random() % 8);
     try {
-      const Held held(damaged);
+      const HeldArchive held(damaged);
       if (held.archive.contains("a")) {
         EXPECT_EQ(to_text(held.archive.read("a")), "first");
       }

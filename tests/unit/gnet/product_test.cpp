@@ -9,13 +9,13 @@
 namespace gbcompress {
 namespace {
 
-struct Problem {
+struct Product {
   BankShape shape;
   std::int64_t rows, cols;
   std::vector<double> theta;
 };
 
-Problem random_problem(std::uint64_t seed) {
+Product random_product(std::uint64_t seed) {
   const RandomStream random(seed, "product test");
   std::uint64_t index = 0;
   const auto roll = [&](std::int64_t low, std::int64_t high) {
@@ -32,14 +32,14 @@ Problem random_problem(std::uint64_t seed) {
     plan.shape.push_back(3);
     plan.kernel_codes = {Encoding::kOneHot};
   }
-  Problem p{bank_shape(plan), roll(1, plan.tile_rows), roll(1, plan.tile_cols), {}};
+  Product p{bank_shape(plan), roll(1, plan.tile_rows), roll(1, plan.tile_cols), {}};
   std::vector<float> values(static_cast<std::size_t>(p.shape.parameters()));
   random.fill_normal(values, 0, 0.7f, 1000);
   p.theta.assign(values.begin(), values.end());
   return p;
 }
 
-std::vector<double> forward(const Problem& p) {
+std::vector<double> forward(const Product& p) {
   std::vector<double> out(static_cast<std::size_t>(p.rows * p.cols * p.shape.kernel));
   reference::forward_product<double>(
       p.shape, p.theta.data(),
@@ -50,7 +50,7 @@ std::vector<double> forward(const Problem& p) {
 TEST(Product, IsTheProductOfItsMatrices) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
-    const Problem p = random_problem(seed);
+    const Product p = random_product(seed);
     const std::int64_t r = p.shape.rank, rows = p.shape.tile_rows, kernel = p.shape.kernel;
     const double* x = p.theta.data();
     const bool xox = p.shape.generator == Generator::kXox;
@@ -74,7 +74,7 @@ TEST(Product, BackwardMatchesFiniteDifferences) {
   double worst = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
-    Problem p = random_problem(seed);
+    Product p = random_product(seed);
     std::vector<float> cotangent(static_cast<std::size_t>(p.rows * p.cols * p.shape.kernel));
     RandomStream(seed, "cotangent").fill_normal(cotangent, 0, 1);
     const std::vector<double> dw(cotangent.begin(), cotangent.end());

@@ -36,6 +36,7 @@ TEST(ArchLayout, IsThatOfTheModels) {
 TEST(ArchLayout, EveryArchitectureHasOne) {
   for (const std::string& name : known_architectures(builtin_registry()))
     EXPECT_TRUE(arch_layout(name) || arch_layout(name + ":3-2")) << name;
+  EXPECT_EQ(known_architectures(builtin_registry()), layout_names());
 }
 
 /// A name that the model refuses has no layout either.

@@ -64,13 +64,13 @@ TEST_F(OpenModel, AWrongArchitectureListsDifferencesAndNamesTheRightOne) {
   write_tensors(file, tensors_of(*build_model("lenet5", registry)));
   expect_error([&] { open_model(file, "lenet-300-100", registry); }, Errc::kShapeMismatch,
                {"missing 0.weight [300, 784]", "unexpected conv1.weight [20, 1, 5, 5]",
-                "and 6 more", "they fit --arch lenet5"});
+                "and 6 more", "they fit `arch` lenet5"});
   expect_error([&] { open_model(file, "mlp", registry); }, Errc::kShapeMismatch,
-               {"0.weight", "they fit --arch lenet5"});
+               {"0.weight", "they fit `arch` lenet5"});
   // Names agree, shapes do not, and nothing else fits.
   write_tensors(file, tensors_of(*build_model("mlp:784-300-99-10", registry)));
   expect_error([&] { open_model(file, "lenet-300-100", registry); }, Errc::kShapeMismatch,
-               {"2.weight [99, 300] should be [100, 300]", "4.weight [10, 99]", "--arch mlp"});
+               {"2.weight [99, 300] should be [100, 300]", "4.weight [10, 99]", "`arch` mlp"});
 }
 
 TEST_F(OpenModel, OneMissingTensorIsNamed) {

@@ -29,7 +29,8 @@ namespace {
 
 using namespace testing_support;
 
-const NamedParameter& find(const std::vector<NamedParameter>& entries, const std::string& name) {
+const NamedParameter& entry_of(const std::vector<NamedParameter>& entries,
+                               const std::string& name) {
   for (const NamedParameter& entry : entries)
     if (entry.info.name == name) return entry;
   throw std::runtime_error("no tensor " + name);
@@ -44,31 +45,31 @@ TEST(NamedParameters, OfAModuleInOrderWithTypes) {
                                              "norm.weight", "norm.bias", "inner.0.weight",
                                              "inner.0.bias", "table.weight", "norm.running_mean",
                                              "norm.running_var", "norm.num_batches_tracked"}));
-  EXPECT_EQ(find(entries, "scale").info.module_type, "Twin");
-  EXPECT_EQ(find(entries, "scale").info.module_path, "");
-  const ParameterInfo& linear = find(entries, "inner.0.weight").info;
+  EXPECT_EQ(entry_of(entries, "scale").info.module_type, "Twin");
+  EXPECT_EQ(entry_of(entries, "scale").info.module_path, "");
+  const ParameterInfo& linear = entry_of(entries, "inner.0.weight").info;
   EXPECT_EQ(linear.module_type, "Linear");
   EXPECT_EQ(linear.module_path, "inner.0");
   EXPECT_EQ(linear.local_name, "weight");
   EXPECT_EQ(linear.shape, (std::vector<std::int64_t>{5, 4}));
-  EXPECT_EQ(find(entries, "conv.weight").info.module_type, "Conv2d");
-  EXPECT_EQ(find(entries, "norm.running_var").info.module_type, "BatchNorm2d");
+  EXPECT_EQ(entry_of(entries, "conv.weight").info.module_type, "Conv2d");
+  EXPECT_EQ(entry_of(entries, "norm.running_var").info.module_type, "BatchNorm2d");
 }
 
 TEST(NamedParameters, BuffersTiesAndLiveMemory) {
   TwinImpl<int> module;
   const auto entries = named_parameters(module);
-  EXPECT_EQ(find(entries, "inner.0.weight").tied_to, "head");
-  EXPECT_EQ(find(entries, "head").tied_to, "");
-  EXPECT_TRUE(find(entries, "norm.weight").trainable);
-  const NamedParameter& counter = find(entries, "norm.num_batches_tracked");
+  EXPECT_EQ(entry_of(entries, "inner.0.weight").tied_to, "head");
+  EXPECT_EQ(entry_of(entries, "head").tied_to, "");
+  EXPECT_TRUE(entry_of(entries, "norm.weight").trainable);
+  const NamedParameter& counter = entry_of(entries, "norm.num_batches_tracked");
   EXPECT_FALSE(counter.trainable);
   EXPECT_EQ(counter.info.dtype, DType::kI64);
   EXPECT_TRUE(counter.info.shape.empty());
   EXPECT_EQ(counter.info.std, 0);
   {
     torch::NoGradGuard no_grad;
-    find(entries, "scale").tensor.fill_(7);
+    entry_of(entries, "scale").tensor.fill_(7);
   }
   EXPECT_EQ(module.scale[3].item<float>(), 7);
 }
@@ -87,10 +88,10 @@ TEST(NamedParameters, OfTorchScript) {
   for (const auto& entry : entries) names.push_back(entry.info.name);
   EXPECT_EQ(names, (std::vector<std::string>{"alpha", "fc.weight", "again.weight", "fc.mask",
                                              "again.mask"}));
-  EXPECT_EQ(find(entries, "fc.weight").info.module_type, "Linear");
-  EXPECT_EQ(find(entries, "alpha").info.module_type, "Net");
-  EXPECT_EQ(find(entries, "again.weight").tied_to, "fc.weight");
-  EXPECT_FALSE(find(entries, "fc.mask").trainable);
+  EXPECT_EQ(entry_of(entries, "fc.weight").info.module_type, "Linear");
+  EXPECT_EQ(entry_of(entries, "alpha").info.module_type, "Net");
+  EXPECT_EQ(entry_of(entries, "again.weight").tied_to, "fc.weight");
+  EXPECT_FALSE(entry_of(entries, "fc.mask").trainable);
 }
 
 TEST(StandardDeviation, IsTheUnbiasedOne) {

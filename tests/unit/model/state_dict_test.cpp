@@ -100,7 +100,7 @@ TEST(StateDictModel, KnowsValuesButNoForward) {
   EXPECT_EQ(find(*model, "bn.num_batches_tracked").tensor.item<int>(), 17);
   EXPECT_FALSE(find(*model, "mask").trainable);
   EXPECT_EQ(find(*model, "mask").tensor.scalar_type(), torch::kHalf) << "kept as it was";
-  expect_error([&] { model->forward(torch::ones({1, 2})); }, Errc::kUsage, {"--arch"});
+  expect_error([&] { model->forward(torch::ones({1, 2})); }, Errc::kUsage, {"`arch`"});
 }
 
 TEST(StateDictModel, LoadTensorsChecksNames) {

@@ -91,7 +91,7 @@ TEST_F(TorchScript, WhatCannotBeCompressedIsRefused) {
   expect_error([&] { make("return x", torch::tensor({1.0f, NAN})); }, Errc::kNonFinite, {"weight"});
   make("return x");
   expect_error([&] { open_model(folder / "net.pt", "resnet20", Registry()); }, Errc::kUsage,
-               {"TorchScript", "--arch"});
+               {"TorchScript", "`arch`"});
 }
 
 TEST_F(TorchScript, DamagedFilesAreErrorsNotCrashes) {

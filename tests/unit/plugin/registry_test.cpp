@@ -149,7 +149,7 @@ TEST(Registry, RequireSaysWhatIsMissing) {
     return std::string();
   };
   EXPECT_NE(missing("col", 1).find("layer type col"), std::string::npos);
-  EXPECT_NE(missing("col", 1).find("--plugin"), std::string::npos);
+  EXPECT_NE(missing("col", 1).find("PluginHost::load()"), std::string::npos);
   EXPECT_NE(missing("row", 3).find("newer"), std::string::npos);
   EXPECT_NE(missing("row", 1).find("older"), std::string::npos);
 }

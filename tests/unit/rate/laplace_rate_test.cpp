@@ -133,5 +133,17 @@ TEST(RoundToStep, RoundsHalvesToEven) {
   EXPECT_EQ(rounded, (std::vector<float>{0, 1, 0, 1.5f, -1.5f, 0}));
 }
 
+TEST(LaplaceRate, GradientsAreTheSameWithoutBits) {
+  const Case c = random_case(333, 4);
+  std::vector<float> counted = c.task, alone = c.task;
+  const RateSums with = laplace_rate(c.latent, c.step, c.inverse_scale, 0.3f, 8, 2, counted);
+  const RateSums without =
+      laplace_rate(c.latent, c.step, c.inverse_scale, 0.3f, 8, 2, alone, /*count_bits=*/false);
+  EXPECT_EQ(counted, alone);
+  EXPECT_EQ(with.log_step_gradient, without.log_step_gradient);
+  EXPECT_GT(with.bits, 100);
+  EXPECT_EQ(without.bits, 0);
+}
+
 }  // namespace
 }  // namespace gbcompress

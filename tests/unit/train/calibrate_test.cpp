@@ -10,18 +10,12 @@
 #include "compress/drop_search.h"
 #include "compress/hold_back.h"
 #include "gbcompress/compress.h"
+#include "support/all_types.h"
 #include "support/code_of.h"
-#include "support/layer_types.h"
 #include "train/norm_correction.h"
 
 namespace gbcompress {
 namespace {
-
-Registry all_types() {
-  Registry types = test_registry();
-  types.stage("program", [](Registrar& staging) { register_builtin_models(staging); });
-  return types;
-}
 
 /// The same by its definition: every label of every sample, weighted with its probability.
 std::vector<double> exact_importance(Model& model, const Dataset& samples) {

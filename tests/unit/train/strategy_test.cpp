@@ -87,8 +87,9 @@ void expect_has(const std::string& message, const std::vector<std::string>& part
 
 TEST_F(StrategyTest, UnknownNamesSayTheKnownOnes) {
   EXPECT_EQ(known_strategies(types_), (std::vector<std::string>{"backprop", "growing", "nothing"}));
-  expect_has(refusal({"growin", ""}, Errc::kPluginMissing),
-             {"growin", "did you mean growing", "backprop, growing, nothing", "--plugin"});
+  expect_has(
+      refusal({"growin", ""}, Errc::kPluginMissing),
+      {"growin", "did you mean growing", "backprop, growing, nothing", "PluginHost::load()"});
   expect_has(refusal({"nothing", ""}, Errc::kFailure), {"nothing", "defect"});
 }
 

@@ -3,12 +3,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 
 #include "artifact/decode.h"
+#include "base/text.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/error.h"
 #include "module.h"
 
@@ -17,8 +21,14 @@ namespace {
 
 class File {
  public:
-  File(const std::string& path, std::optional<std::int64_t> max_output)
-      : reader_(open(path, max_output)) {
+  /// @param base  the model that a delta is the difference from
+  File(const std::string& path, std::optional<std::int64_t> max_output,
+       const std::optional<std::string>& base)
+      : path_(path), reader_(open(path, max_output)) {
+    if (base) {
+      const nb::gil_scoped_release release;
+      base_ = BaseModel::open(*base, limits(max_output)).source_for(reader_);
+    }
     for (std::size_t i = 0; i < reader_.tensors().size(); ++i)
       index_.emplace(reader_.tensors()[i].name, i);
   }
@@ -30,8 +40,13 @@ class File {
     return index;
   }
 
-  /// @throws Error(kUnsupported) naming the first tensor whose layer type needs its plugin
-  void check_plugins() const {
+  /// @throws Error(kUnsupported) naming the first tensor whose layer type needs its plugin;
+  ///         Error(kUsage) for a delta without its base
+  void check_readable() const {
+    if (!base_ && !reader_.base().empty())
+      throw Error(
+          Errc::kUsage,
+          printable(path_) + " holds what changed since another model; name that one: base=FILE");
     for (const ArtifactTensor& tensor : reader_.tensors())
       if (has_plan(tensor.kind)) place_only(tensor);
   }
@@ -47,6 +62,7 @@ class File {
       entry["tied_to"] = tensor.kind == TensorKind::kTied
                              ? nb::object(nb::cast(index_.at(tensor.tied_to)))
                              : nb::object(nb::none());
+      entry["on_base"] = tensor.kind == TensorKind::kBase || tensor.on_base;
       entry["plugin"] =
           is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.plan.type_id));
       const bool stepped = (tensor.kind == TensorKind::kCoded && tensor.mantissa_bits == 0 &&
@@ -59,14 +75,15 @@ class File {
     return list;
   }
 
-  Output<std::uint8_t> decode(std::size_t index, int threads) const {
+  nb::object decode(std::size_t index, int threads) const {
     at(index);
-    std::vector<std::byte> bytes;
+    DecodedTensor decoded;
     {
       const nb::gil_scoped_release release;
-      bytes = decode_tensor(reader_, index, {.builder = {}, .threads = threads});
+      decoded = decode_elements(reader_, index, {.base = base_, .threads = threads});
     }
-    return to_numpy<std::uint8_t>(std::move(bytes));
+    if (decoded.floats.empty()) return nb::cast(to_numpy<std::uint8_t>(std::move(decoded.others)));
+    return nb::cast(to_numpy<float>(std::move(decoded.floats)));
   }
 
   std::vector<double> tensor_bits() const {
@@ -88,14 +105,19 @@ class File {
   }
 
  private:
-  static ArtifactReader open(const std::string& path, std::optional<std::int64_t> max_output) {
-    const nb::gil_scoped_release release;
+  static ArtifactLimits limits(std::optional<std::int64_t> max_output) {
     ArtifactLimits limits;
     if (max_output) limits.output_bytes = *max_output;
-    return ArtifactReader::open(path, limits);
+    return limits;
+  }
+  static ArtifactReader open(const std::string& path, std::optional<std::int64_t> max_output) {
+    const nb::gil_scoped_release release;
+    return ArtifactReader::open(path, limits(max_output));
   }
 
+  std::string path_;
   ArtifactReader reader_;
+  std::function<std::span<const std::byte>(const ArtifactTensor&)> base_;
   std::unordered_map<std::string, std::size_t> index_;
 };
 
@@ -103,8 +125,10 @@ class File {
 
 void bind_files(nb::module_& module) {
   nb::class_<File>(module, "File")
-      .def(nb::init<const std::string&, std::optional<std::int64_t>>(), nb::arg("path"),
-           nb::arg("max_output").none() = nb::none())
+      .def(nb::init<const std::string&, std::optional<std::int64_t>,
+                    const std::optional<std::string>&>(),
+           nb::arg("path"), nb::arg("max_output").none() = nb::none(),
+           nb::arg("base").none() = nb::none())
       .def_prop_ro("arch", [](const File& file) { return file.reader().arch(); })
       .def_prop_ro("settings", [](const File& file) { return file.reader().settings(); })
       .def_prop_ro("identity", [](const File& file) { return file.reader().identity(); })
@@ -114,7 +138,8 @@ void bind_files(nb::module_& module) {
           "profile",
           [](const File& file) { return std::string(profile_name(file.reader().profile())); })
       .def("tensors", &File::tensors)
-      .def("check_plugins", &File::check_plugins)
+      .def_prop_ro("base", [](const File& file) { return file.reader().base(); })
+      .def("check_readable", &File::check_readable)
       .def("decode", &File::decode, nb::arg("index"), nb::arg("threads") = 0)
       .def("coded", &File::coded, nb::arg("index"))
       .def("tensor_bits", &File::tensor_bits);

@@ -12,6 +12,7 @@ NB_MODULE(_core, module) {
   bind_save(module);
   bind_writer(module);
   bind_rate(module);
+  bind_step(module);
 }
 
 }  // namespace gbcompress::python

@@ -42,5 +42,6 @@ void bind_files(nb::module_& module);
 void bind_save(nb::module_& module);
 void bind_writer(nb::module_& module);
 void bind_rate(nb::module_& module);
+void bind_step(nb::module_& module);
 
 }  // namespace gbcompress::python

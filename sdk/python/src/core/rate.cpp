@@ -7,50 +7,16 @@
 #include <string>
 
 #include "base/glob.h"
-#include "base/parallel.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/codec.h"
 #include "gbcompress/error.h"
 #include "module.h"
+#include "pieces.h"
 #include "rate/laplace_rate.h"
 
 namespace gbcompress::python {
 namespace {
-
-/// Numbers that one call of a kernel takes: sums of pieces are added in order, so that the bits do
-/// not depend on the number of threads. As core/src/rate/pieces.h has it.
-constexpr std::int64_t kPiece = 1 << 14;
-/// Starting a thread takes longer than this many numbers.
-constexpr std::int64_t kOneThread = 1 << 17;
-
-struct Segment {
-  std::int64_t first, count;
-  std::size_t group;
-};
-
-/// @param groups  rows with a step each, or 1
-std::vector<Segment> segments_of(std::int64_t n, std::size_t groups) {
-  if (groups == 0 || n % static_cast<std::int64_t>(groups) != 0)
-    throw Error(Errc::kShapeMismatch, "the steps do not fit the tensor");
-  const std::int64_t length = n / static_cast<std::int64_t>(groups);
-  std::vector<Segment> result;
-  for (std::size_t g = 0; g < groups; ++g)
-    for (std::int64_t at = 0; at < length; at += kPiece)
-      result.push_back(
-          {static_cast<std::int64_t>(g) * length + at, std::min(kPiece, length - at), g});
-  return result;
-}
-
-template <typename Body>
-void for_segments(const std::vector<Segment>& segments, std::int64_t n, int threads,
-                  const Body& body) {
-  const int most = threads > 0 ? threads : usable_processors();
-  parallel_tasks(n < kOneThread ? 1 : most, static_cast<std::int64_t>(segments.size()),
-                 [&](std::int64_t i) {
-                   body(static_cast<std::size_t>(i), segments[static_cast<std::size_t>(i)]);
-                 });
-}
 
 void require(bool holds, const char* what) {
   if (!holds) throw Error(Errc::kShapeMismatch, what);
@@ -74,7 +40,8 @@ std::pair<double, std::vector<double>> rate(const Input<float>& latent, const In
   std::vector<RateSums> sums(segments.size());
   {
     const nb::gil_scoped_release release;
-    for_segments(segments, n, threads, [&](std::size_t i, const Segment& segment) {
+    in_parallel(threads, n, segments.size(), [&](std::size_t i) {
+      const Segment& segment = segments[i];
       sums[i] =
           laplace_rate(part(span_of(latent), segment), steps.data()[segment.group],
                        part(span_of(inverse_scale), segment), static_cast<float>(weight), key,
@@ -96,9 +63,9 @@ void round_to(const Input<float>& latent, const Input<float>& steps, const InOut
   require(rounded.size() == latent.size(), "latents and rounded numbers must be as many");
   const std::vector<Segment> segments = segments_of(n, steps.size());
   const nb::gil_scoped_release release;
-  for_segments(segments, n, threads, [&](std::size_t, const Segment& segment) {
-    round_to_step(part(span_of(latent), segment), steps.data()[segment.group],
-                  rounded.data() + segment.first);
+  in_parallel(threads, n, segments.size(), [&](std::size_t i) {
+    round_to_step(part(span_of(latent), segments[i]), steps.data()[segments[i].group],
+                  rounded.data() + segments[i].first);
   });
 }
 

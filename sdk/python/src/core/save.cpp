@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "format/safetensors.h"
 #include "format/tensor_bundle.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/config.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
@@ -138,8 +139,8 @@ nb::dict to_dict(const WeightsReport& report) {
 
 nb::dict save(const nb::list& tensors, const std::string& path, std::optional<double> ratio,
               std::optional<std::int64_t> max_bytes, std::optional<double> max_error,
-              const std::vector<std::string>& exact, const std::string& metadata, bool overwrite,
-              int threads) {
+              const std::vector<std::string>& exact, const std::optional<std::string>& base,
+              const std::string& metadata, bool overwrite, int threads) {
   const TensorBundle bundle = bundle_of(tensors);
   const std::int64_t input_bytes = safetensors_bytes(bundle.tensors, map_of(metadata));
   const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
@@ -154,7 +155,12 @@ nb::dict save(const nb::list& tensors, const std::string& path, std::optional<do
                          .threads = threads};
   if (ratio)
     options.max_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *ratio);
-  nb::dict report = to_dict(interruptible([&] { return compress_weights(bundle, path, options); }));
+  nb::dict report = to_dict(interruptible([&] {
+    if (!base) return compress_weights(bundle, path, options);
+    const BaseModel model = BaseModel::open(*base);
+    options.base = &model;
+    return compress_weights(bundle, path, options);
+  }));
   report["input_bytes"] = input_bytes;
   return report;
 }
@@ -164,7 +170,8 @@ nb::dict save(const nb::list& tensors, const std::string& path, std::optional<do
 void bind_save(nb::module_& module) {
   module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
              nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
-             nb::arg("exact"), nb::arg("metadata"), nb::arg("overwrite"), nb::arg("threads"));
+             nb::arg("exact"), nb::arg("base").none(), nb::arg("metadata"), nb::arg("overwrite"),
+             nb::arg("threads"));
 }
 
 }  // namespace gbcompress::python

@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 from ._core import __version__
 from ._errors import FileExists, GbzError, NotFound, ShapeMismatch, TargetNotMet, UsageError
 from ._files import (
-    FileInfo,
     SaveReport,
     StoredTensor,
-    TensorInfo,
-    inspect,
     iter_file,
     load_file,
     load_into,
     save_file,
 )
+from ._inspect import FileInfo, TensorInfo, inspect
 
 if TYPE_CHECKING:
     from ._compression import Compression

@@ -122,8 +122,8 @@ def to_entries(tensors: Mapping[str, Array]) -> list[Entry]:
     return entries
 
 
-def to_numpy(name: str, dtype: str, shape: tuple[int, ...], data: NDArray[np.uint8]) -> NDArray[Any]:
-    """The array of decoded bytes, without a copy.
+def to_numpy(name: str, dtype: str, shape: tuple[int, ...], data: NDArray[Any]) -> NDArray[Any]:
+    """The array of decoded bytes or numbers, without a copy.
 
     Raises GbzError for bfloat16 and 8-bit floats where the package ml_dtypes is not installed.
     """
@@ -146,10 +146,8 @@ def to_numpy(name: str, dtype: str, shape: tuple[int, ...], data: NDArray[np.uin
     return data.view(kind).reshape(shape) if data.size else np.empty(shape, kind)
 
 
-def to_torch(
-    name: str, dtype: str, shape: tuple[int, ...], data: NDArray[np.uint8]
-) -> torch.Tensor:
-    """The tensor of decoded bytes on the CPU, without a copy.
+def to_torch(name: str, dtype: str, shape: tuple[int, ...], data: NDArray[Any]) -> torch.Tensor:
+    """The tensor of decoded bytes or numbers on the CPU, without a copy.
 
     Raises GbzError for an element type that this torch does not have.
     """

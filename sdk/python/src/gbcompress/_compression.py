@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from . import _core, _write
 from ._controller import Controller
 from ._errors import GbzError, exists, mismatch
-from ._latents import Latents
+from ._latents import CpuLatents, Latents
 from ._write import TensorReport
 
 Path = str | os.PathLike[str]
@@ -58,13 +58,17 @@ class Compression:
         devices: dict[torch.device, list[tuple[str, nn.Parameter, bool]]] = {}
         for item in parameters:
             devices.setdefault(item[1].device, []).append(item)
-        self.parts = [Latents(items, step_speed) for items in devices.values()]
+        self.parts = [
+            (CpuLatents if device.type == "cpu" else Latents)(items, step_speed)
+            for device, items in devices.items()
+        ]
         # By place: load_state_dict() makes new groups.
-        self._groups = {
+        group_of = {
             id(p): i for i, group in enumerate(optimizer.param_groups) for p in group["params"]
         }
+        self._groups = [[group_of[id(e.parameter)] for e in part.entries] for part in self.parts]
         self._first_rates = [float(group["lr"]) for group in optimizer.param_groups]
-        self._slopes: list[Tensor] | None = None
+        self._stepping = False
         self._handles = [
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
@@ -92,34 +96,35 @@ class Compression:
 
     @property
     def bits(self) -> float:
-        """Of all integers at the last step, noise included."""
-        return sum(float(entry.bits) for part in self.parts for entry in part.entries)
+        """Of all integers, noise included, when they were counted last: at every look, of which
+        there are 100 in a run with a fixed price."""
+        return sum(part.bits for part in self.parts)
 
     def _before(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, kwargs = _with_closure_run(args, kwargs)
-        self._slopes = None
+        self._stepping = False
         with torch.no_grad():
             if _found_inf(optimizer):  # of a GradScaler: this step will not happen
                 return args, kwargs
             _unscale(optimizer)
-            if self.updates % self._interval == 0:
+            looks = self.updates % self._interval == 0
+            if looks:
                 self._look()
             weight = self.price / self.predictions
-            slopes = [part.add_rate(weight, self.seed, self.updates) for part in self.parts]
-            for part, slope in zip(self.parts, slopes, strict=True):
-                if name := part.not_finite(slope):
-                    raise GbzError(
-                        f"the gradient of {name} is not finite at step {self.updates + 1}; lower "
-                        "the learning rate, or step through a GradScaler",
-                        "non_finite",
-                    )
+            bad = [part.add_rate(weight, self.seed, self.updates, looks) for part in self.parts]
+            if name := next(filter(None, bad), None):
+                raise GbzError(
+                    f"the gradient of {name} is not finite at step {self.updates + 1}; lower "
+                    "the learning rate, or step through a GradScaler",
+                    "non_finite",
+                )
             for part in self.parts:
                 part.put()
-        self._slopes = slopes
+        self._stepping = True
         return args, kwargs
 
-    def _rate_of_steps(self, parameter: nn.Parameter) -> float:
-        place = self._groups[id(parameter)]
+    def _rate_of_steps(self, place: int) -> float:
+        """What logarithms of steps learn with whose parameters are of that group."""
         group = self.optimizer.param_groups[place]
         lr = float(group["lr"])
         if self._step_rate is None and "betas" in group:
@@ -128,16 +133,14 @@ class Compression:
         return (self._step_rate or STEP_RATE) * (lr / first if first > 0 else 1.0)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._slopes is None:
+        if not self._stepping:
             return
+        self._stepping = False
         self.updates += 1
+        rates = [self._rate_of_steps(place) for place in range(len(self._first_rates))]
         with torch.no_grad():
-            for part, slopes in zip(self.parts, self._slopes, strict=True):
-                part.take()
-                rates = [self._rate_of_steps(entry.parameter) for entry in part.entries]
-                part.learn_steps(slopes, rates, self.updates)
-                part.predict()
-        self._slopes = None
+            for part, places in zip(self.parts, self._groups, strict=True):
+                part.take([rates[place] for place in places], self.updates)
 
     # What a caller asks for.
 

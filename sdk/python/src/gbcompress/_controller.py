@@ -19,8 +19,12 @@ _FROM, _UNTIL = 0.3, 0.85
 _GAIN, _MOST = 0.6, 2.0
 #: After a look that lost too much, and after one that did not.
 _CHEAPER, _DEARER = 0.6, 1.2
-#: Files at least this full need no finer steps; a sixteenth of an octave at a time.
-_ENOUGH, _FINER, _REFINEMENTS = 0.99, 2 ** (-1 / 16), 64
+#: Part of a size that a run aims at: integers that are made cheaper afterwards answer worse than
+#: those that were trained.
+_AIM = 0.975
+#: From here on nothing that became zero comes back by itself: files that are too small get finer
+#: steps, by as much as is missing.
+_SETTLED = 0.6
 _LARGEST_LAMBDA, _HALVINGS = 4096.0, 12
 
 
@@ -73,10 +77,13 @@ class ToSize(Controller):
         now = math.log(compression.bytes())
         if self.start == 0:
             self.start = now
-        part = min(1.0, (progress - _FROM) / (_UNTIL - _FROM))
-        wanted = self.start + (math.log(self.max_bytes) - self.start) * part
+        done = min(1.0, (progress - _FROM) / (_UNTIL - _FROM))
+        wanted = self.start + (math.log(_AIM * self.max_bytes) - self.start) * done
         change = math.exp(_GAIN * (now - wanted))
         self.price *= min(max(change, 1 / _MOST), _MOST)
+        if progress >= _SETTLED and now < wanted:
+            for part in compression.parts:
+                part.scale_steps(math.exp(now - wanted))
 
     def finish(self, compression: Compression) -> None:
         land(compression, self.max_bytes)
@@ -151,15 +158,9 @@ def choose(compression: Compression, price: float) -> int:
 
 
 def land(compression: Compression, wanted: int) -> None:
-    """Ends below ``wanted`` bytes, within a percent or two: finer steps where there is room, integers
-    chosen for fewer bits where there is none. As the core's land()."""
+    """Ends below ``wanted`` bytes: what fits is left as it was trained, else integers are chosen for
+    fewer bits. As the core's land()."""
     size = choose(compression, 0)
-    for _ in range(_REFINEMENTS):
-        if size >= _ENOUGH * wanted:
-            break
-        for part in compression.parts:
-            part.scale_steps(_FINER)
-        size = choose(compression, 0)
     if size > wanted:
         low, high = 0.0, 1.0
         while choose(compression, high) > wanted and high < _LARGEST_LAMBDA:

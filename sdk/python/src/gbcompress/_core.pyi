@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 __version__: str
 
 class File:
-    def __init__(self, path: str, max_output: int | None = None) -> None: ...
+    def __init__(
+        self, path: str, max_output: int | None = None, base: str | None = None
+    ) -> None: ...
     @property
     def arch(self) -> str: ...
     @property
@@ -23,12 +25,47 @@ class File:
     @property
     def profile(self) -> str: ...
     def tensors(self) -> list[dict[str, Any]]: ...
-    def check_plugins(self) -> None: ...
-    def decode(self, index: int, threads: int = 0) -> NDArray[np.uint8]: ...
+    @property
+    def base(self) -> str: ...
+    def check_readable(self) -> None: ...
+    def decode(self, index: int, threads: int = 0) -> NDArray[np.uint8] | NDArray[np.float32]: ...
     def coded(
         self, index: int
     ) -> tuple[NDArray[np.int32], int, NDArray[np.int32], int, bool]: ...
     def tensor_bits(self) -> list[float]: ...
+
+class Stepper:
+    def __init__(
+        self,
+        tensors: list[tuple[str, int, int]],
+        latent: NDArray[np.float32],
+        inverse_scale: NDArray[np.float32],
+        log_steps: NDArray[np.float32],
+        first: NDArray[np.float32],
+        second: NDArray[np.float32],
+        indices: NDArray[np.int64],
+        steps: NDArray[np.float32],
+        speed: float,
+        /,
+    ) -> None: ...
+    def add_rate(
+        self,
+        gradients: list[int],
+        weight: float,
+        seed: int,
+        step: int,
+        count_bits: bool,
+        threads: int,
+        /,
+    ) -> int: ...
+    def put(self, parameters: list[int], threads: int, /) -> None: ...
+    def take(
+        self, parameters: list[int], rates: Sequence[float], updates: int, threads: int, /
+    ) -> None: ...
+    @property
+    def bits(self) -> float: ...
+    @property
+    def slopes(self) -> list[float]: ...
 
 class Writer:
     def __init__(self, settings: str) -> None: ...
@@ -68,6 +105,7 @@ def save(
     max_bytes: int | None,
     max_error: float | None,
     exact: list[str],
+    base: str | None,
     metadata: str,
     overwrite: bool,
     threads: int,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from . import _core
 from ._arrays import Array, to_entries, to_numpy, to_torch
-from ._errors import TargetNotMet, mismatch, usage
+from ._errors import TargetNotMet, exists, mismatch, usage
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +28,9 @@ class StoredTensor:
     name: str
     dtype: str  #: as safetensors spells it: "F32", "BF16"
     shape: tuple[int, ...]
-    stored: str  #: "integers", "short floats", "exact", "constant", "tied"
+    #: "integers", "short floats", "exact", "constant", "tied"; of deltas "as in the base" and "base
+    #: and integers" too
+    stored: str
     step: float | None  #: of integers
     bytes: float  #: its share of the file beside the header
     bits: float  #: a number
@@ -52,34 +54,6 @@ class SaveReport:
     def ratio(self) -> float:
         """Bytes of the safetensors file over bytes of this one."""
         return self.input_bytes / self.file_bytes
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """What a file says of one tensor."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    kind: str  #: "coded", "plain", "constant", "tied", "generated", "residual"
-    bits: float  #: of the file, the header apart, for each number
-    step: float | None
-    tied_to: str | None
-    plugin: str | None  #: layer type that must be built by its plugin, which Python cannot
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """What a file says of itself."""
-
-    file_bytes: int
-    output_bytes: int  #: of all tensors, expanded
-    identity: str
-    arch: str
-    profile: str  #: of the integers: "small" or "fast"
-    settings: dict[str, Any]  #: it was made with; of small files often empty
-    metadata: dict[str, str]
-    tensors: tuple[TensorInfo, ...]
 
 
 def _check_target(
@@ -124,6 +98,7 @@ def save_file(
     max_error: float | None = None,
     lossless: bool = False,
     exact: Sequence[str] = (),
+    base: Path | None = None,
     metadata: Mapping[str, str] | None = None,
     overwrite: bool = False,
     threads: int = 0,
@@ -143,6 +118,8 @@ def save_file(
         max_error: squared error over squares of every tensor, above 0 and below 1.
         lossless: every tensor bit for bit.
         exact: names that stay bit for bit; ``*`` stands for any characters.
+        base: a model file whose tensors these mostly are, the last checkpoint say: what changed is
+            stored, and the file is loaded with the same base.
         metadata: text kept in the file, as safetensors keeps it. It costs its bytes.
         overwrite: replaces an existing file.
         threads: 0: one for each processor. The bytes do not depend on it.
@@ -154,12 +131,15 @@ def save_file(
     Raises:
         UsageError: settings that contradict each other; a tensor that is not contiguous, or of an
             unknown element type.
+        ShapeMismatch: a tensor has another type or shape in the base.
         FileExists: the file exists.
         GbzError: the disk refuses (``code`` ``"io"``).
     """
     _check_target(ratio, max_bytes, max_error, lossless)
     kept = _metadata_text(metadata)
     entries = to_entries(tensors)
+    if os.path.lexists(filename) and not overwrite:
+        raise exists(os.fspath(filename))
     report = _core.save(
         entries,
         os.fspath(filename),
@@ -167,6 +147,7 @@ def save_file(
         max_bytes=max_bytes,
         max_error=max_error,
         exact=list(exact),
+        base=None if base is None else os.fspath(base),
         metadata=kept,
         overwrite=overwrite,
         threads=threads,
@@ -181,13 +162,21 @@ def save_file(
 class _Open:
     """A file whose layer types are all known."""
 
-    def __init__(self, filename: Path, framework: str, max_output: int | None, threads: int):
+    def __init__(
+        self,
+        filename: Path,
+        framework: str,
+        base: Path | None,
+        max_output: int | None,
+        threads: int,
+    ) -> None:
         if framework not in ("numpy", "torch"):
             raise usage(f"framework is 'numpy' or 'torch', not {framework!r}")
         self._make = to_torch if framework == "torch" else to_numpy
         self._threads = threads
-        self._file = _core.File(os.fspath(filename), max_output)
-        self._file.check_plugins()
+        named = None if base is None else os.fspath(base)
+        self._file = _core.File(os.fspath(filename), max_output, named)
+        self._file.check_readable()
         self.tensors = self._file.tensors()
 
     def array(self, index: int) -> Any:
@@ -201,6 +190,7 @@ def load_file(
     filename: Path,
     *,
     framework: Literal["numpy"] = "numpy",
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> dict[str, NDArray[Any]]: ...
@@ -210,6 +200,7 @@ def load_file(
     *,
     framework: Literal["torch"],
     device: str | torch.device = "cpu",
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> dict[str, torch.Tensor]: ...
@@ -218,6 +209,7 @@ def load_file(
     *,
     framework: Framework = "numpy",
     device: str | torch.device = "cpu",
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> dict[str, Any]:
@@ -227,6 +219,7 @@ def load_file(
         filename: a ``.gbz`` file; its digest is checked before anything of it is used.
         framework: what the tensors are: ``"numpy"`` arrays or ``"torch"`` tensors.
         device: where torch tensors lie.
+        base: of a delta: the model that it was made with, a model file or a ``.gbz``.
         max_output: refuses a file that expands to more bytes.
         threads: 0: one for each processor. They change no bit.
 
@@ -236,11 +229,12 @@ def load_file(
 
     Raises:
         NotFound: there is no such file.
+        UsageError: a delta without its base, or with another; a base for what is no delta.
         GbzError: ``code`` ``"corrupt"`` or ``"truncated"`` for a damaged file; ``"unsupported"``
             for one of a newer version, of a layer type that needs its plugin (the message names
             it), or of an element type that the framework lacks; ``"limit"`` above ``max_output``.
     """
-    file = _Open(filename, framework, max_output, threads)
+    file = _Open(filename, framework, base, max_output, threads)
     result: dict[str, Any] = {}
     for index, entry in enumerate(file.tensors):
         if entry["tied_to"] is not None:
@@ -259,6 +253,7 @@ def iter_file(
     filename: Path,
     *,
     framework: Literal["numpy"] = "numpy",
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> Iterator[tuple[str, NDArray[Any]]]: ...
@@ -267,6 +262,7 @@ def iter_file(
     filename: Path,
     *,
     framework: Literal["torch"],
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> Iterator[tuple[str, torch.Tensor]]: ...
@@ -274,6 +270,7 @@ def iter_file(
     filename: Path,
     *,
     framework: Framework = "numpy",
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> Iterator[tuple[str, Any]]:
@@ -282,7 +279,7 @@ def iter_file(
     Tensors are decoded as they are asked for; a tied one is decoded again. Arguments and errors as
     of load_file(); a damaged file is refused before the first tensor.
     """
-    file = _Open(filename, framework, max_output, threads)
+    file = _Open(filename, framework, base, max_output, threads)
 
     def tensors() -> Iterator[tuple[str, Any]]:
         for index, entry in enumerate(file.tensors):
@@ -296,6 +293,7 @@ def load_into(
     filename: Path,
     *,
     strict: bool = True,
+    base: Path | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> tuple[list[str], list[str]]:
@@ -307,6 +305,7 @@ def load_into(
         model: of any device and element type; numbers are converted as ``load_state_dict`` does.
         filename: as load_file() takes it.
         strict: every name of the file is in the model, and the other way round.
+        base: as load_file() takes it.
 
     Returns:
         Names that the file lacks, and names that the model lacks; both empty with ``strict``.
@@ -317,7 +316,7 @@ def load_into(
     """
     import torch
 
-    file = _Open(filename, "torch", max_output, threads)
+    file = _Open(filename, "torch", base, max_output, threads)
     state = {
         name: value
         for name, value in model.state_dict(keep_vars=True).items()
@@ -341,39 +340,3 @@ def load_into(
             if entry["name"] in state:
                 state[entry["name"]].copy_(file.array(index))
     return missing, unexpected
-
-
-def inspect(filename: Path) -> FileInfo:
-    """What a file holds, tensor by tensor, without making any.
-
-    Raises:
-        NotFound, GbzError: as load_file(); layer types without plugin are no error here.
-    """
-    file = _core.File(os.fspath(filename), None)
-    settings = json.loads(file.settings) if file.settings else {}
-    metadata = settings.pop("metadata", {})
-    entries = file.tensors()
-    bits = file.tensor_bits()
-    tensors = []
-    for entry, total in zip(entries, bits, strict=True):
-        numbers = 1
-        for side in entry["shape"]:
-            numbers *= side
-        tied = entry.pop("tied_to")
-        tensors.append(
-            TensorInfo(
-                bits=total / max(numbers, 1),
-                tied_to=None if tied is None else entries[tied]["name"],
-                **entry,
-            )
-        )
-    return FileInfo(
-        file_bytes=file.file_bytes,
-        output_bytes=file.output_bytes,
-        identity=file.identity,
-        arch=file.arch,
-        profile=file.profile,
-        settings=settings,
-        metadata=metadata,
-        tensors=tuple(tensors),
-    )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import _core
-from ._errors import GbzError
+from ._errors import GbzError, usage
 from ._rate import array_of, integers_of, rate, round_to, step_indices, step_sizes
 
 #: The first step as a part of the values' deviation; where all are alike, by itself. As the core.
@@ -30,17 +30,31 @@ class Entry:
     rows: int  #: steps it has: 1, or one for each of its first dimension
     latent: Tensor  #: float32, contiguous, of the parameter's shape
     inverse_scale: Tensor  #: of the same shape, in units of the step
-    bits: float | Tensor = 0.0  #: at the last step, noise included
     chosen: NDArray[np.int32] | None = None  #: integers instead of the nearest, until the next step
-    direct: bool = field(init=False)  #: kernels may write the parameter itself
+    numbers: int = field(init=False)
 
     def __post_init__(self) -> None:
-        p = self.parameter
-        self.direct = p.dtype == torch.float32 and p.is_contiguous()
+        self.numbers = self.latent.numel()
 
-    @property
-    def numbers(self) -> int:
-        return self.latent.numel()
+    def direct(self) -> bool:
+        """Whether kernels may write the parameter itself."""
+        p = self.parameter
+        return p.dtype is torch.float32 and p.is_contiguous()
+
+    def gradient(self) -> Tensor:
+        """The parameter's, as it is; zeros where there is none.
+
+        Raises:
+            UsageError: it is sparse, or the parameter was moved or replaced since prepare().
+        """
+        grad = self.parameter.grad
+        if grad is None:
+            grad = self.parameter.grad = torch.zeros_like(self.parameter)
+        if grad.layout is not torch.strided:
+            raise usage(f"the gradient of {self.name} is sparse; make its module without sparse=True")
+        if grad.device != self.latent.device or grad.numel() != self.numbers:
+            raise usage(f"{self.name} was moved or replaced since prepare(); call prepare() after it")
+        return grad
 
     def write(self, values: Tensor) -> None:
         """Numbers of the latent's shape into the parameter."""
@@ -54,8 +68,14 @@ def deviation(values: Tensor) -> float:
     return float(array.std(ddof=1)) if array.size > 1 else 0.0
 
 
+def _parts_of(memory: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Each one's part of the memory, of its shape."""
+    ends = np.cumsum([p.numel() for p in like])
+    return [memory[end - p.numel() : end].view(p.shape) for end, p in zip(ends, like, strict=True)]
+
+
 class Latents:
-    """All such parameters of one device, and what learns their steps."""
+    """All such parameters of one device, and what learns their steps: in operations of torch."""
 
     def __init__(
         self, parameters: Sequence[tuple[str, torch.nn.Parameter, bool]], step_speed: float
@@ -64,108 +84,136 @@ class Latents:
         self.step_speed = step_speed
         self.entries: list[Entry] = []
         logs: list[Tensor] = []
-        device = parameters[0][1].device
-        for name, parameter, row_steps in parameters:
-            latent = parameter.detach().float().clone(memory_format=torch.contiguous_format)
+        owners = [parameter for _, parameter, _ in parameters]
+        device = owners[0].device
+        total = sum(p.numel() for p in owners)
+        #: Of all entries, one after another; each has its part.
+        self.latents = torch.empty(total, dtype=torch.float32, device=device)
+        self.inverse_scales = torch.full_like(self.latents, 1 / _FIRST_SCALE)
+        parts = (_parts_of(self.latents, owners), _parts_of(self.inverse_scales, owners))
+        for (name, parameter, row_steps), latent, inverse_scale in zip(parameters, *parts, strict=True):
+            latent.copy_(parameter.detach())
             rows = int(latent.shape[0]) if row_steps and latent.dim() > 1 else 1
             spread = deviation(latent)
             first = _FIRST_STEP * spread if spread > 0 else _STEP_WITHOUT_SPREAD
             logs.append(torch.full((rows,), float(np.log(first)) / step_speed))
-            scale = torch.full_like(latent, 1 / _FIRST_SCALE)
-            self.entries.append(Entry(name, parameter, rows, latent, scale))
+            self.entries.append(Entry(name, parameter, rows, latent, inverse_scale))
         #: Logarithms of all steps over step_speed, and their moments; the optimiser of the model
         #: does not know of them.
         self.log_steps = torch.cat(logs).to(device)
         self.first, self.second = (torch.zeros_like(self.log_steps) for _ in range(2))
+        #: Steps as files store them.
+        self.indices = torch.zeros_like(self.log_steps, dtype=torch.int64)
+        self.steps = torch.zeros_like(self.log_steps)
+        self.bits = 0.0  #: of all integers when they were counted last, noise included
         counts = torch.tensor([entry.rows for entry in self.entries])
         self._owner = torch.repeat_interleave(counts).to(device)
         ends = np.cumsum([entry.rows for entry in self.entries])
-        self._parts = [slice(int(e - n.rows), int(e)) for e, n in zip(ends, self.entries, strict=True)]
+        self._rows = [slice(int(e - n.rows), int(e)) for e, n in zip(ends, self.entries, strict=True)]
         self._scratch: dict[int, Tensor] = {}
+        self._slopes = self.log_steps.double()
         self.update_steps()
 
     def update_steps(self) -> None:
-        """Steps as files store them, from their logarithms."""
-        self.indices = step_indices(self.log_steps * self.step_speed)
-        self.steps = step_sizes(self.indices)
+        """Steps from their logarithms."""
+        self.indices.copy_(step_indices(self.log_steps * self.step_speed))
+        self.steps.copy_(step_sizes(self.indices))
 
     def steps_of(self, index: int) -> Tensor:
-        return self.steps[self._parts[index]]
+        return self.steps[self._rows[index]]
 
     def indices_of(self, index: int) -> list[int]:
-        return [int(k) for k in self.indices[self._parts[index]].tolist()]
+        return [int(k) for k in self.indices[self._rows[index]].tolist()]
+
+    def _predict(self, index: int) -> None:
+        entry, steps = self.entries[index], self.steps_of(index)
+        if entry.chosen is not None:
+            integers = torch.from_numpy(entry.chosen).to(entry.latent.device, torch.float32)
+            values = integers.reshape(entry.rows, -1) * steps.unsqueeze(1)
+            entry.write(values.reshape(entry.latent.shape))
+        elif entry.direct():
+            round_to(entry.latent, steps, entry.parameter.data)
+        else:
+            values = torch.empty_like(entry.latent)
+            round_to(entry.latent, steps, values)
+            entry.write(values)
 
     def predict(self) -> None:
         """Rounded values into the parameters."""
-        for i, entry in enumerate(self.entries):
-            steps = self.steps_of(i)
-            if entry.chosen is not None:
-                integers = torch.from_numpy(entry.chosen).to(entry.latent.device, torch.float32)
-                values = integers.reshape(entry.rows, -1) * steps.unsqueeze(1)
-                entry.write(values.reshape(entry.latent.shape))
-            elif entry.direct:
-                round_to(entry.latent, steps, entry.parameter.data)
-            else:
-                values = torch.empty_like(entry.latent)
-                round_to(entry.latent, steps, values)
-                entry.write(values)
+        for index in range(len(self.entries)):
+            self._predict(index)
 
-    def _gradient(self, entry: Entry) -> Tensor:
-        """The parameter's gradient as float32 in the latent's order; zeros where there is none."""
-        if entry.parameter.grad is None:
-            entry.parameter.grad = torch.zeros_like(entry.parameter)
-        gradient = entry.parameter.grad
-        if gradient.dtype == torch.float32 and gradient.is_contiguous():
-            return gradient
-        return gradient.float().contiguous()
-
-    def add_rate(self, weight: float, seed: int, step: int) -> Tensor:
-        """Adds the rate's gradients to ``.grad``.
-
-        Returns:
-            Gradients of the logarithms of all steps, float64: not finite where any gradient of
-            their tensor is not.
-        """
+    def _with_rate(
+        self, gradients: list[Tensor], weight: float, seed: int, step: int, count_bits: bool
+    ) -> int:
+        """add_rate() to contiguous float32 gradients. Returns a place in ``entries``, or -1."""
         slopes = []
-        for i, entry in enumerate(self.entries):
-            gradient = self._gradient(entry)
+        counted = torch.zeros((), dtype=torch.float64, device=self.steps.device)
+        for i, (entry, gradient) in enumerate(zip(self.entries, gradients, strict=True)):
             key = _core.noise_key(seed, entry.name, step)
-            entry.bits, slope = rate(
+            bits, slope = rate(
                 entry.latent, self.steps_of(i), entry.inverse_scale, weight, key, gradient
             )
+            counted += bits.to(counted.device)
             slopes.append(slope)
-            grad = entry.parameter.grad
-            if grad is not None and grad.data_ptr() != gradient.data_ptr():
-                grad.copy_(gradient)
-        return torch.cat(slopes)
+        self._slopes = torch.cat(slopes)
+        if count_bits:
+            self.bits = float(counted)
+        bad = ~torch.isfinite(self._slopes)
+        return int(self._owner[bad.nonzero()[0, 0]]) if bool(bad.any()) else -1
 
-    def not_finite(self, slopes: Tensor) -> str | None:
-        """Name of the first parameter whose gradient is not finite."""
-        bad = ~torch.isfinite(slopes)
-        if not bool(bad.any()):
-            return None
-        return self.entries[int(self._owner[bad.nonzero()[0, 0]])].name
+    def add_rate(self, weight: float, seed: int, step: int, count_bits: bool) -> str | None:
+        """Adds the rate's gradients to ``.grad``.
+
+        Args:
+            weight: loss for each bit.
+            seed: of the noise, as ``step``.
+            count_bits: leaves them in ``bits``.
+
+        Returns:
+            Name of the first parameter whose gradient is not finite.
+        """
+        theirs = [entry.gradient() for entry in self.entries]
+        ours = [
+            g if g.dtype is torch.float32 and g.is_contiguous() else g.float().contiguous()
+            for g in theirs
+        ]
+        bad = self._with_rate(ours, weight, seed, step, count_bits)
+        for grad, gradient in zip(theirs, ours, strict=True):
+            if grad is not gradient:
+                grad.copy_(gradient)
+        return self.entries[bad].name if bad >= 0 else None
+
+    def _put(self, entry: Entry) -> None:
+        if entry.parameter.dtype != torch.float32:
+            self._scratch[id(entry)] = entry.latent.to(entry.parameter.dtype).float()
+        entry.write(entry.latent)
 
     def put(self) -> None:
         """Latents into the parameters, for the optimiser to move."""
         for entry in self.entries:
-            if not entry.direct and entry.parameter.dtype != torch.float32:
-                self._scratch[id(entry)] = entry.latent.to(entry.parameter.dtype).float()
-            entry.write(entry.latent)
+            self._put(entry)
             entry.chosen = None
 
-    def take(self) -> None:
-        """What the optimiser made of them. Parameters of fewer bits tell how they moved."""
-        for entry in self.entries:
-            before = self._scratch.pop(id(entry), None)
-            if before is None:
-                entry.latent.copy_(entry.parameter.data)
-            else:
-                entry.latent.add_(entry.parameter.data.float() - before)
+    def _take(self, entry: Entry) -> None:
+        """Parameters of fewer bits tell how they moved."""
+        before = self._scratch.pop(id(entry), None)
+        if before is None:
+            entry.latent.copy_(entry.parameter.data)
+        else:
+            entry.latent.add_(entry.parameter.data.float() - before)
 
-    def learn_steps(self, slopes: Tensor, rates: Sequence[float], updates: int) -> None:
-        """One update of Adam of the logarithms. ``rates``: one for each entry."""
-        gradient = (slopes * self.step_speed).to(self.first.dtype)
+    def take(self, rates: Sequence[float], updates: int) -> None:
+        """What the optimiser made of them; steps learn as well, and rounded values go into the
+        parameters. ``rates``: of learning, one for each entry."""
+        for entry in self.entries:
+            self._take(entry)
+        self._learn_steps(rates, updates)
+        self.predict()
+
+    def _learn_steps(self, rates: Sequence[float], updates: int) -> None:
+        """One update of Adam of the logarithms."""
+        gradient = (self._slopes * self.step_speed).to(self.first.dtype)
         self.first.lerp_(gradient, 1 - _BETA1)
         self.second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
         size = torch.tensor(rates, dtype=torch.float32, device=self._owner.device)[self._owner]
@@ -234,3 +282,54 @@ class Latents:
             state["log_steps"].shape != self.log_steps.shape  # type: ignore[attr-defined]
         ):
             raise GbzError("the state has other parameters than the model", "shape_mismatch")
+
+
+class CpuLatents(Latents):
+    """The same on the CPU, where a step is three calls of the core for all tensors together: small
+    nets are trained faster than torch starts operations."""
+
+    def __init__(
+        self, parameters: Sequence[tuple[str, torch.nn.Parameter, bool]], step_speed: float
+    ) -> None:
+        super().__init__(parameters, step_speed)
+        self._stepper = _core.Stepper(
+            [(entry.name, entry.numbers, entry.rows) for entry in self.entries],
+            array_of(self.latents),
+            array_of(self.inverse_scales),
+            array_of(self.log_steps),
+            array_of(self.first),
+            array_of(self.second),
+            array_of(self.indices),
+            array_of(self.steps),
+            step_speed,
+        )
+
+    def _addresses(self) -> list[int]:
+        """Of parameters that the core may write; 0 for others."""
+        return [entry.parameter.data_ptr() if entry.direct() else 0 for entry in self.entries]
+
+    def _with_rate(
+        self, gradients: list[Tensor], weight: float, seed: int, step: int, count_bits: bool
+    ) -> int:
+        where = [gradient.data_ptr() for gradient in gradients]
+        threads = torch.get_num_threads()
+        bad = self._stepper.add_rate(where, weight, seed, step, count_bits, threads)
+        self.bits = self._stepper.bits
+        return bad
+
+    def put(self) -> None:
+        where = self._addresses()
+        self._stepper.put(where, torch.get_num_threads())
+        for entry, address in zip(self.entries, where, strict=True):
+            entry.chosen = None
+            if address == 0:
+                self._put(entry)
+
+    def take(self, rates: Sequence[float], updates: int) -> None:
+        where = self._addresses()
+        others = [i for i, address in enumerate(where) if address == 0]
+        for index in others:
+            self._take(self.entries[index])
+        self._stepper.take(where, rates, updates, torch.get_num_threads())
+        for index in others:
+            self._predict(index)

@@ -1,0 +1,11 @@
+#pragma once
+/// Messages of the library name its options; the command line says the flag instead.
+
+#include <string>
+
+namespace gbcompress::cli {
+
+/// The message with `ratio` as --ratio, and so on for every option that a flag sets.
+std::string with_flags(std::string message);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,136 @@
+#include "base/mapped_inputs.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/text.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+
+/// The handler walks a list of these without a lock, so they are used again and never freed.
+struct MappedInput {
+  std::atomic<std::uintptr_t> begin{0}, end{0};
+  std::atomic<bool> lost{false};
+  std::string path;
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool told = false;
+  MappedInput* next = nullptr;
+};
+
+namespace {
+
+std::atomic<MappedInput*> inputs{nullptr};
+std::mutex mutex;    // of everything but what the handler reads
+std::string untold;  // a file that lost bytes and is mapped no longer
+struct sigaction before {};
+std::uintptr_t page_bytes = 4096;
+static_assert(std::atomic<std::uintptr_t>::is_always_lock_free);
+
+/// [async-signal-safe] Zeros from the page of `address` to the end: what a file loses is its end.
+bool replace_pages(std::uintptr_t address) noexcept {
+  for (MappedInput* input = inputs.load(); input; input = input->next) {
+    const std::uintptr_t begin = input->begin.load(), end = input->end.load();
+    if (address < begin || address >= end) continue;
+    const std::uintptr_t page = address - address % page_bytes;
+    input->lost.store(true);
+    return ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+  }
+  return false;
+}
+
+void on_bus_error(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  if (replace_pages(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+    errno = error;
+    return;
+  }
+  if (before.sa_flags & SA_SIGINFO)
+    before.sa_sigaction(signal, info, context);
+  else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+    before.sa_handler(signal);
+  else
+    ::sigaction(signal, &before, nullptr);  // the read is tried again, and ends the process
+}
+
+void install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    struct sigaction action {};
+    action.sa_sigaction = on_bus_error;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    ::sigaction(SIGBUS, &action, &before);
+  });
+}
+
+/// Whether bytes are gone. A file that ends within its last page raises no signal, so its size is
+/// asked too; another file under the same name does no harm.
+bool lost_bytes(const MappedInput& input) noexcept {
+  if (input.lost.load()) return true;
+  struct stat now {};
+  return ::stat(input.path.c_str(), &now) == 0 && now.st_dev == input.device &&
+         now.st_ino == input.inode &&
+         static_cast<std::uintptr_t>(now.st_size) < input.end.load() - input.begin.load();
+}
+
+}  // namespace
+
+MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesystem::path& path,
+                           const struct stat& status) {
+  install();
+  std::error_code ignored;  // the working directory may change while the file is mapped
+  std::string name = std::filesystem::absolute(path, ignored).string();
+  const std::lock_guard lock(mutex);
+  MappedInput* input = inputs.load();
+  while (input && input->begin.load() != 0) input = input->next;
+  if (!input) {
+    input = new MappedInput;
+    input->next = inputs.load();
+    inputs.store(input);
+  }
+  input->path = std::move(name);
+  input->device = status.st_dev;
+  input->inode = status.st_ino;
+  input->lost.store(false);
+  input->told = false;
+  input->end.store(reinterpret_cast<std::uintptr_t>(data) + size);
+  input->begin.store(reinterpret_cast<std::uintptr_t>(data));
+  return input;
+}
+
+void forget_mapping(MappedInput* input) noexcept {
+  if (!input) return;
+  const std::lock_guard lock(mutex);
+  if (!input->told && lost_bytes(*input)) untold.swap(input->path);
+  input->end.store(0);
+  input->begin.store(0);
+}
+
+void check_mapped_inputs() {
+  const std::lock_guard lock(mutex);
+  std::string path;
+  path.swap(untold);
+  for (MappedInput* input = inputs.load(); input && path.empty(); input = input->next) {
+    if (input->begin.load() == 0 || !lost_bytes(*input)) continue;
+    path = input->path;
+    input->told = true;
+  }
+  if (!path.empty())
+    throw Error(Errc::kFailure, printable(path) +
+                                    " became shorter, or its disk failed, while it was read; "
+                                    "nothing was written, try again with a whole file");
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,28 @@
+#pragma once
+/// Mapped files whose pages go away while they are read: the file was cut short, or its disk fails.
+/// The kernel says so with SIGBUS, in the thread that reads. Pages of zeros take their place, so
+/// that every thread goes on, and the loss is remembered until somebody who can throw asks.
+
+#include <cstddef>
+#include <filesystem>
+
+struct stat;
+
+namespace gbcompress {
+
+struct MappedInput;
+
+/// Handles SIGBUS for these bytes from now on; any other goes to the handler that was there before.
+/// @param status  of the file when it was mapped
+/// @throws std::bad_alloc
+MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesystem::path& path,
+                           const struct stat& status);
+/// Before the bytes are unmapped. nullptr is left alone.
+void forget_mapping(MappedInput* input) noexcept;
+
+/// To be called before what was made of mapped bytes is handed on.
+/// @throws Error(kFailure) where a file that is mapped lost bytes, or one that was mapped did and
+///         nobody was told yet [thread-safe]
+void check_mapped_inputs();
+
+}  // namespace gbcompress

@@ -1,0 +1,54 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/interrupt.h"
+#include "gbcompress/error.h"
+#include "gbcompress/train.h"
+#include "train/measure.h"
+
+namespace gbcompress {
+namespace {
+
+/// Numbers that are kept of a split: 4 bytes each.
+constexpr std::int64_t kMostAnswers = std::int64_t{1} << 28;
+
+Dataset answers_to(Model& original, const Dataset& split, bool classes) {
+  std::vector<at::Tensor> answers;
+  std::int64_t numbers = 0;
+  const std::int64_t pass = samples_a_pass(split);
+  for (std::int64_t first = 0; first < split.size(); first += pass) {
+    throw_if_interrupted();
+    const at::Tensor inputs = split.range(first, std::min(pass, split.size() - first)).inputs;
+    const at::Tensor outputs = original.forward(inputs).to(at::kFloat);
+    if (!at::isfinite(outputs.sum()).item<bool>())
+      throw Error(Errc::kNonFinite, "the original's outputs for rows " + std::to_string(first) +
+                                        " to " + std::to_string(first + inputs.size(0) - 1) +
+                                        " are not finite; leave these inputs out");
+    answers.push_back(classes ? outputs.argmax(-1) : outputs);
+    numbers += answers.back().numel();
+    if (numbers > kMostAnswers)
+      throw Error(Errc::kUsage,
+                  "what the original says of these inputs takes more than a gibibyte "
+                  "of memory; give fewer of them");
+  }
+  return Dataset(split.range(0, split.size()).inputs, at::cat(answers));
+}
+
+}  // namespace
+
+Data answered(Model& original, Data data) {
+  if (data.has_targets) return data;
+  check_measurable(original, data.test);
+  const at::NoGradGuard no_grad;
+  original.train(false);
+  const bool classes = data.metric == Metric::kAccuracy;
+  data.train = answers_to(original, data.train, classes);
+  data.test = answers_to(original, data.test, classes);
+  if (classes) data.classes = original.forward(data.test.range(0, 1).inputs).size(-1);
+  data.has_targets = true;
+  return data;
+}
+
+}  // namespace gbcompress

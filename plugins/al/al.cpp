@@ -1,0 +1,222 @@
+/// Associated learning: every component of a net learns from the code that an autoencoder of the
+/// labels has at its height. (Kao and Chen, "Associated learning", 2021; Wu, Lin and Chen,
+/// "Associated learning: an alternative to end-to-end backpropagation", ICLR 2022.)
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <gbcompress/model.h>
+#include <gbcompress/plugin.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "component.h"
+#include "exchange.h"
+#include "workers.h"
+
+namespace gbcompress::al {
+namespace {
+
+class Al final : public Strategy {
+ public:
+  /// Bridges and autoencoders learn from the whole batch.
+  std::vector<std::string> needs() const override { return {"stages", "whole-batch"}; }
+  std::vector<std::string> options() const override { return option_names(); }
+  void build(const StrategySetup& setup) override;
+  Measurements step(const StrategyBatch& batch) override;
+  std::vector<StateEntry> aux_state() const override;
+  void restore(const std::vector<StateEntry>& state) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Item item_of(const StrategyBatch& batch) const;
+  void one_by_one(Item item);
+  void in_pipeline(Item item);
+  /// Component `piece` on what waits for it, or, behind the last component, the readout.
+  void compute(std::size_t piece);
+  void read_out(const Item& item);
+  void define_gradients() const;
+  void measure(std::map<std::string, double>& measured) const;
+  /// The number of pieces: components and the readout.
+  std::size_t pieces() const { return components_.size() + 1; }
+
+  Model* model_ = nullptr;
+  Group* group_ = nullptr;  ///< null for one process
+  decltype(StrategySetup::loss) loss_;
+  Settings settings_;
+  std::int64_t classes_ = 0, batch_ = 0;
+  std::vector<std::unique_ptr<Component>> components_;
+  /// What waits for each piece, and what came out of each in this step.
+  std::vector<Item> waiting_, done_;
+  double read_out_loss_ = 0;  ///< of the last batch that was read out
+  std::unique_ptr<Workers> workers_;
+  std::vector<double> seconds_;  ///< of each piece in the step that is measured
+  /// Empty until a step was measured: until then every rank computes everything.
+  mutable std::optional<Exchange> exchange_;
+};
+
+void Al::build(const StrategySetup& setup) {
+  model_ = &setup.model;
+  loss_ = setup.loss;
+  group_ = setup.group && setup.group->world() > 1 ? setup.group : nullptr;
+  batch_ = setup.batch;
+  const std::vector<Stage>& stages = model_->stages();
+  settings_ = read_settings(setup.options, stages.size());
+  if (settings_.pipeline && batch_ < 1)
+    throw Error(Errc::kUsage,
+                "strategy al: pipeline needs to know how many rows a batch has; "
+                "StrategySetup::batch says it");
+  model_->train(false);  // for shapes: statistics stay as they are
+  const c10::NoGradGuard no_grad;
+  at::Tensor x = setup.example;
+  for (const Stage& stage : stages) x = stage.forward(x);
+  if (x.dim() != 2)
+    throw Error(Errc::kUsage,
+                "strategy al needs a model with one prediction a sample, [rows, "
+                "classes]");
+  classes_ = x.size(1);
+  auto next = stages.begin();
+  x = setup.example;
+  for (std::size_t i = 0; i < settings_.split.size(); ++i) {
+    const std::vector<Stage> own(next, next + settings_.split[i]);
+    next += settings_.split[i];
+    const std::int64_t before = i == 0 ? classes_ : components_.back()->width();
+    components_.push_back(std::make_unique<Component>(own, x, before, settings_, i, setup.seed));
+    x = components_.back()->example();
+  }
+  waiting_.resize(pieces());
+  done_.resize(pieces());
+  seconds_.resize(pieces());
+  read_out_loss_ = std::log(static_cast<double>(classes_));  // chance, until there is one
+  workers_ = std::make_unique<Workers>(static_cast<int>(settings_.threads));
+}
+
+Item Al::item_of(const StrategyBatch& batch) const {
+  const at::Tensor targets = batch.targets.flatten();
+  const auto low = targets.min().item<std::int64_t>(), high = targets.max().item<std::int64_t>();
+  if (low < 0 || high >= classes_)
+    throw Error(Errc::kUsage, "strategy al: a label is " + std::to_string(low < 0 ? low : high) +
+                                  "; the model tells " + std::to_string(classes_) +
+                                  " classes apart, 0 to " + std::to_string(classes_ - 1));
+  const at::Tensor code = batch.teacher.defined() ? batch.teacher.softmax(-1).to(at::kFloat)
+                                                  : at::one_hot(targets, classes_).to(at::kFloat);
+  return {batch.inputs, code, batch.targets, batch.teacher, batch.weight};
+}
+
+void Al::read_out(const Item& item) {
+  const c10::AutoGradMode with_grad(true);
+  StrategyBatch batch;
+  batch.targets = item.targets;
+  batch.teacher = item.teacher;
+  const at::Tensor loss = loss_(model_->stages().back().forward(item.signal), batch);
+  read_out_loss_ = loss.item<float>();  // as it travels
+  if (std::isfinite(read_out_loss_)) (item.weight == 1 ? loss : loss * item.weight).backward();
+}
+
+void Al::compute(std::size_t piece) {
+  const Clock::time_point begin = Clock::now();
+  if (piece < components_.size())
+    done_[piece] = components_[piece]->step(waiting_[piece]);
+  else
+    read_out(waiting_[piece]);
+  seconds_[piece] = std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void Al::one_by_one(Item item) {
+  for (std::size_t piece = 0; piece < pieces(); ++piece) {
+    waiting_[piece] = piece == 0 ? std::move(item) : done_[piece - 1];
+    compute(piece);
+    waiting_[piece] = {};
+  }
+}
+
+void Al::in_pipeline(Item item) {
+  waiting_[0] = std::move(item);
+  std::vector<std::size_t> ready;
+  for (std::size_t piece = 0; piece < pieces(); ++piece)
+    if (waiting_[piece].there() && (!exchange_ || exchange_->owns(piece))) ready.push_back(piece);
+  workers_->run(ready.size(), [&](std::size_t i) { compute(ready[i]); });
+  if (exchange_)
+    exchange_->pass_on(waiting_, done_, components_, model_->stages().back(), read_out_loss_);
+  const bool full = waiting_.back().there();
+  for (std::size_t piece = pieces() - 1; piece > 0; --piece)
+    waiting_[piece] = waiting_[piece - 1].there() ? done_[piece - 1] : Item();
+  if (group_ && full && !exchange_) exchange_.emplace(*group_, of_first_rank(*group_, seconds_));
+}
+
+/// Pieces that had nothing to do yet leave no gradient; what follows expects one.
+void Al::define_gradients() const {
+  for (NamedParameter& p : model_->tensors())
+    if (p.trainable && p.tied_to.empty() && !p.tensor.grad().defined())
+      p.tensor.mutable_grad() = at::zeros_like(p.tensor.detach());
+}
+
+Measurements Al::step(const StrategyBatch& batch) {
+  if (settings_.pipeline)
+    in_pipeline(item_of(batch));
+  else
+    one_by_one(item_of(batch));
+  define_gradients();
+  Measurements measured{read_out_loss_, {}};
+  for (std::size_t i = 0; i < components_.size(); ++i) {
+    const std::string number = std::to_string(i + 1);
+    measured.more["bridge_loss." + number] = components_[i]->bridge_loss();
+    measured.more["code_loss." + number] = components_[i]->code_loss();
+  }
+  if (settings_.exits > 0 && batch.step % settings_.exits == 0) measure(measured.more);
+  return measured;
+}
+
+/// What each component's bridge would answer for the batch it has just learned from, in percent.
+void Al::measure(std::map<std::string, double>& measured) const {
+  const c10::NoGradGuard no_grad;
+  if (exchange_) exchange_->share(components_);
+  for (std::size_t i = 0; i < components_.size(); ++i) {
+    const Item& item = done_[i];
+    if (!item.there()) continue;
+    at::Tensor code = components_[i]->bridge(item.signal);
+    for (std::size_t k = i + 1; k-- > 0;) code = components_[k]->decode(code);
+    const at::Tensor right = code.argmax(1).eq(item.targets.flatten()).to(at::kFloat);
+    measured["exit_accuracy." + std::to_string(i + 1)] = 100 * right.mean().item<double>();
+  }
+}
+
+std::vector<StateEntry> Al::aux_state() const {
+  if (exchange_) exchange_->share(components_);
+  std::vector<StateEntry> state;
+  for (std::size_t i = 0; i < components_.size(); ++i) {
+    const auto own = components_[i]->state();
+    for (std::size_t k = 0; k < own.size(); ++k)
+      state.push_back({"component" + std::to_string(i) + "#" + std::to_string(k), own[k]});
+  }
+  if (!settings_.pipeline) return state;
+  state.push_back({"read_out#loss", at::full({1}, read_out_loss_, at::kDouble)});
+  for (std::size_t i = 1; i < pieces(); ++i) {
+    const std::string name = "waiting" + std::to_string(i) + "#";
+    const auto stored = pack(waiting_[i], components_[i - 1]->example(),
+                             components_[i - 1]->width(), classes_, batch_);
+    for (std::size_t k = 0; k < stored.size(); ++k)
+      state.push_back({name + std::to_string(k), stored[k]});
+  }
+  return state;
+}
+
+void Al::restore(const std::vector<StateEntry>& state) {
+  std::size_t at = 0;
+  const auto take = [&](std::size_t count) {
+    std::vector<at::Tensor> values;
+    for (; count > 0; --count) values.push_back(state.at(at++).value);
+    return values;
+  };
+  for (const auto& component : components_) component->restore(take(component->state().size()));
+  if (!settings_.pipeline) return;
+  read_out_loss_ = take(1)[0].item<double>();
+  for (std::size_t i = 1; i < pieces(); ++i) waiting_[i] = unpack(take(kPackedTensors));
+}
+
+}  // namespace
+}  // namespace gbcompress::al
+
+GBC_PLUGIN("al", "0.1.0", [](gbcompress::Registrar& registrar) {
+  registrar.register_strategy("al", [] { return std::make_unique<gbcompress::al::Al>(); });
+})

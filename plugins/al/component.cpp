@@ -1,0 +1,140 @@
+#include "component.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <gbcompress/error.h>
+#include <gbcompress/noise.h>
+
+#include <cmath>
+
+namespace gbcompress::al {
+namespace {
+
+/// Of unit Gaussians around `wanted`, in nats a row but for a constant: the unit of cross-entropy,
+/// so that the price of a bit means the same.
+at::Tensor gaussian(const at::Tensor& given, const at::Tensor& wanted) {
+  return (given - wanted).square().sum() / (2.0 * static_cast<double>(wanted.size(0)));
+}
+
+}  // namespace
+
+Component::Component(std::vector<Stage> stages, const at::Tensor& input, std::int64_t before,
+                     const Settings& settings, std::size_t number, std::uint64_t seed)
+    : stages_(std::move(stages)),
+      pool_(settings.pool),
+      width_(settings.widths[number]),
+      first_(number == 0),
+      name_(stages_.back().name) {
+  const c10::NoGradGuard no_grad;
+  example_ = input;
+  for (const Stage& stage : stages_) example_ = stage.forward(example_);
+  const std::int64_t inputs = pooled(example_).size(1);
+  if (settings.bridge > 0)
+    bridge_.push_back(dense(inputs, settings.bridge, "bridge0", seed, of_bridge_));
+  bridge_.push_back(
+      dense(settings.bridge > 0 ? settings.bridge : inputs, width_, "bridge1", seed, of_bridge_));
+  code_ = dense(before, width_, "code", seed, of_codes_);
+  back_ = dense(width_, before, "back", seed, of_codes_);
+  AdamWOptions options;
+  options.lr = settings.lr;
+  options.weight_decay = 0;
+  bridge_optimizer_ = std::make_unique<AdamW>(of_bridge_, options);
+  code_optimizer_ = std::make_unique<AdamW>(of_codes_, options);
+}
+
+at::Tensor Component::Dense::operator()(const at::Tensor& x) const {
+  return at::linear(x, weight, bias);
+}
+
+Component::Dense Component::dense(std::int64_t inputs, std::int64_t outputs,
+                                  const std::string& name, std::uint64_t seed,
+                                  std::vector<at::Tensor>& parameters) {
+  Dense result;
+  result.weight = normal_noise({seed, "al.init", name_ + "." + name, 0}, {outputs, inputs})
+                      .mul_(1 / std::sqrt(static_cast<double>(inputs)));
+  result.bias = at::zeros({outputs}, at::kFloat);
+  for (at::Tensor* p : {&result.weight, &result.bias}) {
+    p->set_requires_grad(true);
+    parameters.push_back(*p);
+  }
+  return result;
+}
+
+/// [rows, features] of vectors, maps and sequences.
+at::Tensor Component::pooled(const at::Tensor& signal) const {
+  if (signal.dim() == 4 && (signal.size(2) > pool_ || signal.size(3) > pool_))
+    return at::adaptive_avg_pool2d(
+               signal, {std::min(pool_, signal.size(2)), std::min(pool_, signal.size(3))})
+        .flatten(1);
+  return signal.dim() == 3 ? signal.mean(1) : signal.flatten(1);
+}
+
+at::Tensor Component::bridge(const at::Tensor& signal) const {
+  at::Tensor x = pooled(signal);
+  for (std::size_t i = 0; i < bridge_.size(); ++i)
+    x = i + 1 < bridge_.size() ? at::relu(bridge_[i](x)) : at::tanh(bridge_[i](x));
+  return x;
+}
+
+at::Tensor Component::decode(const at::Tensor& code) const { return back_(code); }
+
+void Component::update(AdamW& optimizer, std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& p : parameters) gradients.push_back(p.grad());
+  optimizer.step(gradients);
+  for (at::Tensor& p : parameters) p.mutable_grad().reset();
+}
+
+Item Component::step(const Item& in) {
+  const c10::AutoGradMode with_grad(true);
+  const at::Tensor code = at::tanh(code_(in.code));
+  const at::Tensor back = back_(code);
+  const at::Tensor code_loss =
+      first_ ? at::cross_entropy_loss(back, in.code) : gaussian(back, in.code);
+  at::Tensor signal = in.signal;
+  for (const Stage& stage : stages_) signal = stage.forward(signal);
+  const at::Tensor bridge_loss = gaussian(bridge(signal), code.detach());
+  code_loss_ = code_loss.item<double>();
+  bridge_loss_ = bridge_loss.item<double>();
+  code_loss.backward();
+  // What is the model's is multiplied by the batch's weight; what is not, learns as it is. Whole
+  // batches weigh 1.
+  (in.weight == 1 ? bridge_loss : bridge_loss * in.weight).backward();
+  const c10::NoGradGuard no_grad;
+  update(*code_optimizer_, of_codes_);
+  update(*bridge_optimizer_, of_bridge_);
+  return {signal.detach(), code.detach(), in.targets, in.teacher, in.weight};
+}
+
+std::vector<at::Tensor> Component::state() const {
+  std::vector<at::Tensor> result;
+  const auto add = [&](const std::vector<at::Tensor>& parameters, const AdamW& optimizer) {
+    const AdamW::State state = optimizer.state();
+    for (const at::Tensor& p : parameters) result.push_back(p.detach().clone());
+    for (const at::Tensor& moment : state.first) result.push_back(moment);
+    for (const at::Tensor& moment : state.second) result.push_back(moment);
+    result.push_back(at::tensor(state.steps, at::kLong));
+  };
+  add(of_bridge_, *bridge_optimizer_);
+  add(of_codes_, *code_optimizer_);
+  return result;
+}
+
+void Component::restore(const std::vector<at::Tensor>& state) {
+  const c10::NoGradGuard no_grad;
+  std::size_t at = 0;
+  const auto take = [&](std::vector<at::Tensor>& parameters, AdamW& optimizer) {
+    AdamW::State moments;
+    for (at::Tensor& p : parameters) p.copy_(state.at(at++));
+    for (std::size_t i = 0; i < parameters.size(); ++i) moments.first.push_back(state.at(at++));
+    for (std::size_t i = 0; i < parameters.size(); ++i) moments.second.push_back(state.at(at++));
+    const at::Tensor steps = state.at(at++);
+    for (std::int64_t i = 0; i < steps.numel(); ++i)
+      moments.steps.push_back(steps[i].item<std::int64_t>());
+    optimizer.restore(moments);
+  };
+  take(of_bridge_, *bridge_optimizer_);
+  take(of_codes_, *code_optimizer_);
+}
+
+}  // namespace gbcompress::al

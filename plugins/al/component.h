@@ -1,0 +1,73 @@
+#pragma once
+/// One component of associated learning: a piece of the model, and what trains it.
+
+#include <gbcompress/optimizer.h>
+#include <gbcompress/registrar.h>
+#include <gbcompress/strategy.h>
+
+#include <memory>
+
+#include "settings.h"
+
+namespace gbcompress::al {
+
+/// What one component hands to the next: a batch on its way, without a graph.
+struct Item {
+  at::Tensor signal;   ///< s: what the layers made of the inputs, [rows, ...]
+  at::Tensor code;     ///< t: what the autoencoders made of the labels, [rows, width]
+  at::Tensor targets;  ///< [rows] int64
+  at::Tensor teacher;  ///< [rows, classes], or undefined
+  double weight = 1;
+  bool there() const { return signal.defined(); }
+};
+
+/// f: stages of the model. b: the bridge from what f gives to the code. g: from the code before to
+/// this one's; h: back again. f learns by b's error against the code, g and h by h's error.
+class Component {
+ public:
+  /// @param input   of its first stage for one sample, [1, ...]
+  /// @param before  width of the code before it: the number of classes for the first
+  Component(std::vector<Stage> stages, const at::Tensor& input, std::int64_t before,
+            const Settings& settings, std::size_t number, std::uint64_t seed);
+
+  /// One batch: gradients are added to the parameters of f; b, g and h make their steps.
+  /// @return what goes to the next component
+  Item step(const Item& in);
+  /// What the code that the bridge gives for this signal is decoded to: the code before it.
+  at::Tensor bridge(const at::Tensor& signal) const;
+  at::Tensor decode(const at::Tensor& code) const;
+
+  double bridge_loss() const { return bridge_loss_; }  ///< of the last step, nats of unit Gaussians
+  double code_loss() const { return code_loss_; }      ///< cross-entropy for the first component
+  void set_losses(double bridge, double code) { bridge_loss_ = bridge, code_loss_ = code; }
+  const at::Tensor& example() const { return example_; }  ///< of what f gives, [1, ...]
+  std::int64_t width() const { return width_; }
+  const std::vector<Stage>& stages() const { return stages_; }
+
+  /// b, then g and h; their moments; the same shapes at any time.
+  std::vector<at::Tensor> state() const;
+  void restore(const std::vector<at::Tensor>& state);
+
+ private:
+  struct Dense {
+    at::Tensor weight, bias;
+    at::Tensor operator()(const at::Tensor& x) const;
+  };
+  Dense dense(std::int64_t inputs, std::int64_t outputs, const std::string& name,
+              std::uint64_t seed, std::vector<at::Tensor>& parameters);
+  at::Tensor pooled(const at::Tensor& signal) const;
+  static void update(AdamW& optimizer, std::vector<at::Tensor>& parameters);
+
+  std::vector<Stage> stages_;
+  std::int64_t pool_, width_;
+  bool first_;
+  std::string name_;
+  at::Tensor example_;
+  std::vector<Dense> bridge_;
+  Dense code_, back_;
+  std::vector<at::Tensor> of_bridge_, of_codes_;
+  std::unique_ptr<AdamW> bridge_optimizer_, code_optimizer_;
+  double bridge_loss_ = 0, code_loss_ = 0;
+};
+
+}  // namespace gbcompress::al

@@ -1,0 +1,45 @@
+#include "settings.h"
+
+#include <gbcompress/error.h>
+
+#include <numeric>
+
+#include "../common/option_text.h"
+
+namespace gbcompress::al {
+
+std::vector<std::string> option_names() {
+  return {"split", "widths", "bridge", "pool", "lr", "pipeline", "threads", "exits"};
+}
+
+Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages) {
+  if (stages < 2)
+    throw Error(Errc::kUsage,
+                "strategy al: a model of one stage has no layers before its last; train it with "
+                "--strategy backprop");
+  const OptionText options("al", given);
+  Settings s;
+  const auto count = static_cast<std::int64_t>(stages - 1);
+  s.split = options.whole_list("split", 1, 1'000'000);
+  if (s.split.empty()) s.split.assign(stages - 1, 1);
+  const std::int64_t named = std::accumulate(s.split.begin(), s.split.end(), std::int64_t{0});
+  if (named != count)
+    options.refuse("split", "names " + std::to_string(named) + " stages; this model has " +
+                                std::to_string(count) + " before its last one");
+  const auto widths = options.for_each("widths", 1, 65'536, s.split.size(), "components");
+  s.widths.assign(widths.begin(), widths.end());
+  if (s.widths.empty()) s.widths.assign(s.split.size(), 32);
+  s.bridge = options.whole("bridge", s.bridge, 0, 65'536);
+  s.pool = options.whole("pool", s.pool, 1, 1024);
+  s.lr = options.number("lr", s.lr, 1e-9, 10);
+  s.pipeline = options.whole("pipeline", 0, 0, 1) == 1;
+  s.threads = options.whole("threads", 1, 1, 64);
+  if (s.threads > 1 && !s.pipeline)
+    options.refuse("threads",
+                   "above 1 needs pipeline=1: without it a component waits for the "
+                   "one before");
+  s.exits = options.whole("exits", 0, 0, 1'000'000'000);
+  return s;
+}
+
+}  // namespace gbcompress::al

@@ -1,0 +1,17 @@
+#pragma once
+/// What a stage's module holds, for code that sees no modules.
+
+#include <gbcompress/registrar.h>
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace gbcompress {
+
+/// What is trained, each tensor once.
+std::vector<at::Tensor> trainable_of(const Stage& stage);
+/// Running statistics and the like.
+std::vector<at::Tensor> buffers_of(const Stage& stage);
+
+}  // namespace gbcompress

@@ -1,0 +1,151 @@
+/// Difference target propagation: each stage learns from a target of its own, which feedback
+/// networks beside the model carry down from the output. (Meulemans et al., "A theoretical
+/// framework for target propagation", 2020; Ernoult et al., "Towards scaling difference target
+/// propagation by learning backprop targets", 2022.)
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <gbcompress/model.h>
+#include <gbcompress/plugin.h>
+
+#include <cmath>
+
+#include "diagnostics.h"
+#include "feedback.h"
+#include "settings.h"
+#include "sharing.h"
+
+namespace gbcompress::dtp {
+namespace {
+
+class Dtp final : public Strategy {
+ public:
+  /// Feedback networks learn from the whole batch.
+  std::vector<std::string> needs() const override { return {"stages", "whole-batch"}; }
+  std::vector<std::string> options() const override { return option_names(); }
+
+  void build(const StrategySetup& setup) override {
+    model_ = &setup.model;
+    loss_ = setup.loss;
+    seed_ = setup.seed;
+    settings_ = read_settings(setup.options, model_->stages().size());
+    sharing_ = std::make_unique<Sharing>(settings_, setup.group);
+    model_->train(false);  // for shapes: statistics stay as they are
+    const c10::NoGradGuard no_grad;
+    at::Tensor x = setup.example;
+    for (std::size_t i = 0; i < model_->stages().size(); ++i) {
+      const Stage& stage = model_->stages()[i];
+      const at::Tensor y = stage.forward(x);
+      if (i > 0) add_feedback(stage, x, y, settings_.layers[i - 1]);
+      x = y;
+    }
+  }
+
+  Measurements step(const StrategyBatch& batch) override {
+    const bool diagnose = settings_.diagnose > 0 && batch.step % settings_.diagnose == 0;
+    const Forward forward = run(batch.inputs, diagnose);
+    const at::Tensor logits = forward.outputs.back().detach().requires_grad_(true);
+    const at::Tensor loss = loss_(logits, batch);
+    Measurements measured{loss.item<double>(), {}};
+    if (!std::isfinite(measured.loss)) return measured;
+    loss.backward();
+
+    std::vector<StageCall> calls;
+    for (std::size_t i = 0; i < feedback_.size(); ++i)
+      calls.push_back(feedback_[i]->call(forward.inputs[i + 1]));
+    measured.more["feedback_loss"] = sharing_->train(feedback_, calls, batch);
+
+    const auto changes = target_changes(calls, logits.grad(), batch);
+    Diagnostics diagnostics(model_->stages(), forward.inputs, forward.outputs, diagnose);
+    diagnostics.before(logits.grad());
+    for (std::size_t i = 0; i < changes.size(); ++i)
+      forward.outputs[i].backward(changes[i] * batch.weight, /*retain_graph=*/diagnose);
+    diagnostics.after(measured.more, calls, feedback_, {seed_, "dtp.diagnose", "", key(batch)});
+    return measured;
+  }
+
+  std::vector<StateEntry> aux_state() const override {
+    sharing_->share_memory(feedback_);
+    std::vector<StateEntry> state;
+    for (const auto& feedback : feedback_) {
+      state.push_back({feedback->name() + "#feedback", feedback->weights().clone()});
+      const auto memory = feedback->memory();
+      for (std::size_t i = 0; i < memory.size(); ++i)
+        state.push_back({feedback->name() + "#memory" + std::to_string(i), memory[i]});
+    }
+    return state;
+  }
+  void restore(const std::vector<StateEntry>& state) override {
+    std::size_t at = 0;
+    for (const auto& feedback : feedback_) {
+      feedback->weights().copy_(state.at(at++).value);
+      std::vector<at::Tensor> memory;
+      for (std::size_t i = feedback->memory().size(); i > 0; --i)
+        memory.push_back(state.at(at++).value);
+      feedback->restore_memory(memory);
+    }
+  }
+
+ private:
+  /// Stages one by one, cut off from each other.
+  struct Forward {
+    std::vector<at::Tensor> inputs, outputs;
+  };
+
+  static std::uint64_t key(const StrategyBatch& batch) {
+    return static_cast<std::uint64_t>(batch.step);
+  }
+
+  void add_feedback(const Stage& stage, const at::Tensor& x, const at::Tensor& y,
+                    const LayerSettings& own) {
+    auto feedback = std::make_unique<Feedback>(stage, x, settings_, own, seed_);
+    const at::Tensor again = feedback->call(x).output;
+    if (!again.sizes().equals(y.sizes()) || !at::allclose(again, y, 1e-4, 1e-5))
+      throw Error(Errc::kUsage, "strategy dtp: stage " + stage.name +
+                                    " computes something else than its layers one after another; "
+                                    "Stage::module must hold those that Stage::forward runs");
+    feedback_.push_back(std::move(feedback));
+  }
+
+  Forward run(const at::Tensor& inputs, bool inputs_have_gradients) const {
+    Forward result;
+    at::Tensor x = inputs;
+    for (const Stage& stage : model_->stages()) {
+      if (inputs_have_gradients && !result.inputs.empty()) x.set_requires_grad(true);
+      result.inputs.push_back(x);
+      result.outputs.push_back(stage.forward(x));
+      x = result.outputs.back().detach();
+    }
+    return result;
+  }
+
+  /// What is added to each stage's gradient with respect to its output: (s - t) / beta a row, so
+  /// that it approximates backpropagation's, whatever beta is.
+  std::vector<at::Tensor> target_changes(const std::vector<StageCall>& calls,
+                                         const at::Tensor& error,
+                                         const StrategyBatch& batch) const {
+    const c10::NoGradGuard no_grad;
+    const auto rows = static_cast<double>(batch.samples.size());
+    std::vector<at::Tensor> changes(calls.size() + 1);
+    changes.back() = error;
+    at::Tensor target = calls.back().output - error * (settings_.beta * rows);
+    for (std::size_t i = calls.size(); i-- > 0;) {
+      target = feedback_[i]->target(calls[i], target);
+      changes[i] = (calls[i].input - target) / (settings_.beta * rows);
+    }
+    return changes;
+  }
+
+  Model* model_ = nullptr;
+  decltype(StrategySetup::loss) loss_;
+  std::uint64_t seed_ = 0;
+  Settings settings_;
+  std::vector<std::unique_ptr<Feedback>> feedback_;  ///< of stages 1, 2, ...
+  std::unique_ptr<Sharing> sharing_;
+};
+
+}  // namespace
+}  // namespace gbcompress::dtp
+
+GBC_PLUGIN("dtp", "0.1.0", [](gbcompress::Registrar& registrar) {
+  registrar.register_strategy("dtp", [] { return std::make_unique<gbcompress::dtp::Dtp>(); });
+})

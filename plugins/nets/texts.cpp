@@ -1,0 +1,107 @@
+#include <gbcompress/error.h>
+#include <torch/torch.h>
+
+#include <charconv>
+
+#include "nets.h"
+
+namespace gbcompress::nets {
+namespace {
+
+namespace nn = torch::nn;
+
+/// "VOCABULARY-WIDTH-LAYERS-CLASSES".
+struct TextShape {
+  std::int64_t vocabulary, width, layers, classes;
+};
+
+TextShape shape_of(const ModelRequest& request) {
+  TextShape shape{};
+  std::int64_t* fields[] = {&shape.vocabulary, &shape.width, &shape.layers, &shape.classes};
+  const std::int64_t most[] = {1 << 20, 8192, 64, 1 << 16};
+  const char* at = request.options.data();
+  const char* const end = at + request.options.size();
+  for (int i = 0; i < 4; ++i) {
+    const auto [stop, error] = std::from_chars(at, end, *fields[i]);
+    const bool last = i == 3;
+    if (error != std::errc() || *fields[i] < 1 || *fields[i] > most[i] ||
+        (last ? stop != end : stop == end || *stop != '-'))
+      throw Error(Errc::kUsage, "--arch " + request.arch +
+                                    ": write vocabulary, width, layers and classes, as in " +
+                                    request.arch.substr(0, request.arch.find(':')) + ":128-64-2-4");
+    at = last ? stop : stop + 1;
+  }
+  return shape;
+}
+
+struct TextNetImpl : nn::Module {
+  TextNetImpl(const TextShape& s, bool lstm) : width(s.width) {
+    embedding = register_module("embedding", nn::Embedding(s.vocabulary, s.width));
+    for (std::int64_t i = 0; i < s.layers; ++i) {
+      const std::string name = "layer" + std::to_string(i + 1);
+      if (lstm)
+        lstms.push_back(
+            register_module(name, nn::LSTM(nn::LSTMOptions(s.width, s.width).batch_first(true))));
+      else
+        encoders.push_back(
+            register_module(name, nn::TransformerEncoderLayer(nn::TransformerEncoderLayerOptions(
+                                                                  s.width, s.width % 4 == 0 ? 4 : 1)
+                                                                  .dim_feedforward(2 * s.width)
+                                                                  .dropout(0))));
+    }
+    head = register_module("head", nn::Linear(s.width, s.classes));
+  }
+
+  at::Tensor embed(const at::Tensor& tokens) {
+    const at::Tensor x = embedding->forward(tokens);
+    if (encoders.empty()) return x;
+    // Sines of the position, as in "Attention is all you need".
+    const at::Tensor position = at::arange(x.size(1), at::kFloat).unsqueeze(1);
+    const at::Tensor unit = at::arange(width, at::kFloat);
+    const at::Tensor angle =
+        position * at::exp(-9.21 * at::floor(unit / 2) * 2 / static_cast<double>(width)) +
+        unit.remainder(2) * 1.5707963;
+    return x + angle.sin();
+  }
+  at::Tensor layer(std::size_t i, const at::Tensor& x) {
+    if (!lstms.empty()) return std::get<0>(lstms[i]->forward(x));
+    return encoders[i]->forward(x.transpose(0, 1)).transpose(0, 1);
+  }
+  at::Tensor answer(const at::Tensor& x) { return head->forward(x.mean(1)); }
+  std::size_t layers() const { return lstms.size() + encoders.size(); }
+  at::Tensor forward(const at::Tensor& tokens) {
+    at::Tensor x = embed(tokens);
+    for (std::size_t i = 0; i < layers(); ++i) x = layer(i, x);
+    return answer(x);
+  }
+
+  std::int64_t width;
+  nn::Embedding embedding{nullptr};
+  std::vector<nn::LSTM> lstms;
+  std::vector<nn::TransformerEncoderLayer> encoders;
+  nn::Linear head{nullptr};
+};
+
+BuiltModel built(const ModelRequest& request, bool lstm) {
+  auto net = std::make_shared<TextNetImpl>(shape_of(request), lstm);
+  const auto stage = [&](const std::string& name, auto forward,
+                         std::shared_ptr<nn::Module> module) {
+    return Stage{name, forward, std::move(module)};
+  };
+  std::vector<Stage> stages = {stage(
+      "embedding", [net](const at::Tensor& x) { return net->embed(x); }, net->embedding.ptr())};
+  for (std::size_t i = 0; i < net->layers(); ++i)
+    stages.push_back(stage(
+        "layer" + std::to_string(i + 1), [net, i](const at::Tensor& x) { return net->layer(i, x); },
+        lstm ? std::shared_ptr<nn::Module>(net->lstms[i].ptr()) : net->encoders[i].ptr()));
+  stages.push_back(stage(
+      "head", [net](const at::Tensor& x) { return net->answer(x); }, net->head.ptr()));
+  return {net, [net](const at::Tensor& x) { return net->forward(x); }, {}, std::move(stages)};
+}
+
+}  // namespace
+
+BuiltModel lstm_classifier(const ModelRequest& request) { return built(request, true); }
+BuiltModel transformer_classifier(const ModelRequest& request) { return built(request, false); }
+
+}  // namespace gbcompress::nets

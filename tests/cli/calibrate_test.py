@@ -1,0 +1,69 @@
+"""--data D --epochs 0: what samples say of a model that nothing trains."""
+
+import random
+import struct
+
+import harness
+from harness import INPUT, USAGE
+
+
+def data(rows, width, targets=None, poison=None):
+    """A file of inputs, and of targets where they are given."""
+    raw = harness.floats(rows * width, seed=5, scale=1.0)
+    if poison is not None:
+        raw = struct.pack("<f", poison) + raw[4:]
+    tensors = {"inputs": ("F32", [rows, width], raw)}
+    if targets:
+        draw = random.Random(1)
+        tensors["targets"] = ("I32", [rows], struct.pack(f"<{rows}i", *(draw.randrange(targets) for _ in range(rows))))
+    return harness.safetensors(tensors)
+
+
+class Calibrated(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.net = self.model("net.safetensors", (24, 48, 12))
+        self.out = self.path("net.gbz")
+
+    def arguments(self, name, content, kind="features", size=1600):
+        return ["compress", self.net, "--arch", "mlp", "--data", f"{kind}:{self.write(name, content)}", "--epochs", "0",
+                "--max-bytes", str(size), "-o", self.out, "--force", "-q"]
+
+    def test_outputs_stay_where_there_are_inputs_alone(self):
+        words = self.arguments("x.safetensors", data(600, 24))
+        found = self.succeed(*words, "--json").json
+        self.assertEqual(found["metric"]["name"], "output_error")
+        self.assertEqual(found["metric"]["before"], 0)
+        self.assertLess(found["metric"]["after"], 0.02)
+        self.assertLessEqual(found["output_bytes"], 1600)
+        self.succeed("compress", self.net, "--max-bytes", "1600", "-o", self.path("blind.gbz"), "-q")
+        of = ["--data", words[5], "--json"]
+        measured = [self.succeed("eval", file, "--model", self.net, "--arch", "mlp", *of).json["metric"]["value"]
+                    for file in (self.out, self.path("blind.gbz"))]
+        self.assertAlmostEqual(measured[0], found["metric"]["after"], places=6)
+        self.assertLess(measured[0], measured[1], "samples should tell more than weights alone")
+        compared = self.succeed("compare", self.net, self.out, "--arch", "mlp", *of).json
+        self.assertEqual(compared["outputs"]["metric"]["a"], 0)
+        self.assertAlmostEqual(compared["outputs"]["metric"]["b"], measured[0], places=6)
+        self.refused(USAGE, "give it with --model FILE", "eval", self.out, *of[:2])
+
+    def test_the_class_of_the_original_counts_where_outputs_are_scores(self):
+        found = self.succeed(*self.arguments("x.safetensors", data(600, 24), kind="tensors"), "--json").json
+        self.assertEqual(found["metric"]["name"], "accuracy_percent")
+        self.assertEqual(found["metric"]["before"], 100)
+        self.assertGreater(found["metric"]["after"], 80)
+
+    def test_inputs_that_are_always_zero_and_rows_that_repeat(self):
+        for raw in (bytes(4 * 600 * 24), harness.floats(24, seed=3) * 600):
+            content = harness.safetensors({"inputs": ("F32", [600, 24], raw)})
+            self.succeed(*self.arguments("zero.safetensors", content))
+
+    def test_data_that_cannot_tell(self):
+        self.refused(USAGE, "at least 48 training samples, and these data have 27", *self.arguments("few", data(30, 24)))
+        self.refused(USAGE, "takes inputs alone", *self.arguments("labels", data(99, 24, targets=12)))
+        self.refused(INPUT, "hold NaN or infinity; leave such rows out",
+                     *self.arguments("nan", data(99, 24, poison=float("nan"))))
+        self.refused(INPUT, "are not finite", *self.arguments("huge", data(99, 24, poison=3e38)))
+
+
+harness.main()

@@ -1,0 +1,105 @@
+"""Strategies on several ranks: the file of one rank, bit for bit; what is refused; going on elsewhere."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import struct
+import tempfile
+import unittest
+
+import ranks
+
+PROGRAM = os.environ["GBCOMPRESS"]
+DTP = "--strategy dtp --set".split() + ["strategy.options=K=3,2 shards=4"]
+MODE = "raw"  # every bit of every weight is in the file
+AL = "--strategy al --set".split() + ["strategy.options=pipeline=1"]
+WORLDS = (2, 3, 4, 6)
+
+
+def labelled(shape, vocabulary=0, rows=32):
+    """Bytes of a file of `inputs` and `targets`: pictures, or texts where there is a vocabulary."""
+    draw, each = random.Random(7), 1
+    for size in shape:
+        each *= size
+    labels = [draw.randrange(4) for _ in range(rows)]
+    if vocabulary:
+        inputs = struct.pack(f"<{rows * each}q", *(draw.randrange(vocabulary) for _ in range(rows * each)))
+    else:
+        inputs = struct.pack(f"<{rows * each}f", *(draw.gauss(label, 1) for label in labels for _ in range(each)))
+    targets = struct.pack(f"<{rows}q", *labels)
+    header = json.dumps({"inputs": {"dtype": "I64" if vocabulary else "F32", "shape": [rows, *shape], "data_offsets": [0, len(inputs)]},
+                         "targets": {"dtype": "I64", "shape": [rows], "data_offsets": [len(inputs), len(inputs) + len(targets)]}}).encode()
+    return struct.pack("<Q", len(header)) + header + inputs + targets
+
+
+class Strategies(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="gbc_strategies_")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits")):
+        port = ranks.free_port()
+        path = os.path.join(self.folder, name)
+        command = ["compress", "--from-scratch", "--arch", net[0], "--data", net[1], "--mode", MODE, "--max-bytes", "30M",
+                   "--epochs", "2", "--timeout", "60", "-q", "-o", path, *arguments]
+        environment = ranks.torchrun_environment if world > 1 else (lambda r, w, p: ranks.clean_environment())
+        kept, ranks.WORKER = ranks.WORKER, PROGRAM
+        try:
+            job = ranks.Job(0)
+            job.ranks = [ranks.Rank(command, environment(r, world, port)) for r in range(world)]
+        finally:
+            ranks.WORKER = kept
+        return job.finish(), path
+
+    def file(self, world, name, *arguments, **more):
+        job, path = self.start(world, name, *arguments, **more)
+        self.assertEqual(job.statuses, [0] * world, job.text())
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+    def test_dtp_has_the_same_bits_in_every_world(self):
+        alone = self.file(1, "1", *DTP)
+        for world in WORLDS:
+            self.assertEqual(self.file(world, str(world), *DTP), alone, f"{world} ranks")
+        whole = self.file(1, "whole", "--strategy", "dtp", "--set", "strategy.options=K=3,2")
+        self.assertEqual(self.file(2, "spread", "--strategy", "dtp", "--set", "strategy.options=K=3,2"), whole)
+        self.assertNotEqual(whole, alone, "shards add up in another order")
+
+    def test_al_has_the_same_bits_in_every_world(self):
+        alone = self.file(1, "1", *AL)
+        for world in WORLDS:
+            self.assertEqual(self.file(world, str(world), *AL), alone, f"{world} ranks")
+        self.assertNotEqual(alone, self.file(1, "other", "--strategy", "al"), "a pipeline changes nothing")
+
+    def test_nets_of_pictures_and_texts_have_the_same_bits_in_every_world(self):
+        vgg, text = ("simple-vgg:2", labelled((3, 32, 32))), ("lstm-classifier:20-8-2-4", labelled((12,), vocabulary=20))
+        for net, strategy, options in ((("lenet-dtp", labelled((1, 28, 28))), "dtp", "K=1 shards=4"), (vgg, "dtp", "K=2 shards=4"),
+                                       (vgg, "al", "pipeline=1"), (vgg, "al", "pipeline=0"),
+                                       (text, "al", "pipeline=1"), (text, "al", "pipeline=0")):
+            data = os.path.join(self.folder, "data.safetensors")
+            with open(data, "wb") as file:
+                file.write(net[1])
+            settings = ["--strategy", strategy, "--set", "strategy.options=" + options, "--set", "train.batch=16"]
+            files = {world: self.file(world, f"{world}.gbz", *settings, "--force", net=(net[0], "tensors:" + data)) for world in (1, *WORLDS)}
+            with self.subTest(net=net[0], strategy=strategy, options=options):
+                self.assertEqual(set(files.values()), {files[1]}, files)
+
+    def test_a_run_is_taken_up_by_another_number_of_ranks(self):
+        for name, strategy in (("dtp", DTP), ("al", AL)):
+            with self.subTest(strategy=name):
+                whole = self.file(1, name, *strategy)
+                folder = os.path.join(self.folder, name + ".checkpoints")
+                saved = ["--checkpoint", folder, "--set", "checkpoint.every_steps=20"]
+                self.assertEqual(self.file(2, name + "2", *strategy, *saved), whole)
+                copy = folder + ".copy"
+                shutil.copytree(folder, copy)  # a run that is done removes what it went on from
+                self.assertEqual(self.file(1, name + "1", *strategy, "--resume", folder), whole)
+                job, _ = self.start(1, name + "x", "--strategy", "backprop", "--resume", copy)
+                self.assertNotEqual(job.statuses, [0])
+                self.assertIn("strategy.name", job.text())
+
+
+if __name__ == "__main__":
+    unittest.main()

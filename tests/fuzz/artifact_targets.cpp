@@ -1,0 +1,235 @@
+// The .gbz container and what lies in it.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <stdexcept>
+
+#include "artifact/coding.h"
+#include "artifact/decode.h"
+#include "artifact/header.h"
+#include "artifact/packing.h"
+#include "base/byte_reader.h"
+#include "base/random.h"
+#include "fuzz/mutators.h"
+#include "fuzz/target.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/error.h"
+#include "golden/craft.h"
+#include "golden/samples.h"
+
+namespace gbcompress::fuzz {
+namespace {
+
+constexpr ArtifactLimits kLimits = {
+    .file_bytes = 1 << 20, .header_bytes = 1 << 18, .output_bytes = 1 << 20, .tensors = 4096};
+/// Products of a g-net's parameters with what it generates: an artifact may ask for any amount of
+/// arithmetic below output_bytes, and what takes long is no finding.
+constexpr std::int64_t kMaxWork = 1 << 20;
+
+[[noreturn]] void differ(const char* what) { throw std::logic_error(what); }
+
+void run_artifact(Input input) {
+  const auto artifact = ArtifactReader::from_bytes({input.begin(), input.end()}, "x.gbz", kLimits);
+  std::int64_t work = 0;
+  for (const ArtifactTensor& tensor : artifact.tensors()) {
+    if (!has_plan(tensor.kind)) continue;
+    std::int64_t elements = 1;
+    for (const std::int64_t side : tensor.plan.shape) elements *= std::max<std::int64_t>(side, 1);
+    work += elements * gnet_parameters(tensor.plan);
+  }
+  artifact.verify();
+  if (work > kMaxWork) return;
+  DecodeOptions options = samples::place_all();
+  options.threads = 1;
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
+    const ArtifactTensor& tensor = artifact.tensors()[i];
+    if (decode_tensor(artifact, i, options).size() !=
+        static_cast<std::size_t>(tensor_bytes(tensor.shape, tensor.dtype)))
+      differ("a tensor was decoded to another size than it declares");
+  }
+  artifact.tensor_bits();
+}
+
+std::vector<Bytes> artifact_seeds() {
+  std::vector<Bytes> seeds;
+  for (const auto& [name, writer] : samples::golden()) seeds.push_back(writer.encode());
+  for (std::uint64_t seed = 0; seed < 24; ++seed)
+    seeds.push_back(samples::random_artifact(seed).encode());
+  for (const auto& bad : craft::bad_files())
+    if (bad.bytes.size() < 4096) seeds.push_back(bad.bytes);
+  return seeds;
+}
+
+void run_header(Input input) {
+  const Header header = parse_header(input, kLimits, "x.gbz");
+  // What is accepted can be written, and says the same again.
+  const std::vector<std::byte> written = encode_header(header);
+  const Header again = parse_header(written, kLimits, "x.gbz");
+  if (again.tensors.size() != header.tensors.size() || again.output_bytes != header.output_bytes ||
+      encode_header(again) != written)
+    differ("a header that was read is written differently");
+}
+
+std::vector<Bytes> header_seeds() {
+  std::vector<Bytes> seeds;
+  for (const Bytes& file : artifact_seeds()) {
+    try {
+      const Prelude prelude = read_prelude(file, kLimits, "x");
+      const Bytes header = craft::parts(file).header;
+      seeds.push_back(prelude.packed ? unpack(header, Packing::kZstd, prelude.header_raw, 1, "x")
+                                     : header);
+    } catch (const Error&) {  // one of the bad files
+    }
+  }
+  return seeds;
+}
+
+/// Packing, element bytes, unpacked size (4 bytes), packed bytes.
+void run_packing(Input input) {
+  if (input.size() < 6) return;
+  const auto packing = static_cast<Packing>(std::to_integer<unsigned>(input[0]) % 4);
+  const std::int64_t element = std::int64_t{1} << std::to_integer<unsigned>(input[1]) % 4;
+  std::uint32_t raw = 0;
+  std::memcpy(&raw, input.data() + 2, sizeof raw);
+  raw %= 1 << 20;
+  if (unpack(input.subspan(6), packing, raw, element, "x").size() != raw)
+    differ("a section was unpacked to another size");
+}
+
+std::vector<Bytes> packing_seeds() {
+  std::vector<Bytes> seeds;
+  const RandomStream random(1, "fuzz packing");
+  for (std::int64_t element : {1, 2, 4, 8})
+    for (std::size_t n : {0u, 8u, 4000u, 40000u}) {
+      Bytes raw(n);
+      for (std::size_t i = 0; i < n; ++i)
+        raw[i] = static_cast<std::byte>(random.bits(i) % (i % 4 == 3 ? 3 : 17));
+      for (const bool floats : {false, true}) {
+        const auto [packed, packing] = pack(raw, element, floats && element > 1);
+        Bytes seed = {static_cast<std::byte>(packing),
+                      static_cast<std::byte>(element == 8 ? 3 : element / 2)};
+        append_number(seed, static_cast<std::uint32_t>(n));
+        seed.insert(seed.end(), packed.begin(), packed.end());
+        seeds.push_back(std::move(seed));
+      }
+    }
+  return seeds;
+}
+
+/// Coding, tile side, hidden width, then the bytes of the parameters.
+void run_theta(Input input) {
+  if (input.size() < 3) return;
+  const auto coding = static_cast<Coding>(std::to_integer<unsigned>(input[0]) % 3);
+  const std::int64_t side = 1 + std::to_integer<unsigned>(input[1]) % 16;
+  GNetPlan plan{.type_id = "linear", .shape = {side, side}, .tile_rows = side, .tile_cols = side};
+  plan.hidden = {1 + std::to_integer<unsigned>(input[2]) % 32};
+  const auto bytes = static_cast<std::size_t>(coded_bytes(plan, coding));
+  Bytes stored(bytes);
+  std::copy_n(input.begin() + 3, std::min(bytes, input.size() - 3), stored.begin());
+  const auto theta = decode_theta(plan, coding, stored, "x");
+  if (coding == Coding::kF32 && encode_theta(plan, coding, theta, "x") != stored)
+    differ("fp32 parameters do not come back");
+}
+
+std::vector<Bytes> theta_seeds() {
+  std::vector<Bytes> seeds;
+  for (unsigned coding = 0; coding < 3; ++coding) {
+    Bytes seed = {static_cast<std::byte>(coding), std::byte{3}, std::byte{4}};
+    for (int i = 0; i < 64; ++i) append_number(seed, 0.25f * static_cast<float>(i));
+    seeds.push_back(std::move(seed));
+  }
+  return seeds;
+}
+
+struct GridHead {
+  IntegerGrid grid;
+  std::vector<std::uint8_t> prior;
+  bool twice = false;
+};
+constexpr std::size_t kGridHead = 8;
+constexpr std::int64_t kMaxNumbers = 4096;  // more of them only take longer
+
+/// Flags, rows and columns (2 bytes each), stride (2), count of tensors.
+GridHead read_grid(Input input) {
+  const auto number = [&](std::size_t at) {
+    return std::to_integer<std::int64_t>(input[at]) +
+           256 * std::to_integer<std::int64_t>(input[at + 1]);
+  };
+  const auto flags = std::to_integer<unsigned>(input[0]);
+  GridHead head;
+  head.grid.rows = 1 + number(1) % kMaxNumbers;
+  head.grid.cols = 1 + number(3) % (kMaxNumbers / head.grid.rows);
+  head.grid.stride = number(5) % head.grid.cols;
+  head.grid.dependent = flags & 1;
+  head.grid.wide = (flags & 2) && !head.grid.dependent;
+  head.twice = flags & 8;
+  if (flags & 4)
+    for (std::int64_t i = 0; i < head.grid.size(); ++i)
+      head.prior.push_back(static_cast<std::uint8_t>((i + flags) % 16));
+  return head;
+}
+
+template <CodecProfile profile>
+void run_integers(Input input) {
+  if (input.size() < kGridHead) return;
+  GridHead head = read_grid(input);
+  if (profile == CodecProfile::kFast) head.grid.wide = false;
+  IntegerDecoder decoder(profile, input.subspan(kGridHead));
+  std::vector<std::vector<std::int32_t>> tensors;
+  for (int n = head.twice ? 2 : 1; n > 0; --n) {
+    tensors.emplace_back(static_cast<std::size_t>(head.grid.size()));
+    decoder.read(head.grid, tensors.back(), head.prior);
+  }
+  decoder.finish();
+  // Tables are built anew for every coder, which takes longer than all else: one input in eight.
+  if (std::to_integer<unsigned>(input.back()) % 8 != 0) return;
+  IntegerEncoder encoder(profile);
+  for (const auto& values : tensors) encoder.add(head.grid, values, head.prior);
+  const std::vector<std::byte> stream = encoder.finish();
+  IntegerDecoder again(profile, stream);
+  std::vector<std::int32_t> values(static_cast<std::size_t>(head.grid.size()));
+  for (const auto& expected : tensors) {
+    again.read(head.grid, values, head.prior);
+    if (values != expected) differ("integers that were decoded do not come back");
+  }
+  again.finish();
+}
+
+template <CodecProfile profile>
+std::vector<Bytes> integer_seeds() {
+  std::vector<Bytes> seeds;
+  const RandomStream random(2, "fuzz integers");
+  for (unsigned flags = 0; flags < 16; ++flags)
+    for (const auto& [rows, cols, stride] : {std::array{3, 40, 7}, {60, 1, 0}, {1, 500, 28}}) {
+      Bytes seed = {static_cast<std::byte>(flags)};
+      for (const int n : {rows - 1, cols - 1, stride})
+        append_number(seed, static_cast<std::uint16_t>(n));
+      seed.push_back(std::byte{0});
+      GridHead head = read_grid(seed);
+      if (profile == CodecProfile::kFast) head.grid.wide = false;
+      IntegerEncoder encoder(profile);
+      std::vector<std::int32_t> values(static_cast<std::size_t>(head.grid.size()));
+      for (int n = head.twice ? 2 : 1; n > 0; --n) {
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = static_cast<std::int32_t>(random.bits(i) % (i % 11 ? 5 : 300)) - 2;
+        encoder.add(head.grid, values, head.prior);
+      }
+      const auto stream = encoder.finish();
+      seed.insert(seed.end(), stream.begin(), stream.end());
+      seeds.push_back(std::move(seed));
+    }
+  return seeds;
+}
+
+}  // namespace
+
+const std::vector<Target> artifact_targets = {
+    {"gbz", run_artifact, artifact_seeds, mutate_artifact, std::size_t{kLimits.output_bytes}},
+    {"gbz_header", run_header, header_seeds},
+    {"gbz_packing", run_packing, packing_seeds},
+    {"gbz_theta", run_theta, theta_seeds},
+    {"integers_small", run_integers<CodecProfile::kSmall>, integer_seeds<CodecProfile::kSmall>},
+    {"integers_fast", run_integers<CodecProfile::kFast>, integer_seeds<CodecProfile::kFast>},
+};
+
+}  // namespace gbcompress::fuzz

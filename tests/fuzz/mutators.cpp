@@ -1,0 +1,110 @@
+#include "fuzz/mutators.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "artifact/header.h"
+#include "artifact/packing.h"
+#include "base/byte_reader.h"
+#include "base/digest.h"
+#include "format/zip_archive.h"
+#include "fuzz/target.h"
+#include "gbcompress/error.h"
+#include "golden/craft.h"
+#include "unit/format/zip_builder.h"
+
+namespace gbcompress::fuzz {
+namespace {
+
+constexpr std::size_t kRawEvery = 16;  // one mutation in so many leaves the checks to fail
+constexpr std::size_t kLongestPart = 1 << 16;
+
+Input as_input(const std::uint8_t* data, std::size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
+
+/// The driver's mutation of a piece.
+Bytes mutated(const Bytes& part) {
+  Bytes room(std::max(kLongestPart, 2 * part.size()));
+  std::copy(part.begin(), part.end(), room.begin());
+  room.resize(
+      LLVMFuzzerMutate(reinterpret_cast<std::uint8_t*>(room.data()), part.size(), room.size()));
+  return room;
+}
+
+/// What was built, where there is room for it; else the old input.
+std::size_t put_back(const Bytes& built, std::uint8_t* data, std::size_t size, std::size_t most) {
+  if (built.size() > most) return size;
+  std::copy(built.begin(), built.end(), reinterpret_cast<std::byte*>(data));
+  return built.size();
+}
+
+}  // namespace
+
+std::size_t mutate_artifact(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+  if (seed % kRawEvery == 0) return LLVMFuzzerMutate(data, size, most);
+  try {
+    const Bytes file(as_input(data, size).begin(), as_input(data, size).end());
+    const Prelude prelude = read_prelude(file, {.header_bytes = 1 << 18}, "x");
+    craft::Parts parts = craft::parts(file);
+    if (prelude.packed)
+      parts.header = unpack(parts.header, Packing::kZstd, prelude.header_raw, 1, "x");
+    Bytes& part = seed / kRawEvery % 2 ? parts.header : parts.sections;
+    part = mutated(part);
+    return put_back(craft::file(parts.header, parts.sections), data, size, most);
+  } catch (const Error&) {  // not an artifact any more
+    return LLVMFuzzerMutate(data, size, most);
+  }
+}
+
+std::size_t mutate_zip(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+  if (seed % kRawEvery == 0) return LLVMFuzzerMutate(data, size, most);
+  try {
+    const ZipArchive zip(as_input(data, size), "x");
+    std::vector<testing::ZipEntry> entries;
+    std::size_t pickle = 0;
+    for (const auto& [name, entry] : zip.entries()) {
+      if (name.ends_with(".pkl") || name.ends_with(".json")) pickle = entries.size();
+      const auto content = zip.read(name);
+      entries.push_back({name, std::string(to_text(content))});
+    }
+    if (entries.empty()) return LLVMFuzzerMutate(data, size, most);
+    const unsigned choice = seed / kRawEvery;
+    const std::size_t which = choice % 4 ? pickle : choice / 4 % entries.size();
+    std::string& part = choice % 64 == 1 ? entries[which].name : entries[which].data;
+    part = std::string(to_text(mutated(to_bytes(part))));
+    if (entries[which].name.size() > 60'000) entries[which].name.resize(60'000);
+    return put_back(to_bytes(testing::zip(entries, choice / 64 % 8 == 0)), data, size, most);
+  } catch (const Error&) {  // not a zip any more
+    return LLVMFuzzerMutate(data, size, most);
+  }
+}
+
+std::size_t mutate_manifest(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+  constexpr std::size_t kDigest = 32;
+  if (seed % kRawEvery == 0 || size < kDigest) return LLVMFuzzerMutate(data, size, most);
+  const Input content = as_input(data, size - kDigest);
+  Bytes built = mutated({content.begin(), content.end()});
+  for (const char c : sha256(built)) append_number(built, c);
+  return put_back(built, data, size, most);
+}
+
+std::size_t mutate_shard(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+  constexpr std::size_t kPrelude = 20, kSizeAt = 8, kTableAt = 16;  // docs/checkpoints.md, "Shard"
+  if (seed % kRawEvery == 0 || size < kPrelude) return LLVMFuzzerMutate(data, size, most);
+  const Input all = as_input(data, size);
+  ByteReader reader(all.subspan(kTableAt), "x");
+  const std::size_t table = std::min<std::size_t>(reader.read<std::uint32_t>(), size - kPrelude);
+  Bytes head(all.begin(), all.begin() + kPrelude);
+  const auto begin = all.begin() + kPrelude;
+  const Bytes changed = mutated({begin, begin + static_cast<std::ptrdiff_t>(table)});
+  const auto new_table = static_cast<std::uint32_t>(changed.size());
+  head.insert(head.end(), changed.begin(), changed.end());
+  head.insert(head.end(), begin + static_cast<std::ptrdiff_t>(table), all.end());
+  const std::uint64_t bytes = head.size();
+  std::memcpy(head.data() + kSizeAt, &bytes, sizeof bytes);
+  std::memcpy(head.data() + kTableAt, &new_table, sizeof new_table);
+  return put_back(head, data, size, most);
+}
+
+}  // namespace gbcompress::fuzz

@@ -1,0 +1,286 @@
+/// Difference target propagation through the shipped plugin: how near its gradients are to
+/// backpropagation's, what it refuses, and layers that bring their own inverse.
+#include <torch/torch.h>
+
+#include <map>
+
+#include "gbcompress/bottleneck.h"
+#include "gbcompress/inverse.h"
+#include "gbcompress/model.h"
+#include "gbcompress/strategy.h"
+#include "gbcompress/train.h"
+#include "plugin/door.h"
+
+namespace gbcompress {
+namespace {
+
+const PluginHost& host() {
+  static PluginHost& one = *new PluginHost;
+  if (one.loaded().empty()) {
+    one.registry().stage("test", [](Registrar& r) { register_builtin_models(r); });
+    for (const char* name : {"linear", "conv", "dtp", "nets"}) one.load(test::builtin(name));
+  }
+  return one;
+}
+
+at::Tensor mean_loss(const at::Tensor& output, const StrategyBatch& batch) {
+  return at::cross_entropy_loss(output, batch.targets);
+}
+
+/// A model, its bottleneck and a strategy on one batch of random pictures.
+struct Training {
+  Training(const std::string& arch, const std::string& options, std::vector<std::int64_t> picture,
+           const std::string& name = "dtp") {
+    torch::manual_seed(5);
+    start(build_model(arch, host().registry()), options, std::move(picture), name);
+  }
+  Training(std::unique_ptr<Model> made, const std::string& options,
+           std::vector<std::int64_t> picture) {
+    start(std::move(made), options, std::move(picture), "dtp");
+  }
+  void start(std::unique_ptr<Model> made, const std::string& options,
+             std::vector<std::int64_t> picture, const std::string& name) {
+    model = std::move(made);
+    BottleneckOptions all_plain;
+    all_plain.min_elements = 1 << 30;
+    bottleneck.emplace(model->tensors(), host().registry(), all_plain);
+    picture.insert(picture.begin(), 32);
+    torch::manual_seed(6);
+    batch.inputs = torch::rand(picture);
+    batch.targets = torch::randint(10, {32});
+    for (std::int64_t i = 0; i < 32; ++i) batch.samples.push_back(i);
+    StrategySetup setup{*model, *bottleneck};
+    setup.loss = mean_loss;
+    setup.example = batch.inputs.slice(0, 0, 1);
+    setup.seed = 3;
+    strategy = make_strategy({name, options}, setup, host().registry());
+    model->train(true);
+  }
+  Measurements step() {
+    bottleneck->zero_grad();
+    const Measurements measured = strategy->step(batch);
+    ++batch.step;
+    return measured;
+  }
+  at::Tensor gradient(const std::string& parameter) const {
+    for (const NamedParameter& p : model->tensors())
+      if (p.info.name == parameter) return p.tensor.grad().clone();
+    ADD_FAILURE() << "no parameter " << parameter;
+    return {};
+  }
+
+  std::unique_ptr<Model> model;
+  std::optional<GenomicBottleneck> bottleneck;
+  std::unique_ptr<Strategy> strategy;
+  StrategyBatch batch;
+};
+
+double cosine(const at::Tensor& a, const at::Tensor& b) {
+  return ((a * b).sum() / (a.norm() * b.norm())).item<double>();
+}
+
+std::string refusal(const std::string& arch, const std::string& options,
+                    std::vector<std::int64_t> picture = {64}) {
+  try {
+    Training run(arch, options, std::move(picture));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::kUsage);
+    return error.what();
+  }
+  ADD_FAILURE() << options << " was taken";
+  return "";
+}
+
+void expect_has(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << "not \"" << part << "\" in: " << message;
+}
+
+/// Transposed weights make the targets gradients, whatever beta is.
+void expect_symmetric_is_backprop(const std::string& arch, std::vector<std::int64_t> picture) {
+  Training exact(arch, "", picture, "backprop"), local(arch, "symmetric=1 K=0 beta=0.7", picture);
+  EXPECT_EQ(exact.step().loss, local.step().loss);
+  for (const NamedParameter& p : exact.model->tensors()) {
+    const at::Tensor wanted = exact.gradient(p.info.name), given = local.gradient(p.info.name);
+    EXPECT_GT(cosine(wanted, given), 0.9999) << arch << " " << p.info.name;
+    EXPECT_NEAR((given.norm() / wanted.norm()).item<double>(), 1, 1e-3)
+        << arch << " " << p.info.name;
+  }
+}
+
+TEST(Dtp, SymmetricFeedbackGivesTheGradientsOfBackprop) {
+  expect_symmetric_is_backprop("mlp:64-48-32-10", {64});
+  expect_symmetric_is_backprop("lenet5", {1, 28, 28});
+  expect_symmetric_is_backprop("lenet-dtp", {1, 28, 28});
+  expect_symmetric_is_backprop("simple-vgg:4", {3, 32, 32});
+}
+
+TEST(Dtp, FeedbackLearnsTheGradientsOfBackprop) {
+  Training run("lenet5", "K=20,30,30 diagnose=1", {1, 28, 28});
+  std::map<std::string, double> first, last;
+  for (int phase = 0; phase < 20; ++phase) {
+    last = run.step().more;
+    if (phase == 0) first = last;
+  }
+  const std::map<std::string, double> wanted = {
+      {"conv1", 0.56}, {"conv2", 0.81}, {"fc1", 0.87}, {"fc2", 0.9999}};
+  for (const auto& [stage, cosine] : wanted) {
+    EXPECT_GE(last.at("cosine." + stage), cosine) << stage;
+    std::printf("%s: cosine %.4f, at first %.4f\n", stage.c_str(), last.at("cosine." + stage),
+                first.at("cosine." + stage));
+  }
+  EXPECT_LT(first.at("cosine.conv1"), 0.5);
+  for (const char* stage : {"conv2", "fc1", "fc2"}) {
+    EXPECT_LT(last.at(std::string("angle.") + stage), 35);
+    EXPECT_LT(last.at(std::string("distance.") + stage),
+              first.at(std::string("distance.") + stage));
+    std::printf("%s: angle %.1f, at first %.1f\n", stage, last.at(std::string("angle.") + stage),
+                first.at(std::string("angle.") + stage));
+  }
+}
+
+TEST(Dtp, DiagnosticsChangeNothing) {
+  Training with("lenet5", "K=2 diagnose=1", {1, 28, 28}), without("lenet5", "K=2", {1, 28, 28});
+  with.step();
+  without.step();
+  for (const NamedParameter& p : with.model->tensors())
+    EXPECT_TRUE(at::equal(with.gradient(p.info.name), without.gradient(p.info.name)))
+        << p.info.name;
+}
+
+TEST(Dtp, NoiseBelongsToTheSample) {
+  const std::vector<std::int64_t> all = {4, 9, 1}, one = {9};
+  const NoiseKey key{1, "test", "layer", 2};
+  const at::Tensor three = normal_noise(key, all, {5, 7});
+  EXPECT_TRUE(at::equal(three[1], normal_noise(key, one, {5, 7})[0]));
+  EXPECT_FALSE(at::equal(three[0], three[1]));
+  NoiseKey other = key;
+  other.layer = "another";
+  EXPECT_FALSE(at::equal(three, normal_noise(other, all, {5, 7})));
+}
+
+TEST(Dtp, WeightsAreNotTheModels) {
+  Training run("mlp:64-48-32-10", "symmetric=1 K=1", {64});
+  std::vector<at::Tensor> before;
+  for (const NamedParameter& p : run.model->tensors()) before.push_back(p.tensor.detach().clone());
+  run.step();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::equal(before[i], run.model->tensors()[i].tensor));
+}
+
+TEST(Dtp, ShardsAddUpToTheWholeBatch) {
+  Training whole("mlp:64-48-32-10", "K=3", {64}), parts("mlp:64-48-32-10", "K=3 shards=8", {64});
+  whole.step();
+  parts.step();
+  const auto a = whole.strategy->aux_state(), b = parts.strategy->aux_state();
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE(at::allclose(a[i].value, b[i].value, 1e-3, 1e-5)) << a[i].name;
+}
+
+TEST(Dtp, VariantsDiffer) {
+  std::vector<at::Tensor> results;
+  for (const char* variant : {"dtp", "vanilla", "tp", "parallel"}) {
+    Training run("mlp:64-48-32-10", std::string("variant=") + variant, {64});
+    run.step();
+    run.step();
+    for (const at::Tensor& other : results)
+      EXPECT_FALSE(at::equal(other, run.gradient("0.weight"))) << variant;
+    results.push_back(run.gradient("0.weight"));
+  }
+}
+
+TEST(Dtp, OptionsAreChecked) {
+  const std::string arch = "mlp:64-48-32-10";
+  expect_has(refusal(arch, "K=1,2,3"), {"K has 3 values", "2 feedback networks"});
+  expect_has(refusal(arch, "sigma=0.1,0.2,0.3"), {"sigma has 3 values"});
+  expect_has(refusal(arch, "sigma=0"), {"sigma", "100"});
+  expect_has(refusal(arch, "K=1.5"), {"K", "whole numbers"});
+  expect_has(refusal(arch, "K=-1"), {"K"});
+  expect_has(refusal(arch, "momentum=1"), {"momentum"});
+  expect_has(refusal(arch, "variant=best"), {"variant", "dtp, vanilla, tp or parallel"});
+  expect_has(refusal(arch, "kappa=3"), {"kappa", "sigma"});
+  expect_has(refusal(arch, "shards=3"), {"shards", "power of two"});
+  expect_has(refusal("mlp:64-10", ""), {"one stage"});
+}
+
+TEST(Dtp, ReadsTheDigits) {
+  const Data digits = open_data("digits");
+  torch::manual_seed(1);
+  const auto model = build_model("mlp:64-64-32-10", host().registry());
+  BottleneckOptions plain;
+  plain.min_elements = 1 << 30;
+  plain.plain_optimizer.lr = 3e-3;
+  GenomicBottleneck bottleneck(model->tensors(), host().registry(), plain);
+  TrainOptions options;
+  options.epochs = 12;
+  options.strategy = {"dtp", "K=5"};
+  const auto strategy = make_strategy(
+      options.strategy, strategy_setup(*model, bottleneck, digits.train, options, nullptr),
+      host().registry());
+  train(*model, bottleneck, digits.train, options, nullptr, {}, {}, strategy.get());
+  EXPECT_GT(evaluate(*model, digits.test, Metric::kAccuracy), 90);
+}
+
+/// A layer of nobody's: x^3.
+struct CubeImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return x * x * x; }
+};
+TORCH_MODULE(Cube);
+
+class CubeInverse final : public LayerInverse {
+ public:
+  at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
+    record = {3 * x * x};
+    return x * x * x;
+  }
+  at::Tensor inverse(const at::Tensor& y, const CallRecord& record, bool) const override {
+    return y * record.at(0);
+  }
+};
+
+std::unique_ptr<Model> with_cubes() {
+  Registry& registry = const_cast<Registry&>(host().registry());
+  if (!registry.models().contains("cubes"))
+    registry.stage("cubes", [](Registrar& r) {
+      r.register_model("cubes", [](const ModelRequest&) {
+        torch::nn::Linear a(64, 20), b(20, 20), c(20, 10);
+        torch::nn::ReLU relu;
+        Cube cube;
+        torch::nn::Sequential all(a, relu, b, cube, c);
+        const auto stage = [](const char* name, torch::nn::Sequential layers) {
+          return Stage{name, [layers](const at::Tensor& x) mutable { return layers->forward(x); },
+                       layers.ptr()};
+        };
+        return BuiltModel{
+            all.ptr(),
+            [all](const at::Tensor& x) mutable { return all->forward(x); },
+            {64},
+            {stage("a", torch::nn::Sequential(a, relu)), stage("b", torch::nn::Sequential(b, cube)),
+             stage("c", torch::nn::Sequential(c))}};
+      });
+    });
+  torch::manual_seed(5);
+  return build_model("cubes", registry);
+}
+
+TEST(Dtp, LayersBringTheirOwnInverse) {
+  try {
+    Training run(with_cubes(), "", {64});
+    FAIL() << "a layer without an inverse was taken";
+  } catch (const Error& error) {
+    expect_has(error.what(), {"stage b", "Cube", "register_inverse(\"Cube\""});
+  }
+  register_inverse("Cube", [](const InverseRequest&) { return std::make_unique<CubeInverse>(); });
+  // It does not say that it is affine, so that outputs themselves go back, and their differences
+  // are taken there.
+  Training local(with_cubes(), "symmetric=1 K=0 diagnose=1", {64});
+  const auto measured = local.step().more;
+  for (const char* stage : {"a", "b", "c"})
+    EXPECT_GT(measured.at(std::string("cosine.") + stage), 0.999) << stage;
+  Training learning(with_cubes(), "K=3", {64});
+  EXPECT_TRUE(std::isfinite(learning.step().more.at("feedback_loss")));
+}
+
+}  // namespace
+}  // namespace gbcompress

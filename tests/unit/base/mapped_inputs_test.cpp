@@ -1,0 +1,113 @@
+#include "base/mapped_inputs.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include "base/file.h"
+#include "support/files.h"
+
+namespace gbcompress {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::get_file;
+using testing::put_file;
+using testing::TempDir;
+
+constexpr std::size_t kBytes = 1 << 20;
+
+std::size_t zeros(const MappedFile& file) {
+  return static_cast<std::size_t>(
+      std::count(file.bytes().begin(), file.bytes().end(), std::byte{0}));
+}
+
+/// A file of ones, mapped, and then cut.
+struct Cut {
+  explicit Cut(std::uintmax_t left) {
+    put_file(dir / "in", std::string(kBytes, '\1'));
+    file = std::make_unique<MappedFile>(dir / "in");
+    fs::resize_file(dir / "in", left);
+  }
+  TempDir dir;
+  std::unique_ptr<MappedFile> file;
+};
+
+TEST(MappedInputs, WhatIsGoneReadsAsZerosAndIsTold) {
+  Cut cut(8192);
+  EXPECT_EQ(zeros(*cut.file), kBytes - 8192);
+  GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "in became shorter");
+  GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "in became shorter");
+  cut.file.reset();
+  EXPECT_NO_THROW(check_mapped_inputs());
+}
+
+TEST(MappedInputs, ManyThreadsReadWhatIsGone) {
+  const Cut cut(0);
+  std::vector<std::size_t> found(8);
+  {
+    std::vector<std::jthread> team;
+    for (std::size_t& each : found) team.emplace_back([&] { each = zeros(*cut.file); });
+  }
+  for (const std::size_t each : found) EXPECT_EQ(each, kBytes);
+  GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "became shorter");
+}
+
+TEST(MappedInputs, ACutWithinAPageIsToldToo) {
+  const Cut cut(kBytes - 1);
+  EXPECT_EQ(zeros(*cut.file), 1u);  // no signal: the kernel fills the page with zeros
+  GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "became shorter");
+}
+
+TEST(MappedInputs, IsToldOnceWhenTheFileIsNoLongerMapped) {
+  Cut cut(0);
+  EXPECT_EQ(zeros(*cut.file), kBytes);
+  cut.file.reset();
+  GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "became shorter");
+  EXPECT_NO_THROW(check_mapped_inputs());
+}
+
+TEST(MappedInputs, AnotherFileUnderTheNameIsNoLoss) {
+  TempDir dir;
+  put_file(dir / "in", std::string(kBytes, '\1'));
+  const MappedFile file(dir / "in");
+  put_file(dir / "new", "short");
+  fs::rename(dir / "new", dir / "in");
+  EXPECT_EQ(zeros(file), 0u);
+  EXPECT_NO_THROW(check_mapped_inputs());
+}
+
+TEST(MappedInputs, NothingIsWrittenFromALostInput) {
+  Cut cut(0);
+  put_file(cut.dir / "out", "old");
+  {
+    AtomicFile out(cut.dir / "out", true);
+    out.write(testing::to_bytes("made of zeros"));
+    GBC_EXPECT_ERROR(out.commit(), Errc::kFailure, "nothing was written");
+  }
+  EXPECT_EQ(get_file(cut.dir / "out"), "old");
+  EXPECT_EQ(cut.dir.files(), 2u);
+}
+
+TEST(MappedInputsDeathTest, OthersBusErrorsStillEndTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto read_beyond = [] {
+    // Sanitizers have a handler of their own, which reports and exits.
+    std::signal(SIGBUS, SIG_DFL);
+    const Cut ours(0);
+    TempDir dir;
+    put_file(dir / "theirs", "x");
+    const int fd = ::open((dir / "theirs").c_str(), O_RDONLY);
+    const auto* bytes =
+        static_cast<const volatile char*>(::mmap(nullptr, 1 << 16, PROT_READ, MAP_SHARED, fd, 0));
+    static_cast<void>(bytes[1 << 15]);
+  };
+  EXPECT_EXIT(read_beyond(), ::testing::KilledBySignal(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace gbcompress
