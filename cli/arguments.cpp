@@ -21,6 +21,10 @@ std::vector<std::string> Arguments::list(const std::string& option) const {
   return has(option) ? map_[option].as<std::vector<std::string>>() : std::vector<std::string>();
 }
 
+boost::program_options::typed_value<std::string>* text_value(const char* name) {
+  return boost::program_options::value<std::string>()->value_name(name);
+}
+
 void print_json(const nlohmann::ordered_json& object) {
   // Names from files need not be UTF-8; what is not becomes U+FFFD.
   std::cout << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";

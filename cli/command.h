@@ -2,6 +2,7 @@
 /// What every verb shares: its description, its arguments.
 
 #include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
 #include <boost/program_options/variables_map.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,9 @@ class Arguments {
   boost::program_options::variables_map map_;
   std::vector<std::string> words_, command_;
 };
+
+/// The value of an option that takes text, shown in the help as `name`.
+boost::program_options::typed_value<std::string>* text_value(const char* name);
 
 struct Verb {
   std::string name;

@@ -12,15 +12,15 @@ namespace {
 
 void options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("data", text("KIND:PATH"),
+  add("data", text_value("KIND:PATH"),
       "their outputs too, on held-out data: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
       "features:FILE or digits");
-  add("arch", text("NAME"), "with --data: architecture of files that hold names and values only");
-  add("model", text("FILE"),
+  add("arch", text_value("NAME"),
+      "with --data: architecture of files that hold names and values only");
+  add("model", text_value("FILE"),
       "with --data: the original model, for a .gbz that came from TorchScript");
   add_model_options(into);
-  add("config", text("FILE"), "settings in TOML");
+  add("config", text_value("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
 }
 

@@ -10,13 +10,6 @@ namespace {
 
 using Kind = Values::Kind;
 
-/// Names of this program; none holds a blank or a quote.
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 std::string assignments(const Values& values) {
   switch (values.kind) {
     case Kind::kChoice:

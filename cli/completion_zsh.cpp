@@ -27,12 +27,6 @@ std::string message(const std::string& text) {
   return result;
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 std::string action(const Values& values) {
   switch (values.kind) {
     case Kind::kChoice:

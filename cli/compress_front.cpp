@@ -15,26 +15,28 @@ namespace {
 
 void options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("output,o", text("FILE"), "the .gbz to write; of a folder, a folder: OUT/");
-  add("mode", text("NAME"), "auto, generated, residual or raw: what the file holds of a parameter");
+  add("output,o", text_value("FILE"), "the .gbz to write; of a folder, a folder: OUT/");
+  add("mode", text_value("NAME"),
+      "auto, generated, residual or raw: what the file holds of a parameter");
   add_run_options(into);
-  add("ratio", text("R"), "make the file R times smaller than MODEL");
-  add("max-bytes", text("N"), "make the file N bytes at most: 50000, 50k, 1MB");
-  add("max-drop", text("P"), "lose P at most, in percent of accuracy or nats a character");
-  add("max-error", text("E"),
+  add("ratio", text_value("R"), "make the file R times smaller than MODEL");
+  add("max-bytes", text_value("N"), "make the file N bytes at most: 50000, 50k, 1MB");
+  add("max-drop", text_value("P"), "lose P at most, in percent of accuracy or nats a character");
+  add("max-error", text_value("E"),
       "without data: lose at most this share of the squares of any tensor, such as 0.001");
-  add("base", text("FILE"),
+  add("base", text_value("FILE"),
       "without data: store what changed since this model or .gbz, which expand then needs");
-  add("minutes", text("M"), "take M minutes at most; without it, what model and data ask for");
+  add("minutes", text_value("M"),
+      "take M minutes at most; without it, what model and data ask for");
   add("dry-run", "show the plan, and about how many bytes and minutes it takes; write nothing");
   add("force", "replace the output file, and the report");
   add_report_options(into, /*force=*/false);
-  add("tensorboard", text("DIR"), "write event files for TensorBoard: loss, bits, price, bytes");
-  add("resume", text("DIR"), "go on from a checkpoint, or from the newest in a folder");
-  add("checkpoint", text("DIR"),
+  add("tensorboard", text_value("DIR"),
+      "write event files for TensorBoard: loss, bits, price, bytes");
+  add("resume", text_value("DIR"), "go on from a checkpoint, or from the newest in a folder");
+  add("checkpoint", text_value("DIR"),
       "where checkpoints are written, to stay; else beside the output, and removed at the end");
-  add("placement", text("NAME"), "with several processes: auto, owner or replicated");
+  add("placement", text_value("NAME"), "with several processes: auto, owner or replicated");
   add("deterministic", "the same file for 1, 2, 4 or 8 processes and any number of threads");
   add_rank_options(into);
 }

@@ -12,33 +12,32 @@ using nlohmann::ordered_json;
 
 void add_run_options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("arch", text("NAME"), "architecture of a file that holds names and values only");
+  add("arch", text_value("NAME"), "architecture of a file that holds names and values only");
   add_model_options(into);
   add("from-scratch", "instead of MODEL: a new model of the architecture that --arch names");
-  add("data", text("KIND:PATH"),
+  add("data", text_value("KIND:PATH"),
       "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits; without it the "
       "weights alone are fitted and nothing is evaluated");
-  add("loss", text("NAME"), "task, distill or weights");
-  add("strategy", text("NAME"), "backprop, or how else a batch changes the model (a plugin's)");
-  add("config", text("FILE"), "settings in TOML");
+  add("loss", text_value("NAME"), "task, distill or weights");
+  add("strategy", text_value("NAME"),
+      "backprop, or how else a batch changes the model (a plugin's)");
+  add("config", text_value("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
-  add("epochs", text("E"), "passes over the training data");
-  add("seed", text("S"), "the same seed gives the same file");
+  add("epochs", text_value("E"), "passes over the training data");
+  add("seed", text_value("S"), "the same seed gives the same file");
 }
 
 void add_rank_options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("rank", text("R"),
+  add("rank", text_value("R"),
       "this process's number among several; usually torchrun, mpirun or srun say");
-  add("world", text("N"), "how many processes work together");
-  add("local-rank", text("R"), "its number on this machine");
-  add("master", text("HOST:PORT"), "where the processes meet");
-  add("listen", text("ADDRESS"),
+  add("world", text_value("N"), "how many processes work together");
+  add("local-rank", text_value("R"), "its number on this machine");
+  add("master", text_value("HOST:PORT"), "where the processes meet");
+  add("listen", text_value("ADDRESS"),
       "where to accept connections of other machines; else loopback only");
-  add("timeout", text("SECONDS"), "how long to wait for another process (120)");
-  add("backend", text("NAME"), "gloo (CPU) or nccl (GPU)");
+  add("timeout", text_value("SECONDS"), "how long to wait for another process (120)");
+  add("backend", text_value("NAME"), "gloo (CPU) or nccl (GPU)");
 }
 
 Settings settings_below_flags(const Arguments& arguments) {

@@ -15,13 +15,12 @@ namespace {
 
 void eval_options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("data", text("KIND:PATH"),
+  add("data", text_value("KIND:PATH"),
       "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits");
-  add("arch", text("NAME"), "architecture; a .gbz knows its own");
-  add("model", text("FILE"), "the original model, for a .gbz that came from TorchScript");
+  add("arch", text_value("NAME"), "architecture; a .gbz knows its own");
+  add("model", text_value("FILE"), "the original model, for a .gbz that came from TorchScript");
   add_model_options(into);
-  add("config", text("FILE"), "settings in TOML");
+  add("config", text_value("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
   add_report_options(into, /*force=*/true);
 }
@@ -86,10 +85,9 @@ const Verb& bench_verb() {
 void add_plan_options(po::options_description& into) {
   add_model_options(into);
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("world", text("N"), "for how many processes");
-  add("arch", text("NAME"), "architecture of a file that holds names and values only");
-  add("config", text("FILE"), "settings in TOML, as compress takes them");
+  add("world", text_value("N"), "for how many processes");
+  add("arch", text_value("NAME"), "architecture of a file that holds names and values only");
+  add("config", text_value("FILE"), "settings in TOML, as compress takes them");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
 }
 
@@ -97,14 +95,13 @@ namespace {
 
 void plan_options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("model", text("FILE"), "the model; of a safetensors file only the header is read");
+  add("model", text_value("FILE"), "the model; of a safetensors file only the header is read");
   add("simulate", "predict a step's time at 1, 2, 4, ... processes up to --world");
-  add("bandwidth", text("RATE"), "of each process's link: 25GB/s, 100Mbit/s");
-  add("latency", text("TIME"), "of one message (20us)");
-  add("micro-batch-seconds", text("TIME"),
+  add("bandwidth", text_value("RATE"), "of each process's link: 25GB/s, 100Mbit/s");
+  add("latency", text_value("TIME"), "of one message (20us)");
+  add("micro-batch-seconds", text_value("TIME"),
       "what the model's own forward and backward pass takes on one process (0)");
-  add("threads", text("N"), "threads of each process (default: all cores)");
+  add("threads", text_value("N"), "threads of each process (default: all cores)");
   add_plan_options(into);
 }
 
@@ -128,13 +125,15 @@ namespace {
 
 void sweep_options(po::options_description& into) {
   auto add = into.add_options();
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  add("output,o", text("FOLDER"), "where points and tables are written; called again, it goes on");
-  add("lambdas", text("L,L,..."), "with data: prices of a bit in the loss (3,1,0.3,0.1,0.03)");
-  add("ratios", text("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
-  add("errors", text("E,E,..."), "without training: squared errors over the weights' squares");
+  add("output,o", text_value("FOLDER"),
+      "where points and tables are written; called again, it goes on");
+  add("lambdas", text_value("L,L,..."),
+      "with data: prices of a bit in the loss (3,1,0.3,0.1,0.03)");
+  add("ratios", text_value("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
+  add("errors", text_value("E,E,..."),
+      "without training: squared errors over the weights' squares");
   add_run_options(into);
-  add("tensorboard", text("DIR"), "write event files for TensorBoard: a folder a point");
+  add("tensorboard", text_value("DIR"), "write event files for TensorBoard: a folder a point");
   add_rank_options(into);
   add_report_options(into, /*force=*/true);
 }

@@ -112,6 +112,12 @@ void append(const po::options_description& options, std::vector<OptionInfo>& to)
 
 }  // namespace
 
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
 std::vector<OptionInfo> option_table(const Verb& verb) {
   std::vector<OptionInfo> table;
   append(own_options(verb), table);

@@ -40,6 +40,9 @@ struct OptionInfo {
   Values values;
 };
 
+/// Names of this program; none holds a blank or a quote.
+std::string joined(const std::vector<std::string>& words, const char* between);
+
 /// A verb's own options, then the common ones.
 std::vector<OptionInfo> option_table(const Verb& verb);
 /// What --help and --version of the program itself are.

@@ -4,10 +4,12 @@ import os
 import struct
 import subprocess
 import sys
+import unittest
 
 import harness
 from harness import INPUT, USAGE
 
+PORTABLE = os.environ.get("GBCOMPRESS_PORTABLE") == "1"
 READER = os.path.join(os.path.dirname(__file__), "..", "golden", "gbz_reader.py")
 
 
@@ -64,6 +66,7 @@ class Deltas(harness.CliTest):
         self.refused(USAGE, "is a delta itself", "compress", self.next, "--base", self.delta, "-o", self.path("b.gbz"))
         self.refused(USAGE, "no delta", "expand", self.compressed(), "--base", self.first, "-o", again)
 
+    @unittest.skipIf(PORTABLE, "plugins need LibTorch")
     def test_expanded_beside_a_plugin(self):
         self.compress()
         plugin = self.succeed("plugins", "--json").json["loaded"][0]["file"]

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "gbcompress/dtype.h"
+#include "gbcompress/export.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 struct LayoutEntry {
   std::string name;

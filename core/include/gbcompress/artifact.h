@@ -15,9 +15,10 @@
 
 #include "gbcompress/codec.h"
 #include "gbcompress/dtype.h"
+#include "gbcompress/export.h"
 #include "gbcompress/gnet_plan.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 class Spool;
 

@@ -10,8 +10,9 @@
 #include <string_view>
 
 #include "gbcompress/artifact.h"
+#include "gbcompress/export.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 struct TensorBundle;
 struct TensorEntry;

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/tile_kernel.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 class Registry;
 

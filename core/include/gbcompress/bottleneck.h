@@ -25,12 +25,13 @@
 
 #include "gbcompress/artifact.h"
 #include "gbcompress/dist.h"
+#include "gbcompress/export.h"
 #include "gbcompress/optimizer.h"
 #include "gbcompress/options.h"
 #include "gbcompress/parameters.h"
 #include "gbcompress/plugin_host.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Dense size over stored size, > 1 is smaller.
 struct Ratio {

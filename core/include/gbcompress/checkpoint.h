@@ -14,7 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 inline constexpr std::uint32_t kCheckpointVersion = 1;
 

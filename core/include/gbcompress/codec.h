@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 enum class CodecProfile : std::uint8_t {
   kSmall,  ///< mixed adaptive contexts, about half a microsecond a weight: every byte counts

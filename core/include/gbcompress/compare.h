@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/weights.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Named tensors of a model file or of a `.gbz`, whose bytes can be asked for. Copies share them.
 class TensorSource {

@@ -4,10 +4,11 @@
 #include <cstdint>
 
 #include "gbcompress/dataset.h"
+#include "gbcompress/export.h"
 #include "gbcompress/model.h"
 #include "gbcompress/train.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Averages over all positions of all samples: one a sample, or each place of a text.
 struct OutputComparison {

@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/train.h"
 #include "gbcompress/training_checkpoints.h"
 #include "gbcompress/weights.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Everything here is measured on the file that was written, after reading it back.
 struct CompressReport {

@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/options.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// One row of the table. At most one target is in force: setting one clears the others.
 struct SettingInfo {

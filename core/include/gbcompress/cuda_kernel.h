@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/tile_kernel.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 struct CudaOptions {
   int device = 0;

@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/options.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// What is measured on held-out data.
 enum class Metric : std::uint8_t {

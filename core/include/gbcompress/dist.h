@@ -22,11 +22,12 @@
 #include <string_view>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/fixed_sum.h"
 #include "gbcompress/launch.h"
 #include "gbcompress/traffic.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 enum class DistBackend : std::uint8_t {
   kGloo,  ///< CPU tensors

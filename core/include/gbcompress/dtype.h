@@ -5,7 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 enum class DType : std::uint8_t {
   kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64,

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 enum class Encoding : std::uint8_t {
   kBinary,   ///< max(1, ceil(log2 n)) bits, most significant first

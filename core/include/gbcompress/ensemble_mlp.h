@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// N independent networks `inputs -> hidden... -> outputs`, ReLU between layers and none at the
 /// end. Each layer of all members is one batched product, so that the cost of a call is not N times

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 enum class Errc {
   kFailure = 1,          ///< something failed that is nobody's input (a bug, a full disk, a lost process)

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// A run of shards: [first, first + count).
 struct ShardRange {

@@ -11,9 +11,10 @@
 
 #include "gbcompress/dtype.h"
 #include "gbcompress/encoding.h"
+#include "gbcompress/export.h"
 #include "gbcompress/tile_grid.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// What a layer type is told about a parameter.
 struct ParameterInfo {

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/gnet_plan.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Stateless; one object serves all parameters of its kind. [thread-safe]
 class GNetType {

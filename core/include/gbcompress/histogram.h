@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "gbcompress/compare.h"
+#include "gbcompress/export.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 inline constexpr std::size_t kHistogramBins = 32;
 

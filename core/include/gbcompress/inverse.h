@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/noise.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// What one forward call leaves for the way back, such as the indices of a pool. It belongs to the
 /// call: calls do not overwrite each other's.

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// Who started this process, in the order of precedence; the first that speaks is believed.
 enum class Launcher : std::uint8_t {

@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/open_options.h"
 #include "gbcompress/parameters.h"
 #include "gbcompress/plugin_host.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// A model in memory. Its tensors are live: writing them changes what forward() computes.
 class Model {

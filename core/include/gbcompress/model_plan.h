@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "gbcompress/bottleneck.h"
+#include "gbcompress/export.h"
 #include "gbcompress/tile_kernel.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// One tensor. Generated ones have a plan and a place in a bank.
 struct PlannedTensor {

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 struct NoiseKey {
   std::uint64_t seed = 0;

@@ -3,7 +3,9 @@
 
 #include <string>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 struct OpenOptions {
   /// Every tensor and number of a checkpoint under its full dotted name, also optimizers' and

@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/optimizer_options.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// One fused pass over parameters, gradients and both moments. (Loshchilov and Hutter,
 /// arXiv 1711.05101.)

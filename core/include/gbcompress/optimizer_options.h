@@ -5,7 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// Defaults of torchGB.
 struct AdamWOptions {

@@ -12,11 +12,12 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/codec.h"
+#include "gbcompress/export.h"
 #include "gbcompress/gnet_plan.h"
 #include "gbcompress/optimizer_options.h"
 #include "gbcompress/weights.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 class GenomicBottleneck;
 class Group;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/gnet_plan.h"
 
 namespace torch::nn {
@@ -15,7 +16,7 @@ namespace torch::jit {
 struct Module;
 }
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 struct NamedParameter {
   ParameterInfo info;

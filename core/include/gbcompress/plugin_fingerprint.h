@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// The marker inside a plugin file, which GBC_PLUGIN writes there.
 struct PluginFingerprint {

@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/plugin_fingerprint.h"
 #include "gbcompress/registrar.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// The LibTorch that is running against the one this program was compiled for.
 /// @return a sentence naming both versions where they differ

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <string>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// Writes a folder that builds as it stands: CMakeLists.txt, `<name>.cpp`, README.md. Its contract
 /// test comes with the SDK.

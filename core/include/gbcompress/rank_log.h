@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// Call once, as soon as the rank is known. [not thread-safe against the others]
 void set_log_rank(int rank, int world) noexcept;

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/gnet_type.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Name of a layer type made from two callables.
 struct GNetTypeInfo {

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "gbcompress/bench.h"
+#include "gbcompress/export.h"
 #include "gbcompress/model_plan.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// What one rank computes and copies a second.
 struct RankRates {

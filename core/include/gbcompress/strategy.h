@@ -15,10 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/export.h"
 #include "gbcompress/options.h"
 #include "gbcompress/parameters.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 class GenomicBottleneck;
 class Group;

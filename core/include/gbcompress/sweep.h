@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "gbcompress/compress.h"
+#include "gbcompress/export.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";

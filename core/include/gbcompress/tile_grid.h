@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 /// Which dimensions of a tensor are the rows (outputs) and columns (inputs) of its matrix. All
 /// other dimensions are kernel positions, and they must come last in memory.

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "gbcompress/encoding.h"
+#include "gbcompress/export.h"
 #include "gbcompress/gnet_plan.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 class RandomStream;
 

@@ -19,7 +19,9 @@
 #include <span>
 #include <string_view>
 
-namespace gbcompress {
+#include "gbcompress/export.h"
+
+namespace GBC_API gbcompress {
 
 enum class Collective : std::uint8_t {
   kAllReduce,

@@ -9,11 +9,12 @@
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/dataset.h"
+#include "gbcompress/export.h"
 #include "gbcompress/model.h"
 #include "gbcompress/options.h"
 #include "gbcompress/strategy.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 /// The calls of step() that train() makes.
 std::int64_t training_steps(const TrainOptions& options, const Dataset& data);

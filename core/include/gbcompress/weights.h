@@ -12,8 +12,9 @@
 
 #include "gbcompress/codec.h"
 #include "gbcompress/dtype.h"
+#include "gbcompress/export.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
 
 class ArtifactReader;
 class BaseModel;

@@ -9,9 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/artifact.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// How a layer type makes a parameter of its tiles, where it does not just place them.
 /// @param tiles  [tiles, tile_rows, tile_cols, kernel]

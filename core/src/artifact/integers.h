@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/artifact.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// @param label  names the tensor
 /// @throws Error(kUsage, kShapeMismatch) for sizes, steps or integers that no file may hold

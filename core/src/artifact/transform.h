@@ -6,9 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/artifact.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// Sides that are transformed.
 inline constexpr std::int64_t kLeastSide = 2, kMostSide = 2048;

@@ -6,7 +6,9 @@
 #include <span>
 #include <string>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 

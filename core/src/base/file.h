@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 struct MappedInput;
 

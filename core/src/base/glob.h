@@ -3,7 +3,9 @@
 
 #include <string_view>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// Whether `text` fits `pattern`, in which '*' stands for any characters, none too.
 bool matches_glob(std::string_view pattern, std::string_view text);

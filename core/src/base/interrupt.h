@@ -1,7 +1,9 @@
 #pragma once
 /// A request to stop, set by a signal handler and asked for between steps.
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// [async-signal-safe] @param signal  2 for SIGINT, 15 for SIGTERM
 void request_interrupt(int signal) noexcept;

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "base/internal.h"
+
 struct stat;
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 struct MappedInput;
 

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// The candidate with the smallest edit distance to `word`, or "" where none is near (more than
 /// half of its letters differ).

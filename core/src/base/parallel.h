@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// Processors that this process may run on, at least 1.
 int usable_processors() noexcept;

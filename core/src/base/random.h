@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                     std::array<std::uint32_t, 2> key) noexcept;

@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// A name made safe to print: control characters and bytes outside UTF-8's printable range become
 /// `\xNN`.

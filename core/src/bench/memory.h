@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// Bytes in memory now; -1 where the system does not tell.
 std::int64_t resident_bytes();

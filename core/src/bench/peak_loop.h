@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// Independent multiply-adds in registers, on the instruction set that the fused kernel uses.
 /// @param result  receives a sum, so that nothing is optimised away

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/fixed_sum.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 struct BottleneckInternals {
   /// Null where there is one process.

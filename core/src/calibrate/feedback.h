@@ -6,11 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "base/internal.h"
 #include "calibrate/upper_factor.h"
 #include "codec/chooser.h"
 #include "gbcompress/artifact.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// What the error E [m, n] of a matrix costs: tr(G E A E'), G [m, m] and A [n, n] of mean
 /// diagonal 1.

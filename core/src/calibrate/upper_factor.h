@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// R, upper triangular with a positive diagonal, where R R' = H / mean + damp I and mean is the
 /// mean of H's diagonal. A quadratic form tr(E H E') becomes a sum of squares, column after column:

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/internal.h"
 #include "gbcompress/codec.h"
 
-namespace gbcompress::codec {
+namespace gbcompress {
+namespace GBC_INTERNAL codec {
 
 /// What profile `small` takes for integers, tensor after tensor as IntegerEncoder::add() takes
 /// them; nothing is written.
@@ -31,4 +33,5 @@ class IntegerChooser {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace gbcompress::codec
+}  // namespace codec
+}  // namespace gbcompress

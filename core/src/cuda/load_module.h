@@ -3,10 +3,12 @@
 
 #include <filesystem>
 
+#include "base/internal.h"
 #include "cuda/module.h"
 #include "cuda/nccl_module.h"
 
-namespace gbcompress::cuda {
+namespace gbcompress {
+namespace GBC_INTERNAL cuda {
 
 /// libgbcompress_cuda.so beside the library that holds this code.
 std::filesystem::path module_path();
@@ -19,4 +21,5 @@ const Module& load_module(const std::filesystem::path& file);
 /// @throws Error(kUsage) as load_module(), and where the module was built without NCCL
 const NcclModule& load_nccl(const std::filesystem::path& file);
 
-}  // namespace gbcompress::cuda
+}  // namespace cuda
+}  // namespace gbcompress

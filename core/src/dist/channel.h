@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/internal.h"
 #include "dist/net.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 enum class MessageKind : std::uint8_t {
   kHello = 1,    ///< JSON: who connects

@@ -23,12 +23,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/internal.h"
 #include "dist/channel.h"
 #include "dist/process.h"
 #include "dist/vigil.h"
 #include "gbcompress/traffic.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 struct Peer {
   int rank = 0;

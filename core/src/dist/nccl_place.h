@@ -4,11 +4,12 @@
 #include <filesystem>
 #include <string>
 
+#include "base/internal.h"
 #include "cuda/module.h"
 #include "cuda/nccl_module.h"
 #include "gbcompress/launch.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 struct NcclPlace {
   const cuda::Module* gpu = nullptr;

@@ -6,7 +6,10 @@
 #include <string>
 #include <utility>
 
-namespace gbcompress::net {
+#include "base/internal.h"
+
+namespace gbcompress {
+namespace GBC_INTERNAL net {
 
 using Clock = std::chrono::steady_clock;
 
@@ -55,4 +58,5 @@ Listening resolve_listen(const std::string& listen, const std::string& master, i
 /// "host:port", with brackets around an IPv6 address.
 std::string endpoint_text(const std::string& host, int port);
 
-}  // namespace gbcompress::net
+}  // namespace net
+}  // namespace gbcompress

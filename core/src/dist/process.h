@@ -5,9 +5,10 @@
 
 #include <string>
 
+#include "base/internal.h"
 #include "dist/net.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// A process, known across machines.
 struct ProcessName {

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/internal.h"
 #include "dist/monitor.h"
 #include "dist/net.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 class KeyStore {
  public:

@@ -8,7 +8,9 @@
 
 #include <map>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 class SocketCensus {
  public:

@@ -9,9 +9,10 @@
 #include <optional>
 #include <string>
 
+#include "base/internal.h"
 #include "gbcompress/traffic.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// The rank that failed first, and why.
 struct Failure {

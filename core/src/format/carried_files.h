@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/internal.h"
 #include "format/tensor_bundle.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 inline constexpr std::uint64_t kMaxCarriedFile = 64 << 20;    ///< bytes
 inline constexpr std::uint64_t kMaxCarriedFiles = 256 << 20;  ///< bytes, all together

@@ -7,9 +7,10 @@
 #include <span>
 #include <string>
 
+#include "base/internal.h"
 #include "format/zip_archive.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 enum class FileKind : std::uint8_t {
   kSafetensors,

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <vector>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 inline constexpr std::int64_t kMaxIdxBytes = std::int64_t{1} << 32;
 

@@ -11,10 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/dtype.h"
 #include "gbcompress/open_options.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 inline constexpr std::size_t kMaxTensorRank = 8;
 inline constexpr std::size_t kMaxTensorName = 512;  ///< bytes

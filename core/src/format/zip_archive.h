@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 class ZipArchive {
  public:

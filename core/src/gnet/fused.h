@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/tile_kernel.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// A tile is walked as outer x inner positions. Inner positions, with the kernel positions inside
 /// them, lie next to one another in memory wherever the tensor allows it; so for a transposed

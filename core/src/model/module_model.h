@@ -1,9 +1,10 @@
 #pragma once
 /// A model around a torch::nn::Module that a factory built.
 
+#include "base/internal.h"
 #include "gbcompress/model.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 class ModuleModel : public Model {
  public:

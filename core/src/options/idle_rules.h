@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/options.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// A line for each rule that matches no name, with the nearest names: "warning: the rule for
 /// 0.weigth matches no tensor; the nearest are 0.weight, 2.weight".

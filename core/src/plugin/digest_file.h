@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <string>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// "row.so.sha256" for "row.so".
 std::filesystem::path digest_path(const std::filesystem::path& plugin);

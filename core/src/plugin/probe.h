@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <functional>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 inline constexpr unsigned kProbeSeconds = 60;
 

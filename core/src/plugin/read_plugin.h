@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <vector>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// @throws Error(kNotFound, kIo); Error(kPluginRefused) above 256 MiB
 std::vector<std::byte> read_plugin(const std::filesystem::path& file);

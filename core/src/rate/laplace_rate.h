@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// Sums over the numbers of one call.
 struct RateSums {

@@ -11,7 +11,7 @@
 
 namespace gbcompress {
 
-class Group;
+class GBC_API Group;
 
 struct SecondOrderStatistics {
   struct Tensor {

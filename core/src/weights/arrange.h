@@ -3,10 +3,11 @@
 
 #include <string>
 
+#include "base/internal.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/weights.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// Whether the bundle has the tensors of that architecture and no others, of the same shapes.
 bool fits_layout(const TensorBundle& weights, const std::string& arch);

@@ -4,9 +4,10 @@
 #include <span>
 #include <string_view>
 
+#include "base/internal.h"
 #include "format/tensor_bundle.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// How a tensor is stored where no data say what it is worth.
 enum class WeightKind : std::uint8_t {

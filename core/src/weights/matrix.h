@@ -6,9 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "base/internal.h"
 #include "gbcompress/artifact.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// The finest and the coarsest steps of one octave, in sixteenths.
 inline constexpr int kStepsPerOctave = 16;

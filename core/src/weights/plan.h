@@ -6,12 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "base/internal.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/weights.h"
 #include "weights/kinds.h"
 #include "weights/matrix.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// A tensor of the bundle and its place in the plan.
 struct TensorPlan {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace gbcompress {
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
 
 /// Bytes fall as x, the logarithm to base 2 of all steps, grows; by about a bit a number and
 /// octave.

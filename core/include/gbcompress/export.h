@@ -1,0 +1,11 @@
+#pragma once
+/// What the libraries export. They are compiled with hidden visibility, so that a name is visible only
+/// where it is declared in a block
+///
+///   namespace GBC_API gbcompress { ... }
+///
+/// as all of the public headers are. The lists in tests/exports name every symbol that is visible.
+/// A class has to be seen first in such a block, also where it is only declared: GCC 12 keeps the
+/// visibility of the first declaration.
+
+#define GBC_API [[gnu::visibility("default")]]
