@@ -26,6 +26,7 @@
 #include "stored_table.h"
 #include "table.h"
 #include "torch_module.h"
+#include "versions.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -219,6 +220,7 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   if (arguments.json() || shown) result = to_json(report, output, settings.to_json(), group);
   if (shown) {
     watch.tell(*page);
+    tell_versions(*page, host);
     show_files(*page, arguments, output);
     page->write(result);
   }

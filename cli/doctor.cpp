@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -20,6 +19,7 @@
 #include "gbcompress/version.h"
 #include "table.h"
 #include "torch_module.h"
+#include "versions.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -31,15 +31,6 @@ struct Check {
   std::string name, value;
   std::string problem;  ///< empty: fine
 };
-
-/// LibTorch's own words: "..., TORCH_VERSION=2.11.0, ...".
-std::string running_torch() {
-  const std::string words = at::show_config();
-  const std::string key = "TORCH_VERSION=";
-  const std::size_t at = words.find(key);
-  if (at == std::string::npos) return "unknown";
-  return words.substr(at + key.size(), words.find_first_of(", \n", at) - at - key.size());
-}
 
 Check torch_check() {
   const std::string running = running_torch();

@@ -18,6 +18,7 @@
 #include "report.h"
 #include "table.h"
 #include "torch_module.h"
+#include "versions.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;
@@ -89,6 +90,7 @@ int eval_with_torch(const Arguments& arguments) {
                          {"seconds", seconds}};
   if (page.wanted()) {
     page.set("settings", ordered_json::parse(settings.to_json()));
+    tell_versions(page, host);
     show_file(page, file, artifact, model_options(arguments));
     page.write(result);
   }

@@ -20,6 +20,7 @@
 #include "run_watch.h"
 #include "table.h"
 #include "torch_module.h"
+#include "versions.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -151,6 +152,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   writing([&] { write_sweep(report, sweep_options.folder, "Bytes against quality: " + name); });
   if (page && page->wanted()) {
     page->set("settings", nlohmann::ordered_json::parse(settings.to_json()));
+    tell_versions(*page, host);
     page->write(nlohmann::ordered_json::parse(sweep_json(report)));
   }
   if (arguments.json())

@@ -167,11 +167,31 @@ class Pages(harness.CliTest):
             self.assertEqual(c["x"], sorted(c["x"]))
         self.assertEqual(len(page["attempts"]), found["attempts"])
         self.assertTrue(all(a["bytes"] > 0 and a["price"] > 0 for a in page["attempts"]))
+        text, found = self.report("compress", *scratch, "--max-drop", "3", "-o", self.path("h.gbz"))
+        lost = [a.get("held_back_drop") for a in page_of(text)["attempts"]]
+        self.assertGreater(len(lost), 1)
+        self.assertIsNone(lost[0], "what the others lose is beside it")
+        self.assertTrue(all(map(math.isfinite, lost[1:])), lost)
+        self.tells_what_was_lost()
         text, found = self.report("sweep", *scratch, "--lambdas", "0.3", "-o", self.path("curve"))
         self.assertGreater(len(found["points"]), 4)
         self.assertEqual(page_of(text)["settings"]["train"]["epochs"], 2)
+        self.assertEqual(page_of(text)["versions"], page["versions"])
         text, found = self.report("eval", self.path("d.gbz"), "--data", "digits")
         self.assertEqual(len(page_of(text)["tensors"]), 4)
+        self.tells_its_versions(page_of(text)["versions"])
+
+    def tells_what_was_lost(self):
+        pass
+
+    def tells_its_versions(self, versions):
+        """Those that `doctor` and `plugins list` say."""
+        checks = {check["name"]: check["value"] for check in self.succeed("doctor", "--json").json["checks"]}
+        self.assertTrue(checks["LibTorch"].endswith("library " + versions["LibTorch"]), checks["LibTorch"])
+        self.assertEqual((checks["processor"], checks["threads"].split()[0]), (versions["processor"], str(versions["threads"])))
+        for name, version in versions["plugins"].items():
+            self.assertTrue(checks["plugin " + name].startswith(version + ", "), checks["plugin " + name])
+        self.assertIn("linear", versions["plugins"])
 
 
 class InTheBrowser(Pages):
@@ -186,6 +206,15 @@ class InTheBrowser(Pages):
         made = super().report(*arguments)
         self.opened("page.html", arguments[0])
         return made
+
+    def tells_what_was_lost(self):
+        heads = self.browser.run("[...document.querySelectorAll('svg')].map(s => s.getAttribute('aria-label')).join('|')")
+        self.assertIn("Lost on held-back data", heads)
+
+    def tells_its_versions(self, versions):
+        super().tells_its_versions(versions)
+        self.assertIn(f"with LibTorch {versions['LibTorch']}, instructions {versions['processor']}, 1 thread; plugins: ",
+                      self.browser.run("document.querySelector('main, body').textContent"))
 
     def opened(self, name, picture=None):
         for width, dark in ((1200, False), (390, True)):

@@ -122,9 +122,17 @@ class TensorBoard(harness.CliTest):
         self.assertEqual({tag for tag in result if tag.startswith("bits/")},
                          {"bits/" + t["name"] for t in found["tensors"]})
 
-    def trained(self):
+    @unittest.skipIf(PORTABLE, "this program was built without LibTorch")
+    def test_attempts_have_what_they_lose_on_held_back_data(self):
+        attempts = self.trained("--max-drop", "3")["attempts"]
+        told = scalars(self.path("log/attempts"))
+        # The first is what the others are held against.
+        self.assertEqual([step for step, _ in told["held_back_drop"]], [step for step, _ in told["bytes"][1:]])
+        self.assertEqual((len(told["bytes"]), len(told["price"])), (attempts, attempts))
+
+    def trained(self, *target):
         return self.succeed("compress", "--from-scratch", "--arch", "mlp:64-16-10", "--data", "digits", "--epochs", "3",
-                            "--max-bytes", "700", "-o", self.path("d.gbz"), "--json", "-q", "--tensorboard",
+                            *(target or ("--max-bytes", "700")), "-o", self.path("d.gbz"), "--json", "-q", "--tensorboard",
                             self.path("log")).json
 
     def read_back(self):
