@@ -15,9 +15,6 @@
 namespace gbcompress {
 namespace {
 
-/// Integers up to which every byte counts more than a few seconds do.
-constexpr std::int64_t kAutoSmall = 4'000'000;
-
 void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }

@@ -35,6 +35,10 @@ std::vector<IntegerGrid> theta_grids(const GNetPlan& plan);
 std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor);
 std::int64_t integer_count(const ArtifactTensor& tensor);
 
+/// Integers of a file up to which every byte counts more than a few seconds do; of more, each
+/// tensor's are a section of its own.
+inline constexpr std::int64_t kAutoSmall = 4'000'000;
+
 /// Whether the profile small codes such grids.
 bool fits_small(std::span<const IntegerGrid> grids) noexcept;
 /// Whether a section of that size may hold such grids with the profile fast: its decoder keeps

@@ -1,8 +1,11 @@
 // What the file of save() has in it.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <map>
 
+#include "artifact/integers.h"
+#include "base/parallel.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
 
@@ -27,6 +30,22 @@ void add_exact(ArtifactWriter& writer, const NamedParameter& entry) {
     writer.add_plain(info.name, info.dtype, info.shape, bytes_of(values));
 }
 
+/// Sections of all entries where a file has that many integers, else nothing: so that they are
+/// coded side by side, and no more integers are in memory than are being coded.
+std::vector<std::vector<std::byte>> sections_of(const Latents& latents,
+                                                const std::vector<bool>& wanted) {
+  std::int64_t integers = 0;
+  for (std::size_t i = 0; i < latents.size(); ++i) integers += latents.grid(i).size();
+  if (integers <= kAutoSmall) return {};
+  std::vector<std::vector<std::byte>> sections(latents.size());
+  parallel_tasks(at::get_num_threads(), static_cast<std::int64_t>(latents.size()),
+                 [&](std::int64_t i) {
+                   const auto entry = static_cast<std::size_t>(i);
+                   if (wanted[entry]) sections[entry] = encode_section(latents.coded(entry));
+                 });
+  return sections;
+}
+
 }  // namespace
 
 void GenomicBottleneck::Impl::round_gnets() {
@@ -42,6 +61,11 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
   for (std::size_t l = 0; l < generated.layers.size(); ++l)
     layer_of[generated.routes[l].tensor] = l;
   for (std::size_t c = 0; c < integers.tensors.size(); ++c) entry_of[integers.tensors[c]] = c;
+  const Latents& latents = integers.residual.latents;
+  std::vector<bool> alone(latents.size(), true);
+  for (const Route& route : generated.routes)
+    if (route.prior) alone[*route.prior] = false;
+  std::vector<std::vector<std::byte>> sections = sections_of(latents, alone);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const NamedParameter& entry = tensors[t];
     const ParameterInfo& info = entry.info;
@@ -52,15 +76,18 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
       const GNetPlan& plan = generated.layers[l].plan;
       if (const auto& prior = generated.routes[l].prior)
         writer.add_residual(info.name, info.dtype, info.shape, plan, coded_theta(l),
-                            integers.residual.latents.coded(*prior));
+                            latents.coded(*prior));
       else if (integers.of_gnets)
         writer.add_generated_coded(info.name, info.dtype, info.shape, plan, coded_theta(l));
       else
         writer.add_generated(info.name, info.dtype, info.shape, plan, options.coding,
                              span_of(generated.layers[l].theta));
     } else if (const auto at = entry_of.find(t); at != entry_of.end()) {
-      writer.add_coded(info.name, info.dtype, info.shape,
-                       integers.residual.latents.coded(at->second));
+      if (sections.empty())
+        writer.add_coded(info.name, info.dtype, info.shape, latents.coded(at->second));
+      else
+        writer.add_coded_section(info.name, info.dtype, info.shape, latents.form(at->second),
+                                 std::move(sections[at->second]));
     } else {
       add_exact(writer, entry);
     }

@@ -64,13 +64,22 @@ BottleneckInternals::Residual BottleneckInternals::residual(const GenomicBottlen
 }
 
 void BottleneckInternals::set_integers(GenomicBottleneck& bottleneck,
-                                       const std::vector<CodedValues>& values) {
+                                       const std::vector<PackedValues>& values) {
   IntegerPart& integers = bottleneck.impl_->integers;
   if (values.size() != integers.tensors.size())
     throw Error(Errc::kUsage, "there must be integers for each residual parameter");
   integers.stream.reset();
   for (std::size_t i = 0; i < values.size(); ++i)
     integers.residual.latents.set_chosen(i, values[i]);
+}
+
+void BottleneckInternals::share_values(GenomicBottleneck& bottleneck,
+                                       const std::vector<at::Tensor>& values) {
+  IntegerPart& integers = bottleneck.impl_->integers;
+  for (std::size_t i = 0; i < integers.tensors.size(); ++i)
+    integers.residual.latents.share(i, values.at(integers.tensors[i]));
+  // The old one keeps what it was to step.
+  integers.residual.make_optimizer(bottleneck.impl_->options.residual_optimizer);
 }
 
 void BottleneckInternals::retake(GenomicBottleneck& bottleneck,

@@ -10,6 +10,7 @@
 #include "base/internal.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/fixed_sum.h"
+#include "rate/packed_values.h"
 
 namespace GBC_INTERNAL gbcompress {
 
@@ -56,7 +57,10 @@ struct BottleneckInternals {
   static Residual residual(const GenomicBottleneck& bottleneck);
   /// Their integers, chosen elsewhere: one for each of them, as quantise() leaves them.
   /// @throws Error(kUsage) for another number of them, or of integers; for g-nets beneath them
-  static void set_integers(GenomicBottleneck& bottleneck, const std::vector<CodedValues>& values);
+  static void set_integers(GenomicBottleneck& bottleneck, const std::vector<PackedValues>& values);
+  /// Where nothing is trained: what residual parameters hold already, one for each of tensors(), in
+  /// memory that others read too and nobody writes.
+  static void share_values(GenomicBottleneck& bottleneck, const std::vector<at::Tensor>& values);
   /// Residual parameters among `tensors`, indices into tensors(), begin anew with what the live
   /// tensors hold now; integers that were chosen for them are forgotten.
   static void retake(GenomicBottleneck& bottleneck, const std::vector<std::size_t>& tensors);

@@ -11,7 +11,7 @@ namespace GBC_INTERNAL gbcompress {
 
 /// R, upper triangular with a positive diagonal, where R R' = H / mean + damp I and mean is the
 /// mean of H's diagonal. A quadratic form tr(E H E') becomes a sum of squares, column after column:
-/// column j of E R depends on columns 0 ... j of E alone.
+/// column j of E R depends on columns 0 ... j of E alone. Takes 4 n^2 bytes.
 class UpperFactor {
  public:
   /// @param symmetric  H [n, n], positive semidefinite, finite: dead rows and columns (all 0) and
@@ -20,7 +20,8 @@ class UpperFactor {
   /// @param damp       above 0
   /// @throws Error(kUsage) for other sizes; Error(kNonFinite) for a number that is not finite, and
   ///         where rounding leaves no positive pivot
-  UpperFactor(std::vector<double> symmetric, std::int64_t n, double damp);
+  UpperFactor(std::span<const double> symmetric, std::int64_t n, double damp);
+  UpperFactor(std::span<const float> symmetric, std::int64_t n, double damp);
 
   std::int64_t size() const noexcept { return n_; }
   /// R(j, j)
@@ -29,13 +30,19 @@ class UpperFactor {
   /// what has no correlations and no damping.
   double mean_square() const noexcept { return mean_square_; }
   /// R(i, j) / R(j, j) for j > i; what lies before means nothing.
-  const double* row(std::int64_t i) const { return unit_.data() + i * n_; }
+  const double* row(std::int64_t i) const { return unit_.data() + first(i); }
   /// Replaces each row b of `rows` [m, n] by x with x (H + damp mean I) = b.
   void solve(std::span<double> rows) const;
 
  private:
+  template <typename T>
+  void take(std::span<const T> symmetric, double damp);
+  /// Where row i would begin if what lies before its diagonal were there.
+  std::int64_t first(std::int64_t i) const { return i * n_ - i * (i + 1) / 2; }
+
   std::int64_t n_;
-  std::vector<double> unit_, diagonal_;
+  std::vector<double> unit_;  ///< rows of the triangle, one after another
+  std::vector<double> diagonal_;
   double mean_ = 0, mean_square_ = 1;
 };
 

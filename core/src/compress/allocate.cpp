@@ -86,7 +86,7 @@ void Allocation::begin(const GenomicBottleneck& bottleneck) {
   if (integers_) return;
   const BottleneckInternals::Residual residual = BottleneckInternals::residual(bottleneck);
   integers_.emplace(model_, residual.tensors, residual.grids, std::move(statistics_), samples_,
-                    options_.rate.temper);
+                    options_.rate.temper, values_);
 }
 
 std::int64_t Allocation::place(GenomicBottleneck& bottleneck, double x, const Rule& rule) {

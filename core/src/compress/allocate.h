@@ -36,6 +36,8 @@ class Allocation {
   /// @param refit  there is time for weights to be fitted to rounded layers before them
   void land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
 
+  /// Of all tensors since weigh(): nobody writes them.
+  const std::vector<at::Tensor>& values() const { return values_; }
   std::int64_t samples() const { return samples_.size(); }
   std::int64_t corrected_norms() const { return static_cast<std::int64_t>(norms_.size()); }
   /// Of the last land().
@@ -46,7 +48,7 @@ class Allocation {
     Rule rule;
     double x = 0, lost = 0;
     std::int64_t bytes = 0;
-    std::vector<CodedValues> integers = {};
+    std::vector<PackedValues> integers = {};
   };
   void begin(const GenomicBottleneck& bottleneck);
   std::int64_t place(GenomicBottleneck& bottleneck, double x, const Rule& rule);

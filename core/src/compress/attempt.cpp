@@ -31,6 +31,9 @@ GenomicBottleneck Attempts::begin(const BottleneckOptions& sized,
   if (options.tell)
     for (const std::string& note : BottleneckInternals::placement_notes(bottleneck))
       options.tell(note);
+  // The model holds its first values now; a run that is taken up may not.
+  if (job_.allocation && !job_.trained && !job_.checkpoints.resumed())
+    BottleneckInternals::share_values(bottleneck, job_.allocation->values());
   at.phase = "fit";
   at.done = 0;
   if (fresh) *fresh = std::make_shared<const State>(bottleneck.training_state());

@@ -176,12 +176,16 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     measure_cost(job->report, start);
     return job->report;
   }
-  const Originals originals(*job);
+  std::optional<Originals> originals(*job);
   Outcome outcome = attempt_all(*job);
   describe(*job, outcome);
   job->checkpoints.finish();
   if (!leads(options)) return job->report;
-  originals.compare(*job, outcome.file);
+  // What follows expands the file, and needs their memory.
+  outcome.bottleneck.reset();
+  job->allocation.reset();
+  originals->compare(*job, outcome.file);
+  originals.reset();
   warn_of_lost_model(*job, outcome);
   const ArtifactReader artifact = write(*job, outcome);
   if (options.remove_checkpoints) job->checkpoints.remove();

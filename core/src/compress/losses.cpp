@@ -17,18 +17,20 @@ std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-TensorBundle model_bundle(const Model& model) {
+TensorBundle model_bundle(const Model& model, const std::vector<at::Tensor>& values) {
   TensorBundle bundle;
   std::unordered_map<std::string, std::size_t> index;
-  for (const NamedParameter& p : model.tensors()) {
+  for (std::size_t i = 0; i < model.tensors().size(); ++i) {
+    const NamedParameter& p = model.tensors()[i];
     TensorEntry entry{p.info.name, p.info.dtype, p.info.shape, {}};
     if (const auto first = index.find(p.tied_to); first != index.end()) {
       entry.bytes = bundle.tensors[first->second].bytes;
     } else {
-      auto values = std::make_shared<at::Tensor>(
-          p.tensor.detach().to(at::kCPU, to_scalar_type(p.info.dtype)).contiguous());
-      entry.bytes = {static_cast<const std::byte*>(values->const_data_ptr()), values->nbytes()};
-      bundle.owners.push_back(std::move(values));
+      const at::Tensor& from = values.empty() ? p.tensor : values[i];
+      auto dense = std::make_shared<at::Tensor>(
+          from.detach().to(at::kCPU, to_scalar_type(p.info.dtype)).contiguous());
+      entry.bytes = {static_cast<const std::byte*>(dense->const_data_ptr()), dense->nbytes()};
+      bundle.owners.push_back(std::move(dense));
     }
     index[entry.name] = bundle.tensors.size();
     bundle.tensors.push_back(std::move(entry));
@@ -39,6 +41,10 @@ TensorBundle model_bundle(const Model& model) {
 Originals::Originals(const Job& job) {
   const CompressOptions& options = job.options;
   if (options.from_scratch || (options.group && options.group->rank() != 0)) return;
+  if (job.allocation) {
+    values_ = model_bundle(job.model, job.allocation->values());
+    return;
+  }
   values_ = model_bundle(job.model);
   for (TensorEntry& entry : values_->tensors) {
     auto copy = std::make_shared<std::vector<std::byte>>(entry.bytes.begin(), entry.bytes.end());

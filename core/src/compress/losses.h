@@ -10,12 +10,13 @@ namespace gbcompress {
 
 /// The model's tensors as they are now, in its order, in their own types; tied ones share their
 /// bytes. Values that are float32 and contiguous are the model's own memory.
-TensorBundle model_bundle(const Model& model);
+/// @param values  if not empty, instead of what the model holds
+TensorBundle model_bundle(const Model& model, const std::vector<at::Tensor>& values = {});
 
 /// The values that a file is compared with: those of the model before anything is trained.
 class Originals {
  public:
-  /// Copies them on rank 0, unless the model begins with random values.
+  /// Copies them on rank 0, unless the model begins with random values, or the allocation has them.
   explicit Originals(const Job& job);
   /// Says how every tensor is stored and what it lost, and tells where more than half of a tensor's
   /// energy is gone. To be called on rank 0 before the file is written.

@@ -34,9 +34,10 @@ Outcome one_attempt(Job& job) {
 }
 
 /// Values that a new attempt starts from.
-std::vector<at::Tensor> snapshot(const Model& model) {
+std::vector<at::Tensor> snapshot(const Job& job) {
+  if (job.allocation) return job.allocation->values();
   std::vector<at::Tensor> values;
-  for (const NamedParameter& p : model.tensors()) values.push_back(p.tensor.detach().clone());
+  for (const NamedParameter& p : job.model.tensors()) values.push_back(p.tensor.detach().clone());
   return values;
 }
 void restore(Model& model, const std::vector<at::Tensor>& values) {
@@ -48,9 +49,10 @@ void restore(Model& model, const std::vector<at::Tensor>& values) {
 Outcome calibrated_size(Job& job) {
   Attempts attempts(job);
   Outcome outcome;
-  const std::vector<at::Tensor> originals = snapshot(job.model);
+  const std::vector<at::Tensor> originals = snapshot(job);
   const auto run_at = [&](std::int64_t bytes) {
     restore(job.model, originals);
+    outcome.bottleneck.reset();
     outcome.bottleneck.emplace(attempts.run(job.options.bottleneck, bytes));
     outcome.kept = of_rank_0(job.options.group, job.above_chance->kept(job.model));
     return outcome.kept >= AboveChance::kLeastKept;
@@ -82,10 +84,11 @@ Outcome calibrated_size(Job& job) {
 Outcome search_sizes(Job& job) {
   Attempts attempts(job);
   Outcome outcome;
-  const std::vector<at::Tensor> originals = snapshot(job.model);
+  const std::vector<at::Tensor> originals = snapshot(job);
   const auto run_at = [&](double ratio) {
     restore(job.model, originals);
     const auto bytes = static_cast<std::int64_t>(static_cast<double>(job.input_bytes) / ratio);
+    outcome.bottleneck.reset();
     outcome.bottleneck.emplace(attempts.run(sized_to(job, bytes), bytes));
   };
   const bool cheap = job.residual() && !job.trained;

@@ -47,6 +47,13 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entries_.push_back(std::move(entry));
 }
 
+void Latents::share(std::size_t index, const at::Tensor& values) {
+  Entry& entry = entries_.at(index);
+  if (values.scalar_type() == at::kFloat && values.is_contiguous() &&
+      values.sizes() == entry.latent.sizes())
+    entry.latent = values;
+}
+
 void Latents::take(std::size_t index) {
   const at::NoGradGuard no_grad;
   Entry& entry = entries_.at(index);
@@ -77,7 +84,7 @@ void Latents::take(std::size_t index, CodedValues values) {
     for (std::size_t row = 0; row < values.row_steps.size(); ++row)
       log_step[row] = std::log(step_size(values.step + values.row_steps[row])) /
                       static_cast<float>(step_speed_);
-  entry.chosen = std::move(values);
+  entry.chosen.emplace(std::move(values));
   entry.as_is = false;
 }
 
@@ -151,7 +158,8 @@ void Latents::predict() {
     at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
     float* data = to.data_ptr<float>();
     if (entry.chosen) {
-      const std::vector<float> values = tensor_floats(*entry.chosen, entry.latent.sizes().vec());
+      const std::vector<float> values =
+          tensor_floats(entry.chosen->unpacked(), entry.latent.sizes().vec());
       std::copy(values.begin(), values.end(), data);
     } else {
       const std::vector<float> steps = entry.steps();
@@ -290,8 +298,8 @@ void Latents::choose(std::size_t index, double lambda, IntegerEncoder& encoder) 
   const std::vector<std::int32_t> offsets = entry.row_offsets(entry.middle_step());
   if (!offsets.empty()) encoder.add({1, static_cast<std::int64_t>(offsets.size()), 0}, offsets);
   const at::Tensor scaled = entry.in_steps(entry.residual());
-  entry.chosen = entry.coded(encoder.quantise_and_add(
-      entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes()));
+  entry.chosen.emplace(entry.coded(encoder.quantise_and_add(
+      entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes())));
   entry.as_is = false;
 }
 
@@ -307,9 +315,14 @@ void Latents::forget_chosen() {
   }
 }
 
+CodedValues Latents::form(std::size_t index) const {
+  const Entry& entry = entries_.at(index);
+  return entry.chosen ? entry.chosen->form() : entry.coded(std::vector<std::int32_t>());
+}
+
 CodedValues Latents::coded(std::size_t index) const {
   const Entry& entry = entries_.at(index);
-  if (entry.chosen) return *entry.chosen;
+  if (entry.chosen) return entry.chosen->unpacked();
   return entry.coded(entry.nearest(entry.steps()));
 }
 

@@ -11,6 +11,7 @@
 
 #include "gbcompress/artifact.h"
 #include "gbcompress/codec.h"
+#include "rate/packed_values.h"
 
 namespace gbcompress {
 
@@ -42,6 +43,9 @@ class Latents {
   /// Null where it has none.
   Prior* prior(std::size_t entry);
 
+  /// What an entry holds already, in the memory of others, which must not change: nothing may be
+  /// trained then. Ignored for what is not float32, contiguous and of its shape.
+  void share(std::size_t entry, const at::Tensor& values);
   /// Begins anew with the tensor's present values and the present steps.
   void take(std::size_t entry);
   /// The same with that step, if one is given; and predict() leaves the tensor as it is until the
@@ -95,7 +99,7 @@ class Latents {
   void quantise(double step, double evenness, Quantiser quantiser);
   /// Integers that were chosen elsewhere. They hold as those of choose().
   /// @throws Error(kUsage) where they do not fit, and for dependent ones and those of a prior
-  void set_chosen(std::size_t entry, CodedValues values);
+  void set_chosen(std::size_t entry, PackedValues values);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
   double relative_error() const;
@@ -103,6 +107,8 @@ class Latents {
   double expected_error(double step, double evenness) const;
   /// The integers as they stand: chosen ones, or the nearest.
   CodedValues coded(std::size_t entry) const;
+  /// The same without the integers.
+  CodedValues form(std::size_t entry) const;
 
  private:
   struct Entry {
@@ -136,7 +142,7 @@ class Latents {
     /// Numbers of the tensor's shape, in units of their steps.
     at::Tensor in_steps(const at::Tensor& numbers) const;
     int step_index(double step, double evenness) const;  ///< as quantise() takes them
-    std::optional<CodedValues> chosen;                   ///< nothing: the nearest integers
+    std::optional<PackedValues> chosen;                  ///< nothing: the nearest integers
     bool as_is = false;                                  ///< predict() leaves the tensor alone
     double error = 0;   ///< squared error of those that a trellis chose
     double spread = 0;  ///< deviation of the first values

@@ -34,12 +34,12 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
   std::vector<at::Tensor> sources(entries_.size());
   std::vector<std::optional<Trellis>> trellises(entries_.size());
   std::vector<Part> parts;
+  std::vector<CodedValues> chosen(entries_.size());
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     Entry& entry = entries_[e];
     const int index = entry.step_index(step, evenness);
-    // The same memory again: a size is found by trying several.
+    entry.chosen.reset();
     std::vector<std::int32_t> integers;
-    if (entry.chosen) integers = std::move(entry.chosen->integers);
     IntegerGrid grid = entry.grid;
     grid.dependent = quantiser == Quantiser::kTrellis;
     if (grid.dependent) {
@@ -50,26 +50,28 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
     } else {
       integers = entry.nearest(std::array{step_size(index)}, std::move(integers));
     }
-    entry.chosen = CodedValues{grid, std::move(integers), index, {}};
+    chosen[e] = CodedValues{grid, std::move(integers), index, {}};
     entry.as_is = false;
   }
   at::parallel_for(
       0, static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           Part& part = parts[static_cast<std::size_t>(i)];
-          CodedValues& chosen = *entries_[part.entry].chosen;
+          CodedValues& values = chosen[part.entry];
           part.error =
-              trellises[part.entry]->choose(part.index, step_size(chosen.step), chosen.integers);
+              trellises[part.entry]->choose(part.index, step_size(values.step), values.integers);
         }
       });
-  for (Entry& entry : entries_) entry.error = 0;
+  for (std::size_t e = 0; e < entries_.size(); ++e) {
+    entries_[e].chosen.emplace(std::move(chosen[e]));
+    entries_[e].error = 0;
+  }
   for (const Part& part : parts) entries_[part.entry].error += part.error;
 }
 
-void Latents::set_chosen(std::size_t index, CodedValues values) {
+void Latents::set_chosen(std::size_t index, PackedValues values) {
   Entry& entry = entries_.at(index);
-  if (values.grid.dependent || entry.prior ||
-      static_cast<std::int64_t>(values.integers.size()) != entry.latent.numel())
+  if (values.form().grid.dependent || entry.prior || values.size() != entry.latent.numel())
     throw Error(Errc::kUsage, "integers of " + entry.name + " do not fit it");
   entry.chosen = std::move(values);
 }
@@ -80,14 +82,11 @@ double Latents::relative_error() const {
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     const Entry& entry = entries_[e];
     squares += sum_of(entry.latent, [](double x) { return x * x; });
-    if (entry.chosen && entry.chosen->grid.dependent) {
+    if (entry.chosen && entry.chosen->form().grid.dependent) {
       error += entry.error;
       continue;
     }
-    const CodedValues* values = entry.chosen ? &*entry.chosen : nullptr;
-    std::optional<CodedValues> now;
-    if (!values) values = &now.emplace(coded(e));
-    const std::vector<float> floats = coded_floats(*values);
+    const std::vector<float> floats = coded_floats(coded(e));
     const auto error_of = [&](std::span<const float> latent, std::size_t first) {
       std::vector<float> buffer;
       const std::span<const float> residual = entry.residual(

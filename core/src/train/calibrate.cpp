@@ -85,7 +85,8 @@ double squared_gradient(const NamedParameter& tensor) {
   if (!tensor.trainable || !tensor.tied_to.empty() || tensor.info.elements() == 0 ||
       !tensor.tensor.grad().defined())
     return 0;
-  const double mean = tensor.tensor.grad().to(at::kDouble).square().mean().item<double>();
+  const double mean =
+      tensor.tensor.grad().to(at::kDouble, false, true).square_().mean().item<double>();
   if (!std::isfinite(mean))
     throw Error(Errc::kNonFinite, "the gradient by " + tensor.info.name +
                                       " is not finite on the training data, though the outputs "

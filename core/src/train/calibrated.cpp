@@ -40,21 +40,22 @@ std::string Rule::text() const {
 CalibratedIntegers::CalibratedIntegers(Model& model, std::vector<std::size_t> tensors,
                                        std::vector<IntegerGrid> grids,
                                        SecondOrderStatistics statistics, const Dataset& samples,
-                                       double temper)
+                                       double temper, const std::vector<at::Tensor>& values)
     : model_(model),
       tensors_(std::move(tensors)),
       grids_(std::move(grids)),
       statistics_(std::move(statistics)),
       samples_(samples),
       temper_(temper),
-      coded_(tensors_.size()),
+      coded_(tensors_.size(), PackedValues(CodedValues())),
       entry_of_(model.tensors().size()) {
   for (std::size_t e = 0; e < tensors_.size(); ++e) {
     entry_of_[tensors_[e]] = e;
-    values_.push_back(model.tensors()[tensors_[e]]
-                          .tensor.detach()
-                          .to(at::kFloat)
-                          .clone(at::MemoryFormat::Contiguous));
+    values_.push_back(values.empty() ? model.tensors()[tensors_[e]]
+                                           .tensor.detach()
+                                           .to(at::kFloat)
+                                           .clone(at::MemoryFormat::Contiguous)
+                                     : values.at(tensors_[e]).to(at::kFloat).contiguous());
     numbers_ += values_.back().numel();
     largest_ = std::max(largest_, statistics_.tensors[tensors_[e]].importance);
   }
@@ -87,7 +88,7 @@ int CalibratedIntegers::step_of(std::size_t entry, double x, const Rule& rule) c
 
 void CalibratedIntegers::put(std::size_t entry) {
   const at::NoGradGuard no_grad;
-  std::vector<float> numbers = coded_floats(coded_[entry]);
+  std::vector<float> numbers = coded_floats(coded_[entry].unpacked());
   at::Tensor live = model_.tensors()[tensors_[entry]].tensor;
   live.copy_(at::from_blob(numbers.data(), live.sizes(), at::kFloat));
 }
@@ -101,8 +102,10 @@ void CalibratedIntegers::round(std::size_t entry, const at::Tensor& values, Seco
       .step = step_of(entry, x, rule), .chooser = chooser, .price = grid.rows > 1 ? rule.price : 0};
   for (int tries = 0; tries < kFinerTries; ++tries, rounding.step -= kFiner) {
     double loss = 0, all = 0;
-    coded_[entry] = round_with_feedback(grid, span_of(values), moments, rounding, &loss);
-    if (relative_error(span_of(values), coded_floats(coded_[entry])) <= kMostLost) return;
+    CodedValues now = round_with_feedback(grid, span_of(values), moments, rounding, &loss);
+    const double error = relative_error(span_of(values), coded_floats(now));
+    coded_[entry] = PackedValues(std::move(now));
+    if (error <= kMostLost) return;
     round_with_feedback(grid, span_of(values), moments, {.step = kMaxStep}, &all);
     if (loss <= kMostLost * all) return;
   }
@@ -126,16 +129,26 @@ void CalibratedIntegers::choose(double x, const Rule& rule) {
   if (rule.refit && !refit_) {
     std::vector<std::size_t> first;
     for (const auto& group : statistics_.groups) first.push_back(group.front());
-    refit_.emplace(model_, samples_, first);
+    refit_.emplace(model_, samples_, std::move(first));
   }
   for (std::size_t e = 0; e < tensors_.size(); ++e)
     if (!later[e]) put(e);
-  if (rule.refit) walk(x, rule, chooser);
+  if (rule.refit) {
+    later.flip();
+    walk(x, rule, chooser, std::move(later));
+  }
 }
 
 /// Group after group, in the order in which inputs reach them.
-void CalibratedIntegers::walk(double x, const Rule& rule, codec::IntegerChooser* chooser) {
+void CalibratedIntegers::walk(double x, const Rule& rule, codec::IntegerChooser* chooser,
+                              std::vector<bool> rounded) {
   for (const auto& group : statistics_.groups) {
+    if (!refit_->keeps(group.front())) {
+      restore();
+      refit_->keep(model_, group.front());
+      for (std::size_t e = 0; e < tensors_.size(); ++e)
+        if (rounded[e]) put(e);
+    }
     const Refit::Moments now = refit_->moments(model_, group.front());
     for (const std::size_t t : group) {
       const std::size_t e = *entry_of_[t];
@@ -143,6 +156,7 @@ void CalibratedIntegers::walk(double x, const Rule& rule, codec::IntegerChooser*
       moments.columns = now.factor;
       round(e, now.fitted(values_[e]), moments, x, rule, chooser);
       put(e);
+      rounded[e] = true;
     }
   }
 }

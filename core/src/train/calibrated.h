@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rate/packed_values.h"
 #include "train/refit.h"
 #include "train/second_order.h"
 
@@ -27,8 +28,10 @@ class CalibratedIntegers {
   /// @param grids    one for each of them, not dependent
   /// @param samples  of the training split, for Rule::refit
   /// @param temper   steps of tensors are proportional to cost^(-temper / 2), 0 to 1
+  /// @param values   of all of the model's tensors, whose memory is shared; empty: they are copied
   CalibratedIntegers(Model& model, std::vector<std::size_t> tensors, std::vector<IntegerGrid> grids,
-                     SecondOrderStatistics statistics, const Dataset& samples, double temper);
+                     SecondOrderStatistics statistics, const Dataset& samples, double temper,
+                     const std::vector<at::Tensor>& values = {});
 
   /// Integers of all tensors for steps of 2^x times what their costs say; the model computes with
   /// them afterwards. No tensor loses more than half of what it would lose as zeros.
@@ -36,7 +39,7 @@ class CalibratedIntegers {
   /// The same anew for some of them, from what the model holds now, each number by itself.
   void choose_again(double x, const Rule& rule, const std::vector<std::size_t>& tensors);
   /// Of the last choose(), one for each of the tensors.
-  const std::vector<CodedValues>& coded() const { return coded_; }
+  const std::vector<PackedValues>& coded() const { return coded_; }
   /// The model computes with the values to be stored.
   void restore();
 
@@ -48,7 +51,7 @@ class CalibratedIntegers {
   void round(std::size_t entry, const at::Tensor& values, SecondOrder moments, double x,
              const Rule& rule, codec::IntegerChooser* chooser);
   void put(std::size_t entry);
-  void walk(double x, const Rule& rule, codec::IntegerChooser* chooser);
+  void walk(double x, const Rule& rule, codec::IntegerChooser* chooser, std::vector<bool> rounded);
 
   Model& model_;
   std::vector<std::size_t> tensors_;
@@ -57,7 +60,7 @@ class CalibratedIntegers {
   Dataset samples_;
   double temper_, largest_ = 0;
   std::vector<at::Tensor> values_;  ///< float32, dense
-  std::vector<CodedValues> coded_;
+  std::vector<PackedValues> coded_;
   std::vector<std::optional<std::size_t>> entry_of_;  ///< of each of the model's tensors
   std::optional<Refit> refit_;
   std::int64_t numbers_ = 0;

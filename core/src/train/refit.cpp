@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/interrupt.h"
 #include "train/layer_inputs.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr std::int64_t kOutputs = 1 << 14, kFewest = 64, kMost = 256, kRefitBatch = 32;
 /// Rows of inputs that are kept of a matrix.
 constexpr std::int64_t kRows = 1 << 14;
+/// Rows of a matrix that are fitted together, in float64.
+constexpr std::int64_t kFittedRows = 2048;
 /// More than where samples are plenty: on the character transformer 0.05 lost less than 0.01.
 constexpr double kRefitDamp = 0.05;
 
@@ -28,10 +31,34 @@ Dataset first_of(const Dataset& samples) {
 
 }  // namespace
 
-Refit::Refit(Model& model, const Dataset& samples, const std::vector<std::size_t>& first)
-    : samples_(first_of(samples)) {
+Refit::Refit(Model& model, const Dataset& samples, std::vector<std::size_t> first,
+             std::int64_t bytes)
+    : samples_(first_of(samples)), first_(std::move(first)), most_bytes_(bytes) {
+  if (first_.empty()) return;
   const at::NoGradGuard no_grad;
-  for (const std::size_t t : first) originals_[t];
+  for (const std::size_t t : first_) bytes_[t];
+  const std::int64_t count = std::min(kRefitBatch, samples_.size());
+  const std::int64_t most = rows_of(count);
+  LayerInputs seen(model.tensors(), [&](const LayerCall& call) {
+    const auto found = bytes_.find(call.tensor);
+    if (found != bytes_.end())
+      found->second +=
+          static_cast<std::int64_t>(call.rows(most).nbytes()) * samples_.size() / count;
+  });
+  model.forward(samples_.range(0, count).inputs);
+  seen.check();
+  keep(model, first_.front());
+}
+
+void Refit::keep(Model& model, std::size_t tensor) {
+  const at::NoGradGuard no_grad;
+  originals_.clear();
+  std::int64_t used = 0;
+  for (auto at = std::ranges::find(first_, tensor); at != first_.end(); ++at) {
+    used += bytes_.at(*at);
+    if (used > most_bytes_ && !originals_.empty()) break;
+    originals_[*at];
+  }
   for_batches([&](std::size_t, const at::Tensor& inputs, std::int64_t most) {
     for (auto& [ignored, batches] : originals_) batches.emplace_back();
     LayerInputs seen(model.tensors(), [&](const LayerCall& call) {
@@ -43,12 +70,16 @@ Refit::Refit(Model& model, const Dataset& samples, const std::vector<std::size_t
   });
 }
 
+std::int64_t Refit::rows_of(std::int64_t count) const {
+  return std::max<std::int64_t>(1, kRows * count / samples_.size());
+}
+
 void Refit::for_batches(const Body& body) const {
   for (std::int64_t first = 0; first < samples_.size(); first += kRefitBatch) {
     throw_if_interrupted();
     const std::int64_t count = std::min(kRefitBatch, samples_.size() - first);
     body(static_cast<std::size_t>(first / kRefitBatch), samples_.range(first, count).inputs,
-         std::max<std::int64_t>(1, kRows * count / samples_.size()));
+         rows_of(count));
   }
 }
 
@@ -75,10 +106,16 @@ Refit::Moments Refit::moments(Model& model, std::size_t tensor) const {
 }
 
 at::Tensor Refit::Moments::fitted(const at::Tensor& weights) const {
-  const at::Tensor w = weights.reshape({weights.size(0), -1}).to(at::kDouble);
-  at::Tensor change = w.mm(cross).contiguous();
-  factor->solve({change.data_ptr<double>(), static_cast<std::size_t>(change.numel())});
-  return (w + change).to(at::kFloat).contiguous();
+  const at::Tensor all = weights.reshape({weights.size(0), -1});
+  at::Tensor result = at::empty(all.sizes(), at::kFloat);
+  for (std::int64_t first = 0; first < all.size(0); first += kFittedRows) {
+    const std::int64_t count = std::min(kFittedRows, all.size(0) - first);
+    const at::Tensor w = all.narrow(0, first, count).to(at::kDouble);
+    at::Tensor change = w.mm(cross).contiguous();
+    factor->solve({change.data_ptr<double>(), static_cast<std::size_t>(change.numel())});
+    result.narrow(0, first, count).copy_(w + change);
+  }
+  return result;
 }
 
 }  // namespace gbcompress

@@ -17,8 +17,8 @@
 namespace gbcompress {
 namespace {
 
-/// Moments of wider matrices are not taken, nor more numbers of all together: 4 bytes each in each
-/// open sum, of which there are five at most, then 8 in factors.
+/// Moments of wider matrices are not taken, nor more numbers of all together: 4 bytes each in
+/// factors.
 constexpr std::int64_t kWidest = 4096, kMostNumbers = 48 << 20;
 /// Parts of the samples that ranks share: as many as sums that are open together stay few.
 constexpr int kShards = 8;
@@ -34,30 +34,57 @@ at::Tensor as_matrix(const at::Tensor& tensor) {
 
 class Collector {
  public:
-  Collector(Model& model, const Dataset& samples, Group* group)
-      : model_(model), samples_(samples), group_(group) {
+  Collector(Model& model, const Dataset& samples, Group* group, std::int64_t at_once)
+      : model_(model), samples_(samples), group_(group), at_once_(at_once) {
     result_.tensors.resize(model.tensors().size());
     sums_.resize(model.tensors().size());
   }
 
   SecondOrderStatistics run(std::uint64_t seed) {
     find_uses();
-    reserve();
     // More ranks than parts: each sums up everything.
     if (group_ && (group_->world() == 1 || group_->world() > kShards)) group_ = nullptr;
-    FixedSum sum(all_.numel(), group_ ? shards_of(group_->rank(), group_->world(), kShards)
-                                      : ShardRange{0, kShards});
-    for (int i = 0; i < sum.own().count; ++i) add_shard(sum.own().first + i, seed, sum);
-    add_up(sum);
-    factor();
+    const std::vector<Wanted> wanted = find_wanted();
+    auto first = wanted.begin();
+    do {
+      // At least one matrix a pass.
+      auto last = first;
+      for (std::int64_t used = 0;
+           last != wanted.end() && (last == first || used + last->n * last->n <= at_once_); ++last)
+        used += last->n * last->n;
+      pass({first, last}, seed);
+      first = last;
+      weighed_ = true;
+    } while (first != wanted.end());
     return std::move(result_);
   }
 
  private:
+  /// Moments [n, n] of a matrix.
+  struct Wanted {
+    std::size_t tensor;
+    bool columns;
+    std::int64_t n;
+  };
+
+  /// Moments of a group of matrices, from all samples; the first pass takes importance too.
+  void pass(std::span<const Wanted> wanted, std::uint64_t seed) {
+    reserve(wanted);
+    {
+      FixedSum sum(all_.numel(), group_ ? shards_of(group_->rank(), group_->world(), kShards)
+                                        : ShardRange{0, kShards});
+      for (int i = 0; i < sum.own().count; ++i) add_shard(sum.own().first + i, seed, sum);
+      add_up(sum);
+    }
+    factor(wanted);
+    for (const Wanted& each : wanted) sums_[each.tensor] = {};
+    all_ = at::Tensor();
+  }
+
   /// What a part of the samples says, as one leaf of a tree.
   void add_shard(std::int64_t shard, std::uint64_t seed, FixedSum& sum) {
     all_.zero_();
-    for (auto& tensor : result_.tensors) tensor.importance = 0;
+    importance_.assign(result_.tensors.size(), 0);
     const std::int64_t batches = (samples_.size() + kGradientBatch - 1) / kGradientBatch;
     const auto begin = [&](std::int64_t i) {
       return std::min(batches * i / kShards * kGradientBatch, samples_.size());
@@ -66,7 +93,7 @@ class Collector {
         model_, samples_, begin(shard), begin(shard + 1), seed, [&] { add_gradients(); },
         [&](const at::Tensor& inputs) { return forward(inputs); });
     float* tail = numbers().data() + numbers().size() - result_.tensors.size() - 1;
-    for (const auto& tensor : result_.tensors) *tail++ = static_cast<float>(tensor.importance);
+    for (const double importance : importance_) *tail++ = static_cast<float>(importance);
     *tail = static_cast<float>(outputs);
     sum.add(numbers());
   }
@@ -78,6 +105,7 @@ class Collector {
     } else {
       std::ranges::copy(sum.nodes().front(), numbers().begin());
     }
+    if (weighed_) return;
     const std::span<const float> tail = numbers().last(result_.tensors.size() + 1);
     for (std::size_t i = 0; i < result_.tensors.size(); ++i)
       result_.tensors[i].importance =
@@ -107,11 +135,11 @@ class Collector {
     seen.check();
   }
 
-  /// One buffer for all sums, the importance of each tensor and the outputs behind them.
-  void reserve() {
+  /// Moments that fit into the memory that there is: those over inputs first.
+  std::vector<Wanted> find_wanted() {
     const std::vector<NamedParameter>& tensors = model_.tensors();
     std::int64_t used = 0;
-    std::vector<std::pair<at::Tensor*, std::int64_t>> wanted;
+    std::vector<Wanted> wanted;
     for (const bool columns : {true, false})
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         if (!is_matrix(tensors[i])) continue;
@@ -121,13 +149,21 @@ class Collector {
           ++result_.left_out;
           continue;
         }
-        wanted.emplace_back(columns ? &sums_[i].columns : &sums_[i].rows, n);
+        wanted.push_back({i, columns, n});
         used += n * n;
       }
-    all_ = at::zeros({used + static_cast<std::int64_t>(tensors.size()) + 1}, at::kFloat);
+    return wanted;
+  }
+
+  /// One buffer for all sums, the importance of each tensor and the outputs behind them.
+  void reserve(std::span<const Wanted> wanted) {
+    std::int64_t used = 0;
+    for (const Wanted& each : wanted) used += each.n * each.n;
+    all_ = at::zeros({used + static_cast<std::int64_t>(result_.tensors.size()) + 1}, at::kFloat);
     used = 0;
-    for (const auto& [sum, n] : wanted) {
-      *sum = all_.narrow(0, used, n * n).view({n, n});
+    for (const auto& [tensor, columns, n] : wanted) {
+      at::Tensor& sum = columns ? sums_[tensor].columns : sums_[tensor].rows;
+      sum = all_.narrow(0, used, n * n).view({n, n});
       used += n * n;
     }
   }
@@ -151,7 +187,7 @@ class Collector {
     const at::NoGradGuard no_grad;
     const std::vector<NamedParameter>& tensors = model_.tensors();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      result_.tensors[i].importance += squared_gradient(tensors[i]);
+      if (!weighed_) importance_[i] += squared_gradient(tensors[i]);
       if (!tensors[i].tensor.grad().defined()) continue;
       Sums& sums = sums_[i];
       const bool columns = sums.columns.defined() && !result_.tensors[i].seen;
@@ -162,36 +198,45 @@ class Collector {
     }
   }
 
-  void factor() {
-    const auto count = static_cast<std::int64_t>(sums_.size());
+  void factor(std::span<const Wanted> wanted) {
+    const auto count = static_cast<std::int64_t>(wanted.size());
     parallel_tasks(at::get_num_threads(), count, [&](std::int64_t i) {
-      Sums& sums = sums_[static_cast<std::size_t>(i)];
-      SecondOrder& moments = result_.tensors[static_cast<std::size_t>(i)].moments;
-      if (sums.columns.defined()) moments.columns = factor_of(sums.columns, kColumnDamp);
-      if (sums.rows.defined()) moments.rows = factor_of(sums.rows, kRowDamp);
+      const Wanted& each = wanted[static_cast<std::size_t>(i)];
+      SecondOrder& moments = result_.tensors[each.tensor].moments;
+      if (each.columns)
+        moments.columns = factor_of(sums_[each.tensor].columns, kColumnDamp);
+      else
+        moments.rows = factor_of(sums_[each.tensor].rows, kRowDamp);
     });
   }
 
   Model& model_;
   const Dataset& samples_;
   Group* group_;
+  std::int64_t at_once_;
   SecondOrderStatistics result_;
   at::Tensor all_;  ///< float32; `sums_` are parts of it
   std::vector<Sums> sums_;
+  std::vector<double> importance_;  ///< of a part of the samples
+  bool weighed_ = false;            ///< importance is known
 };
 
 }  // namespace
 
 std::shared_ptr<const UpperFactor> factor_of(const at::Tensor& moments, double damp) {
-  const at::Tensor dense = moments.to(at::kDouble).contiguous();
-  const double* const first = dense.const_data_ptr<double>();
-  return std::make_shared<const UpperFactor>(std::vector<double>(first, first + dense.numel()),
+  const at::Tensor dense = moments.contiguous();
+  const auto count = static_cast<std::size_t>(dense.numel());
+  if (dense.scalar_type() == at::kFloat)
+    return std::make_shared<const UpperFactor>(std::span(dense.const_data_ptr<float>(), count),
+                                               dense.size(0), damp);
+  return std::make_shared<const UpperFactor>(std::span(dense.const_data_ptr<double>(), count),
                                              dense.size(0), damp);
 }
 
 SecondOrderStatistics second_order_statistics(Model& model, const Dataset& samples,
-                                              std::uint64_t seed, Group* group) {
-  return Collector(model, samples, group).run(seed);
+                                              std::uint64_t seed, Group* group,
+                                              std::int64_t at_once) {
+  return Collector(model, samples, group, at_once).run(seed);
 }
 
 }  // namespace gbcompress

@@ -29,6 +29,9 @@ struct SecondOrderStatistics {
 
 /// Damping of moments, in means of their diagonals.
 inline constexpr double kColumnDamp = 0.01, kRowDamp = 0.1;
+/// Numbers of moments that are summed up together: 4 bytes each in each open sum, of which there
+/// are five at most. More of them take more passes over the samples.
+inline constexpr std::int64_t kMomentsAtOnce = 16 << 20;
 /// Most rows of inputs by which a matrix is judged, of all samples together.
 inline constexpr std::int64_t kInputRows = 1 << 15;
 
@@ -36,9 +39,11 @@ inline constexpr std::int64_t kInputRows = 1 << 15;
 /// gradients otherwise (embeddings, recurrent layers); over outputs always of gradients.
 /// @param group  ranks that share the samples; null: one process. The result has the same bits for
 ///               any number of them [collective]
+/// @param at_once  moments of a pass; the result has the same bits for any number of passes
 /// @throws Error(kNonFinite) naming the tensor
 SecondOrderStatistics second_order_statistics(Model& model, const Dataset& samples,
-                                              std::uint64_t seed, Group* group = nullptr);
+                                              std::uint64_t seed, Group* group = nullptr,
+                                              std::int64_t at_once = kMomentsAtOnce);
 
 /// A square tensor as moments.
 std::shared_ptr<const UpperFactor> factor_of(const at::Tensor& moments, double damp);

@@ -48,6 +48,17 @@ TEST(UpperFactor, IsARootOfTheDampedMoments) {
   }
 }
 
+TEST(UpperFactor, OfFloatsIsThatOfTheSameNumbers) {
+  const std::int64_t n = 53;
+  const std::vector<double> made = moments(n, 80, 4);
+  const std::vector<float> narrow(made.begin(), made.end());
+  const std::vector<double> wide(narrow.begin(), narrow.end());
+  const UpperFactor one(narrow, n, 0.01), other(wide, n, 0.01);
+  EXPECT_NE(one.row(0)[1], UpperFactor(made, n, 0.01).row(0)[1]) << "nothing was rounded";
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = i + 1; j < n; ++j) EXPECT_EQ(one.row(i)[j], other.row(i)[j]);
+}
+
 TEST(UpperFactor, SolvesRows) {
   const std::int64_t n = 70, m = 3;
   const std::vector<double> h = moments(n, 200, 2);

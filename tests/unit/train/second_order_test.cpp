@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "bottleneck/internals.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/train.h"
 #include "support/all_types.h"
@@ -13,6 +14,7 @@
 #include "train/calibrate.h"
 #include "train/calibrated.h"
 #include "train/layer_inputs.h"
+#include "train/refit.h"
 
 namespace gbcompress {
 namespace {
@@ -122,6 +124,73 @@ TEST_F(Statistics, AreMomentsOfInputsAndGradients) {
                 1e-4);
 }
 
+void expect_same(const UpperFactor* one, const UpperFactor* other) {
+  ASSERT_EQ(one == nullptr, other == nullptr);
+  if (!one) return;
+  ASSERT_EQ(one->size(), other->size());
+  for (std::int64_t i = 0; i < one->size(); ++i) {
+    EXPECT_EQ(one->diagonal(i), other->diagonal(i));
+    for (std::int64_t j = i + 1; j < one->size(); ++j)
+      ASSERT_EQ(one->row(i)[j], other->row(i)[j]) << i << ", " << j;
+  }
+}
+
+TEST_F(Statistics, InSeveralPassesAreThoseOfOne) {
+  const SecondOrderStatistics one = second_order_statistics(*model_, *samples_, 0);
+  // 64 x 64 moments fit, then each pass has some of the smaller ones; or each has one alone.
+  for (const std::int64_t at_once : {4096, 1}) {
+    const SecondOrderStatistics some =
+        second_order_statistics(*model_, *samples_, 0, nullptr, at_once);
+    EXPECT_EQ(some.groups, one.groups);
+    EXPECT_EQ(some.left_out, 0);
+    for (std::size_t i = 0; i < one.tensors.size(); ++i) {
+      EXPECT_GT(some.tensors[i].importance, 0);
+      EXPECT_EQ(some.tensors[i].importance, one.tensors[i].importance);
+      EXPECT_EQ(some.tensors[i].moments.rows != nullptr,
+                model_->tensors()[i].info.shape.size() == 2);
+      expect_same(some.tensors[i].moments.columns.get(), one.tensors[i].moments.columns.get());
+      expect_same(some.tensors[i].moments.rows.get(), one.tensors[i].moments.rows.get());
+    }
+  }
+}
+
+TEST_F(Statistics, RefitsWithInputsOfSomeLayersAtATime) {
+  const SecondOrderStatistics statistics = second_order_statistics(*model_, *samples_, 0);
+  const std::size_t first = statistics.groups.at(0).at(0), second = statistics.groups.at(1).at(0);
+  Refit all(*model_, *samples_, {first, second}), few(*model_, *samples_, {first, second}, 1);
+  EXPECT_TRUE(all.keeps(first) && all.keeps(second));
+  EXPECT_TRUE(few.keeps(first));
+  EXPECT_FALSE(few.keeps(second));
+  few.keep(*model_, second);
+  EXPECT_TRUE(few.keeps(second));
+  EXPECT_FALSE(few.keeps(first));
+  const at::NoGradGuard no_grad;
+  model_->tensors()[first].tensor.mul_(16).round_().div_(16);
+  const Refit::Moments one = all.moments(*model_, second), other = few.moments(*model_, second);
+  EXPECT_TRUE(at::equal(one.cross, other.cross));
+  EXPECT_GT(one.cross.abs().max().item<double>(), 0);
+  expect_same(one.factor.get(), other.factor.get());
+}
+
+TEST(LargeFile, HasTheBytesOfIntegersThatTheWriterCodes) {
+  torch::manual_seed(5);
+  const std::vector<NamedParameter> tensors = {weight("a", at::randn({2000, 2001})),
+                                               weight("b", at::randn({30}))};
+  const Registry types = all_types();
+  GenomicBottleneck bottleneck(tensors, types, {.mode = WeightMode::kResidual});
+  std::vector<PackedValues> packed;
+  ArtifactWriter writer("", "");
+  for (const NamedParameter& p : tensors) {
+    CodedValues values{.grid = default_grid(p.info.shape), .step = -20};
+    const at::Tensor rounded = (p.tensor.flatten() * 3).round().to(at::kInt);
+    values.integers.assign(rounded.data_ptr<int>(), rounded.data_ptr<int>() + rounded.numel());
+    packed.emplace_back(values);
+    writer.add_coded(p.info.name, p.info.dtype, p.info.shape, std::move(values));
+  }
+  BottleneckInternals::set_integers(bottleneck, packed);
+  EXPECT_EQ(BottleneckInternals::encode(bottleneck), writer.encode());
+}
+
 TEST_F(Statistics, OfOutputsThatAreNoScores) {
   // Of a linear layer with outputs y = W x and noise of deviation 1 in them, gradients are noise
   // times x: their moments over outputs are the identity times the squares of x.
@@ -177,7 +246,10 @@ TEST_F(Statistics, FeedbackAndRefitLoseLessAtTheSameBits) {
   };
   const auto bits = [&] {
     IntegerEncoder encoder(CodecProfile::kSmall);
-    for (const CodedValues& values : integers.coded()) encoder.add(values.grid, values.integers);
+    for (const PackedValues& packed : integers.coded()) {
+      const CodedValues values = packed.unpacked();
+      encoder.add(values.grid, values.integers);
+    }
     return encoder.ideal_bits();
   };
   const Rule alone{.columns = false, .rows = false}, columns{.columns = true, .rows = false},
@@ -198,7 +270,8 @@ TEST_F(Statistics, FeedbackAndRefitLoseLessAtTheSameBits) {
   lost(x, {.columns = true, .rows = true, .refit = true});
   lost(x, refitted);
   for (std::size_t i = 0; i < once.size(); ++i)
-    EXPECT_EQ(integers.coded()[i].integers, once[i].integers) << "the same again";
+    EXPECT_EQ(integers.coded()[i].unpacked().integers, once[i].unpacked().integers)
+        << "the same again";
   integers.restore();
   EXPECT_TRUE(at::equal(model_->forward(judge.inputs).log_softmax(1), before));
 }
