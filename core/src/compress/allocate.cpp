@@ -21,6 +21,9 @@ constexpr double kLowest = -24, kHighest = 12, kStart = -6;
 /// Prices of a bit that are tried, beside 0, in squared steps: what is best lay around them on a
 /// transformer, a ResNet and a small net.
 constexpr double kPrice = 0.07, kHighPrice = 0.14;
+/// Multiply-adds of error feedback up to which all rules are tried. Rounding by rate takes one row
+/// after another, for each of which the factors are read anew, and refits solve as large systems.
+constexpr double kAllRules = 3e10;
 /// Walks through the model for one size, and what they aim at.
 constexpr int kWalks = 4;
 constexpr double kAim = 0.996, kEnough = 0.985;
@@ -167,6 +170,17 @@ void Allocation::choose_rule(GenomicBottleneck& bottleneck, std::int64_t wanted,
     Try now = tried(bottleneck, wanted, rule, best_ ? best_->x : kStart);
     if (!best_ || now.lost < best_->lost) best_ = std::move(now);
   };
+  begin(bottleneck);
+  if (integers_->feedback_work() > kAllRules) {
+    if (tell_)
+      tell_(
+          "matrices this large are rounded with error feedback alone: rounding by rate and refits "
+          "would take too long");
+    consider({.columns = true, .rows = true});
+    consider({.columns = true, .rows = false});
+    best_for_ = wanted;
+    return;
+  }
   consider({.columns = true, .rows = true, .price = kPrice});
   consider({.columns = true, .rows = false, .price = kPrice});
   const Rule sides = best_->rule;

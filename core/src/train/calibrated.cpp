@@ -73,6 +73,17 @@ void CalibratedIntegers::restore() {
     model_.tensors()[tensors_[e]].tensor.copy_(values_[e]);
 }
 
+double CalibratedIntegers::feedback_work() const {
+  double work = 0;
+  for (std::size_t e = 0; e < tensors_.size(); ++e) {
+    const SecondOrder& moments = statistics_.tensors[tensors_[e]].moments;
+    const double all = static_cast<double>(grids_[e].size()) / 2;
+    if (moments.columns) work += all * static_cast<double>(moments.columns->size());
+    if (moments.rows) work += all * static_cast<double>(moments.rows->size());
+  }
+  return work;
+}
+
 int CalibratedIntegers::step_of(std::size_t entry, double x, const Rule& rule) const {
   const auto& [importance, moments, seen] = statistics_.tensors[tensors_[entry]];
   double cost = largest_ > 0 ? std::max(importance / largest_, kLeastImportance) : 1;

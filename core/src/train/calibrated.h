@@ -45,6 +45,8 @@ class CalibratedIntegers {
 
   bool can_refit() const { return !statistics_.groups.empty(); }
   std::int64_t numbers() const { return numbers_; }
+  /// Multiply-adds of a choose() with feedback over rows and columns, about.
+  double feedback_work() const;
 
  private:
   int step_of(std::size_t entry, double x, const Rule& rule) const;

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "gbcompress/dist.h"
 #include "gbcompress/error.h"
@@ -70,6 +71,9 @@ class Collector {
   /// Moments of a group of matrices, from all samples; the first pass takes importance too.
   void pass(std::span<const Wanted> wanted, std::uint64_t seed) {
     reserve(wanted);
+    gradients_ = !weighed_ || std::ranges::any_of(wanted, [&](const Wanted& each) {
+      return !each.columns || !result_.tensors[each.tensor].seen;
+    });
     {
       FixedSum sum(all_.numel(), group_ ? shards_of(group_->rank(), group_->world(), kShards)
                                         : ShardRange{0, kShards});
@@ -89,9 +93,13 @@ class Collector {
     const auto begin = [&](std::int64_t i) {
       return std::min(batches * i / kShards * kGradientBatch, samples_.size());
     };
-    const double outputs = for_drawn_gradients(
-        model_, samples_, begin(shard), begin(shard + 1), seed, [&] { add_gradients(); },
-        [&](const at::Tensor& inputs) { return forward(inputs); });
+    double outputs = 0;
+    if (gradients_)
+      outputs = for_drawn_gradients(
+          model_, samples_, begin(shard), begin(shard + 1), seed, [&] { add_gradients(); },
+          [&](const at::Tensor& inputs) { return forward(inputs); });
+    else
+      see_inputs(begin(shard), begin(shard + 1));
     float* tail = numbers().data() + numbers().size() - result_.tensors.size() - 1;
     for (const double importance : importance_) *tail++ = static_cast<float>(importance);
     *tail = static_cast<float>(outputs);
@@ -183,6 +191,15 @@ class Collector {
     return output;
   }
 
+  /// The batches of for_drawn_gradients(), where nothing is asked of gradients.
+  void see_inputs(std::int64_t first, std::int64_t last) {
+    const at::AutoGradMode with_grad(true);  // operators may be others without
+    for (; first < last; first += kGradientBatch) {
+      throw_if_interrupted();
+      forward(samples_.range(first, std::min<std::int64_t>(kGradientBatch, last - first)).inputs);
+    }
+  }
+
   void add_gradients() {
     const at::NoGradGuard no_grad;
     const std::vector<NamedParameter>& tensors = model_.tensors();
@@ -219,6 +236,7 @@ class Collector {
   std::vector<Sums> sums_;
   std::vector<double> importance_;  ///< of a part of the samples
   bool weighed_ = false;            ///< importance is known
+  bool gradients_ = true;           ///< are asked of this pass
 };
 
 }  // namespace
