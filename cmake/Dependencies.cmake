@@ -15,7 +15,8 @@ if(GBCOMPRESS_WHEEL)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   set(ZLIB_USE_STATIC_LIBS ON)
   set(OPENSSL_USE_STATIC_LIBS ON)
-  set(Boost_USE_STATIC_LIBS ON)
+  # Boost's archive is made for programs: the module that trains is a library, and takes the shared one along.
+  set(Boost_USE_STATIC_LIBS ${GBCOMPRESS_PORTABLE_ONLY})
 endif()
 
 find_package(Threads REQUIRED)

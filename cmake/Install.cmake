@@ -9,10 +9,11 @@ include(CMakePackageConfigHelpers)
 set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
 
-if(GBCOMPRESS_WHEEL)  # Debian has Highway as a shared library only
+if(GBCOMPRESS_WHEEL)  # Debian has Highway as a shared library only, and Boost's archive serves programs alone
   get_target_property(highway gbc_highway INTERFACE_LINK_LIBRARIES)
   file(REAL_PATH ${highway} highway)
   install(FILES ${highway} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libhwy.so.1 COMPONENT runtime)
+  install(FILES $<TARGET_FILE:Boost::program_options> DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
 install(TARGETS gbc_portable gbcompress EXPORT gbcompressTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)

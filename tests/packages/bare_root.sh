@@ -66,6 +66,7 @@ for package in "$@"; do
       inside python -c 'import gbcompress as g; n = len(g.load_file("/root/m.gbz")); assert n == 6, n' || die "the package does not load the file"
       ;;
     *.deb)
+      rm -rf "$folder/venv"  # a wheel's program would be found first
       inside apt-get -qq update
       start=$(now)
       inside env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "/root/$name" >"$folder.log" 2>&1 || die "apt-get failed: see $folder.log"
