@@ -176,8 +176,9 @@ void Allocation::choose_rule(GenomicBottleneck& bottleneck, std::int64_t wanted,
       tell_(
           "matrices this large are rounded with error feedback alone: rounding by rate and refits "
           "would take too long");
-    consider({.columns = true, .rows = true});
+    consider({.columns = false, .rows = false});
     consider({.columns = true, .rows = false});
+    consider({.columns = true, .rows = true});
     best_for_ = wanted;
     return;
   }

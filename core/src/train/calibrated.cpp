@@ -111,13 +111,14 @@ void CalibratedIntegers::round(std::size_t entry, const at::Tensor& values, Seco
   const IntegerGrid& grid = grids_[entry];
   Rounding rounding{
       .step = step_of(entry, x, rule), .chooser = chooser, .price = grid.rows > 1 ? rule.price : 0};
+  double all = -1;  // what zeros lose
   for (int tries = 0; tries < kFinerTries; ++tries, rounding.step -= kFiner) {
-    double loss = 0, all = 0;
+    double loss = 0;
     CodedValues now = round_with_feedback(grid, span_of(values), moments, rounding, &loss);
     const double error = relative_error(span_of(values), coded_floats(now));
     coded_[entry] = PackedValues(std::move(now));
     if (error <= kMostLost) return;
-    round_with_feedback(grid, span_of(values), moments, {.step = kMaxStep}, &all);
+    if (all < 0) round_with_feedback(grid, span_of(values), moments, {.step = kMaxStep}, &all);
     if (loss <= kMostLost * all) return;
   }
 }

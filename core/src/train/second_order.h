@@ -21,8 +21,8 @@ struct SecondOrderStatistics {
     bool seen = false;  ///< columns are from inputs, not from gradients
   };
   std::vector<Tensor> tensors;
-  /// Matrices that were seen, in the order of their first use, but those of grouped convolutions;
-  /// those of one group have the same rows of inputs.
+  /// Matrices that were seen, in the order of their first use, but those of grouped convolutions
+  /// and those too wide for moments; those of one group have the same rows of inputs.
   std::vector<std::vector<std::size_t>> groups;
   std::int64_t left_out = 0;  ///< moments that would have taken too much memory
 };

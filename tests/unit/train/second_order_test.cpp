@@ -154,6 +154,18 @@ TEST_F(Statistics, InSeveralPassesAreThoseOfOne) {
   }
 }
 
+TEST_F(Statistics, AreNotTakenOverVeryManyInputs) {
+  const auto wide = build_model("mlp:4097-4096-2", types_);
+  const Dataset samples(at::randn({4, 4097}), at::zeros({4}, at::kLong));
+  const SecondOrderStatistics statistics = second_order_statistics(*wide, samples, 0);
+  // Neither for feedback nor, of twice that memory in float64, for refits.
+  ASSERT_EQ(statistics.groups.size(), 1u);
+  const std::size_t second = statistics.groups[0].at(0);
+  EXPECT_EQ(wide->tensors()[second].info.shape[0], 2);
+  EXPECT_NE(statistics.tensors[second].moments.columns, nullptr);
+  EXPECT_EQ(statistics.left_out, 1);
+}
+
 TEST_F(Statistics, RefitsWithInputsOfSomeLayersAtATime) {
   const SecondOrderStatistics statistics = second_order_statistics(*model_, *samples_, 0);
   const std::size_t first = statistics.groups.at(0).at(0), second = statistics.groups.at(1).at(0);
