@@ -55,6 +55,7 @@ class PriceAttempts {
     bottleneck_.emplace(attempts_.begin(
         job_.wanted_bytes > 0 ? sized_to(job_, job_.wanted_bytes) : job_.options.bottleneck,
         &base_));
+    beginning_ = base_;
     take_up();
     if (job_.judge && points_.empty()) reference();
     PriceSearch search(goal(), first_price(), job_.attempts - (job_.judge ? 1 : 0), known());
@@ -63,7 +64,7 @@ class PriceAttempts {
       more = search.tried(points_[i]);
     while (more) {
       const auto begin = Clock::now();
-      const PricePoint point = attempt(search.price(), /*reference=*/false);
+      const PricePoint point = attempt(search.price(), from_of(search), /*reference=*/false);
       more = search.tried(point) && time_for(Clock::now() - begin);
       keep(search, more);
     }
@@ -93,7 +94,7 @@ class PriceAttempts {
   }
 
   void reference() {
-    attempt(kReferencePrice * first_price(), /*reference=*/true);
+    attempt(kReferencePrice * first_price(), 0, /*reference=*/true);
     best_ = candidate();
     go_on_from_here();
     next();
@@ -121,7 +122,8 @@ class PriceAttempts {
     double most = 0;
     in >> state.baseline >> state.noise >> most >> best_.price >> best_.kept >> best_.loss >>
         base_price_;
-    for (PricePoint p; in >> p.price >> p.bytes >> p.drop >> p.alive;) points_.push_back(p);
+    for (PricePoint p; in >> p.price >> p.bytes >> p.drop >> p.alive >> p.from;)
+      points_.push_back(p);
     if (points_.empty())
       throw Error(Errc::kCorrupt,
                   "the checkpoint does not say what earlier attempts gave; use "
@@ -141,8 +143,8 @@ class PriceAttempts {
         formatted("%.17g %.17g %.17g %.17g %.17g %.17g %.17g", state.baseline, state.noise,
                   job_.above_chance->best(), best_.price, best_.kept, best_.loss, base_price_);
     for (const PricePoint& p : points_)
-      history += formatted(" %.17g %lld %.17g %d", p.price, static_cast<long long>(p.bytes), p.drop,
-                           static_cast<int>(p.alive));
+      history += formatted(" %.17g %lld %.17g %d %.17g", p.price, static_cast<long long>(p.bytes),
+                           p.drop, static_cast<int>(p.alive), p.from);
     attempts_.at.best_file =
         best_.file.empty() ? nullptr : std::make_shared<const std::vector<std::byte>>(best_.file);
     attempts_.at.kept_state = base_price_ > 0 ? base_ : nullptr;
@@ -160,15 +162,21 @@ class PriceAttempts {
     resumed_ = false;
   }
 
-  PricePoint attempt(double price, bool reference) {
+  /// Where a size is wanted the search says where the next attempt begins; else from the base.
+  double from_of(const PriceSearch& search) const {
+    return job_.wanted_bytes > 0 ? search.from() : base_price_;
+  }
+
+  /// @param from  price of the attempt that it goes on from; 0: the beginning
+  PricePoint attempt(double price, double from, bool reference) {
     TrainOptions options = job_.options.train;
     options.rate.lambda = price;
-    options.rate.first_lambda = base_price_;
-    if (base_price_ > 0) options.epochs = later_epochs(options.epochs);
+    options.rate.first_lambda = from;
+    if (from > 0) options.epochs = later_epochs(options.epochs);
     begin_at(attempts_.rate(options));
     attempts_.train(*bottleneck_, options);
     attempts_.settle(*bottleneck_, 0);
-    PricePoint point{price, bottleneck_->bytes(), 0};
+    PricePoint point{.price = price, .bytes = bottleneck_->bytes(), .from = from};
     if (job_.wanted_bytes > 0) point.alive = kept() >= AboveChance::kLeastKept;
     if (reference) job_.judge->take_reference(job_.model);
     if (job_.judge) point.drop = job_.judge->drop(job_.model);
@@ -213,9 +221,11 @@ class PriceAttempts {
       best_ = candidate();
     }
     const bool too_low = sized ? last.alive && !search.keeps(last) : search.keeps(last);
-    if (too_low && last.price > base_price_)
-      go_on_from_here();
-    else if (more)
+    const bool from_here = too_low && last.price > base_price_;
+    if (from_here) go_on_from_here();
+    if (more && sized && search.from() == 0)
+      bottleneck_->restore_training_state(*beginning_);
+    else if (more && !from_here)
       bottleneck_->restore_training_state(*base_);
     next();
   }
@@ -284,7 +294,8 @@ class PriceAttempts {
   std::optional<GenomicBottleneck> bottleneck_;
   std::vector<PricePoint> points_;  ///< of all attempts, the reference first
   Candidate best_;
-  std::shared_ptr<const Attempts::State> base_;  ///< what the next attempt begins with
+  std::shared_ptr<const Attempts::State> beginning_;
+  std::shared_ptr<const Attempts::State> base_;  ///< what the next attempt goes on from
   double base_price_ = 0;                        ///< 0: that is the beginning
   bool resumed_ = false;                         ///< the next attempt was begun before
 };

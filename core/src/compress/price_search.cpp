@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace gbcompress {
@@ -52,14 +53,16 @@ bool PriceSearch::near(const PricePoint& point) const {
 bool PriceSearch::tried(const PricePoint& point) {
   points_.push_back(point);
   if (near(point) || --left_ <= 0) return false;
-  const double last = price_;
+  const double last = price_, last_from = from_;
+  from_ = next_from();
   price_ = next();
+  if (from_ != last_from) return true;
   return std::fabs(std::log(price_ / last)) > std::log(goal_.bytes ? kSamePriceOfSize : kSamePrice);
 }
 
-double PriceSearch::move() const {
-  const PricePoint last = points_.back();
-  const PricePoint* before = points_.size() > 1 ? &points_[points_.size() - 2] : nullptr;
+double PriceSearch::move(const std::vector<PricePoint>& points) const {
+  const PricePoint& last = points.back();
+  const PricePoint* before = points.size() > 1 ? &points[points.size() - 2] : nullptr;
   const double run = before ? std::log(last.price / before->price) : 0;
   if (!last.alive) return -std::log(kLargestMove);
   if (goal_.bytes) {
@@ -75,11 +78,33 @@ double PriceSearch::move() const {
   return std::log(*goal_.drop / last.drop) / std::clamp(slope, kFlattestDrop, kSteepestDrop);
 }
 
+double PriceSearch::next_from() const {
+  if (!goal_.bytes) return 0;
+  double from = 0;
+  for (const PricePoint& p : points_)
+    if (too_low(p)) from = std::max(from, p.price);
+  bool went_on = false, larger = false, smaller = false;
+  for (const PricePoint& p : points_) {
+    went_on = went_on || (from > 0 && p.from == from);
+    if (p.from == 0 && p.alive) (too_low(p) ? larger : smaller) = true;
+  }
+  return went_on && larger && smaller ? 0 : from;
+}
+
+std::vector<PricePoint> PriceSearch::comparable() const {
+  if (!goal_.bytes) return points_;
+  std::vector<PricePoint> points;
+  std::copy_if(points_.begin(), points_.end(), std::back_inserter(points),
+               [&](const PricePoint& p) { return p.from == from_; });
+  return points.empty() ? points_ : points;
+}
+
 double PriceSearch::next() const {
   const double most = std::log(kLargestMove);
+  const std::vector<PricePoint> points = comparable();
   double low = -std::numeric_limits<double>::infinity(), high = -low;
   bool dead = false;  // at the price `high`
-  for (const PricePoint& p : points_) {
+  for (const PricePoint& p : points) {
     const double at = std::log(p.price);
     if (too_low(p)) {
       low = std::max(low, at);
@@ -88,7 +113,7 @@ double PriceSearch::next() const {
       dead = !p.alive;
     }
   }
-  double at = std::log(points_.back().price) + std::clamp(move(), -most, most);
+  double at = std::log(points.back().price) + std::clamp(move(points), -most, most);
   if (low < high && std::isfinite(low) && std::isfinite(high)) {
     const double margin = (dead ? kDeadMargin : goal_.bytes ? kBytesMargin : kMargin);
     at = std::clamp(at, low + margin * (high - low), high - margin * (high - low));

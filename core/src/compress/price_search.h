@@ -24,11 +24,18 @@ struct PricePoint {
   double drop = 0;
   /// The model answers better than a constant would; looked at where bytes are wanted.
   bool alive = true;
+  /// Price of the attempt that this one went on from; 0: it began at the beginning.
+  double from = 0;
 };
 
 /// Bytes and loss of quality are about powers of the price, so that the next price is a secant's in
 /// log-log, kept within the prices that are known to be too low and too high, and within a factor
 /// of kLargestMove of the last one. The first price is tried as it is.
+///
+/// Where a size is wanted, an attempt goes on from the one at the highest price whose file was too
+/// large. More training makes files smaller at any price, so that points are compared with those
+/// that began where they did; where going on missed the size and attempts from the beginning are on
+/// both sides of it, the next one begins there too.
 class PriceSearch {
  public:
   static constexpr double kLargestMove = 6;
@@ -46,6 +53,8 @@ class PriceSearch {
               std::vector<PricePoint> known = {});
 
   double price() const { return price_; }
+  /// PricePoint::from of the next attempt, where a size is wanted.
+  double from() const { return from_; }
   /// What came of training at price(). @return whether there is another price to try
   bool tried(const PricePoint& point);
   /// Known ones first.
@@ -56,14 +65,17 @@ class PriceSearch {
   bool keeps(const PricePoint& point) const;
 
  private:
+  double next_from() const;
+  /// The points that the next attempt is compared with.
+  std::vector<PricePoint> comparable() const;
   double next() const;
-  /// Logarithm of the factor between the last price and the one that seems right.
-  double move() const;
+  /// Logarithm of the factor between the last of `points` and the price that seems right.
+  double move(const std::vector<PricePoint>& points) const;
   bool too_low(const PricePoint& point) const;
   bool near(const PricePoint& point) const;
 
   PriceGoal goal_;
-  double price_;
+  double price_, from_ = 0;
   std::int64_t left_;
   std::vector<PricePoint> points_;
 };

@@ -53,6 +53,27 @@ TEST(PriceSearch, LandsNearAWantedSizeInThreeAttempts) {
       }
 }
 
+/// An attempt that goes on from one whose file was too large makes a smaller file at the same price
+/// too.
+TEST(PriceSearch, GoesBelowAPriceThatWasTooLowWhereAttemptsGoOnFromIt) {
+  for (const double slope : {-0.4, -0.8, -1.2})
+    for (const double shrinks : {0.8, 0.9, 0.97}) {
+      PriceSearch search({.bytes = 900, .drop = {}}, 0.8, 6);
+      double from = 0;
+      for (bool more = true; more;) {
+        const double price = search.price();
+        const double bytes = 880 * std::pow(price, slope) * (from > 0 ? shrinks : 1);
+        const PricePoint point{
+            .price = price, .bytes = static_cast<std::int64_t>(bytes), .from = from};
+        more = search.tried(point);
+        if (!search.keeps(point)) from = std::max(from, price);
+      }
+      const PricePoint best = search.points()[search.best().value()];
+      EXPECT_LE(best.bytes, 900) << slope << " " << shrinks;
+      EXPECT_GE(best.bytes, 855) << slope << " " << shrinks;
+    }
+}
+
 TEST(PriceSearch, StopsWhereTheSizeIsMet) {
   const Found found = search({.bytes = 1090, .drop = {}}, power(1000, -0.5, 1, 1), /*first=*/1, 6);
   EXPECT_EQ(found.tries, 1);
