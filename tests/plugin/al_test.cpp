@@ -15,6 +15,9 @@
 namespace gbcompress {
 namespace {
 
+using test::expect_has;
+using test::usage_refusal;
+
 constexpr std::int64_t kRows = 16;
 
 const PluginHost& host() {
@@ -100,19 +103,7 @@ void expect_same(const std::vector<StateEntry>& a, const std::vector<StateEntry>
 }
 
 std::string refusal(const std::string& options, const std::string& arch = "mlp:20-24-16-12-5") {
-  try {
-    Training training(options, arch);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Errc::kUsage);
-    return error.what();
-  }
-  ADD_FAILURE() << options << " was taken";
-  return "";
-}
-
-void expect_has(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "not \"" << part << "\" in: " << message;
+  return usage_refusal(options, [&] { Training training(options, arch); });
 }
 
 TEST(Al, APipelineHasTheBitsOfOneBatchAfterAnother) {

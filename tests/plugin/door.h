@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "gbcompress/error.h"
 #include "gbcompress/plugin_host.h"
@@ -35,6 +36,24 @@ inline std::string refusal(PluginHost& host, const std::filesystem::path& file,
   }
   ADD_FAILURE() << file << " was loaded";
   return "";
+}
+
+/// The message with which `start` refuses what it was given.
+template <typename Start>
+std::string usage_refusal(const std::string& options, const Start& start) {
+  try {
+    start();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::kUsage);
+    return error.what();
+  }
+  ADD_FAILURE() << options << " was taken";
+  return "";
+}
+
+inline void expect_has(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << "not \"" << part << "\" in: " << message;
 }
 
 }  // namespace gbcompress::test

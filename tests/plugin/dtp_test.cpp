@@ -14,6 +14,9 @@
 namespace gbcompress {
 namespace {
 
+using test::expect_has;
+using test::usage_refusal;
+
 const PluginHost& host() {
   static PluginHost& one = *new PluginHost;
   if (one.loaded().empty()) {
@@ -81,19 +84,7 @@ double cosine(const at::Tensor& a, const at::Tensor& b) {
 
 std::string refusal(const std::string& arch, const std::string& options,
                     std::vector<std::int64_t> picture = {64}) {
-  try {
-    Training run(arch, options, std::move(picture));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Errc::kUsage);
-    return error.what();
-  }
-  ADD_FAILURE() << options << " was taken";
-  return "";
-}
-
-void expect_has(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "not \"" << part << "\" in: " << message;
+  return usage_refusal(options, [&] { Training run(arch, options, std::move(picture)); });
 }
 
 /// Transposed weights make the targets gradients, whatever beta is.

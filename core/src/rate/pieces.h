@@ -1,5 +1,5 @@
 #pragma once
-/// Tensors in pieces: work for threads whose sums do not depend on how many there are.
+/// LibTorch's tensors in pieces (base/segments.h).
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -9,31 +9,15 @@
 #include <span>
 #include <vector>
 
-namespace gbcompress {
+#include "base/segments.h"
 
-/// Numbers that one call of a kernel takes.
-inline constexpr std::int64_t kPiece = 1 << 14;
+namespace gbcompress {
 
 inline std::span<float> numbers_of(const at::Tensor& dense, std::int64_t first,
                                    std::int64_t count) {
   return {dense.data_ptr<float>() + first, static_cast<std::size_t>(count)};
 }
 
-/// Numbers that have the same step.
-struct Segment {
-  std::int64_t first, count;
-  std::size_t group;
-};
-/// `groups` equal parts of n numbers, in pieces.
-inline std::vector<Segment> segments_of(std::int64_t n, std::size_t groups) {
-  const std::int64_t length = n / static_cast<std::int64_t>(groups);
-  std::vector<Segment> result;
-  for (std::size_t g = 0; g < groups; ++g)
-    for (std::int64_t at = 0; at < length; at += kPiece)
-      result.push_back(
-          {static_cast<std::int64_t>(g) * length + at, std::min(kPiece, length - at), g});
-  return result;
-}
 /// Calls body(index, segment) for all, in parallel.
 template <typename Body>
 void for_segments(const std::vector<Segment>& segments, const Body& body) {

@@ -9,9 +9,11 @@
 #include "gbcompress/dataset.h"
 #include "gbcompress/model.h"
 
-namespace gbcompress {
+namespace GBC_API gbcompress {
+class Group;
+}  // namespace gbcompress
 
-class GBC_API Group;
+namespace gbcompress {
 
 struct SecondOrderStatistics {
   struct Tensor {
