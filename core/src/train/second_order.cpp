@@ -132,7 +132,7 @@ class Collector {
       if (result_.tensors[call.tensor].seen) return;
       result_.tensors[call.tensor].seen = true;
       const ParameterInfo& info = model_.tensors()[call.tensor].info;
-      if (call.groups > 1 || info.elements() / info.shape[0] > kWidest) return;
+      if (call.groups > 1 || info.elements() > kWidest * info.shape[0]) return;
       if (!last || !last->input.is_alias_of(call.input) || last->form != call.form)
         result_.groups.emplace_back();
       result_.groups.back().push_back(call.tensor);
