@@ -28,7 +28,7 @@ def exports(library):
         if kind in "TDBR" or (kind == "V" and table):
             name = re.sub(r"\[abi:\w+\]|\(\.\w+\)$", "", name)
             # What std and torch make of their templates for us is theirs.
-            if re.match(r"(?:(?:typeinfo|vtable) for )?gbcompress(::|$)", name) or name.startswith("gbcompress"):
+            if re.match(r"(?:(?:typeinfo|vtable) for )?gbcompress", name):
                 names.add(name)
     return sorted(names)
 
