@@ -48,17 +48,35 @@ std::optional<pid_t> writer_of(std::string_view name, std::string_view target) {
   return *process;
 }
 
-void remove_if_stale(const fs::path& path, const struct stat& own) noexcept {
+/// Whether a file of that time may be one that its writer has not locked yet.
+bool young(const struct stat& status, const struct stat& own) {
+  return status.st_mtime + kYoung > own.st_mtime && status.st_mtime <= own.st_mtime + kYoung;
+}
+
+/// @param own  null: of any age
+void remove_if_stale(const fs::path& path, const struct stat* own) noexcept {
   const int fd = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;
   struct stat status {
   }, named{};
   if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
-      (status.st_mtime + kYoung <= own.st_mtime || status.st_mtime > own.st_mtime + kYoung) &&
-      try_lock(fd) && ::lstat(path.c_str(), &named) == 0 && named.st_ino == status.st_ino &&
-      named.st_dev == status.st_dev)
+      !(own && young(status, *own)) && try_lock(fd) && ::lstat(path.c_str(), &named) == 0 &&
+      named.st_ino == status.st_ino && named.st_dev == status.st_dev)
     ::unlink(path.c_str());
   ::close(fd);
+}
+
+void remove_left_of(const fs::path& path, const struct stat* own) noexcept {
+  try {
+    const std::string target = path.filename().string();
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    for (const std::string& name : names_in(folder)) {
+      const auto process = writer_of(name, target);
+      if (process && ::kill(*process, 0) != 0 && errno == ESRCH)
+        remove_if_stale(folder / name, own);
+    }
+  } catch (const std::exception&) {  // no memory for a name: the files stay
+  }
 }
 
 }  // namespace
@@ -67,17 +85,9 @@ void lock_temporary(int fd) noexcept { try_lock(fd); }
 
 void remove_stale_temporaries(const fs::path& path, int own) noexcept {
   struct stat made {};
-  if (::fstat(own, &made) != 0) return;
-  try {
-    const std::string target = path.filename().string();
-    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    for (const std::string& name : names_in(folder)) {
-      const auto process = writer_of(name, target);
-      if (process && ::kill(*process, 0) != 0 && errno == ESRCH)
-        remove_if_stale(folder / name, made);
-    }
-  } catch (const std::exception&) {  // no memory for a name: the files stay
-  }
+  if (::fstat(own, &made) == 0) remove_left_of(path, &made);
 }
+
+void remove_temporaries_of_killed(const fs::path& path) noexcept { remove_left_of(path, nullptr); }
 
 }  // namespace gbcompress

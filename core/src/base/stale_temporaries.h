@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "base/internal.h"
+
 namespace gbcompress {
 
 /// Locks a temporary file for as long as the descriptor is open, so that others see that its writer
@@ -17,5 +19,9 @@ void lock_temporary(int fd) noexcept;
 /// file that stays does no harm.
 /// @param own  descriptor of a file that was just made in the same folder, whose clock counts
 void remove_stale_temporaries(const std::filesystem::path& path, int own) noexcept;
+
+/// The same without the age, for a file that only the caller's run writes: a run that goes on at
+/// once after it was killed finds what it left a moment ago.
+GBC_INTERNAL void remove_temporaries_of_killed(const std::filesystem::path& path) noexcept;
 
 }  // namespace gbcompress

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/stale_temporaries.h"
 #include "base/text.h"
 #include "gbcompress/error.h"
 
@@ -109,6 +110,10 @@ void SweepPoints::gather(const std::vector<std::string>& files) {
                                        " exists and is of no sweep; take another folder");
   if (begun) read(folder_ / kName, own_);
   for (const fs::path& path : left) read(path, own_);
+  // The folder holds this sweep, and no rank has begun: what a killed one was writing can go.
+  remove_temporaries_of_killed(folder_ / kName);
+  for (const fs::path& path : left) remove_temporaries_of_killed(path);
+  for (const std::string& file : files) remove_temporaries_of_killed(folder_ / file);
   points_ = own_;
   if (!begun || !left.empty()) write(own_);
   remove_others();

@@ -90,6 +90,20 @@ TEST_F(StaleTemporaries, WhatMayBeInUseStays) {
   EXPECT_FALSE(fs::exists(locked)) << "its writer let go";
 }
 
+TEST_F(StaleTemporaries, OfAKilledRunGoWhateverTheirAge) {
+  left("out.gbz.tmp-" + dead_ + "-0", 0);
+  const fs::path alive = left("out.gbz.tmp-" + std::to_string(::getppid()) + "-0", 0);
+  const fs::path locked = left("out.gbz.tmp-" + dead_ + "-1", 0);
+  const int fd = ::open(locked.c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  lock_temporary(fd);
+  remove_temporaries_of_killed(dir_ / "out.gbz");
+  EXPECT_FALSE(fs::exists(dir_ / ("out.gbz.tmp-" + dead_ + "-0")));
+  EXPECT_TRUE(fs::exists(alive));
+  EXPECT_TRUE(fs::exists(locked));
+  ::close(fd);
+}
+
 TEST_F(StaleTemporaries, OtherNamesStay) {
   std::vector<fs::path> kept;
   for (const std::string& name : std::vector<std::string>{

@@ -1,6 +1,7 @@
 #include "gbcompress/sweep.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <torch/types.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -190,6 +191,25 @@ TEST_F(SweepTest, ANewModelIsTrainedForItsControls) {
       EXPECT_NEAR(*p.metric, report.before, 3);
     }
   EXPECT_EQ(run(&data_).computed, 0);
+}
+
+TEST_F(SweepTest, WhatAKilledSweepWasWritingGoesWhenItGoesOn) {
+  options_.compress.train.loss = Loss::kWeights;
+  options_.ratios = {4};
+  run(nullptr);
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ::waitpid(gone, nullptr, 0);
+  const std::string killed = ".tmp-" + std::to_string(gone) + "-0";
+  for (const char* name : {"ratio-4.gbz", "gnets-ratio-4.gbz", "points.jsonl"})
+    std::ofstream(folder_ / (name + killed)) << "half";
+  std::ofstream(folder_ / ("mine" + killed)) << "precious";
+  EXPECT_EQ(run(nullptr).computed, 0);
+  for (const char* name : {"ratio-4.gbz", "gnets-ratio-4.gbz", "points.jsonl"}) {
+    EXPECT_TRUE(fs::exists(folder_ / name));
+    EXPECT_FALSE(fs::exists(folder_ / (name + killed))) << name;
+  }
+  EXPECT_TRUE(fs::exists(folder_ / ("mine" + killed))) << "no sweep writes that";
 }
 
 TEST_F(SweepTest, FoldersThatAreNotASweepsAreRefused) {
