@@ -19,8 +19,11 @@ die() { printf 'bare_root: %s\n' "$*" >&2; exit 1; }
 inside() { chroot "$folder" /usr/bin/env -i PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LC_ALL=C.UTF-8 "$@"; }
 [[ $(id -u) == 0 ]] || die "run it as root: it makes a root folder and works in it"
 if [[ $suite != - && ! -d $folder ]]; then
+  # An Ubuntu that is newer than this machine's debootstrap is made as all since 7.10 are.
+  script=
+  [[ -z $mirror || -e /usr/share/debootstrap/scripts/$suite ]] || script=gutsy
   debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv ${mirror:+--components=main,universe --no-check-gpg} \
-    "$suite" "$folder" $mirror >"$folder.log" 2>&1 || die "debootstrap failed: see $folder.log"
+    "$suite" "$folder" $mirror $script >"$folder.log" 2>&1 || die "debootstrap failed: see $folder.log"
 fi
 # The network, as here.
 for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
