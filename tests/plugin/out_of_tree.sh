@@ -55,7 +55,7 @@ strategy=$work/direct_feedback/build/direct_feedback.so
 "$gbcompress" plugins verify "$strategy" | grep -q "strategies *direct_feedback" ||
   { echo "verify does not name the strategy"; exit 1; }
 train=(compress --from-scratch --arch mlp:64-48-10 --data digits --mode residual --epochs 20
-       --strategy direct_feedback)
+       --strategy direct_feedback --set rate.lambda=0.1)
 "$gbcompress" "${train[@]}" --plugin "$strategy" -o "$work/feedback.gbz" --json > "$work/report.json"
 after=$(sed -n 's/^ *"after": \([0-9.]*\),\{0,1\}$/\1/p' "$work/report.json" | head -n 1)
 awk -v a="$after" 'BEGIN { exit !(a >= 80) }' ||
