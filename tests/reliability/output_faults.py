@@ -1,12 +1,12 @@
 """What files that the program writes survive: kills, two writers of one file, slow and read-only disks, inputs that
 are cut while they are read, clocks that jump.
 
-    python3 output_faults.py [--program BUILD/bin/gbcompress] [--site FOLDER] [--clock FILE] [--full] [--seed S]
-                             [--only kills,writers,disks,inputs,clocks]
+    python3 output_faults.py [--program BUILD/bin/gbcompress] [--site FOLDER] [--clock FILE] [--full] [--kills N]
+                             [--seed S] [--only kills,writers,disks,inputs,clocks]
 
 --site: where the Python package lies, so that its save_file() is tried as well; --clock: the library of
 jumping_clock.cpp. Prints one line of figures a part. Ends with status 1 when a file was lost, mixed or half-written,
-and with 77 when every part was skipped. --full makes 1,000 kills of each writer.
+and with 77 when every part was skipped. --full makes 1,000 kills of each writer, --kills N so many.
 """
 
 import argparse
@@ -26,6 +26,7 @@ def parse():
     arguments.add_argument("--site", help="where the Python package lies")
     arguments.add_argument("--clock", help="the library of jumping_clock.cpp")
     arguments.add_argument("--full", action="store_true", help="the whole campaign")
+    arguments.add_argument("--kills", type=int, help="of each writer; 7, and 1,000 with --full")
     arguments.add_argument("--seed", type=int, default=None, help="of the moments; printed")
     arguments.add_argument("--only", help="parts, separated by commas")
     options = arguments.parse_args()

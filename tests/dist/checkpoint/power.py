@@ -7,7 +7,7 @@ import re
 import shutil
 
 from . import system_calls
-from .saver import Finding, Group, Scratch
+from .saver import STRACE, Finding, Group, Scratch
 
 TRACED = "openat,write,ftruncate,fsync,mkdir,rename,renameat2,unlink,rmdir"
 WORLD = 2
@@ -187,7 +187,7 @@ class Scene:
         shutil.copytree(self.root, before)
         logs = [os.path.join(scratch, f"log-{rank}") for rank in range(WORLD)]
         statuses = Group(saver.executable, self.root, WORLD, steps=2, size=600, wrap=lambda rank: [
-            "strace", "-qq", "-ttt", "-y", "-xx", "-s", "16777216", "-e", f"trace={TRACED}", "-o", logs[rank]]).end()
+            *STRACE, "-qq", "-ttt", "-y", "-xx", "-s", "16777216", "-e", f"trace={TRACED}", "-o", logs[rank]]).end()
         self.events = recorded(logs)
         if any(statuses) or damaged != any(event[1] == "renameat2" for event in self.events):
             raise Finding(f"the saves cannot be recorded: {statuses}")

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from .saver import Finding, Group, Scratch, complete
+from .saver import STRACE, Finding, Group, Scratch, complete
 
 ERRORS = ("ENOSPC", "EIO", "EINTR", "EDQUOT")
 # Repeating these is all that an interruption asks for.
@@ -45,7 +45,7 @@ class Scene:
         self.count += 1
         folder = os.path.join(self.scratch, str(self.count))
         shutil.copytree(self.pattern, folder)
-        group = self.group(folder, wrap=lambda r: ["strace", "-f", "-qq", *self.always, *strace] if r == rank else None)
+        group = self.group(folder, wrap=lambda r: [*STRACE, "-f", "-qq", *self.always, *strace] if r == rank else None)
         return folder, group, group.end()
 
     def points(self, rank):

@@ -4,7 +4,7 @@ import os
 import shutil
 
 from checkpoint.disks import Disk
-from checkpoint.saver import Finding, Scratch
+from checkpoint.saver import STRACE, Finding, Scratch
 
 from .jobs import TIMEOUT, read, rests
 
@@ -51,7 +51,7 @@ def slow(job):
     with Scratch() as scratch:
         target = os.path.join(scratch, "out")
         job.run(0, target)
-        writer = job.start(1, target, ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=write,fsync,rename",
+        writer = job.start(1, target, [*STRACE, "-f", "-qq", "-o", "/dev/null", "-e", "trace=write,fsync,rename",
                                        "-e", "inject=write,fsync:delay_enter=100000"])
         looks = 0
         while writer.poll() is None:

@@ -66,4 +66,5 @@ def kill_often(job, draw, wanted):
 
 
 def campaign(jobs, draw, options):
-    return "; ".join(kill_often(job, draw, 1000 if options.full else 7) for job in jobs)
+    wanted = options.kills or (1000 if options.full else 7)
+    return "; ".join(kill_often(job, draw, wanted) for job in jobs)

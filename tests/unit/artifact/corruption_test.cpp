@@ -82,11 +82,19 @@ TEST(Corruption, EveryTruncationIsRefused) {
   }
 }
 
+/// What an input may take. The address sanitizer makes every access take several times as long, and
+/// keeps what was freed, so that the process's peak says nothing; tests/fuzz counts it there.
+#ifdef __SANITIZE_ADDRESS__
+constexpr double kSeconds = 10.0;
+long peak_kib() { return 0; }
+#else
+constexpr double kSeconds = 1.0;
 long peak_kib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss;
 }
+#endif
 
 /// The same damage behind a digest that fits, as somebody with bad intentions would do it: whatever
 /// is accepted must at least be a well-formed artifact, and costs no more than a second and 64 MiB.
@@ -106,7 +114,7 @@ TEST(Corruption, DamageBehindAFittingDigestIsBounded) {
         slowest = std::max(slowest, std::clock() - start);
       }
   }
-  EXPECT_LT(static_cast<double>(slowest) / CLOCKS_PER_SEC, 1.0);
+  EXPECT_LT(static_cast<double>(slowest) / CLOCKS_PER_SEC, kSeconds);
   EXPECT_LT(peak_kib() - before, 64 << 10);
 }
 
@@ -119,7 +127,7 @@ TEST(Corruption, LyingLengthsAreBounded) {
     header.update(more);
     const std::clock_t start = std::clock();
     const Errc code = craft::code_of(craft::file(header, stream));
-    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1.0) << header;
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, kSeconds) << header;
     return code;
   };
   const RandomStream random(1, "lying lengths");
