@@ -28,3 +28,7 @@ if(GBC_SANITIZE)
   target_compile_options(gbc_settings INTERFACE -fsanitize=${GBC_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(gbc_settings INTERFACE -fsanitize=${GBC_SANITIZE})
 endif()
+if(GBC_COVERAGE)  # counted by threads too
+  target_compile_options(gbc_settings INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(gbc_settings INTERFACE --coverage)
+endif()
