@@ -9,7 +9,7 @@
 #include "command.h"
 #include "flag_words.h"
 #include "gbcompress/error.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress::cli {
 

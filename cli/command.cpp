@@ -6,8 +6,8 @@
 
 #include "base/near_miss.h"
 #include "base/text.h"
-#include "gbcompress/config.h"
 #include "gbcompress/error.h"
+#include "gbcompress/options.h"
 #include "gbcompress/version.h"
 #include "torch_module.h"
 #include "verb_table.h"

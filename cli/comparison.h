@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "gbcompress/artifact.h"
-#include "gbcompress/compare.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress::cli {
 

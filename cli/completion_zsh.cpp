@@ -1,7 +1,7 @@
 #include <sstream>
 
 #include "completion.h"
-#include "gbcompress/config.h"
+#include "gbcompress/options.h"
 #include "gbcompress/version.h"
 #include "verb_table.h"
 

@@ -13,7 +13,7 @@
 #include "exit_status.h"
 #include "format/file_kind.h"
 #include "gbcompress/error.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 #include "input.h"
 #include "load_plugins.h"
 #include "metric_text.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "command.h"
-#include "gbcompress/config.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress::cli {
 

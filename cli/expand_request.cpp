@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "exit_status.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "table.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "format/file_kind.h"
-#include "gbcompress/dtype.h"
+#include "gbcompress/tensors.h"
 #include "report.h"
 
 namespace gbcompress::cli {

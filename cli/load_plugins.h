@@ -1,7 +1,7 @@
 #pragma once
 
 #include "command.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress::cli {
 

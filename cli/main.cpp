@@ -11,8 +11,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "flag_words.h"
-#include "gbcompress/launch.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "exit_status.h"
-#include "gbcompress/config.h"
+#include "gbcompress/options.h"
 #include "gbcompress/version.h"
 #include "verb_table.h"
 

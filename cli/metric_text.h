@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 #include "numbers.h"
 #include "table.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "command.h"
-#include "gbcompress/open_options.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 

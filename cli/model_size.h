@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "gbcompress/open_options.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 

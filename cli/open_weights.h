@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gbcompress/model.h"
-#include "gbcompress/open_options.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "gbcompress/config.h"
 #include "gbcompress/model.h"
+#include "gbcompress/options.h"
 #include "load_plugins.h"
 #include "model_options.h"
 #include "numbers.h"

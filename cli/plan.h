@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "command.h"
-#include "gbcompress/model_plan.h"
+#include "gbcompress/bench.h"
 
 namespace gbcompress::cli {
 

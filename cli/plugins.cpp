@@ -6,7 +6,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_template.h"
+#include "gbcompress/registry.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {

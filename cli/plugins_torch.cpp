@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "exit_status.h"
 #include "flag_words.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"
 #include "probe.h"
 #include "torch_module.h"

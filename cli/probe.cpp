@@ -17,7 +17,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "torch_module.h"
 
 extern char** environ;

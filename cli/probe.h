@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress::cli {
 

@@ -6,9 +6,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "gbcompress/error.h"
-#include "gbcompress/launch.h"
-#include "gbcompress/plugin_fingerprint.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
+#include "gbcompress/registry.h"
 #include "gbcompress/version.h"
 #include "run_options.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "command.h"
-#include "gbcompress/dist.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/ranks.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress::cli {
 

@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
-#include "gbcompress/histogram.h"
 #include "gbcompress/version.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress::cli {
 

@@ -10,7 +10,7 @@
 
 #include "command.h"
 #include "gbcompress/artifact.h"
-#include "gbcompress/compare.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress::cli {
 

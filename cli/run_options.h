@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "command.h"
-#include "gbcompress/config.h"
-#include "gbcompress/launch.h"
+#include "gbcompress/options.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress::cli {
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "exit_status.h"
-#include "gbcompress/scaling.h"
+#include "gbcompress/bench.h"
 #include "numbers.h"
 #include "plan.h"
 #include "table.h"

@@ -1,4 +1,4 @@
-#include "gbcompress/sweep.h"
+#include "gbcompress/compress.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "event_file.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 #include "input.h"
 #include "load_plugins.h"
 #include "metric_text.h"

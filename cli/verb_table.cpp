@@ -4,8 +4,8 @@
 #include <boost/program_options.hpp>
 #include <map>
 
-#include "gbcompress/arch_layout.h"
-#include "gbcompress/config.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress::cli {
 namespace po = boost::program_options;

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "report.h"
 
 namespace gbcompress::cli {

@@ -12,7 +12,7 @@
 #include "format/file_kind.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "model_folders.h"

@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "format/tensor_bundle.h"
-#include "gbcompress/config.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress::cli {
 

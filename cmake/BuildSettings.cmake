@@ -17,7 +17,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of a copy onto itself in every "text" + std::string (its bug 105651).
   target_compile_options(gbc_settings INTERFACE -fpch-preprocess -Wno-restrict)
 endif()
-# gbc_seal(TARGET...): libraries whose names are visible only where a header says so (export.h). Clang
+# gbc_seal(TARGET...): libraries whose names are visible only where a header says so (version.h). Clang
 # does not hand what a namespace's block says on to functions that are defined outside of such a block.
 function(gbc_seal)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -1,4 +1,4 @@
-# What the libraries are made of, once more as archives: the libraries are sealed (export.h), and tests,
+# What the libraries are made of, once more as archives: the libraries are sealed (version.h), and tests,
 # fuzzers and benchmarks try their private parts too.
 add_library(gbc_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:gbc_portable>)
 set_target_properties(gbc_parts PROPERTIES LINKER_LANGUAGE CXX)

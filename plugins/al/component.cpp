@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <gbcompress/error.h>
-#include <gbcompress/noise.h>
+#include <gbcompress/strategy.h>
 
 #include <cmath>
 

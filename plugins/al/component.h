@@ -2,7 +2,7 @@
 /// One component of associated learning: a piece of the model, and what trains it.
 
 #include <gbcompress/optimizer.h>
-#include <gbcompress/registrar.h>
+#include <gbcompress/registry.h>
 #include <gbcompress/strategy.h>
 
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 /// Which rank computes what, where the pieces of work do not depend on each other.
 
-#include <gbcompress/dist.h>
+#include <gbcompress/ranks.h>
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// What a stage's module holds, for code that sees no modules.
 
-#include <gbcompress/registrar.h>
+#include <gbcompress/registry.h>
 
 #include <vector>
 

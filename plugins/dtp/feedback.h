@@ -1,8 +1,8 @@
 #pragma once
 /// The feedback network of one layer, and how it learns.
 
-#include <gbcompress/inverse.h>
 #include <gbcompress/optimizer.h>
+#include <gbcompress/strategy.h>
 
 #include <memory>
 #include <optional>

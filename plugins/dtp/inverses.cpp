@@ -303,7 +303,7 @@ Chain make_chain(const Stage& stage, at::Tensor input, std::uint64_t seed) {
                   "strategy dtp: layer " + std::to_string(chain.size() + 1) + " of stage " +
                       stage.name + " is a " + type +
                       ", which has no inverse; a plugin adds one by register_inverse(\"" + type +
-                      "\", factory) (gbcompress/inverse.h)");
+                      "\", factory) (gbcompress/strategy.h)");
     CallRecord record;
     input = inverse->forward(input, record);
     chain.push_back(std::move(inverse));

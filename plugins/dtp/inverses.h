@@ -1,8 +1,8 @@
 #pragma once
 /// The layers of a stage, each with its way back.
 
-#include <gbcompress/inverse.h>
-#include <gbcompress/registrar.h>
+#include <gbcompress/registry.h>
+#include <gbcompress/strategy.h>
 
 namespace gbcompress::dtp {
 

@@ -1,7 +1,7 @@
 #include "settings.h"
 
 #include <gbcompress/error.h>
-#include <gbcompress/fixed_sum.h>
+#include <gbcompress/ranks.h>
 
 #include "../common/option_text.h"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <gbcompress/rank_log.h>
+#include <gbcompress/ranks.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 #pragma once
 /// The feedback phase, on one rank or spread over several.
 
-#include <gbcompress/dist.h>
+#include <gbcompress/ranks.h>
 #include <gbcompress/strategy.h>
 
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 /// Nets that are chains of stages, for strategies that train layer by layer.
 
-#include <gbcompress/registrar.h>
+#include <gbcompress/registry.h>
 
 namespace gbcompress::nets {
 

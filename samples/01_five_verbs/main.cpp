@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 int main(int argc, char** argv) try {
   // First: an ordinary model, and ordinary data (1,437 digits to learn from, 360 held out).

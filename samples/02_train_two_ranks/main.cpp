@@ -8,9 +8,9 @@
 #include <cstdio>
 
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/dataset.h"
 #include "gbcompress/error.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/model.h"
+#include "gbcompress/ranks.h"
 
 namespace {
 

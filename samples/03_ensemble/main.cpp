@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "gbcompress/dataset.h"
-#include "gbcompress/ensemble_mlp.h"
+#include "gbcompress/model.h"
 #include "gbcompress/optimizer.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 namespace {
 

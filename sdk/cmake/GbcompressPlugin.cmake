@@ -54,7 +54,7 @@ endfunction()
 # gbcompress_add_contract_test(NAME row_contract PLUGIN row
 #                              [PARAMETERS Row.weight:64x48 ...] [ARGUMENTS ...])
 #
-# A test program that loads the plugin as the host does and checks the promises of gnet_type.h for
+# A test program that loads the plugin as the host does and checks the promises of registry.h for
 # each layer type that it registers, and those of strategy.h for each strategy. PARAMETERS are module type, local name and shape of what else
 # the types are asked to plan, for types that take none of the usual names and shapes.
 function(gbcompress_add_contract_test)

@@ -1,12 +1,12 @@
 #pragma once
-/// What a layer type promises (gbcompress/gnet_type.h), as tests over whatever is registered. A new
+/// What a layer type promises (gbcompress/registry.h), as tests over whatever is registered. A new
 /// plugin is tested unasked; contract_main.cpp loads it.
 
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress::contract {
 

@@ -14,7 +14,7 @@
 
 #include "cuda/device.h"
 #include "cuda/load_module.h"
-#include "gbcompress/cuda_kernel.h"
+#include "cuda/make_kernel.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

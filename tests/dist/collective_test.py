@@ -51,7 +51,7 @@ class Collectives(unittest.TestCase):
             self.assertLess(max(abs(a - b) for a, b in zip(alone, together)), 1e-5 * largest, world)
 
     def test_volume_of_each_kind(self):
-        """All ranks together send what the table in traffic.h says."""
+        """All ranks together send what the table in ranks.h says."""
         size = 4 * 1_000_000
         for world in (2, 4):
             for kind in KINDS:

@@ -11,7 +11,7 @@
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

@@ -17,11 +17,9 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "dist/tcp_store.h"
-#include "gbcompress/dist.h"
-#include "gbcompress/ensemble_mlp.h"
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

@@ -11,8 +11,8 @@
 #include "dist/gathering.h"
 #include "fuzz/target.h"
 #include "gbcompress/error.h"
-#include "gbcompress/launch.h"
-#include "gbcompress/plugin_fingerprint.h"
+#include "gbcompress/ranks.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress::fuzz {
 namespace {

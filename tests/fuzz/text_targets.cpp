@@ -10,8 +10,8 @@
 #include "format/safetensors.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/target.h"
-#include "gbcompress/config.h"
 #include "gbcompress/error.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 #include "artifact/elements.h"
 #include "base/random.h"
-#include "gbcompress/arch_layout.h"
+#include "gbcompress/decode.h"
 #include "golden/sample_parts.h"
 #include "golden/samples.h"
 

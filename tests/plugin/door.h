@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress::test {
 

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/inverse.h"
 #include "gbcompress/model.h"
 #include "gbcompress/strategy.h"
 #include "gbcompress/train.h"

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress {
 

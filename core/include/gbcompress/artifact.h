@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "gbcompress/codec.h"
-#include "gbcompress/dtype.h"
-#include "gbcompress/export.h"
-#include "gbcompress/gnet_plan.h"
+#include "gbcompress/gnet.h"
+#include "gbcompress/tensors.h"
+#include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 
@@ -190,7 +190,7 @@ class ArtifactWriter {
   /// @param element  the bytes of one element; types below a byte are refused
   void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     std::span<const std::byte> element);
-  /// From here on the file is a delta: what changed since a base model (base_model.h).
+  /// From here on the file is a delta: what changed since a base model (decode.h).
   /// @param digest  BaseModel::digest()
   void set_base(std::string digest);
   /// A tensor that the base has, of that type and shape and bit for bit.

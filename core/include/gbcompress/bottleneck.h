@@ -24,12 +24,12 @@
 #include <vector>
 
 #include "gbcompress/artifact.h"
-#include "gbcompress/dist.h"
-#include "gbcompress/export.h"
+#include "gbcompress/model.h"
 #include "gbcompress/optimizer.h"
 #include "gbcompress/options.h"
-#include "gbcompress/parameters.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/ranks.h"
+#include "gbcompress/registry.h"
+#include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 

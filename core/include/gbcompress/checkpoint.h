@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gbcompress/export.h"
+#include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gbcompress/export.h"
+#include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 

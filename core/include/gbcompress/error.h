@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "gbcompress/export.h"
+#include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 

@@ -1,18 +1,59 @@
 #pragma once
-/// What can be compressed: a set of named tensors, and where known a forward pass.
+/// Models in memory, the tensors of any module, and labelled data.
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "gbcompress/export.h"
-#include "gbcompress/open_options.h"
-#include "gbcompress/parameters.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/gnet.h"
+#include "gbcompress/options.h"
+#include "gbcompress/registry.h"
+#include "gbcompress/tensors.h"
+#include "gbcompress/version.h"
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::jit {
+struct Module;
+}
 
 namespace GBC_API gbcompress {
+
+// The parameters and buffers of a module of whatever kind, with what layer types need to know.
+
+struct NamedParameter {
+  ParameterInfo info;
+  at::Tensor tensor;      ///< the live leaf: what is written here is what the module computes with
+  bool trainable = true;  ///< false for buffers (running means, masks, counters)
+  std::string tied_to;    ///< name of an earlier entry that is the same memory, else ""
+};
+
+/// One thing that the next step of a training run depends on.
+struct StateEntry {
+  std::string name;  ///< "fc1.weight#theta", "fc1.bias#first_moment", "optimizer#steps"
+  at::Tensor value;
+};
+
+/// Parameters, then buffers, each in the module's own order, under the names of Python's
+/// state_dict(); types are named as ParameterInfo::module_type says ("Conv2d" for
+/// torch::nn::Conv2dImpl and for __torch__.torch.nn.modules.conv.___torch_mangle_2.Conv2d).
+/// TorchScript also keeps buffers that were registered with persistent=False: those are listed.
+/// @throws Error(kUnsupported) for element types that cannot be stored
+std::vector<NamedParameter> named_parameters(torch::nn::Module& module);
+std::vector<NamedParameter> named_parameters(torch::jit::Module& module);
+
+DType to_dtype(at::ScalarType type);         ///< @throws Error(kUnsupported)
+at::ScalarType to_scalar_type(DType dtype);  ///< @throws Error(kUnsupported)
+
+// What can be compressed: a set of named tensors, and where known a forward pass.
 
 /// A model in memory. Its tensors are live: writing them changes what forward() computes.
 class Model {
@@ -94,5 +135,69 @@ struct FoldedNorms {
   std::int64_t all = 0, eps_unknown = 0;
 };
 FoldedNorms fold_batch_norms(Model& model);
+
+// Labelled data, split into what may be learnt from and what is only looked at to report.
+
+/// What is measured on held-out data.
+enum class Metric : std::uint8_t {
+  kAccuracy,     ///< percent right, larger is better
+  kNatsPerChar,  ///< mean cross-entropy a position, smaller is better
+  /// Squared difference from the original's outputs over their squares, smaller is better.
+  kOutputError,
+};
+
+struct Batch {
+  at::Tensor inputs;  ///< [batch, ...] float32, or int64 [batch, context] for text
+  /// [batch] or [batch, context] int64; float32, of the outputs' shape, for Metric::kOutputError.
+  at::Tensor targets;
+};
+
+/// One split, in memory. [thread-safe]
+class Dataset {
+ public:
+  Dataset(at::Tensor inputs, at::Tensor targets) : inputs_(inputs), targets_(targets) {}
+  std::int64_t size() const {
+    return rows_ ? static_cast<std::int64_t>(rows_->size()) : inputs_.size(0);
+  }
+  /// Rows `indices` of the split, as a batch.
+  Batch gather(const std::vector<std::int64_t>& indices) const;
+  Batch range(std::int64_t first, std::int64_t count) const;
+  /// Predictions that one sample asks for: its labels, or its vectors of outputs.
+  std::int64_t predictions() const;
+  /// Whether targets are class numbers.
+  bool has_classes() const;
+  /// Some rows as a split of their own, in that order; nothing is copied.
+  Dataset subset(const std::vector<std::int64_t>& indices) const;
+
+ private:
+  Dataset(at::Tensor inputs, at::Tensor targets, std::vector<std::int64_t> rows)
+      : inputs_(inputs), targets_(targets), rows_(std::move(rows)) {}
+  /// Rows of this split as rows of the tensors. @throws Error(kUsage) for one that is not there
+  std::vector<std::int64_t> rows_of(std::vector<std::int64_t> rows) const;
+
+  at::Tensor inputs_, targets_;
+  std::optional<std::vector<std::int64_t>> rows_;  ///< of the tensors; unset: all of them
+};
+
+struct Data {
+  std::string spec;  ///< "mnist:DIR"
+  Dataset train, test;
+  Metric metric = Metric::kAccuracy;
+  std::int64_t classes = 0;
+  /// False: there are inputs alone, until train.h's answered() says what a model makes of them.
+  bool has_targets = true;
+};
+
+/// `mnist:DIR` (IDX, gzipped or not), `cifar10:FILE[,FILE]` (binary records, gzipped or not: train
+/// then test; of one file alone the last fifth is held out; a folder with train.bin[.gz] and
+/// test.bin[.gz], or with data_batch_*.bin and test_batch.bin, works too),
+/// `text:FILE` (bytes, numbered in sorted order of those that occur; the last tenth is held out;
+/// windows begin every half context to learn from, and do not overlap in the held-out part),
+/// `digits` (1,797 embedded 8x8 digits), `tensors:FILE.safetensors` (`inputs`, `targets`, and
+/// `test_inputs`, `test_targets` or the last tenth held out; `inputs` alone are
+/// compared by the class that an original model gives the highest score), `features:FILE` (the same
+/// with `inputs` alone, where the outputs themselves shall stay: Metric::kOutputError).
+/// @throws Error(kUsage) for an unknown kind, Error(kNotFound, kCorrupt, ...) from the files
+Data open_data(const std::string& spec, const DataOptions& options = {});
 
 }  // namespace gbcompress

@@ -1,5 +1,6 @@
 #pragma once
-/// Every option of a run. No LibTorch: settings are read, checked and shown without loading it.
+/// Every option of a run, and the table of settings behind files, environment, `--set` and flags.
+/// No LibTorch.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,12 +13,36 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/codec.h"
-#include "gbcompress/export.h"
-#include "gbcompress/gnet_plan.h"
-#include "gbcompress/optimizer_options.h"
+#include "gbcompress/gnet.h"
+#include "gbcompress/version.h"
 #include "gbcompress/weights.h"
 
 namespace GBC_API gbcompress {
+
+// Options of AdamW, and learning-rate schedules. No LibTorch.
+
+/// Defaults of torchGB.
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  ///< decoupled
+};
+
+enum class Schedule : std::uint8_t {
+  kConstant,
+  kCosine,    ///< linear warm-up over the first tenth, then half a cosine to 0
+  kOneCycle,  ///< cosine from 1/25 up to 1 over the first tenth, cosine down to 1/250,000
+};
+std::string_view schedule_name(Schedule schedule) noexcept;  ///< "constant", "cosine", "one_cycle"
+std::optional<Schedule> parse_schedule(std::string_view name) noexcept;
+/// Factor on the learning rate of step `step` of `total`, 0 <= step < total. Always above 0: cosine
+/// would reach 0 one step behind the last.
+/// @throws Error(kUsage) for a step outside
+double schedule_factor(Schedule schedule, std::int64_t step, std::int64_t total);
+
+// Every option of a run. No LibTorch: settings are read, checked and shown without loading it.
 
 class GenomicBottleneck;
 class Group;
@@ -235,6 +260,58 @@ struct CompressOptions {
   Group* group = nullptr;
   /// Told what concerns the run: placements, checkpoints. May be empty.
   std::function<void(const std::string&)> tell;
+};
+
+// Settings: built-in defaults < configuration file < GBCOMPRESS_* < --set < flags. One table holds
+// every key with its type, default and meaning; the file, the environment, `--set`, the help text
+// and docs/config.md all come from it.
+
+/// One row of the table. At most one target is in force: setting one clears the others.
+struct SettingInfo {
+  std::string key;            ///< "gnet.hidden"
+  std::string type;           ///< "integer", "number", "string", "integers", "numbers"
+  std::string default_value;  ///< as TOML writes it; "" where unset by default
+  std::string help;
+  std::vector<std::string> choices;  ///< of a string with a fixed set of values; else empty
+};
+const std::vector<SettingInfo>& setting_table();
+/// The keys of a `[[layer]]` table; none has a default.
+const std::vector<SettingInfo>& layer_table();
+/// "GBCOMPRESS_GNET_HIDDEN" for "gnet.hidden".
+std::string environment_name(const std::string& key);
+
+/// All settings of a run, typed.
+struct Settings {
+  CompressOptions compress;  ///< output and overwrite are not settings and stay empty
+  DataOptions data;
+  std::int64_t threads = 0;  ///< 0: one for each core, one alone for small models
+
+  /// The defaults of setting_table(): residual parameters, and the program chooses what it can
+  /// choose. Else those of the structures above, but for the g-nets' learning rate of 1e-2: fitting
+  /// a given model bears more than training from random weights.
+  Settings();
+
+  /// Reads a TOML file (at most 1 MiB, nesting at most 32). `schema = 1` may stand at the top;
+  /// `[[layer]]` tables are added to compress.bottleneck.layers. Nothing is changed on an error.
+  /// @throws Error(kNotFound, kIo); Error(kConfig): "FILE:LINE:COLUMN: unknown key gnet.hiden; did
+  ///         you mean gnet.hidden?", wrong type, out of range, syntax
+  void apply_file(const std::filesystem::path& file);
+  /// GBCOMPRESS_GNET_HIDDEN=8 sets gnet.hidden; every key has such a name. Unknown names are errors
+  /// when they begin like a key's (GBCOMPRESS_GNET_...). @throws Error(kConfig)
+  void apply_environment();
+  /// One `key=value`, the value as TOML writes it; a bare word is a string, and the brackets of a
+  /// list may be left out. @throws Error(kConfig)
+  void apply_assignment(std::string_view assignment);
+  /// @param source  named in messages: "--epochs"
+  void apply(const std::string& key, const std::string& toml_value, const std::string& source);
+
+  /// Every key that the result depends on with its resolved value, as one JSON object; the same
+  /// settings, the same text. How the run is carried out (threads, kernel, ranks, checkpoints) is
+  /// not in it.
+  std::string to_json() const;
+  /// The same for keys that differ from their defaults only, with the version whose defaults those
+  /// are: what a file remembers, in few bytes.
+  std::string changes_json() const;
 };
 
 }  // namespace gbcompress

@@ -1,10 +1,5 @@
 #pragma once
-/// How one batch changes a model. Backpropagation is one way ("backprop"); plugins add others, such
-/// as those that train each layer on a loss of its own, by Registrar::register_strategy().
-///
-/// The loop around it is the same for all: g-nets write the model's parameters, the strategy puts a
-/// gradient into each parameter, and the bottleneck takes those gradients on into g-nets, integers
-/// and steps, adds what bits cost, and steps the optimisers.
+/// Ways of training: strategies, noise that no order of work changes, the way back through a layer.
 
 #include <ATen/core/Tensor.h>
 
@@ -12,14 +7,89 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "gbcompress/export.h"
+#include "gbcompress/model.h"
 #include "gbcompress/options.h"
-#include "gbcompress/parameters.h"
+#include "gbcompress/version.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace GBC_API gbcompress {
+
+// Random numbers for strategies and their like: they depend on what they are for and on the number
+// of their sample, never on what was drawn before, by which thread, or on which rank.
+
+struct NoiseKey {
+  std::uint64_t seed = 0;
+  std::string purpose;  ///< what the numbers are for: "dtp.input"
+  std::string layer;    ///< and of which layer
+  std::uint64_t step = 0;
+};
+
+/// Standard normal numbers, float32 [samples, shape...]. The row of a sample depends on the key and
+/// on the sample's number alone. [thread-safe]
+/// @param samples  numbers of the samples, at least 0
+at::Tensor normal_noise(const NoiseKey& key, std::span<const std::int64_t> samples,
+                        const std::vector<std::int64_t>& shape);
+/// The same without samples, float32 [shape...].
+at::Tensor normal_noise(const NoiseKey& key, const std::vector<std::int64_t>& shape);
+
+// How the output of a layer is sent back towards its input by weights that are not the layer's:
+// what feedback networks are made of (the strategy "dtp"). Layer types bring their own inverse by
+// register_inverse().
+
+/// What one forward call leaves for the way back, such as the indices of a pool. It belongs to the
+/// call: calls do not overwrite each other's.
+using CallRecord = std::vector<at::Tensor>;
+
+/// A layer and the way back through it. Members are [thread-safe] as far as they are const.
+class LayerInverse {
+ public:
+  virtual ~LayerInverse();
+  /// What the layer computes for a batch. Nothing of the layer changes: running statistics stay.
+  virtual at::Tensor forward(const at::Tensor& x, CallRecord& record) const = 0;
+  /// From the layer's output, or something of its shape, to something of the shape of its input.
+  /// @param record      of the call of forward() that is inverted
+  /// @param difference  y is a difference of two outputs and the result is that of two inputs:
+  ///                    biases stay out. Only asked for where affine()
+  virtual at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
+                             bool difference) const = 0;
+  /// Whether inverse() is an affine function of y for a given record.
+  virtual bool affine() const { return false; }
+  /// What is trained: leaves of float32, whose memory may be replaced. May be empty.
+  virtual std::vector<at::Tensor> parameters() const { return {}; }
+  /// Writes the transpose of the layer's weights into the parameters, as copies, and 0 into biases.
+  virtual void make_symmetric() {}
+};
+
+struct InverseRequest {
+  torch::nn::Module& layer;
+  at::Tensor input;  ///< of one sample, [1, ...], for shapes
+  NoiseKey init;     ///< for its first weights
+};
+/// @throws Error(kUsage) for options of the layer that it cannot invert
+using InverseFactory = std::function<std::unique_ptr<LayerInverse>(const InverseRequest& request)>;
+
+/// To be called where a plugin registers what it adds; it takes the place of an earlier one of that
+/// type. What a strategy inverts by itself (dtp: docs/strategies.md) is not asked for here.
+/// [thread-safe]
+/// @param module_type  as ParameterInfo::module_type: "Conv3d", or a type of your own
+/// @throws Error(kPluginRefused) without a type or a factory
+void register_inverse(const std::string& module_type, InverseFactory factory);
+/// @return an empty function where nobody registered one [thread-safe]
+InverseFactory find_inverse(const std::string& module_type);
+
+// How one batch changes a model. Backpropagation is one way ("backprop"); plugins add others, such
+// as those that train each layer on a loss of its own, by Registrar::register_strategy().
+//
+// The loop around it is the same for all: g-nets write the model's parameters, the strategy puts a
+// gradient into each parameter, and the bottleneck takes those gradients on into g-nets, integers
+// and steps, adds what bits cost, and steps the optimisers.
 
 class GenomicBottleneck;
 class Group;

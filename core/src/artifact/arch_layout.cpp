@@ -1,4 +1,4 @@
-#include "gbcompress/arch_layout.h"
+#include "gbcompress/decode.h"
 
 #include <charconv>
 

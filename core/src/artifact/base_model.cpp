@@ -1,4 +1,4 @@
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 
 #include <cstring>
 #include <utility>

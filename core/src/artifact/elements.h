@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "gbcompress/dtype.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress {
 

@@ -8,7 +8,7 @@
 #include "artifact/integers.h"
 #include "artifact/plan_fields.h"
 #include "base/checked.h"
-#include "gbcompress/arch_layout.h"
+#include "gbcompress/decode.h"
 
 namespace gbcompress {
 namespace {

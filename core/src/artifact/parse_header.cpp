@@ -17,7 +17,7 @@
 #include "artifact/transform.h"
 #include "base/checked.h"
 #include "base/text.h"
-#include "gbcompress/arch_layout.h"
+#include "gbcompress/decode.h"
 
 namespace gbcompress {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "artifact/cbor_reader.h"
-#include "gbcompress/gnet_plan.h"
+#include "gbcompress/gnet.h"
 
 namespace gbcompress {
 

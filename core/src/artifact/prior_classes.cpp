@@ -1,7 +1,7 @@
 // What a stochastic g-net tells the coder. Exact: the reference kernel's order of float arithmetic
 // is part of the format, and of its output only comparisons with constants follow.
 #include "artifact/integers.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 #include "gnet/tile_memory.h"
 
 namespace gbcompress {

@@ -1,4 +1,4 @@
-#include "gbcompress/scaling.h"
+#include "gbcompress/bench.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include "bottleneck/placement.h"
 #include "dist/average.h"
 #include "gbcompress/error.h"
-#include "gbcompress/traffic.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

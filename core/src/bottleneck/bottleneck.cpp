@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "bottleneck/impl.h"
+#include "cuda/make_kernel.h"
 #include "dist/average.h"
-#include "gbcompress/cuda_kernel.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "gbcompress/dist.h"
-#include "gbcompress/tile_kernel.h"
+#include "gbcompress/ranks.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress {
 

@@ -9,7 +9,7 @@
 #include "bottleneck/placement.h"
 #include "bottleneck/rank_part.h"
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/fixed_sum.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 

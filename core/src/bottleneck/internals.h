@@ -9,7 +9,7 @@
 
 #include "base/internal.h"
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/fixed_sum.h"
+#include "gbcompress/ranks.h"
 #include "rate/packed_values.h"
 
 namespace GBC_INTERNAL gbcompress {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compress/job.h"
+#include "train/training_checkpoints.h"
 
 namespace gbcompress {
 

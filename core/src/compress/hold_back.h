@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

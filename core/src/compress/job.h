@@ -12,6 +12,7 @@
 #include "compress/hold_back.h"
 #include "compress/judge.h"
 #include "gbcompress/compress.h"
+#include "train/training_checkpoints.h"
 
 namespace gbcompress {
 

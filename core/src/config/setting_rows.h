@@ -2,7 +2,7 @@
 /// The table of all settings.
 
 #include "config/setting_row.h"
-#include "gbcompress/config.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress {
 

@@ -1,9 +1,9 @@
 #pragma once
 /// TileKernel on a GPU, on any module; the tests give it one that computes on the host.
 
+#include "cuda/make_kernel.h"
 #include "cuda/module.h"
 #include "cuda/plan.h"
-#include "gbcompress/cuda_kernel.h"
 
 namespace gbcompress::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "cuda/cuda_kernel.h"
-#include "gbcompress/cuda_kernel.h"
+#include "cuda/make_kernel.h"
 #include "gbcompress/error.h"
 #include "gbcompress/version.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda/arguments.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress::cuda {
 

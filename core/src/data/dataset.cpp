@@ -1,4 +1,4 @@
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 #include <ATen/ATen.h>
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "gbcompress/dist.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 

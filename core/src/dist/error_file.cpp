@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "gbcompress/launch.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/fixed_sum.h"
+#include "gbcompress/ranks.h"
 
 #include <algorithm>
 #include <bit>

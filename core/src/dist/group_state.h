@@ -10,7 +10,7 @@
 #include "dist/nccl_place.h"
 #include "dist/tcp_store.h"
 #include "dist/transport.h"
-#include "gbcompress/dist.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/launch.h"
+#include "gbcompress/ranks.h"
 
 #include <charconv>
 #include <cstdlib>

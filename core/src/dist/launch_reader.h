@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "gbcompress/launch.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress::launch {
 

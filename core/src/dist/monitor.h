@@ -27,7 +27,7 @@
 #include "dist/channel.h"
 #include "dist/process.h"
 #include "dist/vigil.h"
-#include "gbcompress/traffic.h"
+#include "gbcompress/ranks.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -6,8 +6,7 @@
 
 #include "base/text.h"
 #include "dist/monitor.h"
-#include "gbcompress/launch.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "base/text.h"
 #include "cuda/load_module.h"
-#include "gbcompress/dist.h"
 #include "gbcompress/error.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/internal.h"
 #include "cuda/module.h"
 #include "cuda/nccl_module.h"
-#include "gbcompress/launch.h"
+#include "gbcompress/ranks.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "gbcompress/traffic.h"
+#include "gbcompress/ranks.h"
 
 #include <algorithm>
 #include <numeric>

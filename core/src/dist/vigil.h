@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/internal.h"
-#include "gbcompress/traffic.h"
+#include "gbcompress/ranks.h"
 
 namespace GBC_INTERNAL gbcompress {
 

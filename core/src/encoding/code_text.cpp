@@ -1,6 +1,6 @@
 #include <charconv>
 
-#include "gbcompress/encoding.h"
+#include "gbcompress/gnet.h"
 
 namespace gbcompress {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "format/pickle.h"
-#include "gbcompress/open_options.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "gbcompress/dtype.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "gbcompress/dtype.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress {
 

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "base/internal.h"
-#include "gbcompress/dtype.h"
-#include "gbcompress/open_options.h"
+#include "gbcompress/tensors.h"
 
 namespace GBC_INTERNAL gbcompress {
 

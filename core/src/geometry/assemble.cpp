@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "gbcompress/tile_grid.h"
+#include "gbcompress/gnet.h"
 
 namespace gbcompress {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/tile_grid.h"
+#include "gbcompress/gnet.h"
 
 #include <algorithm>
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress {
 

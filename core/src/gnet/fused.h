@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/internal.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/gnet_plan.h"
+#include "gbcompress/gnet.h"
 
 #include <cmath>
 #include <string>

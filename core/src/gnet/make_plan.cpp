@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "gbcompress/error.h"
-#include "gbcompress/gnet_plan.h"
+#include "gbcompress/gnet.h"
 
 namespace gbcompress {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress::reference {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 #include <string>
 

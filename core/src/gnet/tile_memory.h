@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress {
 

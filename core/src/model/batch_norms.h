@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gbcompress/parameters.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Factories of the built-in architectures; names are those of Python's state dicts.
 
-#include "gbcompress/registrar.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress {
 

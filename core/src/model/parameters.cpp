@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "gbcompress/parameters.h"
+#include "gbcompress/model.h"
 #include "model/tensor_facts.h"
 
 namespace gbcompress {

@@ -2,7 +2,7 @@
 /// Recurrent layers of a bare state dict: which they are stands in no name, but in how the sides of
 /// their matrices go together.
 
-#include "gbcompress/parameters.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// What is worked out about single tensors: their type, deviation, ties, and numbers that are none.
 
-#include "gbcompress/parameters.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

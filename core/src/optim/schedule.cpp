@@ -4,7 +4,7 @@
 #include <string>
 
 #include "gbcompress/error.h"
-#include "gbcompress/optimizer_options.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress {
 namespace {

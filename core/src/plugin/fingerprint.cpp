@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "gbcompress/plugin.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress {
 namespace {

@@ -1,4 +1,4 @@
-#include "gbcompress/inverse.h"
+#include "gbcompress/strategy.h"
 
 #include <map>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "gbcompress/noise.h"
+#include "gbcompress/strategy.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 #include <algorithm>
 #include <array>

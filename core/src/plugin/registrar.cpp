@@ -1,4 +1,4 @@
-#include "gbcompress/registrar.h"
+#include "gbcompress/registry.h"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"
 
 namespace gbcompress {

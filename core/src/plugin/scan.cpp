@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_fingerprint.h"
+#include "gbcompress/registry.h"
 #include "plugin/elf_check.h"
 #include "plugin/read_plugin.h"
 #include "plugin/refuse.h"

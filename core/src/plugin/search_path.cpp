@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gbcompress/parameters.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

@@ -1,4 +1,4 @@
-#include "gbcompress/sweep.h"
+#include "gbcompress/compress.h"
 
 #include <ATen/ATen.h>
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "gbcompress/dist.h"
-#include "gbcompress/sweep.h"
+#include "gbcompress/compress.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 

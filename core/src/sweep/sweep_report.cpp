@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "gbcompress/sweep.h"
+#include "gbcompress/compress.h"
 #include "sweep/sweep_points.h"
 
 namespace gbcompress {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <vector>
 
-#include "gbcompress/dataset.h"
 #include "gbcompress/model.h"
 
 namespace gbcompress {

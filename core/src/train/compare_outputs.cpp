@@ -1,4 +1,4 @@
-#include "gbcompress/compare_outputs.h"
+#include "gbcompress/train.h"
 
 #include <ATen/ATen.h>
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "gbcompress/parameters.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "gbcompress/dataset.h"
 #include "gbcompress/model.h"
 
 namespace gbcompress {

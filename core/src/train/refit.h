@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "calibrate/upper_factor.h"
-#include "gbcompress/dataset.h"
 #include "gbcompress/model.h"
 
 namespace gbcompress {

@@ -9,9 +9,8 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
-#include "gbcompress/dist.h"
 #include "gbcompress/error.h"
-#include "gbcompress/fixed_sum.h"
+#include "gbcompress/ranks.h"
 #include "train/calibrate.h"
 #include "train/layer_inputs.h"
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "calibrate/feedback.h"
-#include "gbcompress/dataset.h"
 #include "gbcompress/model.h"
 
 namespace GBC_API gbcompress {

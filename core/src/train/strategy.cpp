@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress {
 

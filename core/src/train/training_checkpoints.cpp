@@ -1,4 +1,4 @@
-#include "gbcompress/training_checkpoints.h"
+#include "train/training_checkpoints.h"
 
 #include <ATen/ATen.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/glob.h"
-#include "gbcompress/arch_layout.h"
+#include "gbcompress/decode.h"
 #include "weights/plan.h"
 
 namespace gbcompress {

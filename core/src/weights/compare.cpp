@@ -1,4 +1,4 @@
-#include "gbcompress/compare.h"
+#include "gbcompress/weights.h"
 
 #include <algorithm>
 #include <string_view>

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "gbcompress/artifact.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "weights/size_search.h"
 #include "weights/store.h"

@@ -1,4 +1,4 @@
-#include "gbcompress/histogram.h"
+#include "gbcompress/weights.h"
 
 #include <algorithm>
 #include <cmath>

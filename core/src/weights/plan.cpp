@@ -13,7 +13,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "weights/axis.h"
 #include "weights/matrix.h"

@@ -9,7 +9,7 @@
 #include "artifact/integers.h"
 #include "artifact/packing.h"
 #include "base/text.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "weights/whole_numbers.h"
 

@@ -18,9 +18,8 @@
 #include <exception>
 
 #include "gbcompress/error.h"
-#include "gbcompress/gnet_plan.h"
-#include "gbcompress/gnet_type.h"
-#include "gbcompress/registrar.h"
+#include "gbcompress/gnet.h"
+#include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"
 #include "gbcompress/version.h"
 

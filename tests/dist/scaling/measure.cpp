@@ -16,7 +16,7 @@
 #include "bottleneck/internals.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/GradMode.h>
-#include <gbcompress/dist.h>
 #include <gbcompress/model.h>
 #include <gbcompress/plugin.h>
+#include <gbcompress/ranks.h>
 
 #include <cmath>
 

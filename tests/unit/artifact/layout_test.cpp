@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "gbcompress/arch_layout.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 
 namespace gbcompress {
 namespace {

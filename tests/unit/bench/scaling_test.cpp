@@ -1,4 +1,4 @@
-#include "gbcompress/scaling.h"
+#include "gbcompress/bench.h"
 
 #include <gtest/gtest.h>
 

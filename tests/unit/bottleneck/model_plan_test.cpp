@@ -1,4 +1,4 @@
-#include "gbcompress/model_plan.h"
+#include "gbcompress/bench.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "gbcompress/config.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress {
 namespace {

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "gbcompress/config.h"
 #include "gbcompress/error.h"
+#include "gbcompress/options.h"
 #include "gbcompress/version.h"
 
 namespace gbcompress {

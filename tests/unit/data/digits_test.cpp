@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "data/digits_files.h"
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 namespace {

@@ -1,6 +1,6 @@
 #include "unit/model/support.h"
 
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "dist/process.h"
 #include "dist/seconds.h"
-#include "gbcompress/rank_log.h"
+#include "gbcompress/ranks.h"
 
 namespace gbcompress {
 namespace {

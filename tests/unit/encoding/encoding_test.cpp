@@ -1,4 +1,4 @@
-#include "gbcompress/encoding.h"
+#include "gbcompress/gnet.h"
 
 #include <gtest/gtest.h>
 

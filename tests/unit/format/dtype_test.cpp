@@ -1,4 +1,4 @@
-#include "gbcompress/dtype.h"
+#include "gbcompress/tensors.h"
 
 #include <gtest/gtest.h>
 

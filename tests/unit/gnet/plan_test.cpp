@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 #include "gbcompress/error.h"
-#include "gbcompress/tile_kernel.h"
+#include "gnet/tile_kernel.h"
 #include "support/code_of.h"
 
 namespace gbcompress {

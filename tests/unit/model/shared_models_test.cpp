@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "gbcompress/dataset.h"
+#include "gbcompress/model.h"
 #include "unit/model/support.h"
 
 namespace gbcompress {

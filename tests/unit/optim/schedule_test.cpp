@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "gbcompress/error.h"
-#include "gbcompress/optimizer_options.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress {
 namespace {

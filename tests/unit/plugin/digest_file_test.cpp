@@ -1,7 +1,7 @@
 #include "plugin/digest_file.h"
 
 #include "base/digest.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "plugin/probe.h"
 #include "support/files.h"
 

@@ -2,7 +2,7 @@
 #include <torch/types.h>
 
 #include "gbcompress/plugin.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 
 namespace gbcompress {
 namespace {

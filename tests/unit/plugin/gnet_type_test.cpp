@@ -1,4 +1,4 @@
-#include "gbcompress/gnet_type.h"
+#include "gbcompress/registry.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -6,7 +6,6 @@
 #include <random>
 
 #include "gbcompress/error.h"
-#include "gbcompress/registrar.h"
 
 namespace gbcompress {
 namespace {

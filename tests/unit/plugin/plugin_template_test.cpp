@@ -1,4 +1,4 @@
-#include "gbcompress/plugin_template.h"
+#include "gbcompress/registry.h"
 
 #include <gtest/gtest.h>
 

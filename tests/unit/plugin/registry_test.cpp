@@ -2,7 +2,7 @@
 #include <torch/types.h>
 
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"
 
 namespace gbcompress {

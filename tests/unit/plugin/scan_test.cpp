@@ -6,7 +6,7 @@
 #include <span>
 
 #include "gbcompress/error.h"
-#include "gbcompress/plugin_fingerprint.h"
+#include "gbcompress/registry.h"
 #include "support/files.h"
 
 namespace gbcompress {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "gbcompress/plugin_host.h"
+#include "gbcompress/registry.h"
 #include "support/files.h"
 
 namespace gbcompress {

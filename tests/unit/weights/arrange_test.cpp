@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gbcompress/arch_layout.h"
+#include "gbcompress/decode.h"
 #include "support/made_tensors.h"
 #include "weights/plan.h"
 

@@ -7,7 +7,7 @@
 
 #include "artifact/decode.h"
 #include "gbcompress/artifact.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "support/code_of.h"

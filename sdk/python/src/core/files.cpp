@@ -12,7 +12,7 @@
 #include "artifact/decode.h"
 #include "base/text.h"
 #include "gbcompress/artifact.h"
-#include "gbcompress/base_model.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "module.h"
 

@@ -1,6 +1,6 @@
 #include "module.h"
 
-#include "gbcompress/dtype.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 
 namespace gbcompress::python {

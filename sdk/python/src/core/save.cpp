@@ -16,9 +16,9 @@
 #include "base/text.h"
 #include "format/safetensors.h"
 #include "format/tensor_bundle.h"
-#include "gbcompress/base_model.h"
-#include "gbcompress/config.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gbcompress/options.h"
 #include "gbcompress/weights.h"
 #include "module.h"
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "gbcompress/ensemble_mlp.h"
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
 #include "support/code_of.h"

@@ -10,11 +10,10 @@
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/checkpoint.h"
-#include "gbcompress/dataset.h"
-#include "gbcompress/export.h"
+#include "gbcompress/model.h"
 #include "gbcompress/train.h"
 
-namespace GBC_API gbcompress {
+namespace gbcompress {
 
 /// Where a run stands. Ordered: attempt, then phase, then steps done in it.
 struct RunPosition {

@@ -1,4 +1,4 @@
-#include "gbcompress/gnet_type.h"
+#include "gbcompress/registry.h"
 
 #include "base/text.h"
 #include "gbcompress/error.h"

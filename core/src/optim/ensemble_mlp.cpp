@@ -1,4 +1,4 @@
-#include "gbcompress/ensemble_mlp.h"
+#include "gbcompress/optimizer.h"
 
 #include <ATen/ATen.h>
 

@@ -1,54 +1,19 @@
 #pragma once
 /// How tiles are computed from g-net parameters, and how gradients go back. One interface; the
 /// `reference` kernel is the oracle and the artifact's exact decoder, faster kernels are tested
-/// against it. No LibTorch in this header.
+/// against it. No LibTorch here.
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
-#include <vector>
 
-#include "gbcompress/encoding.h"
-#include "gbcompress/export.h"
-#include "gbcompress/gnet_plan.h"
+#include "base/internal.h"
+#include "gbcompress/gnet.h"
 
-namespace GBC_API gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 class RandomStream;
-
-/// Everything that the g-nets of one bank have in common. gnet_blocks() says how the parameters of
-/// one g-net lie; the first layer's inputs are row code, column code, kernel code.
-struct BankShape {
-  Generator generator = Generator::kGNet;
-  TileCodes codes;  ///< of MLPs
-  std::int64_t tile_rows = 1;
-  std::int64_t tile_cols = 1;
-  std::int64_t kernel = 1;
-  std::vector<std::int64_t> hidden;
-  std::int64_t rank = 0;
-  std::vector<ParameterBlock> blocks;
-
-  std::int64_t positions() const noexcept { return tile_rows * tile_cols * kernel; }
-  std::int64_t parameters() const noexcept {  ///< of one g-net
-    return blocks.back().first + blocks.back().count;
-  }
-  bool has_latents() const noexcept { return codes.rows.trained || codes.cols.trained; }
-  std::int64_t row_latents() const noexcept;  ///< their offset, if rows are trained
-  std::int64_t col_latents() const noexcept;
-
-  /// One fully connected layer inside a g-net's parameters.
-  struct Layer {
-    std::int64_t inputs, outputs;
-    std::int64_t weight;  ///< offset of weight [outputs, inputs]
-    std::int64_t bias;    ///< offset of bias [outputs]
-  };
-  /// Hidden layers in order, then the output layer. MLPs only.
-  std::vector<Layer> layers() const;
-};
-
-/// @throws as validate(plan)
-BankShape bank_shape(const GNetPlan& plan);
 
 /// What a stochastic tile is drawn with: position p of the whole tile, numbered (i, j, k)
 /// row-major, gets the normal number `first + p` of the stream. The same numbers whatever the

@@ -1,4 +1,4 @@
-#include "gbcompress/model_plan.h"
+#include "gbcompress/bench.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include "bottleneck/placement.h"
 #include "bottleneck/planner.h"
 #include "dist/average.h"
-#include "gbcompress/traffic.h"
+#include "gbcompress/ranks.h"
 #include "gnet/bank.h"
 
 namespace gbcompress {

@@ -1,16 +1,14 @@
 #pragma once
 /// G-nets on an NVIDIA GPU. The kernels are in a module of their own, libgbcompress_cuda.so, which
-/// is opened at run time (docs/adr/0003-cuda-module.md). No LibTorch in this header.
+/// is opened at run time (docs/adr/0003-cuda-module.md). No LibTorch here.
 
 #include <filesystem>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "gbcompress/export.h"
-#include "gbcompress/tile_kernel.h"
+#include "base/internal.h"
+#include "gnet/tile_kernel.h"
 
-namespace GBC_API gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 struct CudaOptions {
   int device = 0;
@@ -31,14 +29,5 @@ struct CudaOptions {
 ///         Error(kUsage) for memory of both kinds, Error(kUnsupported) for more than 8 hidden
 ///         layers, Error(kLimit) for g-nets it cannot count, Error(kFailure) where the GPU fails
 std::unique_ptr<TileKernel> make_cuda_kernel(const CudaOptions& options = {});
-
-/// What this machine has for make_cuda_kernel(), in words.
-struct CudaStatus {
-  std::string module;   ///< "0.1.0, nvcc 13.0 for sm_80, sm_90, FILE"; empty: there is none
-  std::string problem;  ///< the module is there and cannot be used
-  std::vector<std::string> gpus;  ///< "NVIDIA H200, sm_90, 139 GiB"
-  std::string no_gpu;             ///< why `gpus` is empty
-};
-CudaStatus cuda_status(const std::filesystem::path& module = {});
 
 }  // namespace gbcompress
