@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "base/text.h"
 #include "command.h"
 #include "flag_words.h"
 #include "gbcompress/error.h"

@@ -4,8 +4,6 @@
 
 #include <iostream>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"

@@ -4,8 +4,6 @@
 #include <boost/program_options.hpp>
 #include <iostream>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
 #include "gbcompress/version.h"

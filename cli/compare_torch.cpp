@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "comparison.h"
-#include "format/file_kind.h"
-#include "format/tensor_bundle.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/train.h"
 #include "listing.h"
 #include "load_plugins.h"

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <iostream>
 
-#include "artifact/decode.h"
-#include "base/text.h"
 #include "exit_status.h"
-#include "format/file_kind.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
 #include "listing.h"
 #include "model_options.h"
 #include "source_of.h"

@@ -5,8 +5,6 @@
 #include <iostream>
 #include <map>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"

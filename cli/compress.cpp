@@ -7,13 +7,12 @@
 #include <malloc.h>
 #endif
 
-#include "base/text.h"
 #include "command.h"
 #include "compress_options.h"
 #include "exit_status.h"
-#include "format/file_kind.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
+#include "gbcompress/tensors.h"
 #include "input.h"
 #include "load_plugins.h"
 #include "metric_text.h"

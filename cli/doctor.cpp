@@ -7,8 +7,6 @@
 #include <iostream>
 #include <thread>
 
-#include "base/file.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "flag_words.h"
@@ -16,6 +14,7 @@
 #include "gbcompress/gnet.h"
 #include "gbcompress/ranks.h"
 #include "gbcompress/registry.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 #include "table.h"
 #include "torch_module.h"

@@ -5,11 +5,10 @@
 
 #include "command.h"
 #include "exit_status.h"
-#include "format/file_kind.h"
-#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
+#include "gbcompress/tensors.h"
 #include "load_plugins.h"
 #include "metric_text.h"
 #include "model_options.h"

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
 

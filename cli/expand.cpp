@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 
-#include "artifact/decode.h"
 #include "expand_request.h"
+#include "gbcompress/decode.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {

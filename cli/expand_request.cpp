@@ -2,7 +2,6 @@
 
 #include <iostream>
 
-#include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "artifact/decode.h"
 #include "command.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "model_folders.h"
 
 namespace gbcompress::cli {

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::cli {

@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model_options.h"
 #include "model_size.h"

@@ -3,14 +3,11 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/checked.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
-#include "format/file_kind.h"
-#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/weights.h"
 #include "listing.h"
 #include "model_options.h"
@@ -60,8 +57,7 @@ bool has_step(const ArtifactTensor& tensor) {
 }
 
 double bits_a_weight(const ArtifactTensor& tensor, double bits) {
-  return bits /
-         static_cast<double>(std::max<std::int64_t>(1, checked_elements(tensor.shape, "a tensor")));
+  return bits / static_cast<double>(std::max<std::int64_t>(1, tensor_elements(tensor.shape)));
 }
 
 /// @param bits  of the file

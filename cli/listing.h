@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "format/file_kind.h"
 #include "gbcompress/tensors.h"
 #include "report.h"
 

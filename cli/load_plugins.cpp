@@ -1,6 +1,6 @@
 #include "load_plugins.h"
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 #include "gbcompress/model.h"
 
 namespace gbcompress::cli {

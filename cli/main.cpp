@@ -5,13 +5,12 @@
 #include <iostream>
 #include <new>
 
-#include "base/interrupt.h"
-#include "base/mapped_inputs.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "flag_words.h"
+#include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 namespace {

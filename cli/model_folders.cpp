@@ -1,8 +1,7 @@
 #include "model_folders.h"
 
-#include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;

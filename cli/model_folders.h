@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "command.h"
-#include "format/carried_files.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 

@@ -1,7 +1,6 @@
 #include "model_size.h"
 
-#include "format/file_kind.h"
-#include "format/tensor_bundle.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;

@@ -5,7 +5,6 @@
 #include <sstream>
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::cli {

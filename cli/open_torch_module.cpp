@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string_view>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/version.h"
 #include "given_torch.h"

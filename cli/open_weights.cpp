@@ -3,7 +3,7 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
-#include "model/module_model.h"
+#include "gbcompress/model.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;

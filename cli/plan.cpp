@@ -5,7 +5,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "gbcompress/options.h"
 #include "load_plugins.h"

@@ -1,8 +1,6 @@
 #include <boost/program_options.hpp>
 #include <iostream>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"

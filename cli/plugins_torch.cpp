@@ -1,9 +1,9 @@
 // `plugins list` and `plugins verify`.
 #include <iostream>
 
-#include "base/text.h"
 #include "exit_status.h"
 #include "flag_words.h"
+#include "gbcompress/error.h"
 #include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"
 #include "probe.h"

@@ -12,8 +12,6 @@
 #include <cstring>
 #include <iostream>
 
-#include "base/interrupt.h"
-#include "base/text.h"
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"

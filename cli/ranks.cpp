@@ -2,12 +2,10 @@
 
 #include <cstdlib>
 
-#include "base/digest.h"
-#include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 #include "gbcompress/registry.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 #include "run_options.h"
 
@@ -21,11 +19,6 @@ std::chrono::milliseconds timeout_of(const std::string& text) {
     throw Error(Errc::kUsage,
                 "--timeout " + printable(text) + " is not possible; give 0.1 to 86400 seconds");
   return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
-}
-
-std::string file_digest(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  return to_hex(sha256(mapped.bytes()));
 }
 
 }  // namespace

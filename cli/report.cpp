@@ -6,12 +6,10 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "artifact/decode.h"
-#include "base/digest.h"
-#include "base/file.h"
-#include "base/text.h"
 #include "exit_status.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 #include "gbcompress/weights.h"
 

@@ -3,9 +3,9 @@
 #include <boost/program_options.hpp>
 #include <iostream>
 
-#include "base/text.h"
 #include "exit_status.h"
 #include "gbcompress/bench.h"
+#include "gbcompress/error.h"
 #include "numbers.h"
 #include "plan.h"
 #include "table.h"

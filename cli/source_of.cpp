@@ -1,6 +1,6 @@
 #include "source_of.h"
 
-#include "weights/arrange.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress::cli {
 

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress::cli {
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <iostream>
 
-#include "base/text.h"
 #include "command.h"
 #include "event_file.h"
 #include "exit_status.h"

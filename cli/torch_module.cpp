@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/version.h"
 

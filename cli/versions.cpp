@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress::cli {
 

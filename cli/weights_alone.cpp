@@ -6,23 +6,20 @@
 #include <chrono>
 #include <iostream>
 
-#include "base/text.h"
 #include "event_file.h"
 #include "exit_status.h"
-#include "format/file_kind.h"
-#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gbcompress/options.h"
+#include "gbcompress/tensors.h"
 #include "gbcompress/weights.h"
 #include "model_folders.h"
 #include "model_options.h"
-#include "options/idle_rules.h"
 #include "report.h"
 #include "run_options.h"
 #include "stored_table.h"
 #include "table.h"
-#include "weights/arrange.h"
 
 namespace gbcompress::cli {
 namespace {

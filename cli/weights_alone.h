@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "command.h"
-#include "format/tensor_bundle.h"
 #include "gbcompress/options.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {
 

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "artifact/coding.h"
-#include "artifact/decode.h"
 #include "artifact/header.h"
 #include "artifact/packing.h"
 #include "base/byte_reader.h"
@@ -13,6 +12,7 @@
 #include "fuzz/mutators.h"
 #include "fuzz/target.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/craft.h"
 #include "golden/samples.h"

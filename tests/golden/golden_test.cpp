@@ -3,10 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "artifact/decode.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/text.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/samples.h"
 

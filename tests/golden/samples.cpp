@@ -3,9 +3,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "artifact/decode.h"
 #include "base/byte_reader.h"
 #include "base/random.h"
+#include "gbcompress/decode.h"
 #include "golden/sample_parts.h"
 
 namespace gbcompress::samples {

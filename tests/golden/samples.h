@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "artifact/decode.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 
 namespace gbcompress::samples {
 

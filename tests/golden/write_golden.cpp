@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "artifact/decode.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/craft.h"
 #include "golden/samples.h"

@@ -7,7 +7,6 @@
 #include <functional>
 #include <new>
 
-#include "artifact/decode.h"
 #include "format/cifar.h"
 #include "format/exported_program.h"
 #include "format/gzip.h"
@@ -16,6 +15,7 @@
 #include "format/safetensors.h"
 #include "format/state_dict.h"
 #include "gbcompress/checkpoint.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/samples.h"
 #include "reliability/failing_memory.h"

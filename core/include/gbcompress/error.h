@@ -1,11 +1,14 @@
 #pragma once
-/// The one error type. Every code is stable: programs may switch on it, and the command line maps
-/// it to an exit status in one table (cli/exit_status.h). The message is one sentence that says
-/// what is wrong and, where there is something to do, what to do next.
+/// The one error type, words for its messages, and requests to stop. Every code is stable: programs
+/// may switch on it, and the command line maps it to an exit status in one table
+/// (cli/exit_status.h). The message is one sentence that says what is wrong and, where there is
+/// something to do, what to do next.
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gbcompress/version.h"
 
@@ -41,5 +44,35 @@ class Error : public std::runtime_error {
  private:
   Errc code_;
 };
+
+// Words for messages.
+
+/// A name made safe to print: control characters and bytes outside UTF-8's printable range become
+/// `\xNN`.
+std::string printable(std::string_view text);
+
+/// The candidate with the smallest edit distance to `word`, or "" where none is near (more than
+/// half of its letters differ).
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+/// The `count` candidates with the smallest edit distances, the nearest first.
+std::vector<std::string> nearest_few(std::string_view word,
+                                     const std::vector<std::string>& candidates, std::size_t count);
+/// "; did you mean X?" or "".
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+// Requests to stop or to save, for handlers of signals, which are the program's own. What takes
+// long asks between steps: train(), compress(), decode_to_file(); a loop of one's own does it by
+// throw_if_interrupted().
+
+/// [async-signal-safe] @param signal  2 for SIGINT, 15 for SIGTERM
+void request_interrupt(int signal) noexcept;
+/// The signal that asked to stop, 0 for none. [thread-safe]
+int interrupt_requested() noexcept;
+/// [async-signal-safe] Asks for a checkpoint; the work goes on.
+void request_checkpoint() noexcept;
+/// Whether one was asked for since the last call. [thread-safe]
+bool take_checkpoint_request() noexcept;
+/// @throws Error(kInterrupted) after a request to stop
+void throw_if_interrupted();
 
 }  // namespace gbcompress

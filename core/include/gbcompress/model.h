@@ -116,6 +116,13 @@ std::vector<NamedParameter> list_parameters(const std::filesystem::path& file,
 /// its global generator (torch::manual_seed).
 std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry);
 
+/// What `arch` ("name" or "name:options") builds for these weights, which it is told the names and
+/// shapes of; its own values are those of build_model().
+/// @throws Error(kUsage) for an unknown name; what the factory throws, other exceptions as
+///         Error(kFailure)
+std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<ParameterInfo>& weights,
+                                 const Registry& registry);
+
 /// Built-in and plugin architecture names, sorted.
 std::vector<std::string> known_architectures(const Registry& registry);
 

@@ -262,6 +262,12 @@ struct CompressOptions {
   std::function<void(const std::string&)> tell;
 };
 
+/// A line for each rule that matches no name, with the nearest names: "warning: the rule for
+/// 0.weigth matches no tensor; the nearest are 0.weight, 2.weight".
+/// @param names  of all tensors
+std::vector<std::string> idle_rule_warnings(const std::vector<LayerRule>& rules,
+                                            const std::vector<std::string>& names);
+
 // Settings: built-in defaults < configuration file < GBCOMPRESS_* < --set < flags. One table holds
 // every key with its type, default and meaning; the file, the environment, `--set`, the help text
 // and docs/config.md all come from it.

@@ -1,11 +1,17 @@
 #pragma once
-/// Tensors of files: element types, and how a model is found in a file that holds more.
-/// LibTorch-free.
+/// Tensors of files without LibTorch: element types, kinds of model files, the tensors in them, and
+/// files that appear whole or not at all.
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gbcompress/version.h"
 
@@ -27,6 +33,10 @@ int dtype_bits(DType dtype) noexcept;
 /// True for F16, BF16, F32 and F64: the types a g-net can stand in for.
 bool is_real(DType dtype) noexcept;
 
+/// Numbers of a tensor of that shape: 1 for a scalar.
+/// @throws Error(kLimit) above 2^63, or where a side is negative
+std::int64_t tensor_elements(std::span<const std::int64_t> shape);
+
 // How a model is found in a file that holds more than one.
 
 struct OpenOptions {
@@ -38,5 +48,135 @@ struct OpenOptions {
   /// "" to find it.
   std::string part = {};
 };
+
+// What a model file is, told by its content.
+
+enum class FileKind : std::uint8_t {
+  kSafetensors,
+  kFolder,       ///< a folder, or the index of shards in one
+  kArtifact,     ///< `.gbz`
+  kStateDict,    ///< torch.save: a zip, or a bare pickle as before PyTorch 1.6
+  kExported,     ///< `.pt2` of torch.export, or of AOTInductor
+  kTorchScript,  ///< a zip with code/ and constants.pkl
+  kUnknown,
+};
+
+/// A file named .safetensors that is damaged counts as that, so that its reader says what is wrong
+/// with it.
+/// @throws Error(kNotFound); Error(kIo) for a device or no permission; Error(kTruncated) for an
+///         empty file or a zip that was cut off; Error(kCorrupt) for a broken zip directory
+FileKind sniff(const std::filesystem::path& path);
+
+// Named tensors of a file, as bytes.
+
+struct TensorEntry {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  /// Row-major and little-endian. Not aligned: copy numbers out, do not cast.
+  std::span<const std::byte> bytes;
+  /// Of a checkpoint that is kept whole, what belongs to its training: bit for bit or not at all.
+  bool exact = false;
+};
+
+/// Tensors together with whatever keeps their bytes alive. Copies are cheap and share the bytes;
+/// entries of one tensor saved under two names may share theirs.
+struct TensorBundle {
+  std::vector<TensorEntry> tensors;  ///< sorted by name
+  std::map<std::string, std::string> metadata;
+  std::vector<std::shared_ptr<const void>> owners;
+  std::int64_t file_bytes = 0;  ///< of the files that hold the tensors, an index not counted
+  /// What the user should know, one line each: "left out: optimizer (517 tensors, 3.2 MB), epoch".
+  std::vector<std::string> notes;
+  std::vector<std::string> left_out;  ///< names of what the file holds beside the model
+  /// Of a folder: configuration and tokenizer files, which CarriedCopies takes along.
+  std::vector<std::filesystem::path> carried;
+
+  /// nullptr where there is none. [thread-safe]
+  const TensorEntry* find(std::string_view name) const noexcept;
+};
+
+/// For bundles made by hand: sorts tensors. @param label  names the file in messages
+/// @throws Error(kCorrupt) for a name that is there twice
+void sort_by_name(TensorBundle& bundle, const std::string& label);
+
+/// Whatever holds tensors: safetensors, what torch.save or torch.export.save wrote, or a folder or
+/// index of those, told apart by sniff().
+/// Nothing in them is run. Files are mapped where they can be: they must stay as they are while the
+/// bundle lives (check_mapped_inputs()).
+/// @throws Error(kUnsupported) for a file of another kind, or what it holds beside plain tensors;
+///         Error(kNotFound, kIo); Error(kTruncated, kCorrupt, kLimit); Error(kUsage) for a file of
+///         several models, unless `options` choose one
+TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& options = {});
+
+/// A mapped file that is cut short reads as zeros from then on. To be called before what was made
+/// of its bytes is handed on; AtomicFile::commit() does.
+/// @throws Error(kFailure) where a file that is mapped lost bytes, or one that was mapped did and
+///         nobody was told yet [thread-safe]
+void check_mapped_inputs();
+
+// Whole files out, and what identifies them.
+
+/// A file that appears whole or not at all: written beside its destination under a temporary name,
+/// flushed to the disk, renamed, and the folder flushed. Without commit() nothing stays behind;
+/// what a killed process left is removed by the next that writes the same file.
+class AtomicFile {
+ public:
+  /// @throws Error(kExists) where `path` exists and `overwrite` is false; Error(kIo) for a path
+  /// that
+  ///         is a folder, whose folder does not exist, or that cannot be written
+  AtomicFile(std::filesystem::path path, bool overwrite);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// @throws Error(kIo), on a full disk too
+  void write(std::span<const std::byte> bytes);
+  /// Brings what was written to the disk. @return the temporary file, which may be read until
+  /// commit(); whoever opens it keeps these bytes, whatever another process then writes to the path
+  /// @throws Error(kIo)
+  const std::filesystem::path& flush();
+  /// @throws Error(kIo), Error(kExists) where another process made the file meanwhile;
+  /// Error(kFailure)
+  ///         where a mapped input became shorter, so that what was written is worth nothing
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  bool overwrite_;
+  int fd_ = -1;
+};
+
+/// Throws what AtomicFile would throw at its start, so that hours of work do not end in
+/// "no permission". Leaves nothing behind.
+void check_writable(const std::filesystem::path& path, bool overwrite);
+
+/// Finds what goes along with the weights of a folder, as open_tensors() does for one: sets
+/// bundle.carried, and bundle.left_out with a note for what is of the training.
+void find_carried(const std::filesystem::path& folder, TensorBundle& bundle);
+
+/// Copies of files under their own names in a folder that exists. Made under temporary names, so
+/// that nothing that can fail for want of space or rights is left for commit(); without that,
+/// nothing stays behind. Symbolic links in the folder are never written through; a file that is
+/// already the one to be copied is left alone.
+class CarriedCopies {
+ public:
+  /// @throws Error(kExists) for a file that is there, unless `overwrite`; Error(kIo) for a link in
+  ///         its place, and as AtomicFile; Error(kLimit) for a file above 64 MiB
+  CarriedCopies(std::span<const std::filesystem::path> files, const std::filesystem::path& folder,
+                bool overwrite);
+  /// @return how many files were copied. @throws as AtomicFile::commit()
+  std::size_t commit();
+
+ private:
+  std::vector<std::unique_ptr<AtomicFile>> copies_;
+};
+
+/// SHA-256 of bytes: 32 raw bytes, for to_hex().
+std::string sha256(std::span<const std::byte> bytes);
+/// Of a file's bytes, in lower-case hexadecimal.
+/// @throws Error(kNotFound); Error(kIo) for a folder, a device, no permission
+std::string file_digest(const std::filesystem::path& file);
+std::string to_hex(std::string_view bytes);  ///< lower case
 
 }  // namespace gbcompress

@@ -3,9 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "artifact/decode.h"
 #include "base/digest.h"
-#include "base/text.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 

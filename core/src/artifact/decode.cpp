@@ -1,4 +1,4 @@
-#include "artifact/decode.h"
+#include "gbcompress/decode.h"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,8 @@
 #include "artifact/lookahead.h"
 #include "artifact/transform.h"
 #include "base/checked.h"
-#include "base/interrupt.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
-#include "base/text.h"
 #include "format/safetensors.h"
 #include "format/safetensors_order.h"
 #include "gbcompress/error.h"

@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/spool.h"
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "artifact/cbor_reader.h"
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 

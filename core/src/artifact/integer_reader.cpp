@@ -1,5 +1,4 @@
 #include "artifact/integers.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -16,8 +16,8 @@
 #include "artifact/text.h"
 #include "artifact/transform.h"
 #include "base/checked.h"
-#include "base/text.h"
 #include "gbcompress/decode.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

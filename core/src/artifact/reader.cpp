@@ -10,7 +10,6 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

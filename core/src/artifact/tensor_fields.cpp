@@ -1,7 +1,6 @@
 #include "artifact/tensor_fields.h"
 
 #include "artifact/header_keys.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

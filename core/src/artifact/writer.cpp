@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/spool.h"
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

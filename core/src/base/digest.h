@@ -1,5 +1,5 @@
 #pragma once
-/// XXH3-64 against damage, SHA-256 as identity.
+/// XXH3-64 against damage, SHA-256 as identity; sha256() of bytes in memory is in tensors.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/internal.h"
+#include "gbcompress/tensors.h"
 
 namespace GBC_INTERNAL gbcompress {
 
@@ -38,8 +39,5 @@ class Sha256 {
  private:
   void* context_;
 };
-
-std::string sha256(std::span<const std::byte> bytes);  ///< 32 raw bytes
-std::string to_hex(std::string_view bytes);
 
 }  // namespace gbcompress

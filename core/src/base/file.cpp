@@ -100,6 +100,11 @@ std::string read_text(const fs::path& path, std::size_t max_bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::string file_digest(const fs::path& file) {
+  const MappedFile mapped(file);
+  return to_hex(sha256(mapped.bytes()));
+}
+
 AtomicFile::AtomicFile(fs::path path, bool overwrite)
     : path_(std::move(path)), overwrite_(overwrite) {
   std::error_code ignored;

@@ -1,5 +1,5 @@
 #pragma once
-/// Whole files in, whole files out.
+/// Whole files in; whole files out are AtomicFile (tensors.h).
 
 #include <cstddef>
 #include <filesystem>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/internal.h"
+#include "gbcompress/tensors.h"
 
 namespace GBC_INTERNAL gbcompress {
 
@@ -36,38 +37,5 @@ class MappedFile {
 /// @throws as MappedFile, and Error(kLimit) for a file above `max_bytes`
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t max_bytes);
 std::string read_text(const std::filesystem::path& path, std::size_t max_bytes);
-
-/// A file that appears whole or not at all: written beside its destination under a temporary name,
-/// flushed to the disk, renamed, and the folder flushed. Without commit() nothing stays behind; what
-/// a killed process left is removed by the next that writes the same file (stale_temporaries.h).
-class AtomicFile {
- public:
-  /// @throws Error(kExists) where `path` exists and `overwrite` is false; Error(kIo) for a path that
-  ///         is a folder, whose folder does not exist, or that cannot be written
-  AtomicFile(std::filesystem::path path, bool overwrite);
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
-
-  /// @throws Error(kIo), on a full disk too
-  void write(std::span<const std::byte> bytes);
-  /// Brings what was written to the disk. @return the temporary file, which may be read until
-  /// commit(); whoever opens it keeps these bytes, whatever another process then writes to the path
-  /// @throws Error(kIo)
-  const std::filesystem::path& flush();
-  /// @throws Error(kIo), Error(kExists) where another process made the file meanwhile;
-  /// Error(kFailure)
-  ///         where a mapped input became shorter, so that what was written is worth nothing
-  void commit();
-
- private:
-  std::filesystem::path path_, temporary_;
-  bool overwrite_;
-  int fd_ = -1;
-};
-
-/// Throws what AtomicFile would throw at its start, so that hours of work do not end in
-/// "no permission". Leaves nothing behind.
-void check_writable(const std::filesystem::path& path, bool overwrite);
 
 }  // namespace gbcompress

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string_view>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

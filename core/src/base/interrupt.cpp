@@ -1,8 +1,6 @@
-#include "base/interrupt.h"
+#include "gbcompress/error.h"
 
 #include <atomic>
-
-#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

@@ -11,7 +11,6 @@
 #include <mutex>
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/internal.h"
+#include "gbcompress/tensors.h"  // check_mapped_inputs()
 
 struct stat;
 
@@ -21,10 +22,5 @@ MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesys
                            const struct stat& status);
 /// Before the bytes are unmapped. nullptr is left alone.
 void forget_mapping(MappedInput* input) noexcept;
-
-/// To be called before what was made of mapped bytes is handed on.
-/// @throws Error(kFailure) where a file that is mapped lost bytes, or one that was mapped did and
-///         nobody was told yet [thread-safe]
-void check_mapped_inputs();
 
 }  // namespace gbcompress

@@ -1,4 +1,4 @@
-#include "base/near_miss.h"
+#include "gbcompress/error.h"
 
 #include <algorithm>
 #include <numeric>

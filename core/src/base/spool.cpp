@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

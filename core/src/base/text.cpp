@@ -1,4 +1,4 @@
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 #include "base/utf8.h"
 

@@ -4,8 +4,6 @@
 #include <map>
 #include <memory>
 
-#include "base/interrupt.h"
-#include "base/text.h"
 #include "bench/machine_probe.h"
 #include "bench/memory.h"
 #include "bench/shapes.h"

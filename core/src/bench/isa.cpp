@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/bench.h"
 #include "gbcompress/error.h"
 

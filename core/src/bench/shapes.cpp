@@ -4,8 +4,6 @@
 
 #include <charconv>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "gbcompress/bench.h"
 #include "gbcompress/error.h"
 

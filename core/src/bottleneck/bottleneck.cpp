@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
-#include "base/text.h"
 #include "bottleneck/impl.h"
 #include "cuda/make_kernel.h"
 #include "dist/average.h"

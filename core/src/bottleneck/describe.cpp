@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/text.h"
 #include "bottleneck/impl.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 
-#include "artifact/decode.h"
 #include "gbcompress/bottleneck.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/text.h"
 #include "bottleneck/exact_kernel.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"

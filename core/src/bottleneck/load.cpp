@@ -2,10 +2,9 @@
 
 #include <map>
 
-#include "artifact/decode.h"
 #include "artifact/integers.h"
-#include "base/text.h"
 #include "bottleneck/impl.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

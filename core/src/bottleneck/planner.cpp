@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/glob.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

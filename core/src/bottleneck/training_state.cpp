@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "base/text.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/text.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/error.h"
 

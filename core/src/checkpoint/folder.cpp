@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/text.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/error.h"
 

@@ -7,7 +7,6 @@
 #include "artifact/text.h"
 #include "base/byte_reader.h"
 #include "base/digest.h"
-#include "base/text.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/posix.h"
 #include "gbcompress/error.h"

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <memory>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

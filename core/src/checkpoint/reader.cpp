@@ -2,7 +2,6 @@
 #include <new>
 
 #include "base/digest.h"
-#include "base/text.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/posix.h"

@@ -9,7 +9,6 @@
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"
-#include "base/text.h"
 #include "checkpoint/posix.h"
 #include "gbcompress/error.h"
 

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/text.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/posix.h"

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/interrupt.h"
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "train/calibrate.h"

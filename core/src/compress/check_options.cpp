@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -9,7 +9,7 @@
 #include "compress/recipe.h"
 #include "compress/timing.h"
 #include "gbcompress/error.h"
-#include "options/idle_rules.h"
+#include "gbcompress/options.h"
 
 namespace gbcompress {
 namespace {

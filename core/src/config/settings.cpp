@@ -6,8 +6,6 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "config/setting_rows.h"
 #include "config/toml_reader.h"
 #include "gbcompress/error.h"

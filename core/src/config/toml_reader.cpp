@@ -23,7 +23,6 @@ struct TomlAssertion {};
 #include <algorithm>
 #include <tuple>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

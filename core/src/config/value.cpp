@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::cuda {

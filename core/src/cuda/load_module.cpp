@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "base/text.h"
 #include "cuda/cuda_kernel.h"
 #include "cuda/make_kernel.h"
 #include "gbcompress/error.h"

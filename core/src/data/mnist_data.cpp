@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 
-#include "base/text.h"
 #include "data/pixels.h"
 #include "data/sources.h"
 #include "format/idx.h"

@@ -1,5 +1,3 @@
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "data/sources.h"
 #include "gbcompress/error.h"
 

@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 
-#include "base/text.h"
 #include "data/sources.h"
 #include "gbcompress/error.h"
 #include "model/state_dict_model.h"

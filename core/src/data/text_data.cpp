@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "data/sources.h"
 #include "gbcompress/error.h"
 

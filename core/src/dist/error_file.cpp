@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 
 namespace gbcompress {

@@ -1,6 +1,5 @@
 #include <c10/util/Exception.h>
 
-#include "base/text.h"
 #include "dist/group_state.h"
 #include "gbcompress/error.h"
 

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "base/digest.h"
-#include "base/text.h"
 #include "dist/launch_reader.h"
 #include "gbcompress/error.h"
 

@@ -1,5 +1,4 @@
 // Launchers that know ranks but no place to meet: Open MPI, PMI, Slurm.
-#include "base/text.h"
 #include "dist/launch_reader.h"
 #include "gbcompress/error.h"
 

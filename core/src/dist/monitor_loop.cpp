@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
 #include "dist/monitor.h"
+#include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 
 namespace gbcompress {

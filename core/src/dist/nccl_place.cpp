@@ -1,6 +1,5 @@
 #include "dist/nccl_place.h"
 
-#include "base/text.h"
 #include "cuda/load_module.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"

@@ -17,7 +17,6 @@
 #include <random>
 #include <system_error>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::net {

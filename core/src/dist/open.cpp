@@ -8,8 +8,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/interrupt.h"
-#include "base/text.h"
 #include "dist/group_state.h"
 #include "dist/seconds.h"
 #include "dist/socket_census.h"

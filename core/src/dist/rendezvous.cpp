@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
 #include "dist/gathering.h"
 #include "gbcompress/error.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "base/folder.h"
-#include "base/text.h"
 #include "format/left_out.h"
 #include "format/model_folder.h"
 #include "gbcompress/error.h"

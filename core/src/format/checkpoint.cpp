@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "base/text.h"
 #include "format/checkpoint_walk.h"
 #include "format/training_state.h"
 #include "gbcompress/error.h"

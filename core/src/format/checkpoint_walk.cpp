@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/text.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "format/json_scan.h"
 #include "format/left_out.h"
 #include "format/state_dict.h"

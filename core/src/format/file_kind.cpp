@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "format/exported_program.h"
 #include "format/model_folder.h"
 #include "gbcompress/error.h"

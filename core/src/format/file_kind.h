@@ -2,32 +2,16 @@
 /// What a model file is, told by its content.
 
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 
 #include "base/internal.h"
 #include "format/zip_archive.h"
+#include "gbcompress/tensors.h"
 
 namespace GBC_INTERNAL gbcompress {
 
-enum class FileKind : std::uint8_t {
-  kSafetensors,
-  kFolder,       ///< a folder, or the index of shards in one
-  kArtifact,     ///< `.gbz`
-  kStateDict,    ///< torch.save: a zip, or a bare pickle as before PyTorch 1.6
-  kExported,     ///< `.pt2` of torch.export, or of AOTInductor
-  kTorchScript,  ///< a zip with code/ and constants.pkl
-  kUnknown,
-};
-
-/// A file named .safetensors that is damaged counts as that, so that its reader says what is wrong
-/// with it.
-/// @throws Error(kNotFound, kIo) as MappedFile; Error(kTruncated) for an empty file or a zip that
-///         was cut off; Error(kCorrupt) for a broken zip directory
-FileKind sniff(const std::filesystem::path& path);
-/// The same for bytes in memory, by content only.
+/// sniff() for bytes in memory, by content only.
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label);
 
 /// What a file of no use here is, where it is easy to tell, as the end of a sentence: "is a Git LFS

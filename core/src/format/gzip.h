@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 

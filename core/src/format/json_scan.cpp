@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

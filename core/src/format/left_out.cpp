@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
-#include "base/text.h"
 #include "format/pickle_globals.h"
 #include "gbcompress/error.h"
 

@@ -5,7 +5,6 @@
 
 #include "base/file.h"
 #include "base/folder.h"
-#include "base/text.h"
 #include "format/carried_files.h"
 #include "format/json_scan.h"
 #include "format/safetensors.h"

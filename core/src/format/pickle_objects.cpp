@@ -1,4 +1,3 @@
-#include "base/text.h"
 #include "format/pickle_globals.h"
 #include "format/pickle_machine.h"
 #include "gbcompress/error.h"

@@ -5,7 +5,6 @@
 
 #include "base/byte_reader.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "format/json_scan.h"
 #include "format/safetensors.h"
 #include "gbcompress/error.h"

@@ -5,7 +5,6 @@
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "base/utf8.h"
 #include "format/safetensors.h"
 #include "format/safetensors_order.h"

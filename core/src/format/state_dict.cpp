@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "format/checkpoint.h"
 #include "format/file_kind.h"
 #include "format/legacy_file.h"

@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "base/utf8.h"
 #include "format/exported_program.h"
 #include "format/file_kind.h"
@@ -41,6 +40,10 @@ void check_tensor_name(std::string_view name, const std::string& label) {
   }
   if (name == "__metadata__")
     throw Error(Errc::kCorrupt, label + ": a tensor is named __metadata__, which is reserved");
+}
+
+std::int64_t tensor_elements(std::span<const std::int64_t> shape) {
+  return checked_elements(shape, "a tensor");
 }
 
 std::int64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape,

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/byte_reader.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

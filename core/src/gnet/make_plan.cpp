@@ -3,7 +3,6 @@
 #include <limits>
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/gnet.h"
 

@@ -1,6 +1,5 @@
 #include <map>
 
-#include "base/text.h"
 #include "format/file_kind.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"

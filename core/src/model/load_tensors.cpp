@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "model/messages.h"

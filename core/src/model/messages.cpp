@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 

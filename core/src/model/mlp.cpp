@@ -3,7 +3,6 @@
 #include <charconv>
 #include <map>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/builtin.h"
 

@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/messages.h"
 #include "model/norm_eps.h"

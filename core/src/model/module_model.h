@@ -25,10 +25,4 @@ class ModuleModel : public Model {
   BuiltModel built_;
 };
 
-/// What `arch` ("name" or "name:options") builds for these weights.
-/// @throws Error(kUsage) for an unknown name; what the factory throws, other exceptions as
-///         Error(kFailure)
-std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<ParameterInfo>& weights,
-                                 const Registry& registry);
-
 }  // namespace gbcompress

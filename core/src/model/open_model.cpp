@@ -1,4 +1,3 @@
-#include "base/text.h"
 #include "format/file_kind.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"

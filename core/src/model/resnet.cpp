@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/builtin.h"
 

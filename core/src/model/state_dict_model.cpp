@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 
-#include "base/text.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 #include "model/recurrent_names.h"

@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

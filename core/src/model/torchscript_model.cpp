@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "model/messages.h"
 #include "model/norm_eps.h"

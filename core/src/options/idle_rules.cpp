@@ -1,10 +1,9 @@
-#include "options/idle_rules.h"
+#include "gbcompress/options.h"
 
 #include <algorithm>
 
 #include "base/glob.h"
-#include "base/near_miss.h"
-#include "base/text.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {

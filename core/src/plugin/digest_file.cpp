@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "plugin/refuse.h"
 

@@ -1,6 +1,5 @@
 #include "gbcompress/registry.h"
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin.h"
 #include "plugin/refuse.h"

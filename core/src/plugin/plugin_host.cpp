@@ -5,7 +5,6 @@
 #include <span>
 
 #include "base/digest.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/plugin.h"
 #include "plugin/digest_file.h"

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "plugin/refuse.h"
 

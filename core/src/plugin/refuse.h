@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

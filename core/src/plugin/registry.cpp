@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"

@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/registry.h"
 #include "plugin/elf_check.h"

@@ -8,11 +8,9 @@
 #include <map>
 
 #include "base/file.h"
-#include "base/interrupt.h"
-#include "base/text.h"
 #include "bottleneck/planner.h"
-#include "gbcompress/error.h"
 #include "compress/check_options.h"
+#include "gbcompress/error.h"
 #include "sweep/controls.h"
 #include "sweep/sweep_points.h"
 #include "train/calibrate.h"

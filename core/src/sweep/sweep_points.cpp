@@ -8,9 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/interrupt.h"
 #include "base/stale_temporaries.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

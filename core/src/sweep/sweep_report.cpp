@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/compress.h"
+#include "gbcompress/error.h"
 #include "sweep/sweep_points.h"
 
 namespace gbcompress {

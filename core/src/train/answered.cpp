@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/interrupt.h"
 #include "gbcompress/error.h"
 #include "gbcompress/train.h"
 #include "train/measure.h"

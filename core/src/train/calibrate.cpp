@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/interrupt.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/interrupt.h"
 #include "base/parallel.h"
+#include "gbcompress/error.h"
 #include "weights/plan.h"
 
 namespace gbcompress {

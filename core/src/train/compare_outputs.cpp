@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/interrupt.h"
 #include "gbcompress/error.h"
 #include "train/measure.h"
 

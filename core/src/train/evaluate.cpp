@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "base/interrupt.h"
 #include "gbcompress/error.h"
 #include "gbcompress/train.h"
 #include "train/measure.h"

@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "base/interrupt.h"
+#include "gbcompress/error.h"
 #include "model/batch_norms.h"
 
 namespace gbcompress {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/interrupt.h"
+#include "gbcompress/error.h"
 #include "train/layer_inputs.h"
 #include "train/second_order.h"
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"

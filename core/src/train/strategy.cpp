@@ -4,8 +4,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "gbcompress/registry.h"

@@ -6,9 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/interrupt.h"
 #include "base/random.h"
-#include "base/text.h"
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "train/augment.h"

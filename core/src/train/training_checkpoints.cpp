@@ -9,8 +9,6 @@
 #include <sstream>
 
 #include "base/digest.h"
-#include "base/interrupt.h"
-#include "base/text.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

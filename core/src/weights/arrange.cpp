@@ -1,4 +1,4 @@
-#include "weights/arrange.h"
+#include "gbcompress/weights.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,11 +4,11 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "artifact/decode.h"
 #include "artifact/elements.h"
 #include "base/checked.h"
 #include "base/parallel.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "weights/plan.h"
 
 namespace gbcompress {

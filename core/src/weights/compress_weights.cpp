@@ -2,9 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "artifact/decode.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"

@@ -8,7 +8,6 @@
 #include "artifact/float_code.h"
 #include "artifact/integers.h"
 #include "artifact/packing.h"
-#include "base/text.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "weights/whole_numbers.h"

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "artifact/decode.h"
 #include "artifact/elements.h"
 #include "base/checked.h"
 #include "base/parallel.h"
-#include "base/text.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "weights/plan.h"
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "artifact/decode.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/craft.h"
 #include "golden/samples.h"

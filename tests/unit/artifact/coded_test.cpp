@@ -5,7 +5,6 @@
 #include <cstring>
 #include <random>
 
-#include "artifact/decode.h"
 #include "artifact/integers.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"

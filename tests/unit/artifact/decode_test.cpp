@@ -1,4 +1,4 @@
-#include "artifact/decode.h"
+#include "gbcompress/decode.h"
 
 #include <gtest/gtest.h>
 

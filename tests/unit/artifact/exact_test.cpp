@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/decode.h"
 #include "artifact/elements.h"
 #include "artifact/float_code.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
 #include "support/files.h"

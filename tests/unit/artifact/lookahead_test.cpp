@@ -5,10 +5,10 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "artifact/decode.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "support/files.h"
 
 namespace gbcompress {

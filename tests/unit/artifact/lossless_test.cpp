@@ -4,13 +4,13 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/decode.h"
 #include "artifact/elements.h"
 #include "artifact/packing.h"
 #include "artifact/planes.h"
 #include "artifact/transform.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
 

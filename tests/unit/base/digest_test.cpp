@@ -19,6 +19,14 @@ TEST(Sha256, KnownAnswers) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST(Sha256, OfAFile) {
+  const testing::TempDir folder;
+  const auto path = folder / "file";
+  testing::put_file(path, "abc");
+  EXPECT_EQ(file_digest(path), hex("abc"));
+  EXPECT_THROW(file_digest(folder / "none"), Error);
+}
+
 TEST(Sha256, PartsGiveTheSameAsTheWhole) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);

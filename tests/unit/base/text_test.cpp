@@ -1,9 +1,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/near_miss.h"
-#include "base/text.h"
 #include "base/utf8.h"
+#include "gbcompress/error.h"
 #include "support/files.h"
 
 namespace gbcompress {

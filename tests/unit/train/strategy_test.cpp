@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "base/interrupt.h"
 #include "gbcompress/compress.h"
 #include "gbcompress/error.h"
 #include "support/files.h"

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "artifact/decode.h"
 #include "base/random.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/weights.h"
 #include "support/files.h"
 

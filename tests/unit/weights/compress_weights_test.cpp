@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "artifact/decode.h"
 #include "artifact/elements.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "support/code_of.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "artifact/decode.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"

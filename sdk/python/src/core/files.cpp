@@ -9,8 +9,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "artifact/decode.h"
-#include "base/text.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"

@@ -12,8 +12,6 @@
 #include <optional>
 #include <string>
 
-#include "base/interrupt.h"
-#include "base/text.h"
 #include "format/safetensors.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/decode.h"
