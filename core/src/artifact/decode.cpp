@@ -201,7 +201,7 @@ std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesyste
     ahead.emplace(threads, std::move(sizes), kAheadBytes,
                   [&](std::size_t n) { return make(order[n]); });
   DecodedTensor current;
-  const TensorSource source = [&](std::size_t i) {
+  const TensorBytes source = [&](std::size_t i) {
     throw_if_interrupted();
     current = {};  // before the next one
     current = ahead ? ahead->next() : make(i);

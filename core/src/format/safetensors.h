@@ -45,7 +45,7 @@ class SafetensorsFile {
 TensorBundle open_safetensors(const std::filesystem::path& path);
 
 /// Gives the bytes of tensors[index], valid until the next call.
-using TensorSource = std::function<std::span<const std::byte>(std::size_t index)>;
+using TensorBytes = std::function<std::span<const std::byte>(std::size_t index)>;
 
 /// Writes one file, atomically, tensor after tensor: nothing but the header is held in memory.
 /// @param tensors   in any order; the file orders them by dtype, then name
@@ -59,7 +59,7 @@ using TensorSource = std::function<std::span<const std::byte>(std::size_t index)
 std::int64_t write_safetensors(const std::filesystem::path& path,
                                std::span<const TensorEntry> tensors,
                                std::map<std::string, std::string> metadata, bool overwrite,
-                               const TensorSource& source = {});
+                               const TensorBytes& source = {});
 
 /// Size of the file that the reference writer makes of such tensors, whose bytes are not looked at.
 /// @param metadata  as it is; none: no entry of it

@@ -107,7 +107,7 @@ std::vector<std::size_t> file_order(std::span<const TensorEntry> tensors) {
 std::int64_t write_safetensors(const std::filesystem::path& path,
                                std::span<const TensorEntry> tensors,
                                std::map<std::string, std::string> metadata, bool overwrite,
-                               const TensorSource& source) {
+                               const TensorBytes& source) {
   const std::string label = printable(path.string());
   check_names(tensors, label);
   const auto order = file_order(tensors);

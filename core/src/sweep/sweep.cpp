@@ -14,6 +14,7 @@
 #include "sweep/controls.h"
 #include "sweep/sweep_points.h"
 #include "train/calibrate.h"
+#include "train/training_checkpoints.h"
 
 namespace gbcompress {
 namespace {
