@@ -4,8 +4,7 @@
 #include <array>
 
 #include "gbcompress/error.h"
-#include "gbcompress/inverse.h"
-#include "gbcompress/noise.h"
+#include "gbcompress/strategy.h"
 
 namespace gbcompress {
 namespace {
