@@ -22,8 +22,8 @@ namespace GBC_API gbcompress {
 /// other dimensions are kernel positions, and they must come last in memory.
 ///   linear [out, in]          rows 0, cols 1
 ///   conv [out, in, k...]      rows 0, cols 1      transposed conv [in, out, k...]  rows 1, cols 0
-///   in_proj [3E, E]           rows 0, cols 1, row_splits 3: three matrices, each with its own tiles
-///   a vector [n]              rows 0, cols -1
+///   in_proj [3E, E]           rows 0, cols 1, row_splits 3: three matrices, each with its own
+///   tiles a vector [n]              rows 0, cols -1
 struct MatrixView {
   int row_dim = 0;
   int col_dim = 1;              ///< -1: the tensor has no column dimension

@@ -20,9 +20,28 @@ namespace GBC_API gbcompress {
 // Element types under the names the safetensors format gives them.
 
 enum class DType : std::uint8_t {
-  kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64,
-  kF16, kBF16, kF32, kF64, kC64,
-  kF8E5M2, kF8E4M3, kF8E5M2FNUZ, kF8E4M3FNUZ, kF8E8M0, kF6E2M3, kF6E3M2, kF4,
+  kBool,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kU64,
+  kI64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E5M2FNUZ,
+  kF8E4M3FNUZ,
+  kF8E8M0,
+  kF6E2M3,
+  kF6E3M2,
+  kF4,
 };
 
 /// "F32", "BF16", "F8_E4M3", ...

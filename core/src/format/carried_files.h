@@ -1,5 +1,6 @@
 #pragma once
-/// Bounds of what goes along with the weights of a folder: find_carried() and CarriedCopies (tensors.h).
+/// Bounds of what goes along with the weights of a folder: find_carried() and CarriedCopies
+/// (tensors.h).
 
 #include <cstdint>
 
