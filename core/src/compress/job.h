@@ -11,6 +11,7 @@
 #include "compress/allocate.h"
 #include "compress/hold_back.h"
 #include "compress/judge.h"
+#include "compress/recipe.h"
 #include "gbcompress/compress.h"
 #include "train/training_checkpoints.h"
 
@@ -39,6 +40,7 @@ struct Job {
   bool trained = false;                          ///< trains(), of the whole call
   std::int64_t wanted_bytes = 0;                 ///< 0: no size is asked
   std::int64_t attempts = 0;                     ///< training runs at most
+  Augmentation own_augmentation = {};            ///< that the given model seems to have seen
   std::optional<Allocation> allocation = {};
   CompressReport report = {};
 

@@ -8,6 +8,9 @@
 namespace gbcompress {
 namespace {
 
+/// A loss that is asked can be told from chance where it is so many standard errors.
+constexpr double kTold = 1.5;
+
 /// Of a mean of n differences of `a` and `b`; at least what one sample more or less makes.
 double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b) {
   const auto n = static_cast<double>(a.numel());
@@ -26,9 +29,10 @@ Judge::Judge(Model& model, const HeldBack& split, Metric metric, bool fresh, std
       metric_(metric),
       fresh_(fresh),
       original_(evaluate_samples(model, judge_, metric)),
-      original_seen_(quality(model, seen_)),
-      baseline_(original_.mean().item<double>()),
-      noise_(standard_error(metric, original_, original_)) {}
+      original_seen_(quality(model, seen_)) {
+  state_.baseline = original_.mean().item<double>();
+  state_.noise = standard_error(metric, original_, original_);
+}
 
 double Judge::quality(Model& model, const Dataset& data) const {
   return evaluate(model, data, metric_);
@@ -38,18 +42,37 @@ void Judge::take_reference(Model& model) {
   const at::Tensor reference = evaluate_samples(model, judge_, metric_);
   const double mean = reference.mean().item<double>();
   if (fresh_) {
-    baseline_ = mean;
-    noise_ = standard_error(metric_, reference, at::full_like(reference, mean));
+    state_.baseline = mean;
+    state_.noise = standard_error(metric_, reference, at::full_like(reference, mean));
     return;
   }
-  noise_ = standard_error(metric_, original_, reference);
-  const double harm = std::max(0.0, metric_drop(metric_, original_seen_, quality(model, seen_)));
-  const double remembered = std::max(0.0, metric_drop(metric_, baseline_, mean) - harm);
-  baseline_ += metric_ == Metric::kAccuracy ? -remembered : remembered;
+  state_.noise = standard_error(metric_, original_, reference);
+  state_.reference_seen = quality(model, seen_);
+  const double harm = std::max(0.0, metric_drop(metric_, original_seen_, state_.reference_seen));
+  const double remembered = std::max(0.0, metric_drop(metric_, state_.baseline, mean) - harm);
+  state_.baseline += metric_ == Metric::kAccuracy ? -remembered : remembered;
+}
+
+bool Judge::may_remember(Model& model, double asked) const {
+  if (fresh_ || state_.relearned || metric_ != Metric::kAccuracy) return false;
+  const at::Tensor scores = evaluate_samples(model, judge_, metric_);
+  return original_seen_ >= state_.reference_seen - state_.noise &&
+         asked >= kTold * standard_error(metric_, original_, scores);
+}
+
+void Judge::take_relearned(Model& model) {
+  const at::Tensor relearned = evaluate_samples(model, judge_, metric_);
+  const double harm = std::max(0.0, original_seen_ - quality(model, seen_));
+  const double least = original_.mean().item<double>() - kMostMemory;
+  const double baseline = std::max(relearned.mean().item<double>() + harm, least);
+  state_.relearned = true;
+  if (baseline >= state_.baseline) return;
+  state_.baseline = baseline;
+  state_.noise = standard_error(metric_, original_, relearned);
 }
 
 double Judge::drop(Model& model) const {
-  return metric_drop(metric_, baseline_, quality(model, judge_));
+  return metric_drop(metric_, state_.baseline, quality(model, judge_));
 }
 
 }  // namespace gbcompress

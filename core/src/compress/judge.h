@@ -25,21 +25,31 @@ class Judge {
   /// original itself.
   void take_reference(Model& model);
 
-  /// What take_reference() found, for a run that is taken up again.
+  /// Whether the original may have learnt the very samples that are held back, which the reference
+  /// then still remembers: it answers what the reference was trained on as well as that does, and
+  /// its answers differ from those of `model` by less than a loss of `asked` allows for.
+  bool may_remember(Model& model, double asked) const;
+  /// To be called once, after take_reference(), with a model that was trained anew from values too
+  /// coarse to remember single samples: what the original gets right beyond it, up to kMostMemory,
+  /// counts as memory.
+  void take_relearned(Model& model);
+  /// Points of accuracy that are put down to memory at most. Where data are few, what was known
+  /// from other data looks like memory too; this bounds what that can cost.
+  static constexpr double kMostMemory = 1;
+
+  /// What was found, for a run that is taken up again.
   struct State {
-    double baseline = 0, noise = 0;
+    double baseline = 0, noise = 0, reference_seen = 0;
+    bool relearned = false;
   };
-  State state() const { return {baseline_, noise_}; }
-  void set_state(const State& state) {
-    baseline_ = state.baseline;
-    noise_ = state.noise;
-  }
+  State state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
 
   /// Loss of the model's quality as it is now, in the metric's unit.
   double drop(Model& model) const;
   /// Standard error of the difference of two models' scores, the smallest loss that these data can
   /// tell from nothing.
-  double noise() const { return noise_; }
+  double noise() const { return state_.noise; }
 
  private:
   double quality(Model& model, const Dataset& data) const;
@@ -48,7 +58,8 @@ class Judge {
   Metric metric_;
   bool fresh_;
   at::Tensor original_;  ///< scores of judge_'s samples
-  double original_seen_ = 0, baseline_ = 0, noise_ = 0;
+  double original_seen_ = 0;
+  State state_;
 };
 
 }  // namespace gbcompress

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "bottleneck/internals.h"
+#include "bottleneck/planner.h"
 #include "compress/above_chance.h"
 #include "compress/attempt.h"
 #include "compress/price_search.h"
@@ -20,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 /// Price of the reference beside the one where a search begins: low enough to cost no quality, high
 /// enough to bring the integers on their way.
 constexpr double kReferencePrice = 0.1;
+/// The same of training that only shows what can be learnt without the held-back data.
+constexpr double kRelearningPrice = 0.001;
 /// A file that is smaller than wanted by less than this is not given up for one that is cut down.
 constexpr double kCut = 1.15;
 
@@ -58,15 +61,21 @@ class PriceAttempts {
     beginning_ = base_;
     take_up();
     if (job_.judge && points_.empty()) reference();
-    PriceSearch search(goal(), first_price(), job_.attempts - (job_.judge ? 1 : 0), known());
     bool more = true;
-    for (std::size_t i = known().size(); more && i < points_.size(); ++i)
-      more = search.tried(points_[i]);
+    PriceSearch search = search_so_far(more);
     while (more) {
       const auto begin = Clock::now();
       const PricePoint point = attempt(search.price(), from_of(search), /*reference=*/false);
-      more = search.tried(point) && time_for(Clock::now() - begin);
-      keep(search, more);
+      more = search.tried(point);
+      const bool time = time_for(Clock::now() - begin);
+      std::optional<Candidate> last;
+      if (time && may_be_memory(search, point)) {
+        last = candidate();
+        take_memory_off();
+        search = search_so_far(more);
+      }
+      more = more && time;
+      keep(search, more, std::move(last));
     }
     return outcome(search);
   }
@@ -86,6 +95,67 @@ class PriceAttempts {
     if (!job_.options.minutes) return true;
     const std::chrono::duration<double> end = Clock::now() - job_.start + last;
     return of_rank_0(job_.options.group, end.count() <= 60 * *job_.options.minutes) > 0;
+  }
+
+  /// With all attempts so far. @param more  becomes whether there is another price to try
+  PriceSearch search_so_far(bool& more) const {
+    PriceSearch search(goal(), first_price(), job_.attempts - (job_.judge ? 1 : 0), known());
+    more = true;
+    for (std::size_t i = known().size(); more && i < points_.size(); ++i)
+      more = search.tried(points_[i]);
+    return search;
+  }
+
+  /// Whether an attempt loses more than is allowed only because the original has learnt the samples
+  /// that are held back. Looked at where all is integers and one training is like another.
+  bool may_be_memory(const PriceSearch& search, const PricePoint& point) {
+    const CompressOptions& options = job_.options;
+    if (!options.target.max_drop || search.keeps(point) || !job_.residual() ||
+        any_prior(options.bottleneck) || options.train.strategy.name != StrategyChoice().name ||
+        std::any_of(options.bottleneck.layers.begin(), options.bottleneck.layers.end(),
+                    [](const LayerRule& rule) { return rule.mode == WeightMode::kGenerated; }))
+      return false;
+    return of_rank_0(options.group,
+                     job_.judge->may_remember(job_.model, *options.target.max_drop)) > 0;
+  }
+
+  /// Trains from the numbers of the last attempt, which are too coarse to remember single samples,
+  /// as the original seems to have been trained, at next to no price; the judge compares with that
+  /// from here on. No step of it is saved: a run that is taken up meanwhile trains it anew.
+  void take_memory_off() {
+    const RunPosition position = attempts_.at;
+    const std::vector<StateEntry> state = bottleneck_->training_state();
+    TrainOptions options = job_.options.train;
+    options.rate.lambda = kRelearningPrice * first_price();
+    options.epochs = later_epochs(options.epochs);
+    options.shift = std::min(options.shift, job_.own_augmentation.shift);
+    options.mirror = options.mirror && job_.own_augmentation.mirror;
+    try {
+      // Made of the model as it is: zeros of the attempt are numbers like others again.
+      BottleneckOptions whole = job_.options.bottleneck;
+      whole.rate = attempts_.rate(options);
+      bottleneck_->restore_training_state(
+          GenomicBottleneck(job_.model.tensors(), job_.registry, whole, job_.options.group)
+              .training_state());
+      bottleneck_->restart(whole.rate);
+      train(job_.model, *bottleneck_, *job_.train, options, job_.teacher, job_.progress,
+            {.after_step = [&](std::int64_t) { job_.checkpoints.after_step_aside(); }});
+    } catch (const Error& error) {
+      if (error.code() != Errc::kInterrupted) throw;
+      bottleneck_->restore_training_state(state);
+      job_.checkpoints.after_step(position, *bottleneck_);  // saves, and throws
+    }
+    bottleneck_->finish();
+    const double before = job_.judge->state().baseline;
+    job_.judge->take_relearned(job_.model);
+    const double memory = of_rank_0(job_.options.group, before - job_.judge->state().baseline);
+    for (PricePoint& p : points_) p.drop -= memory;
+    bottleneck_->restore_training_state(state);
+    if (job_.options.tell)
+      job_.options.tell(formatted(
+          "the model knows the held-back samples from its own training; %.3g of what is lost on "
+          "them is memory that training without them does not reach either, and not counted",
+          memory));
   }
 
   /// The reference is known to the search and no attempt of it.
@@ -120,8 +190,8 @@ class PriceAttempts {
     std::istringstream in(attempts_.at.history);
     Judge::State state;
     double most = 0;
-    in >> state.baseline >> state.noise >> most >> best_.price >> best_.kept >> best_.loss >>
-        base_price_;
+    in >> state.baseline >> state.noise >> state.reference_seen >> state.relearned >> most >>
+        best_.price >> best_.kept >> best_.loss >> base_price_;
     for (PricePoint p; in >> p.price >> p.bytes >> p.drop >> p.alive >> p.from;)
       points_.push_back(p);
     if (points_.empty())
@@ -140,7 +210,8 @@ class PriceAttempts {
     const Judge::State state = job_.judge ? job_.judge->state() : Judge::State();
     std::string& history = attempts_.at.history;
     history =
-        formatted("%.17g %.17g %.17g %.17g %.17g %.17g %.17g", state.baseline, state.noise,
+        formatted("%.17g %.17g %.17g %d %.17g %.17g %.17g %.17g %.17g", state.baseline, state.noise,
+                  state.reference_seen, static_cast<int>(state.relearned),
                   job_.above_chance->best(), best_.price, best_.kept, best_.loss, base_price_);
     for (const PricePoint& p : points_)
       history += formatted(" %.17g %lld %.17g %d %.17g", p.price, static_cast<long long>(p.bytes),
@@ -211,14 +282,15 @@ class PriceAttempts {
   }
 
   /// The file of the last attempt, if it is the best one so far.
-  void keep(const PriceSearch& search, bool more) {
-    const PricePoint& last = points_.back();
+  /// @param made  that file, where it is there already
+  void keep(const PriceSearch& search, bool more, std::optional<Candidate> made) {
+    const PricePoint& last = search.points().back();
     const bool sized = job_.wanted_bytes > 0;
     if (sized) {
       consider(candidate());
       if (!more) land_last();
     } else if (search.best() == search.points().size() - 1) {
-      best_ = candidate();
+      best_ = made ? *std::move(made) : candidate();
     }
     const bool too_low = sized ? last.alive && !search.keeps(last) : search.keeps(last);
     const bool from_here = too_low && last.price > base_price_;

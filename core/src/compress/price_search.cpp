@@ -53,7 +53,7 @@ bool PriceSearch::near(const PricePoint& point) const {
 bool PriceSearch::tried(const PricePoint& point) {
   points_.push_back(point);
   if (near(point) || --left_ <= 0) return false;
-  const double last = price_, last_from = from_;
+  const double last = point.price, last_from = from_;
   from_ = next_from();
   price_ = next();
   if (from_ != last_from) return true;

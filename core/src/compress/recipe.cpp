@@ -136,7 +136,7 @@ double multiply_adds(Model& model, const Dataset& data) {
 }
 
 Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric metric,
-                                   std::uint64_t seed) {
+                                   std::uint64_t seed, double harmless) {
   Augmentation chosen;
   if (!pictures(samples)) return chosen;
   const Dataset few = some_of(samples, kTriedSamples, seed);
@@ -148,15 +148,15 @@ Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric 
     return evaluate(model, Dataset(inputs, all.targets), metric);
   };
   const double before = quality(all.inputs);
-  const auto harmless = [&](const at::Tensor& inputs) {
-    return metric_drop(metric, before, quality(inputs)) <= kHarmless;
+  const auto same = [&](const at::Tensor& inputs) {
+    return metric_drop(metric, before, quality(inputs)) <= harmless;
   };
   const at::Tensor images = all.inputs.contiguous();
   for (std::int64_t shift = 1; shift <= kMostShift; ++shift) {
-    if (!harmless(augmented(images, indices, shift, false, random))) break;
+    if (!same(augmented(images, indices, shift, false, random))) break;
     chosen.shift = shift;
   }
-  chosen.mirror = harmless(images.flip({3}));
+  chosen.mirror = same(images.flip({3}));
   return chosen;
 }
 
@@ -190,7 +190,7 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
         std::clamp(kStepTravel / std::max(travel, 1e-9), kSlowestSteps, kFastestSteps);
   }
   if (choose.augmentation && !options.from_scratch) {
-    const Augmentation found = harmless_augmentation(model, train, data.metric, to.seed);
+    const Augmentation found = harmless_augmentation(model, train, data.metric, to.seed, kHarmless);
     to.shift = found.shift;
     to.mirror = found.mirror;
   }

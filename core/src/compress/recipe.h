@@ -18,12 +18,13 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
                    bool teacher);
 
 /// Pixels that pictures may move and whether they may be mirrored, such that the model itself sees
-/// nearly the same in them: judged on `samples`.
+/// the same in them: judged on `samples`.
 struct Augmentation {
   std::int64_t shift = 0;
   bool mirror = false;
 };
+/// @param harmless  quality that may be lost on pictures so changed, in points or nats
 Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric metric,
-                                   std::uint64_t seed);
+                                   std::uint64_t seed, double harmless);
 
 }  // namespace gbcompress

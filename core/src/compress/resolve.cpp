@@ -24,6 +24,9 @@ constexpr std::int64_t kAttempts = 3, kCheapAttempts = 6;
 constexpr double kCheapAttempt = 2e12;
 /// Of the minutes that are given, the part that training is planned for.
 constexpr double kTrainingPart = 0.85;
+/// Points that a model may lose on pictures that are moved or mirrored and still count as trained
+/// on such pictures.
+constexpr double kSameAnswers = 0.5;
 /// Attempts that are not given up for the time.
 constexpr std::int64_t kFewestAttempts = 2;
 /// Calibration of fewer multiply-adds takes up to so many times the samples.
@@ -145,6 +148,9 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
     job->split = hold_back(data->train, options.train.seed);
     job->train = &job->split->train;
     job->judge.emplace(model, *job->split, data->metric, options.from_scratch, options.train.seed);
+    if (target.max_drop && !options.from_scratch)
+      job->own_augmentation =
+          harmless_augmentation(model, *job->train, data->metric, options.train.seed, kSameAnswers);
   }
   if (data) job->above_chance.emplace(model, *job->train, data->metric, options.train.seed);
   if (job->trained) choose_training(*job);

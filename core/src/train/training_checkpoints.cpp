@@ -92,6 +92,10 @@ struct TrainingCheckpoints::Impl {
   void save(const RunPosition& position, const GenomicBottleneck& bottleneck,
             const Strategy* strategy);
   void open_writer();
+  /// Ranks must decide alike: a signal may reach one alone, and clocks differ.
+  /// @param save  of this rank; becomes what any wants
+  /// @return the signal that asks for an end, 0 for none
+  int agree_on(bool& save) const;
 };
 
 TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, CheckpointFacts facts,
@@ -225,30 +229,38 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
   last_save = Clock::now();
 }
 
+int TrainingCheckpoints::Impl::agree_on(bool& save) const {
+  const int signal = interrupt_requested();
+  if (!group) return signal;
+  at::Tensor wishes = at::zeros({3}, at::kFloat);
+  wishes[0] = save;
+  wishes[1] = signal == SIGINT;
+  wishes[2] = signal != 0 && signal != SIGINT;
+  group->all_reduce(wishes).wait();
+  save = wishes[0].item<float>() > 0;
+  const int stop = wishes[2].item<float>() > 0 ? SIGTERM : wishes[1].item<float>() > 0 ? SIGINT : 0;
+  if (stop != 0 && signal == 0) request_interrupt(stop);  // the exit status of all is alike
+  return stop;
+}
+
+void TrainingCheckpoints::after_step_aside() {
+  bool save = false;
+  impl_->agree_on(save);
+  throw_if_interrupted();
+}
+
 void TrainingCheckpoints::after_step(const RunPosition& position,
                                      const GenomicBottleneck& bottleneck,
                                      const Strategy* strategy) {
   Impl& self = *impl_;
   ++self.steps;
   const bool usr1 = take_checkpoint_request();
-  const int signal = interrupt_requested();
   const double minutes = std::chrono::duration<double>(Clock::now() - self.last_save).count() / 60;
   const CheckpointSettings& s = self.settings;
   const bool by_time = s.every_minutes > 0 && minutes >= s.every_minutes;
   const bool by_steps = s.every_steps > 0 && self.steps % s.every_steps == 0;
-  // Ranks must decide alike: a signal may reach one alone, and clocks differ.
   bool save = usr1 || by_time;
-  int stop = signal;
-  if (self.group) {
-    at::Tensor wishes = at::zeros({3}, at::kFloat);
-    wishes[0] = save;
-    wishes[1] = signal == SIGINT;
-    wishes[2] = signal != 0 && signal != SIGINT;
-    self.group->all_reduce(wishes).wait();
-    save = wishes[0].item<float>() > 0;
-    stop = wishes[2].item<float>() > 0 ? SIGTERM : wishes[1].item<float>() > 0 ? SIGINT : 0;
-    if (stop != 0 && signal == 0) request_interrupt(stop);  // the exit status of all is alike
-  }
+  const int stop = self.agree_on(save);
   if (!self.writes()) {
     if (stop != 0) throw_if_interrupted();
     return;

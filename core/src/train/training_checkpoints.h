@@ -57,6 +57,9 @@ class TrainingCheckpoints {
   /// @param strategy  null in phases that have none
   void after_step(const RunPosition& position, const GenomicBottleneck& bottleneck,
                   const Strategy* strategy = nullptr);
+  /// The same after a step beside the run, whose state has no place in a checkpoint: saves nothing.
+  /// @throws Error(kInterrupted) on every rank, on request to stop of any
+  void after_step_aside();
   /// The last steps' state, when an error ends the run and there is one process. Never throws.
   void save_before_failing(const RunPosition& position, const GenomicBottleneck& bottleneck,
                            const Strategy* strategy = nullptr) noexcept;

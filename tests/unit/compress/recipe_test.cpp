@@ -86,7 +86,7 @@ TEST_F(RecipeTest, PicturesMoveAndMirrorWhereTheModelSeesTheSame) {
     images[i].narrow(2, labels[i].item<std::int64_t>() == 1 ? 0 : 8, 8).add_(0.7);
   Sides sides(/*middle=*/false);
   const Augmentation moved =
-      harmless_augmentation(sides, Dataset(images, labels), Metric::kAccuracy, 0);
+      harmless_augmentation(sides, Dataset(images, labels), Metric::kAccuracy, 0, 5);
   EXPECT_EQ(moved.shift, 2);
   EXPECT_FALSE(moved.mirror);
 
@@ -97,7 +97,7 @@ TEST_F(RecipeTest, PicturesMoveAndMirrorWhereTheModelSeesTheSame) {
     if (labels[i].item<std::int64_t>() == 1) stripes[i].select(2, 8).fill_(1);
   Sides middle(/*middle=*/true);
   const Augmentation kept =
-      harmless_augmentation(middle, Dataset(stripes, labels), Metric::kAccuracy, 0);
+      harmless_augmentation(middle, Dataset(stripes, labels), Metric::kAccuracy, 0, 5);
   EXPECT_EQ(kept.shift, 0);
   EXPECT_FALSE(kept.mirror);
 }
