@@ -1,6 +1,8 @@
 // What a training step through residual parameters costs beside the plain one: the same net, batch,
 // loss and threads, one step of each in turn, so that whatever else the machine does hits both.
-//   gbc_step_bench [--threads N] [--steps N] [--batch N] MODEL...
+//   gbc_step_bench [--threads N] [--steps N] [--run N] [--batch N] MODEL...
+// A run looks at the coder a hundred times; --run says how many steps a run has of which --steps
+// are timed (as many if it is left out), so that looks fall on steps as in the run that is meant.
 // MODEL: lenet-300-100, resnet20 or mlp:...; or a TorchScript file that takes integers, as
 // FILE:VOCABULARY:WINDOW. The plain step is forward, cross-entropy, backward and
 // torch::optim::AdamW.
@@ -62,7 +64,7 @@ double seconds(const std::function<void()>& act) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void measure(Case& c, int steps, const Registry& registry) {
+void measure(Case& c, int steps, int run, const Registry& registry) {
   std::vector<at::Tensor> parameters;
   for (const NamedParameter& p : c.plain->tensors())
     if (p.trainable && p.tied_to.empty()) {
@@ -72,10 +74,9 @@ void measure(Case& c, int steps, const Registry& registry) {
   c.plain->train(true);
   c.residual->train(true);
   torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-3));
-  GenomicBottleneck bottleneck(
-      c.residual->tensors(), registry,
-      {.mode = WeightMode::kResidual,
-       .rate = {.lambda = 0.03, .predictions = 60'000, .steps = kWarmUp + steps}});
+  GenomicBottleneck bottleneck(c.residual->tensors(), registry,
+                               {.mode = WeightMode::kResidual,
+                                .rate = {.lambda = 0.03, .predictions = 60'000, .steps = run}});
   const auto plain_step = [&] {
     optimizer.zero_grad();
     loss_of(*c.plain, c).backward();
@@ -100,7 +101,7 @@ void measure(Case& c, int steps, const Registry& registry) {
 
 int run(int argc, char** argv) {
   std::int64_t batch = 0;
-  int steps = 400;
+  int steps = 400, run = 0;
   std::vector<std::string> models;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -109,6 +110,8 @@ int run(int argc, char** argv) {
       at::set_num_threads(std::atoi(argv[++i]));
     else if (valued && word == "--steps")
       steps = std::max(1, std::atoi(argv[++i]));
+    else if (valued && word == "--run")
+      run = std::max(1, std::atoi(argv[++i]));
     else if (valued && word == "--batch")
       batch = std::atoll(argv[++i]);
     else
@@ -127,7 +130,7 @@ int run(int argc, char** argv) {
     const bool text = model.find(".pt:") != std::string::npos;
     const std::int64_t usual = text ? 32 : model.rfind("resnet", 0) == 0 ? 128 : 256;
     Case c = case_of(model, batch > 0 ? batch : usual, host.registry());
-    measure(c, steps, host.registry());
+    measure(c, steps, run > 0 ? run : kWarmUp + steps, host.registry());
   }
   return 0;
 }

@@ -10,6 +10,12 @@
 #include "gbcompress/error.h"
 
 namespace gbcompress {
+namespace {
+
+/// Bits are counted for who watches, at every so many steps.
+constexpr std::int64_t kStepsPerCount = 10;
+
+}  // namespace
 
 void GenomicBottleneck::Impl::make_latents() {
   for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -71,7 +77,7 @@ void IntegerPart::Coded::make_optimizer(AdamWOptions options) {
 
 void IntegerPart::Coded::backward(double loss_per_bit, const char* setting) {
   const std::int64_t step = optimizer->steps();
-  latents.backward(loss_per_bit, static_cast<std::uint64_t>(step));
+  latents.backward(loss_per_bit, static_cast<std::uint64_t>(step), step % kStepsPerCount == 0);
   for (const at::Tensor& gradient : latents.gradients())
     if (!at::isfinite(gradient.sum()).item<bool>())
       throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +

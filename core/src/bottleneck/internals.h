@@ -38,8 +38,8 @@ struct BottleneckInternals {
   /// integers as they are.
   static void ask_coder(GenomicBottleneck& bottleneck);
 
-  /// Of the last backward(), where bits have a price: "bits" of all integers of residual parameters
-  /// as the loss counts them, and "price", the loss a bit; else nothing.
+  /// Where bits have a price: "bits" of all integers of residual parameters as the loss counts
+  /// them, at every tenth backward(), and "price", the loss a bit; else nothing.
   static std::map<std::string, double> rate(const GenomicBottleneck& bottleneck);
 
   /// Whether there are residual parameters.

@@ -23,16 +23,17 @@ class Slot {
   std::uint32_t probability() const { return state_ >> 16; }  ///< units of 2^-16
 
   void learn(bool bit, int limit) {
+    // 32 bits hold ten times 2^22, and are divided several times as fast as 64.
     const int seen = count();
-    const auto p = static_cast<std::int64_t>(state_ >> 10);
-    const std::int64_t target = bit ? (1 << 22) - 1 : 0;
-    const std::int64_t next = std::clamp<std::int64_t>(p + (target - p) * 10 / (seen * 10 + 16),
-                                                       kLeast, (1 << 22) - kLeast);
+    const auto p = static_cast<std::int32_t>(state_ >> 10);
+    const std::int32_t target = bit ? (1 << 22) - 1 : 0;
+    const std::int32_t next =
+        std::clamp(p + (target - p) * 10 / (seen * 10 + 16), kLeast, (1 << 22) - kLeast);
     state_ = static_cast<std::uint32_t>(next) << 10 | std::min(seen + 1, limit);
   }
 
  private:
-  static constexpr int kLeast = 64;
+  static constexpr std::int32_t kLeast = 64;
   static constexpr auto kTrust = [] {
     std::array<int, 1024> trust{};
     for (int n = 0; n < 1024; ++n) trust[n] = 256 * (10 * n + 4) / (10 * n + 7);
@@ -97,8 +98,7 @@ class BitModel {
   /// Learns from the bit that predict() was asked about.
   void learn(bool bit) {
     for (Mixer* mixer : mixers_) {
-      const std::int64_t step =
-          ((std::int64_t{bit} << 16) - mixer->probability) * rate(mixer->seen);
+      const std::int64_t step = ((std::int64_t{bit} << 16) - mixer->probability) * rate_of(*mixer);
       for (int i = 0; i < kInputs; ++i) {
         const std::int64_t change = (inputs_[i] * step + (1 << 25)) >> 26;
         mixer->weights[i] =
@@ -118,7 +118,21 @@ class BitModel {
     std::array<int, kInputs> weights{};  // units of 2^-16
     int seen = 0;
     int probability = 0;  // of its own, for the bit that was asked about
+    int rate_until = 0;   // `rate` holds while less was seen
+    std::int64_t rate = 0;
   };
+
+  /// Rates never rise, so that one which is the same some bits later is so in between: most bits
+  /// do without its divisions.
+  std::int64_t rate_of(Mixer& mixer) const {
+    constexpr int kAhead = 32;
+    if (mixer.seen >= mixer.rate_until) {
+      mixer.rate = rate(mixer.seen);
+      const bool holds = rate(mixer.seen + kAhead - 1) == mixer.rate;
+      mixer.rate_until = mixer.seen + (holds && mixer.seen + kAhead <= kSettled ? kAhead : 1);
+    }
+    return mixer.rate;
+  }
 
   /// Hasty at first; an eighth of the usual rate in the end.
   std::int64_t rate(std::int64_t seen) const {

@@ -9,6 +9,18 @@
 namespace gbcompress::codec {
 namespace {
 
+/// Scale b of a Laplace distribution whose numbers round to other than zero with this probability
+/// (units of 2^-16): P(0) = 1 - exp(-1 / (2 b)).
+float scale_of(int nonzero) {
+  static const std::vector<float> table = [] {
+    std::vector<float> scales(65537);
+    for (int p = 0; p <= 65536; ++p)
+      scales[p] = static_cast<float>(std::clamp(-0.5 / std::log(p / 65536.0), 0.02, 1000.0));
+    return scales;
+  }();
+  return table[nonzero];
+}
+
 /// -log2 of probabilities in units of 2^-16; for reports and choices only, never for a decoder.
 double bits_of(int probability) {
   static const std::vector<double> table = [] {
@@ -179,9 +191,7 @@ std::vector<float> expected_scales_of(const IntegerGrid& grid, std::span<const s
   model.begin(grid);
   for (std::size_t i = 0; i < values.size(); ++i) {
     model.look(prior_at(prior, i));
-    // P(0) = 1 - exp(-1 / (2 b))
-    const double nonzero = model.probability_of_nonzero() / 65536.0;
-    scales[i] = static_cast<float>(std::clamp(-0.5 / std::log(nonzero), 0.02, 1000.0));
+    scales[i] = scale_of(model.probability_of_nonzero());
     model.learn_nonzero(values[i] != 0);
     model.put(values[i]);
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "codec/logistic.h"
 #include "gbcompress/codec.h"
 
 namespace gbcompress::codec {
@@ -54,20 +55,31 @@ class Surroundings {
     return col < 0 || col >= cols_ ? 0 : columns_[col];
   }
   std::int64_t columns_around(std::int64_t col) const;
-  int wide(std::int64_t expected) const;
-  int link_feature(std::int64_t col) const;
+  /// Magnitudes of the row around here, and how many.
+  Mean wide() const;
+  /// Features of columns that hold for the whole tensor: looked up for each of its values.
+  void begin_columns(std::span<const RowMagnitudes> links);
+  /// The same for a row.
+  void begin_row();
 
+  int log(std::int64_t x) const { return tables_.log(static_cast<std::uint64_t>(x)); }
+
+  const Logistic& tables_ = Logistic::tables();
   std::int64_t row_count_, cols_, stride_;
   std::int64_t width_, height_;  ///< of the picture that a row is
   std::int64_t row_ = 0, col_ = 0;
-  Mean all_;
+  Mean all_, run_;  ///< run_: the last kRun of a row without pictures
   std::int64_t row_sum_ = 0;
   std::vector<int> current_, previous_;  ///< rows of values
   std::vector<std::int64_t> columns_;    ///< sums of magnitudes
   std::vector<int> column_signs_;
   std::array<Mean, 16> priors_;
-  const RowMagnitudes* link_ = nullptr;
-  std::int64_t columns_a_link_ = 1;
+  struct Column {
+    std::int16_t x, y;  ///< in the picture, -256 ... 256
+    std::int16_t link;  ///< of the row of an earlier tensor that the column follows
+  };
+  std::vector<Column> known_;
+  int log_row_ = 0, log_around_ = 0;  ///< logarithms of how many values columns have
   RowMagnitudes rows_;
 };
 

@@ -104,16 +104,23 @@ double PriceSearch::next() const {
   const std::vector<PricePoint> points = comparable();
   double low = -std::numeric_limits<double>::infinity(), high = -low;
   bool dead = false;  // at the price `high`
+  double low_drop = 0, high_drop = 0;
   for (const PricePoint& p : points) {
     const double at = std::log(p.price);
-    if (too_low(p)) {
-      low = std::max(low, at);
-    } else if (at < high) {
+    if (too_low(p) && at > low) {
+      low = at;
+      low_drop = p.drop;
+    } else if (!too_low(p) && at < high) {
       high = at;
+      high_drop = p.drop;
       dead = !p.alive;
     }
   }
   double at = std::log(points.back().price) + std::clamp(move(points), -most, most);
+  // A drop grows faster than the logarithm of the price, so that the chord ends on the safe side.
+  if (goal_.drop && low < high && std::isfinite(low) && std::isfinite(high) &&
+      low_drop <= kLeastDrop * *goal_.drop)
+    at = low + (high - low) * (*goal_.drop - low_drop) / (high_drop - low_drop);
   if (low < high && std::isfinite(low) && std::isfinite(high)) {
     const double margin = (dead ? kDeadMargin : goal_.bytes ? kBytesMargin : kMargin);
     at = std::clamp(at, low + margin * (high - low), high - margin * (high - low));

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kSizedHidden = 12;
 /// Attempts of a search for a price, and those of a model whose attempt costs less than
 /// kCheapAttempt multiply-adds.
-constexpr std::int64_t kAttempts = 3, kCheapAttempts = 6;
+constexpr std::int64_t kAttempts = 4, kCheapAttempts = 6;
 constexpr double kCheapAttempt = 2e12;
 /// Of the minutes that are given, the part that training is planned for.
 constexpr double kTrainingPart = 0.85;

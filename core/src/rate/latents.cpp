@@ -178,9 +178,9 @@ void Latents::predict() {
   }
 }
 
-void Latents::backward(double weight, std::uint64_t step) {
+void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
   const at::NoGradGuard no_grad;
-  bits_ = 0;
+  if (count_bits) bits_ = 0;
   for (Entry& entry : entries_) {
     entry.chosen.reset();
     entry.as_is = false;
@@ -197,7 +197,7 @@ void Latents::backward(double weight, std::uint64_t step) {
       sums[i] = laplace_rate(entry.residual(first, count, buffer), steps[group],
                              numbers_of(scale, first, count), static_cast<float>(weight), key,
                              static_cast<std::uint32_t>(first),
-                             numbers_of(entry.latent_gradient, first, count));
+                             numbers_of(entry.latent_gradient, first, count), count_bits);
     });
     std::vector<double> gradients(steps.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {

@@ -60,11 +60,12 @@ class Latents {
   /// Gradients of latents and steps from the live tensors' .grad, which must be defined, and from
   /// `weight` times the bits under the expected scales.
   /// @param step  numbers the noise
-  void backward(double weight, std::uint64_t step);
+  /// @param count_bits  whether bits() is to be that of this pass, which costs about as much again
+  void backward(double weight, std::uint64_t step, bool count_bits = true);
   /// Gradients of the priors alone, towards the least squared error of the means and the likeliest
   /// deviations under a Laplace distribution.
   void fit_priors();
-  /// Bits at the last backward(), noise included.
+  /// Bits at the last backward() that counted them, noise included.
   double bits() const noexcept { return bits_; }
 
   /// New expected scales from the present integers: those of the coder's contexts, or one a tensor.

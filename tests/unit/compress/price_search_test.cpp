@@ -128,6 +128,14 @@ TEST(PriceSearch, ADropOfNothingAndNoisyGainsMoveByStrides) {
   EXPECT_EQ(search.best(), 0u);
 }
 
+/// A secant in log-log says nothing where the lower price has lost nothing.
+TEST(PriceSearch, ADropBesideAGainIsInterpolated) {
+  PriceSearch search({.bytes = {}, .drop = 0.03}, 0.54, 4);
+  EXPECT_TRUE(search.tried({0.54, 119'000, 0.07}));
+  EXPECT_TRUE(search.tried({0.225, 167'000, -0.004}));
+  EXPECT_NEAR(std::log(search.price() / 0.225) / std::log(0.54 / 0.225), 0.034 / 0.074, 0.01);
+}
+
 /// Above some price the model is lost, and its file is still too large.
 TEST(PriceSearch, ComesBackFromPricesThatLeaveNothingAlive) {
   for (const double edge : {0.3, 2.0, 20.0}) {
