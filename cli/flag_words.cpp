@@ -15,6 +15,7 @@ constexpr Word kWords[] = {
     {"`arch`", "--arch"},
     {"`backend`", "--backend"},
     {"`data`", "--data"},
+    {"`deterministic`", "--deterministic"},
     {"`errors`", "--errors"},
     {"`keep_all`", "--keep all"},
     {"`lambdas`", "--lambdas"},

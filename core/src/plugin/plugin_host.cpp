@@ -149,7 +149,7 @@ void PluginHost::load_folder(const fs::path& folder) {
         refuse_plugin(
             file,
             "lies in a folder of the search path that everybody may write to; `chmod o-w` "
-            "the folder, or give the file with --plugin");
+            "the folder, or give the file to `PluginHost::load()`");
       load_file(file, true);
     } catch (const std::exception& error) {
       refused_.emplace_back(file, error.what());

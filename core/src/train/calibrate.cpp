@@ -89,7 +89,7 @@ double squared_gradient(const NamedParameter& tensor) {
   if (!std::isfinite(mean))
     throw Error(Errc::kNonFinite, "the gradient by " + tensor.info.name +
                                       " is not finite on the training data, though the outputs "
-                                      "are; --set rate.calibration=0 does without gradients");
+                                      "are; rate.calibration = 0 does without gradients");
   return mean;
 }
 

@@ -96,7 +96,7 @@ class Trainer {
     if (whole_ && (options.accumulate > 1 || options.shards > 0))
       throw Error(Errc::kUsage, "strategy " + options.strategy.name +
                                     " needs whole batches; leave train.accumulate and train.shards "
-                                    "(--deterministic) as they are");
+                                    "(`deterministic` sets it) as they are");
     if (const Group* group = BottleneckInternals::group(bottleneck)) {
       rank_ = group->rank();
       world_ = group->world();
@@ -257,13 +257,13 @@ void check(const Model& model, const Dataset& data, const TrainOptions& options,
   if (!model.has_forward())
     throw Error(Errc::kUsage,
                 "this model is a bare state dict without a forward pass; name its architecture "
-                "with --arch, or use --loss weights");
+                "with `arch`, or use `loss` weights");
   if (options.loss == Loss::kDistill && !teacher)
-    throw Error(Errc::kUsage, "--loss distill needs the original model as teacher");
+    throw Error(Errc::kUsage, "`loss` distill needs the original model as teacher");
   if (!data.has_classes() && options.strategy.name != StrategyChoice().name)
-    throw Error(Errc::kUsage, "--strategy " + printable(options.strategy.name) +
+    throw Error(Errc::kUsage, "`strategy` " + printable(options.strategy.name) +
                                   " needs labels to train on, and these data have outputs alone; "
-                                  "give targets, or use --strategy backprop");
+                                  "give targets, or use `strategy` backprop");
 }
 
 }  // namespace
