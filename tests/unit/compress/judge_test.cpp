@@ -38,8 +38,8 @@ Dataset numbers(std::int64_t first, std::int64_t count) {
 class JudgeTest : public ::testing::Test {
  protected:
   /// @param original  percent that it has wrong, of both
-  Judge judge_beside(double original, double reference_seen = 0,
-                     Metric metric = Metric::kAccuracy, std::int64_t count = kJudge) {
+  Judge judge_beside(double original, double reference_seen = 0, Metric metric = Metric::kAccuracy,
+                     std::int64_t count = kJudge) {
     Pupil given(original, original), reference(reference_seen, original);
     Judge judge(given, {numbers(0, kTrain), numbers(kTrain, count)}, metric, false, 0);
     judge.take_reference(reference);
