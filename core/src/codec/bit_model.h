@@ -129,7 +129,7 @@ class BitModel {
     if (mixer.seen >= mixer.rate_until) {
       mixer.rate = rate(mixer.seen);
       const bool holds = rate(mixer.seen + kAhead - 1) == mixer.rate;
-      mixer.rate_until = mixer.seen + (holds && mixer.seen + kAhead <= kSettled ? kAhead : 1);
+      mixer.rate_until = mixer.seen + (holds ? kAhead : 1);
     }
     return mixer.rate;
   }

@@ -148,7 +148,8 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
     job->split = hold_back(data->train, options.train.seed);
     job->train = &job->split->train;
     job->judge.emplace(model, *job->split, data->metric, options.from_scratch, options.train.seed);
-    if (target.max_drop && !options.from_scratch)
+    if (target.max_drop && job->trained && !options.from_scratch &&
+        data->metric == Metric::kAccuracy)  // where memory is looked for
       job->own_augmentation =
           harmless_augmentation(model, *job->train, data->metric, options.train.seed, kSameAnswers);
   }
