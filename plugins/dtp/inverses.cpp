@@ -10,6 +10,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace gbcompress::dtp {
@@ -276,39 +277,103 @@ std::string type_of(const nn::Module& layer) {
   return name.ends_with("Impl") ? name.substr(0, name.size() - 4) : name;
 }
 
-void collect(const std::shared_ptr<nn::Module>& module,
-             std::vector<std::shared_ptr<nn::Module>>& layers) {
-  if (!module->as<nn::SequentialImpl>()) {
-    layers.push_back(module);
+/// The layers that run one after another: those of a Sequential, nested ones taken apart, or the
+/// module itself.
+void collect(nn::Module& module, std::vector<nn::Module*>& layers) {
+  if (!module.as<nn::SequentialImpl>()) {
+    layers.push_back(&module);
     return;
   }
-  for (const auto& child : module->children()) collect(child, layers);
+  for (const auto& child : module.children()) collect(*child, layers);
 }
 
-}  // namespace
+Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed);
 
-Chain make_chain(const Stage& stage, at::Tensor input, std::uint64_t seed) {
-  std::vector<std::shared_ptr<nn::Module>> layers;
-  collect(stage.module, layers);
+/// Several layers as one, for a layer type that is made of them. The records of a call lie one
+/// behind another; how many tensors each layer leaves does not change from call to call.
+class ChainInverse final : public LayerInverse {
+ public:
+  ChainInverse(Chain chain, const at::Tensor& input) : chain_(std::move(chain)) {
+    at::Tensor x = input;
+    for (const auto& layer : chain_) {
+      CallRecord record;
+      x = layer->forward(x, record);
+      tensors_.push_back(record.size());
+    }
+  }
+  at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
+    at::Tensor y = x;
+    record.clear();
+    for (const auto& layer : chain_) {
+      CallRecord own;
+      y = layer->forward(y, own);
+      record.insert(record.end(), own.begin(), own.end());
+    }
+    return y;
+  }
+  at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
+                     bool difference) const override {
+    at::Tensor x = y;
+    auto end = record.end();
+    for (std::size_t i = chain_.size(); i-- > 0;) {
+      const auto begin = end - static_cast<std::ptrdiff_t>(tensors_[i]);
+      x = chain_[i]->inverse(x, CallRecord(begin, end), difference);
+      end = begin;
+    }
+    return x;
+  }
+  bool affine() const override {
+    return std::all_of(chain_.begin(), chain_.end(), [](const auto& l) { return l->affine(); });
+  }
+  std::vector<at::Tensor> parameters() const override {
+    std::vector<at::Tensor> all;
+    for (const auto& layer : chain_)
+      for (const at::Tensor& p : layer->parameters()) all.push_back(p);
+    return all;
+  }
+  void make_symmetric() override {
+    for (const auto& layer : chain_) layer->make_symmetric();
+  }
+
+ private:
+  Chain chain_;
+  std::vector<std::size_t> tensors_;  ///< in each layer's record
+};
+
+/// @param where  "conv1#0": the stage, and the number of the layer in it
+std::unique_ptr<LayerInverse> inverse_of(nn::Module& layer, const std::string& where,
+                                         const at::Tensor& input, std::uint64_t seed) {
+  InverseRequest request{layer, input, {seed, "dtp.init", where, 0}, {}};
+  request.invert = [&](nn::Module& part, const std::string& name, const at::Tensor& x) {
+    return std::make_unique<ChainInverse>(chain_of(part, where + "." + name, x, seed), x);
+  };
+  if (auto inverse = built_in(request)) return inverse;
+  const std::string type = type_of(layer);
+  if (const InverseFactory factory = find_inverse(type))
+    if (auto inverse = factory(request)) return inverse;
+  throw Error(Errc::kUsage, "strategy dtp: stage " + where.substr(0, where.find('#')) +
+                                " holds a " + type + ", which has no inverse (layer " + where +
+                                ", counted from 0); a plugin adds one by register_inverse(\"" +
+                                type + "\", factory) (gbcompress/strategy.h)");
+}
+
+Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed) {
+  std::vector<nn::Module*> layers;
+  collect(module, layers);
   Chain chain;
-  for (const auto& layer : layers) {
-    const std::string type = type_of(*layer);
-    const InverseRequest request{
-        *layer, input, {seed, "dtp.init", stage.name + "#" + std::to_string(chain.size()), 0}};
-    auto inverse = built_in(request);
-    if (!inverse)
-      if (const InverseFactory factory = find_inverse(type)) inverse = factory(request);
-    if (!inverse)
-      throw Error(Errc::kUsage,
-                  "strategy dtp: layer " + std::to_string(chain.size() + 1) + " of stage " +
-                      stage.name + " is a " + type +
-                      ", which has no inverse; a plugin adds one by register_inverse(\"" + type +
-                      "\", factory) (gbcompress/strategy.h)");
+  for (nn::Module* layer : layers) {
+    auto inverse = inverse_of(*layer, where + "#" + std::to_string(chain.size()), input, seed);
     CallRecord record;
     input = inverse->forward(input, record);
     chain.push_back(std::move(inverse));
   }
   return chain;
+}
+
+}  // namespace
+
+Chain make_chain(const Stage& stage, at::Tensor input, std::uint64_t seed) {
+  return chain_of(*stage.module, stage.name, std::move(input), seed);
 }
 
 }  // namespace gbcompress::dtp

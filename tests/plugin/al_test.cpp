@@ -129,6 +129,25 @@ TEST(Al, APipelineHasTheBitsOfOneBatchAfterAnother) {
   }
 }
 
+TEST(Al, ResidualNetsArePipelinesToo) {
+  // Three components of a ResNet, cut between its blocks, with batch statistics.
+  const std::string options = "split=4,3,3 widths=8 bridge=0 pipeline=";
+  Training alone(options + "0", "resnet20", {3, 32, 32}),
+      together(options + "1 threads=2", "resnet20", {3, 32, 32});
+  const char* const weights[] = {"conv1.weight", "layer1.2.conv2.weight", "layer2.0.bn1.weight"};
+  const auto begin = alone.weights();
+  for (std::int64_t n = 0; n < 2; ++n) alone.step(n);
+  for (std::int64_t n = 0; n < 2; ++n) together.step(n);
+  for (const char* name : weights)
+    EXPECT_FALSE(at::equal(begin.at(name), alone.weights().at(name)));
+  // The first component is as far along; the second has seen one batch less.
+  for (const char* name : {"conv1.weight", "layer1.2.conv2.weight"})
+    EXPECT_TRUE(at::equal(alone.weights().at(name), together.weights().at(name))) << name;
+  together.step(2);
+  EXPECT_TRUE(at::equal(alone.weights().at("layer2.0.bn1.weight"),
+                        together.weights().at("layer2.0.bn1.weight")));
+}
+
 TEST(Al, APipelineIsTakenUpInTheMiddle) {
   Training whole("pipeline=1");
   for (std::int64_t n = 0; n < 4; ++n) whole.step(n);

@@ -71,6 +71,14 @@ struct InverseRequest {
   torch::nn::Module& layer;
   at::Tensor input;  ///< of one sample, [1, ...], for shapes
   NoiseKey init;     ///< for its first weights
+  /// The inverse of a layer, or of a Sequential of layers, that this one is made of: what a
+  /// residual block needs for its branches.
+  /// @param name   distinguishes the parts of one layer; part of the key of their first weights
+  /// @param input  of that part for one sample
+  /// @throws Error(kUsage) naming the layer that has no inverse
+  std::function<std::unique_ptr<LayerInverse>(torch::nn::Module& part, const std::string& name,
+                                              const at::Tensor& input)>
+      invert;
 };
 /// @throws Error(kUsage) for options of the layer that it cannot invert
 using InverseFactory = std::function<std::unique_ptr<LayerInverse>(const InverseRequest& request)>;

@@ -12,6 +12,7 @@ void register_builtin_models(Registrar& registrar) {
     registrar.register_model(
         "resnet" + std::to_string(6 * blocks + 2),
         [blocks](const ModelRequest& request) { return build_cifar_resnet(request, blocks); });
+  register_inverse("BasicBlock", invert_basic_block);
 }
 
 }  // namespace gbcompress

@@ -2,6 +2,7 @@
 /// Factories of the built-in architectures; names are those of Python's state dicts.
 
 #include "gbcompress/registry.h"
+#include "gbcompress/strategy.h"
 
 namespace gbcompress {
 
@@ -26,5 +27,9 @@ BuiltModel build_lenet5(const ModelRequest& request);
 /// the options ("resnet20:100"), else from the weights, else 10.
 /// @param blocks  n, of each of the three stages
 BuiltModel build_cifar_resnet(const ModelRequest& request, int blocks);
+
+/// The way back through the residual blocks of those, for register_inverse("BasicBlock"): through
+/// both branches, added up. @throws Error(kFailure) for another layer
+std::unique_ptr<LayerInverse> invert_basic_block(const InverseRequest& request);
 
 }  // namespace gbcompress
