@@ -12,6 +12,7 @@
 #include "load_plugins.h"
 #include "metric_text.h"
 #include "model_options.h"
+#include "numbers.h"
 #include "open_weights.h"
 #include "progress.h"
 #include "report.h"
@@ -50,6 +51,38 @@ Data targets_of_original(Data data, const Arguments& arguments, const Registry& 
   return answered(*original, std::move(data));
 }
 
+/// What one exit, or the whole model, answers to held-out data.
+struct Evaluated {
+  std::string exit;  ///< "1", or "end" for the whole model
+  double value = 0, seconds = 0;
+};
+
+Evaluated evaluated(Model& model, const Data& data, std::int64_t exit, bool quiet) {
+  model.take_exit(exit);
+  ProgressDisplay display(quiet);
+  const auto start = std::chrono::steady_clock::now();
+  Evaluated result{exit == 0 ? "end" : std::to_string(exit)};
+  result.value = evaluate(model, data.test, data.metric, display.sink());
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+/// The exits that --exit names; 0 is the end of the model.
+std::vector<std::int64_t> wanted_exits(const Arguments& arguments, const Model& model) {
+  if (!arguments.has("exit")) return {0};
+  std::vector<std::int64_t> exits;
+  if (arguments.text("exit") != "all") {
+    exits.push_back(parse_number<std::int64_t>(arguments.text("exit"), "--exit", 1, 1'000'000));
+    return exits;
+  }
+  for (std::size_t i = 1; i <= model.exits().size(); ++i)
+    exits.push_back(static_cast<std::int64_t>(i));
+  if (exits.empty())
+    throw Error(Errc::kUsage, "this model has no early exits; an architecture exits:... has them");
+  exits.push_back(0);
+  return exits;
+}
+
 }  // namespace
 
 int eval_with_torch(const Arguments& arguments) {
@@ -74,19 +107,21 @@ int eval_with_torch(const Arguments& arguments) {
   say_notes(arguments, model->notes());
   const Data data = targets_of_original(open_data(arguments.text("data"), settings.data), arguments,
                                         host.registry());
-  ProgressDisplay display(arguments.quiet());
-  const auto start = std::chrono::steady_clock::now();
-  const double value = evaluate(*model, data.test, data.metric, display.sink());
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  display.clear();
+  std::vector<Evaluated> answers;
+  for (const std::int64_t exit : wanted_exits(arguments, *model))
+    answers.push_back(evaluated(*model, data, exit, arguments.quiet()));
+  const Evaluated& last = answers.back();
 
   ordered_json result = {{"file", file.string()},
                          {"arch", model->arch()},
                          {"data", data.spec},
-                         {"metric", {{"name", metric_name(data.metric)}, {"value", value}}},
+                         {"metric", {{"name", metric_name(data.metric)}, {"value", last.value}}},
                          {"samples", data.test.size()},
-                         {"seconds", seconds}};
+                         {"seconds", last.seconds}};
+  if (arguments.has("exit"))
+    for (const Evaluated& each : answers)
+      result["exits"].push_back(
+          {{"exit", each.exit}, {"value", each.value}, {"seconds", each.seconds}});
   if (page.wanted()) {
     page.set("settings", ordered_json::parse(settings.to_json()));
     tell_versions(page, host);
@@ -98,9 +133,15 @@ int eval_with_torch(const Arguments& arguments) {
     return kDone;
   }
   Table table;
-  table.row({metric_heading(data.metric), metric_text(data.metric, value)});
-  table.row({"samples", with_commas(data.test.size())});
-  table.row({"seconds", fixed(seconds, 1)});
+  if (answers.size() == 1) {
+    table.row({metric_heading(data.metric), metric_text(data.metric, last.value)});
+    table.row({"samples", with_commas(data.test.size())});
+    table.row({"seconds", fixed(last.seconds, 1)});
+  } else {
+    table.row({"exit", metric_heading(data.metric), "seconds"});
+    for (const Evaluated& each : answers)
+      table.row({each.exit, metric_text(data.metric, each.value), fixed(each.seconds, 3)});
+  }
   std::cout << table.text();
   return kDone;
 }

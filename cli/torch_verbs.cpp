@@ -19,6 +19,8 @@ void eval_options(po::options_description& into) {
       "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits");
   add("arch", text_value("NAME"), "architecture; a .gbz knows its own");
   add("model", text_value("FILE"), "the original model, for a .gbz that came from TorchScript");
+  add("exit", text_value("K"),
+      "answer from early exit K, 1 the earliest, of a model that has some; or all, for a table");
   add_model_options(into);
   add("config", text_value("FILE"), "settings in TOML");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");

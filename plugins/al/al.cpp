@@ -11,6 +11,7 @@
 
 #include "component.h"
 #include "exchange.h"
+#include "exits.h"
 #include "workers.h"
 
 namespace gbcompress::al {
@@ -19,7 +20,7 @@ namespace {
 class Al final : public Strategy {
  public:
   /// Bridges and autoencoders learn from the whole batch.
-  std::vector<std::string> needs() const override { return {"stages", "whole-batch"}; }
+  std::vector<std::string> needs() const override { return {"stages", "whole-batch", "exits"}; }
   std::vector<std::string> options() const override { return option_names(); }
   void build(const StrategySetup& setup) override;
   Measurements step(const StrategyBatch& batch) override;
@@ -29,6 +30,7 @@ class Al final : public Strategy {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::map<std::string, at::Tensor> exit_parameters(std::size_t i) const;
   Item item_of(const StrategyBatch& batch) const;
   void one_by_one(Item item);
   void in_pipeline(Item item);
@@ -61,7 +63,7 @@ void Al::build(const StrategySetup& setup) {
   group_ = setup.group && setup.group->world() > 1 ? setup.group : nullptr;
   batch_ = setup.batch;
   const std::vector<Stage>& stages = model_->stages();
-  settings_ = read_settings(setup.options, stages.size());
+  settings_ = read_settings(setup.options, stages.size(), exit_shape(model_->arch()));
   if (settings_.pipeline && batch_ < 1)
     throw Error(Errc::kUsage,
                 "strategy al: pipeline needs to know how many rows a batch has; "
@@ -81,7 +83,8 @@ void Al::build(const StrategySetup& setup) {
     const std::vector<Stage> own(next, next + settings_.split[i]);
     next += settings_.split[i];
     const std::int64_t before = i == 0 ? classes_ : components_.back()->width();
-    components_.push_back(std::make_unique<Component>(own, x, before, settings_, i, setup.seed));
+    components_.push_back(
+        std::make_unique<Component>(own, x, before, settings_, i, setup.seed, exit_parameters(i)));
     x = components_.back()->example();
   }
   waiting_.resize(pieces());
@@ -89,6 +92,16 @@ void Al::build(const StrategySetup& setup) {
   seconds_.resize(pieces());
   read_out_loss_ = std::log(static_cast<double>(classes_));  // chance, until there is one
   workers_ = std::make_unique<Workers>(static_cast<int>(settings_.threads));
+}
+
+/// Of the model's exit behind component i; none unless its architecture is "exits:...".
+std::map<std::string, at::Tensor> Al::exit_parameters(std::size_t i) const {
+  std::map<std::string, at::Tensor> result;
+  const std::string prefix = "exit" + std::to_string(i + 1) + ".";
+  if (exit_shape(model_->arch()))
+    for (const NamedParameter& p : model_->tensors())
+      if (p.info.name.starts_with(prefix)) result[p.info.name.substr(prefix.size())] = p.tensor;
+  return result;
 }
 
 Item Al::item_of(const StrategyBatch& batch) const {
@@ -219,4 +232,5 @@ void Al::restore(const std::vector<StateEntry>& state) {
 
 GBC_PLUGIN("al", "0.1.0", [](gbcompress::Registrar& registrar) {
   registrar.register_strategy("al", [] { return std::make_unique<gbcompress::al::Al>(); });
+  registrar.register_model("exits", gbcompress::al::with_exits);
 })

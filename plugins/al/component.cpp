@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "../common/masked_mean.h"
+
 namespace gbcompress::al {
 namespace {
 
@@ -18,8 +20,17 @@ at::Tensor gaussian(const at::Tensor& given, const at::Tensor& wanted) {
 
 }  // namespace
 
+at::Tensor pooled(const at::Tensor& signal, std::int64_t pool) {
+  if (signal.dim() == 4 && (signal.size(2) > pool || signal.size(3) > pool))
+    return at::adaptive_avg_pool2d(signal,
+                                   {std::min(pool, signal.size(2)), std::min(pool, signal.size(3))})
+        .flatten(1);
+  return signal.dim() == 3 ? masked_mean(signal) : signal.flatten(1);
+}
+
 Component::Component(std::vector<Stage> stages, const at::Tensor& input, std::int64_t before,
-                     const Settings& settings, std::size_t number, std::uint64_t seed)
+                     const Settings& settings, std::size_t number, std::uint64_t seed,
+                     const std::map<std::string, at::Tensor>& exit)
     : stages_(std::move(stages)),
       pool_(settings.pool),
       width_(settings.widths[number]),
@@ -28,13 +39,22 @@ Component::Component(std::vector<Stage> stages, const at::Tensor& input, std::in
   const c10::NoGradGuard no_grad;
   example_ = input;
   for (const Stage& stage : stages_) example_ = stage.forward(example_);
-  const std::int64_t inputs = pooled(example_).size(1);
-  if (settings.bridge > 0)
-    bridge_.push_back(dense(inputs, settings.bridge, "bridge0", seed, of_bridge_));
-  bridge_.push_back(
-      dense(settings.bridge > 0 ? settings.bridge : inputs, width_, "bridge1", seed, of_bridge_));
+  const std::int64_t inputs = pooled(example_, pool_).size(1);
+  const std::int64_t hidden = settings.bridge > 0 ? settings.bridge : inputs;
+  const auto of_exit = [&](const std::string& name) {
+    for (const char* part : {".weight", ".bias"}) of_exit_.push_back(exit.at(name + part));
+    return Dense{exit.at(name + ".weight"), exit.at(name + ".bias")};
+  };
   code_ = dense(before, width_, "code", seed, of_codes_);
-  back_ = dense(width_, before, "back", seed, of_codes_);
+  if (exit.empty()) {
+    if (settings.bridge > 0) bridge_.push_back(dense(inputs, hidden, "bridge0", seed, of_bridge_));
+    bridge_.push_back(dense(hidden, width_, "bridge1", seed, of_bridge_));
+    back_ = dense(width_, before, "back", seed, of_codes_);
+  } else {
+    if (settings.bridge > 0) bridge_.push_back(of_exit("bridge0"));
+    bridge_.push_back(of_exit("bridge1"));
+    back_ = of_exit("back");
+  }
   AdamWOptions options;
   options.lr = settings.lr;
   options.weight_decay = 0;
@@ -60,17 +80,8 @@ Component::Dense Component::dense(std::int64_t inputs, std::int64_t outputs,
   return result;
 }
 
-/// [rows, features] of vectors, maps and sequences.
-at::Tensor Component::pooled(const at::Tensor& signal) const {
-  if (signal.dim() == 4 && (signal.size(2) > pool_ || signal.size(3) > pool_))
-    return at::adaptive_avg_pool2d(
-               signal, {std::min(pool_, signal.size(2)), std::min(pool_, signal.size(3))})
-        .flatten(1);
-  return signal.dim() == 3 ? signal.mean(1) : signal.flatten(1);
-}
-
 at::Tensor Component::bridge(const at::Tensor& signal) const {
-  at::Tensor x = pooled(signal);
+  at::Tensor x = pooled(signal, pool_);
   for (std::size_t i = 0; i < bridge_.size(); ++i)
     x = i + 1 < bridge_.size() ? at::relu(bridge_[i](x)) : at::tanh(bridge_[i](x));
   return x;
@@ -97,8 +108,8 @@ Item Component::step(const Item& in) {
   code_loss_ = code_loss.item<double>();
   bridge_loss_ = bridge_loss.item<double>();
   code_loss.backward();
-  // What is the model's is multiplied by the batch's weight; what is not, learns as it is. Whole
-  // batches weigh 1.
+  // What is the model's is multiplied by the batch's weight, which is 1 for whole batches; what is
+  // not, learns as it is.
   (in.weight == 1 ? bridge_loss : bridge_loss * in.weight).backward();
   const c10::NoGradGuard no_grad;
   update(*code_optimizer_, of_codes_);

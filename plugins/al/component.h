@@ -5,6 +5,7 @@
 #include <gbcompress/registry.h>
 #include <gbcompress/strategy.h>
 
+#include <map>
 #include <memory>
 
 #include "settings.h"
@@ -21,14 +22,22 @@ struct Item {
   bool there() const { return signal.defined(); }
 };
 
+/// [rows, features] of vectors, maps and sequences: maps are averaged to at most `pool` rows and
+/// columns, sequences over their positions.
+at::Tensor pooled(const at::Tensor& signal, std::int64_t pool);
+
 /// f: stages of the model. b: the bridge from what f gives to the code. g: from the code before to
 /// this one's; h: back again. f learns by b's error against the code, g and h by h's error.
 class Component {
  public:
   /// @param input   of its first stage for one sample, [1, ...]
   /// @param before  width of the code before it: the number of classes for the first
+  /// @param exit    parameters of the model's exit behind it, by their names in it
+  /// ("bridge0.weight",
+  ///                "back.bias"): b and h are these, and learn as the model does. Empty: its own
   Component(std::vector<Stage> stages, const at::Tensor& input, std::int64_t before,
-            const Settings& settings, std::size_t number, std::uint64_t seed);
+            const Settings& settings, std::size_t number, std::uint64_t seed,
+            const std::map<std::string, at::Tensor>& exit);
 
   /// One batch: gradients are added to the parameters of f; b, g and h make their steps.
   /// @return what goes to the next component
@@ -44,7 +53,9 @@ class Component {
   std::int64_t width() const { return width_; }
   const std::vector<Stage>& stages() const { return stages_; }
 
-  /// b, then g and h; their moments; the same shapes at any time.
+  /// Parameters of the model that are not its stages': those of an exit.
+  const std::vector<at::Tensor>& of_exit() const { return of_exit_; }
+  /// b, then g and h, as far as they are its own; their moments; the same shapes at any time.
   std::vector<at::Tensor> state() const;
   void restore(const std::vector<at::Tensor>& state);
 
@@ -55,7 +66,6 @@ class Component {
   };
   Dense dense(std::int64_t inputs, std::int64_t outputs, const std::string& name,
               std::uint64_t seed, std::vector<at::Tensor>& parameters);
-  at::Tensor pooled(const at::Tensor& signal) const;
   static void update(AdamW& optimizer, std::vector<at::Tensor>& parameters);
 
   std::vector<Stage> stages_;
@@ -65,7 +75,7 @@ class Component {
   at::Tensor example_;
   std::vector<Dense> bridge_;
   Dense code_, back_;
-  std::vector<at::Tensor> of_bridge_, of_codes_;
+  std::vector<at::Tensor> of_bridge_, of_codes_, of_exit_;
   std::unique_ptr<AdamW> bridge_optimizer_, code_optimizer_;
   double bridge_loss_ = 0, code_loss_ = 0;
 };

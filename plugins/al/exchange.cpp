@@ -30,11 +30,15 @@ class Flat {
   std::vector<at::Tensor> parts_;
 };
 
-void add_stage(Flat& flat, const Stage& stage) {
-  for (at::Tensor& p : trainable_of(stage)) {
+void add_gradients(Flat& flat, const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& p : parameters) {
     if (!p.grad().defined()) p.mutable_grad() = at::zeros_like(p.detach());
     flat.add(p.mutable_grad());
   }
+}
+
+void add_stage(Flat& flat, const Stage& stage) {
+  add_gradients(flat, trainable_of(stage));
   for (const at::Tensor& buffer : buffers_of(stage)) flat.add(buffer);
 }
 
@@ -72,6 +76,7 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
       sent.flat.add(done[i].signal);
       sent.flat.add(done[i].code);
       for (const Stage& stage : components[i]->stages()) add_stage(sent.flat, stage);
+      add_gradients(sent.flat, components[i]->of_exit());
     } else {
       if (owns(i)) sent.losses[0] = read_out_loss;
       add_stage(sent.flat, readout);

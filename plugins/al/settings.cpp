@@ -12,7 +12,8 @@ std::vector<std::string> option_names() {
   return {"split", "widths", "bridge", "pool", "lr", "pipeline", "threads", "exits"};
 }
 
-Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages) {
+Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages,
+                       const std::optional<ExitShape>& exits) {
   if (stages < 2)
     throw Error(Errc::kUsage,
                 "strategy al: a model of one stage has no layers before its last; train it with "
@@ -21,6 +22,12 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
   Settings s;
   const auto count = static_cast<std::int64_t>(stages - 1);
   s.split = options.whole_list("split", 1, 1'000'000);
+  if (exits) {
+    for (const char* option : {"split", "widths", "bridge", "pool"})
+      if (options.given(option))
+        options.refuse(option, "is the architecture's to say where that is exits:...");
+    s.split = exits->split;
+  }
   if (s.split.empty()) s.split.assign(stages - 1, 1);
   const std::int64_t named = std::accumulate(s.split.begin(), s.split.end(), std::int64_t{0});
   if (named != count)
@@ -31,6 +38,11 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
   if (s.widths.empty()) s.widths.assign(s.split.size(), 32);
   s.bridge = options.whole("bridge", s.bridge, 0, 65'536);
   s.pool = options.whole("pool", s.pool, 1, 1024);
+  if (exits) {
+    s.widths.assign(s.split.size(), exits->width);
+    s.bridge = exits->bridge;
+    s.pool = exits->pool;
+  }
   s.lr = options.number("lr", s.lr, 1e-9, 10);
   s.pipeline = options.whole("pipeline", 0, 0, 1) == 1;
   s.threads = options.whole("threads", 1, 1, 64);

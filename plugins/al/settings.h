@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "exits.h"
 
 namespace gbcompress::al {
 
@@ -23,8 +26,10 @@ struct Settings {
 std::vector<std::string> option_names();
 
 /// @param stages  of the model
+/// @param exits   of the model's architecture, whose split, widths, bridge and pool then hold
 /// @throws Error(kUsage) naming the option: out of range, a list of another length, a split of
 ///         other stages
-Settings read_settings(const std::map<std::string, std::string>& options, std::size_t stages);
+Settings read_settings(const std::map<std::string, std::string>& options, std::size_t stages,
+                       const std::optional<ExitShape>& exits);
 
 }  // namespace gbcompress::al

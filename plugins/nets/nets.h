@@ -18,10 +18,10 @@ BuiltModel lenet_dtp(const ModelRequest& request);
 /// norms and one linear layer behind the last pool.
 BuiltModel vgg11(const ModelRequest& request);
 
-/// Embedding, layers, mean over positions, linear:
+/// Embedding, layers, masked mean over positions, linear:
 /// "lstm-classifier:VOCABULARY-WIDTH-LAYERS-CLASSES" with LSTMs, "transformer-classifier:..." with
 /// encoders of four heads (one where four do not divide the width) and sines of the position. Input
-/// [positions] int64, below the vocabulary.
+/// [positions] int64, below the vocabulary; 0 is padding, which no mean and no attention counts.
 BuiltModel lstm_classifier(const ModelRequest& request);
 BuiltModel transformer_classifier(const ModelRequest& request);
 

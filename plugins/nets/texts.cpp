@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "../common/masked_mean.h"
 #include "nets.h"
 
 namespace gbcompress::nets {
@@ -53,21 +54,26 @@ struct TextNetImpl : nn::Module {
   }
 
   at::Tensor embed(const at::Tensor& tokens) {
+    const at::Tensor held = tokens.ne(0).unsqueeze(-1);
     const at::Tensor x = embedding->forward(tokens);
-    if (encoders.empty()) return x;
+    if (encoders.empty()) return x * held;
     // Sines of the position, as in "Attention is all you need".
     const at::Tensor position = at::arange(x.size(1), at::kFloat).unsqueeze(1);
     const at::Tensor unit = at::arange(width, at::kFloat);
     const at::Tensor angle =
         position * at::exp(-9.21 * at::floor(unit / 2) * 2 / static_cast<double>(width)) +
         unit.remainder(2) * 1.5707963;
-    return x + angle.sin();
+    return (x + angle.sin()) * held;
   }
   at::Tensor layer(std::size_t i, const at::Tensor& x) {
-    if (!lstms.empty()) return std::get<0>(lstms[i]->forward(x));
-    return encoders[i]->forward(x.transpose(0, 1)).transpose(0, 1);
+    const at::Tensor held = held_positions(x);
+    if (!lstms.empty()) return std::get<0>(lstms[i]->forward(x)) * held.unsqueeze(-1);
+    // A row of padding alone attends to all of it: a softmax over nothing is no number.
+    const at::Tensor padding = held.logical_not() & held.any(1, true);
+    return encoders[i]->forward(x.transpose(0, 1), {}, padding).transpose(0, 1) *
+           held.unsqueeze(-1);
   }
-  at::Tensor answer(const at::Tensor& x) { return head->forward(x.mean(1)); }
+  at::Tensor answer(const at::Tensor& x) { return head->forward(masked_mean(x)); }
   std::size_t layers() const { return lstms.size() + encoders.size(); }
   at::Tensor forward(const at::Tensor& tokens) {
     at::Tensor x = embed(tokens);

@@ -53,6 +53,15 @@ class Strategies(unittest.TestCase):
             ranks.WORKER = kept
         return job.finish(), path
 
+    def evaluate(self, path, exit_):
+        kept, ranks.WORKER = ranks.WORKER, PROGRAM
+        try:
+            job = ranks.Job(0)
+            job.ranks = [ranks.Rank(["eval", path, "--data", "digits", "--exit", exit_, "--json", "-q"], ranks.clean_environment())]
+        finally:
+            ranks.WORKER = kept
+        return job.finish()
+
     def file(self, world, name, *arguments, **more):
         job, path = self.start(world, name, *arguments, **more)
         self.assertEqual(job.statuses, [0] * world, job.text())
@@ -72,6 +81,30 @@ class Strategies(unittest.TestCase):
         for world in WORLDS:
             self.assertEqual(self.file(world, str(world), *AL), alone, f"{world} ranks")
         self.assertNotEqual(alone, self.file(1, "other", "--strategy", "al"), "a pipeline changes nothing")
+
+    def test_early_exits_are_in_the_file(self):
+        net = ("exits:width=8,bridge=16:mlp:64-48-32-10", "digits")
+        settings = ["--strategy", "al", "--set", "strategy.options=lr=0.02 pipeline=1", "--set", "optim.plain_lr=0.02", "--force"]
+        alone = self.file(1, "1", *settings, net=net)
+        self.assertEqual(self.file(3, "3", *settings, net=net), alone)
+        shown = {}
+        for exit in ("all", "1", "2"):
+            job = self.evaluate(os.path.join(self.folder, "1"), exit)
+            self.assertEqual(job.statuses, [0], job.text())
+            shown[exit] = json.loads(job.ranks[0].out)
+        names = [each["exit"] for each in shown["all"]["exits"]]
+        self.assertEqual(names, ["1", "2", "end"])
+        for exit in ("1", "2"):
+            one = shown["all"]["exits"][int(exit) - 1]["value"]
+            self.assertEqual(shown[exit]["metric"]["value"], one)
+            self.assertGreater(one, 25, "an exit that has learnt nothing answers 10 %")
+        for exit, words in (("3", "there is no exit 3; this model has exits 1 to 2"), ("first", "--exit must be a number")):
+            job = self.evaluate(os.path.join(self.folder, "1"), exit)
+            self.assertEqual(job.statuses, [2], job.text())
+            self.assertIn(words, job.text())
+        job, _ = self.start(1, "bp", "--strategy", "backprop", net=net)
+        self.assertEqual(job.statuses, [2], job.text())
+        self.assertIn("trains no early exits", job.text())
 
     def test_nets_of_pictures_and_texts_have_the_same_bits_in_every_world(self):
         vgg, text = ("simple-vgg:2", labelled((3, 32, 32))), ("lstm-classifier:20-8-2-4", labelled((12,), vocabulary=20))

@@ -205,6 +205,82 @@ TEST(Al, ExitsAnswerBeforeTheEnd) {
     EXPECT_GT(more.at(exit), 90) << exit;
 }
 
+TEST(Al, ExitsThatTheFileHoldsAreTheModels) {
+  Training training("pipeline=1", "exits:split=1+2,width=6,bridge=7:mlp:20-24-16-12-5");
+  Model& model = *training.model;
+  const auto begin = training.weights();
+  for (std::int64_t n = 0; n < 5; ++n) training.step(n);
+  const auto w = training.weights();
+  for (const char* name : {"exit1.bridge0.weight", "exit1.bridge1.bias", "exit1.back.weight",
+                           "exit2.bridge0.bias", "exit2.bridge1.weight", "exit2.back.bias"})
+    EXPECT_FALSE(at::equal(begin.at(name), w.at(name))) << name;
+  for (const StateEntry& entry : training.strategy->aux_state())
+    EXPECT_NE(entry.value.sizes(), w.at("exit1.bridge0.weight").sizes()) << "a bridge of its own";
+
+  // Each exit beside the same by hand: bridge K, then `back` of K, ..., 1.
+  const c10::NoGradGuard no_grad;
+  const at::Tensor x = training.batch_of(9).inputs;
+  const auto layer = [&](const std::string& name, const at::Tensor& in) {
+    return at::linear(in, w.at(name + ".weight"), w.at(name + ".bias"));
+  };
+  const auto code = [&](const std::string& exit, const at::Tensor& in) {
+    return at::tanh(layer(exit + ".bridge1", at::relu(layer(exit + ".bridge0", in))));
+  };
+  model.train(false);
+  const at::Tensor end = model.forward(x);
+  const at::Tensor one = at::relu(layer("0", x));
+  ASSERT_EQ(model.exits().size(), 2u);
+  model.take_exit(1);
+  EXPECT_TRUE(at::allclose(model.forward(x), layer("exit1.back", code("exit1", one))));
+  model.take_exit(2);
+  const at::Tensor three = at::relu(layer("4", at::relu(layer("2", one))));
+  EXPECT_TRUE(at::allclose(model.forward(x),
+                           layer("exit1.back", layer("exit2.back", code("exit2", three)))));
+  model.take_exit(0);
+  EXPECT_TRUE(at::equal(model.forward(x), end));
+  expect_has(usage_refusal("exit 3", [&] { model.take_exit(3); }), {"no exit 3", "exits 1 to 2"});
+}
+
+TEST(Al, ExitsAreChecked) {
+  const std::string net = "mlp:20-24-16-12-5";
+  const auto arch = [](const std::string& name) {
+    return usage_refusal(name, [&] { build_model(name, host().registry()); });
+  };
+  expect_has(arch("exits:"), {"name the architecture"});
+  expect_has(arch("exits:width=3"), {"name the architecture"});
+  expect_has(arch("exits:width=0:" + net), {"width", "1 to 65536"});
+  expect_has(arch("exits:depth=2:" + net), {"depth", "split, width, bridge, pool"});
+  expect_has(arch("exits:split=2+2:" + net), {"4 stages", "has 3"});
+  expect_has(arch("exits:mlp:20-5"), {"stages"});
+  expect_has(arch("exits:nothing"), {"no architecture named", "nothing"});
+  std::string deep = net;
+  for (int i = 0; i < 12; ++i) deep = "exits:" + deep;
+  expect_has(arch(deep), {"within each other"});
+  expect_has(refusal("widths=8", "exits:" + net), {"widths", "architecture"});
+  const auto model = build_model("exits:" + net, host().registry());
+  GenomicBottleneck bottleneck(model->tensors(), host().registry(), all_plain());
+  StrategySetup setup{*model, bottleneck};
+  expect_has(usage_refusal("backprop",
+                           [&] {
+                             make_strategy({"backprop", ""}, setup, host().registry());
+                           }),
+             {"backprop", "early exits", "al"});
+}
+
+TEST(Al, PaddingChangesNoAnswer) {
+  for (const char* arch : {"lstm-classifier:30-8-2-5", "transformer-classifier:30-8-2-5"}) {
+    const auto model = build_model(arch, host().registry());
+    model->train(false);
+    const c10::NoGradGuard no_grad;
+    at::Generator generator = at::detail::createCPUGenerator(3);
+    const at::Tensor text = at::randint(1, 30, {4, 7}, generator, at::kLong);
+    const at::Tensor padded = at::constant_pad_nd(text, {0, 5});
+    EXPECT_TRUE(at::allclose(model->forward(text), model->forward(padded), 1e-5, 1e-6)) << arch;
+    EXPECT_FALSE(at::allclose(model->forward(text), model->forward(text.slice(1, 0, 6)))) << arch;
+    EXPECT_TRUE(model->forward(at::zeros({2, 3}, at::kLong)).isfinite().all().item<bool>()) << arch;
+  }
+}
+
 TEST(Al, TrainsNetsOfEveryKind) {
   struct Kind {
     const char* arch;

@@ -81,11 +81,18 @@ class Model {
   /// Links of the chain that forward() is; the first one reshapes its input as forward() does.
   /// Empty where the model does not say them.
   const std::vector<Stage>& stages() const { return stages_; }
+  /// Early answers, the earliest first (BuiltModel::exits); most models have none.
+  const std::vector<Exit>& exits() const { return exits_; }
+  /// forward() answers from this exit from now on: 1 is the earliest, 0 the end of the model.
+  /// @throws Error(kUsage) saying how many there are
+  void take_exit(std::int64_t number);
 
  protected:
   std::vector<NamedParameter> tensors_;
   std::map<std::string, double> norm_eps_;
   std::vector<Stage> stages_;
+  std::vector<Exit> exits_;
+  std::size_t exit_ = 0;  ///< that is taken; 0: none
 
  private:
   std::vector<std::string> notes_;

@@ -88,12 +88,17 @@ struct GNetTypeInfo {
   std::uint32_t revision = 1;
 };
 
+struct BuiltModel;
+
 /// What a model factory is told.
 struct ModelRequest {
   std::string arch;     ///< the whole request, "mlp:784-300-10"
   std::string options;  ///< what stands behind the first ':', "784-300-10", or ""
   /// Names and shapes of the weights that will be loaded; empty when the model is built fresh.
   std::vector<ParameterInfo> weights;
+  /// Builds another architecture for the same weights: for one that adds something to others.
+  /// @throws Error(kUsage) for an unknown one
+  std::function<BuiltModel(const std::string& arch)> build = {};
 };
 /// One link of a model whose forward pass is a chain: the next one takes what it gives.
 struct Stage {
@@ -103,6 +108,12 @@ struct Stage {
   /// runs one after another.
   std::shared_ptr<torch::nn::Module> module;
 };
+/// An early answer of such a chain.
+struct Exit {
+  std::size_t stages = 0;  ///< that are computed first, at least 1
+  /// What the last of them gives to scores of the classes, [rows, classes].
+  std::function<at::Tensor(const at::Tensor&)> forward;
+};
 /// A module whose `forward(Tensor) -> Tensor` is called as `forward(const at::Tensor&)`.
 struct BuiltModel {
   std::shared_ptr<torch::nn::Module> module;
@@ -111,6 +122,8 @@ struct BuiltModel {
   std::vector<std::int64_t> input_shape;
   /// Whose forward passes, one after another, are the model's; empty where it does not say.
   std::vector<Stage> stages = {};
+  /// Early exits, the earliest first, whose parameters are the module's like all others.
+  std::vector<Exit> exits = {};
 };
 using ModelFactory = std::function<BuiltModel(const ModelRequest&)>;
 

@@ -6,9 +6,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
-#include "base/internal.h"
-
-namespace GBC_INTERNAL gbcompress {
+namespace gbcompress {
 
 /// 3x3, without bias, so that `stride` 1 keeps rows and columns.
 torch::nn::Conv2d conv3x3(std::int64_t inputs, std::int64_t outputs, std::int64_t stride);

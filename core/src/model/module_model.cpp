@@ -10,6 +10,14 @@ namespace gbcompress {
 
 Model::~Model() = default;
 
+void Model::take_exit(std::int64_t number) {
+  const auto count = static_cast<std::int64_t>(exits_.size());
+  if (number < 0 || number > count)
+    throw Error(Errc::kUsage, "there is no exit " + std::to_string(number) + "; this model has " +
+                                  (count == 0 ? "none" : "exits 1 to " + std::to_string(count)));
+  exit_ = static_cast<std::size_t>(number);
+}
+
 ModuleModel::ModuleModel(std::string arch, BuiltModel built)
     : arch_(std::move(arch)), built_(std::move(built)) {
   if (!built_.module || !built_.forward)
@@ -24,6 +32,13 @@ ModuleModel::ModuleModel(std::string arch, BuiltModel built)
       throw Error(Errc::kFailure, "the factory of architecture " + printable(arch_) +
                                       " returned a stage without module or forward function; this "
                                       "is a defect of the plugin that provides it");
+  exits_ = built_.exits;
+  for (const Exit& exit : exits_)
+    if (!exit.forward || exit.stages < 1 || exit.stages > stages_.size())
+      throw Error(Errc::kFailure, "the factory of architecture " + printable(arch_) +
+                                      " returned an early exit without forward function or behind "
+                                      "stages it does not have; this is a defect of the plugin "
+                                      "that provides it");
   if (!stages_.empty())
     stages_.front().forward = [this, first = stages_.front().forward](const at::Tensor& inputs) {
       return first(shaped(inputs));
@@ -44,7 +59,11 @@ at::Tensor ModuleModel::shaped(const at::Tensor& inputs) const {
 at::Tensor ModuleModel::forward(const at::Tensor& inputs) {
   const at::Tensor batch = shaped(inputs);
   try {
-    return built_.forward(batch);
+    if (exit_ == 0) return built_.forward(batch);
+    const Exit& exit = exits_[exit_ - 1];
+    at::Tensor x = batch;
+    for (std::size_t i = 0; i < exit.stages; ++i) x = built_.stages[i].forward(x);
+    return exit.forward(x);
   } catch (const c10::Error& error) {
     throw Error(Errc::kShapeMismatch, printable(arch_) + " cannot take a batch of shape " +
                                           shape_text(inputs.sizes()) + ": " + reason(error));
@@ -64,8 +83,13 @@ std::vector<std::string> known_architectures(const Registry& registry) {
   return names;
 }
 
-std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<ParameterInfo>& weights,
-                                 const Registry& registry) {
+namespace {
+
+/// Each architecture that asks for another one takes its own name away; a plugin's may not.
+constexpr int kDeepest = 8;
+
+BuiltModel built_by_factory(const std::string& arch, const std::vector<ParameterInfo>& weights,
+                            const Registry& registry, int depth) {
   const auto colon = arch.find(':');
   const std::string name = arch.substr(0, colon);
   const auto found = registry.models().find(name);
@@ -76,16 +100,27 @@ std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<Para
     throw Error(Errc::kUsage, "there is no architecture named \"" + printable(name) + "\"" +
                                   did_you_mean(name, known) + " (known: " + list + ")");
   }
+  if (depth > kDeepest)
+    throw Error(Errc::kUsage, "architectures within each other, more than " +
+                                  std::to_string(kDeepest) + ": " + printable(arch));
   try {
-    return std::make_unique<ModuleModel>(
-        arch,
-        found->second({arch, colon == std::string::npos ? "" : arch.substr(colon + 1), weights}));
+    return found->second({arch, colon == std::string::npos ? "" : arch.substr(colon + 1), weights,
+                          [&](const std::string& inner) {
+                            return built_by_factory(inner, weights, registry, depth + 1);
+                          }});
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     throw Error(Errc::kFailure,
                 "architecture " + printable(arch) + " could not be built: " + reason(error));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<ParameterInfo>& weights,
+                                 const Registry& registry) {
+  return std::make_unique<ModuleModel>(arch, built_by_factory(arch, weights, registry, 1));
 }
 
 std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry) {
