@@ -154,7 +154,11 @@ void Al::in_pipeline(Item item) {
   const bool full = waiting_.back().there();
   for (std::size_t piece = pieces() - 1; piece > 0; --piece)
     waiting_[piece] = waiting_[piece - 1].there() ? done_[piece - 1] : Item();
-  if (group_ && full && !exchange_) exchange_.emplace(*group_, of_first_rank(*group_, seconds_));
+  if (!group_ || !full || exchange_) return;
+  std::vector<std::string> names;
+  for (const auto& component : components_) names.push_back(component->stages().back().name);
+  names.push_back(model_->stages().back().name);
+  exchange_.emplace(*group_, names, of_first_rank(*group_, seconds_));
 }
 
 /// Pieces that had nothing to do yet leave no gradient; what follows expects one.

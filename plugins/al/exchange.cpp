@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "../common/stage_tensors.h"
 
 namespace gbcompress::al {
@@ -44,8 +46,16 @@ void add_stage(Flat& flat, const Stage& stage) {
 
 }  // namespace
 
-Exchange::Exchange(Group& group, const std::vector<double>& costs)
-    : group_(group), owner_(balance(costs, group.world())) {}
+Exchange::Exchange(Group& group, const std::vector<std::string>& names,
+                   const std::vector<double>& costs)
+    : group_(group), owner_(balance(costs, group.world())) {
+  if (group.rank() != 0) return;
+  std::vector<double> load(static_cast<std::size_t>(group.world()), 0);
+  for (std::size_t i = 0; i < costs.size(); ++i)
+    load[static_cast<std::size_t>(owner_[i])] += costs[i];
+  tell("components", names, owner_, costs, *std::max_element(load.begin(), load.end()),
+       group.world());
+}
 
 void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
                        const std::vector<std::unique_ptr<Component>>& components,

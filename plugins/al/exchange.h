@@ -2,6 +2,7 @@
 /// A pipeline over ranks: who computes which component, and what is passed on after each step.
 
 #include <memory>
+#include <string>
 
 #include "../common/balance.h"
 #include "component.h"
@@ -10,8 +11,9 @@ namespace gbcompress::al {
 
 class Exchange {
  public:
-  /// @param costs  of the components and of the readout, the same on every rank
-  Exchange(Group& group, const std::vector<double>& costs);
+  /// @param names  of the components and of the readout; rank 0 prints who computes which
+  /// @param costs  of each, seconds, the same on every rank
+  Exchange(Group& group, const std::vector<std::string>& names, const std::vector<double>& costs);
   bool owns(std::size_t piece) const { return owner_[piece] == group_.rank(); }
   /// Every rank gets what each piece made of what waited for it: signals, codes, gradients of the
   /// model, batch-norm statistics, losses. One flat buffer a piece. [collective]

@@ -1,6 +1,7 @@
 #include "balance.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <numeric>
 
@@ -28,6 +29,22 @@ std::vector<double> of_first_rank(Group& group, const std::vector<double>& mine)
   std::vector<double> first(mine.size());
   if (all.at(0).size() == bytes.size()) std::memcpy(first.data(), all[0].data(), bytes.size());
   return first;
+}
+
+void tell(const std::string& pieces, const std::vector<std::string>& names,
+          const std::vector<int>& owner, const std::vector<double>& seconds, double expected,
+          int world) {
+  std::string text = pieces + " by rank:";
+  char number[120];
+  for (std::size_t i = 0; i < owner.size(); ++i) {
+    std::snprintf(number, sizeof number, " (%.3g s)", seconds[i]);
+    text += (i == 0 ? " " : ", ") + names[i] +
+            (owner[i] == kEverybody ? " all" : " " + std::to_string(owner[i])) + number;
+  }
+  const double alone = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  std::snprintf(number, sizeof number, "; %.3g s a batch alone, %.3g s expected of %d ranks", alone,
+                expected, world);
+  log_line(text + number);
 }
 
 }  // namespace gbcompress

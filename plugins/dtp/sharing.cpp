@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 
 #include "../common/balance.h"
 
 namespace gbcompress::dtp {
 namespace {
-
-constexpr int kEverybody = -1;
 
 std::span<float> floats(at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
@@ -146,15 +143,9 @@ void Sharing::choose(const Networks& networks, const std::vector<double>& second
     owner_ = owner;
   }
   if (group_->rank() != 0) return;
-  const double alone = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-  std::string text = "feedback networks by rank:";
-  for (std::size_t i = 0; i < owner_.size(); ++i)
-    text += (i == 0 ? " " : ", ") + networks[i]->name() +
-            (owner_[i] == kEverybody ? " all" : " " + std::to_string(owner_[i]));
-  char expected[120];
-  std::snprintf(expected, sizeof expected, "; %.3g s a batch alone, %.3g s expected of %d ranks",
-                alone, best, world);
-  log_line(text + expected);
+  std::vector<std::string> names;
+  for (const auto& network : networks) names.push_back(network->name());
+  tell("feedback networks", names, owner_, seconds, best, world);
 }
 
 void Sharing::share_memory(const Networks& networks) const {

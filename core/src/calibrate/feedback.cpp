@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calibrate/add_scaled.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
 
 /// Rows that go side by side.
-constexpr std::int64_t kBand = 16;
+constexpr std::int64_t kBand = kOuterWidth;
 
 class Feedback {
  public:
@@ -52,12 +53,9 @@ class Feedback {
     for (std::int64_t k = 0; k < first; ++k) {
       const double* const factors = model_.rows->row(k) + first;
       const double* const lost = lost_.data() + k * n_;
-      for (std::int64_t b = 0; b < count; ++b) add(shares_.data() + b * n_, lost, factors[b], n_);
+      for (std::int64_t b = 0; b < count; ++b)
+        add_scaled(shares_.data() + b * n_, lost, factors[b], n_);
     }
-  }
-
-  static void add(double* to, const double* from, double factor, std::int64_t count) {
-    for (std::int64_t j = 0; j < count; ++j) to[j] += factor * from[j];
   }
 
   /// Rows first + offset + 0 ... count - 1 of the band, column after column; `Width` numbers of a
@@ -81,10 +79,9 @@ class Feedback {
   void spread(const double* errors, const double* factors, std::int64_t from) {
     double* const t = targets_.data();
     if constexpr (Width == 1) {
-      if (errors[0] != 0) add(t + from, factors + from, errors[0], n_ - from);
+      if (errors[0] != 0) add_scaled(t + from, factors + from, errors[0], n_ - from);
     } else {
-      for (std::int64_t l = from; l < n_; ++l)
-        for (std::int64_t b = 0; b < Width; ++b) t[l * Width + b] += errors[b] * factors[l];
+      add_outer(t + from * Width, factors + from, errors, n_ - from);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <span>
 #include <utility>
@@ -19,6 +20,11 @@ namespace {
 /// Moments of wider matrices are not taken, nor more numbers of all together: 4 bytes each in
 /// factors.
 constexpr std::int64_t kWidest = 4096, kMostNumbers = 48 << 20;
+/// A batch's gradient by a matrix [m, n] that meets k rows has at most rank k: where k is at most
+/// this part of m and of n, its moments follow from k columns.
+constexpr std::int64_t kLowRank = 4;
+/// Of the gradient's squares those columns may lack: more, and the weight was used otherwise too.
+constexpr double kLacking = 1e-4, kRankDamp = 1e-7;
 /// Parts of the samples that ranks share: as many as sums that are open together stay few.
 constexpr int kShards = 8;
 
@@ -37,6 +43,7 @@ class Collector {
       : model_(model), samples_(samples), group_(group), at_once_(at_once) {
     result_.tensors.resize(model.tensors().size());
     sums_.resize(model.tensors().size());
+    rows_.resize(model.tensors().size());
   }
 
   SecondOrderStatistics run(std::uint64_t seed) {
@@ -180,10 +187,12 @@ class Collector {
         std::max<std::int64_t>(1, kInputRows * inputs.size(0) / samples_.size());
     LayerInputs seen(model_.tensors(), [&](const LayerCall& call) {
       Sums& sums = sums_[call.tensor];
-      if (!sums.columns.defined()) return;
+      const bool kept = few_rows(call);
+      if (!sums.columns.defined() && !kept) return;
       const at::NoGradGuard no_grad;
       const at::Tensor rows = call.rows(most);
-      sums.columns.add_(rows.t().mm(rows));
+      if (sums.columns.defined()) sums.columns.addmm_(rows.t(), rows);
+      if (kept) keep(call, rows);
     });
     const at::Tensor output = model_.forward(inputs);
     seen.check();
@@ -199,18 +208,53 @@ class Collector {
     }
   }
 
+  /// Whether add_low_rank() may take the rows of this call beside those that were kept.
+  bool few_rows(const LayerCall& call) const {
+    const std::vector<std::int64_t>& shape = model_.tensors()[call.tensor].info.shape;
+    if (!gradients_ || !sums_[call.tensor].rows.defined() || shape.size() != 2) return false;
+    const at::Tensor& kept = rows_[call.tensor];
+    const std::int64_t count = call.input.numel() / shape[1] + (kept.defined() ? kept.size(0) : 0);
+    return kLowRank * count <= std::min(shape[0], shape[1]);
+  }
+
+  void keep(const LayerCall& call, const at::Tensor& rows) {
+    at::Tensor& kept = rows_[call.tensor];
+    kept = kept.defined() ? at::cat({kept, rows}) : rows;
+  }
+
+  /// Adds G G' for a gradient G that the rows X span: G = D X, so that G G' = B B' with B B' =
+  /// (G X') (X X')^-1 (G X')'.
+  /// @return whether they do; else nothing was added
+  static bool add_low_rank(const at::Tensor& gradient, const at::Tensor& rows, at::Tensor& sum) {
+    if (!rows.defined()) return false;
+    at::Tensor gram = rows.mm(rows.t()).to(at::kDouble);
+    const at::Tensor diagonal = gram.diagonal();
+    diagonal.add_(diagonal.mean() * kRankDamp);
+    const auto [lower, failed] = at::linalg_cholesky_ex(gram);
+    if (failed.item<int>() != 0) return false;
+    const at::Tensor factors =
+        at::linalg_solve_triangular(lower, rows.mm(gradient.t()).to(at::kDouble), /*upper=*/false);
+    const double all = gradient.square().sum(at::kDouble).item<double>();
+    if (!(std::fabs(factors.square().sum().item<double>() - all) <= kLacking * all)) return false;
+    const at::Tensor columns = factors.to(at::kFloat);
+    sum.addmm_(columns.t(), columns);
+    return true;
+  }
+
   void add_gradients() {
     const at::NoGradGuard no_grad;
     const std::vector<NamedParameter>& tensors = model_.tensors();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (!weighed_) importance_[i] += squared_gradient(tensors[i]);
+      const at::Tensor rows = std::exchange(rows_[i], at::Tensor());
       if (!tensors[i].tensor.grad().defined()) continue;
       Sums& sums = sums_[i];
       const bool columns = sums.columns.defined() && !result_.tensors[i].seen;
       if (!columns && !sums.rows.defined()) continue;
       const at::Tensor gradient = as_matrix(tensors[i].tensor.grad());
-      if (columns) sums.columns.add_(gradient.t().mm(gradient));
-      if (sums.rows.defined()) sums.rows.add_(gradient.mm(gradient.t()));
+      if (columns) sums.columns.addmm_(gradient.t(), gradient);
+      if (sums.rows.defined() && !add_low_rank(gradient, rows, sums.rows))
+        sums.rows.addmm_(gradient, gradient.t());
     }
   }
 
@@ -233,6 +277,7 @@ class Collector {
   SecondOrderStatistics result_;
   at::Tensor all_;  ///< float32; `sums_` are parts of it
   std::vector<Sums> sums_;
+  std::vector<at::Tensor> rows_;    ///< keep_rows()
   std::vector<double> importance_;  ///< of a part of the samples
   bool weighed_ = false;            ///< importance is known
   bool gradients_ = true;           ///< are asked of this pass

@@ -124,6 +124,29 @@ TEST_F(Statistics, AreMomentsOfInputsAndGradients) {
                 1e-4);
 }
 
+/// Gradients of four samples have rank 4 or less: their moments are taken from the inputs of those.
+TEST_F(Statistics, OfGradientsOfFewRowsAreThoseOfTheWhole) {
+  const auto model = build_model("mlp:64-48-40-10", types_);
+  const SecondOrderStatistics statistics = second_order_statistics(*model, *samples_, 0);
+  std::vector<at::Tensor> sums(model->tensors().size());
+  for_drawn_gradients(*model, *samples_, 0, samples_->size(), 0, [&] {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const at::Tensor gradient = model->tensors()[i].tensor.grad().to(at::kDouble);
+      if (gradient.dim() != 2) continue;
+      const at::Tensor product = gradient.mm(gradient.t());
+      sums[i] = sums[i].defined() ? sums[i] + product : product;
+    }
+  });
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!sums[i].defined()) continue;
+    const UpperFactor whole = *factor_of(sums[i], kRowDamp);
+    const UpperFactor& found = *statistics.tensors[i].moments.rows;
+    ASSERT_EQ(found.size(), whole.size());
+    for (std::int64_t j = 0; j < whole.size(); ++j)
+      EXPECT_NEAR(found.diagonal(j) / whole.diagonal(j), 1, 1e-3) << i << ", " << j;
+  }
+}
+
 void expect_same(const UpperFactor* one, const UpperFactor* other) {
   ASSERT_EQ(one == nullptr, other == nullptr);
   if (!one) return;

@@ -1,0 +1,17 @@
+#pragma once
+/// Sums of scaled rows, for the processor at hand. Each number is multiplied and added by itself
+/// and rounded twice, so that all processors give the same bits.
+
+#include <cstdint>
+
+namespace gbcompress {
+
+/// to[i] += factor * from[i] for i < count.
+void add_scaled(double* to, const double* from, double factor, std::int64_t count);
+
+/// Rows that add_outer() has side by side.
+constexpr std::int64_t kOuterWidth = 16;
+/// to[16 i + b] += factors[i] * of_rows[b] for i < count, b < 16.
+void add_outer(double* to, const double* factors, const double* of_rows, std::int64_t count);
+
+}  // namespace gbcompress
