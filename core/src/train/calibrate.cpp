@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "base/random.h"
 #include "gbcompress/error.h"
@@ -80,12 +82,31 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
   return std::max(outputs, 1.0);
 }
 
+double sum_of_squares(const at::Tensor& tensor) {
+  const at::Tensor floats = tensor.to(at::kFloat).contiguous();
+  const float* const numbers = floats.const_data_ptr<float>();
+  const std::int64_t count = floats.numel();
+  // Several sums side by side, so that additions need not wait for each other.
+  std::array<double, 8> sums{};
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (std::int64_t e = 0; e < 8; ++e) {
+      const auto number = static_cast<double>(numbers[i + e]);
+      sums[static_cast<std::size_t>(e)] += number * number;
+    }
+  for (; i < count; ++i) {
+    const auto number = static_cast<double>(numbers[i]);
+    sums[0] += number * number;
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
 double squared_gradient(const NamedParameter& tensor) {
   if (!tensor.trainable || !tensor.tied_to.empty() || tensor.info.elements() == 0 ||
       !tensor.tensor.grad().defined())
     return 0;
   const double mean =
-      tensor.tensor.grad().to(at::kDouble, false, true).square_().mean().item<double>();
+      sum_of_squares(tensor.tensor.grad()) / static_cast<double>(tensor.info.elements());
   if (!std::isfinite(mean))
     throw Error(Errc::kNonFinite, "the gradient by " + tensor.info.name +
                                       " is not finite on the training data, though the outputs "

@@ -39,6 +39,8 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
 /// nats. 0 for what is not trainable. The model is in evaluation mode afterwards.
 std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed);
 
+/// In doubles, without a copy of what is float32 and contiguous.
+double sum_of_squares(const at::Tensor& tensor);
 /// Mean of the squares of its gradient; 0 where it has none. @throws Error(kNonFinite) naming it
 double squared_gradient(const NamedParameter& tensor);
 

@@ -234,7 +234,7 @@ class Collector {
     if (failed.item<int>() != 0) return false;
     const at::Tensor factors =
         at::linalg_solve_triangular(lower, rows.mm(gradient.t()).to(at::kDouble), /*upper=*/false);
-    const double all = gradient.square().sum(at::kDouble).item<double>();
+    const double all = sum_of_squares(gradient);
     if (!(std::fabs(factors.square().sum().item<double>() - all) <= kLacking * all)) return false;
     const at::Tensor columns = factors.to(at::kFloat);
     sum.addmm_(columns.t(), columns);
