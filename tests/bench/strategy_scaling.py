@@ -105,7 +105,7 @@ def main() -> None:
                           "seconds": measured,
                           "predicted": {w: predicted(measured[1], pieces, shards, w, options.cores, 0) for w in measured},
                           "batches a second elsewhere, a core each": {
-                              w: 1 / predicted(measured[1], pieces, max(shards, w), w, w, elsewhere) for w in (1, 2, 4, 8, 16, 32, 64)}}))
+                              w: 1 / predicted(measured[1], pieces, max(shards, w) if shards > 1 else 1, w, w, elsewhere) for w in (1, 2, 4, 8, 16, 32, 64)}}))
 
 
 if __name__ == "__main__":
