@@ -142,7 +142,7 @@ class Strategy {
   ///   "stages"       the model says its stages (Model::stages())
   ///   "whole-batch"  every rank gets every row, in one part, and ends with the same gradients
   ///   "exits"        nothing; it says that early exits are trained where a model has some
-  ///                  (Model::exits()). Without it such models are refused
+  ///                  (Model::exits()). Without it such models are not trained
   virtual std::vector<std::string> needs() const { return {}; }
   /// Names of the options that it takes; others refuse the run.
   virtual std::vector<std::string> options() const { return {}; }

@@ -73,7 +73,7 @@ std::map<std::string, std::string> parse_options(const StrategyChoice& choice,
 
 void check_needs(const StrategyChoice& choice, const Strategy& strategy, const Model& model) {
   for (const std::string& need : strategy.needs()) {
-    if (need == "whole-batch" || need == "exits") continue;  // the loop's to give; says something
+    if (need == "whole-batch" || need == "exits") continue;  // train()'s
     if (need != "stages")
       throw Error(Errc::kUsage, "strategy " + choice.name + " needs \"" + printable(need) +
                                     "\", which this program cannot give; it may be made for a "
@@ -84,11 +84,6 @@ void check_needs(const StrategyChoice& choice, const Strategy& strategy, const M
                       " needs a model that says its stages, as mlp and lenet5 do; a plugin's "
                       "architecture says them in BuiltModel::stages");
   }
-  if (!model.exits().empty() && !holds(strategy.needs(), "exits"))
-    throw Error(Errc::kUsage,
-                "strategy " + choice.name + " trains no early exits, and " +
-                    printable(model.arch()) +
-                    " has some; choose the strategy al, or the architecture without them");
 }
 
 }  // namespace

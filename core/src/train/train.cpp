@@ -81,6 +81,11 @@ at::Tensor loss_of(const at::Tensor& output, const StrategyBatch& batch, double 
 
 namespace {
 
+bool has_need(const Strategy& strategy, const std::string& need) {
+  const std::vector<std::string> needs = strategy.needs();
+  return std::find(needs.begin(), needs.end(), need) != needs.end();
+}
+
 /// One training run on this rank.
 class Trainer {
  public:
@@ -91,8 +96,7 @@ class Trainer {
         options_(options),
         teacher_(teacher),
         strategy_(strategy) {
-    const auto needs = strategy.needs();
-    whole_ = std::find(needs.begin(), needs.end(), "whole-batch") != needs.end();
+    whole_ = has_need(strategy, "whole-batch");
     if (whole_ && (options.accumulate > 1 || options.shards > 0))
       throw Error(Errc::kUsage, "strategy " + options.strategy.name +
                                     " needs whole batches; leave train.accumulate and train.shards "
@@ -282,6 +286,11 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   }
   const at::AutoGradMode with_grad(true);
   const std::int64_t total = training_steps(options, data);
+  if (total > 0 && !model.exits().empty() && !has_need(*strategy, "exits"))
+    throw Error(Errc::kUsage,
+                "strategy " + options.strategy.name + " trains no early exits, and " +
+                    printable(model.arch()) +
+                    " has some; choose the strategy al, or the architecture without them");
   model.train(true);
   if (options.freeze_norms) model.freeze_norms();
   if (teacher) teacher->train(false);
