@@ -120,16 +120,17 @@ class Strategies(unittest.TestCase):
                 self.assertEqual(set(files.values()), {files[1]}, files)
 
     def test_a_run_is_taken_up_by_another_number_of_ranks(self):
-        for name, strategy in (("dtp", DTP), ("al", AL)):
+        for name, strategy, arch in (("dtp", DTP, ""), ("al", AL, ""), ("exits", AL, "exits:")):
+            net = (arch + "mlp:64-48-32-10", "digits")
             with self.subTest(strategy=name):
-                whole = self.file(1, name, *strategy)
+                whole = self.file(1, name, *strategy, net=net)
                 folder = os.path.join(self.folder, name + ".checkpoints")
                 saved = ["--checkpoint", folder, "--set", "checkpoint.every_steps=20"]
-                self.assertEqual(self.file(2, name + "2", *strategy, *saved), whole)
+                self.assertEqual(self.file(2, name + "2", *strategy, *saved, net=net), whole)
                 copy = folder + ".copy"
                 shutil.copytree(folder, copy)  # a run that is done removes what it went on from
-                self.assertEqual(self.file(1, name + "1", *strategy, "--resume", folder), whole)
-                job, _ = self.start(1, name + "x", "--strategy", "backprop", "--resume", copy)
+                self.assertEqual(self.file(1, name + "1", *strategy, "--resume", folder, net=net), whole)
+                job, _ = self.start(1, name + "x", "--strategy", "backprop", "--resume", copy, net=net)
                 self.assertNotEqual(job.statuses, [0])
                 self.assertIn("strategy.name", job.text())
 
