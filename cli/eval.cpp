@@ -64,6 +64,7 @@ Evaluated evaluated(Model& model, const Data& data, std::int64_t exit, bool quie
   Evaluated result{exit == 0 ? "end" : std::to_string(exit)};
   result.value = evaluate(model, data.test, data.metric, display.sink());
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  display.clear();
   return result;
 }
 

@@ -96,7 +96,8 @@ struct ModelRequest {
   std::string options;  ///< what stands behind the first ':', "784-300-10", or ""
   /// Names and shapes of the weights that will be loaded; empty when the model is built fresh.
   std::vector<ParameterInfo> weights;
-  /// Builds another architecture for the same weights: for one that adds something to others.
+  /// Builds another architecture for the same weights: for one that adds something to others. Valid
+  /// until the factory returns.
   /// @throws Error(kUsage) for an unknown one
   std::function<BuiltModel(const std::string& arch)> build = {};
 };

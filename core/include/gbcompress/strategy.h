@@ -72,7 +72,7 @@ struct InverseRequest {
   at::Tensor input;  ///< of one sample, [1, ...], for shapes
   NoiseKey init;     ///< for its first weights
   /// The inverse of a layer, or of a Sequential of layers, that this one is made of: what a
-  /// residual block needs for its branches.
+  /// residual block needs for its branches. Valid until the factory returns.
   /// @param name   distinguishes the parts of one layer; part of the key of their first weights
   /// @param input  of that part for one sample
   /// @throws Error(kUsage) naming the layer that has no inverse

@@ -85,7 +85,7 @@ std::vector<std::string> known_architectures(const Registry& registry) {
 
 namespace {
 
-/// Each architecture that asks for another one takes its own name away; a plugin's may not.
+/// Architectures within each other: one that asks for itself would never end.
 constexpr int kDeepest = 8;
 
 BuiltModel built_by_factory(const std::string& arch, const std::vector<ParameterInfo>& weights,

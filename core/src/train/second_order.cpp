@@ -277,7 +277,7 @@ class Collector {
   SecondOrderStatistics result_;
   at::Tensor all_;  ///< float32; `sums_` are parts of it
   std::vector<Sums> sums_;
-  std::vector<at::Tensor> rows_;    ///< keep_rows()
+  std::vector<at::Tensor> rows_;    ///< of the batch at hand: keep()
   std::vector<double> importance_;  ///< of a part of the samples
   bool weighed_ = false;            ///< importance is known
   bool gradients_ = true;           ///< are asked of this pass
