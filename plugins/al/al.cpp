@@ -3,12 +3,14 @@
 /// "Associated learning: an alternative to end-to-end backpropagation", ICLR 2022.)
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <gbcompress/bottleneck.h>
 #include <gbcompress/model.h>
 #include <gbcompress/plugin.h>
 
 #include <chrono>
 #include <cmath>
 
+#include "../common/stage_tensors.h"
 #include "component.h"
 #include "exchange.h"
 #include "exits.h"
@@ -34,6 +36,7 @@ class Al final : public Strategy {
   Item item_of(const StrategyBatch& batch) const;
   void one_by_one(Item item);
   void in_pipeline(Item item);
+  void place_gnets();
   /// Component `piece` on what waits for it, or, behind the last component, the readout.
   void compute(std::size_t piece);
   void read_out(const Item& item);
@@ -43,6 +46,7 @@ class Al final : public Strategy {
   std::size_t pieces() const { return components_.size() + 1; }
 
   Model* model_ = nullptr;
+  GenomicBottleneck* bottleneck_ = nullptr;
   Group* group_ = nullptr;  ///< null for one process
   decltype(StrategySetup::loss) loss_;
   Settings settings_;
@@ -59,6 +63,7 @@ class Al final : public Strategy {
 
 void Al::build(const StrategySetup& setup) {
   model_ = &setup.model;
+  bottleneck_ = &setup.bottleneck;
   loss_ = setup.loss;
   group_ = setup.group && setup.group->world() > 1 ? setup.group : nullptr;
   batch_ = setup.batch;
@@ -148,9 +153,14 @@ void Al::in_pipeline(Item item) {
   std::vector<std::size_t> ready;
   for (std::size_t piece = 0; piece < pieces(); ++piece)
     if (waiting_[piece].there() && (!exchange_ || exchange_->owns(piece))) ready.push_back(piece);
-  workers_->run(ready.size(), [&](std::size_t i) { compute(ready[i]); });
+  const bool at_once = !exchange_ || settings_.threads > 1;
+  if (at_once && exchange_) exchange_->arrive();
+  if (at_once) workers_->run(ready.size(), [&](std::size_t i) { compute(ready[i]); });
   if (exchange_)
-    exchange_->pass_on(waiting_, done_, components_, model_->stages().back(), read_out_loss_);
+    exchange_->pass_on(waiting_, done_, components_, model_->stages().back(), read_out_loss_,
+                       [&](std::size_t piece) {
+                         if (!at_once) compute(piece);
+                       });
   const bool full = waiting_.back().there();
   for (std::size_t piece = pieces() - 1; piece > 0; --piece)
     waiting_[piece] = waiting_[piece - 1].there() ? done_[piece - 1] : Item();
@@ -159,12 +169,42 @@ void Al::in_pipeline(Item item) {
   for (const auto& component : components_) names.push_back(component->stages().back().name);
   names.push_back(model_->stages().back().name);
   exchange_.emplace(*group_, names, of_first_rank(*group_, seconds_));
+  place_gnets();
+}
+
+/// Each g-net goes to the rank of its component; its gradient and its weights travel no more.
+void Al::place_gnets() {
+  std::map<const void*, int> owners;
+  const auto add = [&](const std::vector<at::Tensor>& parameters, std::size_t piece) {
+    for (const at::Tensor& p : parameters)
+      owners[p.unsafeGetTensorImpl()] = exchange_->owner(piece);
+  };
+  for (std::size_t i = 0; i < components_.size(); ++i) {
+    for (const Stage& stage : components_[i]->stages()) add(trainable_of(stage), i);
+    add(components_[i]->of_exit(), i);
+  }
+  add(trainable_of(model_->stages().back()), components_.size());
+  std::map<std::string, int> by_name;
+  std::map<std::string, at::Tensor> tensors;
+  for (const NamedParameter& p : model_->tensors())
+    if (const auto found = owners.find(p.tensor.unsafeGetTensorImpl()); found != owners.end()) {
+      by_name[p.info.name] = found->second;
+      tensors[p.info.name] = p.tensor;
+    }
+  std::vector<at::Tensor> placed;
+  for (const std::string& name : bottleneck_->place_with_layers(by_name))
+    placed.push_back(tensors.at(name));
+  exchange_->keep(placed);
+  if (group_->rank() == 0 && !placed.empty())
+    log_line("the g-nets of " + std::to_string(placed.size()) +
+             " parameters are computed where their layer is");
 }
 
 /// Pieces that had nothing to do yet leave no gradient; what follows expects one.
 void Al::define_gradients() const {
   for (NamedParameter& p : model_->tensors())
-    if (p.trainable && p.tied_to.empty() && !p.tensor.grad().defined())
+    if (p.trainable && p.tied_to.empty() && !p.tensor.grad().defined() &&
+        !(exchange_ && exchange_->keeps(p.tensor)))
       p.tensor.mutable_grad() = at::zeros_like(p.tensor.detach());
 }
 
@@ -187,9 +227,13 @@ Measurements Al::step(const StrategyBatch& batch) {
 /// What each component's bridge would answer for the batch it has just learned from, in percent.
 void Al::measure(std::map<std::string, double>& measured) const {
   const c10::NoGradGuard no_grad;
-  if (exchange_) exchange_->share(components_);
+  std::vector<Item> items = done_;
+  if (exchange_) {
+    exchange_->share(components_);
+    exchange_->share_signals(items, components_);
+  }
   for (std::size_t i = 0; i < components_.size(); ++i) {
-    const Item& item = done_[i];
+    const Item& item = items[i];
     if (!item.there()) continue;
     at::Tensor code = components_[i]->bridge(item.signal);
     for (std::size_t k = i + 1; k-- > 0;) code = components_[k]->decode(code);
@@ -199,7 +243,12 @@ void Al::measure(std::map<std::string, double>& measured) const {
 }
 
 std::vector<StateEntry> Al::aux_state() const {
-  if (exchange_) exchange_->share(components_);
+  // What waits for a piece is what the component before it made.
+  std::vector<Item> made(waiting_.begin() + 1, waiting_.end());
+  if (exchange_) {
+    exchange_->share(components_);
+    exchange_->share_signals(made, components_);
+  }
   std::vector<StateEntry> state;
   for (std::size_t i = 0; i < components_.size(); ++i) {
     const auto own = components_[i]->state();
@@ -210,7 +259,7 @@ std::vector<StateEntry> Al::aux_state() const {
   state.push_back({"read_out#loss", at::full({1}, read_out_loss_, at::kDouble)});
   for (std::size_t i = 1; i < pieces(); ++i) {
     const std::string name = "waiting" + std::to_string(i) + "#";
-    const auto stored = pack(waiting_[i], components_[i - 1]->example(),
+    const auto stored = pack(made[i - 1], components_[i - 1]->example(),
                              components_[i - 1]->width(), classes_, batch_);
     for (std::size_t k = 0; k < stored.size(); ++k)
       state.push_back({name + std::to_string(k), stored[k]});

@@ -14,12 +14,13 @@ namespace gbcompress::al {
 
 /// What one component hands to the next: a batch on its way, without a graph.
 struct Item {
-  at::Tensor signal;   ///< s: what the layers made of the inputs, [rows, ...]
+  /// s: what the layers made of the inputs, [rows, ...]; undefined on ranks that do not need it
+  at::Tensor signal;
   at::Tensor code;     ///< t: what the autoencoders made of the labels, [rows, width]
   at::Tensor targets;  ///< [rows] int64
   at::Tensor teacher;  ///< [rows, classes], or undefined
   double weight = 1;
-  bool there() const { return signal.defined(); }
+  bool there() const { return targets.defined(); }
 };
 
 /// [rows, features] of vectors, maps and sequences: maps are averaged to at most `pool` rows and

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <gbcompress/error.h>
 
 #include <algorithm>
 
@@ -15,6 +16,7 @@ namespace {
 class Flat {
  public:
   void add(const at::Tensor& tensor) { parts_.push_back(tensor); }
+  bool empty() const { return parts_.empty(); }
   at::Tensor gathered() const {
     std::vector<at::Tensor> flat;
     for (const at::Tensor& part : parts_) flat.push_back(part.detach().to(at::kFloat).flatten());
@@ -32,23 +34,18 @@ class Flat {
   std::vector<at::Tensor> parts_;
 };
 
-void add_gradients(Flat& flat, const std::vector<at::Tensor>& parameters) {
-  for (const at::Tensor& p : parameters) {
-    if (!p.grad().defined()) p.mutable_grad() = at::zeros_like(p.detach());
-    flat.add(p.mutable_grad());
-  }
-}
-
-void add_stage(Flat& flat, const Stage& stage) {
-  add_gradients(flat, trainable_of(stage));
-  for (const at::Tensor& buffer : buffers_of(stage)) flat.add(buffer);
+/// Of a signal that another rank makes.
+at::Tensor empty_signal(const Component& component, const Item& item) {
+  std::vector<std::int64_t> shape = component.example().sizes().vec();
+  shape[0] = item.targets.size(0);
+  return at::empty(shape, at::kFloat);
 }
 
 }  // namespace
 
 Exchange::Exchange(Group& group, const std::vector<std::string>& names,
                    const std::vector<double>& costs)
-    : group_(group), owner_(balance(costs, group.world())) {
+    : group_(group), owner_(balance(costs, group.world())), signals_(costs.size()) {
   if (group.rank() != 0) return;
   std::vector<double> load(static_cast<std::size_t>(group.world()), 0);
   for (std::size_t i = 0; i < costs.size(); ++i)
@@ -57,62 +54,110 @@ Exchange::Exchange(Group& group, const std::vector<std::string>& names,
        group.world());
 }
 
-void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
-                       const std::vector<std::unique_ptr<Component>>& components,
-                       const Stage& readout, double& read_out_loss) const {
-  const c10::NoGradGuard no_grad;
-  struct Sent {
-    Flat flat;
-    at::Tensor buffer, losses;
-    Pending pending;
-  };
-  std::vector<Sent> all(owner_.size());
-  for (std::size_t i = 0; i < owner_.size(); ++i) {
-    if (!waiting[i].there()) continue;
-    Sent& sent = all[i];
-    const bool component = i < components.size();
-    sent.losses = at::zeros({2}, at::kFloat);
-    if (component) {
-      if (owns(i)) {
-        sent.losses[0] = components[i]->bridge_loss();
-        sent.losses[1] = components[i]->code_loss();
-      } else {
-        std::vector<std::int64_t> shape = components[i]->example().sizes().vec();
-        shape[0] = waiting[i].signal.size(0);
-        done[i] = {at::empty(shape, at::kFloat),
-                   at::empty({shape[0], components[i]->width()}, at::kFloat), waiting[i].targets,
-                   waiting[i].teacher, waiting[i].weight};
-      }
-      sent.flat.add(done[i].signal);
-      sent.flat.add(done[i].code);
-      for (const Stage& stage : components[i]->stages()) add_stage(sent.flat, stage);
-      add_gradients(sent.flat, components[i]->of_exit());
-    } else {
-      if (owns(i)) sent.losses[0] = read_out_loss;
-      add_stage(sent.flat, readout);
-    }
-    sent.flat.add(sent.losses);
-    sent.buffer = sent.flat.gathered();
-    sent.pending = group_.broadcast(sent.buffer, owner_[i]);
-  }
-  for (std::size_t i = 0; i < owner_.size(); ++i) {
-    if (!waiting[i].there()) continue;
-    all[i].pending.wait();
-    if (owns(i)) continue;
-    all[i].flat.scatter(all[i].buffer);
-    if (i < components.size())
-      components[i]->set_losses(all[i].losses[0].item<float>(), all[i].losses[1].item<float>());
-    else
-      read_out_loss = all[i].losses[0].item<float>();
+void Exchange::keep(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& p : parameters) kept_.insert(p.unsafeGetTensorImpl());
+}
+
+bool Exchange::keeps(const at::Tensor& parameter) const {
+  return kept_.contains(parameter.unsafeGetTensorImpl());
+}
+
+Exchange::~Exchange() {
+  try {
+    arrive();
+  } catch (const Error&) {  // whoever waits for a rank that failed hears of it
   }
 }
 
-void Exchange::share(const std::vector<std::unique_ptr<Component>>& components) const {
+void Exchange::arrive() const {
+  for (Pending& signal : signals_) signal.wait();
+}
+
+void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
+                       const Components& components, const Stage& readout, double& read_out_loss,
+                       const std::function<void(std::size_t)>& compute) const {
+  const auto add_gradients = [&](Flat& flat, const std::vector<at::Tensor>& parameters) {
+    for (const at::Tensor& p : parameters) {
+      if (keeps(p)) continue;
+      if (!p.grad().defined()) p.mutable_grad() = at::zeros_like(p.detach());
+      flat.add(p.mutable_grad());
+    }
+  };
+  const auto add_stage = [&](Flat& flat, const Stage& stage) {
+    add_gradients(flat, trainable_of(stage));
+    for (const at::Tensor& buffer : buffers_of(stage)) flat.add(buffer);
+  };
+  std::vector<Flat> of_rank(static_cast<std::size_t>(group_.world()));
+  at::Tensor losses = at::zeros({static_cast<std::int64_t>(owner_.size()), 2}, at::kFloat);
+  for (std::size_t i = 0; i < owner_.size(); ++i) {
+    if (!waiting[i].there()) continue;
+    if (owns(i)) compute(i);
+    const c10::NoGradGuard no_grad;
+    const at::Tensor loss = losses[static_cast<std::int64_t>(i)];
+    Flat& flat = of_rank[static_cast<std::size_t>(owner_[i])];
+    if (i < components.size()) {
+      const bool travels = owner_[i + 1] != owner_[i];
+      if (owns(i)) {
+        loss[0] = components[i]->bridge_loss();
+        loss[1] = components[i]->code_loss();
+        if (travels) done[i].signal = done[i].signal.contiguous();
+      } else {
+        done[i] = waiting[i];
+        done[i].signal = travels ? empty_signal(*components[i], waiting[i]) : at::Tensor();
+        done[i].code = at::empty({waiting[i].targets.size(0), components[i]->width()}, at::kFloat);
+      }
+      if (travels) {
+        signals_[i].wait();  // the last step's, which the next component needs now
+        signals_[i] = group_.broadcast(done[i].signal, owner_[i]);
+      }
+      flat.add(done[i].code);
+      for (const Stage& stage : components[i]->stages()) add_stage(flat, stage);
+      add_gradients(flat, components[i]->of_exit());
+    } else {
+      if (owns(i)) loss[0] = read_out_loss;
+      add_stage(flat, readout);
+    }
+    flat.add(loss);
+  }
+  const c10::NoGradGuard no_grad;
+  std::vector<at::Tensor> buffers(of_rank.size());
+  std::vector<Pending> pending(of_rank.size());
+  for (std::size_t r = 0; r < of_rank.size(); ++r) {
+    if (of_rank[r].empty()) continue;
+    buffers[r] = of_rank[r].gathered();
+    pending[r] = group_.broadcast(buffers[r], static_cast<int>(r));
+  }
+  for (std::size_t r = 0; r < of_rank.size(); ++r) {
+    pending[r].wait();
+    if (buffers[r].defined() && static_cast<int>(r) != group_.rank())
+      of_rank[r].scatter(buffers[r]);
+  }
+  for (std::size_t i = 0; i < owner_.size(); ++i) {
+    if (!waiting[i].there() || owns(i)) continue;
+    const at::Tensor loss = losses[static_cast<std::int64_t>(i)];
+    if (i < components.size())
+      components[i]->set_losses(loss[0].item<float>(), loss[1].item<float>());
+    else
+      read_out_loss = loss[0].item<float>();
+  }
+}
+
+void Exchange::share(const Components& components) const {
   const c10::NoGradGuard no_grad;
   for (std::size_t i = 0; i < components.size(); ++i) {
     std::vector<at::Tensor> state = components[i]->state();
     for (at::Tensor& value : state) group_.broadcast(value, owner_[i]).wait();
     if (!owns(i)) components[i]->restore(state);
+  }
+}
+
+void Exchange::share_signals(std::vector<Item>& items, const Components& components) const {
+  arrive();
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    if (!items[i].there() || owner_[i + 1] != owner_[i]) continue;
+    items[i].signal =
+        owns(i) ? items[i].signal.contiguous() : empty_signal(*components[i], items[i]);
+    group_.broadcast(items[i].signal, owner_[i]).wait();
   }
 }
 
@@ -125,7 +170,7 @@ std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::i
       at::zeros({rows}, at::kLong), at::zeros({rows, classes}, at::kFloat),
       at::zeros({3}, at::kDouble)};
   if (!item.there()) return packed;
-  const std::int64_t count = item.signal.size(0);
+  const std::int64_t count = item.targets.size(0);
   packed[0].narrow(0, 0, count).copy_(item.signal);
   packed[1].narrow(0, 0, count).copy_(item.code);
   packed[2].narrow(0, 0, count).copy_(item.targets.flatten());

@@ -1,7 +1,9 @@
 #pragma once
 /// A pipeline over ranks: who computes which component, and what is passed on after each step.
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "../common/balance.h"
@@ -11,21 +13,41 @@ namespace gbcompress::al {
 
 class Exchange {
  public:
+  using Components = std::vector<std::unique_ptr<Component>>;
+
   /// @param names  of the components and of the readout; rank 0 prints who computes which
   /// @param costs  of each, seconds, the same on every rank
   Exchange(Group& group, const std::vector<std::string>& names, const std::vector<double>& costs);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  int owner(std::size_t piece) const { return owner_[piece]; }
   bool owns(std::size_t piece) const { return owner_[piece] == group_.rank(); }
-  /// Every rank gets what each piece made of what waited for it: signals, codes, gradients of the
-  /// model, batch-norm statistics, losses. One flat buffer a piece. [collective]
+  /// Gradients of these parameters stay on the rank that computes them.
+  void keep(const std::vector<at::Tensor>& parameters);
+  bool keeps(const at::Tensor& parameter) const;
+
+  /// Computes this rank's pieces, and passes on what each made of what waited for it: codes,
+  /// losses, gradients of the model and batch-norm statistics to every rank, in one flat buffer a
+  /// rank; signals to where the next component is, where they have time until the next step.
+  /// [collective]
+  /// @param compute  of a piece of this rank
   void pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
-               const std::vector<std::unique_ptr<Component>>& components, const Stage& readout,
-               double& read_out_loss) const;
+               const Components& components, const Stage& readout, double& read_out_loss,
+               const std::function<void(std::size_t)>& compute) const;
+  /// Returns when all signals of the last step are where they are needed.
+  void arrive() const;
   /// Every rank gets the bridges and autoencoders of all components. [collective]
-  void share(const std::vector<std::unique_ptr<Component>>& components) const;
+  void share(const Components& components) const;
+  /// Every rank gets the signals that are not there. [collective]
+  /// @param items  one a component: what it made
+  void share_signals(std::vector<Item>& items, const Components& components) const;
 
  private:
   Group& group_;
   std::vector<int> owner_;
+  std::set<const void*> kept_;
+  mutable std::vector<Pending> signals_;  ///< under way, one a piece
 };
 
 /// A waiting item as tensors of fixed shapes, for checkpoints.

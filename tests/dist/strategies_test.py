@@ -13,7 +13,6 @@ import ranks
 
 PROGRAM = os.environ["GBCOMPRESS"]
 DTP = "--strategy dtp --set".split() + ["strategy.options=K=3,2 shards=4"]
-MODE = "raw"  # every bit of every weight is in the file
 AL = "--strategy al --set".split() + ["strategy.options=pipeline=1"]
 WORLDS = (2, 3, 4, 6)
 
@@ -39,10 +38,11 @@ class Strategies(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="gbc_strategies_")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits")):
+    # In the mode raw every bit of every weight is in the file.
+    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="raw"):
         port = ranks.free_port()
         path = os.path.join(self.folder, name)
-        command = ["compress", "--from-scratch", "--arch", net[0], "--data", net[1], "--mode", MODE, "--max-bytes", "30M",
+        command = ["compress", "--from-scratch", "--arch", net[0], "--data", net[1], "--mode", mode, "--max-bytes", "30M",
                    "--epochs", "2", "--timeout", "60", "-q", "-o", path, *arguments]
         environment = ranks.torchrun_environment if world > 1 else (lambda r, w, p: ranks.clean_environment())
         kept, ranks.WORKER = ranks.WORKER, PROGRAM
@@ -82,6 +82,33 @@ class Strategies(unittest.TestCase):
             self.assertEqual(self.file(world, str(world), *AL), alone, f"{world} ranks")
         self.assertNotEqual(alone, self.file(1, "other", "--strategy", "al"), "a pipeline changes nothing")
 
+    def test_gnets_and_integers_have_the_same_bits_in_every_world(self):
+        for mode in ("generated", "residual"):
+            for strategy in (DTP, AL):
+                files = {world: self.file(world, f"{world}.gbz", *strategy, "--force", mode=mode) for world in (1, 3)}
+                with self.subTest(mode=mode, strategy=strategy[1]):
+                    self.assertEqual(set(files.values()), {files[1]}, files)
+
+    def test_gnets_are_computed_where_their_layer_is(self):
+        text = os.path.join(self.folder, "text.safetensors")
+        with open(text, "wb") as file:
+            file.write(labelled((12,), vocabulary=20, rows=320))
+        for net in (("mlp:64-48-32-10", "digits"), ("exits:mlp:64-48-32-10", "digits"),
+                    ("transformer-classifier:20-32-2-4", "tensors:" + text)):
+            with self.subTest(net=net[0]):
+                settings = [*AL, "--force"]
+                alone = self.file(1, "1", *settings, net=net, mode="generated")
+                for world in (2, 3):
+                    job, path = self.start(world, str(world), *settings, net=net, mode="generated")
+                    self.assertEqual(job.statuses, [0] * world, job.text())
+                    self.assertRegex(job.text(), r"g-nets of \d+ parameters are computed where their layer is")
+                    with open(path, "rb") as file:
+                        self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, f"{world} ranks")
+                job, path = self.start(2, "all", *settings, "--placement", "replicated", net=net, mode="generated")
+                self.assertNotIn("where their layer is", job.text())
+                with open(path, "rb") as file:
+                    self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, "replicated, as asked")
+
     def test_early_exits_are_in_the_file(self):
         net = ("exits:width=8,bridge=16:mlp:64-48-32-10", "digits")
         settings = ["--strategy", "al", "--set", "strategy.options=lr=0.02 pipeline=1", "--set", "optim.plain_lr=0.02", "--force"]
@@ -120,17 +147,19 @@ class Strategies(unittest.TestCase):
                 self.assertEqual(set(files.values()), {files[1]}, files)
 
     def test_a_run_is_taken_up_by_another_number_of_ranks(self):
-        for name, strategy, arch in (("dtp", DTP, ""), ("al", AL, ""), ("exits", AL, "exits:")):
+        for name, strategy, arch, mode in (("dtp", DTP, "", "raw"), ("al", AL, "", "raw"), ("exits", AL, "exits:", "raw"),
+                                           ("gnets", AL, "exits:", "generated")):
             net = (arch + "mlp:64-48-32-10", "digits")
+            more = {"net": net, "mode": mode}
             with self.subTest(strategy=name):
-                whole = self.file(1, name, *strategy, net=net)
+                whole = self.file(1, name, *strategy, **more)
                 folder = os.path.join(self.folder, name + ".checkpoints")
                 saved = ["--checkpoint", folder, "--set", "checkpoint.every_steps=20"]
-                self.assertEqual(self.file(2, name + "2", *strategy, *saved, net=net), whole)
+                self.assertEqual(self.file(2, name + "2", *strategy, *saved, **more), whole)
                 copy = folder + ".copy"
                 shutil.copytree(folder, copy)  # a run that is done removes what it went on from
-                self.assertEqual(self.file(1, name + "1", *strategy, "--resume", folder, net=net), whole)
-                job, _ = self.start(1, name + "x", "--strategy", "backprop", "--resume", copy, net=net)
+                self.assertEqual(self.file(1, name + "1", *strategy, "--resume", folder, **more), whole)
+                job, _ = self.start(1, name + "x", "--strategy", "backprop", "--resume", copy, **more)
                 self.assertNotEqual(job.statuses, [0])
                 self.assertIn("strategy.name", job.text())
 

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -135,6 +136,17 @@ class GenomicBottleneck {
   /// @throws Error(kShapeMismatch) naming the first entry that is missing, unknown or of another
   ///         shape or type; nothing has then been changed
   void restore_training_state(const std::vector<StateEntry>& state);
+  /// For strategies whose ranks compute different layers: g-nets move to where their layer is. From
+  /// here on those of a named parameter are computed and stepped by its rank alone, and
+  /// backward(Gradients::kSame) reads its gradient there only; while the strategy trains, the
+  /// parameter is written there only. Moments and everything else that the next step depends on
+  /// stay as they are. [collective]
+  /// @param ranks  by parameter's name; g-nets of others go to rank 0
+  /// @return the parameters that g-nets now make on one rank. Empty with one process, where g-nets
+  ///         were asked to be replicated, and where every rank has to know them: coded g-nets, and
+  ///         those that are priors
+  /// @throws Error(kUsage) for a rank that is none
+  std::vector<std::string> place_with_layers(const std::map<std::string, int>& ranks);
   /// Whether stochastic g-nets draw their weights, as torch.nn.Module.train(); at first they do.
   /// After load() and finish() they have their means, as in expand().
   void train(bool on = true);

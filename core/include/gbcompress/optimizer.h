@@ -11,8 +11,8 @@
 
 namespace GBC_API gbcompress {
 
-/// One fused pass over parameters, gradients and both moments. (Loshchilov and Hutter,
-/// arXiv 1711.05101.)
+/// One fused pass over parameters, gradients and both moments. The bits of a float32 number depend
+/// on itself, its gradients and its moments alone. (Loshchilov and Hutter, arXiv 1711.05101.)
 class AdamW {
  public:
   /// What the next step depends on beside the parameters. Shapes and order are the parameters'.

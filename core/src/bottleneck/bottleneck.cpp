@@ -43,15 +43,15 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& t
   make_optimizers();
 }
 
-void GenomicBottleneck::Impl::make_optimizers() {
-  // What this rank steps, bank by bank for any number of ranks: where a vector ends decides how its
-  // last numbers are rounded.
+void GenomicBottleneck::Impl::make_gnet_optimizer() {
   std::vector<at::Tensor> own;
   for (std::size_t b = 0; b < generated.banks.size(); ++b)
-    own.push_back(ranks.owned[b] ? generated.banks[b].theta.narrow(0, ranks.owned[b]->first(),
-                                                                   ranks.owned[b]->count())
-                                 : generated.banks[b].theta);
+    own.push_back(own_rows(b).of(generated.banks[b].theta));
   generated.optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
+}
+
+void GenomicBottleneck::Impl::make_optimizers() {
+  make_gnet_optimizer();
   std::vector<bool> elsewhere(tensors.size(), false);
   for (const Route& route : generated.routes) elsewhere[route.tensor] = true;
   for (const std::size_t t : integers.tensors) elsewhere[t] = true;
@@ -172,13 +172,8 @@ void GenomicBottleneck::step(double lr_factor) {
 void GenomicBottleneck::Impl::step(double lr_factor) {
   integers.stream.reset();
   std::vector<at::Tensor> own;
-  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
-    const auto& tiles = ranks.owned[b];
-    const at::Tensor& gradient = generated.banks[b].grad;
-    own.push_back(integers.of_gnets ? at::Tensor()
-                  : tiles           ? gradient.narrow(0, tiles->first(), tiles->count())
-                                    : gradient);
-  }
+  for (std::size_t b = 0; b < generated.banks.size(); ++b)
+    own.push_back(integers.of_gnets ? at::Tensor() : own_rows(b).of(generated.banks[b].grad));
   generated.optimizer->step(own, lr_factor);
   std::vector<at::Tensor> gradients;
   for (std::size_t t : plain) gradients.push_back(tensors[t].tensor.grad());

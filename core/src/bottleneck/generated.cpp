@@ -37,6 +37,21 @@ void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Regis
                       tensors[t].tensor.detach().clone()});
   }
 
+  lay_out();
+  for (const Bank& bank : banks)
+    for (std::size_t l : bank.layers) {
+      const GeneratedLayer& layer = layers[l];
+      initialise_gnets(bank.shape, options.seed, layer.name, layer.theta);
+      if (routes[l].custom)
+        routes[l].staging = at::zeros({layer.plan.grid().tiles(), bank.shape.tile_rows,
+                                       bank.shape.tile_cols, bank.shape.kernel},
+                                      at::kFloat);
+      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous())
+        routes[l].staging = at::zeros(layer.weights.sizes(), at::kFloat);
+    }
+}
+
+void GeneratedPart::lay_out() {
   std::int64_t total = 0;
   for (const GeneratedLayer& layer : layers) total += plan_parameters(layer.plan);
   theta = at::zeros({total}, at::kFloat);
@@ -57,12 +72,6 @@ void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Regis
       const std::int64_t count = layer.plan.grid().tiles();
       layer.theta = bank.theta.narrow(0, routes[l].first, count);
       layer.grad = bank.grad.narrow(0, routes[l].first, count);
-      initialise_gnets(bank.shape, options.seed, layer.name, layer.theta);
-      if (routes[l].custom)
-        routes[l].staging = at::zeros(
-            {count, bank.shape.tile_rows, bank.shape.tile_cols, bank.shape.kernel}, at::kFloat);
-      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous())
-        routes[l].staging = at::zeros(layer.weights.sizes(), at::kFloat);
     }
   }
 }
@@ -114,7 +123,7 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
   return result;
 }
 
-void GenomicBottleneck::Impl::predict() {
+void GenomicBottleneck::Impl::predict(bool own_only) {
   const at::NoGradGuard no_grad;
   draw_noise();
   integers.gnets.latents.predict();
@@ -122,12 +131,15 @@ void GenomicBottleneck::Impl::predict() {
   const TileKernel& computing = exact ? *generated.exact_kernel : *generated.kernel;
   for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     const Bank& bank = generated.banks[b];
-    if (ranks.owned[b])
-      ranks.owned[b]->forward(computing, span_of(bank.theta), targets(b));
+    const std::vector<TileTarget> to = targets(b);
+    const OwnRows own = own_rows(b);
+    if (ranks.owned[b] && !own_only)
+      ranks.owned[b]->forward(computing, span_of(bank.theta), to);
     else
-      computing.forward(bank.shape, span_of(bank.theta), targets(b));
+      computing.forward(bank.shape, span_of(own.of(bank.theta)), own.of(to));
   }
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    if (own_only && !makes(l)) continue;
     Route& route = generated.routes[l];
     at::Tensor weights = generated.layers[l].weights;
     if (route.custom) {
@@ -172,9 +184,11 @@ at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& 
 }
 
 std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float factor,
-                                                         std::vector<at::Tensor>& alive) {
+                                                         std::vector<at::Tensor>& alive,
+                                                         bool own_only) {
   std::vector<TileSource> result;
   for (std::size_t l : generated.banks[b].layers) {
+    if (own_only && !makes(l)) continue;
     const Layer& layer = generated.layers[l];
     Route& route = generated.routes[l];
     const TileGrid grid = layer.plan.grid();
@@ -208,14 +222,11 @@ void GenomicBottleneck::Impl::backward_own_tiles() {
   for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     Bank& bank = generated.banks[b];
     std::vector<at::Tensor> alive;
-    const std::vector<TileSource> all = sources(b, 1, alive);
-    const auto& tiles = ranks.owned[b];
-    const std::int64_t first = tiles ? tiles->first() : 0;
-    const std::int64_t count = tiles ? tiles->count() : bank.theta.size(0);
-    generated.kernel->backward(
-        bank.shape, span_of(bank.theta.narrow(0, first, count)),
-        std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
-        span_of(bank.grad.narrow(0, first, count)));
+    const std::vector<TileSource> from = sources(b, 1, alive, ranks.with_layers);
+    const OwnRows own = own_rows(b);
+    generated.kernel->backward(bank.shape, span_of(own.of(bank.theta)),
+                               ranks.with_layers ? std::span(from) : own.of(from),
+                               span_of(own.of(bank.grad)));
     generated.check_finite(b);
   }
   add_gnet_rate();

@@ -35,6 +35,8 @@ struct GeneratedPart {
   /// Layers, routes and banks, with fresh g-nets.
   void plan(const std::vector<NamedParameter>& tensors, const Registry& types,
             const BottleneckOptions& options);
+  /// Buffers of zeros for all banks, each with its layers in the order of Bank::layers.
+  void lay_out();
   bool has_priors() const;
   /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
   void check_finite(std::size_t bank) const;

@@ -17,6 +17,19 @@ inline std::span<float> span_of(const at::Tensor& contiguous) {
   return {contiguous.data_ptr<float>(), static_cast<std::size_t>(contiguous.numel())};
 }
 
+/// The g-nets [first, first + count) of a bank.
+struct OwnRows {
+  std::int64_t first = 0, count = 0;
+
+  /// @param bank  [g-nets of the bank, ...]
+  at::Tensor of(const at::Tensor& bank) const { return bank.narrow(0, first, count); }
+  template <typename Tile>
+  std::span<const Tile> of(const std::vector<Tile>& bank) const {
+    return std::span(bank).subspan(static_cast<std::size_t>(first),
+                                   static_cast<std::size_t>(count));
+  }
+};
+
 struct GenomicBottleneck::Impl {
   using Layer = GeneratedLayer;
 
@@ -25,6 +38,11 @@ struct GenomicBottleneck::Impl {
 
   void place();
   PlacementCase measure(std::size_t bank, double bytes_per_second);
+  /// What this rank computes, and steps, of a bank.
+  OwnRows own_rows(std::size_t bank) const;
+  /// Whether this rank computes the layer's first g-net; with ranks.with_layers, all of them.
+  bool makes(std::size_t layer) const;
+  void make_gnet_optimizer();
   void make_latents();
   void make_gnet_latents();
   void make_optimizers();
@@ -32,15 +50,18 @@ struct GenomicBottleneck::Impl {
   void check_tensors() const;
 
   void draw_noise();
-  void predict();
+  /// @param own_only  only what this rank makes itself; nothing travels
+  void predict(bool own_only = false);
   void backward();
   void backward_alike();
   /// Of g-nets, from gradients that are the same on every rank.
   void backward_own_tiles();
   void step(double lr_factor);
   std::vector<TileTarget> targets(std::size_t bank);
-  /// @param alive  keeps gradients that had to be converted
-  std::vector<TileSource> sources(std::size_t bank, float factor, std::vector<at::Tensor>& alive);
+  /// @param alive     keeps gradients that had to be converted
+  /// @param own_only  of the layers alone that this rank makes
+  std::vector<TileSource> sources(std::size_t bank, float factor, std::vector<at::Tensor>& alive,
+                                  bool own_only = false);
   /// The gradient that the g-nets of a route follow, in the layout of its target.
   at::Tensor gradient_of(Route& route, const at::Tensor& weights);
   void add_residual_rate();

@@ -16,6 +16,15 @@ const std::vector<std::string>& BottleneckInternals::placement_notes(
   return bottleneck.impl_->ranks.notes;
 }
 
+void BottleneckInternals::predict_own_layers(GenomicBottleneck& bottleneck) {
+  bottleneck.impl_->check_tensors();
+  bottleneck.impl_->predict(bottleneck.impl_->ranks.with_layers);
+}
+
+void BottleneckInternals::leave_layers(GenomicBottleneck& bottleneck) {
+  bottleneck.impl_->ranks.with_layers = false;
+}
+
 std::int64_t BottleneckInternals::shard_numbers(const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->shard_numbers();
 }

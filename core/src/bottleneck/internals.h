@@ -20,6 +20,12 @@ struct BottleneckInternals {
   /// One line a bank: where it is computed and why. Empty with one rank.
   static const std::vector<std::string>& placement_notes(const GenomicBottleneck& bottleneck);
 
+  /// As predict_weights(), but after place_with_layers() nothing travels: each rank writes what it
+  /// makes.
+  static void predict_own_layers(GenomicBottleneck& bottleneck);
+  /// Until the next place_with_layers() every rank needs all weights again.
+  static void leave_layers(GenomicBottleneck& bottleneck);
+
   /// The same gradient as backward(), where no g-net is a prior, with bits that do not depend on
   /// the number of ranks: a batch is cut into a fixed number of shards, each shard's loss is
   /// weighted by its part of the batch, and its gradient becomes one leaf of a fixed tree sum.

@@ -83,22 +83,24 @@ AdamW::State GenomicBottleneck::Impl::blank_state() const {
           {at::zeros_like(generated.theta)}};
 }
 
+namespace {
+
+/// The rows of a bank in a buffer over all banks.
+at::Tensor bank_rows(const at::Tensor& whole, const Bank& bank) {
+  return whole.narrow(0, bank.theta.storage_offset(), bank.theta.numel()).view(bank.theta.sizes());
+}
+
+}  // namespace
+
 AdamW::State GenomicBottleneck::Impl::whole_state() const {
   const AdamW::State own = generated.optimizer->state();
   AdamW::State whole = blank_state();
   for (std::size_t b = 0; b < generated.banks.size(); ++b)
     for (const bool second : {false, true}) {
-      at::Tensor rows = (second ? whole.second : whole.first)[0]
-                            .narrow(0, generated.banks[b].theta.storage_offset(),
-                                    generated.banks[b].theta.numel())
-                            .view(generated.banks[b].theta.sizes());
-      const at::Tensor& part = (second ? own.second : own.first)[b];
-      if (!ranks.owned[b]) {
-        rows.copy_(part);
-        continue;
-      }
-      rows.narrow(0, ranks.owned[b]->first(), ranks.owned[b]->count()).copy_(part);
-      ranks.owned[b]->gather(rows);
+      const at::Tensor rows =
+          bank_rows((second ? whole.second : whole.first)[0], generated.banks[b]);
+      own_rows(b).of(rows).copy_((second ? own.second : own.first)[b]);
+      if (ranks.owned[b]) ranks.owned[b]->gather(rows);
     }
   return whole;
 }
@@ -107,16 +109,8 @@ void GenomicBottleneck::Impl::restore_own(const AdamW::State& whole) {
   AdamW::State own;
   for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     own.steps.push_back(whole.steps[0]);
-    for (const bool second : {false, true}) {
-      const at::Tensor rows = (second ? whole.second : whole.first)[0]
-                                  .narrow(0, generated.banks[b].theta.storage_offset(),
-                                          generated.banks[b].theta.numel())
-                                  .view(generated.banks[b].theta.sizes());
-      (second ? own.second : own.first)
-          .push_back(ranks.owned[b]
-                         ? rows.narrow(0, ranks.owned[b]->first(), ranks.owned[b]->count())
-                         : rows);
-    }
+    own.first.push_back(own_rows(b).of(bank_rows(whole.first[0], generated.banks[b])));
+    own.second.push_back(own_rows(b).of(bank_rows(whole.second[0], generated.banks[b])));
   }
   generated.optimizer->restore(own);
 }

@@ -53,8 +53,13 @@ SettingValue to_value(const toml::node& node) {
     std::vector<std::int64_t> whole;
     std::vector<double> numbers;
     for (const auto& element : *array) {
-      if (const auto value = element.value_exact<std::int64_t>()) whole.push_back(*value);
-      if (element.is_number()) numbers.push_back(*element.value<double>());
+      // Not value<double>(): it gives nothing for whole numbers that a double does not hold.
+      if (const auto* value = element.as_integer()) {
+        whole.push_back(value->get());
+        numbers.push_back(static_cast<double>(value->get()));
+      } else if (const auto* value = element.as_floating_point()) {
+        numbers.push_back(value->get());
+      }
     }
     if (whole.size() == array->size()) return whole;
     if (numbers.size() == array->size()) return numbers;

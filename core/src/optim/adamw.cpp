@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -9,6 +10,7 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
+#include "optim/adamw_step.h"
 
 namespace gbcompress {
 namespace {
@@ -37,6 +39,35 @@ void make_moments(const std::vector<at::Tensor>& parameters, AdamW::State& state
     state.first.push_back(at::zeros_like(parameter));
     state.second.push_back(at::zeros_like(parameter));
   }
+}
+
+/// All of them dense and laid out alike. LibTorch's fused pass rounds the last numbers of a vector
+/// in another way than the others, so that a parameter's bits would depend on how parameters are
+/// cut into vectors, among ranks and threads; it is left to other types than float32.
+void step_one(const AdamWOptions& options, double lr, std::int64_t steps, const at::Tensor& x,
+              const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second) {
+  if (x.scalar_type() != at::kFloat) {
+    const at::Tensor count = at::full({}, static_cast<double>(steps), at::kFloat);
+    at::_fused_adamw_({x}, {gradient}, {first}, {second}, {}, {count}, lr, options.beta1,
+                      options.beta2, options.weight_decay, options.eps, /*amsgrad=*/false,
+                      /*maximize=*/false);
+    return;
+  }
+  const auto t = static_cast<double>(steps);
+  const AdamWStep step{static_cast<float>(1 - lr * options.weight_decay),
+                       static_cast<float>(1 - options.beta1),
+                       static_cast<float>(options.beta2),
+                       static_cast<float>(1 - options.beta2),
+                       static_cast<float>(lr / (1 - std::pow(options.beta1, t))),
+                       static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
+                       static_cast<float>(options.eps)};
+  constexpr std::int64_t kThreadNumbers = std::int64_t{1} << 15;
+  float *const to = x.mutable_data_ptr<float>(), *const m = first.mutable_data_ptr<float>(),
+               *const v = second.mutable_data_ptr<float>();
+  const float* const g = gradient.const_data_ptr<float>();
+  at::parallel_for(0, x.numel(), kThreadNumbers, [&](std::int64_t begin, std::int64_t end) {
+    adamw_step(step, to + begin, g + begin, m + begin, v + begin, end - begin);
+  });
 }
 
 }  // namespace
@@ -73,10 +104,8 @@ void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
     at::Tensor gradient = gradients[i].detach();
     if (gradient.strides() != parameters_[i].strides())
       gradient = at::empty_like(parameters_[i]).copy_(gradient);
-    const at::Tensor count = at::full({}, static_cast<double>(state_.steps[i]), at::kFloat);
-    at::_fused_adamw_({parameters_[i]}, {gradient}, {state_.first[i]}, {state_.second[i]}, {},
-                      {count}, options_.lr * lr_factor, options_.beta1, options_.beta2,
-                      options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+    step_one(options_, options_.lr * lr_factor, state_.steps[i], parameters_[i], gradient,
+             state_.first[i], state_.second[i]);
   }
 }
 

@@ -101,6 +101,7 @@ class Trainer {
       throw Error(Errc::kUsage, "strategy " + options.strategy.name +
                                     " needs whole batches; leave train.accumulate and train.shards "
                                     "(`deterministic` sets it) as they are");
+    BottleneckInternals::leave_layers(bottleneck);  // an earlier strategy's
     if (const Group* group = BottleneckInternals::group(bottleneck)) {
       rank_ = group->rank();
       world_ = group->world();
@@ -119,7 +120,7 @@ class Trainer {
     const std::int64_t first = step % per_epoch * options_.batch;
     const std::int64_t count = std::min(options_.batch, data_.size() - first);
     bottleneck_.zero_grad();
-    bottleneck_.predict_weights();
+    BottleneckInternals::predict_own_layers(bottleneck_);
     if (whole_) {
       const double loss = run(first, first + count, 1);
       bottleneck_.backward(Gradients::kSame);

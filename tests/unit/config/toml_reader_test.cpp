@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -99,6 +101,16 @@ TEST(TomlReader, RefusesATableHeaderWithoutAKey) {
 TEST(TomlReader, RefusesLettersBeyondAsciiInKeys) {
   EXPECT_NE(error_of("r\u00DB1r = 1\n"), "");
   EXPECT_EQ(error_of("r = \"\"\"\\\n\u00DB\"\"\"\n"), "");
+}
+
+TEST(TomlReader, TakesWholeNumbersThatNoDoubleIs) {
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  const auto whole = parse_config("a = [9223372036854775807, 1]\n", "f.toml");
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(whole.items.at(0).value),
+            (std::vector<std::int64_t>{kLargest, 1}));
+  const auto mixed = parse_config("a = [0x7fffffffffffffff, 0.5]\n", "f.toml");
+  EXPECT_EQ(std::get<std::vector<double>>(mixed.items.at(0).value),
+            (std::vector<double>{static_cast<double>(kLargest), 0.5}));
 }
 
 TEST(TomlReader, AValueIsOneValue) {

@@ -153,5 +153,29 @@ TEST(AdamW, GivesTheSameBitsForAnyNumberOfThreads) {
     EXPECT_TRUE(torch::equal(results[0], results[i]));
 }
 
+TEST(AdamW, GivesTheSameBitsHoweverParametersAreCut) {
+  torch::manual_seed(7);
+  const at::Tensor start = torch::randn({1009});
+  at::Tensor whole = start.clone(), parts = start.clone();
+  std::vector<at::Tensor> cut;
+  std::int64_t at = 0;
+  for (const std::int64_t size : {1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 24}) {
+    cut.push_back(parts.narrow(0, at, size));
+    at += size;
+  }
+  ASSERT_EQ(at, whole.numel());
+  AdamW one({whole}, {.lr = 0.05}), many(cut, {.lr = 0.05});
+  for (int step = 0; step < 20; ++step) {
+    const at::Tensor gradient = torch::randn({1009});
+    std::vector<at::Tensor> pieces;
+    for (const at::Tensor& piece : cut)
+      pieces.push_back(gradient.narrow(0, piece.storage_offset(), piece.numel()));
+    one.step({gradient});
+    many.step(pieces);
+  }
+  EXPECT_TRUE(torch::equal(whole, parts));
+  EXPECT_FALSE(torch::equal(whole, start));
+}
+
 }  // namespace
 }  // namespace gbcompress

@@ -52,16 +52,16 @@ TEST_F(TrainTest, TaskTrainingLearnsDigits) {
   const Data data = open_data("digits");
   GenomicBottleneck bottleneck(model->tensors(), types, options());
   TrainOptions o;
-  o.epochs = 20;
+  o.epochs = 40;
   o.batch = 32;
   const double before = evaluate(*model, data.test, data.metric);
   std::int64_t steps = 0;
   train(*model, bottleneck, data.train, o, nullptr, [&](const Progress& p) {
     EXPECT_EQ(p.phase, "train");
     EXPECT_EQ(p.done, ++steps);
-    EXPECT_EQ(p.total, 20 * ((data.train.size() + 31) / 32));
+    EXPECT_EQ(p.total, 40 * ((data.train.size() + 31) / 32));
   });
-  EXPECT_EQ(steps, 20 * ((data.train.size() + 31) / 32));
+  EXPECT_EQ(steps, 40 * ((data.train.size() + 31) / 32));
   EXPECT_LT(before, 30);
   EXPECT_GT(evaluate(*model, data.test, data.metric), 80);
 }

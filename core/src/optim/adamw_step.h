@@ -1,0 +1,27 @@
+#pragma once
+/// One step of AdamW over float32 numbers, for the processor at hand. No LibTorch.
+
+#include <cstdint>
+
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
+
+/// What all numbers of a step have in common.
+struct AdamWStep {
+  float decay = 1;        ///< weights are multiplied by 1 - lr * weight_decay
+  float mean_part = 0;    ///< 1 - beta1
+  float square_keep = 0;  ///< beta2
+  float square_part = 0;  ///< 1 - beta2
+  float rate = 0;         ///< lr / (1 - beta1^t)
+  float correction = 1;   ///< 1 / sqrt(1 - beta2^t)
+  float eps = 0;
+};
+
+/// x, first and second [count] become those of the next step. Each number is computed by itself and
+/// rounded after each operation: the bits depend neither on the processor nor on where a buffer, or
+/// a thread's part of it, begins and ends.
+void adamw_step(const AdamWStep& step, float* x, const float* gradient, float* first, float* second,
+                std::int64_t count);
+
+}  // namespace gbcompress
