@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "../common/channels_last.h"
 #include "../common/masked_mean.h"
 
 namespace gbcompress::al {
@@ -19,6 +20,14 @@ at::Tensor gaussian(const at::Tensor& given, const at::Tensor& wanted) {
 }
 
 }  // namespace
+
+at::MemoryFormat signal_layout(std::size_t dimensions) {
+  return dimensions == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+at::Tensor laid_out(const at::Tensor& signal) {
+  return channels_last(signal).contiguous(signal_layout(static_cast<std::size_t>(signal.dim())));
+}
 
 at::Tensor pooled(const at::Tensor& signal, std::int64_t pool) {
   if (signal.dim() == 4 && (signal.size(2) > pool || signal.size(3) > pool))
@@ -114,7 +123,7 @@ Item Component::step(const Item& in) {
   const c10::NoGradGuard no_grad;
   update(*code_optimizer_, of_codes_);
   update(*bridge_optimizer_, of_bridge_);
-  return {signal.detach(), code.detach(), in.targets, in.teacher, in.weight};
+  return {laid_out(signal.detach()), code.detach(), in.targets, in.teacher, in.weight};
 }
 
 std::vector<at::Tensor> Component::state() const {

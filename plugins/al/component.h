@@ -23,6 +23,10 @@ struct Item {
   bool there() const { return targets.defined(); }
 };
 
+/// How signals lie in memory, whoever made them: maps with their channels last, others row by row.
+at::MemoryFormat signal_layout(std::size_t dimensions);
+at::Tensor laid_out(const at::Tensor& signal);
+
 /// [rows, features] of vectors, maps and sequences: maps are averaged to at most `pool` rows and
 /// columns, sequences over their positions.
 at::Tensor pooled(const at::Tensor& signal, std::int64_t pool);

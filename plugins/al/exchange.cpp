@@ -38,7 +38,12 @@ class Flat {
 at::Tensor empty_signal(const Component& component, const Item& item) {
   std::vector<std::int64_t> shape = component.example().sizes().vec();
   shape[0] = item.targets.size(0);
-  return at::empty(shape, at::kFloat);
+  return at::empty(shape, at::TensorOptions(at::kFloat).memory_format(signal_layout(shape.size())));
+}
+
+/// The numbers of a signal as they lie in memory.
+at::Tensor in_memory_order(const at::Tensor& signal) {
+  return signal.dim() == 4 ? signal.permute({0, 2, 3, 1}) : signal;
 }
 
 }  // namespace
@@ -100,7 +105,6 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
       if (owns(i)) {
         loss[0] = components[i]->bridge_loss();
         loss[1] = components[i]->code_loss();
-        if (travels) done[i].signal = done[i].signal.contiguous();
       } else {
         done[i] = waiting[i];
         done[i].signal = travels ? empty_signal(*components[i], waiting[i]) : at::Tensor();
@@ -108,7 +112,7 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
       }
       if (travels) {
         signals_[i].wait();  // the last step's, which the next component needs now
-        signals_[i] = group_.broadcast(done[i].signal, owner_[i]);
+        signals_[i] = group_.broadcast(in_memory_order(done[i].signal), owner_[i]);
       }
       flat.add(done[i].code);
       for (const Stage& stage : components[i]->stages()) add_stage(flat, stage);
@@ -155,9 +159,8 @@ void Exchange::share_signals(std::vector<Item>& items, const Components& compone
   arrive();
   for (std::size_t i = 0; i < components.size(); ++i) {
     if (!items[i].there() || owner_[i + 1] != owner_[i]) continue;
-    items[i].signal =
-        owns(i) ? items[i].signal.contiguous() : empty_signal(*components[i], items[i]);
-    group_.broadcast(items[i].signal, owner_[i]).wait();
+    if (!owns(i)) items[i].signal = empty_signal(*components[i], items[i]);
+    group_.broadcast(in_memory_order(items[i].signal), owner_[i]).wait();
   }
 }
 
@@ -185,7 +188,7 @@ Item unpack(const std::vector<at::Tensor>& packed) {
   const auto count = static_cast<std::int64_t>(packed.at(4)[0].item<double>());
   if (count == 0) return {};
   const auto rows = [&](std::size_t i) { return packed.at(i).narrow(0, 0, count).clone(); };
-  Item item{rows(0), rows(1), rows(2), {}, packed[4][2].item<double>()};
+  Item item{laid_out(rows(0)), rows(1), rows(2), {}, packed[4][2].item<double>()};
   if (packed[4][1].item<double>() != 0) item.teacher = rows(3);
   return item;
 }

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "../common/channels_last.h"
+
 namespace gbcompress::dtp {
 namespace {
 
@@ -16,8 +18,11 @@ constexpr double kUsualAdam = 1e-3;
 /// batch says too little of each: the rate is lowered in proportion.
 constexpr double kInputsPerRow = 4;
 
-std::vector<std::int64_t> row_shape(const at::Tensor& batch) {
-  return batch.sizes().slice(1).vec();
+/// Noise for each number of a batch, in the batch's layout.
+at::Tensor noise_for(const at::Tensor& batch, const NoiseKey& key,
+                     std::span<const std::int64_t> samples) {
+  const at::Tensor noise = normal_noise(key, samples, batch.sizes().slice(1).vec());
+  return batch.is_contiguous() ? noise : channels_last(noise);
 }
 
 }  // namespace
@@ -26,30 +31,27 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
                    const LayerSettings& own, std::uint64_t seed)
     : name_(stage.name), settings_(settings), own_(own), seed_(seed) {
   const c10::NoGradGuard no_grad;
-  chain_ = make_chain(stage, example, seed);
+  way_ = invert_stage(stage, example, seed);
+  affine_ = way_->affine();
+  std::vector<at::Tensor> parameters = way_->parameters();
   std::int64_t total = 0;
-  for (const auto& layer : chain_) {
-    affine_ = affine_ && layer->affine();
-    for (const at::Tensor& p : layer->parameters()) total += p.numel();
-  }
+  for (const at::Tensor& p : parameters) total += p.numel();
   weights_ = at::empty({total}, at::kFloat);
   gradient_ = at::zeros({total}, at::kFloat);
   std::int64_t at = 0;
-  for (const auto& layer : chain_)
-    for (at::Tensor& p : layer->parameters()) {
-      const auto part = [&](at::Tensor& whole) {
-        return whole.narrow(0, at, p.numel()).view(p.sizes());
-      };
-      const at::Tensor own_part = part(weights_);
-      own_part.copy_(p);
-      p.set_data(own_part);
-      p.set_requires_grad(true);
-      p.mutable_grad() = part(gradient_);
-      at += p.numel();
-    }
+  for (at::Tensor& p : parameters) {
+    const auto part = [&](at::Tensor& whole) {
+      return whole.narrow(0, at, p.numel()).view(p.sizes());
+    };
+    const at::Tensor own_part = part(weights_);
+    own_part.copy_(p);
+    p.set_data(own_part);
+    p.set_requires_grad(true);
+    p.mutable_grad() = part(gradient_);
+    at += p.numel();
+  }
   if (total > 0) choose_rate(example);
-  if (settings.symmetric)
-    for (const auto& layer : chain_) layer->make_symmetric();
+  if (settings.symmetric) way_->make_symmetric();
   momentum_ = at::zeros({total}, at::kFloat);
   if (settings.variant != Variant::kDtp && total > 0) {
     AdamWOptions options;
@@ -69,9 +71,8 @@ void Feedback::choose_rate(const at::Tensor& example) {
   }
   const StageCall one = call(example);
   const std::int64_t sample = 0;
-  const at::Tensor dy =
-      normal_noise({seed_, "dtp.rate", name_, 0}, {&sample, 1}, row_shape(one.output));
-  const double answer = back(dy, one.records, affine_).square().sum().item<double>();
+  const at::Tensor dy = noise_for(one.output, {seed_, "dtp.rate", name_, 0}, {&sample, 1});
+  const double answer = way_->inverse(dy, one.record, affine_).square().sum().item<double>();
   const double size = weights_.square().sum().item<double>();
   const double positions = answer > 0 && size > 0 ? answer / size : 1;
   own_.rate = kUsualPart / (own_.sigma * own_.sigma * positions);
@@ -79,36 +80,23 @@ void Feedback::choose_rate(const at::Tensor& example) {
                  (static_cast<double>(one.output.size(1)) * positions) / kInputsPerRow;
 }
 
-at::Tensor Feedback::forward(const at::Tensor& input, std::vector<CallRecord>& records) const {
-  records.assign(chain_.size(), {});
-  at::Tensor x = input;
-  for (std::size_t i = 0; i < chain_.size(); ++i) x = chain_[i]->forward(x, records[i]);
-  return x;
-}
-
-at::Tensor Feedback::back(const at::Tensor& output, const std::vector<CallRecord>& records,
-                          bool difference) const {
-  at::Tensor y = output;
-  for (std::size_t i = chain_.size(); i-- > 0;) y = chain_[i]->inverse(y, records[i], difference);
-  return y;
-}
-
 StageCall Feedback::call(const at::Tensor& input) const {
   const c10::NoGradGuard no_grad;
   StageCall result{input, {}, {}};
-  result.output = forward(input, result.records);
+  result.output = way_->forward(input, result.record);
   return result;
 }
 
 at::Tensor Feedback::action(const StageCall& call, const at::Tensor& change) const {
   const c10::NoGradGuard no_grad;
-  if (affine_) return back(change, call.records, true);
-  return back(call.output + change, call.records, false) - back(call.output, call.records, false);
+  if (affine_) return way_->inverse(change, call.record, true);
+  return way_->inverse(call.output + change, call.record, false) -
+         way_->inverse(call.output, call.record, false);
 }
 
 at::Tensor Feedback::target(const StageCall& call, const at::Tensor& output_target) const {
   const c10::NoGradGuard no_grad;
-  if (settings_.variant == Variant::kTp) return back(output_target, call.records, false);
+  if (settings_.variant == Variant::kTp) return way_->inverse(output_target, call.record, false);
   return call.input + action(call, output_target - call.output);
 }
 
@@ -117,25 +105,24 @@ at::Tensor Feedback::loss(const StageCall& call, std::span<const std::int64_t> s
                           std::uint64_t step, std::int64_t iteration) const {
   const std::string layer = name_ + "#" + std::to_string(iteration);
   at::Tensor dx, dy, noisy;
-  std::vector<CallRecord> noisy_records;
+  CallRecord noisy_record;
   const bool reconstructs =
       settings_.variant == Variant::kVanilla || settings_.variant == Variant::kTp;
   {
     const c10::NoGradGuard no_grad;
-    dx = normal_noise({seed_, "dtp.input", layer, step}, samples, row_shape(call.input))
-             .mul_(own_.sigma);
-    noisy = forward(call.input + dx, noisy_records);
+    dx = noise_for(call.input, {seed_, "dtp.input", layer, step}, samples).mul_(own_.sigma);
+    noisy = way_->forward(call.input + dx, noisy_record);
     if (!reconstructs)
-      dy = normal_noise({seed_, "dtp.output", layer, step}, samples, row_shape(call.output))
-               .mul_(own_.sigma);
+      dy = noise_for(call.output, {seed_, "dtp.output", layer, step}, samples).mul_(own_.sigma);
   }
-  if (reconstructs) return (call.input + dx - back(noisy, noisy_records, false)).square().sum();
+  if (reconstructs)
+    return (call.input + dx - way_->inverse(noisy, noisy_record, false)).square().sum();
   if (affine_)  // biases and what they add to cancel
-    return back(dy, call.records, true).square().sum() -
-           2 * (dx * back(noisy - call.output, call.records, true)).sum();
-  const at::Tensor r = back(call.output, call.records, false);
-  return (back(call.output + dy, call.records, false) - r).square().sum() -
-         2 * (dx * (back(noisy, call.records, false) - r)).sum();
+    return way_->inverse(dy, call.record, true).square().sum() -
+           2 * (dx * way_->inverse(noisy - call.output, call.record, true)).sum();
+  const at::Tensor r = way_->inverse(call.output, call.record, false);
+  return (way_->inverse(call.output + dy, call.record, false) - r).square().sum() -
+         2 * (dx * (way_->inverse(noisy, call.record, false) - r)).sum();
 }
 
 double Feedback::accumulate(const StageCall& call, std::span<const std::int64_t> samples,

@@ -14,8 +14,8 @@ namespace gbcompress::dtp {
 
 /// What one stage computed for a batch.
 struct StageCall {
-  at::Tensor input, output;         ///< without a graph
-  std::vector<CallRecord> records;  ///< one a layer
+  at::Tensor input, output;  ///< without a graph
+  CallRecord record;
 };
 
 /// The way back through one stage. Its weights lie in one buffer.
@@ -51,9 +51,6 @@ class Feedback {
   void restore_memory(const std::vector<at::Tensor>& memory);
 
  private:
-  at::Tensor forward(const at::Tensor& input, std::vector<CallRecord>& records) const;
-  at::Tensor back(const at::Tensor& output, const std::vector<CallRecord>& records,
-                  bool difference) const;
   at::Tensor loss(const StageCall& call, std::span<const std::int64_t> samples, std::uint64_t step,
                   std::int64_t iteration) const;
   void choose_rate(const at::Tensor& example);
@@ -62,8 +59,8 @@ class Feedback {
   const Settings& settings_;
   LayerSettings own_;
   std::uint64_t seed_;
-  Chain chain_;
-  bool affine_ = true;
+  std::unique_ptr<LayerInverse> way_;
+  bool affine_;
   double needed_rows_ = 1;  ///< of a batch; with fewer the learning rate is lower
   at::Tensor weights_, momentum_, gradient_;
   std::optional<AdamW> adam_;

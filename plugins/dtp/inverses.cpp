@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../common/channels_last.h"
+
 namespace gbcompress::dtp {
 namespace {
 
@@ -90,13 +92,13 @@ class Conv2dInverse final : public Weighted<nn::Conv2dImpl> {
     allocate(layer.weight.sizes().vec(), layer.weight[0].numel(), request.input.size(1));
   }
   at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
-    return at::conv2d(x, layer_.weight, layer_.bias, stride_, padding_, dilation_,
+    return at::conv2d(channels_last(x), layer_.weight, layer_.bias, stride_, padding_, dilation_,
                       layer_.options.groups());
   }
   at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
                      bool difference) const override {
-    return at::conv_transpose2d(y, weight_, bias(difference), stride_, padding_, unreached_,
-                                layer_.options.groups(), dilation_);
+    return at::conv_transpose2d(channels_last(y), weight_, bias(difference), stride_, padding_,
+                                unreached_, layer_.options.groups(), dilation_);
   }
 
  private:
@@ -253,7 +255,10 @@ std::unique_ptr<LayerInverse> built_in(const InverseRequest& request) {
   if (auto* elu = layer.as<nn::ELUImpl>())
     return std::make_unique<Activation>(
         [a = elu->options.alpha()](const at::Tensor& x) { return at::elu(x, a); },
-        [a = elu->options.alpha()](const at::Tensor& y) { return at::where(y > 0, 1.0f, y + a); });
+        [a = elu->options.alpha()](const at::Tensor& y) {
+          if (a == 1) return y.clamp_max(0).add_(1);
+          return at::where(y > 0, 1.0f, y + a);
+        });
   if (layer.as<nn::TanhImpl>())
     return std::make_unique<Activation>([](const at::Tensor& x) { return x.tanh(); },
                                         [](const at::Tensor& y) { return 1 - y * y; });
@@ -287,9 +292,11 @@ void collect(nn::Module& module, std::vector<nn::Module*>& layers) {
   for (const auto& child : module.children()) collect(*child, layers);
 }
 
+/// The inverses of layers that run one after another, in the order of the forward pass.
+using Chain = std::vector<std::unique_ptr<LayerInverse>>;
 Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed);
 
-/// Several layers as one, for a layer type that is made of them. The records of a call lie one
+/// Several layers as one. The records of a call lie one
 /// behind another; how many tensors each layer leaves does not change from call to call.
 class ChainInverse final : public LayerInverse {
  public:
@@ -372,8 +379,9 @@ Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, s
 
 }  // namespace
 
-Chain make_chain(const Stage& stage, at::Tensor input, std::uint64_t seed) {
-  return chain_of(*stage.module, stage.name, std::move(input), seed);
+std::unique_ptr<LayerInverse> invert_stage(const Stage& stage, const at::Tensor& input,
+                                           std::uint64_t seed) {
+  return std::make_unique<ChainInverse>(chain_of(*stage.module, stage.name, input, seed), input);
 }
 
 }  // namespace gbcompress::dtp

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "../common/channels_last.h"
 #include "nets.h"
 
 namespace gbcompress::nets {
@@ -19,8 +20,11 @@ struct ChainImpl : nn::Module {
     names.push_back(name);
   }
   at::Tensor forward(at::Tensor x) {
-    for (nn::Sequential& link : links) x = link->forward(x);
+    for (std::size_t i = 0; i < links.size(); ++i) x = step(i, x);
     return x;
+  }
+  at::Tensor step(std::size_t link, const at::Tensor& x) {
+    return links[link]->forward(channels_last(x));
   }
   std::vector<nn::Sequential> links;
   std::vector<std::string> names;
@@ -29,8 +33,7 @@ struct ChainImpl : nn::Module {
 BuiltModel built(const std::shared_ptr<ChainImpl>& net, std::vector<std::int64_t> input) {
   std::vector<Stage> stages;
   for (std::size_t i = 0; i < net->links.size(); ++i)
-    stages.push_back({net->names[i],
-                      [net, i](const at::Tensor& x) { return net->links[i]->forward(x); },
+    stages.push_back({net->names[i], [net, i](const at::Tensor& x) { return net->step(i, x); },
                       net->links[i].ptr()});
   return {net, [net](const at::Tensor& x) { return net->forward(x); }, std::move(input),
           std::move(stages)};

@@ -39,11 +39,11 @@ class Strategies(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     # In the mode raw every bit of every weight is in the file.
-    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="raw"):
+    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="raw", epochs=2):
         port = ranks.free_port()
         path = os.path.join(self.folder, name)
         command = ["compress", "--from-scratch", "--arch", net[0], "--data", net[1], "--mode", mode, "--max-bytes", "30M",
-                   "--epochs", "2", "--timeout", "60", "-q", "-o", path, *arguments]
+                   "--epochs", str(epochs), "--timeout", "60", "-q", "-o", path, *arguments]
         environment = ranks.torchrun_environment if world > 1 else (lambda r, w, p: ranks.clean_environment())
         kept, ranks.WORKER = ranks.WORKER, PROGRAM
         try:
@@ -112,8 +112,8 @@ class Strategies(unittest.TestCase):
     def test_early_exits_are_in_the_file(self):
         net = ("exits:width=8,bridge=16:mlp:64-48-32-10", "digits")
         settings = ["--strategy", "al", "--set", "strategy.options=lr=0.02 pipeline=1", "--set", "optim.plain_lr=0.02", "--force"]
-        alone = self.file(1, "1", *settings, net=net)
-        self.assertEqual(self.file(3, "3", *settings, net=net), alone)
+        alone = self.file(1, "1", *settings, net=net, epochs=6)
+        self.assertEqual(self.file(3, "3", *settings, net=net, epochs=6), alone)
         shown = {}
         for exit in ("all", "1", "2"):
             job = self.evaluate(os.path.join(self.folder, "1"), exit)

@@ -44,7 +44,7 @@ at::Tensor normal_noise(const NoiseKey& key, const std::vector<std::int64_t>& sh
 // register_inverse().
 
 /// What one forward call leaves for the way back, such as the indices of a pool. It belongs to the
-/// call: calls do not overwrite each other's.
+/// call: calls do not overwrite each other's. Every call of a layer leaves as many tensors.
 using CallRecord = std::vector<at::Tensor>;
 
 /// A layer and the way back through it. Members are [thread-safe] as far as they are const.

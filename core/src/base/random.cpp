@@ -54,6 +54,16 @@ std::uint32_t RandomStream::bits(std::uint64_t index) const noexcept {
   return block(index / 4)[index % 4];
 }
 
+void RandomStream::fill_bits(std::span<std::uint32_t> out, std::uint64_t first) const noexcept {
+  std::size_t i = 0;
+  for (; i < out.size() && (first + i) % 4 != 0; ++i) out[i] = bits(first + i);
+  for (; i + 4 <= out.size(); i += 4) {
+    const auto words = block((first + i) / 4);
+    for (std::size_t w = 0; w < 4; ++w) out[i + w] = words[w];
+  }
+  for (; i < out.size(); ++i) out[i] = bits(first + i);
+}
+
 float RandomStream::normal(std::uint64_t index) const noexcept {
   // Numbers 2p and 2p + 1 are the two normals made of the same two uniforms.
   const auto words = block(index / 4);

@@ -25,6 +25,8 @@ class RandomStream {
 
   /// Uniform in [0, 2^32).
   std::uint32_t bits(std::uint64_t index) const noexcept;
+  /// out[i] = bits(first + i)
+  void fill_bits(std::span<std::uint32_t> out, std::uint64_t first = 0) const noexcept;
   /// Standard normal (Box-Muller).
   float normal(std::uint64_t index) const noexcept;
   /// out[i] = mean + deviation * normal(first + i)

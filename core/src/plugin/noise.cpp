@@ -1,7 +1,11 @@
 #include "gbcompress/strategy.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
+#include <algorithm>
+
+#include "base/normal_inversion.h"
 #include "base/random.h"
 
 namespace gbcompress {
@@ -13,11 +17,16 @@ at::Tensor normal_noise(const NoiseKey& key, std::span<const std::int64_t> sampl
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   at::Tensor result = at::empty(sizes, at::kFloat);
   const auto width = static_cast<std::size_t>(c10::multiply_integers(shape));
-  std::span<float> rest(result.data_ptr<float>(), samples.size() * width);
-  for (const std::int64_t sample : samples) {
-    stream.fill_normal(rest.first(width), 0, 1, static_cast<std::uint64_t>(sample) * width);
-    rest = rest.subspan(width);
-  }
+  const std::span<float> all(result.data_ptr<float>(), samples.size() * width);
+  constexpr std::size_t kThreadNumbers = std::size_t{1} << 15;
+  const auto rows = static_cast<std::int64_t>(kThreadNumbers / std::max<std::size_t>(width, 1) + 1);
+  at::parallel_for(
+      0, static_cast<std::int64_t>(samples.size()), rows,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+          fill_normal_by_inversion(stream, static_cast<std::uint64_t>(samples[i]) * width,
+                                   all.subspan(i * width, width));
+      });
   return result;
 }
 
