@@ -8,8 +8,8 @@ interpreter with torch, this one's has numpy and safetensors. The checkouts stay
 receives the repairs below, and stand-ins take the place of the libraries for logging and configuration, so that the
 published steps run by themselves: no data loader, no Lightning, no logs. A step of theirs is timed alone, the median
 of a round counts; a batch of ours is a share of the difference of a long and a short run of the program, with its data
-and its optimiser. Same nets, batches of 64 random pictures, the same K and sigma, float32. It takes 8 minutes and an idle
-machine: beside one other busy process, two threads of theirs wait for each other and take tens of times as long.
+and its optimiser. Same nets, batches of 64 random pictures, the same K and sigma, float32. It takes 8 minutes and an
+idle machine: beside one other busy process, two threads of theirs wait for each other and take tens of times as long.
 """
 
 import argparse
