@@ -193,7 +193,8 @@ void Al::place_gnets() {
     }
   std::vector<at::Tensor> placed;
   for (const std::string& name : bottleneck_->place_with_layers(by_name))
-    placed.push_back(tensors.at(name));
+    if (const auto found = tensors.find(name); found != tensors.end())
+      placed.push_back(found->second);
   exchange_->keep(placed);
   if (group_->rank() == 0 && !placed.empty())
     log_line("the g-nets of " + std::to_string(placed.size()) +

@@ -5,6 +5,7 @@
 #include <gbcompress/error.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "../common/stage_tensors.h"
 
@@ -68,6 +69,7 @@ bool Exchange::keeps(const at::Tensor& parameter) const {
 }
 
 Exchange::~Exchange() {
+  if (std::uncaught_exceptions() > 0) return;  // this rank fails, and the others must hear of it
   try {
     arrive();
   } catch (const Error&) {  // whoever waits for a rank that failed hears of it
