@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <utility>
 
 #include "base/digest.h"
 #include "gbcompress/error.h"
@@ -37,9 +39,17 @@ json process_json(const ProcessName& process) {
   return {{"host", process.host}, {"machine", process.machine}, {"pid", process.pid}};
 }
 
+// Not get<int>(): it casts numbers that no int holds, such as 1e300.
+int read_int(const json& number) {
+  const std::int64_t value = number.get_ref<const json::number_integer_t&>();
+  if (value < 0 || !std::in_range<int>(value))
+    throw json::out_of_range::create(406, "a number that is none of a rank's", &number);
+  return static_cast<int>(value);
+}
+
 ProcessName read_process(const json& json) {
   return {json.at("host").get<std::string>(), json.at("machine").get<std::string>(),
-          json.at("pid").get<pid_t>()};
+          read_int(json.at("pid"))};
 }
 
 std::string hello_text(const MeetOptions& options, const std::string& token) {
@@ -60,9 +70,9 @@ std::optional<Hello> read_hello(const Message& message, std::string_view token) 
   const std::string& guess = given->get_ref<const std::string&>();
   if (guess.size() != token.size() || CRYPTO_memcmp(guess.data(), token.data(), token.size()) != 0)
     return std::nullopt;
-  if (hello.at("protocol").get<int>() != kProtocol)
+  if (read_int(hello.at("protocol")) != kProtocol)
     throw Error(Errc::kFailure, "the ranks run different releases of gbcompress");
-  return Hello{hello.at("rank").get<int>(), read_process(hello.at("process"))};
+  return Hello{read_int(hello.at("rank")), read_process(hello.at("process"))};
 }
 
 Gathering::Gathering(KeyStore& store, const MeetOptions& options)

@@ -72,7 +72,7 @@ void leave(KeyStore& store, const MeetOptions& options) noexcept {
 
 std::vector<Peer> join(KeyStore& store, const MeetOptions& options) {
   const json control = wait_for_rank_0(store, options);
-  const int world = control.at("world").get<int>();
+  const int world = read_int(control.at("world"));
   if (world != options.world)
     give_up(store, options,
             "rank " + std::to_string(options.rank) + " was told that there are " +
@@ -81,7 +81,7 @@ std::vector<Peer> join(KeyStore& store, const MeetOptions& options) {
   Peer rank_0;
   rank_0.process = read_process(control.at("process"));
   rank_0.channel = std::make_unique<Channel>(net::connect_to(
-      control.at("host").get<std::string>(), control.at("port").get<int>(), options.deadline, [&] {
+      control.at("host").get<std::string>(), read_int(control.at("port")), options.deadline, [&] {
         throw_if_given_up(store, options);
         options.between();
       }));

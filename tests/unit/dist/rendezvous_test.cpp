@@ -250,5 +250,19 @@ TEST(Rendezvous, OnlyTheWholeTokenIsKnown) {
   EXPECT_THROW(hello("{\"token\":\"" + token + "\",\"protocol\":2}"), Error);
 }
 
+TEST(Rendezvous, ANumberThatNoIntHoldsIsMalformed) {
+  const std::string token = "0123456789abcdef";
+  const auto hello = [&](const char* key, const std::string& number) {
+    auto text = nlohmann::json::parse(hello_text({.rank = 3, .world = 4}, token));
+    (key == std::string("pid") ? text["process"] : text)[key] = nlohmann::json::parse(number);
+    return read_hello({MessageKind::kHello, text.dump()}, token);
+  };
+  EXPECT_EQ(hello("rank", "2147483647")->rank, 2'147'483'647);
+  for (const char* key : {"protocol", "rank", "pid"})
+    for (const char* number :
+         {"8e126", "-8e126", "1.5", "2147483648", "-1", "18446744073709551615"})
+      EXPECT_THROW(hello(key, number), nlohmann::json::exception) << key << " " << number;
+}
+
 }  // namespace
 }  // namespace gbcompress
