@@ -36,7 +36,7 @@ class Al final : public Strategy {
   Item item_of(const StrategyBatch& batch) const;
   void one_by_one(Item item);
   void in_pipeline(Item item);
-  void place_gnets();
+  void place_parameters();
   /// Component `piece` on what waits for it, or, behind the last component, the readout.
   void compute(std::size_t piece);
   void read_out(const Item& item);
@@ -169,11 +169,12 @@ void Al::in_pipeline(Item item) {
   for (const auto& component : components_) names.push_back(component->stages().back().name);
   names.push_back(model_->stages().back().name);
   exchange_.emplace(*group_, names, of_first_rank(*group_, seconds_));
-  place_gnets();
+  place_parameters();
 }
 
-/// Each g-net goes to the rank of its component; its gradient and its weights travel no more.
-void Al::place_gnets() {
+/// Each parameter, or what makes it, goes to the rank of its component; its gradient and its values
+/// travel no more.
+void Al::place_parameters() {
   std::map<const void*, int> owners;
   const auto add = [&](const std::vector<at::Tensor>& parameters, std::size_t piece) {
     for (const at::Tensor& p : parameters)
@@ -191,21 +192,21 @@ void Al::place_gnets() {
       by_name[p.info.name] = found->second;
       tensors[p.info.name] = p.tensor;
     }
-  std::vector<at::Tensor> placed;
+  std::size_t placed = 0;
   for (const std::string& name : bottleneck_->place_with_layers(by_name))
-    if (const auto found = tensors.find(name); found != tensors.end())
-      placed.push_back(found->second);
-  exchange_->keep(placed);
-  if (group_->rank() == 0 && !placed.empty())
-    log_line("the g-nets of " + std::to_string(placed.size()) +
-             " parameters are computed where their layer is");
+    if (const auto found = tensors.find(name); found != tensors.end()) {
+      exchange_->keep(found->second, by_name[name]);
+      ++placed;
+    }
+  if (group_->rank() == 0 && placed > 0)
+    log_line(std::to_string(placed) + " parameters are stepped where their layer is");
 }
 
 /// Pieces that had nothing to do yet leave no gradient; what follows expects one.
 void Al::define_gradients() const {
   for (NamedParameter& p : model_->tensors())
     if (p.trainable && p.tied_to.empty() && !p.tensor.grad().defined() &&
-        !(exchange_ && exchange_->keeps(p.tensor)))
+        !(exchange_ && exchange_->keeps_elsewhere(p.tensor)))
       p.tensor.mutable_grad() = at::zeros_like(p.tensor.detach());
 }
 

@@ -60,12 +60,17 @@ Exchange::Exchange(Group& group, const std::vector<std::string>& names,
        group.world());
 }
 
-void Exchange::keep(const std::vector<at::Tensor>& parameters) {
-  for (const at::Tensor& p : parameters) kept_.insert(p.unsafeGetTensorImpl());
+void Exchange::keep(const at::Tensor& parameter, int rank) {
+  kept_[parameter.unsafeGetTensorImpl()] = rank;
 }
 
 bool Exchange::keeps(const at::Tensor& parameter) const {
   return kept_.contains(parameter.unsafeGetTensorImpl());
+}
+
+bool Exchange::keeps_elsewhere(const at::Tensor& parameter) const {
+  const auto found = kept_.find(parameter.unsafeGetTensorImpl());
+  return found != kept_.end() && found->second != group_.rank();
 }
 
 Exchange::~Exchange() {
@@ -154,6 +159,8 @@ void Exchange::share(const Components& components) const {
     std::vector<at::Tensor> state = components[i]->state();
     for (at::Tensor& value : state) group_.broadcast(value, owner_[i]).wait();
     if (!owns(i)) components[i]->restore(state);
+    for (const at::Tensor& p : components[i]->of_exit())
+      if (keeps(p)) group_.broadcast(p.detach(), owner_[i]).wait();
   }
 }
 

@@ -2,8 +2,8 @@
 /// A pipeline over ranks: who computes which component, and what is passed on after each step.
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "../common/balance.h"
@@ -23,9 +23,10 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   int owner(std::size_t piece) const { return owner_[piece]; }
   bool owns(std::size_t piece) const { return owner_[piece] == group_.rank(); }
-  /// Gradients of these parameters stay on the rank that computes them.
-  void keep(const std::vector<at::Tensor>& parameters);
+  /// The gradient and the values of this parameter stay on the rank that computes them.
+  void keep(const at::Tensor& parameter, int rank);
   bool keeps(const at::Tensor& parameter) const;
+  bool keeps_elsewhere(const at::Tensor& parameter) const;
 
   /// Computes this rank's pieces, and passes on what each made of what waited for it: codes,
   /// losses, gradients of the model and batch-norm statistics to every rank, in one flat buffer a
@@ -37,7 +38,8 @@ class Exchange {
                const std::function<void(std::size_t)>& compute) const;
   /// Returns when all signals of the last step are where they are needed.
   void arrive() const;
-  /// Every rank gets the bridges and autoencoders of all components. [collective]
+  /// Every rank gets the bridges and autoencoders of all components, also those that are the
+  /// model's exits. [collective]
   void share(const Components& components) const;
   /// Every rank gets the signals that are not there. [collective]
   /// @param items  one a component: what it made
@@ -46,7 +48,7 @@ class Exchange {
  private:
   Group& group_;
   std::vector<int> owner_;
-  std::set<const void*> kept_;
+  std::map<const void*, int> kept_;       ///< on which rank
   mutable std::vector<Pending> signals_;  ///< under way, one a piece
 };
 

@@ -1,5 +1,6 @@
 """Strategies on several ranks: the file of one rank, bit for bit; what is refused; going on elsewhere."""
 
+import glob
 import hashlib
 import json
 import os
@@ -101,13 +102,53 @@ class Strategies(unittest.TestCase):
                 for world in (2, 3):
                     job, path = self.start(world, str(world), *settings, net=net, mode="generated")
                     self.assertEqual(job.statuses, [0] * world, job.text())
-                    self.assertRegex(job.text(), r"g-nets of \d+ parameters are computed where their layer is")
+                    self.assertRegex(job.text(), r"\d+ parameters are stepped where their layer is")
                     with open(path, "rb") as file:
                         self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, f"{world} ranks")
                 job, path = self.start(2, "all", *settings, "--placement", "replicated", net=net, mode="generated")
                 self.assertNotIn("where their layer is", job.text())
                 with open(path, "rb") as file:
                     self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, "replicated, as asked")
+
+    def test_parameters_are_stepped_where_their_layer_is(self):
+        data = os.path.join(self.folder, "data.safetensors")
+        with open(data, "wb") as file:
+            file.write(labelled((3, 32, 32), rows=64))
+        for net in (("exits:mlp:64-48-32-10", "digits"), ("simple-vgg:2", "tensors:" + data)):
+            with self.subTest(net=net[0]):
+                settings = [*AL, "--force", "--set", "train.batch=16"]
+                alone = self.file(1, "1", *settings, net=net, epochs=4)
+                for world, more, said in ((2, [], self.assertRegex), (3, [], self.assertRegex),
+                                          (2, ["--placement", "replicated"], self.assertNotRegex)):
+                    job, path = self.start(world, str(world), *settings, *more, net=net, epochs=4)
+                    self.assertEqual(job.statuses, [0] * world, job.text())
+                    said(job.text(), r"\d+ parameters are stepped where their layer is")
+                    with open(path, "rb") as file:
+                        self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, f"{world} ranks {more}")
+
+    def measured(self, name):
+        """What an event file says, without the time of day that each record begins with."""
+        with open(glob.glob(os.path.join(self.folder, name, "**", "*tfevents*"), recursive=True)[0], "rb") as file:
+            data, said = file.read(), []
+        while data:
+            size = struct.unpack("<Q", data[:8])[0]
+            self.assertEqual(data[12], 9, "field 1, eight bytes")
+            said.append(data[12 + 9:12 + size])
+            data = data[12 + size + 4:]
+        return said
+
+    def test_exits_measure_the_same_wherever_they_are(self):
+        for mode in ("raw", "generated"):
+            with self.subTest(mode=mode):
+                more = ["--strategy", "al", "--set", "strategy.options=pipeline=1 exits=3", "--force", "--tensorboard"]
+                said = {}
+                for world in (1, 3):
+                    shutil.rmtree(os.path.join(self.folder, "log"), ignore_errors=True)
+                    self.file(world, str(world), *more, os.path.join(self.folder, "log"), net=("exits:mlp:64-48-32-10", "digits"),
+                              mode=mode, epochs=3)
+                    said[world] = self.measured("log")
+                self.assertTrue(any(b"exit_accuracy.2" in each for each in said[1]))
+                self.assertEqual(said[1], said[3])
 
     def test_early_exits_are_in_the_file(self):
         net = ("exits:width=8,bridge=16:mlp:64-48-32-10", "digits")

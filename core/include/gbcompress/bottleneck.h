@@ -136,15 +136,16 @@ class GenomicBottleneck {
   /// @throws Error(kShapeMismatch) naming the first entry that is missing, unknown or of another
   ///         shape or type; nothing has then been changed
   void restore_training_state(const std::vector<StateEntry>& state);
-  /// For strategies whose ranks compute different layers: g-nets move to where their layer is. From
-  /// here on those of a named parameter are computed and stepped by its rank alone, and
-  /// backward(Gradients::kSame) reads its gradient there only; while the strategy trains, the
-  /// parameter is written there only. Moments and everything else that the next step depends on
-  /// stay as they are. [collective]
+  /// For strategies whose ranks compute different layers: what makes a parameter moves to where its
+  /// layer is. From here on the g-nets of a named parameter, or the parameter itself where it is
+  /// stored as it is, are computed and stepped by its rank alone, and backward(Gradients::kSame)
+  /// reads its gradient there only; while the strategy trains, the parameter is written there only.
+  /// predict_weights(), finish() and training_state() bring it to every rank. Moments and
+  /// everything else that the next step depends on stay as they are. [collective]
   /// @param ranks  by parameter's name; g-nets of others go to rank 0
-  /// @return the parameters that g-nets now make on one rank. Empty with one process, where g-nets
-  ///         were asked to be replicated, and where every rank has to know them: coded g-nets, and
-  ///         those that are priors
+  /// @return the parameters that one rank now makes. Empty with one process and where g-nets were
+  ///         asked to be replicated; without those that every rank has to know: integers,
+  ///         parameters of coded g-nets and of those that are priors
   /// @throws Error(kUsage) for a rank that is none
   std::vector<std::string> place_with_layers(const std::map<std::string, int>& ranks);
   /// Whether stochastic g-nets draw their weights, as torch.nn.Module.train(); at first they do.

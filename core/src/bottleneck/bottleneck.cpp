@@ -103,6 +103,7 @@ void GenomicBottleneck::zero_grad() {
 
 void GenomicBottleneck::predict_weights() {
   impl_->check_tensors();
+  impl_->gather_plain();
   impl_->predict();
 }
 
@@ -177,6 +178,8 @@ void GenomicBottleneck::Impl::step(double lr_factor) {
   generated.optimizer->step(own, lr_factor);
   std::vector<at::Tensor> gradients;
   for (std::size_t t : plain) gradients.push_back(tensors[t].tensor.grad());
+  for (std::size_t i = 0; i < ranks.plain.size(); ++i)
+    if (ranks.plain[i] >= 0 && ranks.plain[i] != ranks.group->rank()) gradients[i] = at::Tensor();
   plain_optimizer->step(gradients, lr_factor);
   integers.residual.step(lr_factor);
   integers.gnets.step(lr_factor);
@@ -188,6 +191,7 @@ void GenomicBottleneck::finish() {
                 "finish() was called before: save() writes the file, restart() trains on");
   impl_->check_tensors();
   impl_->ranks.gather(impl_->generated.banks);
+  impl_->gather_plain();
   impl_->round_gnets();
   impl_->exact = true;
   impl_->predict();

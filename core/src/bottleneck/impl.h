@@ -99,6 +99,9 @@ struct GenomicBottleneck::Impl {
 
   /// What the plain and the residual optimiser step, in their order.
   std::vector<std::string> stepped_names() const;
+  /// Every rank gets the plain parameters that one rank steps [collective]; and their moments too.
+  void gather_plain();
+  AdamW::State whole_plain_state() const;
   /// The g-nets' moments over the whole buffer, whoever owns them [collective]; zeros; and back.
   AdamW::State whole_state() const;
   AdamW::State blank_state() const;

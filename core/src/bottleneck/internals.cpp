@@ -22,7 +22,12 @@ void BottleneckInternals::predict_own_layers(GenomicBottleneck& bottleneck) {
 }
 
 void BottleneckInternals::leave_layers(GenomicBottleneck& bottleneck) {
-  bottleneck.impl_->ranks.with_layers = false;
+  GenomicBottleneck::Impl& impl = *bottleneck.impl_;
+  impl.ranks.with_layers = false;
+  if (impl.ranks.plain.empty()) return;
+  impl.gather_plain();
+  impl.plain_optimizer->restore(impl.whole_plain_state());
+  impl.ranks.plain.clear();
 }
 
 std::int64_t BottleneckInternals::shard_numbers(const GenomicBottleneck& bottleneck) {

@@ -23,7 +23,8 @@ struct BottleneckInternals {
   /// As predict_weights(), but after place_with_layers() nothing travels: each rank writes what it
   /// makes.
   static void predict_own_layers(GenomicBottleneck& bottleneck);
-  /// Until the next place_with_layers() every rank needs all weights again.
+  /// Until the next place_with_layers() every rank needs all weights again, and steps all plain
+  /// parameters. [collective]
   static void leave_layers(GenomicBottleneck& bottleneck);
 
   /// The same gradient as backward(), where no g-net is a prior, with bits that do not depend on

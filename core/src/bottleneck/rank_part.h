@@ -23,6 +23,8 @@ struct RankPart {
   std::vector<std::string> notes;                ///< one a bank: why it is computed there
   /// G-nets are where a strategy computes their layer, and nobody else needs its weights.
   bool with_layers = false;
+  /// Likewise the rank that steps each plain parameter; -1: every rank. Empty: every rank all.
+  std::vector<int> plain;
 };
 
 }  // namespace gbcompress

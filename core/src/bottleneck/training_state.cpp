@@ -118,8 +118,9 @@ void GenomicBottleneck::Impl::restore_own(const AdamW::State& whole) {
 std::vector<StateEntry> GenomicBottleneck::training_state() const {
   const at::NoGradGuard no_grad;
   impl_->ranks.gather(impl_->generated.banks);
+  impl_->gather_plain();
   const AdamW::State moments = impl_->whole_state();
-  AdamW::State others = impl_->plain_optimizer->state();
+  AdamW::State others = impl_->whole_plain_state();
   append(others, impl_->integers.residual.optimizer->state());
   append(others, impl_->integers.gnets.optimizer->state());
   std::vector<StateEntry> result;

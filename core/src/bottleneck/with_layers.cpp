@@ -1,12 +1,25 @@
-// Which g-nets a rank computes and steps, and how they follow the layers of a strategy.
+// Which g-nets and plain parameters a rank steps, and how they follow the layers of a strategy.
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "bottleneck/impl.h"
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
+namespace {
+
+/// Every rank's numbers become those of `from`, however each lays them out. [collective]
+void send(Group& group, at::Tensor numbers, int from) {
+  const at::Tensor travels = numbers.detach().contiguous();
+  group.broadcast(travels, from).wait();
+  if (!travels.is_alias_of(numbers)) numbers.detach().copy_(travels);
+  numbers.unsafeGetTensorImpl()->bump_version();
+}
+
+}  // namespace
 
 OwnRows GenomicBottleneck::Impl::own_rows(std::size_t bank) const {
   const auto& tiles = ranks.owned[bank];
@@ -20,6 +33,25 @@ bool GenomicBottleneck::Impl::makes(std::size_t layer) const {
   return route.first >= own.first && route.first < own.first + own.count;
 }
 
+void GenomicBottleneck::Impl::gather_plain() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < ranks.plain.size(); ++i)
+    if (ranks.plain[i] >= 0) send(*ranks.group, tensors[plain[i]].tensor, ranks.plain[i]);
+}
+
+AdamW::State GenomicBottleneck::Impl::whole_plain_state() const {
+  AdamW::State state = plain_optimizer->state();
+  at::Tensor steps = at::tensor(state.steps, at::kLong);
+  for (std::size_t i = 0; i < ranks.plain.size(); ++i) {
+    if (ranks.plain[i] < 0) continue;
+    for (at::Tensor& moment : {std::ref(state.first[i]), std::ref(state.second[i])})
+      send(*ranks.group, moment, ranks.plain[i]);
+    send(*ranks.group, steps[static_cast<std::int64_t>(i)], ranks.plain[i]);
+    state.steps[i] = steps[static_cast<std::int64_t>(i)].item<std::int64_t>();
+  }
+  return state;
+}
+
 std::vector<std::string> GenomicBottleneck::place_with_layers(
     const std::map<std::string, int>& rank_of) {
   Impl& impl = *impl_;
@@ -30,9 +62,15 @@ std::vector<std::string> GenomicBottleneck::place_with_layers(
     if (rank < 0 || rank >= world)
       throw Error(Errc::kUsage, printable(name) + " is to be on rank " + std::to_string(rank) +
                                     "; there are ranks 0 to " + std::to_string(world - 1));
-  if (impl.options.placement == Placement::kReplicated || impl.integers.of_gnets ||
-      generated.has_priors() || generated.layers.empty())
-    return {};
+  BottleneckInternals::leave_layers(*this);
+  if (impl.options.placement == Placement::kReplicated) return {};
+  std::vector<std::string> names;
+  for (const std::size_t t : impl.plain) {
+    const auto found = rank_of.find(impl.tensors[t].info.name);
+    impl.ranks.plain.push_back(found == rank_of.end() ? -1 : found->second);
+    if (found != rank_of.end()) names.push_back(found->first);
+  }
+  if (impl.integers.of_gnets || generated.has_priors() || generated.layers.empty()) return names;
 
   const at::NoGradGuard no_grad;
   impl.ranks.gather(generated.banks);
@@ -65,7 +103,6 @@ std::vector<std::string> GenomicBottleneck::place_with_layers(
       moments.steps, {at::zeros_like(generated.theta)}, {at::zeros_like(generated.theta)}};
   const std::vector<at::Tensor> after = {generated.theta, generated.grad, whole.first[0],
                                          whole.second[0]};
-  std::vector<std::string> names;
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     const at::Tensor& theta = generated.layers[l].theta;
     for (std::size_t i = 0; i < after.size(); ++i)
