@@ -27,7 +27,8 @@ SweepPoint from_json(const ordered_json& line) {
   SweepPoint p;
   p.method = line.at("method").get<std::string>();
   p.setting = line.at("setting").get<std::string>();
-  p.bytes = line.at("bytes").get<std::int64_t>();
+  // Not get<>(): it casts numbers that no integer holds, such as 1e300.
+  p.bytes = line.at("bytes").get_ref<const ordered_json::number_integer_t&>();
   p.ratio = line.at("ratio").get<double>();
   if (!line.at("metric").is_null()) p.metric = line.at("metric").get<double>();
   p.weight_error = line.at("weight_error").get<double>();

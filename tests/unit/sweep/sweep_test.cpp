@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <regex>
 
 #include "base/file.h"
 #include "gbcompress/error.h"
@@ -225,6 +226,20 @@ TEST_F(SweepTest, FoldersThatAreNotASweepsAreRefused) {
   }
   options_.folder = folder_ / "points.jsonl" / "below";
   EXPECT_EQ(code_of([&] { run(&data_); }), Errc::kIo);
+}
+
+TEST_F(SweepTest, BytesThatNoIntegerHoldsAreRefused) {
+  options_.compress.train.loss = Loss::kWeights;
+  options_.ratios = {4};
+  run(nullptr);
+  const std::string lines = read_text(folder_ / "points.jsonl", 1 << 20);
+  for (const char* number : {"1e300", "-1e300", "1.5", "\"1\""}) {
+    const std::string changed = std::regex_replace(lines, std::regex("\"bytes\":[0-9]+"),
+                                                   "\"bytes\":" + std::string(number));
+    ASSERT_NE(changed, lines);
+    std::ofstream(folder_ / "points.jsonl", std::ios::trunc) << changed;
+    EXPECT_EQ(code_of([&] { run(nullptr); }), Errc::kCorrupt) << number;
+  }
 }
 
 SweepReport sample() {
