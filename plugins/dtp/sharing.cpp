@@ -88,13 +88,14 @@ double Sharing::train(Networks& networks, const std::vector<StageCall>& calls,
   for (std::size_t i = 0; i < networks.size(); ++i)
     if (owner_[i] == kEverybody)
       losses[i] = train_together(*networks[i], iterations(i), calls[i], batch);
-  for (std::size_t i = 0; i < networks.size(); ++i)
-    if (owner_[i] == rank) losses[i] = train_alone(*networks[i], iterations(i), calls[i], batch);
-  if (!group_) return std::accumulate(losses.begin(), losses.end(), 0.0);
   std::vector<Pending> sent;
-  for (std::size_t i = 0; i < networks.size(); ++i)
-    if (owner_[i] != kEverybody)
-      sent.push_back(group_->broadcast(networks[i]->weights(), owner_[i]));
+  for (std::size_t i = 0; i < networks.size(); ++i) {
+    if (owner_[i] == kEverybody) continue;
+    if (owner_[i] == rank) losses[i] = train_alone(*networks[i], iterations(i), calls[i], batch);
+    // They travel while the next one learns, in one order on all ranks.
+    if (group_) sent.push_back(group_->broadcast(networks[i]->weights(), owner_[i]));
+  }
+  if (!group_) return std::accumulate(losses.begin(), losses.end(), 0.0);
   // A network of everybody's has a part of its loss on each rank, the others theirs on one.
   at::Tensor total = at::full({1}, std::accumulate(losses.begin(), losses.end(), 0.0), at::kFloat);
   sent.push_back(group_->all_reduce(total));
