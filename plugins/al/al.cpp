@@ -68,7 +68,8 @@ void Al::build(const StrategySetup& setup) {
   group_ = setup.group && setup.group->world() > 1 ? setup.group : nullptr;
   batch_ = setup.batch;
   const std::vector<Stage>& stages = model_->stages();
-  settings_ = read_settings(setup.options, stages.size(), exit_shape(model_->arch()));
+  settings_ = read_settings(setup.options, stages.size(), !setup.example.is_floating_point(),
+                            exit_shape(model_->arch()));
   if (settings_.pipeline && batch_ < 1)
     throw Error(Errc::kUsage,
                 "strategy al: pipeline needs to know how many rows a batch has; "

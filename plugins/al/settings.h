@@ -26,10 +26,12 @@ struct Settings {
 std::vector<std::string> option_names();
 
 /// @param stages  of the model
+/// @param tokens  whether its inputs are tokens: the first stage then only looks vectors up, and by
+///                default makes up a component with the next one
 /// @param exits   of the model's architecture, whose split, widths, bridge and pool then hold
 /// @throws Error(kUsage) naming the option: out of range, a list of another length, a split of
 ///         other stages
 Settings read_settings(const std::map<std::string, std::string>& options, std::size_t stages,
-                       const std::optional<ExitShape>& exits);
+                       bool tokens, const std::optional<ExitShape>& exits);
 
 }  // namespace gbcompress::al

@@ -106,6 +106,22 @@ std::string refusal(const std::string& options, const std::string& arch = "mlp:2
   return usage_refusal(options, [&] { Training training(options, arch); });
 }
 
+TEST(Al, AnEmbeddingLearnsWithItsFirstLayerUnlessSplitSaysOtherwise) {
+  const auto after_a_step = [](const std::string& options) {
+    Training training(options, "lstm-classifier:30-8-2-5", {9}, true);
+    training.step(0);
+    return training.weights().at("embedding.weight");
+  };
+  EXPECT_TRUE(at::equal(after_a_step(""), after_a_step("split=2,1")));
+  EXPECT_FALSE(at::equal(after_a_step(""), after_a_step("split=1,1,1")));
+  const auto components = [](const std::string& arch, std::vector<std::int64_t> sample,
+                             bool tokens) {
+    return Training("", arch, sample, tokens).step(0).more.size() / 2;  // two losses of each
+  };
+  EXPECT_EQ(components("lstm-classifier:30-8-2-5", {9}, true), 2u);
+  EXPECT_EQ(components("mlp:20-24-16-12-5", {20}, false), 3u);
+}
+
 TEST(Al, APipelineHasTheBitsOfOneBatchAfterAnother) {
   // Component i sees its n-th batch i steps later; nothing it needs comes from behind it.
   for (const char* options : {"pipeline=1", "pipeline=1 threads=3"}) {
