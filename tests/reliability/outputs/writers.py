@@ -30,6 +30,8 @@ def stopped_while_it_writes(job, version, target, words):
         pass
     if writer.poll() is None:
         writer.send_signal(signal.SIGSTOP)
+        # Its file is renamed yet where the signal finds it in that call.
+        os.waitid(os.P_PID, writer.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         if rests(target):
             return writer
         writer.send_signal(signal.SIGCONT)  # it had just ended
