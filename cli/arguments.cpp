@@ -20,6 +20,25 @@ std::vector<std::string> Arguments::list(const std::string& option) const {
   return has(option) ? map_[option].as<std::vector<std::string>>() : std::vector<std::string>();
 }
 
+Arguments Arguments::with(const std::string& option, const std::string& value) const {
+  Arguments other = *this;
+  other.map_.erase(option);
+  other.map_.insert({option, boost::program_options::variable_value(value, false)});
+  return other;
+}
+
+Arguments Arguments::with_words(std::vector<std::string> words) const {
+  Arguments other = *this;
+  other.words_ = std::move(words);
+  return other;
+}
+
+Arguments Arguments::with_inputs(std::vector<std::filesystem::path> inputs) const {
+  Arguments other = *this;
+  other.call_.inputs = std::move(inputs);
+  return other;
+}
+
 boost::program_options::typed_value<std::string>* text_value(const char* name) {
   return boost::program_options::value<std::string>()->value_name(name);
 }

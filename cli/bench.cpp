@@ -79,7 +79,7 @@ void print_report(const EngineReport& report) {
 int bench_with_torch(const Arguments& arguments) {
   const std::string what = arguments.words()[0];
   if (what != "engine")
-    throw Error(Errc::kUsage, "bench has nothing named " + printable(what) +
+    throw Error(Errc::kUsage, "bench has no target named " + printable(what) +
                                   did_you_mean(what, {"engine"}) + "; see gbcompress bench --help");
   EngineOptions chosen;
   chosen.shapes = arguments.list("shape");

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <iostream>
+#include <sstream>
 
+#include "call_files.h"
 #include "gbcompress/error.h"
-#include "gbcompress/options.h"
 #include "gbcompress/version.h"
+#include "help.h"
 #include "torch_module.h"
 #include "verb_table.h"
 
@@ -19,40 +21,6 @@ namespace {
               what + "; see gbcompress " + (verb.empty() ? "" : verb + " ") + "--help");
 }
 
-void print_general_help() {
-  std::cout << "Compresses neural networks through a genomic bottleneck.\n\n"
-               "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR"
-               " --ratio 20 -o model.gbz\n"
-               "  gbcompress expand model.gbz -o model.safetensors\n\n"
-               "Verbs:\n";
-  for (const Verb* verb : all_verbs()) {
-    if (verb->hidden) continue;
-    std::cout << "  " << verb->name << std::string(12 - verb->name.size(), ' ') << verb->summary
-              << "\n";
-  }
-  std::cout << "\n"
-            << common_options() << "  --version             say the version\n\n"
-            << "gbcompress VERB --help says more.\n";
-}
-
-void print_help(const Verb& verb, const po::options_description& options, bool verbose) {
-  std::cout << verb.summary << "\n\nExamples:\n"
-            << verb.examples << "\nUsage: gbcompress " << verb.name << " " << verb.synopsis
-            << "\n\n"
-            << options;
-  if (!options.find_nothrow("set", false)) return;
-  if (!verbose) {
-    std::cout << "\ngbcompress " << verb.name << " --help -v lists the settings.\n";
-    return;
-  }
-  std::cout << "\nSettings (--set KEY=VALUE, a file's [section], or GBCOMPRESS_SECTION_KEY):\n";
-  for (const auto& info : setting_table()) {
-    std::cout << "  " << info.key << " = "
-              << (info.default_value.empty() ? "(unset)" : info.default_value) << "\n      "
-              << info.help << "\n";
-  }
-}
-
 /// Every name with its dashes, for the nearest one.
 std::vector<std::string> option_names(const po::options_description& options) {
   std::vector<std::string> names;
@@ -63,6 +31,7 @@ std::vector<std::string> option_names(const po::options_description& options) {
 struct Parsed {
   po::variables_map map;
   std::vector<std::string> words;
+  std::vector<std::string> options;  ///< Call::options
 };
 
 Parsed parse(const std::vector<std::string>& tokens, const po::options_description& visible,
@@ -75,9 +44,15 @@ Parsed parse(const std::vector<std::string>& tokens, const po::options_descripti
   Parsed result;
   try {
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(
-        po::command_line_parser(tokens).options(all).positional(positional).style(style).run(),
-        result.map);
+    const po::parsed_options parsed =
+        po::command_line_parser(tokens).options(all).positional(positional).style(style).run();
+    po::store(parsed, result.map);
+    for (const auto& option : parsed.options) {
+      const std::string& key = option.string_key;
+      if (key != "word" && key != "output" && key != "resume")
+        result.options.insert(result.options.end(), option.original_tokens.begin(),
+                              option.original_tokens.end());
+    }
   } catch (const po::unknown_option& error) {
     const std::string name = printable(error.get_option_name());
     fail_usage("unknown option " + name + did_you_mean(name, option_names(visible)), verb);
@@ -112,29 +87,61 @@ std::size_t verb_position(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& find_verb(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Verb* verb : all_verbs()) {
-    if (verb->name == name) return *verb;
-    if (!verb->hidden) names.push_back(verb->name);
-  }
-  fail_usage("unknown verb " + printable(name) + did_you_mean(name, names), "");
+  for (const Verb* verb : all_verbs())
+    for (const std::string& known : names_of(*verb))
+      if (known == name) return *verb;
+  fail_usage("unknown verb " + printable(name) + did_you_mean(name, first_words()), "");
 }
 
-int dispatch(const std::vector<std::string>& arguments) {
+namespace {
+
+/// Words that other programs know stand for options: "version", "help", "help VERB".
+std::vector<std::string> with_options_for_words(std::vector<std::string> arguments) {
   const std::size_t at = verb_position(arguments);
-  const bool has_verb = at < arguments.size();
-  po::options_description options = common_options();
-  if (!has_verb) {
-    options.add_options()("version", "say the version");
-    const Parsed parsed = parse(arguments, options, "");
-    if (parsed.map.count("version")) {
-      std::cout << "gbcompress " GBC_VERSION_STRING "\n";
-      return 0;
-    }
-    if (!parsed.map.count("help")) fail_usage("no verb was given", "");
-    print_general_help();
+  if (at == arguments.size()) return arguments;
+  const auto word = arguments.begin() + static_cast<std::ptrdiff_t>(at);
+  if (*word == "version") *word = "--version";
+  if (*word != "help") return arguments;
+  arguments.erase(word);
+  arguments.emplace_back("--help");
+  return arguments;
+}
+
+int without_verb(const std::vector<std::string>& arguments, po::options_description& options) {
+  options.add_options()("version", "print the version");
+  const Parsed parsed = parse(arguments, options, "");
+  if (parsed.map.count("version")) {
+    std::cout << "gbcompress " GBC_VERSION_STRING "\n";
     return 0;
   }
+  if (!parsed.map.count("help")) fail_usage("no verb was given", "");
+  print_general_help(std::cout);
+  return 0;
+}
+
+void check_words(const Verb& verb, const std::vector<std::string>& words) {
+  if (words.size() < verb.min_words) {
+    // The words of the synopsis before its options: "A B [--data KIND:PATH]".
+    std::istringstream synopsis(verb.synopsis);
+    std::string missing;
+    for (std::size_t i = 0; i < verb.min_words; ++i) {
+      std::string word;
+      synopsis >> word;
+      if (i >= words.size()) missing += (missing.empty() ? "" : " and ") + word;
+    }
+    fail_usage(verb.name + " needs " + missing, verb.name);
+  }
+  if (words.size() > verb.max_words)
+    fail_usage("there is one argument too many: " + printable(words[verb.max_words]), verb.name);
+}
+
+}  // namespace
+
+int dispatch(const std::string& program, const std::vector<std::string>& given) {
+  const std::vector<std::string> arguments = with_options_for_words(given);
+  const std::size_t at = verb_position(arguments);
+  po::options_description options = common_options();
+  if (at == arguments.size()) return without_verb(arguments, options);
   const std::vector<std::string> before(arguments.begin(),
                                         arguments.begin() + static_cast<std::ptrdiff_t>(at));
   parse(before, options, "");
@@ -149,16 +156,21 @@ int dispatch(const std::vector<std::string>& arguments) {
                 arguments.end());
   Parsed parsed = parse(tokens, visible, verb.name);
   if (parsed.map.count("help")) {
-    print_help(verb, visible, parsed.map.count("verbose") > 0);
+    print_help(std::cout, verb, parsed.map.count("verbose") > 0);
     return 0;
   }
-  if (parsed.words.size() < verb.min_words)
-    fail_usage(verb.name + " needs " + verb.synopsis.substr(0, verb.synopsis.find(' ')), verb.name);
-  if (parsed.words.size() > verb.max_words)
-    fail_usage("there is one argument too many: " + printable(parsed.words[verb.max_words]),
-               verb.name);
-  const Arguments given(std::move(parsed.map), std::move(parsed.words), arguments);
-  return verb.run ? verb.run(given) : run_with_torch(verb.name, given);
+  check_words(verb, parsed.words);
+  const Values words = word_values(verb);
+  const Arguments call(std::move(parsed.map), std::move(parsed.words),
+                       {.program = program,
+                        .arguments = given,
+                        .verb = verb.name,
+                        .options = std::move(parsed.options),
+                        .suffixes = words.words});
+  const Arguments ready =
+      with_files(call, words.kind == Values::Kind::kFile, verb.max_words == kAnyNumber);
+  check_outputs(ready);
+  return verb.run ? verb.run(ready) : run_with_torch(verb.name, ready);
 }
 
 }  // namespace gbcompress::cli

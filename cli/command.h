@@ -5,18 +5,31 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <boost/program_options/variables_map.hpp>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace gbcompress::cli {
 
+/// How the program was called.
+struct Call {
+  std::string program;                 ///< as the shell knows it
+  std::vector<std::string> arguments;  ///< everything behind it, as it was given
+  std::string verb;
+  /// Options with their values as they were given, but for -o and --resume.
+  std::vector<std::string> options;
+  /// Files and folders that are read, whatever option names them.
+  std::vector<std::filesystem::path> inputs;
+  /// Of the files that the verb takes of a folder: "safetensors".
+  std::vector<std::string> suffixes;
+};
+
 /// The arguments of one call, parsed.
 class Arguments {
  public:
-  Arguments(boost::program_options::variables_map map, std::vector<std::string> words,
-            std::vector<std::string> command)
-      : map_(std::move(map)), words_(std::move(words)), command_(std::move(command)) {}
+  Arguments(boost::program_options::variables_map map, std::vector<std::string> words, Call call)
+      : map_(std::move(map)), words_(std::move(words)), call_(std::move(call)) {}
 
   bool has(const std::string& option) const { return map_.count(option) > 0; }
   /// "" where the option was not given.
@@ -25,8 +38,12 @@ class Arguments {
   std::vector<std::string> list(const std::string& option) const;
   /// What is no option: "MODEL".
   const std::vector<std::string>& words() const { return words_; }
-  /// Everything behind the program's name, as it was given.
-  const std::vector<std::string>& command() const { return command_; }
+  const Call& call() const { return call_; }
+
+  /// The same call with another value of an option that takes text, or with other words.
+  Arguments with(const std::string& option, const std::string& value) const;
+  Arguments with_words(std::vector<std::string> words) const;
+  Arguments with_inputs(std::vector<std::filesystem::path> inputs) const;
 
   bool json() const { return has("json"); }
   bool quiet() const { return has("quiet"); }
@@ -34,7 +51,8 @@ class Arguments {
 
  private:
   boost::program_options::variables_map map_;
-  std::vector<std::string> words_, command_;
+  std::vector<std::string> words_;
+  Call call_;
 };
 
 /// The value of an option that takes text, shown in the help as `name`.
@@ -50,8 +68,11 @@ struct Verb {
   /// Null: the whole work needs LibTorch, and torch_module.h has it under the verb's name.
   int (*run)(const Arguments& arguments) = nullptr;
   bool hidden = false;
-  std::vector<std::string> words = {};  ///< what the first word may be, where it has names
+  std::vector<std::string> words = {};    ///< what the first word may be, where it has names
+  std::vector<std::string> aliases = {};  ///< other names of the verb
 };
+/// Of Verb::max_words: as many as are given.
+inline constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 
 const Verb& compress_verb();
 const Verb& expand_verb();
@@ -69,8 +90,8 @@ const Verb& probe_verb();  ///< what `plugins verify` runs in a process of its o
 
 /// @throws Error(kUsage) with the nearest name where there is no such verb
 const Verb& find_verb(const std::string& name);
-/// Finds the verb, parses and runs it. @return the exit status
-int dispatch(const std::vector<std::string>& arguments);
+/// Finds the verb, parses and runs it. @param program  its name. @return the exit status
+int dispatch(const std::string& program, const std::vector<std::string>& arguments);
 
 /// One JSON object to stdout.
 void print_json(const nlohmann::ordered_json& object);

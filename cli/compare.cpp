@@ -1,9 +1,13 @@
 // `compare` as the command line shows it, and what of it needs no LibTorch.
+#include <algorithm>
 #include <boost/program_options.hpp>
 
 #include "comparison.h"
 #include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
+#include "idle_options.h"
 #include "model_options.h"
+#include "run_options.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
@@ -13,40 +17,63 @@ namespace {
 void options(po::options_description& into) {
   auto add = into.add_options();
   add("data", text_value("KIND:PATH"),
-      "their outputs too, on held-out data: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
+      "compare outputs on a test set too: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
       "features:FILE or digits");
   add("arch", text_value("NAME"),
-      "with --data: architecture of files that hold names and values only");
+      "with --data: architecture, for files that hold names and values only");
   add("model", text_value("FILE"),
-      "with --data: the original model, for a .gbz that came from TorchScript");
+      "with --data: the original model, for a .gbz made from TorchScript");
   add_model_options(into);
-  add("config", text_value("FILE"), "settings in TOML");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+  add("config", text_value("FILE"), "with --data: read settings from a TOML file");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
+      "with --data: one setting; repeatable");
+}
+
+/// What the kinds of the two files leave without an effect.
+void note_idle_of_files(const Arguments& arguments, std::vector<std::string>& idle) {
+  const std::vector<std::filesystem::path> files(arguments.words().begin(),
+                                                 arguments.words().end());
+  const auto all = [&](auto holds) {
+    return std::all_of(files.begin(), files.end(),
+                       [&](const auto& file) { return holds(sniff(file)); });
+  };
+  note_idle_parts(arguments, files, idle);
+  if (all([](FileKind kind) { return kind == FileKind::kTorchScript; }))
+    note_idle(arguments, {"arch"}, "TorchScript files hold their own forward pass", idle);
+  if (all([](FileKind kind) { return kind != FileKind::kArtifact; }))
+    note_idle(arguments, {"model"}, "it serves a .gbz, and neither file is one", idle);
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.has("data")) return run_with_torch("compare", arguments);
+  std::vector<std::string> idle;
+  if (arguments.has("data")) {
+    note_idle_of_files(arguments, idle);
+    say_notes(arguments, idle);
+    return run_with_torch("compare", arguments);
+  }
   for (const char* option : {"arch", "model", "config", "set"})
     if (arguments.has(option))
       throw Error(Errc::kUsage, std::string("--") + option + " needs --data");
+  note_idle_parts(arguments, {arguments.words()[0], arguments.words()[1]}, idle);
   const auto pair = open_pair(arguments);
+  if (pair) note_idle(arguments, {"plugin"}, "these files hold no layer types of plugins", idle);
+  say_notes(arguments, idle);
   return pair ? print_comparison(arguments, *pair) : run_with_torch("compare", arguments);
 }
 
 }  // namespace
 
 const Verb& compare_verb() {
-  static const Verb verb = {
-      "compare",
-      "Compare two models or files, tensor by tensor and by what they answer.",
-      "A B [--data KIND:PATH] [options]",
-      "  gbcompress compare model.safetensors model.gbz\n"
-      "  gbcompress compare before.pt after.pt --json\n"
-      "  gbcompress compare model.safetensors model.gbz --data mnist:DIR\n",
-      2,
-      2,
-      options,
-      run};
+  static const Verb verb = {"compare",
+                            "Compare two models or files: tensors, and outputs on a test set.",
+                            "A B [--data KIND:PATH] [options]",
+                            "  gbcompress compare model.safetensors model.gbz\n"
+                            "  gbcompress compare before.pt after.pt --json\n"
+                            "  gbcompress compare model.safetensors model.gbz --data mnist:DIR\n",
+                            2,
+                            2,
+                            options,
+                            run};
   return verb;
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Tensors in memory as a bundle that keeps them alive.
+/// Tensors in memory as a bundle that owns them.
 TensorBundle bundle_of(const std::vector<NamedParameter>& tensors) {
   TensorBundle bundle;
   for (const NamedParameter& each : tensors) {
@@ -52,7 +52,7 @@ Compared open_with_torch(const fs::path& file, const Arguments& arguments,
       const auto bytes = held->find(tensors[i].name)->bytes;
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     };
-    return {file, format_name(kind), TensorSource::of(std::move(artifact), decode)};
+    return {file, format_name(kind, file), TensorSource::of(std::move(artifact), decode)};
   }
   TensorBundle bundle;
   if (kind == FileKind::kTorchScript) {
@@ -62,7 +62,7 @@ Compared open_with_torch(const fs::path& file, const Arguments& arguments,
     bundle = open_tensors(file, model_options(arguments));
     say_notes(arguments, bundle.notes);
   }
-  return {file, format_name(kind), TensorSource::of(std::move(bundle))};
+  return {file, format_name(kind, file), TensorSource::of(std::move(bundle))};
 }
 
 /// What a `.gbz` says, or "".
@@ -90,6 +90,7 @@ WeightsOf wanted(const fs::path& file, const fs::path& other, const Arguments& a
 
 ComparedOutputs outputs_of(const Arguments& arguments, const PluginHost& host) {
   Settings settings = settings_below_flags(arguments);
+  say_unused(arguments, settings, {"data.", "train.threads"}, "compare");
   if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));
   const fs::path a = arguments.words()[0], b = arguments.words()[1];
   const auto of_a = open_weights(wanted(a, b, arguments), host.registry());

@@ -117,9 +117,9 @@ void print_outputs(const ComparedOutputs& outputs) {
   Table table;
   table.row({"", "A", "B"});
   table.row({outputs.heading, text(outputs.a), text(outputs.b)});
-  table.row({"same answer", "", fixed(outputs.agreement, 2) + " %"});
-  table.row({"divergence of B from A", "", short_number(outputs.divergence) + " nats"});
-  table.row({"largest difference of an output", "", short_number(outputs.largest_difference)});
+  table.row({"same prediction", "", fixed(outputs.agreement, 2) + " %"});
+  table.row({"KL divergence of B from A", "", short_number(outputs.divergence) + " nats"});
+  table.row({"largest output difference", "", short_number(outputs.largest_difference)});
   table.row({"samples", "", with_commas(outputs.samples)});
   std::cout << "\n" << table.text();
 }
@@ -151,8 +151,8 @@ std::optional<ComparedPair> open_pair(const Arguments& arguments) {
     say_notes(arguments, tensors.notes);
     return TensorSource::of(std::move(tensors));
   };
-  return ComparedPair{{a, format_name(kind_a), source(a, of_a, of_b)},
-                      {b, format_name(kind_b), source(b, of_b, of_a)}};
+  return ComparedPair{{a, format_name(kind_a, a), source(a, of_a, of_b)},
+                      {b, format_name(kind_b, b), source(b, of_b, of_a)}};
 }
 
 int print_comparison(const Arguments& arguments, const ComparedPair& pair,
@@ -166,11 +166,12 @@ int print_comparison(const Arguments& arguments, const ComparedPair& pair,
   print_file("B", pair.b);
   std::cout << "\n"
             << table_text(comparison) << "\n"
-            << with_commas(comparison.same) << " tensors are the same, "
+            << with_commas(comparison.same) << " tensors are equal, "
             << with_commas(comparison.differ) << " differ (" << with_commas(comparison.other_shape)
             << " in shape, " << with_commas(comparison.other_dtype) << " in type), "
             << with_commas(comparison.only_a) << " only in A, " << with_commas(comparison.only_b)
-            << " only in B; error of all together " << short_number(comparison.total_error) << "\n";
+            << " only in B; relative squared error of all " << short_number(comparison.total_error)
+            << "\n";
   if (outputs) print_outputs(*outputs);
   return kDone;
 }

@@ -8,12 +8,22 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
+#include "idle_options.h"
 #include "manual.h"
+#include "model_options.h"
 
 namespace gbcompress::cli {
 namespace {
 
+void say_idle(const Arguments& arguments) {
+  std::vector<std::string> idle;
+  note_idle(arguments, {"json", "plugin"}, "this verb prints one text, which plugins do not change",
+            idle);
+  say_notes(arguments, idle);
+}
+
 int complete(const Arguments& arguments) {
+  say_idle(arguments);
   const std::map<std::string, std::string (*)()> shells = {
       {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
   const std::string& shell = arguments.words()[0];
@@ -27,6 +37,7 @@ int complete(const Arguments& arguments) {
 }
 
 int show_manual(const Arguments& arguments) {
+  say_idle(arguments);
   std::cout << (arguments.words().empty() ? manual() : manual(find_verb(arguments.words()[0])));
   return kDone;
 }

@@ -36,7 +36,7 @@ std::string flags(const std::vector<OptionInfo>& options) {
 
 void list_verb(std::ostream& out, const Verb& verb) {
   const std::vector<OptionInfo> options = option_table(verb);
-  out << "    " << verb.name << ")\n      flags='" << flags(options) << "'\n"
+  out << "    " << joined(names_of(verb), "|") << ")\n      flags='" << flags(options) << "'\n"
       << "      " << assignments(word_values(verb)) << "\n      case $2 in\n";
   for (const OptionInfo& option : options)
     if (!option.value_name.empty())
@@ -117,9 +117,8 @@ complete -F _gbcompress gbcompress
 
 std::string bash_completion() {
   std::ostringstream out;
-  std::vector<std::string> names, keys;
-  for (const Verb* verb : all_verbs())
-    if (!verb->hidden) names.push_back(verb->name);
+  const std::vector<std::string> names = first_words();
+  std::vector<std::string> keys;
   out << "# bash completion of gbcompress " GBC_VERSION_STRING
          ", made by `gbcompress completion bash`\n\n_gbcompress_of() {\n  case $1 in\n"
       << "    '') flags='" << flags(program_options()) << "' kind=choice list='"

@@ -72,11 +72,16 @@ std::string fish_completion() {
   out << "end\n\ncomplete -c gbcompress -f\n";
   for (const OptionInfo& option : program_options())
     list_option(out, " -n __fish_use_subcommand", option);
+  for (const OptionWord& word : option_words())
+    out << "complete -c gbcompress -n __fish_use_subcommand -a " << word.name << " -d "
+        << in_quotes(word.help) << "\n";
   for (const Verb* verb : all_verbs()) {
     if (verb->hidden) continue;
-    out << "complete -c gbcompress -n __fish_use_subcommand -a " << verb->name << " -d "
-        << in_quotes(verb->summary) << "\n";
-    const std::string condition = " -n '__fish_seen_subcommand_from " + verb->name + "'";
+    for (const std::string& name : names_of(*verb))
+      out << "complete -c gbcompress -n __fish_use_subcommand -a " << name << " -d "
+          << in_quotes(verb->summary) << "\n";
+    const std::string condition =
+        " -n '__fish_seen_subcommand_from " + joined(names_of(*verb), " ") + "'";
     for (const OptionInfo& option : option_table(*verb)) list_option(out, condition, option);
     const Values words = word_values(*verb);
     if (words.kind != Kind::kNone)

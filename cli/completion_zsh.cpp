@@ -65,7 +65,7 @@ void list_option(std::ostream& out, const OptionInfo& option) {
 }
 
 void list_verb(std::ostream& out, const Verb& verb) {
-  out << "    " << verb.name << ")\n      _arguments -s -S \\\n";
+  out << "    " << joined(names_of(verb), "|") << ")\n      _arguments -s -S \\\n";
   for (const OptionInfo& option : option_table(verb)) list_option(out, option);
   const Values words = word_values(verb);
   if (words.kind == Kind::kChoice)
@@ -107,7 +107,11 @@ std::string zsh_completion() {
       << "  local curcontext=$curcontext state line\n  typeset -A opt_args\n"
       << "  local -a verbs=(\n";
   for (const Verb* verb : all_verbs())
-    if (!verb->hidden) out << "    " << in_quotes(verb->name + ":" + verb->summary) << "\n";
+    if (!verb->hidden)
+      for (const std::string& name : names_of(*verb))
+        out << "    " << in_quotes(name + ":" + verb->summary) << "\n";
+  for (const OptionWord& word : option_words())
+    out << "    " << in_quotes(word.name + ":" + word.help) << "\n";
   out << "  )\n  _arguments -C \\\n";
   for (const OptionInfo& option : program_options()) list_option(out, option);
   out << "        '1: :->verb' '*:: :->rest' && return\n  case $state in\n"

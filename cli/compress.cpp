@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <iostream>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -9,6 +10,7 @@
 
 #include "command.h"
 #include "compress_options.h"
+#include "dry_run.h"
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
@@ -19,6 +21,7 @@
 #include "model_folders.h"
 #include "model_options.h"
 #include "ranks.h"
+#include "resumption.h"
 #include "run_options.h"
 #include "run_watch.h"
 #include "source_of.h"
@@ -32,8 +35,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-void print_report(const CompressReport& report, const std::string& output, bool verbose,
-                  const Group& group) {
+/// @param output  what is written, to be printed
+/// @param target  default_target_text()
+void print_report(const CompressReport& report, const std::string& output,
+                  const std::string& target, bool verbose, const Group& group) {
   Table table;
   table.row({"", "original", "compressed"});
   table.row({"bytes on disk", with_commas(report.input_bytes), with_commas(report.output_bytes)});
@@ -46,12 +51,14 @@ void print_report(const CompressReport& report, const std::string& output, bool 
   } else {
     // Squared error over variance: all there is to tell without data. After training on a task it
     // says nothing, because other weights do the same job.
-    table.row({"test quality", "-", "not evaluated"});
+    table.row({"test quality", "", "not evaluated (no data)"});
     table.row({"weight error", "0", fixed(report.weight_error, 4)});
   }
   // After training on a task other weights do the same job: errors of theirs say little.
   if (report.attempts == 0 || !report.metric) add_stored_rows(table, report.tensors);
-  if (!report.allocation.empty()) table.row({"steps follow", "", report.allocation});
+  if (!target.empty()) table.row({"target", "", target});
+  table.row({"method", "", report.method});
+  if (!report.allocation.empty()) table.row({"step sizes from", "", report.allocation});
   if (report.attempts > 0 && report.price > 0)
     table.row({"trained", "",
                std::to_string(report.attempts) + " times, lambda " + short_number(report.price)});
@@ -61,13 +68,16 @@ void print_report(const CompressReport& report, const std::string& output, bool 
   table.row({"peak memory", "", rough_bytes(report.peak_memory_bytes)});
   if (group.world() > 1) {
     table.row({"processes", "", std::to_string(group.world())});
-    table.row(
-        {"sent by each a step", "", rough_bytes(static_cast<std::int64_t>(report.bytes_per_step))});
+    table.row({"sent by each per step", "",
+               rough_bytes(static_cast<std::int64_t>(report.bytes_per_step))});
   }
   std::cout << table.text();
   if (verbose && !report.tensors.empty()) std::cout << "\n" << stored_listing(report.tensors);
   if (verbose) std::cout << "\n" << report.description << "sha256 " << report.identity << "\n";
-  std::cout << "\nwritten to " << printable(output) << "\n";
+  if (!report.method_reason.empty())
+    std::cout << "\n" << report.method << ": " << report.method_reason << "\n";
+  if (!report.attempt_taken.empty()) std::cout << "\n" << report.attempt_taken << "\n";
+  std::cout << "\nwritten to " << output << "\n";
 }
 
 ordered_json training_json(const TrainOptions& train, double learning_rate, double step_speed) {
@@ -78,8 +88,22 @@ ordered_json training_json(const TrainOptions& train, double learning_rate, doub
           {"learning_rate", learning_rate},
           {"step_speed", step_speed},
           {"shift", train.shift},
-          {"mirror", train.mirror},
+          {"flip", train.mirror},
           {"first_lambda", train.rate.lambda}};
+}
+
+DryRun dry_run_of(const CompressPlan& plan) {
+  return {.method = plan.method,
+          .least_bytes = plan.least_bytes,
+          .most_bytes = plan.most_bytes,
+          .memory_bytes = plan.memory_bytes,
+          .seconds = 60 * plan.minutes,
+          .effort = plan.effort,
+          .training = training_json(plan.train, plan.learning_rate, plan.step_speed),
+          .training_samples = plan.training_samples,
+          .held_back = plan.held_back,
+          .attempts = plan.attempts,
+          .steps = plan.steps};
 }
 
 void print_plan(const CompressPlan& plan) {
@@ -93,36 +117,18 @@ void print_plan(const CompressPlan& plan) {
       loss += ", labels " + short_number(train.labels);
     table.row({"loss", loss});
     table.row({"training samples", with_commas(plan.training_samples)});
-    if (plan.held_back > 0) table.row({"held back to judge by", with_commas(plan.held_back)});
+    if (plan.held_back > 0) table.row({"held-out samples", with_commas(plan.held_back)});
     table.row({"attempts at most", std::to_string(plan.attempts)});
-    table.row({"epochs of the first", with_commas(train.epochs)});
-    table.row({"samples a step", with_commas(train.batch)});
+    table.row({"epochs of the first attempt", with_commas(train.epochs)});
+    table.row({"batch size", with_commas(train.batch)});
     table.row({"learning rate", short_number(plan.learning_rate)});
-    table.row({"speed of steps", short_number(plan.step_speed)});
-    table.row(
-        {"pictures move by", std::to_string(train.shift) + (train.mirror ? ", mirrored too" : "")});
-    table.row({"first price, lambda", short_number(train.rate.lambda)});
+    table.row({"step size learning rate factor", short_number(plan.step_speed)});
+    table.row({"random shift, pixels",
+               std::to_string(train.shift) + (train.mirror ? ", and horizontal flip" : "")});
+    table.row({"first lambda", short_number(train.rate.lambda)});
   }
-  table.row({"expected bytes",
-             plan.least_bytes == plan.most_bytes
-                 ? with_commas(plan.most_bytes)
-                 : with_commas(plan.least_bytes) + " to " + with_commas(plan.most_bytes)});
-  table.row({"memory, about", rough_bytes(plan.memory_bytes)});
-  table.row({"minutes, about", fixed(plan.minutes, 1)});
+  add_cost_rows(table, dry_run_of(plan));
   std::cout << table.text() << "\nnothing was trained or written\n";
-}
-
-ordered_json to_json(const CompressPlan& plan) {
-  return {{"dry_run", true},
-          {"method", plan.method},
-          {"training", training_json(plan.train, plan.learning_rate, plan.step_speed)},
-          {"training_samples", plan.training_samples},
-          {"held_back", plan.held_back},
-          {"attempts", plan.attempts},
-          {"steps", plan.steps},
-          {"expected_bytes", {plan.least_bytes, plan.most_bytes}},
-          {"memory_bytes", plan.memory_bytes},
-          {"minutes", plan.minutes}};
 }
 
 ordered_json to_json(const CompressReport& report, const std::string& output,
@@ -143,9 +149,12 @@ ordered_json to_json(const CompressReport& report, const std::string& output,
           {"plain_parameters", report.plain_parameters},
           {"generated_tensors", report.generated_tensors},
           {"weight_error", report.weight_error},
+          {"method", report.method},
+          {"method_reason", report.method_reason},
           {"allocation", report.allocation},
           {"corrected_norms", report.corrected_norms},
           {"attempts", report.attempts},
+          {"attempt_taken", report.attempt_taken},
           {"lambda", report.price},
           {"training", training_json(report.train, report.learning_rate, report.step_speed)},
           {"seconds", report.seconds},
@@ -170,12 +179,34 @@ void show_files(Report& page, const Arguments& arguments, const std::string& out
     page.show(artifact);
 }
 
+/// A line for each plugin that was given and of which this call uses nothing.
+std::vector<std::string> idle_plugins(const Arguments& arguments, const PluginHost& host,
+                                      const CompressOptions& options) {
+  std::vector<std::string> notes;
+  const std::size_t given = arguments.list("plugin").size();  // loaded first
+  const std::string arch = arguments.text("arch");
+  const std::string model = arch.substr(0, arch.find(':'));
+  for (std::size_t i = 0; i < std::min(given, host.loaded().size()); ++i) {
+    const LoadedPlugin& plugin = host.loaded()[i];
+    const auto holds = [](const std::vector<std::string>& names, const std::string& name) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if ((generates(options.bottleneck) && !plugin.gnet_types.empty()) ||
+        holds(plugin.models, model) || holds(plugin.strategies, options.train.strategy.name))
+      continue;
+    notes.push_back("warning: plugin " + printable(plugin.fingerprint.name) +
+                    " has no effect: this mode has no g-nets, and no architecture or strategy of "
+                    "it is used");
+  }
+  return notes;
+}
+
 /// What each rank does with the others. @return the exit status
 int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
-                Settings& settings, std::optional<Report>& page, EventLog* log) {
+                Settings& settings, ModelOutput& target, std::optional<Report>& page,
+                EventLog* log) {
   CompressOptions& options = settings.compress;
-  const std::string output = options.output.string();
-  // Integers that nobody trains take less time than threads that wait for each other: 2 s of
+  // Untrained integers take less time than threads that wait for each other: 2 s of
   // processor time for 22.7 M weights on one, 8 s on two of a busy machine.
   const bool quick = options.bottleneck.mode == WeightMode::kResidual &&
                      options.train.loss == Loss::kWeights && settings.threads == 0;
@@ -193,6 +224,9 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   RunWatch watch(arguments.quiet() || !speaks_for_all(), log);
   ProgressDisplay& display = watch.display();
   options.group = &group;
+  options.notes = compress_notes(arguments, settings);
+  for (std::string& note : idle_plugins(arguments, host, options))
+    options.notes.push_back(std::move(note));
   options.facts = setting_facts(settings.to_json());
   options.tell = [&](const std::string& text) {
     display.clear();
@@ -201,7 +235,8 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   if (arguments.has("dry-run")) {
     const CompressPlan plan = plan_compression(*model, input.bytes, data ? &*data : nullptr,
                                                teacher.get(), host.registry(), options);
-    if (speaks_for_all()) arguments.json() ? print_json(to_json(plan)) : print_plan(plan);
+    if (speaks_for_all())
+      arguments.json() ? print_json(to_json(dry_run_of(plan))) : print_plan(plan);
     return kDone;
   }
   // Everything is open by now: what the system refuses from here on is the output.
@@ -211,24 +246,26 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   });
   display.clear();
   if (!speaks_for_all()) return kDone;
+  // Where the file goes to standard output it is sent before anything is printed about it.
+  writing([&] { target.finish(); });
   if (log)
     log_result(*log, "result", report.output_bytes, report.tensors,
                report.metric ? std::string(metric_name(*report.metric)) : "", report.after);
   ordered_json result;
   const bool shown = page && page->wanted();
-  if (arguments.json() || shown) result = to_json(report, output, settings.to_json(), group);
+  if (arguments.json() || shown) result = to_json(report, target.name(), settings.to_json(), group);
   if (shown) {
     watch.tell(*page);
     tell_versions(*page, host);
-    show_files(*page, arguments, output);
+    show_files(*page, arguments, target.file());
     page->write(result);
   }
   if (arguments.json())
     print_json(result);
   else
-    print_report(report, output, arguments.verbose(), group);
+    print_report(report, target.shown(), default_target_text(settings), arguments.verbose(), group);
   if (report.target_met) return kDone;
-  say("the target was not met: " + report.target_note);
+  say("the target was not reached: " + report.target_note);
   return kTargetMissed;
 }
 
@@ -247,10 +284,9 @@ int compress_with_torch(const Arguments& arguments) {
   keep_freed_memory();
   need_model(arguments, "compress");
   const bool from_file = !arguments.words().empty();
-  FolderOutput target(from_file ? arguments.words()[0] : "", arguments.text("output"), "model.gbz");
+  ModelOutput target(arguments, from_file ? arguments.words()[0] : "", ".gbz");
   const std::string& output = target.file();
   const bool dry_run = arguments.has("dry-run");
-  if (output.empty() && !dry_run) throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
   Settings settings = compress_settings(arguments);
   CompressOptions& options = settings.compress;
   options.output = output;
@@ -258,7 +294,8 @@ int compress_with_torch(const Arguments& arguments) {
   options.settings = settings.changes_json();
   options.from_scratch = arguments.has("from-scratch");
   CheckpointSettings& checkpoints = options.checkpoints;
-  if (!dry_run) checkpoints.folder = output + ".checkpoints";
+  // What goes to standard output has no place to leave them.
+  if (!dry_run && !target.is_stream()) checkpoints.folder = output + ".checkpoints";
   if (arguments.has("resume") && !dry_run) {
     checkpoints.resume = checkpoints.folder = arguments.text("resume");
     // One checkpoint was named, not the folder it is in.
@@ -273,10 +310,10 @@ int compress_with_torch(const Arguments& arguments) {
   const auto group = open_group(arguments, host);
   const bool writes = group->rank() == 0 && !dry_run;
   if (writes) {
-    target.say_what_stays(arguments);
+    target.say_what_stays();
     writing([&] {
-      target.check(options.overwrite);
-      target.begin(options.overwrite);
+      target.check();
+      target.begin();
     });
   }
   const auto log = writes ? event_log(arguments) : nullptr;
@@ -284,9 +321,15 @@ int compress_with_torch(const Arguments& arguments) {
   if (writes)
     page.emplace(arguments, "compress", from_file ? arguments.words()[0] : arguments.text("arch"));
   int status = kDone;
-  run_together(*group,
-               [&] { status = compress_on(*group, arguments, host, settings, page, log.get()); });
-  if (writes) writing([&] { target.finish(); });
+  run_together(*group, [&] {
+    try {
+      status = compress_on(*group, arguments, host, settings, target, page, log.get());
+    } catch (const Error& error) {
+      if (const auto text = resumption(error, arguments, checkpoints.folder))
+        throw Error(error.code(), *text);
+      throw;
+    }
+  });
   return status;
 }
 

@@ -1,11 +1,14 @@
 // `compress` as the command line shows it.
+#include <algorithm>
 #include <boost/program_options.hpp>
 
 #include "command.h"
 #include "compress_options.h"
+#include "each_input.h"
 #include "gbcompress/error.h"
 #include "report.h"
 #include "run_options.h"
+#include "standard_streams.h"
 #include "torch_module.h"
 #include "weights_alone.h"
 
@@ -15,45 +18,71 @@ namespace {
 
 void options(po::options_description& into) {
   auto add = into.add_options();
-  add("output,o", text_value("FILE"), "the .gbz to write; of a folder, a folder: OUT/");
+  add("output,o", text_value("FILE"),
+      "the .gbz to write (the model's name with .gbz), a folder OUT/, or - for standard output");
   add("mode", text_value("NAME"),
-      "auto, generated, residual or raw: what the file holds of a parameter");
+      "how weights are stored. quantized: integers times a step size; generated: g-nets "
+      "generate the weights; exact: every value bit for bit; auto (default): quantized, and "
+      "g-nets where a rule names them");
+  add("lossless", "store every value exactly, and train nothing");
   add_run_options(into);
-  add("ratio", text_value("R"), "make the file R times smaller than MODEL");
-  add("max-bytes", text_value("N"), "make the file N bytes at most: 50000, 50k, 1MB");
-  add("max-drop", text_value("P"), "lose P at most, in percent of accuracy or nats a character");
+  add("ratio", text_value("R"),
+      "target size: the size of MODEL over R, such as 8 or 8x (default without data: 10x)");
+  add("max-bytes", text_value("N"), "target size in bytes: 50000, 50kB, 5MB, 2MiB");
+  add("bits", text_value("B"), "target size in bits per weight, such as 4");
+  add("max-drop", text_value("P"),
+      "largest quality drop on the held-out split of the data: points of accuracy, or nats per "
+      "character");
   add("max-error", text_value("E"),
-      "without data: lose at most this share of the squares of any tensor, such as 0.001");
+      "without data: largest relative squared weight error of a tensor, such as 0.001 or 0.1%");
   add("base", text_value("FILE"),
-      "without data: store what changed since this model or .gbz, which expand then needs");
-  add("minutes", text_value("M"),
-      "take M minutes at most; without it, what model and data ask for");
-  add("dry-run", "show the plan, and about how many bytes and minutes it takes; write nothing");
-  add("force", "replace the output file, and the report");
+      "without data: store the change since this model or .gbz; expand then needs it too");
+  add("statistics", text_value("FILE"),
+      "calibrate: second-order statistics of the weights, a safetensors file as gbc.collect() in "
+      "Python writes it");
+  add("effort", text_value("NAME"),
+      "how far to go for a target size with data. fast: data-free or calibrated, never trained; "
+      "balanced (default): trained only if calibration loses quality; max: trained");
+  add("minutes", text_value("M"), "time limit of the run; default: chosen from model and data");
+  add("dry-run", "print the plan with estimates of size, memory and time; write nothing");
+  add("force", "replace an existing output file and report");
   add_report_options(into, /*force=*/false);
   add("tensorboard", text_value("DIR"),
-      "write event files for TensorBoard: loss, bits, price, bytes");
-  add("resume", text_value("DIR"), "go on from a checkpoint, or from the newest in a folder");
+      "write event files for TensorBoard: loss, bits, lambda, bytes");
+  add("resume", text_value("DIR"),
+      "resume a run from a checkpoint, or from the newest in a folder");
   add("checkpoint", text_value("DIR"),
-      "where checkpoints are written, to stay; else beside the output, and removed at the end");
-  add("placement", text_value("NAME"), "with several processes: auto, owner or replicated");
-  add("deterministic", "the same file for 1, 2, 4 or 8 processes and any number of threads");
+      "folder for checkpoints, which stay; default: beside the output, removed at the end");
+  add("placement", text_value("NAME"),
+      "ranks that compute the g-nets of several processes: auto, owner or replicated");
+  add("deterministic", "give the same file for 1, 2, 4 or 8 processes and any number of threads");
   add_rank_options(into);
+}
+
+int compress_one(const Arguments& arguments) {
+  const auto& words = arguments.words();
+  const bool piped = arguments.text("output") == "-" ||
+                     std::find(words.begin(), words.end(), kStandardInput) != words.end();
+  if (piped && launch_of(arguments).world > 1)
+    throw Error(Errc::kUsage,
+                "several processes cannot share standard input or output (-); name files");
+  const Settings settings = compress_settings(arguments);
+  if (auto tensors = weights_that_suffice(arguments, settings))
+    return compress_weights_alone(arguments, settings, *std::move(tensors));
+  if (arguments.has("statistics"))
+    throw Error(Errc::kUsage,
+                "--statistics needs a file of tensors on one process; leave out --data and g-nets");
+  if (arguments.has("base"))
+    throw Error(
+        Errc::kUsage,
+        "--base needs data-free compression of a file of tensors on one process; leave out --data "
+        "and g-nets");
+  return run_with_torch("compress", arguments);
 }
 
 int run(const Arguments& arguments) {
   need_model(arguments, "compress");
-  if (arguments.text("output").empty() && !arguments.has("dry-run"))
-    throw Error(Errc::kUsage, "name the file to write: -o OUT.gbz");
-  const Settings settings = compress_settings(arguments);
-  if (auto tensors = weights_that_suffice(arguments, settings))
-    return compress_weights_alone(arguments, settings, *std::move(tensors));
-  if (arguments.has("base"))
-    throw Error(
-        Errc::kUsage,
-        "--base is for weights alone: a file of tensors, without --data, without g-nets and "
-        "on one process");
-  return run_with_torch("compress", arguments);
+  return run_each(arguments, {".gbz", "-gbz", "OUT.gbz", compress_one});
 }
 
 }  // namespace
@@ -62,17 +91,18 @@ const Verb& compress_verb() {
   static const Verb verb = {
       "compress",
       "Compress a model file into a .gbz.",
-      "MODEL -o OUT.gbz [options]",
-      "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR --ratio 20 -o "
-      "model.gbz\n"
-      "  gbcompress compress model.torchscript.pt --data cifar10:DIR --max-drop 2 -o model.gbz\n"
-      "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR --mode "
-      "residual --max-bytes 3k -o model.gbz\n"
-      "  gbcompress compress weights.safetensors --max-bytes 500k -o weights.gbz\n"
-      "  gbcompress compress model-folder/ --ratio 8 -o packed/\n"
-      "  gbcompress compress tuned.safetensors --base model.gbz --max-error 0.001 -o tuned.gbz\n",
+      "MODEL [MODEL...] [-o OUT] [options]",
+      "  gbcompress compress model.safetensors --ratio 8x -o model.gbz\n"
+      "  gbcompress compress model-folder/ --bits 4 -o packed/\n"
+      "  gbcompress compress *.safetensors --ratio 8 -o packed/\n"
+      "  gbcompress compress tuned.safetensors --base model.gbz --max-error 0.1% -o tuned.gbz\n"
+      "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR \\\n"
+      "      --max-drop 0.5 -o model.gbz\n"
+      "  gbcompress compress model.torchscript.pt --data cifar10:DIR --ratio 20x -o model.gbz\n"
+      "  gbcompress compress --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR \\\n"
+      "      --max-bytes 3kB -o model.gbz\n",
       0,
-      1,
+      kAnyNumber,
       options,
       run};
   return verb;

@@ -1,30 +1,72 @@
 #include "compress_options.h"
 
+#include <algorithm>
+#include <set>
+
 #include "gbcompress/error.h"
+#include "idle_options.h"
 #include "run_options.h"
 
 namespace gbcompress::cli {
 namespace {
 
-const char* const kTargets[] = {"ratio", "max-bytes", "max-drop", "max-error"};
+const char* const kTargets[] = {"ratio", "max-bytes", "bits", "max-drop", "max-error"};
 /// Of g-nets, and of files without training.
-constexpr const char* kDefaultRatio = "10";
+constexpr double kDefaultRatio = 10;
 
-/// Without a target: with data the smallest file that loses nothing, or what the price that was
-/// given makes of it; else kDefaultRatio.
+bool has_target(const Target& target) {
+  return target.ratio || target.max_bytes || target.bits || target.max_drop || target.max_error;
+}
+
+/// Whether every trainable parameter is stored exactly, so that no target size can be reached by
+/// rounding.
+bool all_exact(const BottleneckOptions& options) {
+  return options.mode == WeightMode::kRaw &&
+         std::none_of(options.layers.begin(), options.layers.end(),
+                      [](const LayerRule& r) { return r.mode && *r.mode != WeightMode::kRaw; });
+}
+
+/// Without a target: with data the smallest file without a measured quality drop, or the one that
+/// the given lambda makes; else kDefaultRatio.
 void set_default_target(bool data, Settings& settings) {
   CompressOptions& options = settings.compress;
-  Target& target = options.target;
-  if (target.ratio || target.max_bytes || target.max_drop || target.max_error) return;
-  const bool priced = options.bottleneck.mode == WeightMode::kResidual && data &&
-                      options.train.loss != Loss::kWeights && options.train.epochs > 0;
-  if (!priced)
-    settings.apply("target.ratio", kDefaultRatio, "default");
+  if (has_target(options.target) || all_exact(options.bottleneck)) return;
+  const bool searches =
+      options.bottleneck.mode == WeightMode::kResidual && data && may_train(options);
+  if (searches)
+    options.target.no_loss = options.choose.price;
   else
-    target.no_loss = options.choose.price;
+    options.target.ratio = kDefaultRatio;
+}
+
+[[noreturn]] void contradicts(const std::string& option, const std::string& why) {
+  throw Error(Errc::kUsage,
+              option + " contradicts --lossless, which " + why + "; give one of both");
+}
+
+/// Every value as it is: nothing is trained, data only evaluate.
+void make_lossless(const Arguments& arguments, Settings& settings) {
+  if (arguments.has("mode") && parse_mode(arguments.text("mode")) != WeightMode::kRaw)
+    contradicts("--mode " + printable(arguments.text("mode")), "stores every value exactly");
+  for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch"})
+    if (arguments.has(option) && arguments.text(option) != "0")
+      contradicts(std::string("--") + option, "trains nothing");
+  for (const LayerRule& rule : settings.compress.bottleneck.layers)
+    if ((rule.mode && *rule.mode != WeightMode::kRaw) || rule.prior == true)
+      contradicts("the [[layer]] rule for " + printable(rule.match), "stores every value exactly");
+  if (!arguments.has("mode")) settings.apply("weights.mode", "exact", "--lossless");
+  settings.compress.train.loss = Loss::kWeights;
+  settings.compress.choose.loss = false;
 }
 
 }  // namespace
+
+bool generates(const BottleneckOptions& options) {
+  return options.gnet_prior || options.mode == WeightMode::kGenerated ||
+         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
+           return rule.mode == WeightMode::kGenerated || rule.prior == true;
+         });
+}
 
 Settings compress_settings(const Arguments& arguments) {
   Settings settings = settings_below_flags(arguments);
@@ -41,16 +83,48 @@ Settings compress_settings(const Arguments& arguments) {
                    "--max-bytes");
   apply_flags(arguments,
               {{"ratio", "target.ratio"},
+               {"bits", "target.bits"},
                {"max-drop", "target.max_drop"},
                {"max-error", "target.max_error"},
+               {"effort", "train.effort"},
                {"minutes", "train.minutes"},
                {"placement", "ranks.placement"},
                {"mode", "weights.mode"}},
               settings);
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
     settings.apply("train.shards", "8", "--deterministic");
+  if (arguments.has("lossless")) make_lossless(arguments, settings);
   set_default_target(arguments.has("data"), settings);
   return settings;
+}
+
+std::string default_target_text(const Settings& settings) {
+  for (const auto& [key, ignored] : settings.given)
+    if (key.starts_with("target.")) return "";
+  const Target& target = settings.compress.target;
+  if (target.ratio)
+    return "ratio " + std::to_string(static_cast<int>(*target.ratio)) + " (default)";
+  return target.no_loss ? "no quality drop (default)" : "";
+}
+
+std::vector<std::string> compress_notes(const Arguments& arguments, const Settings& settings) {
+  std::vector<std::string> notes = settings.warnings;
+  const CompressOptions& run = settings.compress;
+  const bool data = arguments.has("data");
+  const bool trains = data && may_train(run);
+  const std::string idle = unused_settings(settings, use_of(arguments));
+  if (!idle.empty()) notes.push_back(idle);
+  if (arguments.has("dry-run"))
+    note_idle(arguments, {"resume", "checkpoint", "report", "tensorboard", "force"},
+              "--dry-run writes nothing", notes);
+  else if (!trains && !generates(run.bottleneck))
+    note_idle(arguments, {"resume", "checkpoint"}, "nothing is trained", notes);
+  note_idle_ranks(arguments, notes);
+  note_idle_parts(arguments, {arguments.words().begin(), arguments.words().end()}, notes);
+  // They concern the call, however many inputs it has.
+  static std::set<std::string> said;
+  std::erase_if(notes, [](const std::string& note) { return !said.insert(note).second; });
+  return notes;
 }
 
 }  // namespace gbcompress::cli

@@ -5,8 +5,15 @@
 
 namespace gbcompress::cli {
 
-/// Everything that `compress` was asked: defaults < file < environment < --set < flags, and the
+/// The settings of a call of `compress`: defaults < file < environment < --set < flags, and the
 /// target that holds where none is given. @throws Error(kUsage, kConfig)
 Settings compress_settings(const Arguments& arguments);
+/// Whether g-nets generate or predict any parameter.
+bool generates(const BottleneckOptions& options);
+/// "ratio 10 (default)" where no target was given and one holds; else "".
+std::string default_target_text(const Settings& settings);
+/// A line for each outdated name, and one that names what was given without an effect: each once,
+/// however often it is called.
+std::vector<std::string> compress_notes(const Arguments& arguments, const Settings& settings);
 
 }  // namespace gbcompress::cli

@@ -1,132 +1,208 @@
-#include <ATen/Parallel.h>
-#include <torch/headeronly/version.h>
+// `doctor`: runs in the program itself, so that it can say what is wrong with LibTorch.
+#include "doctor.h"
+
+#include <sched.h>
 #include <unistd.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <boost/version.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
-#include <thread>
+#include <sstream>
 
-#include "command.h"
 #include "exit_status.h"
 #include "flag_words.h"
 #include "gbcompress/error.h"
-#include "gbcompress/gnet.h"
-#include "gbcompress/ranks.h"
-#include "gbcompress/registry.h"
 #include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
+#include "idle_options.h"
+#include "model_options.h"
 #include "table.h"
 #include "torch_module.h"
-#include "versions.h"
+#include "verb_table.h"
 
 namespace gbcompress::cli {
+
 namespace {
 
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-struct Check {
-  std::string name, value;
-  std::string problem;  ///< empty: fine
-};
+constexpr std::size_t kWidth = 100;  ///< columns of a terminal that a row takes at most
 
-Check torch_check() {
-  const std::string running = running_torch();
-  Check check{"LibTorch", "headers " TORCH_VERSION ", library " + running, ""};
-  if (const auto mismatch = torch_runtime_mismatch()) check.problem = *mismatch;
-  return check;
+std::string listed(const std::vector<std::string>& words) { return joined(words, ", "); }
+
+/// "AMD EPYC 9B14: SSE4.1, AVX2, ...": the instruction sets that decoding or training chooses by.
+std::string processor() {
+  std::string model;
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; model.empty() && std::getline(file, line);)
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos)
+      model = printable(line.substr(line.find(": ") + 2));
+  std::vector<std::string> sets;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.1")) sets.push_back("SSE4.1");
+  if (__builtin_cpu_supports("avx")) sets.push_back("AVX");
+  if (__builtin_cpu_supports("avx2")) sets.push_back("AVX2");
+  if (__builtin_cpu_supports("fma")) sets.push_back("FMA");
+  if (__builtin_cpu_supports("avx512f")) sets.push_back("AVX-512F");
+#elif defined(__aarch64__)
+  sets.push_back("NEON");
+#endif
+  if (model.empty()) model = "unknown model";
+  return model + ": " + (sets.empty() ? "no vector instructions that are used" : listed(sets));
 }
 
-Check temporary_check() {
+/// "2 of 4 processors": those that this process may use.
+std::string threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int usable =
+      ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  return std::to_string(usable) + " of " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) +
+         " processors";
+}
+
+Check temporary_files() {
   std::error_code failed;
-  const fs::path folder = fs::temp_directory_path(failed);
-  Check check{"temporary files", printable(folder.string()), ""};
+  fs::path folder = fs::temp_directory_path(failed);
+  std::string problem;
   try {
-    if (failed) throw Error(Errc::kIo, "there is no folder for temporary files; set TMPDIR");
+    if (failed) {
+      const char* named = std::getenv("TMPDIR");
+      folder = named ? named : "/tmp";
+      throw Error(Errc::kIo, printable(folder.string()) +
+                                 " is no folder; name one for temporary files in TMPDIR");
+    }
     check_writable(folder / ("gbcompress-doctor-" + std::to_string(::getpid())), false);
   } catch (const Error& error) {
-    check.problem = with_flags(error.what());
+    problem = with_flags(error.what());
   }
-  return check;
+  return check_of("temporary files", printable(folder.string()), std::move(problem));
 }
 
-std::vector<Check> cuda_checks() {
-  const CudaStatus status = cuda_status();
-  std::string gpus;
-  for (const std::string& gpu : status.gpus) gpus += (gpus.empty() ? "" : "; ") + gpu;
-  const NcclStatus nccl = nccl_status();
-  return {{"CUDA module",
-           status.module.empty() ? "none; g-nets are computed on the CPU" : status.module,
-           status.problem},
-          {"GPU", gpus.empty() ? "none: " + status.no_gpu : gpus, ""},
-          {"NCCL", nccl.versions.empty() ? "none; ranks use Gloo" : nccl.versions, nccl.problem}};
+/// Verbs whose whole work needs LibTorch, or the others.
+std::vector<std::string> verbs(bool with_torch) {
+  std::vector<std::string> names;
+  for (const Verb* verb : all_verbs())
+    if (!verb->hidden && (verb->run == nullptr) == with_torch) names.push_back(verb->name);
+  return names;
 }
 
-std::vector<Check> plugin_checks(const Arguments& arguments) {
-  std::vector<Check> checks;
-  PluginHost host;
-  for (const std::string& file : arguments.list("plugin")) host.load(file);
-  host.load_installed();
-  for (const fs::path& folder : PluginHost::search_path()) {
-    std::error_code ignored;
-    checks.push_back({"plugin folder",
-                      printable(folder.string()) +
-                          (fs::is_directory(folder, ignored) ? "" : " (does not exist)"),
-                      ""});
+std::string needs_torch() {
+  return listed(verbs(true)) +
+         "; compress --data and --from-scratch; compare --data; plugins list and verify; expand of "
+         "layer types of plugins; TorchScript files";
+}
+
+std::vector<Check> checks_of(const Arguments& arguments) {
+  std::vector<Check> checks = {
+      {"gbcompress", GBC_VERSION_STRING},
+      {"compiler", "GCC " __VERSION__ ", C++" + std::to_string(__cplusplus)},
+      {"Boost", std::to_string(BOOST_VERSION / 100000) + "." +
+                    std::to_string(BOOST_VERSION / 100 % 1000) + "." +
+                    std::to_string(BOOST_VERSION % 100)},
+      {"zstd", std::string("headers " ZSTD_VERSION_STRING ", library ") + ZSTD_versionString()},
+      {"processor", processor()},
+      {"threads", threads()},
+      temporary_files(),
+      {"works here", listed(verbs(false))},
+  };
+  if (const std::string remedy = how_to_get_torch(); !remedy.empty()) {
+    std::vector<std::string> idle;
+    note_idle(arguments, {"plugin"}, "plugins need LibTorch, which is not part of this build",
+              idle);
+    say_notes(arguments, idle);
+    checks.push_back({"LibTorch", "not part of this build", remedy, CheckState::kMissing});
+    checks.push_back({"training", "not here: " + needs_torch(), "", CheckState::kMissing});
+    return checks;
   }
-  for (const LoadedPlugin& plugin : host.loaded())
-    checks.push_back(
-        {"plugin " + printable(plugin.fingerprint.name),
-         printable(plugin.fingerprint.version) + ", " + printable(plugin.file.string()), ""});
-  for (const auto& [file, reason] : host.refused())
-    checks.push_back({"plugin", printable(file.string()), printable(with_flags(reason))});
-  if (host.loaded().empty())
-    checks.push_back({"plugins", "none",
-                      "no plugin was found, so nothing can be compressed; "
-                      "install them or set GBCOMPRESS_PLUGIN_PATH"});
+  try {
+    std::vector<Check> more = checks_with_torch(arguments);
+    checks.push_back({"training", needs_torch()});
+    std::move(more.begin(), more.end(), std::back_inserter(checks));
+  } catch (const Error& error) {
+    checks.push_back(check_of("LibTorch", "cannot be used", with_flags(error.what())));
+    checks.push_back({"training", "not here: " + needs_torch(), "", CheckState::kMissing});
+  }
   return checks;
+}
+
+/// Lines of at most `width` bytes, broken at spaces; words that are longer stay whole.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines;
+  std::istringstream words(text);
+  for (std::string word; words >> word;)
+    if (!lines.empty() && lines.back().size() + 1 + word.size() <= width)
+      lines.back() += " " + word;
+    else
+      lines.push_back(word);
+  return lines;
+}
+
+constexpr const char* word_of(CheckState state) {
+  constexpr const char* kWords[] = {"ok", "missing", "BROKEN"};
+  return kWords[static_cast<int>(state)];
+}
+
+std::string text_of(const std::vector<Check>& checks) {
+  std::size_t names = 0;
+  for (const Check& check : checks) names = std::max(names, check.name.size());
+  constexpr std::size_t kState = 7, kGap = 2;
+  const std::size_t before = kState + kGap + names + kGap;
+  const std::size_t width = kWidth > before + 40 ? kWidth - before : 40;
+  Table table(3);
+  for (const Check& check : checks) {
+    // A path stays as it is, so that it can be copied.
+    std::vector<std::string> lines = {check.value};
+    if (check.value.find('/') == std::string::npos) lines = wrapped(check.value, width);
+    if (lines.empty()) lines.push_back("");
+    for (std::string& line : wrapped(check.remedy, width)) lines.push_back(std::move(line));
+    table.row({word_of(check.state), check.name, lines[0]});
+    for (std::size_t i = 1; i < lines.size(); ++i) table.row({"", "", lines[i]});
+  }
+  return table.text();
+}
+
+ordered_json json_of(const std::vector<Check>& checks, bool good) {
+  ordered_json list = ordered_json::array();
+  for (const Check& check : checks) {
+    ordered_json entry = {
+        {"name", check.name},
+        {"value", check.value},
+        {"ok", check.state == CheckState::kOk},
+        {"state", check.state == CheckState::kBroken ? "broken" : word_of(check.state)}};
+    if (check.state == CheckState::kBroken) entry["problem"] = check.remedy;
+    if (check.state == CheckState::kMissing && !check.remedy.empty())
+      entry["install"] = check.remedy;
+    list.push_back(std::move(entry));
+  }
+  return {{"ok", good}, {"version", GBC_VERSION_STRING}, {"checks", std::move(list)}};
+}
+
+int doctor(const Arguments& arguments) {
+  const std::vector<Check> checks = checks_of(arguments);
+  const bool good = std::none_of(checks.begin(), checks.end(), [](const Check& check) {
+    return check.state == CheckState::kBroken;
+  });
+  if (arguments.json())
+    print_json(json_of(checks, good));
+  else
+    std::cout << text_of(checks);
+  return good ? kDone : kFailed;
 }
 
 }  // namespace
 
-int doctor_with_torch(const Arguments& arguments) {
-  std::vector<Check> checks = {
-      {"gbcompress", GBC_VERSION_STRING, ""},
-      torch_check(),
-      {"compiler", "GCC " __VERSION__ ", C++" + std::to_string(__cplusplus), ""},
-      {"Boost",
-       std::to_string(BOOST_VERSION / 100000) + "." + std::to_string(BOOST_VERSION / 100 % 1000) +
-           "." + std::to_string(BOOST_VERSION % 100),
-       ""},
-      {"zstd", std::string("headers " ZSTD_VERSION_STRING ", library ") + ZSTD_versionString(), ""},
-      {"threads",
-       std::to_string(at::get_num_threads()) + " of " +
-           std::to_string(std::thread::hardware_concurrency()) + " cores",
-       ""},
-      {"processor", at::get_cpu_capability(), ""},
-      temporary_check(),
-  };
-  for (Check& check : cuda_checks()) checks.push_back(std::move(check));
-  for (Check& check : plugin_checks(arguments)) checks.push_back(std::move(check));
-
-  bool good = true;
-  ordered_json list = ordered_json::array();
-  Table table(3);
-  for (const Check& check : checks) {
-    const bool fine = check.problem.empty();
-    good = good && fine;
-    table.row({fine ? "ok" : "BROKEN", check.name, check.value});
-    if (!fine) table.row({"", "", check.problem});
-    ordered_json entry = {{"name", check.name}, {"value", check.value}, {"ok", fine}};
-    if (!fine) entry["problem"] = check.problem;
-    list.push_back(entry);
-  }
-  if (arguments.json())
-    print_json({{"ok", good}, {"checks", list}});
-  else
-    std::cout << table.text();
-  return good ? kDone : kFailed;
+const Verb& doctor_verb() {
+  static const Verb verb = {
+      "doctor",   "Check the installation: what works, what is missing, what is broken.",
+      "[--json]", "  gbcompress doctor\n",
+      0,          0,
+      nullptr,    doctor};
+  return verb;
 }
 
 }  // namespace gbcompress::cli

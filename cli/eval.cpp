@@ -9,6 +9,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
 #include "gbcompress/tensors.h"
+#include "idle_options.h"
 #include "load_plugins.h"
 #include "metric_text.h"
 #include "model_options.h"
@@ -16,6 +17,7 @@
 #include "open_weights.h"
 #include "progress.h"
 #include "report.h"
+#include "run_options.h"
 #include "table.h"
 #include "torch_module.h"
 #include "versions.h"
@@ -42,10 +44,9 @@ void show_file(Report& page, const fs::path& file, bool artifact, const OpenOpti
 Data targets_of_original(Data data, const Arguments& arguments, const Registry& registry) {
   if (data.has_targets) return data;
   if (!arguments.has("model"))
-    throw Error(
-        Errc::kUsage,
-        "these data hold no targets, so that outputs can only be compared with those of the "
-        "original; give it with --model FILE, or use `gbcompress compare`");
+    throw Error(Errc::kUsage,
+                "these data hold no targets, so outputs are compared with the original's; give it "
+                "with --model FILE, or use `gbcompress compare`");
   const auto original = open_model(arguments.text("model"), arguments.text("arch"), registry,
                                    model_options(arguments));
   return answered(*original, std::move(data));
@@ -84,6 +85,21 @@ std::vector<std::int64_t> wanted_exits(const Arguments& arguments, const Model& 
   return exits;
 }
 
+void print_answers(const Data& data, const std::vector<Evaluated>& answers) {
+  const Evaluated& last = answers.back();
+  Table table;
+  if (answers.size() == 1) {
+    table.row({metric_heading(data.metric), metric_text(data.metric, last.value)});
+    table.row({"samples", with_commas(data.test.size())});
+    table.row({"seconds", fixed(last.seconds, 1)});
+  } else {
+    table.row({"exit", metric_heading(data.metric), "seconds"});
+    for (const Evaluated& each : answers)
+      table.row({each.exit, metric_text(data.metric, each.value), fixed(each.seconds, 3)});
+  }
+  std::cout << table.text();
+}
+
 }  // namespace
 
 int eval_with_torch(const Arguments& arguments) {
@@ -93,6 +109,7 @@ int eval_with_torch(const Arguments& arguments) {
   if (arguments.has("config")) settings.apply_file(arguments.text("config"));
   settings.apply_environment();
   for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  say_unused(arguments, settings, {"data.", "train.threads"}, "eval");
   if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));
 
   const fs::path file = arguments.words()[0];
@@ -101,7 +118,12 @@ int eval_with_torch(const Arguments& arguments) {
   load_plugins(host, arguments);
   const bool artifact = fs::is_regular_file(file) && ArtifactReader::is_artifact(file);
   if (!artifact && arguments.has("model"))
-    throw Error(Errc::kUsage, "--model is for a .gbz, and this file is none");
+    throw Error(Errc::kUsage, "--model needs a .gbz, and this file is not one");
+  std::vector<std::string> idle;
+  note_idle_parts(arguments, {arguments.has("model") ? fs::path(arguments.text("model")) : file},
+                  idle);
+  note_idle_force(arguments, idle);
+  say_notes(arguments, idle);
   const auto model = open_weights(
       {file, arguments.text("arch"), arguments.text("model"), model_options(arguments)},
       host.registry());
@@ -133,17 +155,7 @@ int eval_with_torch(const Arguments& arguments) {
     print_json(result);
     return kDone;
   }
-  Table table;
-  if (answers.size() == 1) {
-    table.row({metric_heading(data.metric), metric_text(data.metric, last.value)});
-    table.row({"samples", with_commas(data.test.size())});
-    table.row({"seconds", fixed(last.seconds, 1)});
-  } else {
-    table.row({"exit", metric_heading(data.metric), "seconds"});
-    for (const Evaluated& each : answers)
-      table.row({each.exit, metric_text(data.metric, each.value), fixed(each.seconds, 3)});
-  }
-  std::cout << table.text();
+  print_answers(data, answers);
   return kDone;
 }
 

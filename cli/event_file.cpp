@@ -127,7 +127,7 @@ void EventLog::add(const std::string& run, std::string_view tag, std::int64_t st
     file->second.add(tag, step, value);
   } catch (const Error& error) {
     broken_ = true;
-    say(std::string("warning: nothing more is written for TensorBoard: ") + error.what());
+    say(std::string("warning: writing for TensorBoard stops: ") + error.what());
   }
 }
 

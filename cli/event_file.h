@@ -52,7 +52,7 @@ class EventLog {
   bool broken_ = false;
 };
 
-/// The log that --tensorboard asks for, or nothing. @throws as EventLog, as what writes does
+/// The log of --tensorboard, or nothing. @throws as EventLog, as what writes does
 std::unique_ptr<EventLog> event_log(const Arguments& arguments);
 /// Of a file that is there: "bytes", "bits/NAME" of each tensor, and its metric where it has one.
 void log_result(EventLog& log, const std::string& run, std::int64_t bytes,

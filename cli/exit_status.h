@@ -1,5 +1,5 @@
 #pragma once
-/// The one table from error codes to exit statuses (docs/cli.md).
+/// The one table from error codes to exit statuses (docs/reference/cli.md).
 
 #include "gbcompress/error.h"
 
@@ -7,15 +7,15 @@ namespace gbcompress::cli {
 
 enum ExitStatus : int {
   kDone = 0,
-  kFailed = 1,        ///< something failed that is nobody's input; results could not be written
+  kFailed = 1,        ///< failure without a faulty input; results could not be written
   kUsageStatus = 2,   ///< arguments, settings, an output that exists
   kBadInput = 3,      ///< an input file
-  kTargetMissed = 4,  ///< the file is written, but is larger or worse than asked
+  kTargetMissed = 4,  ///< the file is written, but exceeds the target
   kPluginStatus = 5,  ///< a plugin is refused or missing
   kSignalled = 128,   ///< plus the signal's number
 };
 
-/// An error met while writing results: the disk is at fault, not the input.
+/// An error while writing results: the disk is at fault, not the input.
 class WriteError : public Error {
  public:
   using Error::Error;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 
+#include "each_input.h"
 #include "expand_request.h"
 #include "gbcompress/decode.h"
 #include "torch_module.h"
@@ -12,7 +13,9 @@ namespace {
 void options(po::options_description& into) {
   auto add = into.add_options();
   add("output,o", po::value<std::string>()->value_name("FILE"),
-      "the .safetensors to write; of a folder, a folder: OUT/");
+      "the .safetensors, .npz or .onnx to write (the input's name with .safetensors, or .onnx "
+      "where it "
+      "was made of that), a folder OUT/, or - for standard output");
   add("max-output", po::value<std::string>()->value_name("N"),
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
   add("base", po::value<std::string>()->value_name("FILE"),
@@ -26,7 +29,7 @@ bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
   return arguments.has("plugin") || !std::all_of(tensors.begin(), tensors.end(), is_placed);
 }
 
-int run(const Arguments& arguments) {
+int expand_one(const Arguments& arguments) {
   ExpandRequest request(arguments);
   const ArtifactReader artifact = request.open();
   const DecodeOptions options = request.decoding(artifact, arguments);
@@ -36,21 +39,32 @@ int run(const Arguments& arguments) {
   });
 }
 
+int run(const Arguments& arguments) {
+  return run_each(arguments,
+                  {".safetensors", "-expanded", "OUT.safetensors", expand_one, expanded_suffix});
+}
+
 }  // namespace
 
 const Verb& expand_verb() {
   static const Verb verb = {"expand",
-                            "Turn a .gbz back into a .safetensors file.",
-                            "IN.gbz -o OUT.safetensors [options]",
+                            "Turn a .gbz back into a .safetensors, .npz or .onnx file.",
+                            "IN.gbz [IN.gbz...] [-o OUT] [options]",
                             "  gbcompress expand model.gbz -o model.safetensors\n"
+                            "  gbcompress expand model.gbz -o model.npz\n"
+                            "  gbcompress expand model.gbz -o model.onnx\n"
                             "  gbcompress expand packed/ -o model/\n"
+                            "  gbcompress expand *.gbz -o models/\n"
                             "  gbcompress expand tuned.gbz --base model.gbz -o tuned.safetensors\n"
                             "  gbcompress expand stranger.gbz -o model.safetensors --max-output "
                             "500MB\n",
                             1,
-                            1,
+                            kAnyNumber,
                             options,
-                            run};
+                            run,
+                            false,
+                            {},
+                            {"decompress"}};
   return verb;
 }
 

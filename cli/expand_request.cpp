@@ -9,16 +9,23 @@
 
 namespace gbcompress::cli {
 
+std::string expanded_suffix(const std::string& input) {
+  std::error_code ignored;
+  const std::filesystem::path file = input;
+  if (!std::filesystem::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file))
+    return ".safetensors";
+  const auto container = container_of(ArtifactReader::open(file));
+  return container ? "." + container->format : ".safetensors";
+}
+
 ExpandRequest::ExpandRequest(const Arguments& arguments)
     : input(artifact_in(arguments.words()[0])),
-      output(arguments.words()[0], arguments.text("output"), "model.safetensors"),
+      output(arguments, arguments.words()[0], expanded_suffix(arguments.words()[0])),
       overwrite(arguments.has("force")),
       json(arguments.json()) {
-  if (output.file().empty())
-    throw Error(Errc::kUsage, "name the file to write: -o OUT.safetensors");
   if (arguments.has("max-output"))
     limits.output_bytes = parse_bytes(arguments.text("max-output"), "--max-output");
-  writing([&] { output.check(overwrite); });
+  writing([&] { output.check(); });
 }
 
 ArtifactReader ExpandRequest::open() const {
@@ -30,27 +37,35 @@ ArtifactReader ExpandRequest::open() const {
 DecodeOptions ExpandRequest::decoding(const ArtifactReader& artifact,
                                       const Arguments& arguments) const {
   DecodeOptions options;
-  if (arguments.has("base"))
+  if (arguments.has("base")) {
     options.base = BaseModel::open(arguments.text("base"), limits).source_for(artifact);
-  else if (!artifact.base().empty())
+    if (artifact.base().empty() && !arguments.quiet())
+      say("--base is not needed: " + printable(input.string()) + " holds every tensor whole");
+  } else if (!artifact.base().empty()) {
     throw Error(Errc::kUsage, printable(input.string()) +
                                   " holds what changed since another model; name that one: --base "
                                   "FILE");
+  }
   return options;
 }
 
 int ExpandRequest::write(const ArtifactReader& artifact,
                          const std::function<std::int64_t()>& decode) {
+  const auto container = container_of(artifact);
+  if (output.is_stream() && container && !container->files.empty())
+    throw Error(Errc::kUsage, printable(input.string()) + " expands to several files, " +
+                                  printable(container->files[0]) +
+                                  " beside the model; name a file: -o OUT." + container->format);
   const std::size_t tensors = artifact.tensors().size();
   std::size_t carried = 0;
   const std::int64_t bytes = writing([&] {
-    output.begin(overwrite);
+    output.begin();
     const std::int64_t written = decode();
     carried = output.finish();
     return written;
   });
   if (json) {
-    print_json({{"output", output.file()},
+    print_json({{"output", output.name()},
                 {"input_bytes", artifact.file_bytes()},
                 {"output_bytes", bytes},
                 {"tensors", tensors},
@@ -59,7 +74,7 @@ int ExpandRequest::write(const ArtifactReader& artifact,
                 {"identity", artifact.identity()}});
   } else {
     std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
-              << with_commas(bytes) << " bytes written to " << printable(output.file());
+              << with_commas(bytes) << " bytes written to " << output.shown();
     if (carried > 0) std::cout << ", " << carried << " files copied beside it";
     std::cout << "\n";
   }

@@ -13,10 +13,13 @@
 
 namespace gbcompress::cli {
 
-/// What `expand` was asked, whoever decodes.
+/// ".onnx" of a `.gbz` that was made of an ONNX model, else ".safetensors".
+std::string expanded_suffix(const std::string& input);
+
+/// The request of `expand`, with either decoder.
 struct ExpandRequest {
   std::filesystem::path input;
-  FolderOutput output;
+  ModelOutput output;
   ArtifactLimits limits;
   bool overwrite = false, json = false;
 

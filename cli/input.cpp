@@ -11,7 +11,7 @@ namespace gbcompress::cli {
 
 namespace {
 
-/// Parameters below which one thread computes unless the user asks for more: it is as fast alone
+/// Parameters below which one thread computes unless the user sets more: it is as fast alone
 /// (0.4 s on the digits either way), and on a busy machine two that wait for each other took 20 s.
 constexpr std::int64_t kSmallModel = 200'000;
 

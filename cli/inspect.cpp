@@ -6,9 +6,11 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/tensors.h"
 #include "gbcompress/weights.h"
+#include "idle_options.h"
 #include "listing.h"
 #include "model_options.h"
 #include "plan_options.h"
@@ -17,6 +19,7 @@
 #include "stored_table.h"
 #include "table.h"
 #include "torch_module.h"
+#include "verb_table.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -87,7 +90,7 @@ std::string made_of(const ArtifactTensor& tensor) {
   if (tensor.mantissa_bits > 0)
     std::snprintf(text, sizeof text, "short floats, %d bits", tensor.mantissa_bits);
   else if (!is_real(tensor.dtype))
-    std::snprintf(text, sizeof text, "whole numbers");
+    std::snprintf(text, sizeof text, "integers");
   else
     std::snprintf(text, sizeof text, "step %.4g%s", static_cast<double>(step_size(tensor.step)),
                   tensor.row_steps ? " by row" : "");
@@ -113,16 +116,26 @@ struct ArtifactListing {
 
   /// @param tensors  stored_tensors(), or compared with a source
   ArtifactListing(const ArtifactReader& artifact, const std::vector<StoredTensor>& tensors,
-                  bool compared) {
-    std::vector<std::string> head = {"name",       "shape",  "dtype", "kind",         "made of",
-                                     "parameters", "coding", "bytes", "bits a weight"};
+                  bool compared)
+      : plans_(std::any_of(artifact.tensors().begin(), artifact.tensors().end(),
+                           [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); })) {
+    std::vector<std::string> head = {"name",       "shape",  "dtype", "kind",           "made of",
+                                     "parameters", "coding", "bytes", "bits per weight"};
     if (compared) head.push_back("error");
-    table.row(head);
+    row(head);
     for (std::size_t i = 0; i < tensors.size(); ++i)
       add(artifact.tensors()[i], tensors[i], compared);
   }
 
  private:
+  /// Without g-nets there is nothing to say in their two columns.
+  void row(std::vector<std::string> cells) {
+    if (!plans_) cells.erase(cells.begin() + 5, cells.begin() + 7);
+    table.row(cells);
+  }
+
+  const bool plans_;
+
   void add(const ArtifactTensor& tensor, const StoredTensor& stored, bool compared) {
     const bool made = has_plan(tensor.kind);
     if (made) {
@@ -145,7 +158,7 @@ struct ArtifactListing {
                                     with_commas(std::llround(stored.bytes)),
                                     fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
     if (compared) row.push_back(error_text(stored));
-    table.row(row);
+    this->row(row);
   }
 };
 
@@ -209,22 +222,28 @@ void inspect_artifact(const fs::path& file, const Arguments& arguments, Report& 
 
 void inspect_model(const fs::path& file, FileKind kind, const Arguments& arguments, Report& page) {
   TensorBundle bundle = open_tensors(file, model_options(arguments));
-  Listing listing{.format = format_name(kind),
+  Listing listing{.format = format_name(kind, file),
                   .metadata = bundle.metadata,
                   .notes = bundle.notes,
                   .file_bytes = bundle.file_bytes};
-  for (const TensorEntry& entry : bundle.tensors)
-    listing.tensors.push_back(
-        {entry.name, "", entry.dtype, entry.shape, static_cast<std::int64_t>(entry.bytes.size())});
+  const auto consumers = consumers_of(bundle);
+  for (const TensorEntry& entry : bundle.tensors) {
+    const auto at = consumers.find(entry.name);
+    if (consumers.empty() || at != consumers.end())
+      listing.tensors.push_back({entry.name, at == consumers.end() ? "" : joined(at->second, ", "),
+                                 entry.dtype, entry.shape,
+                                 static_cast<std::int64_t>(entry.bytes.size())});
+  }
+  if (!consumers.empty()) listing.column = "consumers";
   page.show(TensorSource::of(std::move(bundle)));
   print_listing(file, listing, arguments.json(), page);
 }
 
 void options(boost::program_options::options_description& into) {
   auto add = into.add_options();
-  add("plan", "say which g-nets each parameter would get, from names and shapes");
+  add("plan", "print the g-nets that each parameter would get, from names and shapes");
   add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
-      "of a .gbz: what each tensor lost beside the file that it was made of");
+      "for a .gbz: the error of each tensor to the file that it was made from");
   add_plan_options(into);
   add_report_options(into, /*force=*/true);
 }
@@ -232,12 +251,18 @@ void options(boost::program_options::options_description& into) {
 int run(const Arguments& arguments) {
   const fs::path file = arguments.words()[0];
   const FileKind kind = sniff(file);
+  std::vector<std::string> idle;
   if (arguments.has("plan")) {
     if (kind == FileKind::kArtifact)
-      throw Error(Errc::kUsage, "a .gbz holds its plan; leave out --plan to see it");
+      throw Error(Errc::kUsage, "a .gbz holds its plan; leave out --plan to print it");
     if (arguments.has("report"))
       throw Error(Errc::kUsage,
-                  "--report shows what a file holds, and --plan what is not there yet");
+                  "--report contradicts --plan: a report shows the contents of a file");
+    if (arguments.has("against"))
+      throw Error(Errc::kUsage, "--against contradicts --plan: it compares the contents of a .gbz");
+    note_idle_force(arguments, idle);
+    note_idle_parts(arguments, {file}, idle);
+    say_notes(arguments, idle);
     return run_with_torch("inspect", arguments);
   }
   for (const char* option : {"world", "arch", "config", "set"})
@@ -245,6 +270,11 @@ int run(const Arguments& arguments) {
       throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
   if (arguments.has("against") && kind != FileKind::kArtifact)
     throw Error(Errc::kUsage, "--against compares a .gbz with the file it was made of");
+  note_idle(arguments, {"plugin"}, "inspect runs no layer types", idle);
+  note_idle_force(arguments, idle);
+  note_idle_parts(arguments,
+                  {arguments.has("against") ? fs::path(arguments.text("against")) : file}, idle);
+  say_notes(arguments, idle);
   if (kind == FileKind::kTorchScript) return run_with_torch("inspect", arguments);
   Report page(arguments, "inspect", file.string());
   if (kind == FileKind::kArtifact)
@@ -258,7 +288,7 @@ int run(const Arguments& arguments) {
 
 const Verb& inspect_verb() {
   static const Verb verb = {"inspect",
-                            "List what a file holds, or would be planned as.",
+                            "List the tensors of a file, or plan g-nets for them.",
                             "FILE [--plan [--world N] [options]]",
                             "  gbcompress inspect model.gbz\n"
                             "  gbcompress inspect model.gbz --against model.safetensors\n"
@@ -268,7 +298,10 @@ const Verb& inspect_verb() {
                             1,
                             1,
                             options,
-                            run};
+                            run,
+                            false,
+                            {},
+                            {"info"}};
   return verb;
 }
 

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 Listing list_torchscript(const fs::path& file) {
   Listing result{.format = "torchscript",
                  .file_bytes = static_cast<std::int64_t>(fs::file_size(file)),
-                 .modules = true};
+                 .column = "module"};
   const auto model = open_model(file, "", Registry());
   for (const NamedParameter& each : model->tensors())
     result.tensors.push_back({each.info.name, each.info.module_type, each.info.dtype,

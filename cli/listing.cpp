@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "table.h"
 
@@ -11,7 +12,7 @@ namespace gbcompress::cli {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string format_name(FileKind kind) {
+std::string format_name(FileKind kind, const fs::path& file) {
   switch (kind) {
     case FileKind::kSafetensors:
       return "safetensors";
@@ -24,18 +25,18 @@ std::string format_name(FileKind kind) {
     case FileKind::kTorchScript:
       return "torchscript";
     default:
-      return "state_dict";
+      return is_onnx(file) ? "onnx" : "state_dict";
   }
 }
 
 void print_listing(const fs::path& file, const Listing& listing, bool json, Report& page) {
-  const bool script = listing.modules;
+  const bool script = !listing.column.empty();
   const std::vector<Listed>& tensors = listing.tensors;
   std::int64_t elements = 0;
   ordered_json list = ordered_json::array();
   Table table(script ? 4 : 3);
   std::vector<std::string> head = {"name", "shape", "dtype", "bytes"};
-  if (script) head.insert(head.begin() + 3, "module");
+  if (script) head.insert(head.begin() + 3, listing.column);
   table.row(head);
   for (const Listed& each : tensors) {
     elements += tensor_elements(each.shape);  // not above twice the bytes of all, which were there
@@ -47,7 +48,7 @@ void print_listing(const fs::path& file, const Listing& listing, bool json, Repo
                           {"bytes", each.bytes}};
     if (script) {
       row.insert(row.begin() + 3, printable(each.module));
-      entry["module"] = each.module;
+      entry[listing.column] = each.module;
     }
     table.row(row);
     list.push_back(entry);

@@ -14,7 +14,8 @@ namespace gbcompress::cli {
 
 /// One tensor of a model file, whatever the format.
 struct Listed {
-  std::string name, module;
+  std::string name;
+  std::string module;  ///< what Listing::column says
   DType dtype;
   std::vector<std::int64_t> shape;
   std::int64_t bytes = 0;
@@ -27,11 +28,11 @@ struct Listing {
   std::vector<std::string> notes;  ///< what opening it left out or changed
   std::int64_t file_bytes = 0;
   std::vector<Listed> tensors;
-  bool modules = false;  ///< whether types of modules are known
+  std::string column;  ///< what is known beside type and shape: "module", "consumers"; or ""
 };
 
-/// "safetensors", "folder", "gbz", ...
-std::string format_name(FileKind kind);
+/// "safetensors", "folder", "gbz", "onnx", ...
+std::string format_name(FileKind kind, const std::filesystem::path& file);
 /// @param page  gets the same
 void print_listing(const std::filesystem::path& file, const Listing& listing, bool json,
                    Report& page);

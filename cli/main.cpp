@@ -1,16 +1,15 @@
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <csignal>
 #include <iostream>
-#include <new>
 
 #include "command.h"
 #include "exit_status.h"
-#include "flag_words.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
-#include "gbcompress/tensors.h"
+#include "outcome.h"
+#include "standard_streams.h"
 
 namespace gbcompress::cli {
 namespace {
@@ -42,44 +41,21 @@ void install_handlers() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-int report(bool json, Errc code, const std::string& text, int status) {
-  const std::string message = with_flags(text);
-  say(message);
-  write_error_file(message);  // torchrun shows it, where it started us
-  if (json)
-    print_json({{"error", {{"code", errc_name(code)}, {"message", message}, {"status", status}}}});
-  return status;
+bool given(const std::vector<std::string>& arguments, const std::string& flag) {
+  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
 }
 
-/// An input that became shorter meanwhile explains whatever else went wrong, so it is told instead.
-int dispatch_watched(const std::vector<std::string>& arguments) {
-  int status = kDone;
-  try {
-    status = dispatch(arguments);
-  } catch (const std::exception&) {
-    check_mapped_inputs();
-    throw;
-  }
-  check_mapped_inputs();
-  return status;
+/// Before anything is parsed, so that no error is printed among the bytes of a file.
+bool asks_for_a_stream(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i)
+    if ((arguments[i] == "-o" || arguments[i] == "--output") && arguments[i + 1] == "-")
+      return true;
+  return given(arguments, "-o-") || given(arguments, "--output=-");
 }
 
-int run(const std::vector<std::string>& arguments) {
-  bool json = false;
-  for (const std::string& argument : arguments) json = json || argument == "--json";
-  try {
-    return dispatch_watched(arguments);
-  } catch (const Error& error) {
-    const bool writing = dynamic_cast<const WriteError*>(&error) != nullptr;
-    return report(json, error.code(), error.what(),
-                  exit_status(error.code(), writing, interrupt_requested()));
-  } catch (const std::bad_alloc&) {
-    return report(json, Errc::kFailure, "there is not enough memory for this", kFailed);
-  } catch (const std::exception& error) {
-    return report(json, Errc::kFailure, "failed: " + printable(first_line(error.what())), kFailed);
-  }
+int run(const std::string& program, const std::vector<std::string>& arguments) {
+  if (asks_for_a_stream(arguments)) results_to_standard_error();
+  return told(given(arguments, "--json"), [&] { return dispatch(program, arguments); });
 }
 
 }  // namespace
@@ -88,11 +64,10 @@ int run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   using namespace gbcompress::cli;
   install_handlers();
-  const int status = run({argv + 1, argv + argc});
-  errno = 0;
-  if (!std::cout.flush()) {
-    // A reader that had enough, as `head` has, needs no message.
-    if (errno != EPIPE) say("the results could not be written to standard output");
+  const int status = run(argc > 0 ? argv[0] : "gbcompress", {argv + (argc > 0), argv + argc});
+  // A reader that had enough, as `head` has, needs no message.
+  if (!std::cout.flush() && !standard_output_is_closed()) {
+    say("the results could not be written to standard output");
     return status == 0 ? static_cast<int>(kFailed) : status;
   }
   // The others are waiting for this one's processor.

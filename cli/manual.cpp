@@ -33,6 +33,12 @@ std::string text(const std::string& plain) {
 std::string bold(const std::string& plain) { return "\\fB" + text(plain) + "\\fR"; }
 std::string italic(const std::string& plain) { return "\\fI" + text(plain) + "\\fR"; }
 
+std::string joined_bold(const std::vector<std::string>& names) {
+  std::string result;
+  for (const std::string& name : names) result += (result.empty() ? "" : ", ") + bold(name);
+  return result;
+}
+
 /// "Compress a model file into a .gbz." as the line behind a name: no capital, no full stop.
 std::string one_line(std::string summary) {
   if (summary.size() > 1 && std::islower(static_cast<unsigned char>(summary[1])))
@@ -75,10 +81,10 @@ void list_settings(std::ostream& out, const std::vector<SettingInfo>& table) {
 void list_statuses(std::ostream& out) {
   const std::pair<int, const char*> statuses[] = {
       {kDone, "done"},
-      {kFailed, "failed through nobody's input: no memory, a full disk"},
-      {kUsageStatus, "usage: arguments, settings, an output that exists"},
+      {kFailed, "failed for another reason than the input: no memory, a full disk"},
+      {kUsageStatus, "usage: arguments, settings, an output that exists or is an input"},
       {kBadInput, "an input file is missing, damaged, unknown, too large, or does not fit"},
-      {kTargetMissed, "the file is written, but is larger or worse than asked"},
+      {kTargetMissed, "the file is written, but exceeds the target"},
       {kPluginStatus, "a plugin is refused or missing"}};
   out << ".SH EXIT STATUS\n";
   for (const auto& [status, meaning] : statuses)
@@ -96,8 +102,10 @@ std::string manual() {
   for (const Verb* verb : all_verbs())
     if (!verb->hidden)
       out << ".TP\n"
-          << bold(verb->name) << "\n"
+          << joined_bold(names_of(*verb)) << "\n"
           << text(verb->summary) << "\nSee " << bold("gbcompress-" + verb->name) << "(1).\n";
+  for (const OptionWord& word : option_words())
+    out << ".TP\n" << bold(word.name) << "\n" << text(word.help) << "\n";
   out << ".SH OPTIONS\n";
   for (const OptionInfo& option : program_options()) list_option(out, option);
   out << ".SH SETTINGS\nGiven by " << bold("--set") << " " << italic("KEY=VALUE")

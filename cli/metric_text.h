@@ -11,7 +11,7 @@ namespace gbcompress::cli {
 
 inline std::string metric_heading(Metric metric) {
   return metric == Metric::kAccuracy      ? "test accuracy"
-         : metric == Metric::kNatsPerChar ? "test loss a character"
+         : metric == Metric::kNatsPerChar ? "test loss per character"
                                           : "test error of outputs";
 }
 

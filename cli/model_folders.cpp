@@ -1,71 +1,114 @@
 #include "model_folders.h"
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "call_files.h"
+#include "exit_status.h"
+#include "file_names.h"
 #include "gbcompress/error.h"
 #include "gbcompress/tensors.h"
+#include "standard_streams.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;
 
-FolderOutput::FolderOutput(const fs::path& source, std::string given, const std::string& name)
-    : file_(std::move(given)) {
+namespace {
+
+/// A folder of its own for a file that goes to standard output.
+fs::path new_folder() {
+  std::error_code failed;
+  const fs::path parent = fs::temp_directory_path(failed);
+  std::string name = (parent / "gbcompress-XXXXXX").string();
+  if (failed || ::mkdtemp(name.data()) == nullptr)
+    throw WriteError(Errc::kIo, "a folder in " + printable(parent.string()) + " cannot be made: " +
+                                    (failed ? failed.message() : std::strerror(errno)) +
+                                    "; set TMPDIR to another one");
+  return name;
+}
+
+/// Whether -o of a folder is one, too.
+bool is_folder(const std::string& given, bool of_folder) {
   std::error_code ignored;
-  if (!fs::is_directory(source, ignored)) return;
-  TensorBundle bundle;
-  find_carried(source, bundle);
-  carried_ = std::move(bundle.carried);
-  if (!file_.ends_with('/') && !fs::is_directory(file_, ignored)) return;
-  while (file_.size() > 1 && file_.ends_with('/')) file_.pop_back();
-  folder_ = file_;
+  if (given.ends_with('/') || fs::is_directory(given, ignored)) return true;
+  return of_folder && !given.empty() && !fs::exists(given, ignored) && !names_a_model_file(given);
+}
+
+}  // namespace
+
+ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
+                         const std::string& suffix)
+    : arguments_(arguments),
+      overwrite_(arguments.has("force")),
+      source_(source),
+      file_(arguments.text("output")) {
+  std::error_code ignored;
+  const bool of_folder = fs::is_directory(source, ignored);
+  if (of_folder) {
+    TensorBundle bundle;
+    find_carried(source, bundle);
+    carried_ = std::move(bundle.carried);
+  }
+  const bool has_name = !of_folder && !source.empty() && source != kStandardInput;
+  const std::string name = (has_name ? model_name(source) : "model") + suffix;
+  if (file_ == "-") {
+    stream_ = made_ = true;
+    folder_ = new_folder();
+  } else if (is_folder(file_, of_folder)) {
+    while (file_.size() > 1 && file_.ends_with('/')) file_.pop_back();
+    folder_ = file_;
+  } else {
+    return;
+  }
   file_ = (folder_ / name).string();
 }
 
-FolderOutput::~FolderOutput() {
+ModelOutput::~ModelOutput() {
   copies_.reset();
-  // Only an empty folder goes: checkpoints of an interrupted run may lie in it.
   std::error_code ignored;
+  if (stream_) fs::remove(file_, ignored);
+  // Only an empty folder goes: checkpoints of an interrupted run may lie in it.
   if (made_) fs::remove(folder_, ignored);
 }
 
-void FolderOutput::check(bool overwrite) const {
+std::string ModelOutput::shown() const { return stream_ ? "standard output" : printable(file_); }
+
+void ModelOutput::check() const {
+  if (stream_) return check_standard_output();
+  check_not_an_input(arguments_, file_);
   std::error_code ignored;
-  if (folder_.empty()) return check_writable(file_, overwrite);
-  if (!fs::is_directory(folder_, ignored)) return check_writable(folder_, overwrite);
-  check_writable(file_, overwrite);
-  const CarriedCopies probe(carried_, folder_, overwrite);
+  if (folder_.empty()) return check_writable(file_, overwrite_);
+  check_not_an_input(arguments_, folder_);
+  if (!fs::exists(folder_, ignored)) return check_writable(folder_, overwrite_);
+  if (!fs::is_directory(folder_, ignored))
+    throw Error(Errc::kIo, printable(folder_.string()) + " is a file; name a folder to write into");
+  check_writable(file_, overwrite_);
+  const CarriedCopies probe(source_, carried_, folder_, overwrite_);
 }
 
-void FolderOutput::begin(bool overwrite) {
-  if (folder_.empty()) return;
+void ModelOutput::begin() {
+  if (folder_.empty() || stream_) return;
   std::error_code error;
   made_ = fs::create_directory(folder_, error);
   if (error)
     throw Error(Errc::kIo, printable(folder_.string()) + " cannot be made: " + error.message());
-  copies_.emplace(carried_, folder_, overwrite);
+  copies_.emplace(source_, carried_, folder_, overwrite_);
 }
 
-std::size_t FolderOutput::finish() {
+std::size_t ModelOutput::finish() {
+  if (stream_) {
+    send_to_standard_output(file_);
+    return 0;
+  }
   made_ = false;
   return copies_ ? copies_->commit() : 0;
 }
 
-void FolderOutput::say_what_stays(const Arguments& arguments) const {
-  if (folder_.empty() && !carried_.empty() && !arguments.quiet())
+void ModelOutput::say_what_stays() const {
+  if ((folder_.empty() || stream_) && !carried_.empty() && !arguments_.quiet())
     say("only the weights are written; to take the folder's other files along, name a folder: -o "
         "OUT/");
-}
-
-fs::path artifact_in(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return path;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == ".gbz") found.push_back(at->path());
-  const std::string label = printable(path.string());
-  if (error) throw Error(Errc::kIo, label + " cannot be read: " + error.message());
-  if (found.empty()) throw Error(Errc::kNotFound, label + " is a folder that holds no .gbz file");
-  if (found.size() > 1)
-    throw Error(Errc::kUsage, label + " holds several .gbz files; name one of them");
-  return found.front();
 }
 
 }  // namespace gbcompress::cli

@@ -1,7 +1,7 @@
 #pragma once
-/// A folder of Hugging Face's gives a folder: `compress FOLDER -o OUT/` writes OUT/model.gbz and
-/// copies the files of configuration and tokenizer, and `expand OUT/ -o BACK/` gives
-/// BACK/model.safetensors with them.
+/// Where a model's file goes: a file, a folder, or standard output. A folder of Hugging Face's
+/// gives a folder: `compress FOLDER -o OUT/` writes OUT/model.gbz and copies the files of
+/// configuration and tokenizer, and `expand OUT/ -o BACK/` gives BACK/model.safetensors with them.
 
 #include <cstddef>
 #include <filesystem>
@@ -14,41 +14,48 @@
 
 namespace gbcompress::cli {
 
-/// What -o names: a file, or a folder with a file in it and what goes along.
-class FolderOutput {
+/// What -o names.
+class ModelOutput {
  public:
-  /// A folder is written where `source` is one, and `given` is one or ends with a slash.
-  /// @param source  what is read
-  /// @param given   -o
-  /// @param name    of the file in a folder
-  FolderOutput(const std::filesystem::path& source, std::string given, const std::string& name);
+  /// A folder is written where -o is one or ends with a slash, and of a folder also where no file
+  /// has that name and it ends as none of a model's files does. `-` is a file in TMPDIR that
+  /// finish() copies to standard output.
+  /// @param source  what is read; "" for a new model
+  /// @param suffix  of the file in a folder: ".gbz"
+  /// @throws Error(kIo) where TMPDIR cannot be written
+  ModelOutput(const Arguments& arguments, const std::filesystem::path& source,
+              const std::string& suffix);
   /// What begin() made is gone unless finish() was called.
-  ~FolderOutput();
-  FolderOutput(const FolderOutput&) = delete;
-  FolderOutput& operator=(const FolderOutput&) = delete;
+  ~ModelOutput();
+  ModelOutput(const ModelOutput&) = delete;
+  ModelOutput& operator=(const ModelOutput&) = delete;
 
-  /// The file to write.
+  /// The file to write; "" where there is no -o.
   const std::string& file() const noexcept { return file_; }
-  /// Tries every path that will be written, and leaves nothing behind. @throws as check_writable()
-  void check(bool overwrite) const;
+  bool is_stream() const noexcept { return stream_; }
+  /// For messages and results: "-" for standard output.
+  std::string name() const { return stream_ ? "-" : file_; }
+  std::string shown() const;
+  /// Tries every path that will be written, and leaves nothing behind.
+  /// @throws Error(kUsage) for a path that is read too; as check_writable()
+  void check() const;
   /// Makes the folder where it is missing and copies what goes along under temporary names.
   /// @throws as CarriedCopies, and Error(kIo) for a folder that cannot be made
-  void begin(bool overwrite);
-  /// Once the file is there. @return how many files were copied beside it. @throws as CarriedCopies
+  void begin();
+  /// Once the file is there. @return how many files were copied beside it. @throws as
+  /// CarriedCopies; Error(kIo) where standard output cannot be written
   std::size_t finish();
   /// Says so where files of the source's folder stay behind.
-  void say_what_stays(const Arguments& arguments) const;
+  void say_what_stays() const;
 
  private:
-  std::filesystem::path folder_;  ///< "" for a file alone
+  const Arguments& arguments_;
+  bool overwrite_, stream_ = false;
+  std::filesystem::path source_, folder_;  ///< folder_: "" for a file alone
   std::string file_;
   std::vector<std::filesystem::path> carried_;
   std::optional<CarriedCopies> copies_;
-  bool made_ = false;  ///< the folder, by begin()
+  bool made_ = false;  ///< the folder, by begin() or for a stream
 };
-
-/// The one `.gbz` of a folder, or the file itself.
-/// @throws Error(kNotFound) for a folder without any; Error(kUsage) for one with several
-std::filesystem::path artifact_in(const std::filesystem::path& path);
 
 }  // namespace gbcompress::cli

@@ -10,9 +10,9 @@ namespace po = boost::program_options;
 void add_model_options(po::options_description& into) {
   auto add = into.add_options();
   add("part", po::value<std::string>()->value_name("NAME"),
-      "of a checkpoint of several models the one to take: generator, ema.state_dict");
+      "of a checkpoint with several models, the one to use: generator, ema.state_dict");
   add("keep", po::value<std::string>()->value_name("all"),
-      "keep everything of a checkpoint, also optimizers and counters, under full names");
+      "keep all of a checkpoint, optimizers and counters too, under full names");
 }
 
 OpenOptions model_options(const Arguments& arguments) {

@@ -1,20 +1,27 @@
 // In place of open_torch_module.cpp where GBCOMPRESS_PORTABLE_ONLY is set.
 #include "gbcompress/error.h"
+#include "gbcompress/version.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
 
-int run_with_torch(const std::string&, const Arguments&) {
+std::string how_to_get_torch() {
 #ifdef GBC_PYTHON_COMMAND
-  throw Error(
-      Errc::kFailure,
-      "this needs LibTorch; `pip install \"gbcompress[train]\"` brings it, or train in Python with "
-      "gbcompress.prepare()");
+  return "this Python package has the command without LibTorch; install the other wheel that "
+         "scripts/wheel builds, `pip install gbcompress_train-" GBC_VERSION_STRING
+         "-*.whl`, or train in Python with gbcompress.prepare()";
 #else
-  throw Error(Errc::kFailure,
-              "this needs LibTorch, and this gbcompress was built without it; build it without "
-              "-DGBCOMPRESS_PORTABLE_ONLY=ON");
+  return "this gbcompress was built without LibTorch; install one from sources with "
+         "`scripts/build && cmake --install build/release --prefix DIR`";
 #endif
+}
+
+int run_with_torch(const std::string&, const Arguments&) {
+  throw Error(Errc::kFailure, "this needs LibTorch, and " + how_to_get_torch());
+}
+
+std::vector<Check> checks_with_torch(const Arguments&) {
+  throw Error(Errc::kFailure, "this needs LibTorch, and " + how_to_get_torch());
 }
 
 }  // namespace gbcompress::cli

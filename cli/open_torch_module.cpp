@@ -50,9 +50,23 @@ const TorchModule& open_torch_module() {
 
 }  // namespace
 
-int run_with_torch(const std::string& verb, const Arguments& arguments) {
+namespace {
+
+const TorchModule& torch_module() {
   static const TorchModule& module = open_torch_module();
-  return module.run(verb, arguments);
+  return module;
 }
+
+}  // namespace
+
+int run_with_torch(const std::string& verb, const Arguments& arguments) {
+  return torch_module().run(verb, arguments);
+}
+
+std::vector<Check> checks_with_torch(const Arguments& arguments) {
+  return torch_module().checks(arguments);
+}
+
+std::string how_to_get_torch() { return ""; }
 
 }  // namespace gbcompress::cli

@@ -12,7 +12,7 @@ namespace gbcompress::cli {
 
 struct WeightsOf {
   std::filesystem::path file;   ///< a model, or a `.gbz`
-  std::string arch;             ///< "" where the file knows its own
+  std::string arch;             ///< "" if the file names its own
   std::filesystem::path model;  ///< whose forward pass a `.gbz` from TorchScript takes, or ""
   OpenOptions options;
 };

@@ -11,6 +11,7 @@
 #include "load_plugins.h"
 #include "model_options.h"
 #include "numbers.h"
+#include "run_options.h"
 #include "table.h"
 
 namespace gbcompress::cli {
@@ -159,7 +160,7 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
   if (world == 1) return;
   const Volumes sent = volumes(plan, world);
   Table bytes;
-  bytes.row({"bytes a step, world " + std::to_string(world), "all ranks", "busiest rank"});
+  bytes.row({"bytes per step, world " + std::to_string(world), "all ranks", "busiest rank"});
   const auto line = [&](const char* name, const Volume& of) {
     bytes.row({name, with_commas(of.all), with_commas(of.busiest)});
   };
@@ -182,6 +183,7 @@ ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
   if (arguments.has("config")) settings.apply_file(arguments.text("config"));
   settings.apply_environment();
   for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  say_unused(arguments, settings, {"gnet.", "weights.", "layer."}, "a plan of g-nets");
   // A plan is one of g-nets.
   BottleneckOptions& options = settings.compress.bottleneck;
   if (settings.compress.choose.mode) options.mode = WeightMode::kGenerated;

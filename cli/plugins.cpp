@@ -5,6 +5,8 @@
 #include "exit_status.h"
 #include "gbcompress/error.h"
 #include "gbcompress/registry.h"
+#include "idle_options.h"
+#include "model_options.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
@@ -24,7 +26,7 @@ int create(const Arguments& arguments, const std::string& name) {
     print_json({{"name", name}, {"folder", folder.string()}});
   else
     std::cout << "a plugin is begun in " << printable(folder.string())
-              << "; its README.md says how it is built\n";
+              << "; its README.md describes the build\n";
   return kDone;
 }
 
@@ -35,6 +37,10 @@ int run(const Arguments& arguments) {
     throw Error(Errc::kUsage, "-o belongs to plugins new");
   if ((what == "verify" || what == "new") && words.size() < 2)
     throw Error(Errc::kUsage, "plugins " + what + " needs " + (what == "new" ? "NAME" : "FILE"));
+  std::vector<std::string> idle;
+  if (what == "new" || what == "verify")
+    note_idle(arguments, {"plugin"}, "plugins " + what + " loads no other plugins", idle);
+  say_notes(arguments, idle);
   if (what == "new") return create(arguments, words[1]);
   if (what != "list" && what != "verify")
     throw Error(Errc::kUsage, "unknown: plugins " + printable(what) +

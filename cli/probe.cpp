@@ -112,7 +112,7 @@ ProbeResult probe_plugin(const fs::path& file) {
   if (at == std::string::npos)
     refuse(file, "loading it ended the process with status " + std::to_string(WEXITSTATUS(status)));
   const json report = json::parse(answer.substr(at + kMark.size()), nullptr, false);
-  if (!report.is_object()) refuse(file, "the process that loaded it gave no answer");
+  if (!report.is_object()) refuse(file, "the process that loaded it ended without a result");
   if (report.contains("error"))
     throw Error(Errc::kPluginRefused, report.at("error").get<std::string>());
   result.types = report.at("types").get<std::vector<std::string>>();

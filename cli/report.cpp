@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "exit_status.h"
+#include "file_names.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/tensors.h"
@@ -79,16 +80,10 @@ std::string as_block(const ordered_json& data) {
   return result;
 }
 
-/// As a shell takes it.
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) ||
-           std::string_view("_-+=:,./@%").find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
+/// Of a file or folder, without the folders above it.
+std::string name_of(std::string subject) {
+  while (subject.size() > 1 && subject.back() == '/') subject.pop_back();
+  return fs::path(subject).filename().string();
 }
 
 double number_of(const ordered_json& tensor, const char* key) {
@@ -157,7 +152,7 @@ ordered_json to_json(const TensorHistogram& histogram) {
 void add_report_options(boost::program_options::options_description& into, bool force) {
   auto add = into.add_options();
   add("report", boost::program_options::value<std::string>()->value_name("FILE"),
-      "write a page that shows the results too: FILE.html, which asks nothing of the network");
+      "also write the results as a page, FILE.html, which loads nothing from the network");
   if (force) add("force", "replace the report");
 }
 
@@ -205,21 +200,15 @@ Report::Report(const Arguments& arguments, std::string verb, std::string subject
   path_ = arguments.text("report");
   if (path_.empty()) throw Error(Errc::kUsage, "--report needs the name of a file: FILE.html");
   overwrite_ = arguments.has("force");
-  std::error_code ignored;
-  const fs::path here = fs::weakly_canonical(fs::absolute(path_), ignored);
-  std::vector<std::string> others = arguments.words();
-  if (arguments.has("output")) others.push_back(arguments.text("output"));
-  for (const std::string& other : others)
-    if (fs::weakly_canonical(fs::absolute(other), ignored) == here)
-      throw Error(Errc::kUsage,
-                  "--report names " + printable(other) + ", which is another file of this call");
   writing([&] { check_writable(path_, overwrite_); });
-  std::string command = "gbcompress";
-  for (const std::string& word : arguments.command()) command += " " + quoted(word);
+  folders_ = KnownFolders(arguments);
+  std::vector<std::string> command = {"gbcompress"};
+  for (const std::string& word : arguments.call().arguments)
+    command.push_back(folders_.without(word));
   page_ = {{"program", "gbcompress " GBC_VERSION_STRING},
            {"verb", std::move(verb)},
-           {"subject", std::move(subject)},
-           {"command", std::move(command)}};
+           {"subject", name_of(std::move(subject))},
+           {"command", quoted(command)}};
 }
 
 void Report::set(const std::string& key, ordered_json value) {
@@ -270,6 +259,7 @@ void Report::write(ordered_json result) {
     page_["histograms"] = std::move(shown);
   }
   page_["result"] = std::move(result);
+  folders_.remove_from(page_);
   std::string page = kReportPage;
   const std::string policy =
       "default-src 'none'; style-src " + hash_of(page, "<style>", "</style>") + "; script-src " +

@@ -1,6 +1,7 @@
 #pragma once
 /// `--report FILE.html`: a page of its own that shows what a verb found, for people. It holds the
-/// verb's `--json` object, a fixed script and style, and nothing that asks the network.
+/// verb's `--json` object with names of files in place of paths, a fixed script and style, and
+/// nothing that is loaded from the network.
 
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "command.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/weights.h"
+#include "report_paths.h"
 
 namespace gbcompress::cli {
 
@@ -34,7 +36,7 @@ class Report {
  public:
   /// Tries the path at once, so that a run does not end in "no permission". Without --report
   /// nothing is done, here and below.
-  /// @param subject  what the page is about: a file's name
+  /// @param subject  what the page is about: a file, whose name is shown without its folder
   /// @throws Error(kUsage) where it is the output too; as check_writable()
   Report(const Arguments& arguments, std::string verb, std::string subject);
 
@@ -54,6 +56,7 @@ class Report {
  private:
   std::filesystem::path path_;
   bool overwrite_ = false;
+  KnownFolders folders_;
   nlohmann::ordered_json page_;
   std::optional<TensorSource> file_, original_;
 };

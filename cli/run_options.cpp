@@ -12,32 +12,34 @@ using nlohmann::ordered_json;
 
 void add_run_options(po::options_description& into) {
   auto add = into.add_options();
-  add("arch", text_value("NAME"), "architecture of a file that holds names and values only");
+  add("arch", text_value("NAME"), "architecture, for a file that holds names and values only");
   add_model_options(into);
-  add("from-scratch", "instead of MODEL: a new model of the architecture that --arch names");
+  add("from-scratch", "train a new model of the architecture --arch instead of MODEL");
   add("data", text_value("KIND:PATH"),
-      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits; without it the "
-      "weights alone are fitted and nothing is evaluated");
-  add("loss", text_value("NAME"), "task, distill or weights");
-  add("strategy", text_value("NAME"),
-      "backprop, or how else a batch changes the model (a plugin's)");
-  add("config", text_value("FILE"), "settings in TOML");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
-  add("epochs", text_value("E"), "passes over the training data");
-  add("seed", text_value("S"), "the same seed gives the same file");
+      "train, calibrate and evaluate with data: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
+      "features:FILE or digits; default: data-free, and quality is not evaluated");
+  add("loss", text_value("NAME"),
+      "training loss. task: the labels; distill: the original's outputs; weights: the original's "
+      "weights");
+  add("strategy", text_value("NAME"), "training algorithm: backprop, or a plugin's");
+  add("config", text_value("FILE"), "read settings from a TOML file");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
+      "one setting; repeatable");
+  add("epochs", text_value("E"), "passes over the training data; 0: calibrate, and train nothing");
+  add("seed", text_value("S"), "random seed; the same seed gives the same file");
 }
 
 void add_rank_options(po::options_description& into) {
   auto add = into.add_options();
   add("rank", text_value("R"),
-      "this process's number among several; usually torchrun, mpirun or srun say");
-  add("world", text_value("N"), "how many processes work together");
-  add("local-rank", text_value("R"), "its number on this machine");
-  add("master", text_value("HOST:PORT"), "where the processes meet");
+      "rank of this process among several; torchrun, mpirun and srun set it");
+  add("world", text_value("N"), "number of processes");
+  add("local-rank", text_value("R"), "rank of this process on its machine");
+  add("master", text_value("HOST:PORT"), "address that the processes connect to");
   add("listen", text_value("ADDRESS"),
-      "where to accept connections of other machines; else loopback only");
-  add("timeout", text_value("SECONDS"), "how long to wait for another process (120)");
-  add("backend", text_value("NAME"), "gloo (CPU) or nccl (GPU)");
+      "address to accept connections of other machines on; default: loopback only");
+  add("timeout", text_value("SECONDS"), "time to wait for another process (default: 120)");
+  add("backend", text_value("NAME"), "communication: gloo (CPU) or nccl (GPU)");
 }
 
 Settings settings_below_flags(const Arguments& arguments) {
@@ -64,10 +66,28 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
   }
 }
 
+void say_unused(const Arguments& arguments, const Settings& settings,
+                const std::vector<std::string>& read, const std::string& verb) {
+  say_notes(arguments, settings.warnings);
+  const std::string unused = unused_settings(settings, read, verb);
+  if (!unused.empty()) say_notes(arguments, {unused});
+}
+
+SettingsUse use_of(const Arguments& arguments) {
+  const std::string data = arguments.text("data");
+  const bool text = data.starts_with("text:");
+  // Files of tensors hold anything.
+  const bool tensors = data.starts_with("tensors:") || data.starts_with("features:");
+  return {.data = arguments.has("data"),
+          .images = !data.empty() && !text && !data.starts_with("features:"),
+          .text = text || tensors,
+          .from_scratch = arguments.has("from-scratch"),
+          .ranks = launch_of(arguments).world};
+}
+
 bool teaches(const CompressOptions& options, const Arguments& arguments) {
   const bool chosen = options.choose.loss && arguments.has("data") &&
-                      options.bottleneck.mode == WeightMode::kResidual &&
-                      options.train.loss != Loss::kWeights && options.train.epochs > 0 &&
+                      options.bottleneck.mode == WeightMode::kResidual && may_train(options) &&
                       !arguments.has("from-scratch");
   return chosen || options.train.loss == Loss::kDistill;
 }

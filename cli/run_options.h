@@ -27,6 +27,14 @@ Settings settings_below_flags(const Arguments& arguments);
 using FlagKeys = std::vector<std::pair<const char*, const char*>>;
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings);
 
+/// What settings.given holds beside what this verb reads, and names of version 0.1.
+/// @param read  sections "data." and keys
+void say_unused(const Arguments& arguments, const Settings& settings,
+                const std::vector<std::string>& read, const std::string& verb);
+
+/// What of the call decides which settings have an effect.
+SettingsUse use_of(const Arguments& arguments);
+
 /// @throws Error(kUsage) where neither MODEL nor --from-scratch is given
 void need_model(const Arguments& arguments, const std::string& verb);
 /// Whether the given model's outputs are part of the loss, or may become so, so that a second copy

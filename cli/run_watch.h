@@ -1,5 +1,5 @@
 #pragma once
-/// Who is told how a run goes: the display, what a page keeps of it, and event files.
+/// The sinks of a run's progress: the display, the report page, and event files.
 
 #include <map>
 #include <string>
@@ -23,7 +23,7 @@ class RunWatch {
   ProgressDisplay& display() { return display_; }
   /// Event files of what follows lie in a folder of this name: a point of a sweep.
   void begin(const std::string& part);
-  /// Curves of every run and what each attempt at a price gave.
+  /// Curves of every run and the results of each attempt.
   void tell(Report& page) const;
 
  private:

@@ -119,7 +119,7 @@ void print_report(const std::string& file, const ModelPlan& plan, const RankRate
                seconds_text(row.replicated.seconds), seconds_text(row.replicated.wait_seconds),
                rough_bytes(row.replicated.busiest_bytes), seconds_text(row.chosen.seconds),
                row.world == 1 ? "-" : choice_text(row.placements)});
-  std::cout << measured.text() << "\nPredicted, a step:\n" << table.text();
+  std::cout << measured.text() << "\nPredicted, per step:\n" << table.text();
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ int plan_with_torch(const Arguments& arguments) {
     return kDone;
   }
   if (!arguments.has("bandwidth"))
-    throw Error(Errc::kUsage, "say how fast the processes are connected: --bandwidth 25GB/s");
+    throw Error(Errc::kUsage, "give the bandwidth between processes: --bandwidth 25GB/s");
   ScalingCase scaling;
   scaling.link.bytes_per_second = parse_bandwidth(arguments.text("bandwidth"), "--bandwidth");
   scaling.link.latency_seconds =

@@ -17,6 +17,11 @@ std::string step_text(const StoredTensor& tensor) {
   return tensor.step > 0 ? short_number(tensor.step) + (tensor.row_steps ? " by row" : "") : "";
 }
 
+/// That which a target bounds.
+double worst_error(const StoredTensor& tensor) {
+  return tensor.in_base ? tensor.change_error : tensor.error;
+}
+
 }  // namespace
 
 void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors) {
@@ -33,19 +38,28 @@ void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors) {
              with_commas(exact) + " of " + with_commas(static_cast<std::int64_t>(tensors.size()))});
   const std::size_t shown = std::min(kWorst, worst.size());
   std::partial_sort(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(shown), worst.end(),
-                    [](const auto* a, const auto* b) { return a->error > b->error; });
+                    [](const auto* a, const auto* b) { return worst_error(*a) > worst_error(*b); });
   for (std::size_t i = 0; i < shown; ++i)
     table.row({i == 0 ? "worst tensors" : "", printable(worst[i]->name),
-               "error " + short_number(worst[i]->error)});
+               "error " + short_number(worst_error(*worst[i])) +
+                   (worst[i]->in_base ? " of its change" : "")});
 }
 
 std::string stored_listing(const std::vector<StoredTensor>& tensors) {
+  const bool delta = std::any_of(tensors.begin(), tensors.end(),
+                                 [](const StoredTensor& tensor) { return tensor.in_base; });
   Table table(3);
-  table.row({"tensor", "shape", "stored", "step", "bits", "bytes", "error"});
-  for (const StoredTensor& tensor : tensors)
-    table.row({printable(tensor.name), shape_text(tensor.shape), tensor.stored, step_text(tensor),
-               fixed(tensor.bits(), 2), with_commas(std::llround(tensor.bytes)),
-               error_text(tensor)});
+  std::vector<std::string> head = {"tensor", "shape", "stored", "step", "bits", "bytes", "error"};
+  if (delta) head.emplace_back("of its change");
+  table.row(head);
+  for (const StoredTensor& tensor : tensors) {
+    std::vector<std::string> row = {
+        printable(tensor.name), shape_text(tensor.shape), tensor.stored,
+        step_text(tensor),      fixed(tensor.bits(), 2),  with_commas(std::llround(tensor.bytes)),
+        error_text(tensor)};
+    if (delta) row.push_back(tensor.in_base ? short_number(tensor.change_error) : "-");
+    table.row(row);
+  }
   return table.text();
 }
 
@@ -67,6 +81,7 @@ ordered_json stored_json(const std::vector<StoredTensor>& tensors) {
                           {"step", tensor.step},   {"row_steps", tensor.row_steps},
                           {"bits", tensor.bits()}, {"bytes", tensor.bytes}};
     entry.update(error_json(tensor));
+    if (tensor.in_base) entry["change_error"] = tensor.change_error;
     list.push_back(std::move(entry));
   }
   return list;

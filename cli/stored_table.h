@@ -12,7 +12,7 @@ namespace gbcompress::cli {
 
 /// Rows "exact tensors" and "worst tensors": the three that lost most.
 void add_stored_rows(Table& table, const std::vector<StoredTensor>& tensors);
-/// Every tensor in a line: how it is stored, shape, step, bits a number, bytes,
+/// Every tensor in a line: how it is stored, shape, step, bits per weight, bytes,
 /// relative squared error.
 std::string stored_listing(const std::vector<StoredTensor>& tensors);
 /// The relative squared error, or "-" where nothing was compared.

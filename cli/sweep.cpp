@@ -4,11 +4,14 @@
 #include <charconv>
 #include <iostream>
 
+#include "call_files.h"
 #include "command.h"
 #include "event_file.h"
 #include "exit_status.h"
+#include "file_names.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
+#include "idle_options.h"
 #include "input.h"
 #include "load_plugins.h"
 #include "metric_text.h"
@@ -64,6 +67,25 @@ SweepOptions resolve(const Arguments& arguments, Settings& settings) {
   return sweep;
 }
 
+/// What was given without an effect. A sweep computes g-nets too, and chooses targets itself.
+std::vector<std::string> sweep_notes(const Arguments& arguments, const Settings& settings) {
+  std::vector<std::string> notes = settings.warnings;
+  const std::string unread =
+      unused_settings(settings,
+                      {"gnet.", "optim.", "train.", "rate.", "quant.", "strategy.", "data.",
+                       "ranks.", "artifact.", "layer.", "weights.prior"},
+                      "sweep, which sets targets and modes itself and writes no checkpoints");
+  if (!unread.empty()) notes.push_back(unread);
+  Settings with_gnets = settings;
+  with_gnets.compress.bottleneck.gnet_prior = true;
+  const std::string idle = unused_settings(with_gnets, use_of(arguments));
+  if (!idle.empty()) notes.push_back(idle);
+  note_idle_ranks(arguments, notes);
+  note_idle_parts(arguments, {arguments.words().begin(), arguments.words().end()}, notes);
+  note_idle_force(arguments, notes);
+  return notes;
+}
+
 /// Methods in the order of their first points; in each the largest file first.
 std::vector<SweepPoint> sorted(std::vector<SweepPoint> points) {
   std::vector<std::string> methods;
@@ -90,8 +112,7 @@ void print_report(const SweepReport& report, const std::string& folder) {
     table.row({p.method, p.setting, with_commas(p.bytes), fixed(p.ratio, 2),
                p.metric ? quality(*p.metric) : fixed(p.weight_error, 5), fixed(p.seconds, 1)});
   std::cout << table.text();
-  if (!report.metric)
-    std::cout << "\nnot evaluated: without data there is no telling what these errors cost\n";
+  if (!report.metric) std::cout << "\ntest quality: not evaluated (no data)\n";
   std::cout << "\nwritten to " << printable(folder) << ": points.jsonl, sweep.csv, sweep.json, "
             << "sweep.svg and the files\n";
 }
@@ -160,11 +181,26 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
     print_report(report, sweep_options.folder.string());
   for (const SweepPoint& p : report.points)
     if (!p.target_met && (p.method == kResidualMethod || p.method == kPriorMethod)) {
-      say("at least one size was not met: " + p.setting + " has " + with_commas(p.bytes) +
-          " bytes");
+      say("at least one target size was not reached: " + p.setting + " has " +
+          with_commas(p.bytes) + " bytes");
       return kTargetMissed;
     }
   return kDone;
+}
+
+}  // namespace
+
+namespace {
+
+/// Files of the folder that a sweep replaces.
+void check_files_of(const Arguments& arguments) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(arguments.text("output"), error), end;
+       !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(".gbz") || name.starts_with("points") || name.starts_with("sweep."))
+      check_not_an_input(arguments, at->path());
+  }
 }
 
 }  // namespace
@@ -173,8 +209,10 @@ int sweep_with_torch(const Arguments& arguments) {
   need_model(arguments, "sweep");
   if (!arguments.has("output") || arguments.text("output").empty())
     throw Error(Errc::kUsage, "name the folder to write to: -o FOLDER");
+  check_files_of(arguments);
   Settings settings;
   SweepOptions sweep_options = resolve(arguments, settings);
+  if (speaks_for_all()) say_notes(arguments, sweep_notes(arguments, settings));
   PluginHost host;
   load_plugins(host, arguments);
   const auto group = open_group(arguments, host);
@@ -183,8 +221,16 @@ int sweep_with_torch(const Arguments& arguments) {
     page.emplace(arguments, "sweep",
                  arguments.words().empty() ? arguments.text("arch") : arguments.words()[0]);
   int status = kDone;
-  run_together(*group,
-               [&] { status = sweep_on(*group, arguments, host, settings, sweep_options, page); });
+  run_together(*group, [&] {
+    try {
+      status = sweep_on(*group, arguments, host, settings, sweep_options, page);
+    } catch (const Error& error) {
+      if (error.code() != Errc::kInterrupted) throw;
+      const Call& call = arguments.call();
+      throw Error(Errc::kInterrupted, "stopped on request; this continues the sweep: " +
+                                          quoted(call.program) + " " + quoted(call.arguments));
+    }
+  });
   return status;
 }
 

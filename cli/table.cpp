@@ -13,21 +13,52 @@ std::size_t width(const std::string& text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
 }
 
+/// Columns of fewer characters, numbers as a rule, are not cut.
+constexpr std::size_t kNarrowest = 16;
+
+/// Narrows the widest columns until all of them and the gaps take at most so many characters.
+void fit(std::vector<std::size_t>& widths, std::size_t columns) {
+  std::size_t all = widths.empty() ? 0 : 2 * (widths.size() - 1);
+  for (const std::size_t each : widths) all += each;
+  while (all > columns) {
+    const auto widest = std::max_element(widths.begin(), widths.end());
+    if (*widest <= kNarrowest) return;
+    --*widest;
+    --all;
+  }
+}
+
 }  // namespace
 
-std::string Table::text() const {
+std::string cut_in_middle(const std::string& text, std::size_t characters) {
+  const std::size_t all = width(text);
+  if (all <= characters || characters < 5) return text;
+  const std::size_t head = (characters - 3) / 2, tail = characters - 3 - head;
+  std::string first, last;
+  std::size_t at = 0;  // of the character that a byte belongs to
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) >> 6) != 2) ++at;
+    if (at <= head) first += c;
+    if (at > all - tail) last += c;
+  }
+  return first + "..." + last;
+}
+
+std::string Table::text(std::size_t columns) const {
   std::vector<std::size_t> widths;
   for (const auto& row : rows_) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
   }
+  fit(widths, columns);
   std::string result;
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string gap(widths[i] - width(row[i]), ' ');
+      const std::string cell = cut_in_middle(row[i], widths[i]);
+      const std::string gap(widths[i] - std::min(widths[i], width(cell)), ' ');
       if (i > 0) line += "  ";
-      line += i < left_ ? row[i] + gap : gap + row[i];
+      line += i < left_ ? cell + gap : gap + cell;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     result += line + "\n";

@@ -7,19 +7,24 @@
 
 namespace gbcompress::cli {
 
+inline constexpr std::size_t kTableColumns = 100;
+
 class Table {
  public:
   /// @param left  how many of the first columns are aligned to the left; the others to the right
   explicit Table(std::size_t left = 1) : left_(left) {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  /// Lines without spaces at their ends.
-  std::string text() const;
+  /// Lines without spaces at their ends, of at most `columns`: long cells, names as a rule, are cut
+  /// in the middle.
+  std::string text(std::size_t columns = kTableColumns) const;
 
  private:
   std::size_t left_;
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// At most so many characters of UTF-8 text: "transformer.h.1...attn.c_proj.weight".
+std::string cut_in_middle(const std::string& text, std::size_t characters);
 std::string with_commas(std::int64_t number);                    ///< "1,066,912"
 std::string fixed(double number, int digits);                    ///< "20.08"
 std::string short_number(double number);                         ///< "0.015": three digits

@@ -1,5 +1,5 @@
 // The verbs whose work needs LibTorch, as the command line shows them. The work itself lies in a
-// module that is opened when it is wanted (torch_module.h).
+// module that is opened on demand (torch_module.h).
 #include <boost/program_options.hpp>
 
 #include "command.h"
@@ -16,14 +16,15 @@ namespace {
 void eval_options(po::options_description& into) {
   auto add = into.add_options();
   add("data", text_value("KIND:PATH"),
-      "mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits");
-  add("arch", text_value("NAME"), "architecture; a .gbz knows its own");
-  add("model", text_value("FILE"), "the original model, for a .gbz that came from TorchScript");
+      "test set: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, features:FILE or digits");
+  add("arch", text_value("NAME"), "architecture; a .gbz names its own");
+  add("model", text_value("FILE"), "the original model, for a .gbz made from TorchScript");
   add("exit", text_value("K"),
-      "answer from early exit K, 1 the earliest, of a model that has some; or all, for a table");
+      "evaluate early exit K, 1 the earliest, of a model with exits; or all, for a table");
   add_model_options(into);
-  add("config", text_value("FILE"), "settings in TOML");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+  add("config", text_value("FILE"), "read settings from a TOML file");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
+      "one setting; repeatable");
   add_report_options(into, /*force=*/true);
 }
 
@@ -32,7 +33,7 @@ void eval_options(po::options_description& into) {
 const Verb& eval_verb() {
   static const Verb verb = {
       "eval",
-      "Measure a model or a .gbz on held-out data.",
+      "Evaluate a model or a .gbz on a test set.",
       "FILE --data KIND:PATH [options]",
       "  gbcompress eval model.safetensors --arch lenet-300-100 --data mnist:DIR\n"
       "  gbcompress eval model.gbz --data mnist:DIR\n"
@@ -44,14 +45,6 @@ const Verb& eval_verb() {
   return verb;
 }
 
-const Verb& doctor_verb() {
-  static const Verb verb = {"doctor",   "Check the installation: versions, plugins, folders.",
-                            "[--json]", "  gbcompress doctor\n",
-                            0,          0,
-                            nullptr,    nullptr};
-  return verb;
-}
-
 namespace {
 
 void bench_options(po::options_description& into) {
@@ -59,19 +52,19 @@ void bench_options(po::options_description& into) {
   add("shape", po::value<std::vector<std::string>>()->value_name("NAME"),
       "mnist-mlp, gpt2-block, llama-block, resnet20, pnas-layer, or ROWSxCOLS for one layer; as "
       "often as needed (default: all five)");
-  add("threads", po::value<std::string>()->value_name("N"), "threads to use (default: all cores)");
-  add("seconds", po::value<std::string>()->value_name("S"), "to spend on each shape (default: 2)");
+  add("threads", po::value<std::string>()->value_name("N"), "worker threads (default: all cores)");
+  add("seconds", po::value<std::string>()->value_name("S"), "time for each shape (default: 2)");
   add("kernel", po::value<std::string>()->value_name("NAME"),
       "fused or reference (default: fused)");
   add("isa", po::value<std::string>()->value_name("NAME"),
-      "restrict the fused kernel to an instruction set: AVX2, SSE4");
+      "instruction set of the fused kernel: AVX2, SSE4");
 }
 
 }  // namespace
 
 const Verb& bench_verb() {
   static const Verb verb = {"bench",
-                            "Measure how fast g-nets are computed here.",
+                            "Measure the speed of g-nets on this machine.",
                             "engine [options]",
                             "  gbcompress bench engine\n"
                             "  gbcompress bench engine --shape gpt2-block --threads 1 --json\n",
@@ -87,23 +80,24 @@ const Verb& bench_verb() {
 void add_plan_options(po::options_description& into) {
   add_model_options(into);
   auto add = into.add_options();
-  add("world", text_value("N"), "for how many processes");
-  add("arch", text_value("NAME"), "architecture of a file that holds names and values only");
-  add("config", text_value("FILE"), "settings in TOML, as compress takes them");
-  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "one setting");
+  add("world", text_value("N"), "number of processes to plan for");
+  add("arch", text_value("NAME"), "architecture, for a file that holds names and values only");
+  add("config", text_value("FILE"), "read settings from a TOML file, as compress does");
+  add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
+      "one setting; repeatable");
 }
 
 namespace {
 
 void plan_options(po::options_description& into) {
   auto add = into.add_options();
-  add("model", text_value("FILE"), "the model; of a safetensors file only the header is read");
-  add("simulate", "predict a step's time at 1, 2, 4, ... processes up to --world");
-  add("bandwidth", text_value("RATE"), "of each process's link: 25GB/s, 100Mbit/s");
-  add("latency", text_value("TIME"), "of one message (20us)");
+  add("model", text_value("FILE"), "the model; only the header of a safetensors file is read");
+  add("simulate", "predict the time of a step at 1, 2, 4, ... processes up to --world");
+  add("bandwidth", text_value("RATE"), "bandwidth of each process's link: 25GB/s, 100Mbit/s");
+  add("latency", text_value("TIME"), "latency of one message (default: 20us)");
   add("micro-batch-seconds", text_value("TIME"),
-      "what the model's own forward and backward pass takes on one process (0)");
-  add("threads", text_value("N"), "threads of each process (default: all cores)");
+      "time of the model's own forward and backward pass on one process (default: 0)");
+  add("threads", text_value("N"), "worker threads of each process (default: all cores)");
   add_plan_options(into);
 }
 
@@ -112,7 +106,7 @@ void plan_options(po::options_description& into) {
 const Verb& plan_verb() {
   static const Verb verb = {
       "plan",
-      "Plan g-nets for a model, and predict its steps.",
+      "Plan g-nets for a model, and predict the time of a step.",
       "--model FILE [--simulate --bandwidth RATE] [options]",
       "  gbcompress plan --model model.safetensors --world 4\n"
       "  gbcompress plan --simulate --world 64 --bandwidth 25GB/s --model model.safetensors\n",
@@ -127,15 +121,14 @@ namespace {
 
 void sweep_options(po::options_description& into) {
   auto add = into.add_options();
-  add("output,o", text_value("FOLDER"),
-      "where points and tables are written; called again, it goes on");
+  add("output,o", text_value("FOLDER"), "folder for points and tables; a second call resumes");
   add("lambdas", text_value("L,L,..."),
-      "with data: prices of a bit in the loss (3,1,0.3,0.1,0.03)");
-  add("ratios", text_value("R,R,..."), "files R times smaller than MODEL (without data 4,8,16,32)");
-  add("errors", text_value("E,E,..."),
-      "without training: squared errors over the weights' squares");
+      "with data: rate weights lambda (default: 3,1,0.3,0.1,0.03)");
+  add("ratios", text_value("R,R,..."),
+      "target sizes: the size of MODEL over R (default without data: 4,8,16,32)");
+  add("errors", text_value("E,E,..."), "without training: relative squared weight errors");
   add_run_options(into);
-  add("tensorboard", text_value("DIR"), "write event files for TensorBoard: a folder a point");
+  add("tensorboard", text_value("DIR"), "write event files for TensorBoard, one folder per point");
   add_rank_options(into);
   add_report_options(into, /*force=*/true);
 }
@@ -145,11 +138,11 @@ void sweep_options(po::options_description& into) {
 const Verb& sweep_verb() {
   static const Verb verb = {
       "sweep",
-      "The curve of bytes against quality of a model, beside plain controls.",
+      "Compute the rate-distortion curve of a model, beside simple baselines.",
       "MODEL -o FOLDER [options]",
       "  gbcompress sweep model.safetensors --arch lenet-300-100 --data mnist:DIR -o curve\n"
-      "  gbcompress sweep --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR "
-      "--lambdas 1,0.3,0.1 -o curve\n"
+      "  gbcompress sweep --from-scratch --arch mlp:784-300-100-10 --data mnist:DIR \\\n"
+      "      --lambdas 1,0.3,0.1 -o curve\n"
       "  gbcompress sweep weights.safetensors --ratios 4,8,16 -o curve\n",
       0,
       1,
@@ -160,7 +153,7 @@ const Verb& sweep_verb() {
 
 const Verb& probe_verb() {
   static const Verb verb = {"probe-plugin",
-                            "Load a plugin and say what it registers.",
+                            "Load a plugin and print what it registers.",
                             "FILE",
                             "",
                             1,

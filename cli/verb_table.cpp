@@ -18,15 +18,39 @@ const std::vector<const Verb*>& all_verbs() {
   return verbs;
 }
 
+std::vector<std::string> names_of(const Verb& verb) {
+  std::vector<std::string> names = {verb.name};
+  names.insert(names.end(), verb.aliases.begin(), verb.aliases.end());
+  return names;
+}
+
+const std::vector<OptionWord>& option_words() {
+  static const std::vector<OptionWord> words = {
+      {"help", "Say how a verb is used: help VERB, as VERB --help."},
+      {"version", "Say the version, as --version."}};
+  return words;
+}
+
+std::vector<std::string> first_words() {
+  std::vector<std::string> words;
+  for (const Verb* verb : all_verbs()) {
+    if (verb->hidden) continue;
+    const std::vector<std::string> names = names_of(*verb);
+    words.insert(words.end(), names.begin(), names.end());
+  }
+  for (const OptionWord& word : option_words()) words.push_back(word.name);
+  return words;
+}
+
 po::options_description common_options() {
   po::options_description options("Everywhere");
   auto add = options.add_options();
-  add("help,h", "say how a verb is used");
+  add("help,h", "print this help; with -v the settings too");
   add("json", "print one JSON object, also for errors");
-  add("quiet,q", "no progress and no warnings");
-  add("verbose,v", "say more");
+  add("quiet,q", "print no progress and no warnings");
+  add("verbose,v", "print details where there are more: every tensor, the digest");
   add("plugin", po::value<std::vector<std::string>>()->value_name("FILE"),
-      "load a plugin; as often as needed");
+      "load a plugin: layer types, strategies, architectures; repeatable");
   return options;
 }
 
@@ -40,8 +64,8 @@ namespace {
 
 using Kind = Values::Kind;
 
-const std::vector<std::string> kModels = {"safetensors", "pt",  "pth",  "bin",
-                                          "ckpt",        "pt2", "json", "tar"};
+const std::vector<std::string> kModels = {"safetensors", "pt",   "pth", "bin", "ckpt",
+                                          "pt2",         "json", "tar", "onnx"};
 
 std::vector<std::string> with_artifacts() {
   std::vector<std::string> all = kModels;
@@ -128,7 +152,7 @@ std::vector<OptionInfo> option_table(const Verb& verb) {
 std::vector<OptionInfo> program_options() {
   std::vector<OptionInfo> table;
   append(common_options(), table);
-  table.push_back({.name = "version", .help = "say the version", .values = {Kind::kNone, {}}});
+  table.push_back({.name = "version", .help = "print the version", .values = {Kind::kNone, {}}});
   return table;
 }
 

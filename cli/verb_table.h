@@ -11,6 +11,17 @@ namespace gbcompress::cli {
 
 /// Every verb, hidden ones too, in the order of the help.
 const std::vector<const Verb*>& all_verbs();
+/// A verb's name, then its aliases.
+std::vector<std::string> names_of(const Verb& verb);
+
+/// A word in the place of a verb that stands for an option: "help", "version".
+struct OptionWord {
+  std::string name, help;
+};
+const std::vector<OptionWord>& option_words();
+/// Whatever the first word may be: names and aliases of verbs that are not hidden, and
+/// option_words().
+std::vector<std::string> first_words();
 /// --help, --json and so on: what every verb takes.
 boost::program_options::options_description common_options();
 /// What a verb alone takes.

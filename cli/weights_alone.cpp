@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
+#include <set>
 
+#include "compress_options.h"
 #include "event_file.h"
 #include "exit_status.h"
 #include "gbcompress/artifact.h"
@@ -20,22 +23,26 @@
 #include "run_options.h"
 #include "stored_table.h"
 #include "table.h"
+#include "weights_estimate.h"
 
 namespace gbcompress::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-/// Rules that leave a parameter as integers or exact, whatever else they say.
-bool wants_gnets(const BottleneckOptions& options) {
-  return options.gnet_prior ||
-         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
-           return rule.mode == WeightMode::kGenerated || rule.prior == true;
-         });
+/// Of all tensors that do not share their bytes with another one.
+std::int64_t distinct_elements(const TensorBundle& bundle) {
+  std::set<const std::byte*> seen;
+  std::int64_t elements = 0;
+  for (const TensorEntry& tensor : bundle.tensors)
+    if (tensor.name != kContainer &&
+        (tensor.bytes.empty() || seen.insert(tensor.bytes.data()).second))
+      elements += tensor_elements(tensor.shape);
+  return elements;
 }
 
 WeightsOptions weights_options(const Arguments& arguments, const Settings& settings,
-                               std::int64_t input_bytes) {
+                               const TensorBundle& tensors) {
   const CompressOptions& run = settings.compress;
   WeightsOptions options{.measure = run.train.rate.measure,
                          .quantiser = run.train.rate.quantiser,
@@ -43,16 +50,25 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
                          .settings = settings.changes_json(),
                          .overwrite = arguments.has("force"),
                          .threads = static_cast<int>(settings.threads)};
-  if (run.bottleneck.mode != WeightMode::kRaw) {
-    options.max_bytes = run.target.max_bytes;
-    options.max_error = run.target.max_error;
-    if (run.target.ratio)
-      options.max_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) /
-                                                    std::max(*run.target.ratio, 1e-9));
-  }
-  for (const LayerRule& rule : run.bottleneck.layers)
-    if (rule.mode == WeightMode::kRaw) options.exact.push_back(rule.match);
+  for (const TensorEntry& tensor : tensors.tensors)
+    if (mode_of(tensor.name, run.bottleneck) == WeightMode::kRaw)
+      options.exact.push_back(tensor.name);
+  // Where all is exact, a target bounds the file and changes nothing in it.
+  if (options.exact.size() == tensors.tensors.size()) return options;
+  options.max_error = run.target.max_error;
+  options.max_bytes = target_bytes(run.target, tensors.file_bytes, distinct_elements(tensors));
   return options;
+}
+
+/// Compares the size of a file of exact values with the target.
+void judge_exact(WeightsReport& report, const WeightsOptions& options, const Target& target,
+                 const TensorBundle& tensors) {
+  if (options.max_bytes || options.max_error) return;
+  const auto most = target_bytes(target, tensors.file_bytes, distinct_elements(tensors));
+  if (!most || report.output_bytes <= *most) return;
+  report.target_met = false;
+  report.target_note = "the target is " + std::to_string(*most) + " bytes, and exact values take " +
+                       std::to_string(report.output_bytes) + "; use --mode quantized";
 }
 
 struct Cost {
@@ -67,8 +83,17 @@ Cost cost_since(std::chrono::steady_clock::time_point start) {
           static_cast<std::int64_t>(usage.ru_maxrss) * 1024};
 }
 
+std::string bits_per_weight(std::int64_t bytes, std::int64_t weights) {
+  return fixed(
+      8 * static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(weights, 1)), 2);
+}
+
+/// @param output      what is written, to be printed
+/// @param target      default_target_text()
+/// @param steps_from  what the step sizes follow
 void print_table(const WeightsReport& report, const std::string& output, std::int64_t input_bytes,
-                 const Cost& cost, bool verbose) {
+                 const std::string& target, const char* steps_from, const Cost& cost,
+                 bool verbose) {
   const bool exact = std::all_of(report.tensors.begin(), report.tensors.end(),
                                  [](const StoredTensor& tensor) { return tensor.error == 0; });
   Table table;
@@ -77,47 +102,116 @@ void print_table(const WeightsReport& report, const std::string& output, std::in
   table.row(
       {"ratio", "1.00",
        fixed(static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes), 2)});
-  table.row({"numbers", with_commas(report.parameters), with_commas(report.parameters)});
-  table.row({"test quality", "-", "not evaluated"});
-  if (!exact) table.row({"steps follow", "", "the weights alone"});
+  table.row({"weights", with_commas(report.parameters), with_commas(report.parameters)});
+  table.row({"bits per weight", bits_per_weight(input_bytes, report.parameters),
+             bits_per_weight(report.output_bytes, report.parameters)});
+  table.row({"test quality", "", "not evaluated (no data)"});
+  if (!target.empty()) table.row({"target", "", target});
+  if (!exact) table.row({"step sizes from", "", steps_from});
+  if (report.change_error) {
+    table.row({"as in the base", "",
+               with_commas(report.unchanged) + " of " +
+                   with_commas(static_cast<std::int64_t>(report.tensors.size())) + " tensors"});
+    table.row({"error", "of the change", short_number(*report.change_error)});
+    table.row({"", "of the tensors", short_number(report.total_error)});
+  }
   add_stored_rows(table, report.tensors);
   table.row({"seconds", "", fixed(cost.seconds, 1)});
   table.row({"peak memory", "", rough_bytes(cost.peak_memory_bytes)});
   std::cout << table.text();
   if (verbose)
     std::cout << "\n" << stored_listing(report.tensors) << "sha256 " << report.identity << "\n";
-  std::cout << "\nwritten to " << printable(output) << "\n";
+  std::cout << "\nwritten to " << output << "\n";
 }
 
 ordered_json to_json(const WeightsReport& report, const std::string& output,
-                     std::int64_t input_bytes, const Cost& cost, const Settings& settings) {
-  return {{"output", output},
-          {"input_bytes", input_bytes},
-          {"output_bytes", report.output_bytes},
-          {"ratio", static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes)},
-          {"metric", nullptr},
-          {"parameters", report.parameters},
-          {"weight_error", report.total_error},
-          {"seconds", cost.seconds},
-          {"peak_memory_bytes", cost.peak_memory_bytes},
-          {"target_met", report.target_met},
-          {"target_note", report.target_note},
-          {"identity", report.identity},
-          {"tensors", stored_json(report.tensors)},
-          {"settings", ordered_json::parse(settings.to_json())}};
+                     std::int64_t input_bytes, bool calibrated, const Cost& cost,
+                     const Settings& settings) {
+  ordered_json json = {
+      {"output", output},
+      {"input_bytes", input_bytes},
+      {"output_bytes", report.output_bytes},
+      {"ratio", static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes)},
+      {"metric", nullptr},
+      {"parameters", report.parameters},
+      {"weight_error", report.total_error},
+      {"method", std::all_of(report.tensors.begin(), report.tensors.end(),
+                             [](const StoredTensor& tensor) { return tensor.error == 0; })
+                     ? "exact"
+                 : calibrated ? "calibrated"
+                              : "data-free"},
+      {"method_reason", ""},
+      {"seconds", cost.seconds},
+      {"peak_memory_bytes", cost.peak_memory_bytes},
+      {"target_default", default_target_text(settings)},
+      {"target_met", report.target_met},
+      {"target_note", report.target_note},
+      {"identity", report.identity},
+      {"tensors", stored_json(report.tensors)},
+      {"settings", ordered_json::parse(settings.to_json())}};
+  if (report.change_error) {
+    json["change_error"] = *report.change_error;
+    json["unchanged_tensors"] = report.unchanged;
+  }
+  return json;
+}
+
+/// What compress_weights() and its estimate are given.
+struct Prepared {
+  TensorBundle tensors;
+  WeightsOptions options;
+  std::unique_ptr<const BaseModel> base;                   ///< options.base, or null
+  std::unique_ptr<const Statistics> statistics = nullptr;  ///< options.statistics, or null
+};
+
+/// Says what concerns the file and the call, and opens --base.
+Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBundle tensors) {
+  say_notes(arguments, tensors.notes);
+  std::vector<std::string> names;
+  for (const TensorEntry& tensor : tensors.tensors) names.push_back(tensor.name);
+  say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
+  say_notes(arguments, compress_notes(arguments, settings));
+  Prepared prepared{{}, weights_options(arguments, settings, tensors), nullptr};
+  if (arguments.has("base"))
+    prepared.base = std::make_unique<BaseModel>(BaseModel::open(arguments.text("base")));
+  prepared.options.base = prepared.base.get();
+  if (arguments.has("statistics")) {
+    prepared.statistics =
+        std::make_unique<Statistics>(read_statistics(open_tensors(arguments.text("statistics"))));
+    prepared.options.statistics = prepared.statistics.get();
+  }
+  prepared.tensors =
+      prepared.options.arch.empty() ? std::move(tensors) : arranged(tensors, prepared.options);
+  return prepared;
+}
+
+/// Whether nothing is asked that takes a forward pass, or g-nets.
+bool asks_for_weights_alone(const Arguments& arguments, const Settings& settings) {
+  const CompressOptions& run = settings.compress;
+  for (const char* option : {"data", "from-scratch", "resume", "checkpoint"})
+    if (arguments.has(option)) return false;
+  return !arguments.words().empty() && !arguments.has("plugin") && !generates(run.bottleneck) &&
+         run.bottleneck.mode != WeightMode::kGenerated && run.train.loss == Loss::kWeights &&
+         !run.target.max_drop && launch_of(arguments).world == 1;
+}
+
+/// A graph has no forward pass here.
+void refuse_onnx(const Arguments& arguments) {
+  if (arguments.words().empty()) return;
+  const std::string& model = arguments.words()[0];
+  if (is_onnx(model))
+    throw Error(Errc::kUsage,
+                printable(model) +
+                    " is an ONNX model, which is compressed without data, training "
+                    "and plugins; leave out their options, and give a size or an error");
 }
 
 }  // namespace
 
 std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,
                                                  const Settings& settings) {
-  const CompressOptions& run = settings.compress;
-  for (const char* option : {"data", "from-scratch", "resume", "checkpoint", "dry-run"})
-    if (arguments.has(option)) return {};
-  if (arguments.words().empty() || arguments.has("plugin") || wants_gnets(run.bottleneck) ||
-      run.bottleneck.mode == WeightMode::kGenerated || run.train.loss != Loss::kWeights ||
-      run.target.max_drop || launch_of(arguments).world > 1)
-    return {};
+  if (!asks_for_weights_alone(arguments, settings) || arguments.has("arch")) refuse_onnx(arguments);
+  if (!asks_for_weights_alone(arguments, settings)) return {};
   const std::filesystem::path model = arguments.words()[0];
   const FileKind kind = sniff(model);
   // What only models know (and messages about them) is the other path's: TorchScript, architectures
@@ -132,42 +226,44 @@ std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,
 int compress_weights_alone(const Arguments& arguments, const Settings& settings,
                            TensorBundle tensors) {
   const auto start = std::chrono::steady_clock::now();
-  const bool overwrite = arguments.has("force");
-  FolderOutput output(arguments.words()[0], arguments.text("output"), "model.gbz");
-  output.say_what_stays(arguments);
-  writing([&] { output.check(overwrite); });
+  if (arguments.has("dry-run")) {
+    const Prepared work = prepare(arguments, settings, std::move(tensors));
+    return print_estimate(arguments, settings, work.tensors, work.options);
+  }
+  ModelOutput output(arguments, arguments.words()[0], ".gbz");
+  output.say_what_stays();
+  writing([&] { output.check(); });
   Report page(arguments, "compress", arguments.words()[0]);
   const auto log = event_log(arguments);
-  say_notes(arguments, tensors.notes);
-  std::vector<std::string> names;
-  for (const TensorEntry& tensor : tensors.tensors) names.push_back(tensor.name);
-  say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
   const std::int64_t input_bytes = tensors.file_bytes;
-  WeightsOptions options = weights_options(arguments, settings, input_bytes);
-  std::optional<BaseModel> base;
-  if (arguments.has("base")) options.base = &base.emplace(BaseModel::open(arguments.text("base")));
-  if (!options.arch.empty()) tensors = arranged(tensors, options);
-  const WeightsReport report = writing([&] {
-    output.begin(overwrite);
-    WeightsReport written = compress_weights(tensors, output.file(), options);
+  Prepared work = prepare(arguments, settings, std::move(tensors));
+  WeightsReport report = writing([&] {
+    output.begin();
+    WeightsReport written = compress_weights(work.tensors, output.file(), work.options);
     output.finish();
     return written;
   });
+  judge_exact(report, work.options, settings.compress.target, work.tensors);
   const Cost cost = cost_since(start);
+  if (!report.base_note.empty()) say_notes(arguments, {report.base_note});
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
   ordered_json result;
   if (arguments.json() || page.wanted())
-    result = to_json(report, output.file(), input_bytes, cost, settings);
+    result =
+        to_json(report, output.name(), input_bytes, work.statistics != nullptr, cost, settings);
   if (arguments.json())
     print_json(result);
   else
-    print_table(report, output.file(), input_bytes, cost, arguments.verbose());
+    print_table(
+        report, output.shown(), input_bytes, default_target_text(settings),
+        work.statistics ? "second-order statistics (calibrated)" : "the weights (data-free)", cost,
+        arguments.verbose());
   if (page.wanted()) {
-    page.show(ArtifactReader::open(output.file()), TensorSource::of(std::move(tensors)));
+    page.show(ArtifactReader::open(output.file()), TensorSource::of(std::move(work.tensors)));
     page.write(std::move(result));
   }
   if (report.target_met) return kDone;
-  say("the target was not met: " + report.target_note);
+  say("the target was not reached: " + report.target_note);
   return kTargetMissed;
 }
 

@@ -9,7 +9,7 @@
 
 namespace gbcompress::cli {
 
-/// The tensors of MODEL, where compress_weights() does what was asked: no data, one process, no
+/// The tensors of MODEL, if compress_weights() suffices for the request: no data, one process, no
 /// g-nets, and tensors that a file of names and numbers holds; else nothing.
 /// @throws as open_tensors()
 std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,

@@ -7,6 +7,9 @@ endfunction()
 
 if(NOT GBCOMPRESS_PORTABLE_ONLY)
   include(FindLibTorch)
+  if(LibTorch_PROBLEM)
+    message(FATAL_ERROR "${LibTorch_PROBLEM}")
+  endif()
   message(STATUS "LibTorch ${LibTorch_VERSION} at ${LibTorch_ROOT_DIR}")
 endif()
 
@@ -14,7 +17,6 @@ endif()
 if(GBCOMPRESS_WHEEL)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   set(ZLIB_USE_STATIC_LIBS ON)
-  set(OPENSSL_USE_STATIC_LIBS ON)
   # Boost's archive is made for programs: the module that trains is a library, and takes the shared one along.
   set(Boost_USE_STATIC_LIBS ${GBCOMPRESS_PORTABLE_ONLY})
 endif()
@@ -26,10 +28,8 @@ find_package(nlohmann_json 3.11 QUIET)
 gbc_require(nlohmann_json_FOUND "nlohmann-json 3.11" nlohmann-json3-dev)
 find_package(ZLIB QUIET)
 gbc_require(ZLIB_FOUND "zlib" zlib1g-dev)
-find_package(OpenSSL 3 QUIET COMPONENTS Crypto)
-gbc_require(OpenSSL_FOUND "OpenSSL 3" libssl-dev)
 
-# toml++, zstd, xxHash, Highway: Debian's packages do not all have a CMake file.
+# toml++, zstd, xxHash, Highway, protozero: Debian's packages do not all have a CMake file.
 function(gbc_find_library target header library package)
   find_path(${target}_INCLUDE ${header})
   gbc_require(${target}_INCLUDE "${header}" ${package})
@@ -45,6 +45,7 @@ gbc_find_library(gbc_tomlplusplus toml++/toml.h "" libtomlplusplus-dev)
 gbc_find_library(gbc_zstd zstd.h zstd libzstd-dev)
 gbc_find_library(gbc_xxhash xxhash.h xxhash libxxhash-dev)
 gbc_find_library(gbc_highway hwy/highway.h hwy libhwy-dev)
+gbc_find_library(gbc_protozero protozero/pbf_reader.hpp "" libprotozero-dev)
 
 if(GBC_BUILD_TESTS)
   find_package(GTest QUIET)

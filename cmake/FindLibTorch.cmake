@@ -1,10 +1,12 @@
 # LibTorch (CPU libraries) as our own imported target, LibTorch::LibTorch. No CUDA toolkit, no
 # `import torch`: two folders and two libraries are all that is needed.
 #
+# Where there is none that fits, LibTorch_PROBLEM says why and what to do, and there is no target.
 # Looked for, in order: -DGBCOMPRESS_TORCH / $GBCOMPRESS_TORCH (the folder that holds include/ and
 # lib/), Torch_DIR (…/share/cmake/Torch), the project's own environment (.deps/venv), and the Python
 # on the PATH, located without importing it.
 set(GBCOMPRESS_TORCH "" CACHE PATH "Folder of an existing LibTorch: the one with include/ and lib/")
+set(LibTorch_PROBLEM "")
 set(torch_root "")
 if(GBCOMPRESS_TORCH)
   set(torch_root ${GBCOMPRESS_TORCH})
@@ -31,13 +33,19 @@ else()
   endif()
 endif()
 
-set(torch_hint "Run `scripts/setup` to install LibTorch 2.11.0 from PyPI into .deps/, or give an existing one with -DGBCOMPRESS_TORCH=DIR.")
+if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/../scripts/setup)
+  set(torch_hint "Run `scripts/setup` to install LibTorch 2.11.0 from PyPI into .deps/, or give an existing one with -DGBCOMPRESS_TORCH=DIR.")
+else()  # installed
+  set(torch_hint "Install it with `pip install torch==2.11.0`, or give an existing one with -DGBCOMPRESS_TORCH=DIR.")
+endif()
 if(NOT torch_root)
-  message(FATAL_ERROR "LibTorch was not found. ${torch_hint}")
+  set(LibTorch_PROBLEM "LibTorch was not found. ${torch_hint}")
+  return()
 endif()
 foreach(piece lib/libtorch_cpu.so lib/libc10.so include/torch/csrc/api/include/torch/torch.h include/torch/headeronly/version.h)
   if(NOT EXISTS ${torch_root}/${piece})
-    message(FATAL_ERROR "LibTorch at ${torch_root} lacks ${piece} (2.11 or newer is needed). ${torch_hint}")
+    set(LibTorch_PROBLEM "LibTorch at ${torch_root} lacks ${piece} (2.11 or newer is needed). ${torch_hint}")
+    return()
   endif()
 endforeach()
 file(STRINGS ${torch_root}/include/torch/headeronly/version.h torch_version_lines
@@ -45,7 +53,8 @@ file(STRINGS ${torch_root}/include/torch/headeronly/version.h torch_version_line
 string(REGEX REPLACE "[^0-9;]" "" torch_version_parts "${torch_version_lines}")
 list(JOIN torch_version_parts "." LibTorch_VERSION)
 if(LibTorch_VERSION VERSION_LESS 2.11)
-  message(FATAL_ERROR "LibTorch ${LibTorch_VERSION} at ${torch_root} is too old, 2.11 or newer is needed. ${torch_hint}")
+  set(LibTorch_PROBLEM "LibTorch ${LibTorch_VERSION} at ${torch_root} is too old, 2.11 or newer is needed. ${torch_hint}")
+  return()
 endif()
 set(LibTorch_ROOT_DIR ${torch_root})
 
@@ -62,7 +71,8 @@ endforeach()
 # at::set_num_threads() governs it.
 find_package(OpenMP QUIET COMPONENTS CXX)
 if(NOT OpenMP_CXX_FOUND)
-  message(FATAL_ERROR "The compiler has no OpenMP, which LibTorch's threads need; use GCC.")
+  set(LibTorch_PROBLEM "The compiler has no OpenMP, which LibTorch's threads need; use GCC.")
+  return()
 endif()
 file(GLOB torch_openmp ${torch_root}/lib/libgomp*.so* ${torch_root}/../torch.libs/libgomp*.so*)
 if(NOT torch_openmp)

@@ -1,27 +1,40 @@
-# What `cmake --install` puts into a prefix: both libraries and the plugins (component runtime), and
-# what a plugin project needs (component sdk). The command line installs itself.
-if(GBCOMPRESS_PORTABLE_ONLY)
-  install(TARGETS gbc_portable LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
-          NAMELINK_COMPONENT sdk)
-  return()
-endif()
+# What `cmake --install` puts into a prefix: the libraries and the plugins (component runtime), and what
+# programs and plugins are built with (component sdk). The command line installs itself. With
+# GBCOMPRESS_PORTABLE_ONLY the prefix has gbcompress::portable, and no header that needs more.
 include(CMakePackageConfigHelpers)
 set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
+# docs/library.md marks the same headers.
+set(portable_headers artifact checkpoint codec decode error gnet options tensors version weights)
 
+install(TARGETS gbc_portable EXPORT gbcompressPortableTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)
+install(EXPORT gbcompressPortableTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
+set(notices LICENSE NOTICE)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")  # Debian has the license already, and wants no other copy
+  set(notices NOTICE)
+endif()
+install(FILES ${notices} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+
+if(GBCOMPRESS_PORTABLE_ONLY)
+  list(TRANSFORM portable_headers REPLACE "(.+)" "core/include/gbcompress/\\1.h")
+  install(FILES ${portable_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gbcompress COMPONENT sdk)
+else()
+  install(TARGETS gbcompress EXPORT gbcompressTargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)
+  install(EXPORT gbcompressTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
+  install(DIRECTORY core/include/gbcompress sdk/include/gbcompress
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY sdk/contract sdk/template DESTINATION ${GBC_SDK_DATA_DIR} COMPONENT sdk)
+  install(FILES cmake/FindLibTorch.cmake sdk/cmake/plugin.map sdk/cmake/plugin_digest.cmake
+          DESTINATION ${package_dir} COMPONENT sdk)
+endif()
 if(GBCOMPRESS_WHEEL)  # Debian has Highway as a shared library only, and Boost's archive serves programs alone
   get_target_property(highway gbc_highway INTERFACE_LINK_LIBRARIES)
   file(REAL_PATH ${highway} highway)
   install(FILES ${highway} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libhwy.so.1 COMPONENT runtime)
   install(FILES $<TARGET_FILE:Boost::program_options> DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
-install(TARGETS gbc_portable gbcompress EXPORT gbcompressTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)
-install(EXPORT gbcompressTargets NAMESPACE gbcompress:: DESTINATION ${package_dir} COMPONENT sdk)
-install(DIRECTORY core/include/gbcompress sdk/include/gbcompress
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
-install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
-install(DIRECTORY sdk/contract sdk/template DESTINATION ${GBC_SDK_DATA_DIR} COMPONENT sdk)
 
 configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in
   ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake INSTALL_DESTINATION ${package_dir}
@@ -29,7 +42,12 @@ configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake
-              ${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake
-              cmake/FindLibTorch.cmake sdk/cmake/GbcompressPlugin.cmake sdk/cmake/plugin.map
-              sdk/cmake/plugin_digest.cmake
+              ${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake sdk/cmake/GbcompressPlugin.cmake
         DESTINATION ${package_dir} COMPONENT sdk)
+
+# For builds without CMake. The prefix follows from where the file lies, so that it may be moved.
+file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
+configure_file(sdk/cmake/gbcompress-portable.pc.in ${CMAKE_BINARY_DIR}/gbcompress-portable.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/gbcompress-portable.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT sdk)

@@ -1,4 +1,4 @@
-# A Debian package of the command: `cpack -G DEB` in a build folder of -DGBCOMPRESS_PORTABLE_ONLY=ON, so that it
+# A Debian package of the command and the library: `cpack -G DEB` in a build folder of -DGBCOMPRESS_PORTABLE_ONLY=ON, so that it
 # depends on Debian's libraries alone. LibTorch is not in Debian at the version that training needs.
 if(NOT GBCOMPRESS_PORTABLE_ONLY)
   return()
@@ -9,10 +9,11 @@ set(CPACK_PACKAGE_CONTACT "gbcompress maintainers <maintainers@users.noreply.a-s
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compresses neural networks")
 set(CPACK_PACKAGE_DESCRIPTION "Compresses the weights of neural networks to small files,
 expands them bit for bit, compares models, and shows what a file lost.
-This package has all that needs no LibTorch.")
+This package has all that needs no LibTorch: the command, and the C++ library with
+headers, CMake files and pkg-config.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL runtime)
+set(CPACK_COMPONENTS_ALL runtime sdk)
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

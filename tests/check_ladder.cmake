@@ -1,10 +1,10 @@
 # Fails where a file of a rung includes a higher one, or where a plugin, a sample, the SDK or
 # the command line includes a rung's private header.   cmake -DROOT=DIR -P check_ladder.cmake
-# Both tables are read from docs/architecture.md: the rungs, lowest first, and whose each public
+# Both tables are read from docs/explanation/architecture.md: the rungs, lowest first, and whose each public
 # header is. A rung's files are those of core/src/RUNG and its public headers (also those of sdk/,
 # which plugins include).
 cmake_policy(VERSION 3.25)
-file(STRINGS ${ROOT}/docs/architecture.md lines REGEX "^\\| `[a-z]+` \\|.*\\| (no|yes|partly) \\|$")
+file(STRINGS ${ROOT}/docs/explanation/architecture.md lines ENCODING UTF-8 REGEX "^\\| `[a-z]+` \\|.*\\| (no|yes|partly) \\|$")
 set(rungs "")
 foreach(line IN LISTS lines)
   string(REGEX REPLACE "^\\| `([a-z]+)`.*" "\\1" rung "${line}")
@@ -12,12 +12,12 @@ foreach(line IN LISTS lines)
 endforeach()
 list(LENGTH rungs count)
 if(count LESS 10)
-  message(FATAL_ERROR "docs/architecture.md: the table of rungs was not found (${count} rows)")
+  message(FATAL_ERROR "docs/explanation/architecture.md: the table of rungs was not found (${count} rows)")
 endif()
 
 set(bad "")
 set(public "")
-file(STRINGS ${ROOT}/docs/architecture.md lines REGEX "^\\| `[a-z]+` \\| `[a-z0-9_]+\\.h`")
+file(STRINGS ${ROOT}/docs/explanation/architecture.md lines ENCODING UTF-8 REGEX "^\\| `[a-z]+` \\| `[a-z0-9_]+\\.h`")
 foreach(line IN LISTS lines)
   string(REGEX REPLACE "^\\| `([a-z]+)`.*" "\\1" rung "${line}")
   string(REGEX MATCHALL "[a-z0-9_]+\\.h" headers "${line}")
@@ -25,10 +25,10 @@ foreach(line IN LISTS lines)
   foreach(header IN LISTS headers)
     file(GLOB found ${ROOT}/*/include/gbcompress/${header})
     if(NOT found OR height LESS 0)
-      string(APPEND bad "  docs/architecture.md: there is no public header ${header} of a rung ${rung}\n")
+      string(APPEND bad "  docs/explanation/architecture.md: there is no public header ${header} of a rung ${rung}\n")
     endif()
     if(DEFINED height_of_${header})
-      string(APPEND bad "  docs/architecture.md: ${header} is in the table of public headers twice\n")
+      string(APPEND bad "  docs/explanation/architecture.md: ${header} is in the table of public headers twice\n")
     endif()
     set(height_of_${header} ${height})
   endforeach()

@@ -1,4 +1,4 @@
-"""docs/dependencies.md, scripts/setup and scripts/sbom say the same."""
+"""docs/reference/dependencies.md, scripts/setup and scripts/sbom say the same."""
 import json
 import pathlib
 import re
@@ -29,7 +29,7 @@ class Supply(unittest.TestCase):
     def test_everything_that_is_installed_is_listed(self):
         wanted = arrays()
         self.assertGreater(len(wanted), 35)
-        self.assertEqual(wanted - set(self.components), set(), "add them to docs/dependencies.md")
+        self.assertEqual(wanted - set(self.components), set(), "add them to docs/reference/dependencies.md")
         self.assertEqual(set(self.components) - wanted, set(), "scripts/setup does not install them")
 
     def test_wheels_have_the_pinned_versions(self):

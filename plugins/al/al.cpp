@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "../common/stage_tensors.h"
 #include "component.h"
@@ -41,6 +42,8 @@ class Al final : public Strategy {
   void compute(std::size_t piece);
   void read_out(const Item& item);
   void define_gradients() const;
+  /// What piece `piece` trains of the model.
+  std::vector<at::Tensor> parameters_of(std::size_t piece) const;
   void measure(std::map<std::string, double>& measured) const;
   /// The number of pieces: components and the readout.
   std::size_t pieces() const { return components_.size() + 1; }
@@ -54,6 +57,7 @@ class Al final : public Strategy {
   std::vector<std::unique_ptr<Component>> components_;
   /// What waits for each piece, and what came out of each in this step.
   std::vector<Item> waiting_, done_;
+  std::vector<bool> idle_;    ///< pieces for which nothing waited in this step
   double read_out_loss_ = 0;  ///< of the last batch that was read out
   std::unique_ptr<Workers> workers_;
   std::vector<double> seconds_;  ///< of each piece in the step that is measured
@@ -68,12 +72,14 @@ void Al::build(const StrategySetup& setup) {
   group_ = setup.group && setup.group->world() > 1 ? setup.group : nullptr;
   batch_ = setup.batch;
   const std::vector<Stage>& stages = model_->stages();
-  settings_ = read_settings(setup.options, stages.size(), !setup.example.is_floating_point(),
-                            exit_shape(model_->arch()));
+  std::optional<ExitShape> exits = exit_shape(model_->arch());
+  if (exits) exits->split = split_of(model_->exits());
+  settings_ =
+      read_settings(setup.options, stages.size(), !setup.example.is_floating_point(), exits);
   if (settings_.pipeline && batch_ < 1)
     throw Error(Errc::kUsage,
-                "strategy al: pipeline needs to know how many rows a batch has; "
-                "StrategySetup::batch says it");
+                "strategy al: pipeline needs the number of rows of a batch; "
+                "set StrategySetup::batch");
   model_->train(false);  // for shapes: statistics stay as they are
   const c10::NoGradGuard no_grad;
   at::Tensor x = setup.example;
@@ -95,6 +101,7 @@ void Al::build(const StrategySetup& setup) {
   }
   waiting_.resize(pieces());
   done_.resize(pieces());
+  idle_.resize(pieces());
   seconds_.resize(pieces());
   read_out_loss_ = std::log(static_cast<double>(classes_));  // chance, until there is one
   workers_ = std::make_unique<Workers>(static_cast<int>(settings_.threads));
@@ -115,8 +122,8 @@ Item Al::item_of(const StrategyBatch& batch) const {
   const auto low = targets.min().item<std::int64_t>(), high = targets.max().item<std::int64_t>();
   if (low < 0 || high >= classes_)
     throw Error(Errc::kUsage, "strategy al: a label is " + std::to_string(low < 0 ? low : high) +
-                                  "; the model tells " + std::to_string(classes_) +
-                                  " classes apart, 0 to " + std::to_string(classes_ - 1));
+                                  "; the model has " + std::to_string(classes_) +
+                                  " classes, 0 to " + std::to_string(classes_ - 1));
   const at::Tensor code = batch.teacher.defined() ? batch.teacher.softmax(-1).to(at::kFloat)
                                                   : at::one_hot(targets, classes_).to(at::kFloat);
   return {batch.inputs, code, batch.targets, batch.teacher, batch.weight};
@@ -152,6 +159,7 @@ void Al::one_by_one(Item item) {
 void Al::in_pipeline(Item item) {
   waiting_[0] = std::move(item);
   std::vector<std::size_t> ready;
+  for (std::size_t piece = 0; piece < pieces(); ++piece) idle_[piece] = !waiting_[piece].there();
   for (std::size_t piece = 0; piece < pieces(); ++piece)
     if (waiting_[piece].there() && (!exchange_ || exchange_->owns(piece))) ready.push_back(piece);
   const bool at_once = !exchange_ || settings_.threads > 1;
@@ -177,15 +185,9 @@ void Al::in_pipeline(Item item) {
 /// travel no more.
 void Al::place_parameters() {
   std::map<const void*, int> owners;
-  const auto add = [&](const std::vector<at::Tensor>& parameters, std::size_t piece) {
-    for (const at::Tensor& p : parameters)
+  for (std::size_t piece = 0; piece < pieces(); ++piece)
+    for (const at::Tensor& p : parameters_of(piece))
       owners[p.unsafeGetTensorImpl()] = exchange_->owner(piece);
-  };
-  for (std::size_t i = 0; i < components_.size(); ++i) {
-    for (const Stage& stage : components_[i]->stages()) add(trainable_of(stage), i);
-    add(components_[i]->of_exit(), i);
-  }
-  add(trainable_of(model_->stages().back()), components_.size());
   std::map<std::string, int> by_name;
   std::map<std::string, at::Tensor> tensors;
   for (const NamedParameter& p : model_->tensors())
@@ -203,10 +205,24 @@ void Al::place_parameters() {
     log_line(std::to_string(placed) + " parameters are stepped where their layer is");
 }
 
-/// Pieces that had nothing to do yet leave no gradient; what follows expects one.
+std::vector<at::Tensor> Al::parameters_of(std::size_t piece) const {
+  if (piece == components_.size()) return trainable_of(model_->stages().back());
+  std::vector<at::Tensor> result = components_[piece]->of_exit();
+  for (const Stage& stage : components_[piece]->stages())
+    for (at::Tensor& p : trainable_of(stage)) result.push_back(std::move(p));
+  return result;
+}
+
+/// Parameters that their piece did not use have a gradient of zero. Those of a piece that had
+/// nothing to do yet have none, so that optimizers leave them, and their step counts, as they are.
 void Al::define_gradients() const {
+  std::set<const void*> idle;
+  for (std::size_t piece = 0; piece < pieces(); ++piece)
+    if (idle_[piece])
+      for (const at::Tensor& p : parameters_of(piece)) idle.insert(p.unsafeGetTensorImpl());
   for (NamedParameter& p : model_->tensors())
     if (p.trainable && p.tied_to.empty() && !p.tensor.grad().defined() &&
+        !idle.contains(p.tensor.unsafeGetTensorImpl()) &&
         !(exchange_ && exchange_->keeps_elsewhere(p.tensor)))
       p.tensor.mutable_grad() = at::zeros_like(p.tensor.detach());
 }
@@ -286,7 +302,7 @@ void Al::restore(const std::vector<StateEntry>& state) {
 }  // namespace
 }  // namespace gbcompress::al
 
-GBC_PLUGIN("al", "0.1.0", [](gbcompress::Registrar& registrar) {
+GBC_PLUGIN("al", GBC_VERSION_STRING, [](gbcompress::Registrar& registrar) {
   registrar.register_strategy("al", [] { return std::make_unique<gbcompress::al::Al>(); });
   registrar.register_model("exits", gbcompress::al::with_exits);
 })

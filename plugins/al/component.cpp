@@ -14,7 +14,7 @@ namespace gbcompress::al {
 namespace {
 
 /// Of unit Gaussians around `wanted`, in nats a row but for a constant: the unit of cross-entropy,
-/// so that the price of a bit means the same.
+/// so that the rate weight means the same.
 at::Tensor gaussian(const at::Tensor& given, const at::Tensor& wanted) {
   return (given - wanted).square().sum() / (2.0 * static_cast<double>(wanted.size(0)));
 }

@@ -5,6 +5,7 @@
 #include <gbcompress/error.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 
@@ -26,7 +27,7 @@ std::int64_t whole(std::string_view key, std::string_view text, std::int64_t low
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size() || value < low || value > high)
-    refuse(std::string(key) + " must be a whole number from " + std::to_string(low) + " to " +
+    refuse(std::string(key) + " must be an integer from " + std::to_string(low) + " to " +
            std::to_string(high) + ", not \"" + printable(std::string(text)) + "\"");
   return value;
 }
@@ -98,7 +99,24 @@ std::vector<at::Tensor> shapes_of(const BuiltModel& net, const ExitShape& shape)
   return signals;
 }
 
+/// Whether the weights are of a net with an exit behind every stage, as files of texts written
+/// before 0.2.0 have them.
+bool has_an_exit_each(const ModelRequest& request, std::size_t stages) {
+  const std::string last = "exit" + std::to_string(stages) + ".back.weight";
+  return std::any_of(request.weights.begin(), request.weights.end(),
+                     [&](const ParameterInfo& weight) { return weight.name == last; });
+}
+
 }  // namespace
+
+std::vector<std::int64_t> default_split(std::size_t stages, bool tokens) {
+  std::vector<std::int64_t> split(stages, 1);
+  if (tokens && stages > 1) {
+    split.pop_back();
+    split[0] = 2;
+  }
+  return split;
+}
 
 std::optional<ExitShape> exit_shape(const std::string& arch) {
   if (!arch.starts_with(kName)) return std::nullopt;
@@ -115,6 +133,16 @@ std::optional<ExitShape> exit_shape(const std::string& arch) {
   return shape;
 }
 
+std::vector<std::int64_t> split_of(const std::vector<Exit>& exits) {
+  std::vector<std::int64_t> split;
+  std::size_t before = 0;
+  for (const Exit& exit : exits) {
+    split.push_back(static_cast<std::int64_t>(exit.stages - before));
+    before = exit.stages;
+  }
+  return split;
+}
+
 BuiltModel with_exits(const ModelRequest& request) {
   auto shape = exit_shape(request.arch);
   if (!shape || shape->inner.empty())
@@ -123,7 +151,9 @@ BuiltModel with_exits(const ModelRequest& request) {
   if (net.stages.size() < 2)
     refuse(printable(shape->inner) + " does not say stages, or has one alone");
   const std::size_t before_last = net.stages.size() - 1;
-  if (shape->split.empty()) shape->split.assign(before_last, 1);
+  if (shape->split.empty())
+    shape->split = default_split(
+        before_last, net.input_shape.empty() && !has_an_exit_each(request, before_last));
   const std::int64_t named =
       std::accumulate(shape->split.begin(), shape->split.end(), std::int64_t{0});
   if (named != static_cast<std::int64_t>(before_last))

@@ -28,13 +28,7 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
         options.refuse(option, "is the architecture's to say where that is exits:...");
     s.split = exits->split;
   }
-  if (s.split.empty()) {
-    s.split.assign(stages - 1, 1);
-    if (tokens && !exits && stages > 2) {
-      s.split.pop_back();
-      s.split[0] = 2;
-    }
-  }
+  if (s.split.empty()) s.split = default_split(stages - 1, tokens);
   const std::int64_t named = std::accumulate(s.split.begin(), s.split.end(), std::int64_t{0});
   if (named != count)
     options.refuse("split", "names " + std::to_string(named) + " stages; this model has " +

@@ -58,7 +58,7 @@ std::vector<std::int64_t> OptionText::whole_list(const std::string& option, std:
                                                  std::int64_t high) const {
   std::vector<std::int64_t> result;
   for (const double value : list(option, static_cast<double>(low), static_cast<double>(high))) {
-    if (value != std::floor(value)) refuse(option, "must be of whole numbers");
+    if (value != std::floor(value)) refuse(option, "must be integers");
     result.push_back(static_cast<std::int64_t>(value));
   }
   return result;

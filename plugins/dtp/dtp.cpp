@@ -146,6 +146,6 @@ class Dtp final : public Strategy {
 }  // namespace
 }  // namespace gbcompress::dtp
 
-GBC_PLUGIN("dtp", "0.1.0", [](gbcompress::Registrar& registrar) {
+GBC_PLUGIN("dtp", GBC_VERSION_STRING, [](gbcompress::Registrar& registrar) {
   registrar.register_strategy("dtp", [] { return std::make_unique<gbcompress::dtp::Dtp>(); });
 })

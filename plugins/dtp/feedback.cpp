@@ -11,7 +11,7 @@ namespace gbcompress::dtp {
 namespace {
 
 /// The part of the noise's curvature that one step of SGD takes away; what the published rates of
-/// all layers have in common (docs/strategies.md).
+/// all layers have in common (docs/explanation/strategies.md).
 constexpr double kUsualPart = 2e-3;
 constexpr double kUsualAdam = 1e-3;
 /// With more inputs to a weight's sum than so many for each row (and position), the noise of a

@@ -41,7 +41,7 @@ class Feedback {
   /// @return those rows' part of the loss
   double accumulate(const StageCall& call, std::span<const std::int64_t> samples, double rows,
                     std::uint64_t step, std::int64_t iteration, at::Tensor& gradient);
-  /// One step of the optimiser.
+  /// One step of the optimizer.
   /// @param rows  of the batch that the gradient is of
   void update(const at::Tensor& gradient, double rows);
 

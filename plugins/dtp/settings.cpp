@@ -40,7 +40,7 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
     const auto values = options.for_each(name, low, high, s.layers.size(), things);
     for (std::size_t i = 0; i < values.size(); ++i) set(s.layers[i], values[i]);
   };
-  options.whole_list("K", 0, 10'000);  // whole numbers
+  options.whole_list("K", 0, 10'000);  // integers
   each("K", 0, 1e4,
        [](LayerSettings& l, double v) { l.iterations = static_cast<std::int64_t>(v); });
   each("sigma", 1e-6, 100, [](LayerSettings& l, double v) { l.sigma = v; });

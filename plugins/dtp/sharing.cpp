@@ -139,7 +139,7 @@ void Sharing::choose(const Networks& networks, const std::vector<double>& second
       load[static_cast<std::size_t>(owner[i])] += rest[i];
     time += *std::max_element(load.begin(), load.end());
     for (std::size_t k = 0; k < together; ++k) owner[order[k]] = kEverybody;
-    if (together > 0 && time >= best * 0.95) continue;  // what travels has a price too
+    if (together > 0 && time >= best * 0.95) continue;  // messages have a cost too
     best = time;
     owner_ = owner;
   }

@@ -23,7 +23,7 @@ class Sharing {
   /// rank. [collective]
   /// @return the sum of the networks' last losses
   double train(Networks& networks, const std::vector<StageCall>& calls, const StrategyBatch& batch);
-  /// Every rank gets the optimisers' memory of the networks that others train. [collective]
+  /// Every rank gets the optimizers' memory of the networks that others train. [collective]
   void share_memory(const Networks& networks) const;
 
  private:

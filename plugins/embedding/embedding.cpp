@@ -1,5 +1,5 @@
 /// Embedding tables: weight [entries, width], rows are entries. A table is looked up by numbers
-/// that have no order, so that neighbouring rows need not be alike, and a g-net finds less to learn
+/// that have no order, so that neighboring rows need not be alike, and a g-net finds less to learn
 /// than in other layers: it gets one only where a rule asks.
 #include <gbcompress/plugin.h>
 

@@ -2,7 +2,7 @@
 
 #include <gbcompress/plugin.h>
 
-GBC_PLUGIN("nets", "0.1.0", [](gbcompress::Registrar& registrar) {
+GBC_PLUGIN("nets", GBC_VERSION_STRING, [](gbcompress::Registrar& registrar) {
   using namespace gbcompress::nets;
   registrar.register_model("simple-vgg", simple_vgg);
   registrar.register_model("lenet-dtp", lenet_dtp);

@@ -14,7 +14,7 @@ BuiltModel simple_vgg(const ModelRequest& request);
 /// the same paper's smallest net. Input [1, 28, 28].
 BuiltModel lenet_dtp(const ModelRequest& request);
 
-/// Configuration A of Simonyan and Zisserman (arXiv 1409.1556) for pictures of 32 x 32, with batch
+/// Configuration A of Simonyan and Zisserman (arXiv 1409.1556) for images of 32 x 32, with batch
 /// norms and one linear layer behind the last pool.
 BuiltModel vgg11(const ModelRequest& request);
 

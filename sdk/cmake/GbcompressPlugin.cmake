@@ -1,11 +1,23 @@
 # What a plugin project calls. The built-in plugins use the same two functions.
 
+# Ends the configuration where gbcompress::gbcompress is not there.
+function(gbc_require_libtorch function)
+  if(NOT TARGET gbcompress::gbcompress)
+    get_property(problem GLOBAL PROPERTY GBCOMPRESS_LIBTORCH_PROBLEM)
+    if(NOT problem)
+      set(problem "Ask for it: find_package(gbcompress REQUIRED COMPONENTS gbcompress).")
+    endif()
+    message(FATAL_ERROR "${function} needs gbcompress::gbcompress. ${problem}")
+  endif()
+endfunction()
+
 # gbcompress_add_plugin(NAME row SOURCES row.cpp ... [LIBRARIES ...])
 #
 # Builds row.so, target `row`. Only the entry function is visible in it, every symbol must be found
 # when it is linked and again when it is loaded, and it is never unloaded. Beside it lies its manifest,
 # row.so.sha256: the program refuses the library where its bytes are others.
 function(gbcompress_add_plugin)
+  gbc_require_libtorch(gbcompress_add_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBRARIES")
   if(NOT arg_NAME MATCHES "^[a-z][a-z0-9_]*$")
     message(FATAL_ERROR "gbcompress_add_plugin: NAME \"${arg_NAME}\" must be of [a-z0-9_] and begin with a letter.")
@@ -58,6 +70,7 @@ endfunction()
 # each layer type that it registers, and those of strategy.h for each strategy. PARAMETERS are module type, local name and shape of what else
 # the types are asked to plan, for types that take none of the usual names and shapes.
 function(gbcompress_add_contract_test)
+  gbc_require_libtorch(gbcompress_add_contract_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PLUGIN" "PARAMETERS;ARGUMENTS")
   if(NOT TARGET GTest::gtest)
     find_package(GTest QUIET)

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       else if (!argument.starts_with("--"))
         gbcompress::contract::host().load(argument);
     }
-    // GoogleTest asks for the cases, and so for the plans, inside this call.
+    // GoogleTest generates the cases, and so the plans, inside this call.
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
   } catch (const std::exception& error) {

@@ -10,7 +10,7 @@
 
 namespace gbcompress::contract {
 
-/// A layer type, a parameter it takes, and the options it is asked with.
+/// A layer type, a parameter it takes, and the options of the request.
 struct Case {
   std::string type_id;
   ParameterInfo parameter;
@@ -27,7 +27,7 @@ void PrintTo(const Case& c, std::ostream* out);
 /// The host whose registry is tested. The main program fills it before GoogleTest starts.
 PluginHost& host();
 
-/// Adds a parameter that the types are asked to plan: "Row.weight:64x48", module type, local name,
+/// Adds a parameter that the types have to plan: "Row.weight:64x48", module type, local name,
 /// shape. @throws Error(kUsage)
 void offer_parameter(const std::string& text);
 

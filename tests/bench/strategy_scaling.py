@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How batches of a strategy scale over ranks: a model, and the runs here that check it (docs/strategies.md).
+"""How batches of a strategy scale over ranks: a model, and the runs here that check it (docs/explanation/strategies.md).
 
     strategy_scaling.py GBCOMPRESS DATA.safetensors [--cores C] [--bandwidth BYTES]
 
@@ -33,7 +33,7 @@ def run(program: str, arch: str, data: str, settings: list[str], world: int, epo
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [program, "compress", "--from-scratch", "--arch", arch, "--data", "tensors:" + data, "--mode", "raw",
+    command = [program, "compress", "--from-scratch", "--arch", arch, "--data", "tensors:" + data, "--mode", "exact",
                "--max-bytes", "100M", "--epochs", str(epochs), "--set", f"train.batch={BATCH}", "-o", data + ".gbz", "--force",
                *settings]
     ranks, begin = [], time.perf_counter()

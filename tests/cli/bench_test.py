@@ -38,7 +38,7 @@ class Bench(harness.CliTest):
     def test_wrong_input(self):
         cases = [
             ([], "bench needs engine"),
-            (["motor"], "bench has nothing named motor"),
+            (["motor"], "bench has no target named motor"),
             (["engin"], "did you mean engine"),
             (["engine", "--shape", "mnist-mpl"], "shape mnist-mpl is not known; did you mean mnist-mlp"),
             (["engine", "--shape", "0x4"], "a layer of 0x4 is not possible"),

@@ -1,5 +1,6 @@
 """--data D --epochs 0: what samples say of a model that nothing trains."""
 
+import os
 import random
 import struct
 
@@ -17,6 +18,28 @@ def data(rows, width, targets=None, poison=None):
         draw = random.Random(1)
         tensors["targets"] = ("I32", [rows], struct.pack(f"<{rows}i", *(draw.randrange(targets) for _ in range(rows))))
     return harness.safetensors(tensors)
+
+
+class DryRuns(harness.CliTest):
+    def check(self, *arguments):
+        """Memory within a factor of two of the run's. Time depends on the machine's load: of the processor time, the
+        order of magnitude."""
+        plan = self.succeed(*arguments, "--dry-run", "--json", "-q").json
+        before = os.times().children_user
+        run = self.succeed(*arguments, "-o", self.path("x.gbz"), "--force", "--json", "-q").json
+        seconds = os.times().children_user - before
+        for expected, actual, factor in ((plan["memory_bytes"], run["peak_memory_bytes"], 2),
+                                         (60 * plan["minutes"], seconds, 10)):
+            self.assertLess(expected, factor * actual, (plan, seconds))
+            self.assertGreater(expected, actual / factor, (plan, seconds))
+
+    def test_of_a_calibrated_run(self):
+        model = self.model("net.safetensors", (64, 300, 200, 10))
+        self.check("compress", model, "--arch", "mlp", "--data", "digits", "--epochs", "0", "--ratio", "12")
+
+    def test_of_a_trained_run(self):
+        model = self.model("net.safetensors", (64, 300, 200, 10))
+        self.check("compress", model, "--arch", "mlp", "--data", "digits", "--epochs", "12", "--set", "rate.lambda=1")
 
 
 class Calibrated(harness.CliTest):

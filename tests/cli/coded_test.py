@@ -83,7 +83,7 @@ class Coded(harness.CliTest):
     def setUp(self):
         super().setUp()
         self.good = self.path("good.gbz")
-        self.succeed("compress", self.model(), "--arch", "mlp", "--mode", "residual", "--ratio", "6", "-q", "-o", self.good)
+        self.succeed("compress", self.model(), "--arch", "mlp", "--mode", "quantized", "--ratio", "6", "-q", "-o", self.good)
         _, self.seconds, self.peak, _ = self.measured("inspect", self.good)
 
     def bounded(self, content, refused=True):
@@ -158,14 +158,14 @@ class Coded(harness.CliTest):
             with self.subTest(sizes=sizes):
                 self.bounded(Parts.sealed(cbor({**entry, "v": sizes}), draw.randbytes(40)))
 
-    def test_the_fast_profile(self):
+    def test_the_lanes_profile(self):
         draw = random.Random(5)
         block = array.array("f", (draw.gauss(0, 0.1) for _ in range(21_000)))
         weights = (block * 200).tobytes()  # 4.2 million
         model = self.write("large.safetensors", safetensors({"w": ("F32", [2100, 2000], weights)}))
         large = self.path("large.gbz")
-        self.succeed("compress", model, "--mode", "residual", "--max-error", "0.05", "-q", "-o", large)
-        self.assertEqual(self.succeed("inspect", large, "--json").json["profile"], "fast")
+        self.succeed("compress", model, "--mode", "quantized", "--max-error", "0.05", "-q", "-o", large)
+        self.assertEqual(self.succeed("inspect", large, "--json").json["profile"], "lanes")
         _, self.seconds, self.peak, _ = self.measured("expand", large, "-o", self.path("x.safetensors"), "--force")
         parts = Parts(self.read(large))
         for place in [*range(0, 64, 7), *draw.sample(range(len(parts.stream)), 4)]:
@@ -183,7 +183,7 @@ class Targets(harness.CliTest):
         out = self.path("x.gbz")
         result = self.run_cli("compress", self.path("model.safetensors"), "--arch", "mlp", "-q", "--force", "-o", out, *options)
         self.assertEqual(result.status, TARGET, result)
-        self.one_message(result, "the target was not met: .*" + sentence)
+        self.one_message(result, "the target was not reached: .*" + sentence)
         self.succeed("expand", out, "-o", self.path("x.safetensors"), "--force")
         return os.path.getsize(out)
 
@@ -193,7 +193,7 @@ class Targets(harness.CliTest):
         data = ("--data", "digits")
         short = ("--epochs", "2", "--set", "train.fit_steps=5")
         smallest = {}
-        for mode in ("generated", "residual"):
+        for mode in ("generated", "quantized"):
             for name, how in (("untrained", ()), ("trained", (*data, *short)), ("calibrated", (*data, "--epochs", "0"))):
                 quick = (*how, "--set", "train.fit_steps=5") if mode == "generated" else how
                 for target in (("--max-bytes", "100"), ("--ratio", str(original // 100 - 1))):
@@ -205,19 +205,19 @@ class Targets(harness.CliTest):
                         wanted = 100 if target[0] == "--max-bytes" else original / (original // 100 - 1)
                         self.assertEqual(result.status, DONE if size <= wanted else TARGET, result)
                         if size > wanted:
-                            self.one_message(result, "the target was not met: at most .* bytes were asked, the file has")
+                            self.one_message(result, "the target was not reached: the target is .* bytes, and the file has")
                         self.succeed("expand", out, "-o", self.path("x.safetensors"), "--force")
                         smallest[mode, name] = size
         # Half of the squares of each matrix stay: 390 bytes.
-        self.assertLess(smallest["residual", "untrained"], 450)
+        self.assertLess(smallest["quantized", "untrained"], 450)
 
     def test_drops(self):
         """No file of 10 numbers a picture is better than what it is of: a drop of 0 cannot always be kept."""
-        result = self.run_cli("compress", "--from-scratch", "--arch", "mlp:64-32-10", "--data", "digits", "--mode", "residual",
+        result = self.run_cli("compress", "--from-scratch", "--arch", "mlp:64-32-10", "--data", "digits", "--mode", "quantized",
                               "--epochs", "0", "--max-drop", "0", "-q", "-o", self.path("x.gbz"))
         self.assertIn(result.status, (DONE, TARGET), result)
         if result.status == TARGET:
-            self.one_message(result, "a drop of at most 0 was asked")
+            self.one_message(result, "the largest quality drop allowed is 0; .* on the held-out split")
         self.succeed("expand", self.path("x.gbz"), "-o", self.path("x.safetensors"))
 
     def tensors(self, path):
@@ -230,7 +230,7 @@ class Targets(harness.CliTest):
     def test_an_error_that_no_step_has_keeps_everything_exact(self):
         model = self.model()
         out, back = self.path("x.gbz"), self.path("x.safetensors")
-        self.succeed("compress", model, "--mode", "residual", "--max-error", "1e-15", "-q", "-o", out)
+        self.succeed("compress", model, "--mode", "quantized", "--max-error", "1e-15", "-q", "-o", out)
         self.succeed("expand", out, "-o", back)
         before, after = (self.tensors(path) for path in (model, back))
         self.assertEqual(before, after)
@@ -239,7 +239,7 @@ class Targets(harness.CliTest):
         """Far below what weights can bear: status 4, and no tensor has lost more than half of its squares."""
         model = self.model(widths=(64, 32, 10))
         out = self.path("x.gbz")
-        result = self.run_cli("compress", model, "--mode", "residual", "--max-bytes", "50", "--json", "-o", out)
+        result = self.run_cli("compress", model, "--mode", "quantized", "--max-bytes", "100", "--json", "-o", out)
         self.assertEqual(result.status, TARGET, result)
         tensors = result.json["tensors"]
         self.assertEqual(len(tensors), 4)
@@ -250,7 +250,7 @@ class Targets(harness.CliTest):
 
     def test_the_table_names_the_worst_tensors(self):
         model = self.model(widths=(64, 32, 10))
-        common = ("compress", model, "--mode", "residual", "--ratio", "10", "--force", "-o", self.path("x.gbz"))
+        common = ("compress", model, "--mode", "quantized", "--ratio", "10", "--force", "-o", self.path("x.gbz"))
         result = self.succeed(*common)
         self.assertRegex(result.out, r"exact tensors +0 of 4")
         self.assertRegex(result.out, r"worst tensors +[02]\.weight +error [0-9.e-]+")
@@ -261,24 +261,24 @@ class Targets(harness.CliTest):
     def test_what_to_aim_at(self):
         model = self.model()
         common = ("compress", model, "--arch", "mlp", "-q", "-o", self.path("x.gbz"))
-        self.refused(USAGE, "between 0 and 1", *common, "--mode", "residual", "--max-error", "1")
-        self.refused(USAGE, "--max-error", *common, "--mode", "residual", "--data", "digits", "--max-error", "0.1")
+        self.refused(USAGE, "--max-error must be a number above 0 and below 1", *common, "--mode", "quantized", "--max-error", "1")
+        self.refused(USAGE, "--max-error", *common, "--mode", "quantized", "--data", "digits", "--max-error", "0.1")
         self.refused(USAGE, "--max-error", *common, "--mode", "generated", "--max-error", "0.1")
-        self.refused(USAGE, "needs data", *common, "--mode", "residual", "--max-drop", "1")
+        self.refused(USAGE, "needs data", *common, "--mode", "quantized", "--max-drop", "1")
 
     def test_the_table_says_what_steps_follow(self):
         model = self.model()
-        common = ("compress", model, "--arch", "mlp", "--mode", "residual", "--force", "-o", self.path("x.gbz"), "--ratio", "6")
+        common = ("compress", model, "--arch", "mlp", "--mode", "quantized", "--force", "-o", self.path("x.gbz"), "--ratio", "6")
         result = self.succeed(*common)
-        self.assertRegex(result.out, r"test quality +- +not evaluated")
-        self.assertRegex(result.out, r"steps follow +the weights alone")
+        self.assertRegex(result.out, r"test quality +not evaluated \(no data\)")
+        self.assertRegex(result.out, r"step sizes from +the weights \(data-free\)")
         result = self.succeed(*common, "--data", "digits", "--epochs", "0")
         self.assertRegex(result.out, r"test accuracy +\d+\.\d\d % +\d+\.\d\d %")
-        self.assertRegex(result.out, r"steps follow +\d+ training samples, .*error feedback")
+        self.assertRegex(result.out, r"step sizes from +\d+ training samples, .*error feedback")
         result = self.succeed(*common, "--data", "digits", "--loss", "weights")
         self.assertRegex(result.out, r"test accuracy +\d+\.\d\d % +\d+\.\d\d %")
-        self.assertRegex(result.out, r"steps follow +the weights alone")
-        self.assertNotIn("steps follow", self.succeed(*common, "--data", "digits", "--epochs", "1").out)
+        self.assertRegex(result.out, r"step sizes from +the weights \(data-free\)")
+        self.assertNotIn("step sizes from", self.succeed(*common, "--data", "digits", "--epochs", "1").out)
 
 
 harness.main()

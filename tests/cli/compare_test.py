@@ -40,7 +40,7 @@ class Tensors(harness.CliTest):
         self.assertRegex(text, r"2\.weight +2x4 \| 4x2 +F32 +32\.00 +32\.00 +another shape\n")
         self.assertRegex(text, r"0\.bias .* only in A\n")
         self.assertRegex(text, r"extra<b> .* only in B\n")
-        self.assertRegex(text, r"1 tensors are the same, 2 differ \(1 in shape, 0 in type\), 1 only in A, 1 only in B")
+        self.assertRegex(text, r"1 tensors are equal, 2 differ \(1 in shape, 0 in type\), 1 only in A, 1 only in B")
 
     def test_a_file_and_what_it_was_made_of(self):
         model, out = self.model(), self.path("x.gbz")
@@ -54,7 +54,7 @@ class Tensors(harness.CliTest):
 
     def test_what_cannot_be_compared(self):
         model = self.model()
-        self.refused(USAGE, "compare needs A", "compare", model)
+        self.refused(USAGE, "compare needs B", "compare", model)
         self.refused(USAGE, "one argument too many", "compare", model, model, model)
         self.refused(USAGE, "--arch needs --data", "compare", model, model, "--arch", "mlp")
         self.refused(INPUT, "none", "compare", model, self.path("none"))
@@ -76,7 +76,7 @@ class Outputs(harness.CliTest):
         self.assertLess(found["divergence_nats"], 0.01)
         same = self.succeed("compare", model, model, "--arch", "mlp", "--data", "digits", "-q", "--json").json["outputs"]
         self.assertEqual((same["agreement_percent"], same["divergence_nats"], same["largest_difference"]), (100, 0, 0))
-        self.assertRegex(self.succeed("compare", model, out, "--data", "digits", "-q").out, r"same answer +\d+\.\d\d %")
+        self.assertRegex(self.succeed("compare", model, out, "--data", "digits", "-q").out, r"same prediction +\d+\.\d\d %")
 
     def test_no_forward_pass_and_other_classes(self):
         model = self.model()

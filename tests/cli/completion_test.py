@@ -29,7 +29,7 @@ class Scripts(harness.CliTest):
         ("gbcompress compress --mode gen", "gbcompress compress --mode generated"),
         ("gbcompress compress --arch lenet-", "gbcompress compress --arch lenet-300-100"),
         ("gbcompress compress --set weights.mo", "gbcompress compress --set weights.mode="),
-        ("gbcompress compress --set weights.mode=resi", "gbcompress compress --set weights.mode=residual"),
+        ("gbcompress compress --set weights.mode=quan", "gbcompress compress --set weights.mode=quantized"),
         ("gbcompress expand fil", "gbcompress expand file.gbz"),
         ("gbcompress inspect --plan --world 2 mo", "gbcompress inspect --plan --world 2 model.safetensors"),
         ("gbcompress completion z", "gbcompress completion zsh"),
@@ -144,7 +144,7 @@ class Manual(harness.CliTest):
             plain = page.replace("\\-", "-")
             self.assertRegex(page, r"(?m)^\.TH GBCOMPRESS")
             text = self.succeed(*([] if verb == "gbcompress" else [verb]), "--help").out
-            flags = re.findall(r"(?m)^  (?:-\w \[ )?(--[a-z-]+)", text)
+            flags = re.findall(r"(?m)^  (?:-\w, |    )(--[a-z-]+)", text)
             self.assertIn("--json", flags)
             for flag in flags:
                 self.assertIn(f"\\fB{flag}\\fR", plain, verb)

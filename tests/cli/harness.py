@@ -13,6 +13,7 @@ import unittest
 
 EXECUTABLE = os.environ["GBCOMPRESS"]
 FIXTURES = os.environ.get("GBCOMPRESS_FIXTURES", "")
+PORTABLE = os.environ.get("GBCOMPRESS_PORTABLE") == "1"  # built without LibTorch
 TIMEOUT = 240  # seconds; none of these commands comes near
 
 DONE, FAILED, USAGE, INPUT, TARGET, PLUGIN = range(6)
@@ -90,8 +91,9 @@ class CliTest(unittest.TestCase):
         return self.write(name, safetensors(mlp(widths, **more)))
 
     def run_cli(self, *arguments, environment=None, **more):
+        more.setdefault("stdin", subprocess.DEVNULL)
         done = subprocess.run([EXECUTABLE, *arguments], capture_output=True, text=True, timeout=TIMEOUT,
-                              cwd=self.folder, env=clean_environment(environment), stdin=subprocess.DEVNULL, **more)
+                              cwd=self.folder, env=clean_environment(environment), **more)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def succeed(self, *arguments, **more):

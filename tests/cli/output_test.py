@@ -26,10 +26,8 @@ class Outputs(harness.CliTest):
                 self.assertNotEqual(self.read("out"), b"precious")
 
     def test_places_that_cannot_be_written(self):
-        os.mkdir(self.path("folder"))
         file = self.write("file", b"x")
-        places = [(self.path("folder"), "is a folder"), (self.path("folder") + "/", "is a folder"),
-                  (self.path("none/out"), "its folder does not exist"), (os.path.join(file, "out"), "cannot be written"),
+        places = [(file + "/", "is a file; name a folder"), (self.path("none/out"), "its folder does not exist"), (os.path.join(file, "out"), "cannot be written"),
                   (self.path("o" * 300), "cannot be written")]
         if os.path.isdir("/sys/kernel"):
             places.append(("/sys/kernel/out", "cannot be written"))
@@ -121,7 +119,7 @@ class Results(harness.CliTest):
         for key in ("name", "shape", "error", "energy"):
             self.assertEqual([t[key] for t in seen], [t[key] for t in made], key)
         self.assertGreater(max(t["error"] for t in seen), 0.001)
-        self.assertRegex(self.succeed("inspect", out, "--against", model).out, r"bits a weight +error\n")
+        self.assertRegex(self.succeed("inspect", out, "--against", model).out, r"bits per weight +error\n")
         self.assertNotIn("error", self.succeed("inspect", out, "--json").json["tensors"][0])
         self.refused(USAGE, "--against compares a .gbz", "inspect", model, "--against", model)
 
@@ -131,7 +129,7 @@ class Results(harness.CliTest):
         made = ("--arch", "mlp", "--data", "digits", "--epochs", "0", "--force", "-o", out, "--max-bytes", "2k",
                 "--mode", "generated", "--set", "train.fit_steps=1")
         result = self.succeed("compress", model, *made, "--json")
-        self.assertRegex(result.err, r"warning: 1 of 4 tensors lost more than half of their energy \(sum of "
+        self.assertRegex(result.err, r"warning: 1 of 4 tensors keep less than half of their energy \(sum of "
                          r"squares\): 0\.weight keeps \d+ %")
         least = min(result.json["tensors"], key=lambda t: t["energy"])
         self.assertEqual(least["name"], "0.weight")
@@ -154,7 +152,7 @@ class Results(harness.CliTest):
 
     def test_without_data_nothing_is_evaluated(self):
         result = self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--ratio", "2", *QUICK)
-        self.assertRegex(result.out, r"test quality +- +not evaluated")
+        self.assertRegex(result.out, r"test quality +not evaluated \(no data\)")
         self.assertRegex(result.err, r"(?m)^fit +100 %")
         self.assertNotRegex(result.err, r"\r|\x1b")
 
@@ -162,7 +160,7 @@ class Results(harness.CliTest):
         out = self.path("x.gbz")
         result = self.run_cli("compress", self.model(), "-o", out, "--ratio", "60", "-q", *QUICK)
         self.assertEqual(result.status, TARGET, result)
-        self.one_message(result, "the target was not met: .*asked")
+        self.one_message(result, "the target was not reached: the target is \\d+ bytes")
         self.assertRegex(result.out, rf"bytes on disk +\S+ +{os.path.getsize(out):,}\n")
         self.succeed("expand", out, "-o", self.path("x.safetensors"))
 

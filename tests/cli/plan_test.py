@@ -56,7 +56,7 @@ class Plan(harness.CliTest):
             self.assertEqual(sent["replicated"]["all_ranks"], times * (plan["gnet_parameters"] + plain))
             self.assertEqual(sent["plain_alone"]["all_ranks"], times * plain)
         text = self.succeed("inspect", model, "--plan", "--world", "3").out
-        self.assertIn("bytes a step, world 3", text)
+        self.assertIn("bytes per step, world 3", text)
         self.assertRegex(text, r"0\.weight +300x64 +linear +3 of 100x64 +13-32-1 +1,4\d\d +\d+\.\d\d +0-2")
 
     def test_architecture(self):
@@ -101,7 +101,7 @@ class Plan(harness.CliTest):
         # 36 MB, 12.5 MB a second, there and back: five sixths each way.
         self.assertGreater(slow[-1]["owner"]["seconds"], 2 * 36 / 12.5 * 5 / 6)
         text = self.succeed("plan", "--simulate", "--bandwidth", "1GB/s", "--world", "2", "--model", model).out
-        self.assertIn("Predicted, a step:", text)
+        self.assertIn("Predicted, per step:", text)
 
     def test_micro_batch_is_added(self):
         model = hollow.write(self.path("m.safetensors"), {"fc.weight": [300, 300]})

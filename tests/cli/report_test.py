@@ -55,11 +55,12 @@ class Pages(harness.CliTest):
         return self.write("<b>&'x.safetensors", harness.safetensors(tensors))
 
     def report(self, *arguments):
-        """The page, and the verb's object."""
+        """The page, and the verb's object; the page has names of files in place of paths."""
         path = self.path("page.html")
         found = self.succeed(*arguments, "--json", "-q", "--report", path, "--force").json
         text = self.read("page.html").decode()
-        self.assertEqual(page_of(text)["result"], found)
+        self.assertEqual(page_of(text)["result"], json.loads(json.dumps(found).replace(self.folder + "/", "")))
+        self.assertNotIn(os.path.basename(self.folder), text)
         return text, found
 
     def test_a_page_holds_what_json_says(self):
@@ -95,6 +96,40 @@ class Pages(harness.CliTest):
             digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
             self.assertEqual(rules[rule], f"'sha256-{digest}'")
         self.assertNotIn("unsafe", policy)
+
+    def test_files_are_named_without_their_folders(self):
+        os.makedirs(self.path("my secret project/runs"))
+        names = {"encoder/w": ("F32", [8, 8], harness.floats(64)), "/conv/out": ("F32", [8, 8], harness.floats(64, seed=1))}
+        model = self.write("my secret project/runs/m.safetensors", harness.safetensors(names))
+        inside = "my secret project/runs/"
+        commands = [["compress", model, "--ratio", "2", "-o", self.path(inside + "a.gbz")],
+                    ["compress", inside + "m.safetensors", "--ratio=2", "-o", "./" + inside + "b.gbz"],
+                    ["compress", "my secret project/../" + inside + "m.safetensors", "--ratio=2", f"--output={inside}/c.gbz"],
+                    ["inspect", self.path(inside + "a.gbz"), "--against", model], ["inspect", inside + "m.safetensors"]]
+        for command in commands:
+            with self.subTest(command=command):
+                page = self.path("page.html")
+                self.succeed(*command, "--report", page, "--force", "-q")
+                text = self.read("page.html").decode()
+                found = page_of(text)
+                for word in ("secret", "runs", os.path.basename(self.folder), "/tmp"):
+                    self.assertNotIn(word, json.dumps(found))
+                self.assertNotIn(self.folder, text)
+                self.assertIn(found["subject"], ("m.safetensors", "a.gbz"))
+                self.assertEqual({t["name"] for t in found["result"]["tensors"]}, set(names))
+                self.assertTrue(found["command"].endswith("--report page.html --force -q"), found["command"])
+        page = self.path("page.html")
+        self.succeed(*commands[0], "--report", page, "--force", "-q")
+        self.assertEqual(page_of(self.read("page.html").decode())["command"], "gbcompress compress m.safetensors --ratio 2 -o a.gbz "
+                         "--report page.html --force -q")
+
+    def test_the_words_of_a_page_are_the_fields(self):
+        text, _ = self.report("compress", self.model(), "-o", self.path("x.gbz"), "--ratio", "8")
+        for words in ("Asked", "without data nothing", "times smaller", "a number", "price of a bit", "Price of a bit",
+                      "held-back", "lost most", "all told", "colour"):
+            self.assertNotIn(words, text)
+        for words in ("bits per weight", "x smaller", "Weight error", "relative squared error"):
+            self.assertIn(words, text)
 
     def test_names_of_strangers_stay_names(self):
         model = self.hostile()
@@ -141,14 +176,14 @@ class Pages(harness.CliTest):
         os.mkdir(self.path("folder"))
         places = [(USAGE, there, "there.html exists; use --force"), (FAILED, self.path("folder"), "is a folder"),
                   (FAILED, self.path("none/x.html"), "its folder does not exist"), (USAGE, "", "--report needs the name"),
-                  (USAGE, model, "which is another file of this call")]
+                  (USAGE, model, "is both an input and the output; name another output")]
         for status, place, pattern in places:
             for command in (["inspect", model], ["compress", model, "--ratio", "4", "-o", self.path("o.gbz")]):
                 with self.subTest(place=place, verb=command[0]):
                     self.refused(status, pattern, *command, "--report", place)
-        self.refused(USAGE, "another file of this call", "compress", model, "-o", self.path("o.gbz"), "--ratio", "4",
+        self.refused(USAGE, "--report names o.gbz, which -o names too", "compress", model, "-o", self.path("o.gbz"), "--ratio", "4",
                      "--report", "o.gbz")
-        self.refused(USAGE, "--report shows what a file holds", "inspect", model, "--plan", "--report", self.path("p"))
+        self.refused(USAGE, "--report contradicts --plan", "inspect", model, "--plan", "--report", self.path("p"))
         self.refused(INPUT, "none", "inspect", self.path("none"), "--report", self.path("p.html"))
         self.succeed("inspect", model, "--report", there, "--force", "-q")
         self.assertTrue(self.read("there.html").startswith(b"<!doctype html>"))
@@ -159,16 +194,16 @@ class Pages(harness.CliTest):
         text, found = self.report("compress", *scratch, "--max-bytes", "700", "-o", self.path("d.gbz"))
         page = page_of(text)
         curves = {(c["name"], c["run"]): c for c in page["curves"]}
-        self.assertEqual({name for name, _ in curves}, {"loss", "bits", "price"})
+        self.assertEqual({name for name, _ in curves}, {"loss", "bits", "lambda"})
         self.assertEqual(len({run for _, run in curves}), found["attempts"])
         for c in curves.values():
             self.assertEqual(len(c["x"]), len(c["y"]))
             self.assertGreater(len(c["x"]), 5)
             self.assertEqual(c["x"], sorted(c["x"]))
         self.assertEqual(len(page["attempts"]), found["attempts"])
-        self.assertTrue(all(a["bytes"] > 0 and a["price"] > 0 for a in page["attempts"]))
+        self.assertTrue(all(a["bytes"] > 0 and a["lambda"] > 0 for a in page["attempts"]))
         text, found = self.report("compress", *scratch, "--max-drop", "3", "-o", self.path("h.gbz"))
-        lost = [a.get("held_back_drop") for a in page_of(text)["attempts"]]
+        lost = [a.get("held_out_drop") for a in page_of(text)["attempts"]]
         self.assertGreater(len(lost), 1)
         self.assertIsNone(lost[0], "what the others lose is beside it")
         self.assertTrue(all(map(math.isfinite, lost[1:])), lost)
@@ -188,7 +223,7 @@ class Pages(harness.CliTest):
         """Those that `doctor` and `plugins list` say."""
         checks = {check["name"]: check["value"] for check in self.succeed("doctor", "--json").json["checks"]}
         self.assertTrue(checks["LibTorch"].endswith("library " + versions["LibTorch"]), checks["LibTorch"])
-        self.assertEqual((checks["processor"], checks["threads"].split()[0]), (versions["processor"], str(versions["threads"])))
+        self.assertEqual((checks["LibTorch's instructions"], checks["LibTorch's threads"]), (versions["processor"], str(versions["threads"])))
         for name, version in versions["plugins"].items():
             self.assertTrue(checks["plugin " + name].startswith(version + ", "), checks["plugin " + name])
         self.assertIn("linear", versions["plugins"])
@@ -209,7 +244,7 @@ class InTheBrowser(Pages):
 
     def tells_what_was_lost(self):
         heads = self.browser.run("[...document.querySelectorAll('svg')].map(s => s.getAttribute('aria-label')).join('|')")
-        self.assertIn("Lost on held-back data", heads)
+        self.assertIn("Quality drop on the held-out split", heads)
 
     def tells_its_versions(self, versions):
         super().tells_its_versions(versions)

@@ -38,7 +38,72 @@ class Signals(harness.CliTest):
         kept = {name: facts for name, facts in after.items() if not name.startswith("out.gbz.checkpoints")}
         self.assertEqual(kept, before, result)
         self.assertTrue(any(name.endswith("/manifest") for name in after), after)
-        self.assertIn("--resume", result.err)
+        self.assertIn(" --resume " + self.path("out.gbz.checkpoints"), result.err)
+
+    def interrupted(self, *command):
+        """Ctrl-C once the run computes. @return the result"""
+        child = subprocess.Popen([harness.EXECUTABLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=harness.clean_environment(), cwd=self.folder)
+        seen = ""
+        try:
+            for line in child.stderr:
+                seen += line
+                if re.match(r"fit |train ", line):
+                    break
+            child.send_signal(signal.SIGINT)
+            out, rest = child.communicate(timeout=harness.TIMEOUT)
+        finally:
+            child.kill()
+            child.wait()
+        return harness.Result(child.returncode, out, seen + rest)
+
+    def shell(self, command):
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=harness.TIMEOUT,
+                              env=harness.clean_environment(), cwd=self.folder, stdin=subprocess.DEVNULL)
+        return harness.Result(done.returncode, done.stdout, done.stderr)
+
+    def test_the_message_is_the_command_that_continues(self):
+        model = self.model("it's a model.safetensors")
+        run = ("--arch", "mlp", "--ratio", "2", "--mode", "generated", "--set", "train.fit_steps=20000", "-q")
+        self.succeed("compress", model, *run, "-o", "whole.gbz")
+        out = "it's $out.gbz"
+        run = run[:-1]
+        result = self.interrupted("compress", *run, "-o", out, model)
+        self.assertEqual(result.status, 128 + signal.SIGINT, result)
+        said = re.search(r"(?m)^gbcompress: stopped on request; this continues the run: (.*)$", result.err)
+        self.assertIsNotNone(said, result)
+        self.assertTrue(said[1].endswith(" --resume 'it'\\''s $out.gbz.checkpoints'"), said[1])
+        # The same call says the same, and changes nothing.
+        before = self.snapshot()
+        again = self.run_cli("compress", *run, "-o", out, model)
+        self.assertEqual(again.status, harness.USAGE, again)
+        self.one_message(again, "holds checkpoints of an earlier run; delete the folder, or continue that run: ")
+        self.assertIn(said[1], again.err)
+        self.assertEqual(self.snapshot(), before)
+        self.assertEqual(self.shell(said[1]).status, 0)
+        self.assertEqual(self.read(out), self.read("whole.gbz"))
+        self.assertFalse(os.path.exists(self.path(out + ".checkpoints")))
+
+    def test_one_of_several_inputs_is_continued_alone(self):
+        models = [self.model("a.safetensors"), self.model("b.safetensors")]
+        result = self.interrupted("compress", *models, "--arch", "mlp", "--ratio", "2", "--mode", "generated", "--set",
+                                  "train.fit_steps=20000", "-o", "out/")
+        self.assertEqual(result.status, 128 + signal.SIGINT, result)
+        self.one_message(result, "this continues the run: .* -o out/a.gbz --resume out/a.gbz.checkpoints\n")
+        self.assertIn("0 of 2 files written; failed: ", result.out)
+        said = re.search(r"continues the run: (.*)$", result.err, re.M)
+        self.assertEqual(self.shell(said[1]).status, 0)
+        self.assertEqual(os.listdir(self.path("out")), ["a.gbz"])
+
+    def test_the_same_command_continues_a_sweep(self):
+        result = self.interrupted("sweep", self.model(), "--arch", "mlp", "--data", "digits", "--epochs", "2", "--lambdas",
+                                  "1", "-o", "a curve")
+        self.assertEqual(result.status, 128 + signal.SIGINT, result)
+        said = re.search(r"(?m)^gbcompress: stopped on request; this continues the sweep: (.*)$", result.err)
+        self.assertIsNotNone(said, result)
+        self.assertTrue(said[1].endswith("--lambdas 1 -o 'a curve'"), said[1])
+        self.assertEqual(self.shell(said[1]).status, 0)
+        self.assertIn("sweep.csv", os.listdir(self.path("a curve")))
 
     def test_interrupt(self):
         self.stop(signal.SIGINT)

@@ -64,7 +64,7 @@ class Startup(harness.CliTest):
 
     @unittest.skipUnless(PORTABLE, "this program was built with LibTorch")
     def test_heavy_verbs_say_what_is_missing(self):
-        self.refused(FAILED, "this needs LibTorch.*built without", "doctor")
+        self.refused(FAILED, "this needs LibTorch.*built without", "eval", self.model(), "--data", "digits")
         self.refused(FAILED, "this needs LibTorch.*built without", "inspect", self.model(), "--plan")
 
     def test_a_type_of_a_plugin_is_no_light_work(self):

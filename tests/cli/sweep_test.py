@@ -127,11 +127,11 @@ class Sweeps(harness.CliTest):
         self.model()
         self.succeed(*self.sweep("--ratios", "4", *QUICK))
         self.refused(USAGE, r"train\.fit_steps \(20 there, 21 here\)",
-                     *self.sweep("--ratios", "4", "--set", "train.fit_steps=21", "--set", "train.epochs=1"))
+                     *self.sweep("--ratios", "4", "-q", "--set", "train.fit_steps=21", "--set", "train.epochs=1"))
         self.model(widths=(64, 16, 10))
-        self.refused(USAGE, "points of another sweep; they differ in model", *self.sweep("--ratios", "4", *QUICK))
+        self.refused(USAGE, "points of another sweep; they differ in model", *self.sweep("--ratios", "4", "-q", *QUICK))
         self.write("curve/points.jsonl", "no json\n")
-        self.refused(INPUT, "is not what a sweep writes", *self.sweep("--ratios", "4", *QUICK))
+        self.refused(INPUT, "is not what a sweep writes", *self.sweep("--ratios", "4", "-q", *QUICK))
 
 
 harness.main()

@@ -111,7 +111,7 @@ class TensorBoard(harness.CliTest):
                          ["attempts", "result", *(f"train {i + 1}" for i in range(found["attempts"]))])
         for run in (f"train {i + 1}" for i in range(found["attempts"])):
             told = scalars(self.path("log/" + run))
-            self.assertEqual(set(told), {"loss", "bits", "price"})
+            self.assertEqual(set(told), {"loss", "bits", "lambda"})
             for points in told.values():
                 self.assertEqual([step for step, _ in points], list(range(1, len(told["loss"]) + 1)))
             self.assertGreater(told["loss"][0][1], told["loss"][-1][1])
@@ -127,8 +127,8 @@ class TensorBoard(harness.CliTest):
         attempts = self.trained("--max-drop", "3")["attempts"]
         told = scalars(self.path("log/attempts"))
         # The first is what the others are held against.
-        self.assertEqual([step for step, _ in told["held_back_drop"]], [step for step, _ in told["bytes"][1:]])
-        self.assertEqual((len(told["bytes"]), len(told["price"])), (attempts, attempts))
+        self.assertEqual([step for step, _ in told["held_out_drop"]], [step for step, _ in told["bytes"][1:]])
+        self.assertEqual((len(told["bytes"]), len(told["lambda"])), (attempts, attempts))
 
     def trained(self, *target):
         return self.succeed("compress", "--from-scratch", "--arch", "mlp:64-16-10", "--data", "digits", "--epochs", "3",
@@ -167,11 +167,11 @@ class TensorBoard(harness.CliTest):
             self.assertEqual(any(tag.startswith("bits/") for tag in told), bool(point["file"]))
         for name in ("dense", "lambda-0.3", "gnets-lambda-0.3"):
             self.assertIn("loss", runs[name + "/train 1"])
-        self.assertEqual(set(runs["lambda-0.3/train 1"]), {"loss", "bits", "price"})
+        self.assertEqual(set(runs["lambda-0.3/train 1"]), {"loss", "bits", "lambda"})
 
     @unittest.skipIf(PORTABLE, "this program was built without LibTorch")
     def test_what_strategies_measure_of_themselves(self):
-        rest = ("compress", "--from-scratch", "--arch", "mlp:64-16-16-10", "--data", "digits", "--mode", "raw", "--epochs",
+        rest = ("compress", "--from-scratch", "--arch", "mlp:64-16-16-10", "--data", "digits", "--mode", "exact", "--epochs",
                 "1", "--max-bytes", "100k", "--force", "-o", self.path("s.gbz"), "-q", "--tensorboard", self.path("log"))
         stages = ("0", "2", "4")
         for strategy, options, tags in (
@@ -182,7 +182,7 @@ class TensorBoard(harness.CliTest):
                 shutil.rmtree(self.path("log"), ignore_errors=True)
                 self.succeed(*rest, "--strategy", strategy, "--set", "strategy.options=" + options)
                 told = self.read_back()["train 1"]
-                self.assertEqual(set(told) - {"loss", "bits", "price"}, tags)
+                self.assertEqual(set(told) - {"loss", "bits", "lambda"}, tags)
                 for tag in tags:
                     self.assertEqual([step for step, _ in told[tag]], [step for step, _ in told["loss"]], tag)
                 for tag, (low, high) in {"cosine": (-1, 1), "angle": (0, 180), "exit_accuracy": (0, 100)}.items():

@@ -1,4 +1,4 @@
-"""Every command of docs/tutorial.md as it is written there, one after another in one shell and one folder.
+"""Every command of docs/tutorials/tutorial.md as it is written there, one after another in one shell and one folder.
 
 Where a block of output follows a block of commands, the last command's output looks like it: the same words, other
 numbers."""
@@ -10,7 +10,7 @@ import unittest
 
 import harness
 
-TUTORIAL = os.path.join(os.path.dirname(__file__), "../../docs/tutorial.md")
+TUTORIAL = os.path.join(os.path.dirname(__file__), "../../docs/tutorials/tutorial.md")
 
 
 def blocks():

@@ -39,9 +39,9 @@ class Usage(harness.CliTest):
             (["compress", "m", "-o", "x", "-o", "y"], "--output was given twice"),
             (["compress", "m", "--force=1"], "--force takes no value"),
             (["compress"], "compress needs MODEL"),
-            (["compress", "a", "b", "-o", "x"], "one argument too many: b"),
-            (["compress", "m"], "name the file to write: -o"),
-            (["expand", "m"], "name the file to write: -o"),
+            (["compress", "--from-scratch", "--arch", "mlp:64-10", "--data", "digits"], "name the file to write: -o"),
+            (["compress", "m", "-o", ""], "name the file to write: -o OUT.gbz"),
+            (["inspect", "a", "b"], "one argument too many: b"),
             (["expand", "m", "-o", "x", "--max-output", "tiny"], "--max-output must be a size"),
             (["eval", "m"], "name what to evaluate on: --data"),
             (["plugins", "lits"], "plugins lits; did you mean list"),
@@ -56,18 +56,26 @@ class Usage(harness.CliTest):
     def test_targets_out_of_range(self):
         model = self.model()
         cases = [
-            ("--ratio", "0", "--ratio: target.ratio must be a number above 0, not 0"),
-            ("--ratio", "-5", "--ratio: target.ratio must be a number above 0, not -5"),
-            ("--ratio", "1e9", "--ratio 1e.?09 asks for a file"),
-            ("--ratio", "nan", "must be a number above 0, not nan"),
-            ("--ratio", "many", "--ratio: many is not a value"),
+            ("--ratio", "0", "--ratio must be a number above 0, such as 8, 8x or 8:1, not 0"),
+            ("--ratio", "-5", "--ratio must be a number above 0, such as 8, 8x or 8:1, not -5"),
+            ("--ratio", "1e9", "--ratio 1e.?09 gives a file of .* smallest file has 100; use a value of at most"),
+            ("--ratio", "nan", "must be a number above 0, such as 8, 8x or 8:1, not nan"),
+            ("--ratio", "many", "--ratio must be a number above 0, such as 8, 8x or 8:1, not many"),
             ("--max-bytes", "0", "--max-bytes must be a size"),
             ("--max-bytes", "5 parsecs", "--max-bytes must be a size"),
-            ("--max-bytes", "10", "--max-bytes must be at least"),
-            ("--max-drop", "-1", "--max-drop: target.max_drop must be a number of at least 0"),
+            ("--max-bytes", "10", "--max-bytes must be at least 100, got 10"),
+            ("--bits", "0", "--bits must be a number above 0, at most 64, not 0"),
+            ("--bits", "nan", "--bits must be a number above 0, at most 64, not nan"),
+            ("--bits", "-4", "--bits must be a number above 0, at most 64, not -4"),
+            ("--bits", "1e9", "--bits must be a number above 0, at most 64, not 1e"),
+            ("--bits", "0.001", "--bits 0.001 gives a file of .* smallest file has 100; use a value of at least"),
+            ("--ratio", "0x", "--ratio must be a number above 0, such as 8, 8x or 8:1, not 0x"),
+            ("--ratio", "10:2", "--ratio must be a number above 0, such as 8, 8x or 8:1, not 10:2"),
+            ("--max-error", "150%", "--max-error must be a number above 0 and below 1, such as 0.001 or 0.1%, not 150%"),
+            ("--max-drop", "-1", "--max-drop must be a number of at least 0, not -1"),
             ("--max-drop", "1", "give --data"),
-            ("--epochs", "-1", "--epochs: train.epochs must be an integer from 0"),
-            ("--seed", "1.5", "--seed: train.seed must be an integer"),
+            ("--epochs", "-1", "--epochs must be an integer from 0 to 1000000, not -1"),
+            ("--seed", "1.5", "--seed must be an integer of at least 0, not 1.5"),
             ("--loss", "taks", "must be one of task, distill, weights, not \"taks\"; did you mean task"),
             ("--loss", "task", "give --data"),
         ]
@@ -102,7 +110,7 @@ class Usage(harness.CliTest):
                               environment={"GBCOMPRESS_TRAIN_BATCH": "4", "GBCOMPRESS_TRAIN_SEED": "4"})
         settings = result.json["settings"]
         self.assertEqual([settings["train"][key] for key in ("fit_steps", "batch", "seed", "epochs")], [3, 4, 5, 6])
-        self.assertEqual(settings["target"], {"ratio": None, "max_bytes": 50000, "max_drop": None,
+        self.assertEqual(settings["target"], {"ratio": None, "max_bytes": 50000, "bits": None, "max_drop": None,
                                                "max_error": None})
         self.assertEqual(settings["train"]["loss"], "weights")
 

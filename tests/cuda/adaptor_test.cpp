@@ -75,7 +75,8 @@ TEST(CudaAdaptor, RefusesTheGeneratorsItDoesNotKnow) {
     SCOPED_TRACE(c.name);
     ++refused;
     const KernelNumbers n(c.plan);
-    GBC_EXPECT_ERROR(from_host(*kernel(), n), Errc::kUnsupported, "the cuda kernel does not know");
+    GBC_EXPECT_ERROR(from_host(*kernel(), n), Errc::kUnsupported,
+                     "the cuda kernel does not support");
   }
   EXPECT_GE(refused, 4);
 }

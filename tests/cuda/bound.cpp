@@ -1,7 +1,7 @@
 // How close the cuda kernels come to what a GPU allows. Prints one line a case; exits with 77 where
 // there is no GPU, and with 1 where forward with one hidden layer falls below half of its bound.
 //
-// The bounds, in weights a second (docs/adr/0003-cuda-module.md):
+// The bounds, in weights a second (docs/explanation/adr/0003-cuda-module.md):
 //   memory  bandwidth / 4 bytes: forward writes a weight once, backward reads its gradient once
 //   flops   peak / flops of one weight, where a multiply-add counts as two: max and multiply-add
 //   make

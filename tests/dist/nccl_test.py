@@ -57,7 +57,7 @@ class Nccl(unittest.TestCase):
         """All ranks are well and nothing moves: each ends after the time limit, with a reason."""
         job = ranks.Job(2, *FAKE, "loop", timeout=1, environment=fake_environment(GBC_FAKE_HANGS=30)).finish()
         self.assertEqual(job.statuses, [1, 1], job.text())
-        self.assertIn("its all_reduce failed: nothing moved on the GPU for 3 s", job.text())
+        self.assertIn("its all_reduce failed: no progress on the GPU for 3 s", job.text())
 
 
 class Refused(unittest.TestCase):
@@ -71,14 +71,14 @@ class Refused(unittest.TestCase):
 
     def test_no_gpu(self):
         for world in (1, 2):
-            self.refused("NCCL was asked for, but this machine has no GPU", world, GBC_FAKE_GPUS=0)
-        self.refused("NCCL was asked for, but no GPU can be used: no NVIDIA driver is installed", GBC_FAKE_GPUS=-1)
+            self.refused("the backend is nccl, but this machine has no GPU", world, GBC_FAKE_GPUS=0)
+        self.refused("the backend is nccl, but no GPU can be used: no NVIDIA driver is installed", GBC_FAKE_GPUS=-1)
 
     def test_fewer_gpus_than_ranks(self):
-        self.refused("NCCL was asked for, but this machine shows 1 GPU for at least 2 ranks", 2, GBC_FAKE_GPUS=1)
+        self.refused("the backend is nccl, but this machine shows 1 GPU for at least 2 ranks", 2, GBC_FAKE_GPUS=1)
 
     def test_no_module_or_one_without_nccl(self):
-        self.refused("NCCL was asked for, but its module", arguments=["--backend", "nccl"])
+        self.refused("the backend is nccl, but its module", arguments=["--backend", "nccl"])
         self.refused("was built without nccl.h",
                      arguments=["--backend", "nccl", "--module", os.environ["GBC_OTHER_MODULE"]])
 
@@ -99,7 +99,7 @@ class Refused(unittest.TestCase):
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertRegex(done.stderr, "NCCL was asked for, but its module .* does not exist")
+        self.assertRegex(done.stderr, "the backend is nccl, but its module .* does not exist")
 
 
 if __name__ == "__main__":

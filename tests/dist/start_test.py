@@ -89,7 +89,7 @@ class Start(unittest.TestCase):
 
     def test_two_processes_with_one_rank(self):
         start = time.monotonic()
-        self.refused(ranks.Job(3, "meet", only=(0, 1, 1)), 1, "two processes say that they are rank 1")
+        self.refused(ranks.Job(3, "meet", only=(0, 1, 1)), 1, "two processes have rank 1")
         self.assertLess(time.monotonic() - start, SOON)
 
     def test_two_processes_with_rank_0(self):
@@ -111,7 +111,7 @@ class Start(unittest.TestCase):
 
     def test_unreachable_master(self):
         start = time.monotonic()
-        self.refused(ranks.Job(2, "meet", only=(1,), start=1), 1, "nobody answered at 127.0.0.1:")
+        self.refused(ranks.Job(2, "meet", only=(1,), start=1), 1, "there is no response at 127.0.0.1:")
         self.assertGreater(time.monotonic() - start, 1)
         self.assertLess(time.monotonic() - start, 1 + SOON)
 
@@ -124,7 +124,7 @@ class Start(unittest.TestCase):
         for port in (20000, 20001):
             job = ranks.Job(0)
             job.ranks = [ranks.Rank(["--start-timeout", "2", "meet"], ranks.torchrun_environment(1, 2, port), prefix)]
-            self.refused(job, 1, "nobody answered at 127.0.0.1:")
+            self.refused(job, 1, "there is no response at 127.0.0.1:")
 
     def test_port_in_use(self):
         """Rank 0 sees it at once; the others talk to a stranger who never answers."""
@@ -159,7 +159,7 @@ class Start(unittest.TestCase):
         port = ranks.free_port()
         job = ranks.Job(2, "meet", port=port, only=(0,))
         job.ranks += ranks.Job(3, "meet", port=port, only=(1,)).ranks
-        self.refused(job, 1, "rank 1 was told that there are 3 ranks, rank 0 that there are 2")
+        self.refused(job, 1, "rank 1 was started with a world of 3 ranks, rank 0 with 2")
 
     def refused_alone(self, sentence, status=2, arguments=(), **environment):
         job = ranks.Job(0)
@@ -186,7 +186,7 @@ class Start(unittest.TestCase):
             self.meets(ranks.Job(2, "--listen", listen, "meet"))
 
     def test_nccl_without_its_module(self):
-        self.refused_alone("NCCL was asked for, but its module", arguments=("--backend", "nccl"))
+        self.refused_alone("the backend is nccl, but its module", arguments=("--backend", "nccl"))
 
     def test_timeout_out_of_range(self):
         for seconds in ("0.01", "1000000"):

@@ -40,7 +40,7 @@ class Strategies(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     # In the mode raw every bit of every weight is in the file.
-    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="raw", epochs=2):
+    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="exact", epochs=2):
         port = ranks.free_port()
         path = os.path.join(self.folder, name)
         command = ["compress", "--from-scratch", "--arch", net[0], "--data", net[1], "--mode", mode, "--max-bytes", "30M",
@@ -84,7 +84,7 @@ class Strategies(unittest.TestCase):
         self.assertNotEqual(alone, self.file(1, "other", "--strategy", "al"), "a pipeline changes nothing")
 
     def test_gnets_and_integers_have_the_same_bits_in_every_world(self):
-        for mode in ("generated", "residual"):
+        for mode in ("generated", "quantized"):
             for strategy in (DTP, AL):
                 files = {world: self.file(world, f"{world}.gbz", *strategy, "--force", mode=mode) for world in (1, 3)}
                 with self.subTest(mode=mode, strategy=strategy[1]):
@@ -138,7 +138,7 @@ class Strategies(unittest.TestCase):
         return said
 
     def test_exits_measure_the_same_wherever_they_are(self):
-        for mode in ("raw", "generated"):
+        for mode in ("exact", "generated"):
             with self.subTest(mode=mode):
                 more = ["--strategy", "al", "--set", "strategy.options=pipeline=1 exits=3", "--force", "--tensorboard"]
                 said = {}
@@ -188,7 +188,7 @@ class Strategies(unittest.TestCase):
                 self.assertEqual(set(files.values()), {files[1]}, files)
 
     def test_a_run_is_taken_up_by_another_number_of_ranks(self):
-        for name, strategy, arch, mode in (("dtp", DTP, "", "raw"), ("al", AL, "", "raw"), ("exits", AL, "exits:", "raw"),
+        for name, strategy, arch, mode in (("dtp", DTP, "", "exact"), ("al", AL, "", "exact"), ("exits", AL, "exits:", "exact"),
                                            ("gnets", AL, "exits:", "generated")):
             net = (arch + "mlp:64-48-32-10", "digits")
             more = {"net": net, "mode": mode}

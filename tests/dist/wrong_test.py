@@ -1,5 +1,5 @@
 """Wrong input to the real program on several ranks: one sentence that says what is wrong, and the exit status of
-docs/ranks.md. Damaged checkpoints are refused by name, or the one before is used."""
+docs/explanation/ranks.md. Damaged checkpoints are refused by name, or the one before is used."""
 
 import os
 import shutil
@@ -45,11 +45,11 @@ class Start(Case):
     def test_two_ranks_with_one_number(self):
         port = ranks.free_port()
         self.refused(self.start(self.of(0, 3, port), self.of(1, 3, port), self.of(1, 3, port)), FAILED,
-                     "two processes say that they are rank 1", "the store at")
+                     "two processes have rank 1", "the store at")
 
     def test_unreachable_master(self):
         self.refused(self.start(self.of(1, 2, ranks.free_port()), options=["--timeout", "1"]), FAILED,
-                     "nobody answered at 127.0.0.1:")
+                     "there is no response at 127.0.0.1:")
 
     def test_busy_port(self):
         with socket.socket() as other:

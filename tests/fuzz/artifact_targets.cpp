@@ -1,7 +1,9 @@
 // The .gbz container and what lies in it.
+#include <hwy/targets.h>
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "artifact/coding.h"
@@ -170,10 +172,13 @@ GridHead read_grid(Input input) {
 }
 
 template <CodecProfile profile>
-void run_integers(Input input) {
-  if (input.size() < kGridHead) return;
-  GridHead head = read_grid(input);
-  if (profile == CodecProfile::kFast) head.grid.wide = false;
+void fit_to(IntegerGrid& grid) {
+  if (profile != CodecProfile::kSmall) grid.wide = false;
+  grid.lanes = grid.dependent && profile == CodecProfile::kLanes;
+}
+
+std::vector<std::vector<std::int32_t>> read_tensors(CodecProfile profile, const GridHead& head,
+                                                    Input input) {
   IntegerDecoder decoder(profile, input.subspan(kGridHead));
   std::vector<std::vector<std::int32_t>> tensors;
   for (int n = head.twice ? 2 : 1; n > 0; --n) {
@@ -181,6 +186,42 @@ void run_integers(Input input) {
     decoder.read(head.grid, tensors.back(), head.prior);
   }
   decoder.finish();
+  return tensors;
+}
+
+/// The tensors, or nothing where they are refused.
+std::optional<std::vector<std::vector<std::int32_t>>> outcome(const GridHead& head, Input input) {
+  try {
+    return read_tensors(CodecProfile::kLanes, head, input);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// Every level of the processor says the same: the best one and another, by the last byte.
+void compare_targets(Input input) {
+  if (input.size() < kGridHead) return;
+  GridHead head = read_grid(input);
+  fit_to<CodecProfile::kLanes>(head.grid);
+  const auto best = outcome(head, input);
+  std::int64_t rest = hwy::SupportedTargets();
+  for (unsigned n = 1 + std::to_integer<unsigned>(input.back()) % 4; n > 0 && (rest & (rest - 1));
+       --n)
+    rest &= rest - 1;
+  hwy::SetSupportedTargetsForTest(rest);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const auto other = outcome(head, input);
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  if (best != other) differ("processors decode a stream differently");
+}
+
+template <CodecProfile profile>
+void run_integers(Input input) {
+  if (input.size() < kGridHead) return;
+  GridHead head = read_grid(input);
+  fit_to<profile>(head.grid);
+  const std::vector<std::vector<std::int32_t>> tensors = read_tensors(profile, head, input);
   // Tables are built anew for every coder, which takes longer than all else: one input in eight.
   if (std::to_integer<unsigned>(input.back()) % 8 != 0) return;
   IntegerEncoder encoder(profile);
@@ -206,7 +247,7 @@ std::vector<Bytes> integer_seeds() {
         append_number(seed, static_cast<std::uint16_t>(n));
       seed.push_back(std::byte{0});
       GridHead head = read_grid(seed);
-      if (profile == CodecProfile::kFast) head.grid.wide = false;
+      fit_to<profile>(head.grid);
       IntegerEncoder encoder(profile);
       std::vector<std::int32_t> values(static_cast<std::size_t>(head.grid.size()));
       for (int n = head.twice ? 2 : 1; n > 0; --n) {
@@ -221,6 +262,11 @@ std::vector<Bytes> integer_seeds() {
   return seeds;
 }
 
+void run_lanes(Input input) {
+  compare_targets(input);
+  run_integers<CodecProfile::kLanes>(input);
+}
+
 }  // namespace
 
 const std::vector<Target> artifact_targets = {
@@ -230,6 +276,7 @@ const std::vector<Target> artifact_targets = {
     {"gbz_theta", run_theta, theta_seeds},
     {"integers_small", run_integers<CodecProfile::kSmall>, integer_seeds<CodecProfile::kSmall>},
     {"integers_fast", run_integers<CodecProfile::kFast>, integer_seeds<CodecProfile::kFast>},
+    {"integers_lanes", run_lanes, integer_seeds<CodecProfile::kLanes>},
 };
 
 }  // namespace gbcompress::fuzz

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <protozero/pbf_reader.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "artifact/header.h"
 #include "artifact/packing.h"
@@ -57,6 +61,53 @@ std::size_t mutate_artifact(std::uint8_t* data, std::size_t size, std::size_t mo
   }
 }
 
+namespace {
+
+/// The message with one of its length-delimited fields changed, down to `depth` messages inside of
+/// it.
+std::string with_field_changed(const std::string& message, unsigned& seed, int depth) {
+  std::vector<std::pair<std::size_t, protozero::data_view>>
+      fields;  // where each begins, and its content
+  protozero::pbf_reader reader(message);
+  while (reader.next()) {
+    if (reader.wire_type() != protozero::pbf_wire_type::length_delimited) {
+      reader.skip();
+      continue;
+    }
+    const protozero::data_view view = reader.get_view();
+    const auto content = static_cast<std::size_t>(view.data() - message.data());
+    fields.emplace_back(content, view);
+  }
+  if (fields.empty() || depth == 0) return std::string(to_text(mutated(to_bytes(message))));
+  const auto& [content, view] = fields[seed++ % fields.size()];
+  std::string changed;
+  try {
+    changed = with_field_changed(std::string(view), seed, depth - 1);
+  } catch (const protozero::exception&) {  // not a message
+    changed = std::string(to_text(mutated(to_bytes(std::string_view(view.data(), view.size())))));
+  }
+  std::size_t head = content - 1;  // of the length
+  while (head > 0 && (message[head - 1] & '\x80') != 0) --head;
+  std::string built = message.substr(0, head);
+  std::uint64_t length = changed.size();
+  for (; length > 127; length >>= 7) built += static_cast<char>(0x80 | (length & 127));
+  return built + static_cast<char>(length) + changed + message.substr(content + view.size());
+}
+
+}  // namespace
+
+std::size_t mutate_proto(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+  if (seed % kRawEvery == 0) return LLVMFuzzerMutate(data, size, most);
+  try {
+    unsigned choice = seed / kRawEvery;
+    const std::string file(to_text(as_input(data, size)));
+    return put_back(to_bytes(with_field_changed(file, choice, 1 + static_cast<int>(choice % 6))),
+                    data, size, most);
+  } catch (const protozero::exception&) {  // no message any more
+    return LLVMFuzzerMutate(data, size, most);
+  }
+}
+
 std::size_t mutate_zip(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
   if (seed % kRawEvery == 0) return LLVMFuzzerMutate(data, size, most);
   try {
@@ -90,7 +141,7 @@ std::size_t mutate_manifest(std::uint8_t* data, std::size_t size, std::size_t mo
 }
 
 std::size_t mutate_shard(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
-  constexpr std::size_t kPrelude = 20, kSizeAt = 8, kTableAt = 16;  // docs/checkpoints.md, "Shard"
+  constexpr std::size_t kPrelude = 20, kSizeAt = 8, kTableAt = 16;  // checkpoints.md, "Shard"
   if (seed % kRawEvery == 0 || size < kPrelude) return LLVMFuzzerMutate(data, size, most);
   const Input all = as_input(data, size);
   ByteReader reader(all.subspan(kTableAt), "x");

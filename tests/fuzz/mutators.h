@@ -11,6 +11,9 @@ namespace gbcompress::fuzz {
 std::size_t mutate_artifact(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 /// A zip of stored entries: the content of one of them, most often of a pickle.
 std::size_t mutate_zip(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
+/// Protocol buffers: the content of one field at any depth, with the lengths of the messages around
+/// it.
+std::size_t mutate_proto(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 /// The manifest of a checkpoint: its CBOR, under the SHA-256 at its end.
 std::size_t mutate_manifest(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 /// A shard: its table and its sections, with the sizes in its head.

@@ -1,10 +1,17 @@
 // Files of tensors that other programs write.
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "format/container.h"
 #include "format/exported_program.h"
 #include "format/file_kind.h"
+#include "format/onnx/open.h"
 #include "format/safetensors.h"
 #include "format/state_dict.h"
 #include "fuzz/mutators.h"
 #include "fuzz/target.h"
+#include "unit/format/onnx_builder.h"
 #include "unit/format/pickle_builder.h"
 
 namespace gbcompress::fuzz {
@@ -92,6 +99,85 @@ std::vector<Bytes> exported_seeds() {
                                  {"m/data/weights/model.pt", p::saved(tensors(), kStorages)}}))};
 }
 
+namespace b = testing::onnx;
+
+/// Every file that is accepted comes back from its container, byte for byte.
+void run_onnx(Input input) {
+  constexpr std::array<std::byte, 256> beside{};
+  const auto external = [&](const std::string&) { return std::span<const std::byte>(beside); };
+  const TensorBundle bundle = onnx::read_model(input, "x.onnx", external);
+  touch(bundle);
+  (void)onnx::read_hints(input, "x.onnx", external);
+  const auto container =
+      Container::decode(bundle.find(kContainerName)->bytes, bundle.tensors.size(), "x");
+  Bytes back;
+  const ContainerFile& file = container.files.at(0);
+  std::size_t from = 0;
+  const auto append = [&](Input bytes) { back.insert(back.end(), bytes.begin(), bytes.end()); };
+  for (const Hole& hole : file.holes) {
+    append(Input(file.skeleton).subspan(from, hole.before));
+    from += hole.before;
+    const TensorEntry& tensor = bundle.tensors[hole.tensor];
+    append(hole.encoding == PayloadEncoding::kBytes
+               ? Bytes(tensor.bytes.begin(), tensor.bytes.end())
+               : to_varints(tensor.bytes, tensor.dtype));
+  }
+  append(Input(file.skeleton).subspan(from));
+  if (!std::equal(back.begin(), back.end(), input.begin(), input.end()))
+    throw std::logic_error("an ONNX file came back with other bytes");
+}
+
+std::vector<Bytes> onnx_seeds() {
+  const std::string weight = b::tensor("w", 1, {4, 4}, b::ramp(16));
+  const std::string inner = b::graph({b::constant("w", weight)}, {}, {"w"});
+  const std::string perm = b::bytes(1, "perm") + b::bytes(8, b::varint(1) + b::varint(0));
+  return {
+      to_bytes(b::model(b::graph(
+          {b::node("Transpose", {"w"}, {"t"}, {perm}), b::node("MatMul", {"x", "t"}, {"y"})},
+          {weight}, {"y"}))),
+      to_bytes(b::model(b::graph({b::node("If", {"c"}, {"y"},
+                                          {b::graph_attribute("then_branch", inner),
+                                           b::graph_attribute("else_branch", inner)})},
+                                 {weight}),
+                        b::bytes(25, b::bytes(1, "f") + b::bytes(7, b::constant("v", weight))))),
+      to_bytes(b::model(b::graph(
+          {b::node("Conv", {"x", "k"}, {"c"}),
+           b::node("BatchNormalization", {"c", "g", "g", "g", "g"}, {"n"}),
+           b::node("LSTM", {"x", "k", "k", "g"}, {"l"}), b::node("Gather", {"w", "i"}, {"e"})},
+          {b::tensor("k", 1, {4, 1, 2, 2}, b::ramp(16)), b::tensor("g", 1, {4}, b::ramp(4)),
+           weight}))),
+      to_bytes(b::model(
+          b::graph({}, {b::varint_tensor("h", 10, {8}, 5, {0x3c00, 0xbc00, 1, 2, 3, 4, 5, 6}),
+                        b::varint_tensor("i", 7, {9}, 7, {1, 2, 3, ~0ULL, 5, 6, 7, 8, 9})}))),
+      to_bytes(b::model(b::graph({}, {b::external_tensor("e", {4, 4}, "d/x", "16", "64"),
+                                      b::external_tensor("e", {4, 4}, "d/x", "96", "")})))};
+}
+
+/// A container of two tensors, whose lengths follow one that grows.
+void run_container(Input input) {
+  Container container = Container::decode(input, 3, "x");
+  if (container.encode().size() > input.size()) throw std::logic_error("a container grew");
+  for (ContainerFile& file : container.files) {
+    std::vector<std::int64_t> more(file.holes.size());
+    for (std::size_t i = 0; i < more.size(); ++i)
+      if (file.holes[i].encoding == PayloadEncoding::kVarint) {
+        (void)payload_size(file, file.holes[i], "x");
+        more[i] = 200;
+      }
+    fit_lengths(file, more, "x");
+  }
+}
+
+std::vector<Bytes> container_seeds() {
+  const Container one{
+      "onnx",
+      {{"",
+        {{1, 6, PayloadEncoding::kVarint, {2, 5}}, {0, 3, PayloadEncoding::kBytes, {}}},
+        to_bytes("x\x3a\x05\x08\x2a\x03" + std::string(8, 'e'))},
+       {"d/x", {{2, 0, PayloadEncoding::kBytes, {}}}, {}}}};
+  return {one.encode()};
+}
+
 }  // namespace
 
 const std::vector<Target> tensor_file_targets = {
@@ -99,6 +185,8 @@ const std::vector<Target> tensor_file_targets = {
     {"state_dict", run_state_dict, state_dict_seeds, mutate_zip},
     {"legacy_state_dict", run_state_dict, legacy_seeds},
     {"exported_program", run_exported, exported_seeds, mutate_zip},
+    {"onnx", run_onnx, onnx_seeds, mutate_proto},
+    {"container", run_container, container_seeds},
 };
 
 }  // namespace gbcompress::fuzz

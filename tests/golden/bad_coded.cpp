@@ -1,6 +1,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "codec/lanes/stream.h"
 #include "gbcompress/artifact.h"
 #include "golden/craft.h"
 
@@ -155,6 +156,64 @@ class CodedCollection {
         file(json{{"t", json::array()}, {"v", json::array()}}, {}));
   }
 
+  void lanes() {
+    const auto parts = codec::lanes::stream_parts(lanes_);
+    const Bytes head(parts.head.begin(), parts.head.end());
+    const Bytes stripe(parts.stripes[0].begin(), parts.stripes[0].end());
+    const auto indexed = [&](json index, const Bytes& bytes) {
+      return whole([&](json& h) { h["w"] = index; }, bytes);
+    };
+    const auto good = [&](const Bytes& stripes) {
+      return indexed({head.size(), stripes.size()}, join(head, stripes));
+    };
+    add("lanes_stripe_past_end", Errc::kCorrupt,
+        indexed({head.size(), stripe.size() + 4}, join(head, stripe)));
+    add("lanes_stripe_hole", Errc::kCorrupt,
+        indexed({head.size(), stripe.size() - 4}, join(head, stripe)));
+    add("lanes_head_past_end", Errc::kCorrupt,
+        indexed({std::int64_t{1} << 40, stripe.size()}, join(head, stripe)));
+    add("lanes_without_stripes", Errc::kCorrupt, indexed({head.size()}, head));
+    add("lanes_stripes_too_many", Errc::kCorrupt,
+        indexed({head.size(), stripe.size(), stripe.size()}, join(head, join(stripe, stripe))));
+    add("lanes_stripe_too_short", Errc::kTruncated,
+        good(Bytes(stripe.begin(), stripe.end() - (stripe.size() - 256))));
+    add("lanes_stripe_cut", Errc::kTruncated, good(Bytes(stripe.begin(), stripe.end() - 4)));
+    add("lanes_stripe_of_odd_size", Errc::kTruncated, good(join(stripe, {std::byte{0}})));
+    add("lanes_stripe_with_four_bytes_more", Errc::kCorrupt, good(join(stripe, Bytes(4))));
+    add("lanes_head_cut", Errc::kTruncated,
+        indexed(
+            {head.size() / 2, stripe.size()},
+            join(Bytes(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(head.size() / 2)),
+                 stripe)));
+    add("lanes_head_with_a_byte_more", Errc::kCorrupt,
+        indexed({head.size() + 1, stripe.size()}, join(join(head, {std::byte{0}}), stripe)));
+    Bytes small_state = stripe;
+    small_state[6] = small_state[7] = std::byte{0};
+    add("lanes_state_too_small", Errc::kCorrupt, good(small_state));
+    Bytes other_word = stripe;
+    other_word[4] ^= std::byte{64};
+    add("lanes_other_states", Errc::kCorrupt, good(other_word));
+    add("lanes_and_sections", Errc::kCorrupt,
+        whole(
+            [&](json& h) {
+              h["v"] = {lanes_.size()};
+              h["w"] = {head.size(), stripe.size()};
+            },
+            join(head, stripe)));
+    add("lanes_of_nothing", Errc::kCorrupt,
+        file(json{{"t", json::array()}, {"w", {head.size(), stripe.size()}}}, join(head, stripe)));
+    json more = good_;
+    more["h"] = {1 << 13, 1 << 14};
+    json h = header({more});
+    h["u"] = {0};
+    h["w"] = {head.size(), stripe.size()};
+    add("lanes_more_integers_than_bytes", Errc::kCorrupt, file(h, join(head, stripe)));
+    more["h"] = {4, 5};
+    more["k"] = 2;
+    h["t"] = {more};
+    add("lanes_tables_of_another_kind", Errc::kCorrupt, file(h, join(head, stripe)));
+  }
+
   void gnets() {
     json made = linear_entry("w");
     made["c"] = 3;
@@ -195,6 +254,7 @@ class CodedCollection {
                                               0, 0, -7, 0, 1, 0, 0, 0, 1, -2};
   const Bytes small_ = stream(CodecProfile::kSmall, {{4, 5, 0}}, {numbers_});
   const Bytes fast_ = stream(CodecProfile::kFast, {{4, 5, 0}}, {numbers_});
+  const Bytes lanes_ = stream(CodecProfile::kLanes, {{4, 5, 0}}, {numbers_});
   const json good_ = {{"n", "w"}, {"h", {4, 5}}, {"k", 0}};
 };
 
@@ -208,6 +268,7 @@ std::vector<BadFile> bad_coded_files() {
   all.forms();
   all.steps();
   all.streams();
+  all.lanes();
   all.gnets();
   return all.take();
 }

@@ -1,4 +1,4 @@
-"""The profile fast of docs/codec.md."""
+"""The profile fast of docs/reference/codec-fast.md."""
 
 from integer_common import MOST_VALUE, clamp, log2, need, next_state
 
@@ -184,7 +184,7 @@ class Fast:
 
 
 def decode_bytes(stream, count):
-    """Bytes of docs/codec.md, "Bytes"."""
+    """Bytes of docs/reference/codec-fast.md, "Bytes"."""
     result, at = bytearray(), 0
     while len(result) < count:
         need(at + 2 <= len(stream), "a table is missing")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a .gbz file without gbcompress, written from docs/artifact-format.md and docs/codec.md alone.
+"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,lanes}.md alone.
 
   gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
@@ -14,15 +14,14 @@ import hashlib
 import json
 import math
 import os
-import struct
 import sys
 
 import numpy as np
 
 from gnet_values import Plan, coded_size, decode_theta, from_cosines, generate, prior_classes
-from integer_decoder import BadStream, decode_integers, states_of
-from reader_parts import (BadFile, arch_layout, default_grid, known, need, parse_cbor, product,
-                          read_varint, unpack, unzstd)
+from integer_decoder import BadStream, decode_integers, decode_lanes, states_in_lanes, states_of
+from reader_parts import (BadFile, arch_layout, compare, default_grid, known, need, parse_cbor, product,
+                          read_safetensors, read_varint, unpack, unzstd)
 
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
@@ -213,7 +212,10 @@ class Tensor:
             numbers = integers.pop(0)
             coded = numbers.astype(F32)
             if self.kind == 1:
-                second = np.array(states_of(numbers.ravel()), int).reshape(numbers.shape) % 2
+                states = states_of(numbers.ravel())
+                if self.in_lanes:
+                    states = states_in_lanes(*self.grid[:2], numbers.ravel())
+                second = np.array(states, int).reshape(numbers.shape) % 2
                 coded = coded - (second * np.sign(numbers)).astype(F32) / F32(2)
             coded = (coded * steps[:, None]).reshape(self.shape)
             if self.axis is not None:
@@ -238,7 +240,7 @@ def read_header(data):
          "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "abstuv", "the header")
+    known(header, "abstuvw", "the header")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -260,12 +262,7 @@ def read_tensors(header):
     return tensors
 
 
-def read_gbz(path, base=None):
-    """{name: (dtype, shape, bytes)} in the file's order. @param base  likewise, of a delta's base"""
-    with open(path, "rb") as file:
-        data = file.read()
-    header, at = read_header(data)
-    tensors = read_tensors(header)
+def check_base(tensors, header, base):
     deltas = [t for t in tensors if t.tied is None and t.on_base]
     need(bool(deltas) == ("b" in header), "a base that is needed and not named, or the other way")
     if deltas:
@@ -273,8 +270,11 @@ def read_gbz(path, base=None):
         need(base_digest(base) == header["b"], "this is another base")
     for t in deltas:
         need(t.name in base and list(base[t.name][:2]) == [t.dtype, t.shape], "the base does not fit")
-    end, plain, integers, sizes = len(data) - 16, {}, {}, header.get("v")
-    need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
+
+
+def read_sections(data, at, tensors, sizes):
+    """Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
+    end, plain, integers = len(data) - 16, {}, {}
     for tensor in tensors:
         if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and not tensor.coded):
             continue
@@ -300,15 +300,40 @@ def read_gbz(path, base=None):
             tensor.theta = decode_theta(tensor.plan, tensor.coding, content)
         else:
             plain[tensor.name] = content
+    return plain, integers, at
+
+
+def read_streams(data, at, tensors, header, integers):
+    """Adds the integers that lie behind the sections."""
+    end, sizes = len(data) - 16, header.get("v")
     coded = [t for t in tensors if t.coded or t.coded_theta]
-    if sizes is None and coded:
-        need(sum(product(g[:2]) for t in coded for g in t.grids()) <= 1 << 26, "too many integers")
-        grids = [grid for tensor in coded for grid in tensor.grids()]
+    for tensor in tensors:
+        tensor.in_lanes = "w" in header
+    need("w" not in header or (sizes is None and len(header["w"]) > 1 and coded), "stripes of nothing")
+    grids = [grid for tensor in coded for grid in tensor.grids()]
+    if "w" in header:
+        numbers = decode_lanes(data[at:end], header["w"], grids)
+    elif sizes is None and coded:
+        need(sum(product(g[:2]) for g in grids) <= 1 << 26, "too many integers")
         numbers = decode_integers("small", data[at:end], grids)
-        for tensor in coded:
-            integers[tensor.name] = [numbers.pop(0) for _ in tensor.grids()]
     else:
         need(at == end, "bytes between the sections and the digest")
+        return
+    for tensor in coded:
+        integers[tensor.name] = [numbers.pop(0) for _ in tensor.grids()]
+
+
+def read_gbz(path, base=None):
+    """{name: (dtype, shape, bytes)} in the file's order. @param base  likewise, of a delta's base"""
+    with open(path, "rb") as file:
+        data = file.read()
+    header, at = read_header(data)
+    tensors = read_tensors(header)
+    check_base(tensors, header, base)
+    sizes = header.get("v")
+    need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
+    plain, integers, at = read_sections(data, at, tensors, None if sizes is None else list(sizes))
+    read_streams(data, at, tensors, header, integers)
     result = {}
     for tensor in tensors:
         if tensor.tied is None:
@@ -323,35 +348,6 @@ def read_gbz(path, base=None):
             need(tensor.tied < len(tensors) and tensors[tensor.tied].tied is None, "a bad tie")
             result[tensor.name] = result[tensors[tensor.tied].name]
     return {tensor.name: result[tensor.name] for tensor in tensors}
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8:8 + length].decode("utf-8"))
-    header.pop("__metadata__", None)
-    body = data[8 + length:]
-    return {name: (e["dtype"], e["shape"], body[e["data_offsets"][0]:e["data_offsets"][1]])
-            for name, e in header.items()}
-
-
-def compare(got, expected):
-    """Prints one line for each tensor that differs; returns their number."""
-    differences = 0
-    for name in list(expected) + [n for n in got if n not in expected]:
-        if name not in got or name not in expected:
-            line = "is only in the " + (".gbz" if name in got else ".safetensors")
-        elif got[name][:2] != expected[name][:2]:
-            line = f"is {got[name][:2]} in the .gbz, {expected[name][:2]} in the .safetensors"
-        elif got[name][2] != expected[name][2]:
-            a, b = (np.frombuffer(x[name][2], np.uint8) for x in (got, expected))
-            line = f"differs in {int((a != b).sum())} of {len(a)} bytes"
-        else:
-            continue
-        print(f"{name!r} {line}")
-        differences += 1
-    return differences
 
 
 def main():

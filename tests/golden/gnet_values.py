@@ -1,4 +1,4 @@
-"""Weights from the parameters of g-nets, written from docs/artifact-format.md alone: plain, exact."""
+"""Weights from the parameters of g-nets, written from docs/reference/artifact-format.md alone: plain, exact."""
 
 import math
 

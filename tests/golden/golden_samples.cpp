@@ -7,6 +7,12 @@
 namespace gbcompress::samples {
 namespace {
 
+/// As that profile has them.
+CodedValues in_lanes(CodecProfile profile, CodedValues values) {
+  values.grid.lanes = values.grid.dependent && profile == CodecProfile::kLanes;
+  return values;
+}
+
 /// Coded tensors of every form, pictures and kernels among them, and large integers.
 ArtifactWriter coded_sample(CodecProfile profile) {
   ArtifactWriter writer("", "");
@@ -48,20 +54,21 @@ ArtifactWriter residual_sample(CodecProfile profile) {
 ArtifactWriter dependent_sample(CodecProfile profile) {
   ArtifactWriter writer("", "");
   writer.set_profile(profile);
-  writer.add_coded("fc.weight", DType::kF32, {12, 64}, coded_values({12, 64}, 61, true, true));
+  writer.add_coded("fc.weight", DType::kF32, {12, 64},
+                   in_lanes(profile, coded_values({12, 64}, 61, true, true)));
   writer.add_coded("fc.bias", DType::kF32, {12}, coded_values({12}, 62, false, false));
   writer.add_coded("conv.weight", DType::kF16, {6, 5, 3, 3},
-                   coded_values({6, 5, 3, 3}, 63, false, true));
+                   in_lanes(profile, coded_values({6, 5, 3, 3}, 63, false, true)));
   GNetPlan plan = plan_of("linear", {8, 9}, {}, {3}, 40);
   plan.generator = Generator::kStochastic;  // tells the coder what it expects
   writer.add_residual("residual", DType::kBF16, plan.shape, plan, coded_theta(plan, 64),
-                      coded_values(plan.shape, 65, true, true));
-  CodedValues large = coded_values({40, 9}, 66, false, true);
+                      in_lanes(profile, coded_values(plan.shape, 65, true, true)));
+  CodedValues large = in_lanes(profile, coded_values({40, 9}, 66, false, true));
   for (std::size_t i = 0; i < large.integers.size(); ++i)
     large.integers[i] = large.integers[i] * 37 + static_cast<std::int32_t>(i % 3);
   large.integers[7] = -kMaxMagnitude;
   writer.add_coded("large", DType::kF64, {40, 9}, large);
-  writer.add_coded("scalar", DType::kF32, {}, coded_values({}, 67, false, true));
+  writer.add_coded("scalar", DType::kF32, {}, in_lanes(profile, coded_values({}, 67, false, true)));
   return writer;
 }
 
@@ -167,12 +174,12 @@ ArtifactWriter cosines_sample(CodecProfile profile) {
   writer.set_profile(profile);
   std::uint64_t seed = 121;
   for (const int axis : {0, 1, 2}) {
-    CodedValues values = coded_values({6, 5, 7}, seed++, axis == 1, axis != 0);
+    CodedValues values = in_lanes(profile, coded_values({6, 5, 7}, seed++, axis == 1, axis != 0));
     values.axis = axis;
     writer.add_coded("axis " + std::to_string(axis), axis == 2 ? DType::kF16 : DType::kF32,
                      {6, 5, 7}, values);
   }
-  CodedValues line = coded_values({50}, seed, false, true);
+  CodedValues line = in_lanes(profile, coded_values({50}, seed, false, true));
   line.axis = 0;
   writer.add_coded("line", DType::kF64, {50}, line);
   return writer;
@@ -232,7 +239,8 @@ ArtifactWriter norms_sample() {
 
 std::vector<Named> golden() {
   std::vector<Named> result;
-  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+  for (const CodecProfile profile :
+       {CodecProfile::kSmall, CodecProfile::kFast, CodecProfile::kLanes}) {
     const std::string name(profile_name(profile));
     result.push_back({"coded_" + name, coded_sample(profile)});
     result.push_back({"residual_" + name, residual_sample(profile)});
@@ -248,7 +256,7 @@ std::vector<Named> golden() {
   result.push_back({"unusual", unusual_sample()});
   result.push_back({"norms", norms_sample()});
   {
-    // The example of docs/artifact-format.md.
+    // The example of docs/reference/artifact-format.md.
     GNetPlan plan = plan_of("linear", {2, 3}, {}, {1}, 6);
     plan.output_scale = 0.5f;
     const float theta[] = {1, -0.5f, 0.25f, 0.125f, 2, -1}, bias[] = {1, -2};

@@ -54,7 +54,7 @@ TEST(Golden, EveryBadFileIsRefusedWithItsRecordedCode) {
 /// The dump in the format's description is a file of this folder, byte by byte.
 TEST(Golden, TheDocumentedExampleIsARealFile) {
   const std::string text =
-      read_text(fs::path(GBC_SOURCE_DIR) / "docs" / "artifact-format.md", 1 << 20);
+      read_text(fs::path(GBC_SOURCE_DIR) / "docs" / "reference" / "artifact-format.md", 1 << 20);
   const std::regex line("(?:^|\n) *[0-9a-f]{8}(  [0-9a-f]{2}(?: {1,2}[0-9a-f]{2}){0,15})"),
       byte("[0-9a-f]{2}");
   std::string bytes;

@@ -1,4 +1,4 @@
-"""What both profiles of docs/codec.md use."""
+"""What both profiles of docs/reference/codec.md use."""
 
 MOST = 2815
 MOST_VALUE = 1 << 20

@@ -1,7 +1,8 @@
-"""What .gbz files are made of below their tensors, written from docs/artifact-format.md alone: CBOR,
-zstd frames, architectures."""
+"""What .gbz files are made of below their tensors, written from docs/reference/artifact-format.md alone: CBOR,
+zstd frames, architectures; and safetensors files to compare with."""
 
 import ctypes
+import json
 import math
 import struct
 
@@ -209,3 +210,32 @@ def default_grid(shape):
     if len(shape) > 2:
         stride = 0 if shape[-1] in (1, cols) else shape[-1]
     return [rows, cols, stride]
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length].decode("utf-8"))
+    header.pop("__metadata__", None)
+    body = data[8 + length:]
+    return {name: (e["dtype"], e["shape"], body[e["data_offsets"][0]:e["data_offsets"][1]])
+            for name, e in header.items()}
+
+
+def compare(got, expected):
+    """Prints one line for each tensor that differs; returns their number."""
+    differences = 0
+    for name in list(expected) + [n for n in got if n not in expected]:
+        if name not in got or name not in expected:
+            line = "is only in the " + (".gbz" if name in got else ".safetensors")
+        elif got[name][:2] != expected[name][:2]:
+            line = f"is {got[name][:2]} in the .gbz, {expected[name][:2]} in the .safetensors"
+        elif got[name][2] != expected[name][2]:
+            a, b = (np.frombuffer(x[name][2], np.uint8) for x in (got, expected))
+            line = f"differs in {int((a != b).sum())} of {len(a)} bytes"
+        else:
+            continue
+        print(f"{name!r} {line}")
+        differences += 1
+    return differences

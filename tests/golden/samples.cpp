@@ -19,6 +19,14 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
   const DType types[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64};
   const MatrixView views[] = {
       {}, {.row_dim = 1, .col_dim = 0}, {.row_splits = 3}, {.col_splits = 2}, {.col_dim = -1}};
+  const CodecProfile profiles[] = {CodecProfile::kSmall, CodecProfile::kFast, CodecProfile::kLanes};
+  const CodecProfile coded = profiles[roll(0, 2)];
+  const auto values = [&](const std::vector<std::int64_t>& shape, std::uint64_t at) {
+    const bool row_steps = roll(0, 1), dependent = roll(0, 1);
+    CodedValues result = coded_values(shape, at, row_steps, dependent);
+    result.grid.lanes = dependent && coded == CodecProfile::kLanes;
+    return result;
+  };
   ArtifactWriter writer(seed % 2 ? "mlp" : "", seed % 3 ? R"({"seed": 1})" : "");
   for (auto n = roll(1, 4); n > 0; --n) {
     const std::string name = "layer." + std::to_string(n) + ".w\xC3\xA9ight";
@@ -54,11 +62,10 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
         break;
       case 1:
         writer.add_residual(name, dtype, shape, plan, coded_theta(plan, seed + index),
-                            coded_values(shape, seed + index, roll(0, 1), roll(0, 1)));
+                            values(shape, seed + index));
         break;
       case 2:
-        writer.add_coded(name, dtype, shape,
-                         coded_values(shape, seed + index, roll(0, 1), roll(0, 1)));
+        writer.add_coded(name, dtype, shape, values(shape, seed + index));
         break;
       default:
         add(writer, name, dtype, plan, static_cast<Coding>(roll(0, 2)), seed + index);
@@ -71,19 +78,21 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
   writer.add_plain("scalar", DType::kU8, {}, std::vector<std::byte>(1));
   const float value = numbers(1, seed)[0];
   writer.add_constant("constant", DType::kF32, {roll(0, 9)}, std::as_bytes(std::span(&value, 1)));
-  writer.set_profile(roll(0, 1) ? CodecProfile::kSmall : CodecProfile::kFast);
+  writer.set_profile(coded);
   return writer;
 }
 
 ArtifactWriter wide_artifact(CodecProfile profile) {
-  const bool fast = profile == CodecProfile::kFast;
+  const bool fast = profile != CodecProfile::kSmall;
   ArtifactWriter writer("", "");
   for (const std::int64_t columns : {1024, 1025, 2049, 3000})
     for (const bool dependent : {false, true}) {
       const std::vector<std::int64_t> shape = {fast ? 9 : 2, columns};
+      CodedValues values =
+          coded_values(shape, static_cast<std::uint64_t>(columns), true, dependent);
+      values.grid.lanes = dependent && profile == CodecProfile::kLanes;
       writer.add_coded("columns." + std::to_string(columns) + (dependent ? ".dependent" : ""),
-                       DType::kF32, shape,
-                       coded_values(shape, static_cast<std::uint64_t>(columns), true, dependent));
+                       DType::kF32, shape, std::move(values));
     }
   if (fast) {
     const std::vector<std::int64_t> shape = {160, 2000};

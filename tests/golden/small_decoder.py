@@ -1,4 +1,4 @@
-"""The profile small of docs/codec.md."""
+"""The profile small of docs/reference/codec-small.md."""
 
 from integer_common import MOST, MOST_VALUE, clamp, divide, log, need, next_state, ratio
 from wide_decoder import Wide

@@ -1,4 +1,4 @@
-"""Wide values of the profile small, from docs/codec.md."""
+"""Wide values of the profile small, from docs/reference/codec-small.md."""
 
 from integer_common import MOST, clamp, divide, log, log2
 

@@ -63,6 +63,7 @@ void write_samples(const fs::path& folder) {
     write_sample(folder, "sample-" + std::to_string(seed), samples::random_artifact(1000 + seed));
   write_sample(folder, "wide-small", samples::wide_artifact(CodecProfile::kSmall));
   write_sample(folder, "wide-fast", samples::wide_artifact(CodecProfile::kFast));
+  write_sample(folder, "wide-lanes", samples::wide_artifact(CodecProfile::kLanes));
 }
 
 void write_accepted(const fs::path& folder) {

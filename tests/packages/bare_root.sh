@@ -4,7 +4,7 @@
 #   bare_root.sh FOLDER - -- WHEEL...                      in a root that is there: FOLDER has a python3
 # SUITE: bookworm, trixie, noble, ... FOLDER is made where it does not exist: Debian's or Ubuntu's
 # smallest system with python3 and python3-venv, without compiler. Its apt and pip see the network as
-# this machine's do. Prints seconds; ends with 1 where something does not do what docs/install.md says.
+# this machine's do. Prints seconds; ends with 1 where something does not do what docs/guides/install.md says.
 set -euo pipefail
 (($# >= 4)) || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 folder=$1 suite=$2 mirror=
@@ -51,6 +51,7 @@ try_command() {
   inside gbcompress compare /root/m.safetensors /root/back.safetensors >/dev/null || die "compare failed"
   local said status=0
   said=$(inside gbcompress eval /root/m.gbz --data digits 2>&1) || status=$?
+  inside gbcompress doctor | grep -q "^missing  *LibTorch" || die "doctor does not say that LibTorch is missing"
   [[ $status == 1 && $(wc -l <<<"$said") == 1 && $said == *LibTorch* ]] || die "without LibTorch eval ended with $status and said: $said"
   bytes=$(stat -c %s "$folder/root/m.gbz")
 }

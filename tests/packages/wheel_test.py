@@ -115,11 +115,20 @@ class Wheels(unittest.TestCase):
 
     def test_what_needs_no_torch_alone(self):
         self.use(self.light, self.numpy())
-        self.refused("needs LibTorch", 'pip install "gbcompress[train]"')
+        own = self.wheel.name.split("-")[1]
+        self.refused("needs LibTorch", f"pip install gbcompress_train-{own}-*.whl")
+        done = self.gbcompress("doctor")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^missing +LibTorch")
+        self.assertIn(f"gbcompress_train-{own}-*.whl", done.stdout)
 
     def test_without_torch(self):
         self.use(self.whole, self.numpy())
         self.refused("needs LibTorch 2.11.0", "no torch is installed", "pip install torch==2.11.0")
+        done = self.gbcompress("doctor")
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        self.assertRegex(done.stdout, r"(?m)^BROKEN +LibTorch")
+        self.assertIn("pip install torch==2.11.0", done.stdout)
 
     def test_the_torch_it_needs_is_what_pip_installs(self):
         names = zipfile.ZipFile(self.train)
@@ -142,7 +151,7 @@ class Wheels(unittest.TestCase):
         self.use(self.whole, self.site)
         done = self.gbcompress("doctor")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for mode in ("residual", "generated"):
+        for mode in ("quantized", "generated"):
             out = self.folder / f"{mode}.gbz"
             done = self.gbcompress("compress", "--from-scratch", "--arch", "mlp:64-16-10", "--data", "digits", "--epochs", "2",
                                    "--mode", mode, "--max-bytes", "2k", "--force", "-q", "-o", out)

@@ -150,7 +150,7 @@ class Peers:
         plain, exact = (os.path.join(self.folder, name) for name in ("plain.safetensors", "plain.gbz"))
         write_safetensors(plain, {name: torch.as_tensor(value).reshape(self.state[name].shape).to(self.state[name].dtype)
                                   for name, value in state.items()})
-        self.run("compress", plain, "--mode", "raw", "-o", exact, "--force", "--quiet")
+        self.run("compress", plain, "--mode", "exact", "-o", exact, "--force", "--quiet")
         return self.quality(exact)[1]
 
     def nncodec(self, qp):

@@ -9,7 +9,7 @@ PYTHON is an interpreter with nncodec, numpy and torch; the package compiles C++
 
 For each quantisation parameter NNCodec encodes the floating-point tensors with its best options
 (dependent quantisation, parameter optimisation, row skipping); its relative squared error, the sum of
-squared differences over the sum of squares, is what `gbcompress compress --mode residual --max-error`
+squared differences over the sum of squares, is what `gbcompress compress --mode quantized --max-error`
 is then asked for. Both files are decoded and measured here, by the same code, over all tensors but
 those of batch norms: our files hold the same function of those in other numbers. Where the error so
 measured is above NNCodec's, or 2 % below it, ours is asked again; the file that counts has the largest
@@ -144,7 +144,7 @@ def compare(arguments, executable, theirs, folder):
         asked = wanted
         def run_ours(asked):
             return {"encode": timed([executable, "compress", arguments.model, "-o", packed, "--force", "--quiet",
-                                     "--mode", "residual", "--max-error", repr(asked), *arguments.set], environment),
+                                     "--mode", "quantized", "--max-error", repr(asked), *arguments.set], environment),
                     "decode": timed([executable, "expand", packed, "-o", expanded, "--force", "--quiet"], environment)}
 
         for attempt in range(9):

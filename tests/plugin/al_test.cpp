@@ -1,110 +1,18 @@
-/// Associated learning through the shipped plugin: what each component learns from, the pipeline
-/// across batches, and what is refused.
-#include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
-
-#include <map>
-
-#include "gbcompress/bottleneck.h"
-#include "gbcompress/model.h"
-#include "gbcompress/strategy.h"
+/// Associated learning through the shipped plugin: what each component learns from, exits, and what
+/// is refused.
 #include "gbcompress/train.h"
-#include "plugin/door.h"
+#include "plugin/al_training.h"
 
 namespace gbcompress {
 namespace {
 
+using test::all_plain;
 using test::expect_has;
+using test::host;
+using test::refused_options;
+using test::seed;
+using test::Training;
 using test::usage_refusal;
-
-constexpr std::int64_t kRows = 16;
-
-const PluginHost& host() {
-  static PluginHost& one = *new PluginHost;
-  if (one.loaded().empty()) {
-    one.registry().stage("test", [](Registrar& r) { register_builtin_models(r); });
-    for (const char* name : {"linear", "conv", "al", "nets"}) one.load(test::builtin(name));
-  }
-  return one;
-}
-
-void seed(std::uint64_t value) {
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  generator.set_current_seed(value);
-}
-
-BottleneckOptions all_plain() {
-  BottleneckOptions options;
-  options.min_elements = 1 << 30;
-  return options;
-}
-
-/// A model of four stages that a strategy trains by plain gradient descent, so that a batch without
-/// a gradient changes nothing.
-struct Training {
-  explicit Training(const std::string& options, const std::string& arch = "mlp:20-24-16-12-5",
-                    std::vector<std::int64_t> sample = {20}, bool of_tokens = false)
-      : shape(std::move(sample)), tokens(of_tokens) {
-    seed(5);
-    model = build_model(arch, host().registry());
-    bottleneck.emplace(model->tensors(), host().registry(), all_plain());
-    StrategySetup setup{*model, *bottleneck};
-    setup.loss = [](const at::Tensor& output, const StrategyBatch& batch) {
-      return at::cross_entropy_loss(output, batch.targets);
-    };
-    setup.example = batch_of(0).inputs.slice(0, 0, 1);
-    setup.seed = 3;
-    setup.batch = kRows;
-    strategy = make_strategy({"al", options}, setup, host().registry());
-    model->train(true);
-  }
-  StrategyBatch batch_of(std::int64_t step) const {
-    at::Generator generator =
-        at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 + step));
-    StrategyBatch batch;
-    const std::int64_t rows = step % 3 == 2 ? kRows - 5 : kRows;
-    std::vector<std::int64_t> sizes = {rows};
-    sizes.insert(sizes.end(), shape.begin(), shape.end());
-    batch.inputs = at::randn(sizes, generator);
-    if (tokens) batch.inputs = at::randint(0, 30, sizes, generator, at::kLong);
-    batch.targets = at::randint(0, 5, {rows}, generator, at::kLong);
-    batch.step = step;
-    for (std::int64_t i = 0; i < rows; ++i) batch.samples.push_back(step * kRows + i);
-    return batch;
-  }
-  Measurements step(std::int64_t number) {
-    const c10::AutoGradMode with_grad(true);
-    bottleneck->zero_grad();
-    const Measurements measured = strategy->step(batch_of(number));
-    const c10::NoGradGuard no_grad;
-    for (NamedParameter& p : model->tensors())
-      if (p.trainable) p.tensor.sub_(p.tensor.grad(), 0.05);
-    return measured;
-  }
-  std::map<std::string, at::Tensor> weights() const {
-    std::map<std::string, at::Tensor> result;
-    for (const NamedParameter& p : model->tensors())
-      result[p.info.name] = p.tensor.detach().clone();
-    return result;
-  }
-
-  std::vector<std::int64_t> shape;
-  bool tokens;
-  std::unique_ptr<Model> model;
-  std::optional<GenomicBottleneck> bottleneck;
-  std::unique_ptr<Strategy> strategy;
-};
-
-void expect_same(const std::vector<StateEntry>& a, const std::vector<StateEntry>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i)
-    EXPECT_TRUE(at::equal(a[i].value, b[i].value)) << a[i].name;
-}
-
-std::string refusal(const std::string& options, const std::string& arch = "mlp:20-24-16-12-5") {
-  return usage_refusal(options, [&] { Training training(options, arch); });
-}
 
 TEST(Al, AnEmbeddingLearnsWithItsFirstLayerUnlessSplitSaysOtherwise) {
   const auto after_a_step = [](const std::string& options) {
@@ -120,72 +28,28 @@ TEST(Al, AnEmbeddingLearnsWithItsFirstLayerUnlessSplitSaysOtherwise) {
   };
   EXPECT_EQ(components("lstm-classifier:30-8-2-5", {9}, true), 2u);
   EXPECT_EQ(components("mlp:20-24-16-12-5", {20}, false), 3u);
-}
-
-TEST(Al, APipelineHasTheBitsOfOneBatchAfterAnother) {
-  // Component i sees its n-th batch i steps later; nothing it needs comes from behind it.
-  for (const char* options : {"pipeline=1", "pipeline=1 threads=3"}) {
-    std::vector<std::map<std::string, at::Tensor>> plain, piped;
-    Training alone(""), together(options);
-    for (std::int64_t n = 0; n < 9; ++n) {
-      alone.step(n);
-      together.step(n);
-      plain.push_back(alone.weights());
-      piped.push_back(together.weights());
-    }
-    const char* stages[] = {"0", "2", "4", "6"};
-    for (std::size_t late = 0; late < 4; ++late)
-      for (std::size_t n = 0; n + late < 9; ++n)
-        for (const char* kind : {".weight", ".bias"}) {
-          const std::string name = stages[late] + std::string(kind);
-          EXPECT_TRUE(at::equal(plain[n].at(name), piped[n + late].at(name)))
-              << options << ": " << name << " after batch " << n;
-        }
-    EXPECT_FALSE(at::equal(plain[8].at("0.weight"), plain[7].at("0.weight")));
-  }
-}
-
-TEST(Al, ResidualNetsArePipelinesToo) {
-  // Three components of a ResNet, cut between its blocks, with batch statistics.
-  const std::string options = "split=4,3,3 widths=8 bridge=0 pipeline=";
-  Training alone(options + "0", "resnet20", {3, 32, 32}),
-      together(options + "1 threads=2", "resnet20", {3, 32, 32});
-  const char* const weights[] = {"conv1.weight", "layer1.2.conv2.weight", "layer2.0.bn1.weight"};
-  const auto begin = alone.weights();
-  for (std::int64_t n = 0; n < 2; ++n) alone.step(n);
-  for (std::int64_t n = 0; n < 2; ++n) together.step(n);
-  for (const char* name : weights)
-    EXPECT_FALSE(at::equal(begin.at(name), alone.weights().at(name)));
-  // The first component is as far along; the second has seen one batch less.
-  for (const char* name : {"conv1.weight", "layer1.2.conv2.weight"})
-    EXPECT_TRUE(at::equal(alone.weights().at(name), together.weights().at(name))) << name;
-  together.step(2);
-  EXPECT_TRUE(at::equal(alone.weights().at("layer2.0.bn1.weight"),
-                        together.weights().at("layer2.0.bn1.weight")));
-}
-
-TEST(Al, APipelineIsTakenUpInTheMiddle) {
-  Training whole("pipeline=1");
-  for (std::int64_t n = 0; n < 4; ++n) whole.step(n);
-  std::vector<StateEntry> state = whole.strategy->aux_state();
-  for (StateEntry& entry : state) entry.value = entry.value.clone();
-  const auto weights = whole.weights();
-
-  Training resumed("pipeline=1 threads=2");
-  const auto fresh = resumed.strategy->aux_state();
-  ASSERT_EQ(fresh.size(), state.size());
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    EXPECT_EQ(fresh[i].name, state[i].name);
-    EXPECT_EQ(fresh[i].value.sizes(), state[i].value.sizes()) << state[i].name;
-  }
-  for (NamedParameter& p : resumed.model->tensors())
-    p.tensor.detach().copy_(weights.at(p.info.name));
-  resumed.strategy->restore(state);
-  for (std::int64_t n = 4; n < 8; ++n)
-    EXPECT_EQ(whole.step(n).loss, resumed.step(n).loss) << "batch " << n;
-  expect_same(whole.strategy->aux_state(), resumed.strategy->aux_state());
-  for (const auto& [name, value] : whole.weights())
-    EXPECT_TRUE(at::equal(value, resumed.weights().at(name))) << name;
+  // The exits that a file holds are behind the same components, unless it says otherwise or was
+  // written when an embedding had one of its own.
+  const auto net = [](const std::string& arch, std::vector<ParameterInfo> weights = {}) {
+    return weights.empty() ? build_model(arch, host().registry())
+                           : build_for(arch, weights, host().registry());
+  };
+  const auto stages = [](const Model& model) {
+    std::vector<std::size_t> counts;
+    for (const Exit& exit : model.exits()) counts.push_back(exit.stages);
+    return counts;
+  };
+  const std::string lstm = "lstm-classifier:30-8-2-5";
+  using Stages = std::vector<std::size_t>;
+  EXPECT_EQ(stages(*net("exits:" + lstm)), (Stages{2, 3}));
+  EXPECT_EQ(stages(*net("exits:width=8:" + lstm)), (Stages{2, 3}));
+  const auto each = net("exits:split=1+1+1:" + lstm);
+  EXPECT_EQ(stages(*each), (Stages{1, 2, 3}));
+  EXPECT_EQ(stages(*net("exits:mlp:20-24-16-12-5")), (Stages{1, 2, 3}));
+  std::vector<ParameterInfo> earlier;
+  for (const NamedParameter& p : each->tensors()) earlier.push_back(p.info);
+  EXPECT_EQ(stages(*net("exits:" + lstm, earlier)), (Stages{1, 2, 3}));
+  EXPECT_EQ(components("exits:" + lstm, {9}, true), 2u);
 }
 
 TEST(Al, AComponentKnowsNothingOfThoseBehindIt) {
@@ -272,7 +136,7 @@ TEST(Al, ExitsAreChecked) {
   std::string deep = net;
   for (int i = 0; i < 12; ++i) deep = "exits:" + deep;
   expect_has(arch(deep), {"within each other"});
-  expect_has(refusal("widths=8", "exits:" + net), {"widths", "architecture"});
+  expect_has(refused_options("widths=8", "exits:" + net), {"widths", "architecture"});
   // Nothing is trained in no epochs, so that nothing is refused.
   const auto model = build_model("exits:mlp:64-16-12-10", host().registry());
   GenomicBottleneck bottleneck(model->tensors(), host().registry(), all_plain());
@@ -318,13 +182,13 @@ TEST(Al, TrainsNetsOfEveryKind) {
 }
 
 TEST(Al, OptionsAreChecked) {
-  expect_has(refusal("split=2,2"), {"split", "names 4 stages", "3 before its last"});
-  expect_has(refusal("split=0,3"), {"split"});
-  expect_has(refusal("widths=8,8"), {"widths has 2 values", "3 components"});
-  expect_has(refusal("split=1,2 widths=8,8,8"), {"widths has 3 values", "2 components"});
-  expect_has(refusal("threads=2"), {"threads", "pipeline=1"});
-  expect_has(refusal("lr=0"), {"lr"});
-  expect_has(refusal("", "mlp:20-5"), {"one stage"});
+  expect_has(refused_options("split=2,2"), {"split", "names 4 stages", "3 before its last"});
+  expect_has(refused_options("split=0,3"), {"split"});
+  expect_has(refused_options("widths=8,8"), {"widths has 2 values", "3 components"});
+  expect_has(refused_options("split=1,2 widths=8,8,8"), {"widths has 3 values", "2 components"});
+  expect_has(refused_options("threads=2"), {"threads", "pipeline=1"});
+  expect_has(refused_options("lr=0"), {"lr"});
+  expect_has(refused_options("", "mlp:20-5"), {"one stage"});
   EXPECT_NO_THROW(Training("split=1,2 widths=8,6 bridge=0"));
   EXPECT_NO_THROW(Training("", "lenet5", {1, 28, 28}));
 }

@@ -118,7 +118,7 @@ std::string mutated(std::string bytes, std::mt19937& random) {
   return bytes;
 }
 
-/// 150 of each kind here; GBC_PLUGIN_MUTATIONS=5000 for the figure of docs/reliability.md.
+/// 150 of each kind here; GBC_PLUGIN_MUTATIONS=5000 for the figure of reliability.md.
 int rounds() {
   const char* given = std::getenv("GBC_PLUGIN_MUTATIONS");
   return given ? std::atoi(given) : 150;

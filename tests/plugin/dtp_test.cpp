@@ -195,7 +195,7 @@ TEST(Dtp, OptionsAreChecked) {
   expect_has(refusal(arch, "K=1,2,3"), {"K has 3 values", "2 feedback networks"});
   expect_has(refusal(arch, "sigma=0.1,0.2,0.3"), {"sigma has 3 values"});
   expect_has(refusal(arch, "sigma=0"), {"sigma", "100"});
-  expect_has(refusal(arch, "K=1.5"), {"K", "whole numbers"});
+  expect_has(refusal(arch, "K=1.5"), {"K", "integers"});
   expect_has(refusal(arch, "K=-1"), {"K"});
   expect_has(refusal(arch, "momentum=1"), {"momentum"});
   expect_has(refusal(arch, "variant=best"), {"variant", "dtp, vanilla, tp or parallel"});

@@ -43,10 +43,32 @@ if "$cmake" -S "$work/circulant" -B "$work/refused" -DCMAKE_PREFIX_PATH="$prefix
   echo "a LibTorch of another version was not refused"; cat "$work/refused.log"; exit 1
 fi
 
-# A new plugin, as the command line begins one.
+# Without components there are both libraries, and a LibTorch that is named has to fit there too.
+mkdir "$work/plain"
+cat > "$work/plain/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(plain LANGUAGES CXX)
+find_package(gbcompress REQUIRED)
+if(NOT TARGET gbcompress::gbcompress OR NOT TARGET gbcompress::portable OR NOT gbcompress_gbcompress_FOUND)
+  message(FATAL_ERROR "a target is missing")
+endif()
+END
+plain=("$cmake" -S "$work/plain" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler")
+"${plain[@]}" -B "$work/plain/both" > "$work/plain.log" 2>&1 || { cat "$work/plain.log"; exit 1; }
+if "${plain[@]}" -B "$work/plain/refused" -DGBCOMPRESS_TORCH="$work/other" > "$work/plain.log" 2>&1; then
+  echo "a LibTorch of another version was not refused without components"; cat "$work/plain.log"; exit 1
+fi
+
+# A new plugin, as the command line begins one: the commands of its README, the last of which compresses with it.
 gbcompress=$prefix/bin/gbcompress
 "$gbcompress" plugins new tilted_layer -o "$work/tilted_layer"
-build_project tilted_layer
+sed -n "s|PREFIX|$prefix|; s/^    //p" "$work/tilted_layer/README.md" > "$work/steps"
+tail -n 1 "$work/steps" | grep -q '^gbcompress compress .* --plugin build/tilted_layer.so ' ||
+  { echo "the README of a new plugin does not end with compressing"; cat "$work/steps"; exit 1; }
+(cd "$work/tilted_layer" && PATH=$prefix/bin:$PATH CXX=$compiler bash -euxo pipefail "$work/steps") > "$work/steps.log" 2>&1 ||
+  { cat "$work/steps.log"; echo "a command of a new plugin's README failed"; exit 1; }
+"$gbcompress" inspect "$work/tilted_layer/digits.gbz" | grep -q tilted_layer ||
+  { cat "$work/steps.log"; echo "digits.gbz was made without the plugin"; exit 1; }
 
 # A strategy from outside trains a new model through g-nets; without its plugin it is named.
 cp -r "$source/tests/plugin/direct_feedback" "$work/direct_feedback"
@@ -54,7 +76,7 @@ build_project direct_feedback
 strategy=$work/direct_feedback/build/direct_feedback.so
 "$gbcompress" plugins verify "$strategy" | grep -q "strategies *direct_feedback" ||
   { echo "verify does not name the strategy"; exit 1; }
-train=(compress --from-scratch --arch mlp:64-48-10 --data digits --mode residual --epochs 20
+train=(compress --from-scratch --arch mlp:64-48-10 --data digits --mode quantized --epochs 20
        --strategy direct_feedback --set rate.lambda=0.1)
 "$gbcompress" "${train[@]}" --plugin "$strategy" -o "$work/feedback.gbz" --json > "$work/report.json"
 after=$(sed -n 's/^ *"after": \([0-9.]*\),\{0,1\}$/\1/p' "$work/report.json" | head -n 1)

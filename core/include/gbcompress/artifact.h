@@ -1,5 +1,5 @@
 #pragma once
-/// The `.gbz` container (docs/artifact-format.md): g-net parameters, plans, entropy-coded tensors,
+/// The `.gbz` container (artifact-format.md): g-net parameters, plans, entropy-coded tensors,
 /// and what is carried along. LibTorch-free; reading one runs no plugin.
 
 #include <cstddef>
@@ -20,6 +20,7 @@
 
 namespace GBC_API gbcompress {
 
+class LanesReader;
 class Spool;
 
 inline constexpr std::uint32_t kArtifactVersion = 2;
@@ -51,15 +52,15 @@ float step_size(int k);
 int nearest_step(float size);
 /// How a tensor's integers lie unless a file says otherwise. Rows: the first of at least two
 /// dimensions, else 1. Stride: the last dimension of a kernel (3 and more dimensions); the width of
-/// the square picture that a row of 64 or more numbers may be (2 dimensions); else 0.
+/// the square image that a row of 64 or more values may be (2 dimensions); else 0.
 IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
-/// How the nibbles of whole numbers lie: those of one element side by side, the lowest bits first.
+/// The grid of the nibbles of integers: those of one element side by side, the lowest bits first.
 IntegerGrid nibble_grid(const std::vector<std::int64_t>& shape, DType dtype);
 
 /// A tensor as integers: value = float32(integer) * step_size(step + its row's offset); where the
-/// grid is dependent, quantiser 1 has float32(integer less half its sign) there. With mantissa_bits
+/// grid is dependent, quantizer 1 has float32(integer less half its sign) there. With mantissa_bits
 /// the integers are short floats (float_code.h) whose largest exponent is `step`. In a tensor of
-/// whole numbers an integer stands for integer + step; nibbles are four bits of an element each.
+/// integer type an integer stands for integer + step; nibbles are four bits of an element each.
 /// With an axis the values are cosine coefficients along that dimension of the tensor.
 struct CodedValues {
   IntegerGrid grid;                     ///< of as many numbers as the tensor has, at least 1
@@ -67,20 +68,21 @@ struct CodedValues {
   int step = 0;                         ///< k of step_size(), an exponent or an offset
   std::vector<std::int32_t> row_steps;  ///< empty, or what is added to `step` in each row
   int mantissa_bits = 0;                ///< 0: steps; 1 to kMaxMantissaBits: short floats
-  bool nibbles = false;                 ///< of whole numbers; their grid is nibble_grid()
+  bool nibbles = false;                 ///< of an integer type; the grid is nibble_grid()
   int axis = -1;                        ///< of a cosine transform; -1: none
   bool on_base = false;                 ///< added to the tensor of that name in the file's base
 };
 inline constexpr int kMaxMantissaBits = 16;
 /// The float32 values [rows, cols]. @throws Error(kUsage) where sizes or steps do not fit
 std::vector<float> coded_floats(const CodedValues& values);
-/// Bytes of a tensor of that type, row-major and little-endian; whole numbers are exact.
-/// @throws Error(kCorrupt) for a whole number that the type does not have; as coded_floats()
+/// Bytes of a tensor of that type, row-major and little-endian; integer types are exact.
+/// @throws Error(kCorrupt) for an integer out of the type's range; as coded_floats()
 std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype);
-/// The integers of a coded tensor as a section of its own, for ArtifactWriter::add_coded_section().
-/// [thread-safe] @throws Error(kUsage, kLimit) as ArtifactWriter::encode()
+/// The integers of a coded tensor by themselves, for ArtifactWriter::add_coded_section(), which
+/// puts them together with others'. Dependent grids have their states in lanes. [thread-safe]
+/// @throws Error(kUsage, kLimit) as ArtifactWriter::encode()
 std::vector<std::byte> encode_section(const CodedValues& values);
-/// True for the types whose elements may be stored as integers: real ones and whole numbers.
+/// True for the types whose elements may be stored as integers: real and integer types.
 bool is_codable(DType dtype) noexcept;
 
 /// G-net parameters as integers.
@@ -91,7 +93,7 @@ struct CodedTheta {
 /// The float32 parameters [tiles, parameters]. @throws Error(kUsage) where it does not fit `plan`
 std::vector<float> coded_floats(const GNetPlan& plan, const CodedTheta& theta);
 
-/// What the coder is told of a residual whose stochastic g-net expects a deviation of
+/// The prior class of an integer whose stochastic g-net predicts a standard deviation of
 /// output_scale * exp(log_deviation): half octaves, 0 below exp(-2.8), 15 above exp(2.4).
 std::uint8_t prior_class(float log_deviation) noexcept;
 
@@ -178,7 +180,7 @@ class ArtifactWriter {
   void add_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                  CodedValues values);
   /// A coded tensor whose integers are encoded already, by encode_section(); the file then has the
-  /// profile fast, and no more than one tensor's integers need to be in memory.
+  /// profile lanes, and no more than one tensor's integers need to be in memory.
   /// @param form  of the values, without their integers
   void add_coded_section(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                          const CodedValues& form, std::vector<std::byte> section);
@@ -195,7 +197,8 @@ class ArtifactWriter {
   void set_base(std::string digest);
   /// A tensor that the base has, of that type and shape and bit for bit.
   void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
-  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, fast above.
+  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, lanes above. Files
+  /// of profile fast are for tests; readers know it for good.
   void set_profile(CodecProfile profile);
   /// Instead of those given to the constructor; integers are not coded again. @throws Error(kUsage)
   /// for text that is not UTF-8
@@ -203,7 +206,7 @@ class ArtifactWriter {
   /// With the small profile: the integers of everything added so far are this stream, from where
   /// they were coded before in the same order. Forgotten where something is added or changed.
   void reuse_stream(std::vector<std::byte> stream);
-  /// Of all integers; empty without any, and with the fast profile. @throws as encode()
+  /// Of all integers; empty without any, and with other profiles. @throws as encode()
   const std::vector<std::byte>& stream() const;
 
   /// Gives a coded tensor other integers, as add_coded() and add_coded_section() do.
@@ -243,6 +246,9 @@ class ArtifactWriter {
   CodecProfile profile() const;
   struct Layout;
   const Layout& layout() const;
+  /// Calls visit() with a tensor's integers, whichever way they were added.
+  void visit_integers(std::size_t tensor,
+                      const std::function<void(std::span<const std::int32_t>)>& visit) const;
   Layout make_layout() const;
   ArtifactTensor& coded_tensor(const std::string& name);
   /// Calls sink(piece) for every byte of the file but the digest, in order.
@@ -261,8 +267,8 @@ class ArtifactWriter {
 
 class ArtifactReader {
  public:
-  /// Checks the digest over the whole file, then reads the header; sections are unpacked when they
-  /// are asked for. Nothing of a damaged file is ever accepted. The file stays mapped, not copied,
+  /// Checks the digest over the whole file, then reads the header; sections are unpacked on
+  /// first use. Nothing of a damaged file is ever accepted. The file stays mapped, not copied,
   /// and must not change meanwhile.
   /// @throws Error(kNotFound, kIo, kTruncated, kCorrupt, kUnsupported, kLimit)
   static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {});
@@ -276,6 +282,8 @@ class ArtifactReader {
   /// BaseModel::digest() of the model that a delta needs to be expanded; "": none.
   const std::string& base() const noexcept { return base_; }
   const std::vector<ArtifactTensor>& tensors() const noexcept { return tensors_; }
+  /// As it was given to open(); "" for bytes in memory.
+  const std::filesystem::path& path() const noexcept { return path_; }
   std::int64_t file_bytes() const noexcept;
   std::int64_t header_bytes() const noexcept { return header_bytes_; }  ///< as stored
   std::int64_t output_bytes() const noexcept { return output_bytes_; }
@@ -295,10 +303,12 @@ class ArtifactReader {
   /// Of a coded or residual tensor. With the small profile everything before it is decoded first,
   /// and kept, so that each integer is decoded once. @throws as theta()
   CodedValues coded(std::size_t tensor) const;
+  /// The file's integers as stripes; null with other profiles (artifact/lanes_reader.h).
+  const LanesReader* lanes() const noexcept;
   /// The bytes of one element of a constant tensor. @throws as theta()
   std::vector<std::byte> constant(std::size_t tensor) const;
-  /// Bits of the file that each tensor takes beside the header. Shares of a common stream are what
-  /// the coder's probabilities ask for; coding everything again finds them. @throws as verify()
+  /// Bits of the file that each tensor takes beside the header. Shares of a common stream
+  /// follow from the coder's probabilities: everything is coded again. @throws as verify()
   std::vector<double> tensor_bits() const;
 
  private:
@@ -315,6 +325,7 @@ class ArtifactReader {
   std::vector<std::byte> unpacked(std::size_t tensor) const;
 
   std::string label_, arch_, settings_, base_, identity_;
+  std::filesystem::path path_;
   std::shared_ptr<const void> file_;  ///< whoever holds bytes_
   std::span<const std::byte> bytes_;
   std::vector<ArtifactTensor> tensors_;

@@ -44,7 +44,7 @@ struct EngineRates {
 /// @throws Error(kUsage)
 EngineRates measure_engine_rates(const BankShape& shape, double seconds = 0.2);
 
-/// Vector-lane operations that the arithmetic of one weight takes (docs/performance.md). A
+/// Vector-lane operations that the arithmetic of one weight takes (performance.md). A
 /// multiply-add counts once, and so does a maximum, a comparison or an addition.
 struct WeightOperations {
   double forward = 0;
@@ -167,7 +167,7 @@ std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan);
 std::vector<std::int64_t> step_bytes(const ModelPlan& plan, std::span<const Placement> placements,
                                      int world);
 
-// How long a step takes on many ranks, from rates measured on one. docs/scaling.md writes the
+// How long a step takes on many ranks, from rates measured on one. scaling.md writes the
 // formulas down, checks them against measured steps, and says where they err.
 
 /// What one rank computes and copies a second.

@@ -44,10 +44,11 @@ struct Ratio {
 enum class Gradients : std::uint8_t {
   kOwnPart,  ///< of this rank's part of the batch: they are averaged over the ranks
   /// The same on every rank, as when weights are fitted without data: nothing travels, the bits do
-  /// not depend on the number of ranks, and bits have no price.
+  /// not depend on the number of ranks, and the rate is not in the loss.
   kAlike,
   /// The same on every rank, of the whole batch: nothing travels, the bits do not depend on the
-  /// number of ranks, and bits have their price.
+  /// number of ranks, and the rate is in the loss. A parameter without a gradient makes no step,
+  /// unless g-nets make it: then it has a gradient of 0.
   kSame,
 };
 
@@ -70,7 +71,7 @@ struct GeneratedLayer {
 
 class GenomicBottleneck {
  public:
-  /// Initialises the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a
+  /// Initializes the g-nets (weights N(0, 0.1), biases 0) and plans every parameter that a
   /// registered layer type claims. The module's weights are untouched until predict_weights().
   /// The module must outlive the bottleneck, and its parameters must stay the same tensors.
   /// @param group  the ranks that train together, each on its own part of a batch: gradients are
@@ -92,14 +93,14 @@ class GenomicBottleneck {
   /// @throws Error(kUsage) where the module's parameters are no longer those it was made with
   void predict_weights();
   /// dL/dtheta += J^T dL/dW, reading the .grad of every generated parameter; gradients of integers
-  /// and steps, with the price of their bits. With several ranks gradients are averaged over them,
+  /// and step sizes, with those of the rate. With several ranks gradients are averaged over them,
   /// those of plain parameters and floating-point buffers (batch-norm statistics) too; call it once
   /// a step.
   /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite; Error(kUsage)
-  ///         after finish(), and where bits have a price but rate.predictions was not set
+  ///         after finish(), and with a rate weight but without rate.predictions
   void backward(Gradients gradients = Gradients::kOwnPart);
-  /// One AdamW step of everything that is trained. What the coder expects of the integers, and the
-  /// price of a bit, follow the schedule of BottleneckOptions::rate.
+  /// One AdamW step of everything that is trained. The entropy model's estimates and
+  /// the rate weight follow the schedule of BottleneckOptions::rate.
   /// @param lr_factor  multiplies all learning rates
   /// @throws Error(kUsage) without a backward() before
   void step(double lr_factor = 1);
@@ -110,7 +111,7 @@ class GenomicBottleneck {
   /// @throws Error(kUsage) when it was called before
   void finish();
 
-  /// Writes a `.gbz` of at most rate.max_bytes where that can be reached. Optimiser state is not
+  /// Writes a `.gbz` of at most rate.max_bytes if that is reachable. Optimizer state is not
   /// part of it.
   /// @return bytes written
   /// @throws Error(kUsage) before finish(), Error(kExists) unless options.overwrite, Error(kIo)
@@ -118,19 +119,19 @@ class GenomicBottleneck {
   /// Of the file that save() writes, or would write if finish() chose nothing more.
   std::int64_t bytes() const;
   /// Restores g-nets, integers and plain tensors of a file with the same names, shapes and plans,
-  /// then predicts the weights: those that expand() gives, bit for bit. Optimiser state and the
-  /// price's schedule start anew.
+  /// then predicts the weights: those that expand() gives, bit for bit. Optimizer state and the
+  /// schedule of the rate weight start anew.
   /// @throws Error(kShapeMismatch) naming the first difference; nothing has then been changed
   void load(const std::filesystem::path& path);
 
-  /// A new phase of training, with another loss or price: forgets moments and step counts of all
-  /// optimisers, and the price begins anew. After finish(): training goes on from what was chosen.
+  /// A new phase of training, with another loss or rate weight: resets moments and step counts of
+  /// all optimizers and the schedule of the rate weight. After finish(): continues from its result.
   /// @param rate  from here on instead of BottleneckOptions::rate
   /// @throws Error(kUsage) for a rate out of range
   void restart(const std::optional<RateOptions>& rate = {});
   /// Everything that the next step depends on: g-nets, integers with their steps, plain parameters,
-  /// buffers, moments, step counts and the price. Named by parameter, so that it does not depend on
-  /// how g-nets are banked. Copies. [collective]
+  /// buffers, moments, step counts and the rate weight. Named by parameter, so that it does not
+  /// depend on how g-nets are banked. Copies. [collective]
   std::vector<StateEntry> training_state() const;
   /// Training goes on with the same bits as where training_state() was taken.
   /// @throws Error(kShapeMismatch) naming the first entry that is missing, unknown or of another
@@ -144,7 +145,7 @@ class GenomicBottleneck {
   /// everything else that the next step depends on stay as they are. [collective]
   /// @param ranks  by parameter's name; g-nets of others go to rank 0
   /// @return the parameters that one rank now makes. Empty with one process and where g-nets were
-  ///         asked to be replicated; without those that every rank has to know: integers,
+  ///         set to be replicated; without those that every rank needs: integers,
   ///         parameters of coded g-nets and of those that are priors
   /// @throws Error(kUsage) for a rank that is none
   std::vector<std::string> place_with_layers(const std::map<std::string, int>& ranks);

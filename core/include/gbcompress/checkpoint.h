@@ -1,5 +1,5 @@
 #pragma once
-/// Checkpoints on disk (docs/checkpoints.md): one folder a checkpoint, one shard a rank, there as a
+/// Checkpoints on disk (checkpoints.md): one folder a checkpoint, one shard a rank, there as a
 /// whole or not at all. LibTorch-free; what the bytes of a section mean is the caller's affair.
 
 #include <cstddef>
@@ -91,7 +91,7 @@ class BackgroundCheckpointWriter {
   /// @throws as CheckpointWriter
   BackgroundCheckpointWriter(std::filesystem::path folder, CheckpointRanks ranks,
                              CheckpointOptions options = {});
-  /// Waits for the save under way; a failure that nobody was told goes to `warn`.
+  /// Waits for the save under way; a failure that was not reported yet goes to `warn`.
   ~BackgroundCheckpointWriter();
   BackgroundCheckpointWriter(const BackgroundCheckpointWriter&) = delete;
   BackgroundCheckpointWriter& operator=(const BackgroundCheckpointWriter&) = delete;

@@ -1,5 +1,5 @@
 #pragma once
-/// Lossless coding of quantised tensors (docs/codec.md): integers in, few bytes out. LibTorch-free.
+/// Lossless coding of quantized tensors (codec.md): integers in, few bytes out. LibTorch-free.
 /// Whatever decides a probability is integer arithmetic in one fixed order, so that a stream
 /// decodes to the same integers on every processor.
 
@@ -17,37 +17,42 @@ namespace GBC_API gbcompress {
 enum class CodecProfile : std::uint8_t {
   kSmall,  ///< mixed adaptive contexts, about half a microsecond a weight: every byte counts
   kFast,   ///< parametric tables and interleaved rANS, above 40 million weights a second and core
+  kLanes,  ///< 64 lanes of rANS with tables made in advance, above a billion weights a second and
+           ///< core with AVX-512 (docs/reference/lanes.md)
 };
-std::string_view profile_name(CodecProfile profile) noexcept;  ///< "small", "fast"
+std::string_view profile_name(CodecProfile profile) noexcept;  ///< "small", "fast", "lanes"
 
 /// Magnitudes beyond it are refused: a step that small says nothing any more.
 inline constexpr std::int32_t kMaxMagnitude = 1 << 20;
 
-/// How the integers of a tensor lie, row-major, so that contexts find neighbours. At most 2^28.
+/// The layout of a tensor's integers, row-major, which contexts depend on. At most 2^28.
 struct IntegerGrid {
   std::int64_t rows = 1;  ///< outputs; at least 1
   std::int64_t cols = 1;  ///< everything else; at least 1
-  /// Distance of neighbours inside a row beside 1: the width of the picture that a row is (28 for
+  /// Distance of neighbors inside a row beside 1: the width of the image that a row is (28 for
   /// 784 inputs), or of a kernel (3 for [out, in, 3, 3]); 0: none. Below cols.
   std::int64_t stride = 0;
-  /// Quantisers 0 and 1 take turns, as the parities of the integers say (docs/codec.md): under
-  /// quantiser 1 an integer k that is not 0 stands for half a step less in magnitude.
+  /// Quantizers 0 and 1 alternate by the parities of the integers (codec.md): under quantizer 1
+  /// an integer k other than 0 stands for half a step less in magnitude.
   bool dependent = false;
   /// Magnitudes are mostly beyond some ten, as those of int8 weights: they are coded bit by bit.
   /// The profile small alone knows the difference; not together with `dependent`.
   bool wide = false;
+  /// Of dependent grids with the profile lanes: 64 states take turns from value to value, and
+  /// begin anew with each block (docs/reference/lanes.md); else one state passes all values.
+  bool lanes = false;
   std::int64_t size() const { return rows * cols; }
 };
 
-/// How the integers of tensors are chosen that are not trained.
+/// How the integers of untrained tensors are chosen.
 enum class Quantiser : std::uint8_t {
   kNearest,  ///< each by itself
   kTrellis,  ///< dependent grids, all of a tensor together
 };
 std::string_view quantiser_name(Quantiser quantiser) noexcept;  ///< "nearest", "trellis"
 
-/// Chooses the integers of a dependent grid: about 0.2 bits a number less than the nearest ones at
-/// the same squared error. LibTorch-free and without threads of its own: parts of a tensor are
+/// Chooses the integers of a dependent grid: about 0.2 bits per weight less than the nearest ones
+/// at the same squared error. LibTorch-free and without threads of its own: parts of a tensor are
 /// independent, and may be chosen at the same time.
 class Trellis {
  public:
@@ -55,10 +60,10 @@ class Trellis {
   /// @throws Error(kUsage) where sizes do not fit
   Trellis(const IntegerGrid& grid, std::span<const float> values);
 
-  /// At least 1; each has some ten thousand numbers, or all that there are.
+  /// At least 1; each has some ten thousand numbers, or all that there are. Of lanes: a block.
   std::int64_t parts() const noexcept;
-  /// Chooses the integers of one part, for the least squared error plus a price of bits that suits
-  /// the step. Every processor chooses the same.
+  /// Chooses the integers of one part, for the least squared error plus lambda times bits, lambda
+  /// by the step size. Every processor chooses the same.
   /// @param step      a power 2^(k / 16)
   /// @param integers  of the whole tensor; those of other parts stay as they are. Magnitudes may be
   ///                  beyond kMaxMagnitude where the step is too small
@@ -66,8 +71,12 @@ class Trellis {
   double choose(std::int64_t part, float step, std::span<std::int32_t> integers) const;
 
  private:
+  std::vector<std::int8_t> classes(std::int64_t first, std::int64_t end, float step) const;
+  double choose_lanes(std::int64_t block, float step, std::span<std::int32_t> integers) const;
+
   std::span<const float> values_;
   std::int64_t cols_;
+  bool lanes_;
   std::int64_t bands_, band_size_;  ///< runs of numbers that begin and end in state 0
   std::vector<std::int16_t> row_scales_, col_scales_;  ///< sixteenths of octaves, they add up
 };
@@ -83,7 +92,8 @@ class IntegerEncoder {
   /// @param values  [rows, cols], magnitudes up to kMaxMagnitude
   /// @param prior   empty, or one class 0 ... 15 a value that the decoder will know as well: what a
   ///                g-net expects of the value's magnitude
-  /// @throws Error(kUsage) for sizes that do not fit, classes above 15 and values beyond the bound
+  /// @throws Error(kUsage) for sizes that do not fit, classes above 15, values beyond the bound and
+  ///         dependent grids whose states are in lanes with another profile, or are not with lanes
   void add(const IntegerGrid& grid, std::span<const std::int32_t> values,
            std::span<const std::uint8_t> prior = {});
 
@@ -101,7 +111,7 @@ class IntegerEncoder {
                                              std::span<const float> importance, double lambda,
                                              std::span<const std::uint8_t> prior = {});
 
-  /// Bits that the probabilities of everything so far ask for: the sum of -log2 p.
+  /// Ideal code length of everything so far: the sum of -log2 p, bits.
   double ideal_bits() const;
   /// The stream; the encoder is spent.
   std::vector<std::byte> finish();

@@ -26,14 +26,18 @@ struct CompressReport {
   std::optional<Metric> metric;  ///< unset: not evaluated
   double before = 0;             ///< of the input model, on the test split
   double after = 0;              ///< of the expanded file, on the test split
-  /// Mean squared error of generated weights / their variance; in residual mode squared error of
-  /// residual parameters / their squares.
+  /// Mean squared error of generated weights / their variance; of quantized weights their squared
+  /// error / their squares.
   double weight_error = 0;
+  /// What made the file: "data-free", "calibrated", "trained", "generated" or "exact".
+  std::string method;
+  /// Why that one, where cheaper methods were tried: one line; else empty.
+  std::string method_reason;
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< of the process
   bool target_met = true;
-  std::string target_note;  ///< what was asked and what was reached, when not met
-  /// Of residual parameters that were not trained, what their steps follow: "the weights alone",
+  std::string target_note;  ///< the target and the result, if it is not reached
+  /// Of untrained quantized weights, the source of the step sizes: "the weights alone",
   /// "512 training samples"; else empty.
   std::string allocation;
   std::int64_t corrected_norms = 0;  ///< batch norms that make up for rounded weights
@@ -44,8 +48,10 @@ struct CompressReport {
   /// How every tensor is stored, in the file's order; what it lost beside the model's own values
   /// with batch norms folded, where the model did not begin with random ones.
   std::vector<StoredTensor> tensors;
-  std::int64_t attempts = 0;  ///< training runs, one a price
-  double price = 0;           ///< lambda of the one that was kept; 0: nothing was priced
+  std::int64_t attempts = 0;  ///< training runs, each at one lambda
+  double price = 0;           ///< lambda of the one that was kept; 0: none
+  /// Which attempt of a search the file is of, and why: one line; empty without a search.
+  std::string attempt_taken;
   TrainOptions train;         ///< as chosen
   double learning_rate = 0, step_speed = 0;
 };
@@ -53,19 +59,20 @@ struct CompressReport {
 /// What compress() is about to do.
 struct CompressPlan {
   std::string method;  ///< one line
+  std::string effort;  ///< effort_name() of what holds with data
   TrainOptions train;  ///< as chosen
   double learning_rate = 0, step_speed = 0;
   std::int64_t attempts = 0;  ///< training runs at most; 0: nothing is trained
   std::int64_t training_samples = 0, held_back = 0;
   std::int64_t steps = 0;  ///< of all attempts together
-  /// Of the file, between these: the size that is asked, else what models of that many parameters
-  /// came to.
+  /// Of the file, between these: the target size, else sizes measured on models of that many
+  /// parameters.
   std::int64_t least_bytes = 0, most_bytes = 0;
   std::int64_t memory_bytes = 0;  ///< about
   double minutes = 0;             ///< about, on this machine
 };
 
-/// Everything of compress() before its first step: choices, held-back data, cost. Trains and writes
+/// Everything of compress() before its first step: choices, held-out split, cost. Trains and writes
 /// nothing. [collective]
 CompressPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
                               Model* teacher, const Registry& registry,
@@ -82,7 +89,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
                         const Registry& registry, const CompressOptions& options,
                         const ProgressSink& progress = {});
 
-// The rate-accuracy curve of a model, always beside the controls it has to beat.
+// The rate-accuracy curve of a model, beside baselines.
 
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";
@@ -110,7 +117,7 @@ struct SweepPoint {
 
 struct SweepOptions {
   std::filesystem::path folder;  ///< made where it does not exist
-  /// One of them is not empty: prices of a bit (with data), ratios of sizes, relative squared
+  /// One of them is not empty: rate weights (with data), ratios of sizes, relative squared
   /// errors (without training). All above 0.
   std::vector<double> lambdas, ratios, errors;
   /// Everything else of every point. Its output, target, mode and checkpoints are not read. Its
@@ -134,9 +141,9 @@ struct SweepReport {
 using SweepSink = std::function<void(const SweepPoint& point)>;
 
 /// Computes every point that `folder`/points.jsonl does not hold: the codec's without g-nets, with
-/// them as priors where options.compress asks for any, g-nets alone of the same sizes as the first,
-/// and the controls. A call that was stopped anywhere, by SIGKILL too, is taken up by
-/// calling it again, with any number of ranks. The model ends with its own values. [collective]
+/// them as priors if options.compress has any, g-nets alone of the same sizes as the first, and the
+/// baselines. A call that was interrupted anywhere, by SIGKILL too, is resumed by calling it again,
+/// with any number of ranks. The model ends with its own values. [collective]
 /// @param input_bytes  size of the model on disk, the ratios' numerator
 /// @throws Error(kUsage) for lists that do not fit the data, and where the folder holds points of
 ///         another model, other data or other settings (named); Error(kCorrupt) for points.jsonl
@@ -149,9 +156,9 @@ SweepReport sweep(Model& model, std::int64_t input_bytes, const Data* data, Mode
 
 /// One line a point, with a header; RFC 4180.
 std::string sweep_csv(const SweepReport& report);
-/// One object: what was asked, the model, the points.
+/// One object: the request, the model, the points.
 std::string sweep_json(const SweepReport& report);
-/// A picture: bytes on a logarithmic axis, quality on the other, one line a method.
+/// A chart: bytes on a logarithmic axis, quality on the other, one line a method.
 std::string sweep_svg(const SweepReport& report, const std::string& title);
 /// sweep.csv, sweep.json and sweep.svg, each whole or not at all.
 void write_sweep(const SweepReport& report, const std::filesystem::path& folder,

@@ -15,22 +15,22 @@
 namespace GBC_API gbcompress {
 
 enum class Errc {
-  kFailure = 1,          ///< something failed that is nobody's input (a bug, a full disk, a lost process)
-  kUsage = 2,            ///< an argument or option is out of range or contradicts another
-  kNotFound = 3,         ///< an input file or a named thing in it does not exist
-  kExists = 4,           ///< the output exists and overwriting was not asked for
-  kIo = 5,               ///< the operating system refused to read or write
-  kTruncated = 6,        ///< input ends before what it declares
-  kCorrupt = 7,          ///< input contradicts its own format or its digest
-  kUnsupported = 8,      ///< well formed, but a version, type or feature this build does not know
-  kLimit = 9,            ///< input declares more than the stated bound
-  kShapeMismatch = 10,   ///< names or shapes do not fit each other
-  kNonFinite = 11,       ///< NaN or infinity where numbers were needed
-  kConfig = 12,          ///< a settings file or key is wrong
-  kPluginRefused = 13,   ///< a plugin file may not be loaded, or failed to register
-  kPluginMissing = 14,   ///< a layer type is named that no loaded plugin provides
-  kTargetNotMet = 15,    ///< the wanted size or quality was not reached
-  kInterrupted = 16,     ///< the user or the system asked to stop
+  kFailure = 1,         ///< failed without a faulty input (a bug, a full disk, an ended process)
+  kUsage = 2,           ///< an argument or option is out of range or contradicts another
+  kNotFound = 3,        ///< an input file or a named thing in it does not exist
+  kExists = 4,          ///< the output exists and overwriting is off
+  kIo = 5,              ///< the operating system refused to read or write
+  kTruncated = 6,       ///< input ends before what it declares
+  kCorrupt = 7,         ///< input contradicts its own format or its digest
+  kUnsupported = 8,     ///< well formed, but a version, type or feature this build does not know
+  kLimit = 9,           ///< input declares more than the stated bound
+  kShapeMismatch = 10,  ///< names or shapes do not fit each other
+  kNonFinite = 11,      ///< NaN or infinity where numbers were needed
+  kConfig = 12,         ///< a settings file or key is wrong
+  kPluginRefused = 13,  ///< a plugin file may not be loaded, or failed to register
+  kPluginMissing = 14,  ///< a layer type is named that no loaded plugin provides
+  kTargetNotMet = 15,   ///< the target size or quality is not reached
+  kInterrupted = 16,    ///< the user or the system requested a stop
 };
 
 /// Stable lower-case name of a code ("shape_mismatch"), as printed by --json.
@@ -66,11 +66,11 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 /// [async-signal-safe] @param signal  2 for SIGINT, 15 for SIGTERM
 void request_interrupt(int signal) noexcept;
-/// The signal that asked to stop, 0 for none. [thread-safe]
+/// The signal that requested a stop, 0 for none. [thread-safe]
 int interrupt_requested() noexcept;
-/// [async-signal-safe] Asks for a checkpoint; the work goes on.
+/// [async-signal-safe] Requests a checkpoint; the work continues.
 void request_checkpoint() noexcept;
-/// Whether one was asked for since the last call. [thread-safe]
+/// Whether one was requested since the last call. [thread-safe]
 bool take_checkpoint_request() noexcept;
 /// @throws Error(kInterrupted) after a request to stop
 void throw_if_interrupted();

@@ -86,11 +86,11 @@ void disassemble(const TileGrid& grid, const float* tensor, float* tiles);
 /// The exact inverse: copies tiles into the tensor, cropped positions dropped.
 void assemble(const TileGrid& grid, const float* tiles, float* tensor);
 
-// Position codes: what a g-net sees of a weight's place in its tile.
+// Position codes: the inputs of a g-net for a weight's position in its tile.
 
 enum class Encoding : std::uint8_t {
   kBinary,   ///< max(1, ceil(log2 n)) bits, most significant first
-  kGray,     ///< the same width; neighbours differ in one bit
+  kGray,     ///< the same width; neighbors differ in one bit
   kOneHot,   ///< n inputs
   kFourier,  ///< `size` pairs of sine and cosine, 1 to `size` periods along the axis
   kPixel,    ///< the axis is an image of `sides`; `size` cosines of each coordinate
@@ -130,8 +130,8 @@ struct CodeTable {
   std::vector<float> values;
 };
 
-/// Codes 0 and 1, not normalised; waves with mean 0 and mean square 1 along the axis: sqrt(2) times
-/// cos or sin, computed in double in one fixed way (docs/artifact-format.md), rounded once.
+/// Codes 0 and 1, not normalized; waves with mean 0 and mean square 1 along the axis: sqrt(2) times
+/// cos or sin, computed in double in one fixed way (artifact-format.md), rounded once.
 /// @throws Error(kLimit) above 2^28 values, Error(kUsage) as code_width
 CodeTable encode_axis(const AxisCode& code, std::int64_t n);
 
@@ -145,20 +145,20 @@ struct TileCodes {
   std::int64_t inputs() const noexcept { return rows.width + cols.width + kernel.width; }
 };
 
-/// Encodes each axis, then normalises the codes of 0 and 1 together: over every position and every
+/// Encodes each axis, then normalizes the codes of 0 and 1 together: over every position and every
 /// such input the mean becomes 0 and the standard deviation (with n - 1, as torch.std) becomes 1.
 /// Mean and deviation are computed in double, and each value is (code - mean) / deviation rounded
-/// once to float. A tile whose codes are all equal is only centred. Waves and trained codes have
+/// once to float. A tile whose codes are all equal is only centered. Waves and trained codes have
 /// that mean and deviation by themselves.
 /// @param kernel_codes  none of them trained
 TileCodes encode_tile(const AxisCode& row_code, std::int64_t tile_rows, const AxisCode& col_code,
                       std::int64_t tile_cols, const std::vector<AxisCode>& kernel_codes,
                       const std::vector<std::int64_t>& kernel_dims);
 
-// Plain data: what a layer type asks for one parameter. A plan is stored in the artifact, so that
+// Plain data: how a layer type plans one parameter. A plan is stored in the artifact, so that
 // a file can be inspected without any plugin.
 
-/// What a layer type is told about a parameter.
+/// What a layer type gets of a parameter.
 struct ParameterInfo {
   std::string name;         ///< full name, "layer1.0.conv1.weight"
   std::string local_name;   ///< inside its module, "weight"
@@ -186,8 +186,8 @@ constexpr bool is_product(Generator generator) noexcept {
   return generator == Generator::kLowRank || generator == Generator::kXox;
 }
 
-/// What the user asks of a layer type. Unset values are the layer type's to choose; what a
-/// generator has no use for (codes and widths of a product, the rank of a g-net) is not looked at.
+/// The user's options for a layer type, which chooses unset values. Options that a generator does
+/// not use (codes and widths of a product, the rank of a g-net) have no effect.
 struct GNetOptions {
   /// Weights of one tile, at least 1. torchGB's default.
   std::int64_t tile_weights = 10'000;
@@ -255,7 +255,7 @@ std::int64_t plan_parameters(const GNetPlan& plan);
 
 /// The common way to fill a plan: the output scale 2 * std, the tile side from tile_weights
 /// (ceil(sqrt(tile_weights / kernel)), never beyond the matrix) or solved from `ratio`, codes as
-/// asked, else binary for rows and columns and one-hot for kernel axes.
+/// set, else binary for rows and columns and one-hot for kernel axes.
 /// @throws Error(kUsage) on options out of range
 GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
                    const GNetOptions& options);
@@ -297,7 +297,7 @@ BankShape bank_shape(const GNetPlan& plan);
 
 /// What this machine has for g-nets on a GPU, in words.
 struct CudaStatus {
-  std::string module;   ///< "0.1.0, nvcc 13.0 for sm_80, sm_90, FILE"; empty: there is none
+  std::string module;   ///< "0.2.0, nvcc 13.0 for sm_80, sm_90, FILE"; empty: there is none
   std::string problem;  ///< the module is there and cannot be used
   std::vector<std::string> gpus;  ///< "NVIDIA H200, sm_90, 139 GiB"
   std::string no_gpu;             ///< why `gpus` is empty

@@ -1,5 +1,5 @@
 #pragma once
-/// Models in memory, the tensors of any module, and labelled data.
+/// Models in memory, the tensors of any module, and labeled data.
 
 #include <ATen/core/Tensor.h>
 
@@ -64,7 +64,7 @@ class Model {
   virtual bool has_forward() const = 0;
   /// @param inputs  [batch, ...]; a flat or image-shaped batch is reshaped to what the model takes
   /// @return [batch, classes] or [batch, positions, classes]
-  /// @throws Error(kShapeMismatch) naming the shape offered and, where known, the shape wanted
+  /// @throws Error(kShapeMismatch) naming the shape offered and, where known, the expected shape
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   virtual void train(bool on) = 0;
   /// Batch norms compute with their running statistics, and leave them, until the next train();
@@ -83,7 +83,7 @@ class Model {
   const std::vector<Stage>& stages() const { return stages_; }
   /// Early answers, the earliest first (BuiltModel::exits); most models have none.
   const std::vector<Exit>& exits() const { return exits_; }
-  /// forward() answers from this exit from now on: 1 is the earliest, 0 the end of the model.
+  /// forward() returns the output of this exit from now on: 1 is the earliest, 0 the model's end.
   /// @throws Error(kUsage) saying how many there are
   void take_exit(std::int64_t number);
 
@@ -119,12 +119,12 @@ std::vector<NamedParameter> list_parameters(const std::filesystem::path& file,
                                             const std::string& arch, const Registry& registry,
                                             const OpenOptions& options = {});
 
-/// A freshly initialised model of a built-in or plugin architecture, by LibTorch's own rules from
+/// A freshly initialized model of a built-in or plugin architecture, by LibTorch's own rules from
 /// its global generator (torch::manual_seed).
 std::unique_ptr<Model> build_model(const std::string& arch, const Registry& registry);
 
-/// What `arch` ("name" or "name:options") builds for these weights, which it is told the names and
-/// shapes of; its own values are those of build_model().
+/// What `arch` ("name" or "name:options") builds for weights of these names and shapes;
+/// its own values are those of build_model().
 /// @throws Error(kUsage) for an unknown name; what the factory throws, other exceptions as
 ///         Error(kFailure)
 std::unique_ptr<Model> build_for(const std::string& arch, const std::vector<ParameterInfo>& weights,
@@ -150,7 +150,7 @@ struct FoldedNorms {
 };
 FoldedNorms fold_batch_norms(Model& model);
 
-// Labelled data, split into what may be learnt from and what is only looked at to report.
+// Labeled data, split into a training set and a test set, which is only reported.
 
 /// What is measured on held-out data.
 enum class Metric : std::uint8_t {
@@ -176,7 +176,7 @@ class Dataset {
   /// Rows `indices` of the split, as a batch.
   Batch gather(const std::vector<std::int64_t>& indices) const;
   Batch range(std::int64_t first, std::int64_t count) const;
-  /// Predictions that one sample asks for: its labels, or its vectors of outputs.
+  /// Predictions per sample: its labels, or its vectors of outputs.
   std::int64_t predictions() const;
   /// Whether targets are class numbers.
   bool has_classes() const;

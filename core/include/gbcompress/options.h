@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,7 +70,8 @@ enum class WeightMode : std::uint8_t {
   kResidual,   ///< integers times a learned step, entropy-coded, trained with the rate in the loss
   kRaw,        ///< the exact values
 };
-std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "residual", "raw"
+std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "quantized", "exact"
+/// Also of the names of version 0.1, "residual" and "raw".
 std::optional<WeightMode> parse_mode(std::string_view name) noexcept;
 
 /// Overrides for the parameters whose names match; of several matching rules the last one wins, key
@@ -92,18 +94,18 @@ struct RateOptions {
   /// The loss is the task's plus lambda * bits / predictions; 0 or more. At ln 2 it is a
   /// description length: of the labels given the model, and of the model.
   double lambda = 0.3;
-  /// The price that training begins with, 0 or more; it comes to lambda in the first half of the
-  /// run. Above 0 for a run that goes on from what another one ended with.
+  /// Rate weight at the start of training, 0 or more; it rises to lambda in the first half of the
+  /// run. Above 0 for a run that continues another one.
   double first_lambda = 0;
-  /// What the task's loss is a mean over, in all training data together: one a picture, one a
-  /// character. At least 1 where there is a price.
+  /// What the task's loss is a mean over, in all training data together: one per image, one per
+  /// character. At least 1 with a rate weight.
   std::int64_t predictions = 0;
-  /// Calls of step() in the whole run: the price rises over the first half of them. 0: not known,
-  /// and the price is the same from the first one on.
+  /// Calls of step() in the whole run: the rate weight rises over the first half of them. 0:
+  /// unknown, and the rate weight is constant.
   std::int64_t steps = 0;
-  /// finish() chooses integers for a file of at most so many bytes, and lambda is only where the
-  /// price begins, which is steered towards such files; needs `steps`. Several runs at fixed
-  /// prices, as compress() searches, end better.
+  /// finish() chooses integers for a file of at most so many bytes, and lambda is only the
+  /// first rate weight, which is adapted to that size; needs `steps`. Several runs at fixed
+  /// rate weights, as compress() searches, give smaller files.
   std::optional<std::int64_t> max_bytes;
 };
 
@@ -115,19 +117,19 @@ struct BottleneckOptions {
   AdamWOptions gnet_optimizer;
   AdamWOptions plain_optimizer = {.weight_decay = 0};
   WeightMode mode = WeightMode::kGenerated;
-  /// How g-nets are stored. With kCoded they are integers times learned steps while they train, and
-  /// every rank computes all of them; so they are, whatever is said here, wherever one of them is a
+  /// How g-nets are stored. With kCoded they are integers times trained step sizes, and every rank
+  /// computes all of them; the same holds, whatever the value, if one of them is a
   /// prior.
   Coding coding = Coding::kI8;
-  /// Residual parameters that a layer type takes have a g-net as prior: it gives every weight a
-  /// mean and, where it is stochastic, a deviation for the coder; the integers say what is left.
+  /// Quantized weights that a layer type takes have a g-net as prior: it gives every weight a mean
+  /// and, if it is stochastic, a deviation for the coder; the integers hold the difference.
   bool gnet_prior = false;
-  /// Rows of residual matrices (outputs) have steps of their own instead of one a tensor.
+  /// Rows of quantized matrices (outputs) have step sizes of their own instead of one per tensor.
   bool row_steps = false;
-  /// How many times faster than numbers the logarithms of steps learn, above 0: an optimiser moves
-  /// either by about its learning rate a step, and steps may have octaves to go.
+  /// Learning rate of the logarithms of step sizes over that of weights, above 0: an optimizer
+  /// moves either by about its learning rate, and step sizes may change by octaves.
   double step_speed = 3;
-  /// Of residual parameters and their steps; the weight decay is that of the parameters alone.
+  /// Of quantized weights and their step sizes; the weight decay is that of the weights alone.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   RateOptions rate;
   GradientScale gradient_scale = GradientScale::kTorchGb;
@@ -139,6 +141,9 @@ struct BottleneckOptions {
   std::string arch, settings;
 };
 
+/// What the file holds of the parameter `name`, after all rules.
+WeightMode mode_of(const std::string& name, const BottleneckOptions& options);
+
 enum class Loss : std::uint8_t {
   kTask,     ///< cross-entropy against the labels
   kDistill,  ///< cross-entropy against the original model's output distribution
@@ -147,15 +152,15 @@ enum class Loss : std::uint8_t {
 std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
 std::optional<Loss> parse_loss(std::string_view name) noexcept;
 
-/// What bits cost while they are trained, and what takes the place of it where nothing is trained.
+/// The rate of training, and what replaces it without training.
 /// predictions and steps are those of the data: see rate_of().
 struct TrainRateOptions : RateOptions {
-  /// Where nothing is trained and a size is asked: a tensor's step is proportional to its
+  /// Without training and with a target size: a tensor's step size is proportional to its
   /// deviation^evenness, 0 to 1.
   double evenness = 0;
-  /// What is bounded where nothing is trained.
+  /// The error that is bounded without training.
   ErrorMeasure measure = ErrorMeasure::kRelative;
-  /// How integers are chosen where nothing is trained.
+  /// How integers are chosen without training.
   Quantiser quantiser = Quantiser::kTrellis;
   /// Where there is data but nothing is trained (no epochs): samples of the training split that say
   /// what a tensor's error costs, 0 for none; its step is then proportional to
@@ -185,7 +190,7 @@ struct TrainOptions {
   std::int64_t shards = 0;
   /// Of Loss::kDistill: the part of the labels' cross-entropy in the loss, 0 to below 1.
   double labels = 0;
-  /// Pictures are moved by up to so many pixels, and mirrored half the time, anew in each epoch.
+  /// Random shift of images, in pixels at most, and horizontal flip of half of them, in each epoch.
   std::int64_t shift = 0;
   bool mirror = false;
   /// Batch norms compute with their running statistics, and keep them; dropout stays on.
@@ -212,21 +217,32 @@ struct CheckpointSettings {
   int keep = 2;                  ///< at least 2
 };
 
-/// What is asked of the file. At most one is set.
+/// Target of a run. At most one is set.
 struct Target {
   std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
   std::optional<std::int64_t> max_bytes;  ///< of the output file
-  std::optional<double> max_drop;         ///< in the metric's unit, measured on held-back data
+  std::optional<double> bits;             ///< of the output file per weight of the model, > 0
+  std::optional<double> max_drop;         ///< in the metric's unit, measured on the held-out split
   /// Squared error over the squares of every tensor, above 0 and below 1; no training.
   std::optional<double> max_error;
-  /// The smallest file without a loss that can be measured on held-back data; training only.
+  /// The smallest file without a measurable quality drop on the held-out split; training only.
   bool no_loss = false;
 };
+
+/// The smallest size of a file that a target may name, bytes.
+inline constexpr std::int64_t kSmallestFile = 100;
+/// The size that a target names, in bytes; unset where it names none.
+/// @param input_bytes  of the model's file
+/// @param weights      elements of all tensors of the model that are not tied
+/// @throws Error(kUsage) for a ratio, a size or bits that are no numbers above 0, or for a file
+///         smaller than kSmallestFile
+std::optional<std::int64_t> target_bytes(const Target& target, std::int64_t input_bytes,
+                                         std::int64_t weights);
 
 /// Which options are the program's to choose from model, data and time; those that are not are
 /// taken as they stand.
 struct Choices {
-  bool mode = false;           ///< residual parameters, but where rules say otherwise
+  bool mode = false;           ///< quantized weights, unless rules differ
   bool loss = false;           ///< train.loss and train.labels: labels, and the original's outputs
   bool epochs = false;         ///< train.epochs
   bool batch = false;          ///< train.batch
@@ -236,13 +252,24 @@ struct Choices {
   bool price = false;          ///< train.rate.lambda, where a target's search begins
 };
 
+/// How far up the methods a run with data and a target size goes: data-free, calibrated, trained.
+enum class Effort : std::uint8_t {
+  kFast,      ///< never trains: data-free, or calibrated
+  kBalanced,  ///< trains only if calibration has a measurable quality drop
+  kMax,       ///< trains
+};
+std::string_view effort_name(Effort effort) noexcept;  ///< "fast", "balanced", "max"
+std::optional<Effort> parse_effort(std::string_view name) noexcept;
+
 struct CompressOptions {
   std::filesystem::path output;
   bool overwrite = false;
   Target target;
   Choices choose;
-  /// Minutes that all of it may take, above 0; unset: what model and data ask for, which does not
-  /// depend on the machine.
+  /// Unset: effort_of() tells.
+  std::optional<Effort> effort;
+  /// Minutes that all of it may take, above 0; unset: chosen from model and data, not
+  /// from the machine.
   std::optional<double> minutes;
   /// The model is new, so that its own quality is nothing to be compared with.
   bool from_scratch = false;
@@ -258,9 +285,20 @@ struct CompressOptions {
   CheckpointFacts facts;
   /// The ranks that work together; null: one process. Rank 0 writes the file.
   Group* group = nullptr;
+  /// Lines that `tell` gets once the options are checked: what was given without an effect.
+  std::vector<std::string> notes;
   /// Told what concerns the run: placements, checkpoints. May be empty.
   std::function<void(const std::string&)> tell;
 };
+
+/// The effort of a run with data: the one that is set; if none is, kBalanced with a target size
+/// (ratio, max_bytes, bits) and all of the training left to the program (Choices), else kMax.
+Effort effort_of(const CompressOptions& options);
+/// Whether a run with data may train: it has a loss over data, epochs, and more effort than kFast.
+bool may_train(const CompressOptions& options);
+/// Whether a run with data tries cheaper methods than training first: it has a target size, less
+/// effort than kMax, and quantized weights without g-nets.
+bool tries_cheaper_methods(const CompressOptions& options);
 
 /// A line for each rule that matches no name, with the nearest names: "warning: the rule for
 /// 0.weigth matches no tensor; the nearest are 0.weight, 2.weight".
@@ -270,7 +308,7 @@ std::vector<std::string> idle_rule_warnings(const std::vector<LayerRule>& rules,
 
 // Settings: built-in defaults < configuration file < GBCOMPRESS_* < --set < flags. One table holds
 // every key with its type, default and meaning; the file, the environment, `--set`, the help text
-// and docs/config.md all come from it.
+// and docs/reference/config.md all come from it.
 
 /// One row of the table. At most one target is in force: setting one clears the others.
 struct SettingInfo {
@@ -291,8 +329,12 @@ struct Settings {
   CompressOptions compress;  ///< output and overwrite are not settings and stay empty
   DataOptions data;
   std::int64_t threads = 0;  ///< 0: one for each core, one alone for small models
+  /// Keys that were set, and where: "train.epochs" by "--epochs"; "layer.type" by "run.toml:9:1".
+  std::map<std::string, std::string> given;
+  /// A line for each name of version 0.1 that was used in place of the present one.
+  std::vector<std::string> warnings;
 
-  /// The defaults of setting_table(): residual parameters, and the program chooses what it can
+  /// The defaults of setting_table(): quantized weights, and the program chooses what it can
   /// choose. Else those of the structures above, but for the g-nets' learning rate of 1e-2: fitting
   /// a given model bears more than training from random weights.
   Settings();
@@ -308,7 +350,7 @@ struct Settings {
   /// One `key=value`, the value as TOML writes it; a bare word is a string, and the brackets of a
   /// list may be left out. @throws Error(kConfig)
   void apply_assignment(std::string_view assignment);
-  /// @param source  named in messages: "--epochs"
+  /// @param source  named in messages: "--epochs"; a flag is named in place of the key
   void apply(const std::string& key, const std::string& toml_value, const std::string& source);
 
   /// Every key that the result depends on with its resolved value, as one JSON object; the same
@@ -316,8 +358,26 @@ struct Settings {
   /// not in it.
   std::string to_json() const;
   /// The same for keys that differ from their defaults only, with the version whose defaults those
-  /// are: what a file remembers, in few bytes.
+  /// are: the settings that a file stores, in few bytes.
   std::string changes_json() const;
 };
+
+/// What decides which settings have an effect, beside the settings themselves.
+struct SettingsUse {
+  bool data = false;
+  bool images = false;  ///< the data are images
+  bool text = false;    ///< the data are text
+  bool from_scratch = false;
+  std::int64_t ranks = 1;
+};
+
+/// One line that names each key of settings.given without an effect on compress(), with the reason:
+/// "warning: --epochs and --minutes have no effect: there are no data to train on (`data`)"; empty
+/// where all have one.
+std::string unused_settings(const Settings& settings, const SettingsUse& use);
+/// The same for a call that reads only some sections or keys: "data.", "train.threads". Keys from
+/// files and the environment serve several calls and are not named.
+std::string unused_settings(const Settings& settings, const std::vector<std::string>& read,
+                            const std::string& call);
 
 }  // namespace gbcompress

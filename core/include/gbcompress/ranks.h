@@ -33,7 +33,7 @@ enum class Launcher : std::uint8_t {
   kOpenMpi,   ///< OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
   kPmi,       ///< PMI_RANK, PMI_SIZE (Hydra of MPICH, Intel MPI)
   kSlurm,     ///< SLURM_PROCID, SLURM_NTASKS, inside a step only (SLURM_STEP_ID)
-  kSingle,    ///< nobody: one process
+  kSingle,    ///< no launcher: one process
 };
 std::string_view launcher_name(Launcher launcher) noexcept;  ///< "torchrun", "Slurm", ...
 
@@ -69,7 +69,7 @@ using Environment = std::function<const char*(const char* name)>;
 
 /// Reads flags, then the environment. Ranks of one machine meet at 127.0.0.1 where nothing else is
 /// said; the port then comes from the job's number, or is 29500. MASTER_ADDR and MASTER_PORT are
-/// honoured under every launcher.
+/// honored under every launcher.
 /// @throws Error(kUsage): a rank without a world or the reverse, something that is no number, a
 /// rank
 ///         outside the world, a port outside 1 to 65535, no place to meet
@@ -112,7 +112,7 @@ void log_line(std::string_view text) noexcept;
 //
 // Counted is what one rank sends of the caller's data. Not counted: Gloo's header of each message,
 // TCP and IP headers, acknowledgements and heartbeats; together they are under 1 % for buffers
-// above 1 MiB (docs/ranks.md has the measurement). B bytes among W ranks:
+// above 1 MiB (docs/explanation/ranks.md has the measurement). B bytes among W ranks:
 //
 // | collective | one rank sends | all ranks together |
 // |---|---|---|
@@ -165,7 +165,7 @@ std::int64_t all_gather(std::span<const std::int64_t> pieces, int rank);
 //
 // The work of a step is cut into a fixed number of shards, a power of two, whatever the world.
 // Shard sums are leaves of one binary tree, and every inner node is left + right in float32. A
-// rank owns neighbouring leaves and adds up the largest whole subtrees among them; the nodes that
+// rank owns neighboring leaves and adds up the largest whole subtrees among them; the nodes that
 // are left are exchanged and added in the same tree. For a power-of-two world each rank sends one
 // node, so that this costs no more bytes than an ordinary all_reduce.
 
@@ -224,7 +224,7 @@ void add_tree(std::vector<std::pair<ShardRange, std::span<float>>> nodes, std::s
 // lost machine) ends all: the next or the blocked collective of every other rank throws
 // Error(kFailure, "rank 2 failed first: ITS CAUSE"). A rank whose main thread does not get there
 // within half a second is ended with status 1 after printing the same sentence; it may be
-// computing, and Gloo has no other way of giving up. docs/ranks.md has the whole story.
+// computing, and Gloo has no other way of giving up. docs/explanation/ranks.md has the whole story.
 
 enum class DistBackend : std::uint8_t {
   kGloo,  ///< CPU tensors
@@ -287,7 +287,7 @@ class Group {
  public:
   /// Meets the other ranks. In a world above 1, SIGPIPE is ignored from then on where it had its
   /// default action. [collective]
-  /// @throws Error(kFailure) within the start's timeout (plus 2 s): nobody at the master's address,
+  /// @throws Error(kFailure) within the start's timeout (plus 2 s): no response from the master,
   /// its port
   ///         taken, two processes with one rank, ranks that did not come (named), ranks that were
   ///         told different worlds; Error(kUsage): several machines without `listen`, an option out
@@ -353,7 +353,7 @@ class Group {
   /// Tells the others that this rank fails, and why, before its exception ends it. [local]
   void fail(std::string_view cause) noexcept;
   /// The orderly end: returns when every rank is here. After it, no collective may follow. Has no
-  /// time limit while all ranks are alive: rank 0 may have a file to write first. [collective]
+  /// time limit while all ranks run: rank 0 may have a file to write first. [collective]
   void finish();
 
   /// Sent by this rank so far. [local]
@@ -370,7 +370,7 @@ class Group {
 /// @throws Error(kUsage) for a tensor that is undefined, not floating-point or not on the CPU
 void average(Group& group, std::vector<at::Tensor> tensors);
 
-/// Runs a rank's work: what it throws is told to the other ranks, then thrown on; after it,
+/// Runs a rank's work: what it throws is reported to the other ranks, then rethrown; after it,
 /// finish().
 template <typename Work>
 void run_together(Group& group, Work&& work) {

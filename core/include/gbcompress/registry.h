@@ -90,7 +90,7 @@ struct GNetTypeInfo {
 
 struct BuiltModel;
 
-/// What a model factory is told.
+/// The request that a model factory gets.
 struct ModelRequest {
   std::string arch;     ///< the whole request, "mlp:784-300-10"
   std::string options;  ///< what stands behind the first ':', "784-300-10", or ""
@@ -206,7 +206,7 @@ class Registry {
     std::string origin;  ///< file, or "program"
   };
 
-  /// @return null where nobody claims the module or provides the id
+  /// @return null if no layer type claims the module or has the id
   const GNetType* find_by_module(const std::string& module_type) const;
   const GNetType* find_by_id(const std::string& id) const;
   /// The type that can build plans of `revision`: its own revision, or an older one for which it
@@ -246,7 +246,7 @@ class PluginHost {
   static std::vector<std::filesystem::path> search_path();
 
   /// Loads every `*.so` of the search path, by name within a folder. A file that is refused does
-  /// not stop the others; why is kept in `refused()`. The same plugin met again (same name and
+  /// not stop the others; why is kept in `refused()`. The same plugin found again (same name and
   /// bytes) is skipped; another file of a loaded plugin's name is refused, so that files given to
   /// load() before this call win over installed ones.
   void load_installed();

@@ -56,7 +56,7 @@ class LayerInverse {
   /// From the layer's output, or something of its shape, to something of the shape of its input.
   /// @param record      of the call of forward() that is inverted
   /// @param difference  y is a difference of two outputs and the result is that of two inputs:
-  ///                    biases stay out. Only asked for where affine()
+  ///                    biases stay out. Only used where affine()
   virtual at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
                              bool difference) const = 0;
   /// Whether inverse() is an affine function of y for a given record.
@@ -84,12 +84,12 @@ struct InverseRequest {
 using InverseFactory = std::function<std::unique_ptr<LayerInverse>(const InverseRequest& request)>;
 
 /// To be called where a plugin registers what it adds; it takes the place of an earlier one of that
-/// type. What a strategy inverts by itself (dtp: docs/strategies.md) is not asked for here.
+/// type. What a strategy inverts by itself (dtp: strategies.md) needs none.
 /// [thread-safe]
 /// @param module_type  as ParameterInfo::module_type: "Conv3d", or a type of your own
 /// @throws Error(kPluginRefused) without a type or a factory
 void register_inverse(const std::string& module_type, InverseFactory factory);
-/// @return an empty function where nobody registered one [thread-safe]
+/// @return an empty function if none is registered [thread-safe]
 InverseFactory find_inverse(const std::string& module_type);
 
 // How one batch changes a model. Backpropagation is one way ("backprop"); plugins add others, such
@@ -97,7 +97,7 @@ InverseFactory find_inverse(const std::string& module_type);
 //
 // The loop around it is the same for all: g-nets write the model's parameters, the strategy puts a
 // gradient into each parameter, and the bottleneck takes those gradients on into g-nets, integers
-// and steps, adds what bits cost, and steps the optimisers.
+// and steps, adds what bits cost, and steps the optimizers.
 
 class GenomicBottleneck;
 class Group;
@@ -167,13 +167,13 @@ class Strategy {
 /// "backprop" and what plugins registered, sorted.
 std::vector<std::string> known_strategies(const Registry& registry);
 
-/// @throws Error(kPluginMissing) for a name that nobody provides, with the known ones
+/// @throws Error(kPluginMissing) for an unknown name, with the known ones
 void check_strategy(const StrategyChoice& choice, const Registry& registry);
 
 /// A strategy of that name, built. [collective]
 /// @param setup  its options are taken from `choice`
 /// @throws as check_strategy(); Error(kUsage) for options it does not take and for needs that are
-///         not met; what build() throws
+///         not fulfilled; what build() throws
 std::unique_ptr<Strategy> make_strategy(const StrategyChoice& choice, StrategySetup setup,
                                         const Registry& registry);
 

@@ -98,7 +98,7 @@ struct TensorEntry {
   bool exact = false;
 };
 
-/// Tensors together with whatever keeps their bytes alive. Copies are cheap and share the bytes;
+/// Tensors together with the owner of their bytes. Copies are cheap and share the bytes;
 /// entries of one tensor saved under two names may share theirs.
 struct TensorBundle {
   std::vector<TensorEntry> tensors;  ///< sorted by name
@@ -108,7 +108,11 @@ struct TensorBundle {
   /// What the user should know, one line each: "left out: optimizer (517 tensors, 3.2 MB), epoch".
   std::vector<std::string> notes;
   std::vector<std::string> left_out;  ///< names of what the file holds beside the model
-  /// Of a folder: configuration and tokenizer files, which CarriedCopies takes along.
+  /// That hold the tensors, an index included: no output may replace them. Empty for a bundle that
+  /// was made by hand.
+  std::vector<std::filesystem::path> files;
+  /// Of a folder: configuration and tokenizer files, and modules of sentence-transformers, which
+  /// CarriedCopies takes along. Relative to it: "config.json", "1_Pooling/config.json".
   std::vector<std::filesystem::path> carried;
 
   /// nullptr where there is none. [thread-safe]
@@ -130,8 +134,8 @@ TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& 
 
 /// A mapped file that is cut short reads as zeros from then on. To be called before what was made
 /// of its bytes is handed on; AtomicFile::commit() does.
-/// @throws Error(kFailure) where a file that is mapped lost bytes, or one that was mapped did and
-///         nobody was told yet [thread-safe]
+/// @throws Error(kFailure) if a mapped file became shorter, or one that was mapped did, unreported
+///         so far [thread-safe]
 void check_mapped_inputs();
 
 // Whole files out, and what identifies them.
@@ -170,24 +174,44 @@ class AtomicFile {
 /// "no permission". Leaves nothing behind.
 void check_writable(const std::filesystem::path& path, bool overwrite);
 
+/// Refuses an output that is one of the inputs under whatever name, also through symbolic or hard
+/// links: the same device and inode. Paths that do not exist are no inputs.
+/// @throws Error(kUsage)
+void check_not_an_input(const std::filesystem::path& output,
+                        std::span<const std::filesystem::path> inputs);
+
 /// Finds what goes along with the weights of a folder, as open_tensors() does for one: sets
-/// bundle.carried, and bundle.left_out with a note for what is of the training.
+/// bundle.carried, and bundle.left_out with a note for what is of the training or beyond the
+/// bounds: 1,000 files of at most 64 MiB, 256 MiB together, four subfolders deep. Symbolic links
+/// are taken from Hugging Face's cache alone. A note names files that are Git LFS pointers or web
+/// pages. Subfolders that are models of their own are left out.
+/// @throws Error(kIo)
 void find_carried(const std::filesystem::path& folder, TensorBundle& bundle);
 
-/// Copies of files under their own names in a folder that exists. Made under temporary names, so
-/// that nothing that can fail for want of space or rights is left for commit(); without that,
-/// nothing stays behind. Symbolic links in the folder are never written through; a file that is
-/// already the one to be copied is left alone.
+/// Copies of files under their own names in a folder that exists, and in subfolders, which are
+/// made. Made under temporary names, so that nothing that can fail for want of space or rights is
+/// left for commit(); without that, nothing stays behind. Symbolic links in the folder are never
+/// written through; a file that is already the one to be copied is left alone.
 class CarriedCopies {
  public:
+  /// @param source  the folder that `files` are relative to
   /// @throws Error(kExists) for a file that is there, unless `overwrite`; Error(kIo) for a link in
-  ///         its place, and as AtomicFile; Error(kLimit) for a file above 64 MiB
-  CarriedCopies(std::span<const std::filesystem::path> files, const std::filesystem::path& folder,
-                bool overwrite);
+  ///         its place or in that of a subfolder, and as AtomicFile; Error(kLimit) for a file above
+  ///         64 MiB; Error(kUsage) for a path that leaves the folder
+  CarriedCopies(const std::filesystem::path& source, std::span<const std::filesystem::path> files,
+                const std::filesystem::path& folder, bool overwrite);
+  ~CarriedCopies();
+  CarriedCopies(const CarriedCopies&) = delete;
+  CarriedCopies& operator=(const CarriedCopies&) = delete;
   /// @return how many files were copied. @throws as AtomicFile::commit()
   std::size_t commit();
 
  private:
+  void add(const std::filesystem::path& source, const std::filesystem::path& relative,
+           const std::filesystem::path& folder, bool overwrite);
+  void forget();
+
+  std::vector<std::filesystem::path> made_;  ///< subfolders, until commit()
   std::vector<std::unique_ptr<AtomicFile>> copies_;
 };
 

@@ -18,10 +18,10 @@ namespace GBC_API gbcompress {
 /// The calls of step() that train() makes.
 std::int64_t training_steps(const TrainOptions& options, const Dataset& data);
 /// options.rate with the predictions and the steps of train() on these data, for
-/// BottleneckOptions::rate: a bottleneck that train() steps has its price from there.
+/// BottleneckOptions::rate: a bottleneck that train() steps has its rate weight from there.
 RateOptions rate_of(const TrainOptions& options, const Dataset& data);
 
-/// Lets a loop be taken up again, and its caller act between steps.
+/// Lets a loop be resumed, and its caller act between steps.
 struct LoopControl {
   std::int64_t start = 0;  ///< steps that were done before
   /// Called after every step with the number done so far, on every rank. What it throws ends the
@@ -29,16 +29,16 @@ struct LoopControl {
   std::function<void(std::int64_t done)> after_step = {};
 };
 
-/// What is told to whoever watches.
+/// What a progress sink gets.
 struct Progress {
-  /// "fit", "train", "evaluate", "compare"; "attempt" when one at a price is done, with its
-  /// "price", "bytes" and, where data judge it, "held_back_drop" in `measured`.
+  /// "fit", "train", "evaluate", "compare"; "attempt" when one at a lambda is done, with its
+  /// "lambda", "bytes" and, with a held-out split, "held_out_drop" in `measured`.
   std::string phase;
   std::int64_t done = 0;  ///< steps
   std::int64_t total = 0;
   double loss = 0;  ///< of the last step; NaN where there is none
-  /// Measurements::more of the last step; in "train", where bits have a price, also "bits" of all
-  /// integers and "price", the loss a bit.
+  /// Measurements::more of the last step; in "train", with a rate weight, also "bits" of all
+  /// integers and "lambda", the rate weight.
   std::map<std::string, double> measured = {};
 };
 using ProgressSink = std::function<void(const Progress&)>;

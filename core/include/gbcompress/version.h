@@ -2,7 +2,7 @@
 /// The version, which is written here alone (CMake reads it), and what the libraries export.
 
 #define GBC_VERSION_MAJOR 0
-#define GBC_VERSION_MINOR 1
+#define GBC_VERSION_MINOR 2
 #define GBC_VERSION_PATCH 0
 
 #define GBC_STRINGIFY_(x) #x

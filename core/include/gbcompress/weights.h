@@ -1,5 +1,5 @@
 #pragma once
-/// Weights without data or LibTorch: from those of a model to a `.gbz` (docs/weights.md), and two
+/// Weights without data or LibTorch: from those of a model to a `.gbz` (weights.md), and two
 /// sets of tensors side by side.
 
 #include <cstddef>
@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "gbcompress/codec.h"
+#include "gbcompress/statistics.h"
 #include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 
-// From the weights of a model alone, without any data, to a `.gbz` file (docs/weights.md).
+// From the weights of a model alone, without any data, to a `.gbz` file (docs/guides/weights.md).
 // LibTorch-free; one tensor at a time is in memory.
 
 class ArtifactReader;
@@ -36,14 +37,18 @@ struct WeightsOptions {
   /// At most one of the two; without any, every tensor is stored exactly.
   std::optional<std::int64_t> max_bytes;  ///< of the file
   /// Above 0: the squared error over the squares of every tensor (kTotal: of all together) is at
-  /// most that.
+  /// most that; of tensors that the base has, the squared error over the squares of their change.
   std::optional<double> max_error;
   ErrorMeasure measure = ErrorMeasure::kRelative;
   Quantiser quantiser = Quantiser::kTrellis;
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
-  /// Makes a delta: tensors that the base has are stored as what changed. It has to outlive the
-  /// call. With ErrorMeasure::kRelative alone.
+  /// Makes a delta: tensors that the base has are stored as their change since. It has to outlive
+  /// the call. With ErrorMeasure::kRelative alone.
   const BaseModel* base = nullptr;
+  /// Calibration: matrices that they name are rounded with error feedback, sensitive tensors get
+  /// finer steps. Needs max_bytes, and no base. They have to outlive the call.
+  const Statistics* statistics = nullptr;
+  StatisticsUse statistics_use = {};
   std::string arch;            ///< whose tensors they are, in its order; or ""
   std::string settings;        ///< JSON that large files keep, or ""
   bool keep_settings = false;  ///< small files too
@@ -53,8 +58,8 @@ struct WeightsOptions {
   std::function<void(const ArtifactReader&)> look = {};
 };
 
-/// No tensor of weights loses more than this share of its squares, whatever size is asked; of
-/// those that are stored as differences from a base, of the squares of the difference.
+/// Largest relative squared error of a tensor of weights, whatever the target size; of tensors
+/// that are stored as differences from a base, relative to the squares of the difference.
 inline constexpr double kMostRelativeError = 0.5;
 
 /// How one tensor ended.
@@ -72,6 +77,10 @@ struct StoredTensor {
   bool compared = false;
   double error = 0;   ///< squared error over squares, of the decoded file; 0: exact
   double energy = 1;  ///< squares of the decoded file over the source's
+  /// Whether a base has the tensor, of real numbers, so that the next two are known.
+  bool in_base = false;
+  double change_error = 0;  ///< squared error over `change`; 0: exact
+  double change = 0;        ///< squares of the source minus the base
 
   std::int64_t elements() const noexcept;
   double bits() const noexcept {
@@ -83,6 +92,11 @@ struct WeightsReport {
   std::int64_t output_bytes = 0;
   std::int64_t parameters = 0;  ///< numbers of all tensors that are not tied
   double total_error = 0;       ///< of all tensors of real numbers together
+  /// With a base: the squared error of all tensors that it has over the squares of their change; 0
+  /// where nothing changed.
+  std::optional<double> change_error;
+  std::int64_t unchanged = 0;  ///< tensors that are bit for bit in the base
+  std::string base_note;       ///< says so where the change is empty or the base saves nothing
   bool target_met = true;
   std::string target_note;  ///< why not
   std::string identity;     ///< SHA-256 of the file
@@ -91,25 +105,42 @@ struct WeightsReport {
 
 /// Writes a `.gbz` of all tensors of the bundle and reads it back: every number of the report is of
 /// the file on disk.
-/// @throws Error(kUsage) for options that contradict each other; Error(kShapeMismatch) naming a
-///         tensor that has another type or shape in the base; Error(kNonFinite) naming the first
-///         tensor with NaN or infinity, unless it is a mask of 0 and -infinity; Error(kExists,
-///         kIo); Error(kInterrupted)
+/// @throws Error(kUsage) for options that contradict each other, statistics of a tensor that is not
+///         there, and where `output` is a file of the bundle or of the base; Error(kShapeMismatch)
+///         naming a tensor that has another type or shape in the base, or whose statistics have
+///         another shape; Error(kNonFinite) naming the first tensor with NaN or infinity, unless it
+///         is a mask of 0 and -infinity; Error(kExists, kIo); Error(kInterrupted)
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options);
+
+/// What compress_weights() would take, from a sample of the weights; within a factor of two as a
+/// rule.
+struct WeightsEstimate {
+  std::int64_t weights = 0;                      ///< elements of all tensors that are not tied
+  std::int64_t quantized = 0;                    ///< those that become integers
+  std::int64_t least_bytes = 0, most_bytes = 0;  ///< of the file
+  std::int64_t memory_bytes = 0;                 ///< of the process at its peak
+  std::int64_t values_chosen = 0;  ///< choices of an integer, those that are tried and dropped too
+  double seconds = 0;              ///< on this machine
+};
+/// Writes nothing. Takes the time of a part of the work, which it measures.
+/// @throws as compress_weights()
+WeightsEstimate estimate_weights(const TensorBundle& weights, const WeightsOptions& options);
 
 using TensorDecoder = std::function<std::vector<std::byte>(std::size_t index)>;
 
 /// How the tensors of a file are stored, in its order; nothing is decoded or compared.
 std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact);
 
-/// The same, and what they lost beside the tensors of those names that the file was made of. Ties
-/// count as exact.
-/// @param decode  the bytes of a tensor by its index in the file, asked one after another; without
+/// The same, with errors against the tensors of those names that the file was made of. Ties
+/// count as exact, unless the base has them.
+/// @param decode  the bytes of a tensor by its index in the file, called one after another; without
 ///                it, the decoder for files without layer types of plugins
+/// @param base    of a delta: sets in_base, change_error and change; or null
 std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
                                               const TensorBundle& weights,
-                                              const TensorDecoder& decode = {});
+                                              const TensorDecoder& decode = {},
+                                              const BaseModel* base = nullptr);
 
 /// "warning: 2 of 40 tensors lost more than half of their energy (sum of squares): fc.weight keeps
 /// 12 %, ..."; "" where none did.
@@ -118,7 +149,7 @@ std::string lost_energy_warning(const std::vector<StoredTensor>& tensors);
 // Two sets of tensors side by side: what each file stores, and how far their numbers are apart.
 // LibTorch-free.
 
-/// Named tensors of a model file or of a `.gbz`, whose bytes can be asked for. Copies share them.
+/// Named tensors of a model file or of a `.gbz`, whose bytes can be read. Copies share them.
 class TensorSource {
  public:
   /// Tensors that are stored as they are.
@@ -194,9 +225,9 @@ std::vector<TensorHistogram> histograms(const TensorSource& file, const TensorSo
 /// Whether the bundle has the tensors of that architecture and no others, of the same shapes.
 bool fits_layout(const TensorBundle& weights, const std::string& arch);
 
-/// The tensors in the order of options.arch. Where a size or an error is asked, batch norms are
+/// The tensors in the order of options.arch. With a target size or error, batch norms are
 /// rewritten to the same function of statistics 0 and 1 - eps, so that two vectors of each are
-/// constant: those of float32 whose channels are alive, for the scale of a dead one would explode,
+/// constant: those of float32 without collapsed channels, whose scale would be unbounded,
 /// and none of whose tensors options.exact keeps.
 /// @param weights  fits_layout()
 TensorBundle arranged(const TensorBundle& weights, const WeightsOptions& options);

@@ -4,10 +4,13 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/folder.h"
+#include "format/model_folder.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
+namespace fs = std::filesystem;
 namespace {
 
 std::string digest_of(const TensorBundle& bundle) {
@@ -27,12 +30,20 @@ std::string digest_of(const TensorBundle& bundle) {
   return to_hex(hash.finish());
 }
 
+std::vector<fs::path> artifacts_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const std::string& name : names_in(folder))
+    if (name.ends_with(".gbz")) found.push_back(folder / name);
+  return found;
+}
+
 TensorBundle expanded(const ArtifactReader& artifact, const std::string& label) {
   if (!artifact.base().empty())
     throw Error(Errc::kUsage, label +
                                   " is a delta itself and cannot be a base; expand it first and "
                                   "name the model that comes of it");
   TensorBundle bundle;
+  bundle.files.push_back(artifact.path());
   for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
     const ArtifactTensor& tensor = artifact.tensors()[i];
     auto bytes = std::make_shared<const std::vector<std::byte>>(decode_tensor(artifact, i));
@@ -45,14 +56,29 @@ TensorBundle expanded(const ArtifactReader& artifact, const std::string& label) 
 
 }  // namespace
 
+fs::path artifact_in(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  const std::vector<fs::path> found = artifacts_in(path);
+  const std::string label = printable(path.string());
+  if (found.empty()) throw Error(Errc::kNotFound, label + " is a folder that holds no .gbz file");
+  if (found.size() > 1)
+    throw Error(Errc::kUsage, label + " holds several .gbz files; name one of them");
+  return found.front();
+}
+
 BaseModel::BaseModel(TensorBundle tensors)
     : tensors_(std::make_shared<const TensorBundle>(std::move(tensors))),
       digest_(digest_of(*tensors_)) {}
 
-BaseModel BaseModel::open(const std::filesystem::path& path, const ArtifactLimits& limits) {
-  if (!std::filesystem::is_directory(path) && ArtifactReader::is_artifact(path))
-    return BaseModel(expanded(ArtifactReader::open(path, limits), printable(path.string())));
-  return BaseModel(open_tensors(path));
+BaseModel BaseModel::open(const fs::path& path, const ArtifactLimits& limits) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored) && (holds_weights(path) || artifacts_in(path).empty()))
+    return BaseModel(open_tensors(path));
+  const fs::path file = artifact_in(path);
+  if (ArtifactReader::is_artifact(file))
+    return BaseModel(expanded(ArtifactReader::open(file, limits), printable(file.string())));
+  return BaseModel(open_tensors(file));
 }
 
 const TensorEntry* BaseModel::find(std::string_view name) const noexcept {
@@ -61,9 +87,7 @@ const TensorEntry* BaseModel::find(std::string_view name) const noexcept {
 
 std::function<std::span<const std::byte>(const ArtifactTensor&)> BaseModel::source_for(
     const ArtifactReader& artifact) const {
-  if (artifact.base().empty())
-    throw Error(Errc::kUsage, "this file is no delta; expand it without a base");
-  if (artifact.base() != digest_)
+  if (!artifact.base().empty() && artifact.base() != digest_)
     throw Error(Errc::kUsage, "this is another base than the one that the file was made with: " +
                                   digest_ + " is not " + artifact.base());
   return [tensors = tensors_](const ArtifactTensor& tensor) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A strict reader for the CBOR (RFC 8949) of artifact headers. The caller asks for what the format
+/// A strict reader for the CBOR (RFC 8949) of artifact headers. The caller reads what the format
 /// has next, so nesting is as deep as the format and nothing is allocated but the texts returned.
 /// Integers, UTF-8 text, arrays and maps of definite length, and float32 exist; nothing else does.
 

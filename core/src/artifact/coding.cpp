@@ -73,7 +73,7 @@ void decode_i8(const GNetPlan& plan, std::span<const std::byte> bytes, std::vect
 
 void refuse_coded(Coding coding) {
   if (coding == Coding::kCoded)
-    throw Error(Errc::kUsage, "coded g-nets come as integers and steps, not as rounded numbers");
+    throw Error(Errc::kUsage, "coded g-nets need integers and step sizes, not rounded values");
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ std::vector<std::byte> encode_theta(const GNetPlan& plan, Coding coding,
                                     std::span<const float> theta, const std::string& label) {
   if (static_cast<std::int64_t>(theta.size()) != plan_parameters(plan))
     throw Error(Errc::kShapeMismatch, label + " has " + std::to_string(theta.size()) +
-                                          " g-net parameters, its plan asks for " +
+                                          " g-net parameters, and its plan needs " +
                                           std::to_string(plan_parameters(plan)));
   for (float value : theta)
     if (!std::isfinite(value))

@@ -1,5 +1,5 @@
 #pragma once
-/// G-net parameters as bytes and back (docs/artifact-format.md, "Codings").
+/// G-net parameters as bytes and back (docs/reference/artifact-gnets.md, "Codings").
 
 #include <cstddef>
 #include <span>

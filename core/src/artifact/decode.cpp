@@ -2,20 +2,24 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "artifact/direct_values.h"
 #include "artifact/elements.h"
+#include "artifact/expansion.h"
 #include "artifact/header.h"
-#include "artifact/lookahead.h"
 #include "artifact/transform.h"
 #include "base/checked.h"
+#include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
+#include "format/container.h"
+#include "format/npz.h"
 #include "format/safetensors.h"
 #include "format/safetensors_order.h"
+#include "format/tensor_format.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
 
@@ -63,6 +67,13 @@ std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
   return build ? build(entry, values) : values;
 }
 
+template <typename T>
+void resize_fresh(std::vector<T>& to, std::size_t size) {
+  to.reserve(size);
+  ask_huge_pages(to.data(), size * sizeof(T));
+  to.resize(size);
+}
+
 using BaseSource = std::function<std::span<const std::byte>(const ArtifactTensor&)>;
 
 std::span<const std::byte> base_bytes(const ArtifactReader& artifact, const ArtifactTensor& tensor,
@@ -103,8 +114,63 @@ std::vector<std::byte> repeat(const std::vector<std::byte>& element, std::int64_
   return bytes;
 }
 
-/// Of tensors that are decoded ahead of the one that is written.
-constexpr std::int64_t kAheadBytes = std::int64_t{128} << 20;
+template <typename T>
+std::vector<float> converted_whole(std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / sizeof(T));
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    T number;
+    std::memcpy(&number, bytes.data() + n * sizeof number, sizeof number);
+    values[n] = static_cast<float>(number);
+  }
+  return values;
+}
+
+std::vector<float> converted(std::span<const std::byte> bytes, DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return converted_whole<std::uint8_t>(bytes);
+    case DType::kI8:
+      return converted_whole<std::int8_t>(bytes);
+    case DType::kU16:
+      return converted_whole<std::uint16_t>(bytes);
+    case DType::kI16:
+      return converted_whole<std::int16_t>(bytes);
+    case DType::kU32:
+      return converted_whole<std::uint32_t>(bytes);
+    case DType::kI32:
+      return converted_whole<std::int32_t>(bytes);
+    case DType::kU64:
+      return converted_whole<std::uint64_t>(bytes);
+    case DType::kI64:
+      return converted_whole<std::int64_t>(bytes);
+    default:
+      break;
+  }
+  if (!is_real(dtype))
+    throw Error(Errc::kUnsupported, "elements of type " + std::string(dtype_name(dtype)) +
+                                        " are not converted to float32; take bytes()");
+  std::vector<float> values(bytes.size() * 8 / static_cast<std::size_t>(dtype_bits(dtype)));
+  floats_of(bytes, dtype, values);
+  return values;
+}
+
+/// Straight from stripes.
+DecodedTensor direct(const ArtifactReader& artifact, std::size_t tensor, int threads) {
+  const ArtifactTensor& entry = artifact.tensors()[tensor];
+  const DirectValues values(artifact, tensor);
+  const auto size = static_cast<std::size_t>(entry.grid.size());
+  if (entry.dtype == DType::kF32) {
+    std::vector<float> floats;
+    resize_fresh(floats, size);
+    values.read_all(entry.dtype, std::as_writable_bytes(std::span(floats)), threads);
+    return DecodedTensor(std::move(floats));
+  }
+  std::vector<std::byte> elements;
+  resize_fresh(elements, size * static_cast<std::size_t>(dtype_bits(entry.dtype) / 8));
+  values.read_all(entry.dtype, elements, threads);
+  return {entry.dtype, std::move(elements)};
+}
 
 /// Of an untied tensor.
 DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const TileBuilder& build,
@@ -112,16 +178,18 @@ DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const T
   const ArtifactTensor& entry = artifact.tensors()[tensor];
   if (entry.kind == TensorKind::kBase) {
     const auto bytes = base_bytes(artifact, entry, base);
-    return {{}, {bytes.begin(), bytes.end()}};
+    return {entry.dtype, {bytes.begin(), bytes.end()}};
   }
-  if (entry.kind == TensorKind::kPlain) return {{}, artifact.plain(tensor)};
+  if (entry.kind == TensorKind::kPlain) return {entry.dtype, artifact.plain(tensor)};
   if (entry.kind == TensorKind::kConstant)
-    return {{}, repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"))};
+    return {entry.dtype,
+            repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"))};
   if (entry.kind == TensorKind::kCoded && !is_real(entry.dtype))
-    return {{}, coded_elements(artifact.coded(tensor), entry.dtype)};
+    return {entry.dtype, coded_elements(artifact.coded(tensor), entry.dtype)};
+  if (DirectValues::fits(artifact, tensor)) return direct(artifact, tensor, threads);
   std::vector<float> values = numbers(artifact, tensor, build, base, threads);
-  if (entry.dtype == DType::kF32) return {std::move(values), {}};
-  return {{}, elements_of(values, entry.dtype)};
+  if (entry.dtype == DType::kF32) return DecodedTensor(std::move(values));
+  return {entry.dtype, elements_of(values, entry.dtype)};
 }
 
 TileBuilder builder_of(const ArtifactTensor& tensor, const DecodeOptions& options) {
@@ -148,6 +216,20 @@ TileBuilder place_only(const ArtifactTensor& tensor) {
   return {};
 }
 
+std::vector<float> DecodedTensor::floats() const& {
+  return values_.empty() ? converted(elements_, dtype_) : values_;
+}
+
+std::vector<float> DecodedTensor::floats() && {
+  return values_.empty() ? converted(elements_, dtype_) : std::move(values_);
+}
+
+std::vector<std::byte> DecodedTensor::take_bytes() && {
+  if (values_.empty()) return std::move(elements_);
+  const auto all = bytes();
+  return {all.begin(), all.end()};
+}
+
 DecodedTensor decode_elements(const ArtifactReader& artifact, std::size_t tensor,
                               const DecodeOptions& options) {
   const auto& tensors = artifact.tensors();
@@ -163,51 +245,39 @@ DecodedTensor decode_elements(const ArtifactReader& artifact, std::size_t tensor
 
 std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t tensor,
                                      const DecodeOptions& options) {
-  DecodedTensor decoded = decode_elements(artifact, tensor, options);
-  if (decoded.floats.empty()) return std::move(decoded.others);
-  const auto bytes = decoded.bytes();
-  return {bytes.begin(), bytes.end()};
+  return decode_elements(artifact, tensor, options).take_bytes();
 }
 
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
                             bool overwrite, const DecodeOptions& options) {
+  check_not_an_input(output, {&artifact.path(), 1});
+  const TensorFormat format = format_for(output);
+  if (format == TensorFormat::kOnnx)
+    return decode_to_container(artifact, output, overwrite, options);
   const auto& tensors = artifact.tensors();
-  // All types first, so that a missing plugin is told before any work.
-  std::vector<TileBuilder> builders;
+  const bool contained = container_of(artifact).has_value();
   std::vector<TensorEntry> entries;
-  std::map<std::string_view, std::size_t> index;
-  for (const ArtifactTensor& tensor : tensors) {
-    builders.push_back(builder_of(tensor, options));
-    index[tensor.name] = entries.size();
-    entries.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (contained && tensors[i].name == kContainerName) continue;
+    entries.push_back({tensors[i].name, tensors[i].dtype, tensors[i].shape, {}});
+    places.push_back(i);
   }
-  const int threads = threads_of(options);
-  // G-nets of one tensor are made on all threads, and the profile small is one stream.
-  const bool apart = artifact.profile() == CodecProfile::kFast &&
-                     std::none_of(tensors.begin(), tensors.end(), [](const ArtifactTensor& tensor) {
-                       return has_plan(tensor.kind);
-                     });
-  const std::vector<std::size_t> order = file_order(entries);
-  std::vector<std::int64_t> sizes;
-  for (const std::size_t i : order)
-    sizes.push_back(tensor_bytes(tensors[i].shape, tensors[i].dtype));
-  const auto make = [&](std::size_t i) {
-    const bool tied = tensors[i].kind == TensorKind::kTied;
-    const std::size_t own = tied ? index.at(tensors[i].tied_to) : i;
-    return decode(artifact, own, builders[own], options.base, apart ? 1 : threads);
-  };
-  std::optional<Lookahead<DecodedTensor>> ahead;
-  if (apart && threads > 1)
-    ahead.emplace(threads, std::move(sizes), kAheadBytes,
-                  [&](std::size_t n) { return make(order[n]); });
-  DecodedTensor current;
-  const TensorBytes source = [&](std::size_t i) {
-    throw_if_interrupted();
-    current = {};  // before the next one
-    current = ahead ? ahead->next() : make(i);
-    return current.bytes();
-  };
-  return write_safetensors(output, entries, {{"format", "pt"}}, overwrite, source);
+  std::vector<std::size_t> order;
+  for (const std::size_t i : file_order(entries)) order.push_back(places[i]);
+  Expansion expansion(artifact, order, options);
+  const TensorPieces source = [&](std::size_t, const auto& sink) { expansion.next(sink); };
+  if (format == TensorFormat::kNpz) {
+    std::vector<std::byte> whole;
+    return write_npz(output, entries, overwrite, [&](std::size_t i) {
+      whole.clear();
+      source(i, [&](std::span<const std::byte> piece) {
+        whole.insert(whole.end(), piece.begin(), piece.end());
+      });
+      return std::span<const std::byte>(whole);
+    });
+  }
+  return write_safetensors_pieces(output, entries, {{"format", "pt"}}, overwrite, source);
 }
 
 }  // namespace gbcompress

@@ -47,7 +47,7 @@ std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
   return convert<T>(values.integers, [&, least = least, largest = largest](std::int32_t integer) {
     const std::int64_t number = std::int64_t{integer} + values.step;
     if (number < least || number > largest)
-      throw Error(Errc::kCorrupt, "a tensor has a number that its type cannot hold");
+      throw Error(Errc::kCorrupt, "a tensor has a value that its type cannot hold");
     return static_cast<T>(number);
   });
 }
@@ -81,7 +81,7 @@ void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> f
     case DType::kF64:
       return read<double>(bytes, floats, [](double v) { return static_cast<float>(v); });
     default:
-      std::memcpy(floats.data(), bytes.data(), floats.size_bytes());
+      if (!floats.empty()) std::memcpy(floats.data(), bytes.data(), floats.size_bytes());
   }
 }
 

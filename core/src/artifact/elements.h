@@ -19,7 +19,7 @@ std::vector<std::byte> elements_of(std::span<const float> values, DType dtype);
 /// @param floats  as many as there are elements
 void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> floats);
 
-/// The least and the largest number of a type of whole numbers, as far as they fit 63 bits.
+/// The least and the largest value of an integer type, as far as they fit 63 bits.
 std::pair<std::int64_t, std::int64_t> whole_range(DType dtype) noexcept;
 /// The same of what an integer of such a tensor and its offset make.
 std::pair<std::int64_t, std::int64_t> integer_range(DType dtype, bool nibbles) noexcept;

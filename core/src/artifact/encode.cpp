@@ -1,8 +1,10 @@
 // From what was added to the bytes of a file.
 #include <algorithm>
+#include <optional>
 
 #include "artifact/header.h"
 #include "artifact/integers.h"
+#include "artifact/lanes_sections.h"
 #include "artifact/packing.h"
 #include "artifact/text.h"
 #include "base/byte_reader.h"
@@ -29,6 +31,14 @@ std::vector<std::int32_t> in_order(const ArtifactTensor& tensor, const CodedThet
   return numbers;
 }
 
+/// In lanes the integers of a dependent grid stand for other values than in other profiles.
+void check_lanes(const ArtifactTensor& tensor) {
+  if (has_values(tensor) && tensor.grid.dependent && !tensor.grid.lanes)
+    throw Error(Errc::kUsage, printable(tensor.name) +
+                                  " has dependent integers whose states are not in lanes; choose "
+                                  "them with IntegerGrid::lanes");
+}
+
 /// One tensor's integers as a stream of its own.
 std::vector<std::byte> fast_section(const ArtifactTensor& tensor,
                                     std::span<const std::int32_t> numbers) {
@@ -47,23 +57,26 @@ std::vector<std::byte> fast_section(const ArtifactTensor& tensor,
 
 std::vector<std::byte> encode_section(const CodedValues& values) {
   check_values(values, "the values");
-  ArtifactTensor tensor;
-  tensor.kind = TensorKind::kCoded;
-  tensor.grid = values.grid;
-  tensor.row_steps = !values.row_steps.empty();
-  if (!tensor.row_steps) return fast_section(tensor, values.integers);
-  return fast_section(tensor, in_order(tensor, {}, values));
+  IntegerEncoder encoder(CodecProfile::kLanes);
+  if (!values.row_steps.empty()) encoder.add({1, values.grid.rows, 0}, values.row_steps);
+  encoder.add(values.grid, values.integers);
+  return encoder.finish();
 }
 
 CodecProfile ArtifactWriter::profile() const {
   if (profile_) return *profile_;
   std::int64_t integers = 0;
-  bool fits = true;
+  bool fits = true, in_lanes = false, in_order = false;
   for (const ArtifactTensor& tensor : tensors_) {
     integers += integer_count(tensor);
     fits = fits && fits_small(integer_grids(tensor));
+    if (has_values(tensor) && tensor.grid.dependent)
+      (tensor.grid.lanes ? in_lanes : in_order) = true;
   }
-  return fits && integers <= kAutoSmall ? CodecProfile::kSmall : CodecProfile::kFast;
+  if (in_lanes) return CodecProfile::kLanes;
+  // Integers whose states run on in order have another meaning in lanes.
+  if (fits && integers <= (in_order ? kMaxSmallIntegers : kAutoSmall)) return CodecProfile::kSmall;
+  return CodecProfile::kLanes;
 }
 
 /// What a file consists of.
@@ -72,6 +85,7 @@ struct ArtifactWriter::Layout {
   std::vector<std::byte> beginning;          ///< prelude and header
   std::vector<std::vector<std::byte>> made;  ///< sections that were made just now, by tensor
   std::vector<std::byte> stream;             ///< of all integers, profile small
+  std::optional<LanesSections> lanes;        ///< of all integers, profile lanes
 };
 
 const ArtifactWriter::Layout& ArtifactWriter::layout() const {
@@ -90,6 +104,7 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   header.tensors = tensors_;
   header.profile = profile();
   const bool small = header.profile == CodecProfile::kSmall;
+  const bool lanes = header.profile == CodecProfile::kLanes;
   Layout layout;
   layout.made.resize(tensors_.size());
   IntegerEncoder stream(header.profile);
@@ -99,13 +114,17 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
     const Content& added = contents_[i];
     output = checked_add(output, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
     std::int64_t stored = tensor.stored_bytes;
-    if (const std::int64_t n = integer_count(tensor); n > 0 && !added.encoded) {
+    if (lanes && integer_count(tensor) > 0) {
+      check_lanes(tensor);
+      stored = 0;
+      integers += integer_count(tensor);
+    } else if (const std::int64_t n = integer_count(tensor); n > 0) {
       integers += n;
       if (small && (integers > kMaxSmallIntegers || !fits_small(integer_grids(tensor))))
         throw Error(Errc::kLimit, "the profile small codes at most " +
                                       std::to_string(kMaxSmallIntegers) + " integers, " +
                                       std::to_string(kMaxSmallColumns) +
-                                      " in a row; choose the profile fast");
+                                      " in a row; choose the profile lanes");
       std::vector<std::int32_t> joined;
       std::span<const std::int32_t> numbers = added.values.integers;
       if (has_coded_theta(tensor) || tensor.row_steps)
@@ -121,6 +140,14 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   }
   if (small && integers > 0) layout.stream = stream_ ? *stream_ : stream.finish();
   content += static_cast<std::int64_t>(layout.stream.size());
+  if (lanes && integers > 0) {
+    layout.lanes.emplace(
+        tensors_, [&](std::size_t i, const auto& visit) { visit_integers(i, visit); },
+        spool_ ? spool_->folder() : std::filesystem::path());
+    header.head_bytes = layout.lanes->head_bytes();
+    header.stripes = layout.lanes->stripes();
+    content += layout.lanes->bytes();
+  }
 
   const std::vector<std::byte> raw = encode_header(header);
   if (static_cast<std::int64_t>(raw.size()) > ArtifactLimits{}.header_bytes)
@@ -136,17 +163,43 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   return layout;
 }
 
+void ArtifactWriter::visit_integers(
+    std::size_t tensor, const std::function<void(std::span<const std::int32_t>)>& visit) const {
+  const ArtifactTensor& form = tensors_[tensor];
+  const Content& added = contents_[tensor];
+  if (!added.encoded) {
+    if (!has_coded_theta(form) && !form.row_steps) return visit(added.values.integers);
+    return visit(in_order(form, added.theta, added.values));
+  }
+  if (form.stored_bytes == 0) return;  // the place of one that follows
+  std::vector<std::byte> section = added.bytes;
+  if (added.spooled >= 0)
+    spool_->read(added.spooled, form.stored_bytes,
+                 [&](std::span<const std::byte> piece) { append(section, piece); });
+  std::vector<std::int32_t> integers(static_cast<std::size_t>(integer_count(form)));
+  IntegerDecoder decoder(CodecProfile::kLanes, section);
+  std::span<std::int32_t> rest = integers;
+  for (const IntegerGrid& grid : integer_grids(form)) {
+    decoder.read(grid, rest.first(static_cast<std::size_t>(grid.size())));
+    rest = rest.subspan(static_cast<std::size_t>(grid.size()));
+  }
+  decoder.finish();
+  visit(integers);
+}
+
 void ArtifactWriter::emit(const Layout& layout,
                           const std::function<void(std::span<const std::byte>)>& sink) const {
   sink(layout.beginning);
   for (std::size_t i = 0; i < contents_.size(); ++i) {
     const Content& added = contents_[i];
+    if (added.encoded) continue;  // its integers are in stripes
     if (added.spooled >= 0)
       spool_->read(added.spooled, tensors_[i].stored_bytes, sink);
     else
       sink(layout.made[i].empty() ? added.bytes : layout.made[i]);
   }
   sink(layout.stream);
+  if (layout.lanes) layout.lanes->emit(sink);
 }
 
 void ArtifactWriter::set_settings(std::string settings) {

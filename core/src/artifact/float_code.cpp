@@ -17,13 +17,13 @@ CodedValues float_coded(const IntegerGrid& grid, std::span<const float> values, 
   }
   if (!(largest > 0) || !finite || mantissa_bits < 1 ||
       mantissa_bits > kMaxMantissaBits || static_cast<std::int64_t>(values.size()) != grid.size())
-    throw Error(Errc::kUsage, "short floats are made of finite numbers that are not all 0");
+    throw Error(Errc::kUsage, "short floats need finite values that are not all 0");
   const auto unit = [&](int exponent) { return std::ldexp(1.0, exponent - mantissa_bits); };
   int exponent = std::ilogb(largest);
   // Rounding may carry into the next octave.
   if (std::nearbyint(largest / unit(exponent)) >= std::ldexp(1.0, mantissa_bits + 1)) ++exponent;
   if (exponent < kMinFloatExponent || exponent > kMaxFloatExponent)
-    throw Error(Errc::kUsage, "numbers of that size are no short floats");
+    throw Error(Errc::kUsage, "values of that magnitude do not fit short floats");
   CodedValues result{.grid = grid, .step = exponent, .mantissa_bits = mantissa_bits};
   result.integers.reserve(values.size());
   const int least = exponent - kFloatOctaves;

@@ -1,6 +1,6 @@
 #pragma once
-/// Numbers with a relative precision each, as integers that count down from the largest: what
-/// vectors (biases, scales, statistics) are stored as where nothing is trained.
+/// Numbers with a relative precision each, as integers that count down from the largest: the form
+/// of vectors (biases, scales, statistics) without training.
 
 #include <cstdint>
 #include <span>

@@ -176,6 +176,11 @@ std::vector<std::byte> encode_header(const Header& header) {
   }
   if (!steps.empty()) top["u"] = std::move(steps);
   if (!sizes.empty()) top["v"] = std::move(sizes);
+  if (header.head_bytes > 0) {
+    json index = json::array({header.head_bytes});
+    for (const std::int64_t size : header.stripes) index.push_back(size);
+    top["w"] = std::move(index);
+  }
   const std::vector<std::uint8_t> cbor = json::to_cbor(top);
   const auto* bytes = reinterpret_cast<const std::byte*>(cbor.data());
   return {bytes, bytes + cbor.size()};

@@ -1,6 +1,6 @@
 #pragma once
 /// The fixed bytes at both ends of a file, and the header between them
-/// (docs/artifact-format.md, "Layout" and "Header").
+/// (docs/reference/artifact-format.md, "Layout" and "Header").
 
 #include <array>
 #include <cstddef>
@@ -45,6 +45,8 @@ struct Header {
   std::int64_t output_bytes = 0;  ///< of all tensors; found, not stored
   std::vector<ArtifactTensor> tensors;
   std::vector<SectionEntry> sections;  ///< one a tensor
+  std::int64_t head_bytes = 0;         ///< with the profile lanes, as the next one
+  std::vector<std::int64_t> stripes;   ///< sizes
 };
 
 /// The steps of all integers in the order in which they are coded, each with what it is expected to
@@ -66,7 +68,7 @@ class StepPredictor {
 
 /// The number of a tensor of a known layout that is short floats of so many bits.
 inline constexpr int kShortFloats = 6, kUsualMantissa = 7;
-/// Forms of whole numbers: values of the key k beside 0.
+/// Forms of integer types: values of the key k beside 0.
 inline constexpr unsigned kWide = 4, kNibbles = 8;
 
 /// An element that is 0 or 1, of F32 and I64 (those of built-in architectures).

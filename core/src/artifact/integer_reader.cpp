@@ -27,10 +27,27 @@ ArtifactReader::Integers::Integers(CodecProfile profile, std::shared_ptr<const v
       last_coded_(last),
       label_(std::move(label)) {}
 
+ArtifactReader::Integers::Integers(std::shared_ptr<const void> file,
+                                   const std::vector<ArtifactTensor>& tensors, LanesBytes bytes,
+                                   std::string label)
+    : profile_(CodecProfile::kLanes),
+      file_(std::move(file)),
+      lanes_(std::make_unique<LanesReader>(tensors, std::move(bytes))),
+      label_(std::move(label)) {}
+
+ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_lanes(const ArtifactTensor& tensor,
+                                                                       std::size_t index) {
+  auto integers =
+      std::make_shared<const IntegerBuffer>(static_cast<std::size_t>(integer_count(tensor)));
+  lanes_->read(index, integers->span());
+  return integers;
+}
+
 ArtifactReader::Integers::Numbers ArtifactReader::Integers::get(
     const std::vector<ArtifactTensor>& tensors, std::size_t index) {
   try {
     if (profile_ == CodecProfile::kFast) return from_section(tensors[index], index);
+    if (profile_ == CodecProfile::kLanes) return from_lanes(tensors[index], index);
     const std::lock_guard lock(mutex_);
     return from_stream(tensors, index);
   } catch (const Error& error) {
@@ -67,7 +84,7 @@ ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_section(
   IntegerDecoder decoder(profile_, sections_[index]);
   Numbers numbers = decode(decoder, tensor);
   decoder.finish();
-  // Only g-nets and values of one tensor are asked for one after another.
+  // Only g-nets and values of one tensor are read one after another.
   if (!has_coded_theta(tensor)) return numbers;
   const std::lock_guard lock(mutex_);
   recent_ = index;

@@ -108,7 +108,7 @@ void check_theta(const GNetPlan& plan, const CodedTheta& theta, const std::strin
       theta.steps.size() != gnet_blocks(plan).size())
     throw Error(Errc::kShapeMismatch,
                 label + " has " + std::to_string(theta.integers.size()) + " g-net parameters and " +
-                    std::to_string(theta.steps.size()) + " steps, its plan asks for " +
+                    std::to_string(theta.steps.size()) + " step sizes, and its plan needs " +
                     std::to_string(plan_parameters(plan)) + " and " +
                     std::to_string(gnet_blocks(plan).size()));
   for (const int k : theta.steps) check_step(k, label);
@@ -172,6 +172,7 @@ bool fits_fast(std::span<const IntegerGrid> grids, std::int64_t stored) noexcept
 
 bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) noexcept {
   // Probabilities stay below 1 - 2^-16 and 1 - 2^-12; a few bytes more are never written.
+  if (profile == CodecProfile::kLanes) return integers / codec::lanes::kMostValuesAByte <= stored;
   const bool small = profile == CodecProfile::kSmall;
   return integers / (small ? 1 << 19 : 1 << 15) <= stored + (small ? 8 : 32);
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// The integers of an artifact in the order in which they are coded
-/// (docs/artifact-format.md, "Integers").
+/// (docs/reference/artifact-integers.md).
 
 #include <cstdint>
 #include <memory>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "artifact/lanes_reader.h"
 #include "base/internal.h"
 #include "gbcompress/artifact.h"
 
@@ -51,7 +52,7 @@ bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) 
 std::vector<std::int32_t> to_blocks(const GNetPlan& plan, std::span<const std::int32_t> integers);
 std::vector<std::int32_t> from_blocks(const GNetPlan& plan, std::span<const std::int32_t> blocks);
 
-/// Whether the coder is told what a g-net expects of each of the tensor's values.
+/// Whether a g-net's prior class conditions the coding of each of the tensor's values.
 bool has_prior_classes(const ArtifactTensor& tensor) noexcept;
 /// @param blocks  the g-nets' integers, in the order of theta_grids()
 /// @return one a value, in the order of the tensor
@@ -91,7 +92,7 @@ struct IntegerBuffer {
   std::size_t size;
 };
 
-/// Decodes tensors when they are asked for. With the small profile their order is that of the
+/// Decodes tensors on request. With the small profile their order is that of the
 /// stream, so everything before is decoded and kept.
 class ArtifactReader::Integers {
  public:
@@ -100,6 +101,11 @@ class ArtifactReader::Integers {
   /// @param last      index of the last tensor with integers
   Integers(CodecProfile profile, std::shared_ptr<const void> file,
            std::vector<std::span<const std::byte>> sections, std::size_t last, std::string label);
+  /// Of the profile lanes. @throws Error(kCorrupt)
+  Integers(std::shared_ptr<const void> file, const std::vector<ArtifactTensor>& tensors,
+           LanesBytes bytes, std::string label);
+  /// Null with other profiles.
+  const LanesReader* lanes() const { return lanes_.get(); }
 
   /// In the order of integer_grids(). @throws Error(kCorrupt, kTruncated)
   std::shared_ptr<const IntegerBuffer> get(const std::vector<ArtifactTensor>& tensors,
@@ -108,17 +114,19 @@ class ArtifactReader::Integers {
  private:
   using Numbers = std::shared_ptr<const IntegerBuffer>;
   Numbers from_stream(const std::vector<ArtifactTensor>& tensors, std::size_t index);
+  Numbers from_lanes(const ArtifactTensor& tensor, std::size_t index);
   Numbers from_section(const ArtifactTensor& tensor, std::size_t index);
 
   const CodecProfile profile_;
   const std::shared_ptr<const void> file_;
   const std::vector<std::span<const std::byte>> sections_;
-  const std::size_t last_coded_;
+  const std::size_t last_coded_ = 0;
+  const std::unique_ptr<const LanesReader> lanes_;
   const std::string label_;
   std::mutex mutex_;
   std::optional<IntegerDecoder> decoder_;  ///< small: in front of tensor kept_.size()
   std::vector<Numbers> kept_;              ///< small: of the tensors before, null without integers
-  std::size_t recent_ = 0;                 ///< fast: the tensor that was asked for last
+  std::size_t recent_ = 0;                 ///< fast: the tensor that was read last
   Numbers recent_numbers_;
 };
 

@@ -37,7 +37,7 @@ class Lookahead {
   Lookahead(const Lookahead&) = delete;
   Lookahead& operator=(const Lookahead&) = delete;
 
-  /// The next result, which counts until the one after it is asked for. @throws what make() threw
+  /// The next result, which is valid until the next call. @throws what make() threw
   Result next() {
     std::unique_lock lock(mutex_);
     if (taken_ > 0) held_ -= sizes_[taken_ - 1];

@@ -29,7 +29,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "abstuv");
+    Keys keys(in_, "abstuvw");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -44,7 +44,7 @@ class HeaderParser {
           break;
         case 'b':
           header_.base = in_.text();
-          if (!is_base_digest(header_.base)) in_.corrupt("the digest of its base is none");
+          if (!is_base_digest(header_.base)) in_.corrupt("the digest of its base is malformed");
           break;
         case 's':
           header_.settings = in_.text();
@@ -55,8 +55,12 @@ class HeaderParser {
         case 'u':
           parse_steps();
           break;
-        default:
+        case 'v':
           parse_sizes();
+          break;
+        default:
+          if (keys.has('v')) in_.corrupt("it has sections and stripes");
+          parse_stripes();
       }
     }
     if (!listed) add_usual_tensors();
@@ -230,10 +234,10 @@ class HeaderParser {
     tensor.grid.dependent = form & 2;
     tensor.grid.wide = form == kWide;
     if (entry.axis >= 0) set_axis(tensor, entry.axis, whole);
-    if (entry.base && whole) in_.corrupt("whole numbers are added to a base");
+    if (entry.base && whole) in_.corrupt("an integer tensor is stored as a change of a base");
     tensor.on_base = entry.base;
     if (!entry.grid) return;
-    if (entry.grid->size() != 3) in_.corrupt("a grid needs three numbers");
+    if (entry.grid->size() != 3) in_.corrupt("a grid needs three values");
     tensor.grid.rows = (*entry.grid)[0];
     tensor.grid.cols = (*entry.grid)[1];
     tensor.grid.stride = (*entry.grid)[2];
@@ -272,6 +276,15 @@ class HeaderParser {
       if (has_values(tensor) || has_coded_theta(tensor))
         tensor.stored_bytes = header_.sections[i].stored = read_size(in_);
     }
+  }
+
+  void parse_stripes() {
+    header_.profile = CodecProfile::kLanes;
+    const std::int64_t n = in_.array();
+    if (n < 2 || coded_ == 0) in_.corrupt("its stripes are none");
+    header_.head_bytes = read_size(in_);
+    for (std::int64_t i = 1; i < n; ++i) header_.stripes.push_back(read_size(in_));
+    for (ArtifactTensor& tensor : header_.tensors) tensor.grid.lanes = tensor.grid.dependent;
   }
 
   void check_base() {

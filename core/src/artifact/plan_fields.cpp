@@ -22,7 +22,7 @@ std::uint32_t read_revision(CborReader& in) {
 }
 
 MatrixView read_view(CborReader& in) {
-  if (in.array() != 4) in.corrupt("a view needs four numbers");
+  if (in.array() != 4) in.corrupt("a view needs four values");
   const std::int64_t row = in.integer(), col = in.integer();
   if (row < 0 || row > 7 || col < -1 || col > 7) in.corrupt("a view of unknown dimensions");
   MatrixView view{.row_dim = static_cast<int>(row), .col_dim = static_cast<int>(col)};

@@ -1,5 +1,5 @@
 #pragma once
-/// Plans in headers (docs/artifact-format.md, "Plans").
+/// Plans in headers (docs/reference/artifact-gnets.md, "Plans").
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>

@@ -106,7 +106,7 @@ Bytes unpack_planes(std::span<const std::byte> stored, std::size_t raw_bytes, st
   ByteReader in(stored, label);
   std::vector<Bytes> planes(size);
   for (std::size_t p = size; p-- > 0;) planes[p] = read_plane(in, raw_bytes / size, label);
-  if (in.remaining() > 0) throw Error(Errc::kCorrupt, label + " goes on after its last plane");
+  if (in.remaining() > 0) throw Error(Errc::kCorrupt, label + " has bytes after its last plane");
   Bytes raw(raw_bytes);
   if (size == 2)
     merge<std::uint16_t>(planes, raw);

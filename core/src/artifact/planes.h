@@ -1,6 +1,6 @@
 #pragma once
 /// Floats without loss: exponents, which are alike, apart from mantissas, which are not
-/// (docs/artifact-format.md, "Planes").
+/// (docs/reference/artifact-format.md, "Planes").
 
 #include <cstddef>
 #include <span>

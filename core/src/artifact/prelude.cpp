@@ -2,6 +2,8 @@
 
 #include "artifact/header.h"
 #include "artifact/varint.h"
+#include "format/file_kind.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
@@ -24,8 +26,10 @@ Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limi
   constexpr std::size_t kFamily = kMagic.size() - 1;
   const std::size_t n = std::min(file.size(), kFamily);
   if (!std::equal(kMagic.begin(), kMagic.begin() + static_cast<std::ptrdiff_t>(n),
-                  reinterpret_cast<const char*>(file.data())))
+                  reinterpret_cast<const char*>(file.data()))) {
+    refuse_stand_in(file, label);
     throw Error(Errc::kCorrupt, label + " is not a .gbz file");
+  }
   ByteReader reader(file, label);
   reader.take(kFamily);
   check_version(reader.read<char>(), label);

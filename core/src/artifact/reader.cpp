@@ -31,6 +31,17 @@ bool is_coded(const ArtifactTensor& tensor) noexcept {
 /// Refuses lengths that lie before anything is allocated for them.
 void check_integers(const Header& header, std::span<const std::int64_t> stored,
                     const std::string& label) {
+  if (header.profile == CodecProfile::kLanes) {
+    std::int64_t integers = 0, bytes = header.head_bytes;
+    for (const ArtifactTensor& tensor : header.tensors)
+      if (is_coded(tensor))
+        integers = checked_add(integers, integer_count(tensor), "the coded integers");
+    for (const std::int64_t size : header.stripes) bytes = checked_add(bytes, size, "the stripes");
+    if (!can_hold(header.profile, bytes, integers))
+      throw Error(Errc::kCorrupt,
+                  label + " declares more integers than " + std::to_string(bytes) + " bytes hold");
+    return;
+  }
   const bool small = header.profile == CodecProfile::kSmall;
   std::int64_t integers = 0;
   for (std::size_t i = 0; i < stored.size(); ++i) {
@@ -44,6 +55,22 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
                                       " declares more integers than " + std::to_string(stored[i]) +
                                       " bytes hold");
   }
+}
+
+/// Head and stripes, which fill [offset, end) of the file.
+LanesBytes lanes_bytes(const Header& header, std::span<const std::byte> file, std::int64_t offset,
+                       std::int64_t end, const std::string& label) {
+  const auto take = [&](std::int64_t size) {
+    if (size > end - offset)
+      throw Error(Errc::kCorrupt, label + " declares stripes beyond its end");
+    offset += size;
+    return file.subspan(static_cast<std::size_t>(offset - size), static_cast<std::size_t>(size));
+  };
+  LanesBytes bytes{.head = take(header.head_bytes), .end = file.data() + file.size()};
+  for (const std::int64_t size : header.stripes) bytes.stripes.push_back(take(size));
+  if (offset != end)
+    throw Error(Errc::kCorrupt, label + " has bytes between its stripes and its digest");
+  return bytes;
 }
 
 }  // namespace
@@ -72,7 +99,9 @@ ArtifactReader ArtifactReader::open(const std::filesystem::path& path,
                                     const ArtifactLimits& limits) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
-  return parse(std::move(file), bytes, printable(path.string()), limits);
+  ArtifactReader reader = parse(std::move(file), bytes, printable(path.string()), limits);
+  reader.path_ = path;
+  return reader;
 }
 
 ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::string label,
@@ -113,6 +142,11 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
   for (const SectionRef& ref : reader.sections_) stored_bytes.push_back(ref.stored);
   check_integers(header, stored_bytes, label);
   const bool streamed = small && last < header.tensors.size();
+  LanesBytes lanes;
+  if (header.profile == CodecProfile::kLanes) {
+    lanes = lanes_bytes(header, file, offset, end, label);
+    offset = end;
+  }
   if (offset != end && !streamed)
     throw Error(Errc::kCorrupt, label + " has bytes between its sections and its digest");
   reader.label_ = std::move(label);
@@ -125,7 +159,10 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
   reader.header_bytes_ = prelude.header_stored;
   reader.file_ = std::move(owner);
   reader.bytes_ = file;
-  if (last < reader.tensors_.size()) {
+  if (header.profile == CodecProfile::kLanes) {
+    reader.integers_ =
+        std::make_shared<Integers>(reader.file_, reader.tensors_, std::move(lanes), reader.label_);
+  } else if (last < reader.tensors_.size()) {
     std::vector<std::span<const std::byte>> sections;
     for (std::size_t i = 0; i < reader.tensors_.size(); ++i) sections.push_back(reader.section(i));
     reader.integers_ = std::make_shared<Integers>(reader.profile_, reader.file_,
@@ -206,14 +243,14 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
     for (const std::int32_t n : result.integers)
       if (n <= -codes || n >= codes)
         throw Error(Errc::kCorrupt,
-                    label_ + ": " + printable(stored.name) + " has a short float that is none");
+                    label_ + ": " + printable(stored.name) + " has a malformed short float");
   }
   if (!is_real(stored.dtype)) {
     const auto [least, largest] = integer_range(stored.dtype, stored.nibbles);
     for (const std::int32_t n : result.integers)
       if (n + std::int64_t{stored.step} < least || n + std::int64_t{stored.step} > largest)
         throw Error(Errc::kCorrupt, label_ + ": " + printable(stored.name) +
-                                        " has a number that its type cannot hold");
+                                        " has a value that its type cannot hold");
   }
   if (!stored.row_steps) return result;
   const auto rows = static_cast<std::size_t>(stored.grid.rows);
@@ -226,6 +263,10 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
   return result;
 }
 
+const LanesReader* ArtifactReader::lanes() const noexcept {
+  return integers_ ? integers_->lanes() : nullptr;
+}
+
 std::vector<std::byte> ArtifactReader::constant(std::size_t tensor) const {
   const bool fits = tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kConstant;
   return entry(tensor, fits, "constant").element;
@@ -233,6 +274,12 @@ std::vector<std::byte> ArtifactReader::constant(std::size_t tensor) const {
 
 std::vector<double> ArtifactReader::tensor_bits() const {
   std::vector<double> bits;
+  if (integers_ && integers_->lanes()) {
+    bits = integers_->lanes()->tensor_bits();
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      if (!is_coded(tensors_[i])) bits[i] = 8.0 * static_cast<double>(tensors_[i].stored_bytes);
+    return bits;
+  }
   IntegerEncoder encoder(CodecProfile::kSmall);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (profile_ == CodecProfile::kFast || !is_coded(tensors_[i])) {

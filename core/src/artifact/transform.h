@@ -1,6 +1,6 @@
 #pragma once
 /// The orthonormal cosine transform of a tensor along one dimension
-/// (docs/artifact-format.md, "Cosines"): smooth axes need few coefficients.
+/// (docs/reference/artifact-integers.md, "Cosines"): smooth axes need few coefficients.
 
 #include <cstdint>
 #include <span>

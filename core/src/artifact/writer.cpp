@@ -21,8 +21,8 @@ ArtifactTensor real(const std::string& name, DType dtype, std::vector<std::int64
                     bool whole_too = false) {
   if (!(whole_too ? is_codable(dtype) : is_real(dtype)))
     throw Error(Errc::kUsage, printable(name) + " is of type " + std::string(dtype_name(dtype)) +
-                                  ", only F16, BF16, F32 and F64 are generated, and whole numbers "
-                                  "coded beside them");
+                                  ", only F16, BF16, F32 and F64 are generated, and integers "
+                                  "are coded beside them");
   if (shape.size() > 8)
     throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
   tensor_bytes(shape, dtype);
@@ -37,10 +37,10 @@ ArtifactTensor real(const std::string& name, DType dtype, std::vector<std::int64
 void set_form(ArtifactTensor& tensor, const CodedValues& values) {
   if (!is_real(tensor.dtype) &&
       (values.mantissa_bits > 0 || values.grid.dependent || !values.row_steps.empty()))
-    throw Error(Errc::kUsage, printable(tensor.name) + " has whole numbers, which have no steps");
+    throw Error(Errc::kUsage, printable(tensor.name) + " has integers, which have no step size");
   if (values.nibbles ? !has_nibbles(tensor.dtype) || values.grid.wide
                      : values.grid.wide && is_real(tensor.dtype))
-    throw Error(Errc::kUsage, printable(tensor.name) + " has no such whole numbers");
+    throw Error(Errc::kUsage, printable(tensor.name) + " has no such integers");
   if (values.axis >= 0 && (!has_transform(tensor.shape, values.axis) || !is_real(tensor.dtype) ||
                            values.mantissa_bits > 0 || tensor.kind != TensorKind::kCoded))
     throw Error(Errc::kUsage, printable(tensor.name) + " has no such axis");
@@ -167,7 +167,7 @@ void ArtifactWriter::add_coded_section(const std::string& name, DType dtype,
   ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
   tensor.kind = TensorKind::kCoded;
   set_form(tensor, form);
-  profile_ = CodecProfile::kFast;
+  profile_ = CodecProfile::kLanes;
   Content content;
   content.encoded = true;
   content.bytes = std::move(section);

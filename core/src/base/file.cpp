@@ -112,10 +112,10 @@ AtomicFile::AtomicFile(fs::path path, bool overwrite)
   if (fs::is_directory(status) || !path_.has_filename())
     throw Error(Errc::kIo, path_.string() + " is a folder; give a file name");
   if (fs::exists(status)) {
-    if (!overwrite_)
-      throw Error(Errc::kExists, path_.string() + " exists; use `overwrite` to replace it");
     if (!fs::is_regular_file(fs::status(path_, ignored)))
       throw Error(Errc::kIo, path_.string() + " is not an ordinary file and is not replaced");
+    if (!overwrite_)
+      throw Error(Errc::kExists, path_.string() + " exists; use `overwrite` to replace it");
     // Renaming over a symbolic link would replace the link; what it names is what is meant.
     if (fs::is_symlink(status)) path_ = fs::canonical(path_);
   }
@@ -185,5 +185,21 @@ void AtomicFile::commit() {
 }
 
 void check_writable(const fs::path& path, bool overwrite) { AtomicFile probe(path, overwrite); }
+
+void check_not_an_input(const fs::path& output, std::span<const fs::path> inputs) {
+  struct stat written {};
+  if (::stat(output.c_str(), &written) != 0) return;
+  for (const fs::path& input : inputs) {
+    struct stat read {};
+    if (::stat(input.c_str(), &read) != 0 || read.st_dev != written.st_dev ||
+        read.st_ino != written.st_ino)
+      continue;
+    const std::string out = printable(output.string()), in = printable(input.string());
+    throw Error(Errc::kUsage, out +
+                                  (out == in ? " is both an input and the output"
+                                             : " is the same file as the input " + in) +
+                                  "; name another output");
+  }
+}
 
 }  // namespace gbcompress

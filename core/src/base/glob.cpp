@@ -1,5 +1,7 @@
 #include "base/glob.h"
 
+#include <algorithm>
+
 namespace gbcompress {
 
 bool matches_glob(std::string_view pattern, std::string_view text) {
@@ -20,6 +22,21 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+GlobSet::GlobSet(const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (pattern.find('*') == std::string::npos)
+      names_.insert(pattern);
+    else
+      globs_.push_back(pattern);
+  }
+}
+
+bool GlobSet::matches(std::string_view text) const {
+  return names_.contains(text) ||
+         std::any_of(globs_.begin(), globs_.end(),
+                     [&](const std::string& glob) { return matches_glob(glob, text); });
 }
 
 }  // namespace gbcompress

@@ -75,7 +75,7 @@ void install() {
 }
 
 /// Whether bytes are gone. A file that ends within its last page raises no signal, so its size is
-/// asked too; another file under the same name does no harm.
+/// read too; another file under the same name does no harm.
 bool lost_bytes(const MappedInput& input) noexcept {
   if (input.lost.load()) return true;
   struct stat now {};

@@ -18,6 +18,7 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
+  const std::filesystem::path& folder() const { return folder_; }
   /// @return where they begin. @throws Error(kIo), on a full disk too
   std::int64_t append(std::span<const std::byte> bytes);
   /// Calls visit(piece) for [offset, offset + size) in order. @throws Error(kIo)

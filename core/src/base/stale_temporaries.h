@@ -12,7 +12,7 @@ namespace gbcompress {
 void lock_temporary(int fd) noexcept;
 
 /// Removes files `path`.tmp-PROCESS-NUMBER whose writer is gone. One is left alone unless all of
-/// this holds: it is an ordinary file of this user; no process of that number is there; nobody
+/// this holds: it is an ordinary file of this user; no process of that number runs; no process
 /// holds its lock, and one can be had, which says the same of processes in other containers and on
 /// other machines; it is at least ten seconds older than `own`, so that its writer has had the time
 /// to lock it, or more than ten newer: the clock was set back since. Errors are not reported: a

@@ -33,7 +33,7 @@ void MachineProbe::sample() {
       for (std::int64_t t = begin; t < end; ++t) {
         float value = 0.5f;
         lanes += fma_loop(kFmaIterations, value);
-        // The sums have met 1: a loop that was optimised away would not know.
+        // The sums have reached 1, unless the loop was optimized away.
         if (!(value > 1)) lanes = std::int64_t{-1} << 60;
       }
     });

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+
 #include "bottleneck/impl.h"
 #include "cuda/make_kernel.h"
 #include "dist/average.h"
@@ -45,13 +47,35 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& t
 
 void GenomicBottleneck::Impl::make_gnet_optimizer() {
   std::vector<at::Tensor> own;
-  for (std::size_t b = 0; b < generated.banks.size(); ++b)
-    own.push_back(own_rows(b).of(generated.banks[b].theta));
+  generated.pieces.clear();
+  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
+    const OwnRows rows = own_rows(b);
+    for (const std::size_t l : generated.banks[b].layers) {
+      const std::int64_t begin = generated.routes[l].first;
+      const std::int64_t first = std::max(begin, rows.first);
+      const std::int64_t last =
+          std::min(begin + generated.layers[l].theta.size(0), rows.first + rows.count);
+      if (first >= last) continue;
+      generated.pieces.push_back({b, l, first, last - first});
+      own.push_back(generated.pieces.back().of(generated.banks[b].theta));
+    }
+  }
   generated.optimizer = std::make_unique<AdamW>(std::move(own), options.gnet_optimizer);
+}
+
+void GenomicBottleneck::Impl::find_idle(bool may_be) {
+  const bool before = generated.any_idle();
+  for (std::size_t l = 0; l < generated.layers.size(); ++l)
+    generated.idle[l] = may_be && !ranks.with_layers && !generated.routes[l].prior &&
+                        !generated.layers[l].weights.grad().defined();
+  if (integers.of_gnets && (before || generated.any_idle())) connect_gnet_latents();
 }
 
 void GenomicBottleneck::Impl::make_optimizers() {
   make_gnet_optimizer();
+  generated.steps = 0;
+  generated.idle.assign(generated.layers.size(), false);
+  generated.delays.assign(generated.layers.size(), 0);
   std::vector<bool> elsewhere(tensors.size(), false);
   for (const Route& route : generated.routes) elsewhere[route.tensor] = true;
   for (const std::size_t t : integers.tensors) elsewhere[t] = true;
@@ -110,12 +134,13 @@ void GenomicBottleneck::predict_weights() {
 void GenomicBottleneck::backward(Gradients gradients) {
   if (impl_->finished)
     throw Error(Errc::kUsage,
-                "finish() has chosen what is stored; call restart() to train on from there");
+                "finish() has chosen the stored values; call restart() to continue training");
+  impl_->find_idle(gradients == Gradients::kSame);
   if (gradients == Gradients::kAlike) {
     impl_->backward_alike();
   } else if (gradients == Gradients::kSame) {
     impl_->begin_price();
-    impl_->add_residual_rate();
+    impl_->add_residual_rate(/*idle_stay=*/true);
     impl_->backward_own_tiles();
   } else {
     impl_->begin_price();
@@ -164,7 +189,7 @@ void GenomicBottleneck::Impl::backward() {
 void GenomicBottleneck::step(double lr_factor) {
   if (!impl_->stepable)
     throw Error(Errc::kUsage,
-                "step() needs the gradients of this step: call backward() before it, once a step");
+                "step() needs the gradients of this step: call backward() once before each step()");
   impl_->step(lr_factor);
   impl_->stepable = impl_->exact = false;
   if (impl_->integers.priced) impl_->set_price(impl_->integers.steps());
@@ -172,10 +197,7 @@ void GenomicBottleneck::step(double lr_factor) {
 
 void GenomicBottleneck::Impl::step(double lr_factor) {
   integers.stream.reset();
-  std::vector<at::Tensor> own;
-  for (std::size_t b = 0; b < generated.banks.size(); ++b)
-    own.push_back(integers.of_gnets ? at::Tensor() : own_rows(b).of(generated.banks[b].grad));
-  generated.optimizer->step(own, lr_factor);
+  step_gnets(lr_factor);
   std::vector<at::Tensor> gradients;
   for (std::size_t t : plain) gradients.push_back(tensors[t].tensor.grad());
   for (std::size_t i = 0; i < ranks.plain.size(); ++i)
@@ -183,6 +205,18 @@ void GenomicBottleneck::Impl::step(double lr_factor) {
   plain_optimizer->step(gradients, lr_factor);
   integers.residual.step(lr_factor);
   integers.gnets.step(lr_factor);
+}
+
+void GenomicBottleneck::Impl::step_gnets(double lr_factor) {
+  if (integers.of_gnets || generated.layers.empty()) return;
+  ++generated.steps;
+  for (std::size_t l = 0; l < generated.layers.size(); ++l)
+    generated.delays[l] += generated.idle[l] ? 1 : 0;
+  std::vector<at::Tensor> own;
+  for (const Piece& piece : generated.pieces)
+    own.push_back(generated.idle[piece.layer] ? at::Tensor()
+                                              : piece.of(generated.banks[piece.bank].grad));
+  generated.optimizer->step(own, lr_factor);
 }
 
 void GenomicBottleneck::finish() {
@@ -206,7 +240,7 @@ void GenomicBottleneck::restart(const std::optional<RateOptions>& rate) {
   impl_->integers.price = PriceSchedule(rate.value_or(impl_->options.rate));
   if (rate) impl_->options.rate = *rate;
   impl_->make_optimizers();
-  // Or the next finish() would keep them, whatever size is asked now.
+  // Else the next finish() would keep them, whatever the target size.
   if (impl_->finished) impl_->integers.forget_chosen();
   impl_->integers.bit_price = 0;
   impl_->integers.priced = impl_->finished = impl_->stepable = impl_->exact = false;

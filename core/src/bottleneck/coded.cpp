@@ -49,10 +49,22 @@ void GenomicBottleneck::Impl::make_gnet_latents() {
     const auto blocks = gnet_blocks(layer.plan);
     const std::vector<IntegerGrid> grids = theta_grids(layer.plan);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      at::Tensor block = layer.theta.narrow(1, blocks[b].first, blocks[b].count);
-      block.mutable_grad() = layer.grad.narrow(1, blocks[b].first, blocks[b].count);
+      const at::Tensor block = layer.theta.narrow(1, blocks[b].first, blocks[b].count);
       integers.gnets.latents.add(layer.name + "#theta" + std::to_string(b), block, grids[b]);
     }
+  }
+  connect_gnet_latents();
+}
+
+void GenomicBottleneck::Impl::connect_gnet_latents() {
+  for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    const Layer& layer = generated.layers[l];
+    const bool idle = !generated.idle.empty() && generated.idle[l];
+    const auto blocks = gnet_blocks(layer.plan);
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      integers.gnets.latents.set_gradient(
+          generated.routes[l].block + b,
+          idle ? at::Tensor() : layer.grad.narrow(1, blocks[b].first, blocks[b].count));
   }
 }
 
@@ -79,7 +91,7 @@ void IntegerPart::Coded::backward(double loss_per_bit, const char* setting) {
   const std::int64_t step = optimizer->steps();
   latents.backward(loss_per_bit, static_cast<std::uint64_t>(step), step % kStepsPerCount == 0);
   for (const at::Tensor& gradient : latents.gradients())
-    if (!at::isfinite(gradient.sum()).item<bool>())
+    if (gradient.defined() && !at::isfinite(gradient.sum()).item<bool>())
       throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +
                                         "; lower the learning rate (" + setting + ")");
 }
@@ -90,12 +102,12 @@ void IntegerPart::Coded::step(double lr_factor) {
   optimizer->step(latents.gradients(), lr_factor);
 }
 
-void GenomicBottleneck::Impl::add_residual_rate() {
+void GenomicBottleneck::Impl::add_residual_rate(bool idle_stay) {
   if (integers.tensors.empty()) return;
   integers.stream.reset();
   for (std::size_t t : integers.tensors) {
     at::Tensor& gradient = tensors[t].tensor.mutable_grad();
-    if (!gradient.defined()) gradient = at::zeros_like(tensors[t].tensor.detach());
+    if (!gradient.defined() && !idle_stay) gradient = at::zeros_like(tensors[t].tensor.detach());
   }
   integers.residual.backward(integers.bit_price, "rate.lr");
 }
@@ -163,9 +175,9 @@ void GenomicBottleneck::Impl::choose_integers(double lambda) {
   IntegerEncoder thetas(CodecProfile::kSmall);
   for (std::size_t i = 0; i < integers.gnets.latents.size(); ++i)
     integers.gnets.latents.choose(i, lambda, thetas);
-  // What is left of residual parameters depends on what their g-nets have become.
+  // The integers beside priors depend on the g-nets' final values.
   if (generated.has_priors()) predict();
-  // In the order of the file, so that what decided is what is written.
+  // In the order of the file, so that the coder sees what it will write.
   IntegerEncoder encoder(CodecProfile::kSmall);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::size_t l = 0; integers.of_gnets && l < generated.layers.size(); ++l) {

@@ -20,7 +20,7 @@ TileMemory<Pointer> packed(const BankShape& shape, const Tile& tile, Pointer dat
   return {data, tile.cols * shape.kernel, shape.kernel, tile.rows, tile.cols, scale, tile.noise};
 }
 
-/// visit(numbers in the tensor, numbers when packed, how many) for each run of neighbours.
+/// visit(numbers in the tensor, numbers when packed, how many) for each run of neighbors.
 template <typename Tile, typename Pointer, typename Visit>
 void for_runs(const BankShape& shape, const Tile& tile, Pointer dense, const Visit& visit) {
   const bool whole_rows = tile.col_stride == shape.kernel;

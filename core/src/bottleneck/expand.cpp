@@ -52,7 +52,7 @@ at::Tensor decode(const ArtifactReader& artifact, std::size_t index, const Decod
 
 std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registry& types) {
   const DecodeOptions options = with_types(types);
-  // All types first, so that a missing plugin is told before any work.
+  // All types first, so that a missing plugin is reported before any work.
   for (const ArtifactTensor& stored : artifact.tensors())
     if (has_plan(stored.kind)) options.builder(stored);
   std::map<std::string, std::size_t> index;

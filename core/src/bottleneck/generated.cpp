@@ -80,22 +80,25 @@ bool GeneratedPart::has_priors() const {
   return std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.prior; });
 }
 
+bool GeneratedPart::any_idle() const {
+  return std::find(idle.begin(), idle.end(), true) != idle.end();
+}
+
 void GeneratedPart::check_finite(std::size_t bank) const {
   // A gradient that is not finite shows in the g-nets' own, which are far fewer.
   if (at::isfinite(banks[bank].grad.sum()).item<bool>()) return;
   for (std::size_t l : banks[bank].layers)
     if (!at::isfinite(layers[l].grad).all().item<bool>())
       throw Error(Errc::kNonFinite, "the gradient of " + printable(layers[l].name) +
-                                        " is not finite at step " +
-                                        std::to_string(optimizer->steps() + 1) +
+                                        " is not finite at step " + std::to_string(steps + 1) +
                                         "; lower the learning rate (optim.lr)");
 }
 
 /// New numbers for every stochastic layer, keyed by layer and step: whoever computes a tile, and in
 /// whatever order, draws the same.
 void GenomicBottleneck::Impl::draw_noise() {
-  const auto step = static_cast<std::uint64_t>(
-      (integers.of_gnets ? integers.gnets.optimizer : generated.optimizer)->steps());
+  const auto step = static_cast<std::uint64_t>(integers.of_gnets ? integers.gnets.optimizer->steps()
+                                                                 : generated.steps);
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     generated.routes[l].noise.reset();
     if (training && !exact && generated.layers[l].plan.generator == Generator::kStochastic &&
@@ -193,7 +196,7 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     Route& route = generated.routes[l];
     const TileGrid grid = layer.plan.grid();
     const double std = layer.plan.output_scale / 2;
-    // A price is added to the gradient of coded g-nets, so that must be the loss's own.
+    // The rate's gradient is added to that of coded g-nets, which must be the loss's own.
     const float scale = static_cast<float>(
         options.gradient_scale == GradientScale::kTorchGb && !integers.of_gnets
             ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)

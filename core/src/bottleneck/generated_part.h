@@ -29,6 +29,15 @@ struct Route {
   std::optional<RandomStream> noise;  ///< of the weights that were drawn last
 };
 
+/// G-nets of one layer that this rank steps: rows [first, first + count) of the bank.
+struct Piece {
+  std::size_t bank = 0, layer = 0;
+  std::int64_t first = 0, count = 0;
+
+  /// @param rows  [g-nets of the bank, ...]
+  at::Tensor of(const at::Tensor& rows) const { return rows.narrow(0, first, count); }
+};
+
 struct GeneratedPart {
   explicit GeneratedPart(std::unique_ptr<TileKernel> computing) : kernel(std::move(computing)) {}
 
@@ -38,6 +47,7 @@ struct GeneratedPart {
   /// Buffers of zeros for all banks, each with its layers in the order of Bank::layers.
   void lay_out();
   bool has_priors() const;
+  bool any_idle() const;
   /// @throws Error(kNonFinite) naming the parameter whose gradient is not finite
   void check_finite(std::size_t bank) const;
 
@@ -47,7 +57,13 @@ struct GeneratedPart {
   std::vector<Route> routes;  ///< one a layer
   std::vector<Bank> banks;
   at::Tensor theta, grad;            ///< one buffer over all banks
-  std::unique_ptr<AdamW> optimizer;  ///< of what this rank steps, bank by bank
+  std::unique_ptr<AdamW> optimizer;  ///< of what this rank steps: one parameter a piece
+  std::vector<Piece> pieces;
+  std::int64_t steps = 0;  ///< of g-nets that are no integers
+  /// Layers whose weights had no gradient in this step, so that their g-nets stay as they are; and
+  /// how often that was. One a layer, the same on every rank.
+  std::vector<bool> idle;
+  std::vector<std::int64_t> delays;
 };
 
 }  // namespace gbcompress

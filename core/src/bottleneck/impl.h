@@ -45,6 +45,8 @@ struct GenomicBottleneck::Impl {
   void make_gnet_optimizer();
   void make_latents();
   void make_gnet_latents();
+  /// Gradients of the g-nets into those of their integers; none where a layer is idle.
+  void connect_gnet_latents();
   void make_optimizers();
   /// @throws Error(kUsage) where the module's tensors are others, or of another kind, than before
   void check_tensors() const;
@@ -56,15 +58,21 @@ struct GenomicBottleneck::Impl {
   void backward_alike();
   /// Of g-nets, from gradients that are the same on every rank.
   void backward_own_tiles();
+  /// @param may_be  whether a layer without a gradient is idle; else that is a gradient of 0
+  void find_idle(bool may_be);
   void step(double lr_factor);
+  void step_gnets(double lr_factor);
   std::vector<TileTarget> targets(std::size_t bank);
-  /// @param alive     keeps gradients that had to be converted
+  /// @param alive     owns gradients that had to be converted
   /// @param own_only  of the layers alone that this rank makes
   std::vector<TileSource> sources(std::size_t bank, float factor, std::vector<at::Tensor>& alive,
                                   bool own_only = false);
   /// The gradient that the g-nets of a route follow, in the layout of its target.
   at::Tensor gradient_of(Route& route, const at::Tensor& weights);
-  void add_residual_rate();
+  /// @param idle_stay  parameters without a gradient, and the optimizer's state of them, stay as
+  /// they
+  ///                   are; else their gradient is 0 but for the rate
+  void add_residual_rate(bool idle_stay = false);
   void add_gnet_rate();
 
   /// Of trainable tensors that no g-net makes, and floating-point buffers.
@@ -75,13 +83,13 @@ struct GenomicBottleneck::Impl {
   void add_shard(FixedSum& sum);
   void reduce_shards(const FixedSum& sum, int shards);
 
-  /// Before the first step the coder has not been asked yet.
+  /// Before the first step: the entropy model has no estimates yet.
   void begin_price();
   void set_price(std::int64_t step);
   /// Chooses all integers: the least squared error in units of the step plus `lambda` times the
   /// bits.
   void choose_integers(double lambda);
-  /// Chooses them for a file of at most `wanted` bytes: what the coder finds dear goes first.
+  /// Chooses them for a file of at most `wanted` bytes: the costliest bits go first.
   void land(std::int64_t wanted);
 
   void round_gnets();
@@ -97,7 +105,7 @@ struct GenomicBottleneck::Impl {
   void take_theta(std::size_t layer, const ArtifactReader& artifact, std::size_t stored);
   std::vector<std::string> row(std::size_t tensor) const;  ///< of describe()
 
-  /// What the plain and the residual optimiser step, in their order.
+  /// What the plain and the residual optimizer step, in their order.
   std::vector<std::string> stepped_names() const;
   /// Every rank gets the plain parameters that one rank steps [collective]; and their moments too.
   void gather_plain();

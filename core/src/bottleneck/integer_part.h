@@ -1,5 +1,5 @@
 #pragma once
-/// What a bottleneck trains as integers, and the price of their bits.
+/// The integers that a bottleneck trains, and the rate weight.
 
 #include <memory>
 #include <optional>
@@ -28,7 +28,7 @@ struct IntegerPart {
 
   explicit IntegerPart(const BottleneckOptions& options);
   bool any() const { return !tensors.empty() || of_gnets; }
-  /// Of the price's schedule so far.
+  /// Of the rate weight's schedule so far.
   std::int64_t steps() const;
   /// From here on a number's bits are taken under what the coder expects of it as the integers are
   /// now.

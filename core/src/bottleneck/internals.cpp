@@ -56,7 +56,7 @@ void BottleneckInternals::ask_coder(GenomicBottleneck& bottleneck) {
 std::map<std::string, double> BottleneckInternals::rate(const GenomicBottleneck& bottleneck) {
   const IntegerPart& integers = bottleneck.impl_->integers;
   if (integers.tensors.empty() || !(integers.bit_price > 0)) return {};
-  return {{"bits", integers.residual.latents.bits()}, {"price", integers.bit_price}};
+  return {{"bits", integers.residual.latents.bits()}, {"lambda", integers.bit_price}};
 }
 
 bool BottleneckInternals::has_residual(const GenomicBottleneck& bottleneck) noexcept {
@@ -81,7 +81,7 @@ void BottleneckInternals::set_integers(GenomicBottleneck& bottleneck,
                                        const std::vector<PackedValues>& values) {
   IntegerPart& integers = bottleneck.impl_->integers;
   if (values.size() != integers.tensors.size())
-    throw Error(Errc::kUsage, "there must be integers for each residual parameter");
+    throw Error(Errc::kUsage, "there must be integers for each quantized parameter");
   integers.stream.reset();
   for (std::size_t i = 0; i < values.size(); ++i)
     integers.residual.latents.set_chosen(i, values[i]);

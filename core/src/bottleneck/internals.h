@@ -41,22 +41,22 @@ struct BottleneckInternals {
 
   /// What the file of save() has in it, as the bottleneck stands.
   static std::vector<std::byte> encode(const GenomicBottleneck& bottleneck);
-  /// Once, as the price's schedule does a hundred times in a run: what the coder expects of the
-  /// integers as they are.
+  /// Refreshes the entropy model with the present integers, as the schedule does a hundred times in
+  /// a run.
   static void ask_coder(GenomicBottleneck& bottleneck);
 
-  /// Where bits have a price: "bits" of all integers of residual parameters as the loss counts
-  /// them, at every tenth backward(), and "price", the loss a bit; else nothing.
+  /// With a rate weight: "bits" of all quantized weights as the loss counts them, at every tenth
+  /// backward(), and "lambda", the rate weight; else nothing.
   static std::map<std::string, double> rate(const GenomicBottleneck& bottleneck);
 
-  /// Whether there are residual parameters.
+  /// Whether there are quantized weights.
   static bool has_residual(const GenomicBottleneck& bottleneck) noexcept;
-  /// Integers of residual parameters without any training, for steps of `step` times the
+  /// Integers of quantized weights without any training, for step sizes of `step` times the
   /// deviation^`evenness` of a tensor: 0 for the least squared error at a size, 1 for the same
   /// relative error in every tensor. finish() keeps them.
   static void quantise(GenomicBottleneck& bottleneck, double step, double evenness,
                        Quantiser quantiser);
-  /// Residual parameters: indices into tensors(), and how the integers of each lie.
+  /// Quantized parameters: indices into tensors(), and the grid of each.
   struct Residual {
     std::vector<std::size_t> tensors;
     std::vector<IntegerGrid> grids;
@@ -65,13 +65,13 @@ struct BottleneckInternals {
   /// Their integers, chosen elsewhere: one for each of them, as quantise() leaves them.
   /// @throws Error(kUsage) for another number of them, or of integers; for g-nets beneath them
   static void set_integers(GenomicBottleneck& bottleneck, const std::vector<PackedValues>& values);
-  /// Where nothing is trained: what residual parameters hold already, one for each of tensors(), in
-  /// memory that others read too and nobody writes.
+  /// Without training: the values of the quantized parameters, one for each of tensors(), in shared
+  /// memory that is only read.
   static void share_values(GenomicBottleneck& bottleneck, const std::vector<at::Tensor>& values);
-  /// Residual parameters among `tensors`, indices into tensors(), begin anew with what the live
-  /// tensors hold now; integers that were chosen for them are forgotten.
+  /// Quantized parameters among `tensors`, indices into tensors(), begin anew with the present
+  /// values of the live tensors; integers that were chosen for them are forgotten.
   static void retake(GenomicBottleneck& bottleneck, const std::vector<std::size_t>& tensors);
-  /// Squared error of the integers over the squares of what they stand for, all residual parameters
+  /// Squared error of the integers over the squares of the weights, all quantized parameters
   /// together.
   static double relative_error(const GenomicBottleneck& bottleneck);
   /// About what it would be after quantise() with the nearest integers, from a sample: many times

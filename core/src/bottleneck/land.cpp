@@ -1,12 +1,13 @@
-// The last choice of integers, for a file of the size that is asked.
+// The last choice of integers, for a file of the target size.
 #include "bottleneck/impl.h"
+#include "search/bracket_search.h"
 
 namespace gbcompress {
 namespace {
 
-/// Prices of a bit, in squared steps: at the largest nothing is left but zeros.
-constexpr double kFirstLambda = 1, kLargestLambda = 4096;
-constexpr int kHalvings = 12;
+/// Rate weights, in squared steps: from 1 to 4^6, at which all integers are zero.
+constexpr double kFirstLambda = 1, kStride = 4;
+constexpr int kStrides = 6, kHalvings = 12;
 
 }  // namespace
 
@@ -16,21 +17,13 @@ void GenomicBottleneck::Impl::land(std::int64_t wanted) {
     return bytes();
   };
   // What fits is left as it was trained: numbers that are chosen anew answer worse, even where
-  // finer steps would fill the room (docs/rate.md).
-  std::int64_t size = bytes_at(0);
-  if (size <= wanted) return;
-  double low = 0, high = kFirstLambda, last = high;
-  size = bytes_at(high);
-  while (size > wanted && high < kLargestLambda) {
-    low = high;
-    size = bytes_at(last = high *= 4);
-  }
-  if (size > wanted) return;  // this is as small as it gets
-  for (int i = 0; i < kHalvings; ++i) {
-    last = (low + high) / 2;
-    (bytes_at(last) <= wanted ? high : low) = last;
-  }
-  if (last != high) choose_integers(high);
+  // finer steps would fill the room (docs/explanation/rate.md).
+  if (bytes_at(0) <= wanted) return;
+  BracketSearch search({.cuts = kHalvings, .stride = kStride, .strides = kStrides},
+                       {.first = kFirstLambda, .fails = 0});
+  while (const auto lambda = search.next()) search.tried(*lambda, bytes_at(*lambda) <= wanted);
+  // Where none fits, the last one is as small as it gets.
+  if (search.holds() && search.state().last != search.holds()) choose_integers(*search.holds());
 }
 
 }  // namespace gbcompress

@@ -19,7 +19,7 @@ struct BankLoad {
 BankLoad load_of(const BankShape& shape, std::int64_t gnets);
 
 /// Shares all g-nets out among ranks: costliest first, each to the rank with the least to do, the
-/// lowest of those that tie. The g-nets of a bank are alike, so that a rank's are made neighbours.
+/// lowest of those that tie. The g-nets of a bank are alike, so that a rank's are made neighbors.
 /// @return  [bank][rank], world + 1 numbers a bank: g-nets first[r] up to first[r + 1] belong to r
 std::vector<std::vector<std::int64_t>> share_out(const std::vector<BankLoad>& banks, int world);
 

@@ -7,13 +7,6 @@
 
 namespace gbcompress {
 
-WeightMode mode_of(const std::string& name, const BottleneckOptions& options) {
-  WeightMode mode = options.mode;
-  for (const LayerRule& rule : options.layers)
-    if (rule.mode && matches_glob(rule.match, name)) mode = *rule.mode;
-  return mode;
-}
-
 bool has_prior(const std::string& name, const BottleneckOptions& options) {
   if (mode_of(name, options) != WeightMode::kResidual) return false;
   bool prior = options.gnet_prior;
@@ -59,8 +52,8 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
   if (forced) {
     type = types.find_by_id(*forced);
     if (!type)
-      throw Error(Errc::kPluginMissing, "a [[layer]] rule asks for layer type " + *forced +
-                                            " for " + printable(info.name) +
+      throw Error(Errc::kPluginMissing, "a [[layer]] rule names layer type " + *forced + " for " +
+                                            printable(info.name) +
                                             ", which no loaded plugin provides; see "
                                             "`gbcompress plugins list`");
   } else {

@@ -8,26 +8,26 @@
 namespace gbcompress {
 namespace {
 
-/// The price rises over this part of the run: first the task is learnt.
+/// The rate weight rises over this part of the run: first the task is learned.
 constexpr double kRamp = 0.5;
-/// From here on a number's bits are those of the coder's contexts, in a run that begins without a
-/// price; one that goes on from another's integers asks the coder at once.
+/// From here on a weight's bits are those of the coder's contexts, in a run that begins without a
+/// rate weight; one that continues another's integers has them from the start.
 constexpr double kContextsFrom = 0.3;
-/// Looks at the integers in a run; steps between two of them where the run's length is not known.
+/// Refreshes of the entropy model in a run; steps between two of them for an unknown length.
 constexpr std::int64_t kLooks = 100, kStepsBetweenLooks = 50;
-/// Where a size is wanted the price begins lower, since too dear is worse than too cheap, and is
-/// steered as soon as the file has come down to what the price makes of it. Files shrink about with
-/// the root of the price, so while that still rises they are as much larger than they will be. It
-/// is left alone at the end, where numbers no longer move.
+/// With a target size lambda begins lower, since too large is worse than too small, and is adapted
+/// once the file has shrunk to the size that lambda leads to. Bytes are about inversely
+/// proportional to the root of lambda, so while lambda rises the file is larger than at the end by
+/// that factor. At the end, where weights no longer change, lambda is constant.
 constexpr double kFirstPrice = 1.0 / 3, kSteerFrom = 0.15, kSteerTo = 0.95;
-/// Training aims a little below the size that is asked: integers that are made cheaper afterwards
-/// answer worse than those that were trained.
+/// Training aims a little below the target size: integers that are cut down afterwards cost more
+/// quality than trained ones.
 constexpr double kAim = 0.975;
-/// From here on nothing that became zero comes back by itself.
+/// From here on weights that became zero stay zero.
 constexpr double kSettled = 0.6;
-/// How much of the distance, in the logarithm, goes into the price at a look.
+/// The share of the distance, in the logarithm, by which a refresh changes lambda.
 constexpr double kGain = 0.5, kLargestChange = 1.35;
-/// The same for steps, where the file is too small: a price that falls makes no number of a zero.
+/// The same for step sizes, if the file is too small: a smaller lambda does not revive zeros.
 constexpr double kStepGain = 0.25;
 
 void require(bool holds, const char* message) {
@@ -49,7 +49,7 @@ PriceSchedule::PriceSchedule(const RateOptions& options)
           "the rate's predictions and steps must be 0 or more");
   require(!options.max_bytes || *options.max_bytes > 0, "the rate's max_bytes must be above 0");
   require(!options.max_bytes || options.steps > 0,
-          "max_bytes needs the steps of the whole run, for the price is steered over them; set "
+          "max_bytes needs the number of steps of the run, over which lambda is controlled; set "
           "rate.steps to the number of calls of step()");
 }
 
@@ -85,10 +85,10 @@ double PriceSchedule::steer(std::int64_t step, std::int64_t file_bytes) {
 double PriceSchedule::price(std::int64_t step) const {
   const double first = options_.first_lambda;
   if (lambda_ == 0 && first == 0) return 0;
-  require(options_.predictions > 0,
-          "bits have a price, which is lambda over the number of predictions: set "
-          "rate.predictions to the labels of the training data that the loss is a mean over, or "
-          "rate.lambda to 0");
+  require(
+      options_.predictions > 0,
+      "the rate weight is lambda over the number of predictions; set rate.predictions to the "
+      "number of labels in the training data that the loss is a mean over, or rate.lambda to 0");
   return (first + (lambda_ - first) * ramp(step)) / static_cast<double>(options_.predictions);
 }
 

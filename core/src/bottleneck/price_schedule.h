@@ -1,5 +1,5 @@
 #pragma once
-/// The price of a bit over a training run, and when the coder is asked. LibTorch-free.
+/// The rate weight over a training run, and when the entropy model is refreshed. LibTorch-free.
 
 #include <cstdint>
 
@@ -19,13 +19,13 @@ class PriceSchedule {
   /// faster, from the mean magnitude of its tensor.
   bool contexts(std::int64_t step) const;
   bool steers(std::int64_t step) const;
-  /// Steers the price by the size of the file as it is now.
+  /// Adapts the rate weight to the present size of the file.
   /// @return what all steps are to be multiplied by
   double steer(std::int64_t step, std::int64_t file_bytes);
 
   /// Loss per bit at step `step`.
   double price(std::int64_t step) const;
-  /// A run that is taken up again finds the price of step `step` in its state.
+  /// A resumed run has the rate weight of step `step` in its state.
   void resume(std::int64_t step, double price);
 
  private:

@@ -21,7 +21,7 @@ struct RankPart {
   Group* group;                                  ///< null: one process
   std::vector<std::optional<OwnedTiles>> owned;  ///< one a bank; nothing where it is replicated
   std::vector<std::string> notes;                ///< one a bank: why it is computed there
-  /// G-nets are where a strategy computes their layer, and nobody else needs its weights.
+  /// G-nets are where a strategy computes their layer, and no other rank needs its weights.
   bool with_layers = false;
   /// Likewise the rank that steps each plain parameter; -1: every rank. Empty: every rank all.
   std::vector<int> plain;

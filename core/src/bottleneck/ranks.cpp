@@ -83,7 +83,7 @@ void GenomicBottleneck::Impl::place() {
       placements[b] =
           static_cast<Placement>(choice[static_cast<std::int64_t>(b)].item<std::int64_t>());
   } else {
-    ranks.notes.push_back(std::string(placement_name(options.placement)) + ": as asked");
+    ranks.notes.push_back(std::string(placement_name(options.placement)) + ": as set");
   }
   std::vector<BankLoad> loads;
   for (const Bank& bank : generated.banks) loads.push_back(load_of(bank.shape, bank.theta.size(0)));

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "bottleneck/impl.h"
@@ -9,6 +10,8 @@ namespace gbcompress {
 namespace {
 
 constexpr const char* kSteps = "optimizer#steps";
+/// Steps that the g-nets of each layer were left out of: only where there are any.
+constexpr const char* kDelays = "optimizer#gnet_delays";
 
 /// What is stepped beside the g-nets: names in the order of `State`.
 using Names = std::vector<std::string>;
@@ -78,9 +81,7 @@ std::vector<std::string> GenomicBottleneck::Impl::stepped_names() const {
 }
 
 AdamW::State GenomicBottleneck::Impl::blank_state() const {
-  return {{generated.optimizer->steps()},
-          {at::zeros_like(generated.theta)},
-          {at::zeros_like(generated.theta)}};
+  return {{generated.steps}, {at::zeros_like(generated.theta)}, {at::zeros_like(generated.theta)}};
 }
 
 namespace {
@@ -95,22 +96,27 @@ at::Tensor bank_rows(const at::Tensor& whole, const Bank& bank) {
 AdamW::State GenomicBottleneck::Impl::whole_state() const {
   const AdamW::State own = generated.optimizer->state();
   AdamW::State whole = blank_state();
-  for (std::size_t b = 0; b < generated.banks.size(); ++b)
-    for (const bool second : {false, true}) {
-      const at::Tensor rows =
-          bank_rows((second ? whole.second : whole.first)[0], generated.banks[b]);
-      own_rows(b).of(rows).copy_((second ? own.second : own.first)[b]);
-      if (ranks.owned[b]) ranks.owned[b]->gather(rows);
+  for (const bool second : {false, true}) {
+    const at::Tensor& to = (second ? whole.second : whole.first)[0];
+    for (std::size_t i = 0; i < generated.pieces.size(); ++i) {
+      const Piece& piece = generated.pieces[i];
+      piece.of(bank_rows(to, generated.banks[piece.bank]))
+          .copy_((second ? own.second : own.first)[i]);
     }
+    for (std::size_t b = 0; b < generated.banks.size(); ++b)
+      if (ranks.owned[b]) ranks.owned[b]->gather(bank_rows(to, generated.banks[b]));
+  }
   return whole;
 }
 
 void GenomicBottleneck::Impl::restore_own(const AdamW::State& whole) {
   AdamW::State own;
-  for (std::size_t b = 0; b < generated.banks.size(); ++b) {
-    own.steps.push_back(whole.steps[0]);
-    own.first.push_back(own_rows(b).of(bank_rows(whole.first[0], generated.banks[b])));
-    own.second.push_back(own_rows(b).of(bank_rows(whole.second[0], generated.banks[b])));
+  generated.steps = whole.steps[0];
+  for (const Piece& piece : generated.pieces) {
+    const Bank& bank = generated.banks[piece.bank];
+    own.steps.push_back(whole.steps[0] - generated.delays[piece.layer]);
+    own.first.push_back(piece.of(bank_rows(whole.first[0], bank)));
+    own.second.push_back(piece.of(bank_rows(whole.second[0], bank)));
   }
   generated.optimizer->restore(own);
 }
@@ -132,8 +138,48 @@ std::vector<StateEntry> GenomicBottleneck::training_state() const {
   std::vector<std::int64_t> steps = moments.steps;
   steps.insert(steps.end(), others.steps.begin(), others.steps.end());
   result.push_back({kSteps, at::tensor(steps, at::kLong)});
+  const std::vector<std::int64_t>& delays = impl_->generated.delays;
+  if (std::any_of(delays.begin(), delays.end(), [](std::int64_t n) { return n > 0; }))
+    result.push_back({kDelays, at::tensor(delays, at::kLong)});
   return result;
 }
+
+namespace {
+
+/// The entries of a training state, each to be of the name, shape and type that is required.
+class Given {
+ public:
+  explicit Given(const std::vector<StateEntry>& state) {
+    for (const StateEntry& entry : state) values_[entry.name] = entry.value;
+  }
+
+  bool holds(const std::string& name) const { return values_.contains(name); }
+  const at::Tensor& value(const std::string& name) const { return values_.at(name); }
+  at::Tensor require(const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
+    const auto found = values_.find(name);
+    if (found == values_.end())
+      throw Error(Errc::kShapeMismatch, "the training state lacks " + printable(name) +
+                                            "; it was saved from another model or plan");
+    if (found->second.sizes() != sizes || found->second.scalar_type() != type)
+      throw Error(Errc::kShapeMismatch, "the training state's " + printable(name) +
+                                            " has another shape or type than here; it was saved "
+                                            "from another model or plan");
+    ++known_;
+    return found->second;
+  }
+  void check_all_known() const {
+    if (known_ != values_.size())
+      throw Error(Errc::kShapeMismatch, "the training state holds " +
+                                            std::to_string(values_.size()) +
+                                            " entries, this model has " + std::to_string(known_));
+  }
+
+ private:
+  std::map<std::string, at::Tensor> values_;
+  std::size_t known_ = 0;
+};
+
+}  // namespace
 
 void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& state) {
   const at::NoGradGuard no_grad;
@@ -145,40 +191,32 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   append(others, impl_->integers.gnets.optimizer->state());
   const Names names = impl_->stepped_names();
   at::Tensor price_entry = at::zeros({1}, at::kDouble);
-  std::map<std::string, at::Tensor> given;
-  for (const StateEntry& entry : state) given[entry.name] = entry.value;
-  std::size_t known = 0;
-  const auto require = [&](const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
-    const auto found = given.find(name);
-    if (found == given.end())
-      throw Error(Errc::kShapeMismatch, "the training state lacks " + printable(name) +
-                                            "; it was saved from another model or plan");
-    if (found->second.sizes() != sizes || found->second.scalar_type() != type)
-      throw Error(Errc::kShapeMismatch, "the training state's " + printable(name) +
-                                            " has another shape or type than here; it was saved "
-                                            "from another model or plan");
-    ++known;
-    return found->second;
-  };
+  Given given(state);
   const std::int64_t counts = static_cast<std::int64_t>(moments.steps.size() + others.steps.size());
-  const at::Tensor steps = require(kSteps, {counts}, at::kLong);
+  const at::Tensor steps = given.require(kSteps, {counts}, at::kLong);
+  std::vector<std::int64_t>& delays = impl_->generated.delays;
+  std::vector<std::int64_t> delayed(delays.size(), 0);
+  if (given.holds(kDelays)) {
+    const at::Tensor stored =
+        given.require(kDelays, {static_cast<std::int64_t>(delays.size())}, at::kLong).contiguous();
+    std::copy_n(stored.const_data_ptr<std::int64_t>(), delays.size(), delayed.begin());
+  }
   const std::initializer_list<const Latents*> latents = {&impl_->integers.residual.latents,
                                                          &impl_->integers.gnets.latents};
   for_entries(*this, latents, price_entry, moments, names, others,
               [&](const std::string& name, const at::Tensor& to) {
-                require(name, to.sizes(), to.scalar_type());
+                given.require(name, to.sizes(), to.scalar_type());
               });
-  if (known != given.size())
-    throw Error(Errc::kShapeMismatch, "the training state holds " + std::to_string(given.size()) +
-                                          " entries, this model has " + std::to_string(known));
-
-  for_entries(*this, latents, price_entry, moments, names, others,
-              [&](const std::string& name, at::Tensor to) { to.detach().copy_(given[name]); });
+  given.check_all_known();
+  for_entries(
+      *this, latents, price_entry, moments, names, others,
+      [&](const std::string& name, at::Tensor to) { to.detach().copy_(given.value(name)); });
   for (std::int64_t i = 0; i < counts; ++i) {
     const auto at = static_cast<std::size_t>(i);
     (at < moments.steps.size() ? moments.steps[at] : others.steps[at - moments.steps.size()]) =
         steps[i].item<std::int64_t>();
   }
+  delays = std::move(delayed);
   impl_->restore_own(moments);
   impl_->plain_optimizer->restore(part(others, 0, plain_count));
   const std::size_t residual_count = residual.steps.size(), before = plain_count + residual_count;

@@ -13,5 +13,9 @@ void add_scaled(double* to, const double* from, double factor, std::int64_t coun
 constexpr std::int64_t kOuterWidth = 16;
 /// to[16 i + b] += factors[i] * of_rows[b] for i < count, b < 16.
 void add_outer(double* to, const double* factors, const double* of_rows, std::int64_t count);
+/// add_outer() `outers` times, with the same bits: to[16 i + b] += factors[k][i] * of_rows[16 k +
+/// b] for k < outers in this order.
+void add_outers(double* to, const double* const* factors, const double* of_rows,
+                std::int64_t outers, std::int64_t count);
 
 }  // namespace gbcompress

@@ -25,14 +25,20 @@ struct SecondOrder {
   }
 };
 
-/// How a number becomes an integer.
+/// How a weight becomes an integer.
 struct Rounding {
   int step = 0;                             ///< index of step_size()
   std::span<const std::int32_t> row_steps;  ///< empty, or added to it in each row
-  /// Null: the nearest integer. Else the bits count too, at `price` each, where a squared step of
-  /// mean cost is 1; it has seen the tensors before this one.
+  /// Null: the nearest integer. Else lambda times bits counts too, in units of a squared step of
+  /// mean cost; it has coded the tensors before this one.
   codec::IntegerChooser* chooser = nullptr;
   double price = 0;
+  /// Empty, or [cols]: the step size of a column over that of its row. The result does not name
+  /// them: the caller takes the columns of one factor apart.
+  std::span<const double> column_factors = {};
+  /// For rows, which are independent where there is neither a factor of the rows nor a chooser. The
+  /// integers do not depend on it.
+  int threads = 1;
 };
 
 /// Integers for the least cost, one number after another in row-major order: each is rounded after

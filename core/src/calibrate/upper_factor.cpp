@@ -85,8 +85,8 @@ void UpperFactor::take(std::span<const T> symmetric, double damp) {
   mean_ /= static_cast<double>(n);
   if (!std::isfinite(mean_))
     throw Error(Errc::kNonFinite,
-                "second moments are not finite; leave out calibration samples with numbers that "
-                "large");
+                "second-order statistics are not finite; leave out calibration samples with such "
+                "large values");
   unit_.resize(static_cast<std::size_t>(n * (n + 1) / 2));
   const Triangle triangle(unit_.data(), n);
   for (std::int64_t i = 0; i < n; ++i) {

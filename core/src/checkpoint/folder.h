@@ -1,5 +1,5 @@
 #pragma once
-/// Names in a checkpoint folder (docs/checkpoints.md, "Layout").
+/// Names in a checkpoint folder (docs/reference/checkpoints.md, "Layout").
 
 #include <cstdint>
 #include <filesystem>

@@ -1,5 +1,5 @@
 #pragma once
-/// The file that makes a folder of shards a checkpoint (docs/checkpoints.md, "Manifest").
+/// The file that makes a folder of shards a checkpoint (docs/reference/checkpoints.md, "Manifest").
 
 #include <cstddef>
 #include <cstdint>

@@ -122,7 +122,8 @@ CheckpointReader CheckpointReader::open(const fs::path& path, const CheckpointRa
         warn(newest_failure + "; step " + std::to_string(reader.step()) + " is used instead");
       return reader;
     }
-    if (failure.empty()) failure = printable(folder.string()) + " is damaged as another rank says";
+    if (failure.empty())
+      failure = printable(folder.string()) + " is damaged, as another rank reported";
     // An older one would be a silent way back for what is not damaged at all.
     if (code == Errc::kUnsupported) throw Error(code, failure);
     newest_failure += (newest_failure.empty() ? "" : "; ") + failure;

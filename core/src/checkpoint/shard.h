@@ -1,5 +1,5 @@
 #pragma once
-/// One rank's file of a checkpoint (docs/checkpoints.md, "Shard"): a head that names the sections,
+/// One rank's file of a checkpoint (checkpoints.md, "Shard"): a head that names the sections,
 /// then their bytes.
 
 #include <cstddef>

@@ -69,7 +69,7 @@ struct CheckpointWriter::Impl {
       if (!failure) throw;
     }
     if (failure) std::rethrow_exception(failure);
-    if (!all) throw Error(Errc::kFailure, "another rank failed, whose message says why");
+    if (!all) throw Error(Errc::kFailure, "another rank failed; see its message");
   }
 
   template <typename Act>
@@ -210,8 +210,8 @@ CheckpointWriter::CheckpointWriter(fs::path folder, CheckpointRanks ranks,
     : impl_(std::make_unique<Impl>()) {
   check_ranks(ranks);
   if (options.keep < 2)
-    throw Error(Errc::kUsage, "at least 2 checkpoints are kept, so that one may be damaged; " +
-                                  std::to_string(options.keep) + " were asked for");
+    throw Error(Errc::kUsage, "at least 2 checkpoints are kept, so that one may be damaged; got " +
+                                  std::to_string(options.keep));
   impl_->folder = std::move(folder);
   impl_->ranks = std::move(ranks);
   impl_->options = std::move(options);

@@ -89,7 +89,7 @@ class BinaryDecoder {
   void shift() {
     if (position_ >= stream_.size() + kImplied)
       throw Error(Errc::kTruncated, "a coded stream ends after " + std::to_string(stream_.size()) +
-                                        " bytes, before the last number; get the file again");
+                                        " bytes, before the last value; get the file again");
     const unsigned next =
         position_ < stream_.size() ? std::to_integer<unsigned>(stream_[position_]) : 0;
     ++position_;

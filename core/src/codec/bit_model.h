@@ -12,8 +12,8 @@
 
 namespace gbcompress::codec {
 
-/// A probability that learns from every bit, quickly at first: units of 2^-22, and how often it was
-/// asked (up to a limit) in the lowest 10 bits.
+/// A probability that adapts to every bit, quickly at first: units of 2^-22, and the number of
+/// its bits so far (up to a limit) in the lowest 10 bits.
 class Slot {
  public:
   explicit Slot(std::uint32_t probability) : state_(probability << 10) {}
@@ -55,7 +55,7 @@ struct MixerSets {
   int first, second;
 };
 
-/// @tparam kTables    slots that are asked for every bit, one a table
+/// @tparam kTables    slots that predict every bit, one per table
 /// @tparam kFeatures  numbers in log-odds that are mixed in as they are
 template <int kTables, int kFeatures>
 class BitModel {
@@ -95,7 +95,7 @@ class BitModel {
     return tables.probability(both >> 17);
   }
 
-  /// Learns from the bit that predict() was asked about.
+  /// Adapts to the bit that predict() was called for.
   void learn(bool bit) {
     for (Mixer* mixer : mixers_) {
       const std::int64_t step = ((std::int64_t{bit} << 16) - mixer->probability) * rate_of(*mixer);
@@ -117,7 +117,7 @@ class BitModel {
   struct Mixer {
     std::array<int, kInputs> weights{};  // units of 2^-16
     int seen = 0;
-    int probability = 0;  // of its own, for the bit that was asked about
+    int probability = 0;  // of its own, for the bit of the last predict()
     int rate_until = 0;   // `rate` holds while less was seen
     std::int64_t rate = 0;
   };
@@ -144,7 +144,7 @@ class BitModel {
   std::array<std::vector<Slot>, kTables> tables_;
   std::vector<Mixer> first_, second_;
 
-  // Of the bit that was asked about last.
+  // Of the bit of the last predict().
   std::array<Slot*, kTables> slots_{};
   std::array<Mixer*, 2> mixers_{};
   std::array<int, kInputs> inputs_{};

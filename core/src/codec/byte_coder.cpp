@@ -161,7 +161,7 @@ class Reader {
       next += 2;
       x[lane] = x[lane] << 16 | word;
     }
-    if (next != end) corrupt("have a chunk that goes on");
+    if (next != end) corrupt("have a chunk with bytes left over");
     states = x;
   }
 
@@ -195,7 +195,7 @@ void decode_bytes(std::span<const std::byte> stream, std::span<std::byte> bytes)
   Reader reader(stream);
   for (std::size_t first = 0; first < bytes.size(); first += kChunk)
     reader.chunk(bytes.subspan(first, std::min(kChunk, bytes.size() - first)));
-  if (!reader.at_end()) corrupt("go on after the last one");
+  if (!reader.at_end()) corrupt("have bytes after the last one");
 }
 
 }  // namespace gbcompress::codec

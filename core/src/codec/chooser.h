@@ -19,10 +19,10 @@ class IntegerChooser {
 
   /// A tensor begins, which is not dependent; rows * cols calls of choose() follow, then end().
   void begin(const IntegerGrid& grid);
-  /// Of the nearest integer, the next one towards zero, and zero: the one with the least
-  /// (scaled - integer)^2 + price * bits.
+  /// Of the nearest integer, the next one toward zero, and zero: the one with the least
+  /// (scaled - integer)^2 + lambda * bits.
   /// @param scaled  in units of the step, magnitude up to kMaxMagnitude
-  /// @param price   0: the nearest integer
+  /// @param price   the rate weight lambda; 0: the nearest integer
   std::int32_t choose(double scaled, double price);
   void end();
   /// Of everything so far.

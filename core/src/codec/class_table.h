@@ -14,7 +14,7 @@ class ClassTable {
   struct Part {
     std::uint16_t start, width;
   };
-  /// @param weights  first opinion; any positive sum
+  /// @param weights  initial distribution; any positive sum
   ClassTable(const std::vector<std::uint32_t>& weights, bool decodes);
 
   const Part& part(int symbol) const { return parts_[symbol]; }

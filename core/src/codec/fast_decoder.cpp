@@ -27,7 +27,7 @@ class FastDecoder final : public DecoderBackend {
 
  private:
   [[noreturn]] static void corrupt() {
-    throw Error(Errc::kCorrupt, "a coded stream holds a number beyond 2^20; get the file again");
+    throw Error(Errc::kCorrupt, "a coded stream holds a value beyond 2^20; get the file again");
   }
 
   void read_scale() {

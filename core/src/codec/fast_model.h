@@ -45,7 +45,7 @@ class FastModel {
     return prior_.empty() ? first_column_ + static_cast<std::size_t>((index - first_) % width_)
                           : prior_[static_cast<std::size_t>(index)];
   }
-  /// Tables of quantiser 0 of all values of the segment, in order, and how many bits lie below
+  /// Tables of quantizer 0 of all values of the segment, in order, and how many bits lie below
   /// their symbols. They hold until the next segment.
   struct Classes {
     std::span<const std::uint8_t> tables, shifts;
@@ -68,7 +68,7 @@ class FastModel {
   void add_tables();
 
   const bool decodes_;
-  std::vector<ClassTable> tables_;  ///< of quantiser 0; then, once it is needed, of quantiser 1
+  std::vector<ClassTable> tables_;  ///< of quantizer 0; then, once it is needed, of quantizer 1
   std::array<int, 2 * kTables> ranges_{}, orders_{};
   std::array<std::uint32_t, 2 * kTables> fresh_{};
   QuantiserState state_{false};

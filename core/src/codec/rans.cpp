@@ -82,7 +82,7 @@ bool RansReader::at_end() const {
 
 void RansReader::truncated() const {
   throw Error(Errc::kTruncated, "a coded stream ends after " + std::to_string(stream_.size()) +
-                                    " bytes, before the last number; get the file again");
+                                    " bytes, before the last value; get the file again");
 }
 
 }  // namespace gbcompress::codec

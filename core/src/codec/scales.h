@@ -35,7 +35,7 @@ std::uint64_t power(int sixteenths);
 std::int64_t table_mean(int table);
 /// Symbols -range ... range have parts of their own in a table; others are escapes.
 inline int table_range(int table) { return 2 + static_cast<int>(4 * table_mean(table) >> 16); }
-/// First opinion of a table: two-sided geometric; the last one is the escape.
+/// Initial distribution of a table: two-sided geometric; the last one is the escape.
 std::vector<std::uint32_t> first_weights(int table);
 
 /// Scales of units (columns or prior classes) beside the rows' own.

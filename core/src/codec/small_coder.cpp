@@ -140,8 +140,7 @@ class SmallDecoder final : public DecoderBackend {
       model_.look(prior_at(prior, i));
       values[i] = model_.visit(code_, 0);
       if (std::abs(values[i]) > kMaxMagnitude)
-        throw Error(Errc::kCorrupt,
-                    "a coded stream holds a number beyond 2^20; get the file again");
+        throw Error(Errc::kCorrupt, "a coded stream holds a value beyond 2^20; get the file again");
       model_.put(values[i]);
     }
     model_.end();

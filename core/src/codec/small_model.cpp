@@ -11,7 +11,7 @@ constexpr std::array<int, kFeatureCount + 1> kMoreWeights = {
 constexpr std::array<int, 4> kZeroKeys = {64, 32 * 32, 32 * 8, 32 * 32};
 constexpr int kDensities = 8;  // levels of the mean of all, by fours
 
-/// Tables for both quantisers.
+/// Tables for both quantizers.
 std::array<int, 4> twice(std::array<int, 4> keys) {
   for (int& count : keys) count *= 2;
   return keys;

@@ -29,7 +29,7 @@ class SmallModel {
   int probability_of_nonzero() {
     return zero_.predict(zero_keys_, view_.features, {zero_set_, density_});
   }
-  /// Learns that alone, for a caller who does not ask for more.
+  /// Adapts to that alone, for a caller who needs no more.
   void learn_nonzero(bool nonzero) { zero_.learn(nonzero); }
 
   /// Walks the decisions that make up a value.

@@ -1,6 +1,6 @@
 #pragma once
 /// What a decoder knows of a value before it reads it: magnitudes in the column, the row and the
-/// neighbourhood, as logarithms of means; and where it lies.
+/// neighborhood, as logarithms of means; and where it lies.
 
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr int kLogFeatures = 8;  ///< the first ones
 struct View {
   std::array<int, kFeatureCount>
       features;  ///< column, columns around, row, near, all, link, wide, prior
-  int left, left2, up, up_left, up_right, up2;  ///< decoded neighbours in the row; 0 outside
+  int left, left2, up, up_left, up_right, up2;  ///< decoded neighbors in the row; 0 outside
   int above;                                    ///< the same column of the row before
   int column_sign;                              ///< positive less negative values of the column
   int prior;
@@ -66,16 +66,16 @@ class Surroundings {
 
   const Logistic& tables_ = Logistic::tables();
   std::int64_t row_count_, cols_, stride_;
-  std::int64_t width_, height_;  ///< of the picture that a row is
+  std::int64_t width_, height_;  ///< of the image that a row is
   std::int64_t row_ = 0, col_ = 0;
-  Mean all_, run_;  ///< run_: the last kRun of a row without pictures
+  Mean all_, run_;  ///< run_: the last kRun of a row without images
   std::int64_t row_sum_ = 0;
   std::vector<int> current_, previous_;  ///< rows of values
   std::vector<std::int64_t> columns_;    ///< sums of magnitudes
   std::vector<int> column_signs_;
   std::array<Mean, 16> priors_;
   struct Column {
-    std::int16_t x, y;  ///< in the picture, -256 ... 256
+    std::int16_t x, y;  ///< in the image, -256 ... 256
     std::int16_t link;  ///< of the row of an earlier tensor that the column follows
   };
   std::vector<Column> known_;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "codec/lanes/layout.h"
 #include "codec/trellis_path.h"
 #include "gbcompress/codec.h"
 #include "gbcompress/error.h"
@@ -60,14 +61,15 @@ std::int16_t sixteenths(double size) {
 }  // namespace
 
 Trellis::Trellis(const IntegerGrid& grid, std::span<const float> values)
-    : values_(values), cols_(grid.cols) {
+    : values_(values), cols_(grid.cols), lanes_(grid.lanes) {
   if (grid.rows < 1 || grid.cols < 1 || static_cast<std::size_t>(grid.size()) != values.size())
-    throw Error(Errc::kUsage, std::to_string(values.size()) + " numbers were given for a grid of " +
+    throw Error(Errc::kUsage, std::to_string(values.size()) + " values were given for a grid of " +
                                   std::to_string(grid.rows) + " x " + std::to_string(grid.cols));
   const auto n = static_cast<std::int64_t>(values.size());
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   bands_ = n < kShortBand * kBandsAPart ? up(n, kBand) : up(n, kBand * kBandsAPart) * kBandsAPart;
   band_size_ = up(n, bands_);
+  if (lanes_) band_size_ = codec::lanes::Shape(grid).block_values();
   // Rounded up, the bands may be more than the numbers fill.
   bands_ = up(n, band_size_);
 
@@ -94,13 +96,11 @@ Trellis::Trellis(const IntegerGrid& grid, std::span<const float> values)
     col_scales_.push_back(sixteenths(sum / (static_cast<double>(rows) + kTrust)));
 }
 
-std::int64_t Trellis::parts() const noexcept { return (bands_ + kBandsAPart - 1) / kBandsAPart; }
+std::int64_t Trellis::parts() const noexcept {
+  return lanes_ ? bands_ : (bands_ + kBandsAPart - 1) / kBandsAPart;
+}
 
-double Trellis::choose(std::int64_t part, float step, std::span<std::int32_t> integers) const {
-  const auto n = static_cast<std::int64_t>(values_.size());
-  const std::int64_t first_band = part * kBandsAPart;
-  const std::int64_t end_band = std::min(bands_, first_band + kBandsAPart);
-  const std::int64_t first = first_band * band_size_, end = std::min(n, end_band * band_size_);
+std::vector<std::int8_t> Trellis::classes(std::int64_t first, std::int64_t end, float step) const {
   const int unit = sixteenths(static_cast<double>(step));
   std::vector<std::int8_t> classes(static_cast<std::size_t>(end - first));
   for (std::int64_t i = first; i < end;) {
@@ -110,6 +110,51 @@ double Trellis::choose(std::int64_t part, float step, std::span<std::int32_t> in
       classes[static_cast<std::size_t>(i - first)] = static_cast<std::int8_t>(std::clamp(
           (scale + col_scales_[static_cast<std::size_t>(c)]) >> 2, kLeastPriced, kMostPriced));
   }
+  return classes;
+}
+
+/// A block is 64 paths, one a lane, which end in any state.
+double Trellis::choose_lanes(std::int64_t block, float step,
+                             std::span<std::int32_t> integers) const {
+  constexpr std::int64_t kLanes = codec::lanes::kLaneCount;
+  const auto n = static_cast<std::int64_t>(values_.size());
+  const std::int64_t first = block * band_size_, size = std::min(band_size_, n - first);
+  const std::vector<std::int8_t> priced = classes(first, first + size, step);
+  std::vector<float> values(static_cast<std::size_t>(size));
+  std::vector<std::int8_t> kinds(values.size());
+  std::vector<std::int32_t> chosen(values.size());
+  std::vector<codec::Band> bands;
+  // Calls move(place in a lane, place in the block) for all values.
+  const auto for_lanes = [&](const auto& move) {
+    std::size_t to = 0;
+    for (std::int64_t lane = 0; lane < std::min(kLanes, size); ++lane)
+      for (std::int64_t i = lane; i < size; i += kLanes) move(to++, static_cast<std::size_t>(i));
+  };
+  for_lanes([&](std::size_t to, std::size_t i) {
+    values[to] = values_[static_cast<std::size_t>(first) + i];
+    kinds[to] = priced[i];
+  });
+  for (std::int64_t lane = 0, at = 0; lane < std::min(kLanes, size); ++lane) {
+    const std::int64_t count = (size - lane + kLanes - 1) / kLanes;
+    bands.push_back({values.data() + at, kinds.data() + at, chosen.data() + at, count, false});
+    at += count;
+  }
+  codec::choose_paths(bands, step, prices());
+  for_lanes([&](std::size_t from, std::size_t i) {
+    integers[static_cast<std::size_t>(first) + i] = chosen[from];
+  });
+  double error = 0;
+  for (const codec::Band& band : bands) error += band.error;
+  return error;
+}
+
+double Trellis::choose(std::int64_t part, float step, std::span<std::int32_t> integers) const {
+  if (lanes_) return choose_lanes(part, step, integers);
+  const auto n = static_cast<std::int64_t>(values_.size());
+  const std::int64_t first_band = part * kBandsAPart;
+  const std::int64_t end_band = std::min(bands_, first_band + kBandsAPart);
+  const std::int64_t first = first_band * band_size_, end = std::min(n, end_band * band_size_);
+  const std::vector<std::int8_t> classes = this->classes(first, end, step);
   std::vector<codec::Band> bands;
   for (std::int64_t band = first_band; band < end_band; ++band) {
     const std::int64_t at = band * band_size_, size = std::min(band_size_, n - at);

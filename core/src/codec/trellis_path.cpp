@@ -23,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kStates = QuantiserState::kStates;
 constexpr std::size_t kHalf = kStates / 2;
 constexpr std::size_t kWords = kStates / 16;  // of decisions, one bit a state
-// The highest bit of a state says which quantiser led to it; either parity may have.
+// The highest bit of a state says which quantizer led to it; either parity may have.
 static_assert((QuantiserState::kFeedback & kHalf) && !(QuantiserState::kParity & kHalf));
 
 constexpr std::uint16_t kNever = 0x7000;  // cost of states where no path begins
@@ -75,7 +75,7 @@ struct Costs {
   hn::Mask<Real> zero;
 };
 
-/// What the best even and odd integers of a quantiser cost.
+/// What the best even and odd integers of a quantizer cost.
 template <int kQuantiser>
 Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_t* prices) {
   const Float d;
@@ -104,7 +104,7 @@ Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_
 /// Numbers of several bands, those of one place side by side.
 struct Layout {
   std::vector<float> magnitudes;      ///< [kBlock, lanes] in half steps
-  std::vector<std::int32_t> offsets;  ///< [kBlock, lanes] of their class's prices
+  std::vector<std::int32_t> offsets;  ///< [kBlock, lanes] of their class's rate costs
 };
 
 void LayOut(std::span<const Band> bands, std::size_t lanes, std::int64_t first, float inverse,

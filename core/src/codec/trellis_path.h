@@ -1,5 +1,5 @@
 #pragma once
-/// The cheapest paths of dependent quantisation, for many bands of numbers side by side.
+/// The cheapest paths of dependent quantization, for many bands of numbers side by side.
 
 #include <array>
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace gbcompress::codec {
 inline constexpr int kLeastPriced = -16, kMostPriced = 16;
 inline constexpr int kPricedMagnitudes = 64;  ///< larger ones cost as much as the largest
 
-/// What integers cost, in 1024ths of a squared step, by scale class, quantiser and magnitude.
+/// What integers cost, in 1024ths of a squared step, by scale class, quantizer and magnitude.
 using Prices =
     std::array<std::int32_t, std::size_t{kMostPriced - kLeastPriced + 1} * 2 * kPricedMagnitudes>;
 
@@ -26,7 +26,7 @@ struct Band {
   double error = 0;  ///< found: sum of the squared errors
 };
 
-/// Chooses the integers: the least squared error plus prices. The same for any vector width.
+/// Chooses the integers: the least squared error plus rate costs. The same for any vector width.
 void choose_paths(std::span<Band> bands, float step, const Prices& prices);
 
 }  // namespace gbcompress::codec

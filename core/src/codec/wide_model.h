@@ -60,7 +60,7 @@ class WideModel {
 
  private:
   static constexpr int kTables = 3;
-  static constexpr int kExpected = 5;  // distributions that are asked
+  static constexpr int kExpected = 5;  // distributions that predict
   static constexpr std::array<int, kExpected> kShape = {0, 0, 0, 0, 1};
   static constexpr int kMostBits = 21;  // of a magnitude
   static constexpr int kTreeBits = 8;   // below the leading one that are learned; the rest is even
@@ -107,7 +107,7 @@ bool WideModel::decide(Visitor& visitor, int node, MixerSets sets, std::int64_t 
   return bit;
 }
 
-/// The largest magnitude so far: quantised rows have it once.
+/// The largest magnitude so far: quantized rows have it once.
 template <typename Visitor>
 bool WideModel::decide_peak(Visitor& visitor, int magnitude) {
   if (peak_before_ == 0) return false;

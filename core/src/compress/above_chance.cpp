@@ -56,7 +56,7 @@ double AboveChance::loss(Model& model) const {
 
 std::string AboveChance::describe(double kept) {
   char text[100];
-  std::snprintf(text, sizeof text, "it keeps %.0f %% of what the original knows above chance",
+  std::snprintf(text, sizeof text, "it keeps %.0f %% of the original's quality above chance",
                 100 * std::max(kept, 0.0));
   return text;
 }

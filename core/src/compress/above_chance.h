@@ -1,6 +1,7 @@
 #pragma once
 /// Whether a compressed model still knows more than the answers' frequencies.
 
+#include "compress/training_run.h"
 #include "gbcompress/train.h"
 
 namespace gbcompress {
@@ -11,7 +12,7 @@ namespace gbcompress {
 /// however small its file.
 class AboveChance {
  public:
-  static constexpr double kLeastKept = 0.5;
+  static constexpr double kLeastKept = gbcompress::kLeastKept;
 
   /// @param model    with its first values
   /// @param samples  some of them are scored each time

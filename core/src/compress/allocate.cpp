@@ -9,8 +9,8 @@
 
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
+#include "search/size_search.h"
 #include "train/calibrate.h"
-#include "weights/size_search.h"
 
 namespace gbcompress {
 namespace {
@@ -49,12 +49,13 @@ Allocation::Allocation(Model& model, const Dataset& samples, std::int64_t count,
       options_(options),
       tell_(std::move(tell)) {}
 
-void Allocation::weigh(Group* group) {
+void Allocation::weigh(const ModelSnapshot& values, Group* group) {
   statistics_ = second_order_statistics(model_, samples_, options_.seed, group);
   if (statistics_.left_out > 0 && tell_)
     tell_(std::to_string(statistics_.left_out) +
-          " second moments would take too much memory; these matrices have no feedback there");
-  for (const NamedParameter& p : model_.tensors()) values_.push_back(p.tensor.detach().clone());
+          (statistics_.left_out == 1 ? " matrix exceeds" : " matrices exceed") +
+          " the memory limit of second-order statistics; rounded without error feedback");
+  values_ = values;
   original_ = judged();
 }
 
@@ -83,12 +84,11 @@ double Allocation::lost(const at::Tensor& now) const {
 }
 
 void Allocation::begin(const GenomicBottleneck& bottleneck) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < values_.size(); ++i) model_.tensors()[i].tensor.copy_(values_[i]);
+  values_->restore(model_);
   if (integers_) return;
   const BottleneckInternals::Residual residual = BottleneckInternals::residual(bottleneck);
   integers_.emplace(model_, residual.tensors, residual.grids, std::move(statistics_), samples_,
-                    options_.rate.temper, values_);
+                    options_.rate.temper, values_->values());
 }
 
 std::int64_t Allocation::place(GenomicBottleneck& bottleneck, double x, const Rule& rule) {
@@ -155,9 +155,10 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
   at.integers = integers_->coded();
   if (tell_) {
     char line[200];
-    std::snprintf(line, sizeof line, "%s: %lld bytes, %s %.3g on held-back training data",
+    std::snprintf(line, sizeof line, "%s: %lld bytes, %s %.3g%s on the held-out split",
                   rule.text().c_str(), static_cast<long long>(at.bytes),
-                  judge_.has_classes() ? "divergence" : "half a squared error of", lost);
+                  judge_.has_classes() ? "KL divergence" : "squared output error",
+                  judge_.has_classes() ? lost : 2 * lost, judge_.has_classes() ? " nats" : "");
     tell_(line);
   }
   return at;

@@ -7,6 +7,7 @@
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/train.h"
+#include "model/model_snapshot.h"
 #include "train/calibrated.h"
 #include "train/norm_correction.h"
 
@@ -27,17 +28,17 @@ class Allocation {
   /// @param judge    of the same split, none of `samples`
   Allocation(Model& model, const Dataset& samples, std::int64_t count, const Dataset& judge,
              const TrainOptions& options, Tell tell);
-  /// To be called once batch norms are folded: these values are what is to be stored.
-  /// @param group  ranks that share the samples; null: one process [collective]
-  void weigh(Group* group);
+  /// Takes the statistics. To be called once, with batch norms folded.
+  /// @param values  of the model as it is, which are to be stored
+  /// @param group   ranks that share the samples; null: one process [collective]
+  void weigh(const ModelSnapshot& values, Group* group);
 
   /// Integers for a file of at most `wanted` bytes, if there are any, by the rule that loses least;
   /// batch norms are corrected for what was rounded.
   /// @param refit  there is time for weights to be fitted to rounded layers before them
   void land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
 
-  /// Of all tensors since weigh(): nobody writes them.
-  const std::vector<at::Tensor>& values() const { return values_; }
+  bool weighed() const { return values_.has_value(); }
   std::int64_t samples() const { return samples_.size(); }
   std::int64_t corrected_norms() const { return static_cast<std::int64_t>(norms_.size()); }
   /// Of the last land().
@@ -64,7 +65,7 @@ class Allocation {
   NormCorrection norms_;
   TrainOptions options_;
   Tell tell_;
-  std::vector<at::Tensor> values_;  ///< of all tensors, to be stored
+  std::optional<ModelSnapshot> values_;  ///< to be stored
   SecondOrderStatistics statistics_;
   std::optional<CalibratedIntegers> integers_;
   at::Tensor original_;  ///< judged() of the values to be stored

@@ -33,7 +33,7 @@ GenomicBottleneck Attempts::begin(const BottleneckOptions& sized,
       options.tell(note);
   // The model holds its first values now; a run that is taken up may not.
   if (job_.allocation && !job_.trained && !job_.checkpoints.resumed())
-    BottleneckInternals::share_values(bottleneck, job_.allocation->values());
+    BottleneckInternals::share_values(bottleneck, job_.originals->values());
   at.phase = "fit";
   at.done = 0;
   if (fresh) *fresh = std::make_shared<const State>(bottleneck.training_state());
@@ -92,8 +92,7 @@ void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t want
     land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
   else if (wanted == 0)
     throw Error(Errc::kUsage,
-                "residual parameters that nothing trains need a size or an error to choose their "
-                "integers for");
+                "quantized weights without training need a target size or a target error");
   else if (job_.allocation)
     job_.allocation->land(bottleneck, wanted, time_to_refit());
   else

@@ -1,53 +1,57 @@
 #include "compress/check_options.h"
 
-#include <cmath>
-#include <cstdio>
+#include <string>
 
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 
-bool trains(const CompressOptions& options, const Data* data) {
-  return data && options.train.loss != Loss::kWeights && options.train.epochs > 0;
+bool trains(const CompressOptions& options, const Data* data) { return data && may_train(options); }
+
+std::int64_t elements_of(const Model& model) {
+  std::int64_t elements = 0;
+  for (const NamedParameter& p : model.tensors())
+    if (p.tied_to.empty()) elements += p.info.elements();
+  return elements;
 }
 
 void check_options(const CompressOptions& options, const Model& model, const Data* data,
                    const Model* teacher, std::int64_t input_bytes) {
   const Target& target = options.target;
-  if (target.ratio.has_value() + target.max_bytes.has_value() + target.max_drop.has_value() +
-          target.max_error.has_value() >
-      1)
-    throw Error(Errc::kUsage, "give one of `ratio`, `max_bytes`, `max_drop` and `max_error`");
-  if (target.max_error &&
-      (!(*target.max_error > 0 && *target.max_error < 1) ||
-       options.bottleneck.mode != WeightMode::kResidual || options.train.loss != Loss::kWeights))
-    throw Error(
-        Errc::kUsage,
-        "`max_error` takes a number between 0 and 1, and needs `mode` residual without data "
-        "to train on (or `loss` weights)");
-  if (target.ratio && !(*target.ratio > 0 && std::isfinite(*target.ratio)))
-    throw Error(Errc::kUsage, "`ratio` must be a number above 0, such as 20");
-  if (target.ratio && static_cast<double>(input_bytes) / *target.ratio < kSmallestFile) {
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  "`ratio` %g asks for a file of %.3g bytes; no file is smaller than %lld, so the "
-                  "ratio must be below %lld",
-                  *target.ratio, static_cast<double>(input_bytes) / *target.ratio,
-                  static_cast<long long>(kSmallestFile),
-                  static_cast<long long>(input_bytes / kSmallestFile));
-    throw Error(Errc::kUsage, text);
-  }
-  if (target.max_bytes && *target.max_bytes < kSmallestFile)
-    throw Error(Errc::kUsage, "`max_bytes` must be at least " + std::to_string(kSmallestFile));
+  const int targets = target.ratio.has_value() + target.max_bytes.has_value() +
+                      target.bits.has_value() + target.max_drop.has_value() +
+                      target.max_error.has_value();
+  if (targets > 1)
+    throw Error(Errc::kUsage,
+                "several targets are set; set one of `ratio`, `max_bytes`, `bits`, `max_drop` and "
+                "`max_error`");
+  if (target.max_error && !(*target.max_error > 0 && *target.max_error < 1))
+    throw Error(Errc::kUsage, "`max_error` must be a number above 0 and below 1, such as 0.001");
+  if (target.max_error && options.bottleneck.mode == WeightMode::kGenerated)
+    throw Error(Errc::kUsage,
+                "`max_error` bounds the error of quantized weights, and `mode` generated has none; "
+                "use `mode` quantized, or give `ratio` or `max_bytes`");
+  if (target.max_error && options.train.loss != Loss::kWeights)
+    throw Error(Errc::kUsage,
+                "`max_error` bounds the error to the given weights, and data replace or refit "
+                "them; leave `data` out, or give `max_drop`, or `loss` weights");
+  if (options.effort && options.bottleneck.mode == WeightMode::kGenerated)
+    throw Error(Errc::kUsage,
+                "`effort` " + std::string(effort_name(*options.effort)) +
+                    " chooses between methods of quantization, and `mode` generated always trains "
+                    "g-nets; leave `effort` out, or use `mode` quantized");
+  if (options.effort == Effort::kFast && options.from_scratch)
+    throw Error(Errc::kUsage,
+                "`effort` fast never trains, and a new model must be trained; leave `effort` out");
+  target_bytes(target, input_bytes, elements_of(model));
   if (target.max_drop && !(*target.max_drop >= 0))
     throw Error(Errc::kUsage, "`max_drop` must be 0 or more, in the unit of the metric");
   if ((target.max_drop || target.no_loss) && !data)
-    throw Error(Errc::kUsage, "`max_drop` needs data to measure quality with; give `data`");
-  if (options.bottleneck.mode == WeightMode::kResidual && !trains(options, data) && !target.ratio &&
-      !target.max_bytes && !target.max_drop && !target.max_error)
+    throw Error(Errc::kUsage, "`max_drop` needs data to measure the quality drop; give `data`");
+  if (options.bottleneck.mode == WeightMode::kResidual && !trains(options, data) && targets == 0)
     throw Error(Errc::kUsage,
-                "residual parameters that are not trained need a size, a drop or an error to aim "
-                "at; give `ratio`, `max_bytes`, `max_drop` or `max_error`");
+                "quantized weights without training need a target; give `ratio`, `max_bytes`, "
+                "`bits`, `max_drop` or `max_error`");
   if (options.train.loss != Loss::kWeights && !data)
     throw Error(Errc::kUsage, "`loss` " + std::string(loss_name(options.train.loss)) +
                                   " needs data; give `data`, or use `loss` weights");

@@ -7,11 +7,11 @@
 
 namespace gbcompress {
 
-/// No file is smaller: header, digests, one tensor.
-inline constexpr std::int64_t kSmallestFile = 100;
-
 /// Whether parameters are trained on data, with what their bits cost.
 bool trains(const CompressOptions& options, const Data* data);
+
+/// Of all tensors that are not tied.
+std::int64_t elements_of(const Model& model);
 
 /// @throws Error(kUsage) for a target out of range, or a loss or target that needs what is not
 /// there

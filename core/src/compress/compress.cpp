@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +12,11 @@
 #include "bottleneck/planner.h"
 #include "compress/from_weights.h"
 #include "compress/job.h"
+#include "compress/ladder.h"
 #include "compress/losses.h"
 #include "compress/plan.h"
 #include "compress/search.h"
+#include "compress/timing.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -48,9 +49,23 @@ void measure_original(Job& job) {
   report.before = evaluate(job.model, job.data->test, job.data->metric, job.progress);
 }
 
+const char* method_name(const Job& job) {
+  if (job.trained) return job.residual() ? "trained" : "generated";
+  if (job.allocation) return "calibrated";
+  const char* names[] = {"generated", "data-free", "exact"};
+  return names[static_cast<int>(job.options.bottleneck.mode)];
+}
+
 /// What the bottleneck knows and the file does not say.
 void describe(Job& job, const Outcome& outcome) {
   CompressReport& report = job.report;
+  if (report.method.empty()) report.method = method_name(job);
+  if (!outcome.bottleneck) {
+    report.allocation = "the weights (data-free)";
+    report.plain_parameters = report.parameters;
+    if (outcome.weights) report.weight_error = outcome.weights->total_error;
+    return;
+  }
   const GenomicBottleneck& bottleneck = *outcome.bottleneck;
   report.gnet_parameters = gnet_parameters(bottleneck);
   report.plain_parameters = plain_parameters(bottleneck);
@@ -66,8 +81,9 @@ void describe(Job& job, const Outcome& outcome) {
   report.step_speed = job.options.bottleneck.step_speed;
   report.target_met = outcome.target_met;
   report.target_note = outcome.note;
+  report.attempt_taken = outcome.taken;
   if (!job.residual() || job.trained) return;
-  report.allocation = "the weights alone";
+  report.allocation = "the weights (data-free)";
   if (job.allocation) {
     report.allocation =
         std::to_string(job.allocation->samples()) + " training samples, " + job.allocation->rule();
@@ -77,7 +93,7 @@ void describe(Job& job, const Outcome& outcome) {
 
 void warn_of_lost_model(const Job& job, const Outcome& outcome) {
   if (outcome.kept < AboveChance::kLeastKept && job.options.tell)
-    job.options.tell("warning: this file holds a model that is lost: " +
+    job.options.tell("warning: the model in this file is collapsed: " +
                      AboveChance::describe(outcome.kept));
 }
 
@@ -112,17 +128,16 @@ void compare_with_target(Job& job) {
   if (job.wanted_bytes > 0 && report.output_bytes > job.wanted_bytes) {
     report.target_met = false;
     if (report.target_note.empty())
-      report.target_note = "at most " + std::to_string(job.wanted_bytes) +
-                           " bytes were asked, the file has " +
-                           std::to_string(report.output_bytes) +
-                           "; tensors that are carried along or the smallest g-nets take the rest";
+      report.target_note = "the target is " + std::to_string(job.wanted_bytes) +
+                           " bytes, and the file has " + std::to_string(report.output_bytes) +
+                           "; exact tensors and the smallest g-nets take the rest";
   }
   const std::optional<double>& most = job.options.target.max_error;
   if (most && report.weight_error > *most) {
     report.target_met = false;
     char text[160];
     std::snprintf(text, sizeof text,
-                  "an error of at most %g was asked; with the finest steps it is %.3g", *most,
+                  "the target error is %g; with the finest step sizes it is %.3g", *most,
                   report.weight_error);
     report.target_note = text;
   }
@@ -144,10 +159,16 @@ class SameBytesForAnyThreads {
 };
 
 void measure_cost(CompressReport& report, Clock::time_point start) {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  report.peak_memory_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  report.peak_memory_bytes = peak_memory_bytes();
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Outcome made_by_cheapest_method(Job& job) {
+  if (!job.tries_cheaper) return attempt_all(job);
+  if (!job.checkpoints.resumed())
+    if (std::optional<Outcome> outcome = cheapest_without_training(job)) return *std::move(outcome);
+  train_instead(job);
+  return attempt_all(job);
 }
 
 }  // namespace
@@ -156,7 +177,9 @@ CompressPlan plan_compression(Model& model, std::int64_t input_bytes, const Data
                               Model* teacher, const Registry& registry,
                               const CompressOptions& options) {
   const ProgressSink silent;
-  return plan(*resolve(model, input_bytes, data, teacher, registry, options, silent));
+  const auto job = resolve(model, input_bytes, data, teacher, registry, options, silent);
+  if (job->trained && job->tries_cheaper) train_instead(*job);
+  return plan(*job);
 }
 
 CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
@@ -177,7 +200,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     return job->report;
   }
   std::optional<Originals> originals(*job);
-  Outcome outcome = attempt_all(*job);
+  Outcome outcome = made_by_cheapest_method(*job);
   describe(*job, outcome);
   job->checkpoints.finish();
   if (!leads(options)) return job->report;
@@ -186,6 +209,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   job->allocation.reset();
   originals->compare(*job, outcome.file);
   originals.reset();
+  job->originals.reset();
   warn_of_lost_model(*job, outcome);
   const ArtifactReader artifact = write(*job, outcome);
   if (options.remove_checkpoints) job->checkpoints.remove();

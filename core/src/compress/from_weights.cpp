@@ -17,9 +17,7 @@ bool is_from_weights(const Job& job) {
   return job.residual() && !job.trained && !job.allocation && !gnets && !job.judge;
 }
 
-std::optional<ArtifactReader> write_from_weights(Job& job) {
-  job.report.allocation = "the weights alone";
-  if (job.options.group && job.options.group->rank() != 0) return {};
+WeightsOptions weights_options(const Job& job) {
   WeightsOptions options{.measure = job.options.train.rate.measure,
                          .quantiser = job.options.train.rate.quantiser,
                          .arch = job.model.arch(),
@@ -27,8 +25,17 @@ std::optional<ArtifactReader> write_from_weights(Job& job) {
                          .overwrite = job.options.overwrite};
   options.max_error = job.options.target.max_error;
   if (!options.max_error) options.max_bytes = std::max<std::int64_t>(job.wanted_bytes, 1);
-  for (const LayerRule& rule : job.options.bottleneck.layers)
-    if (rule.mode == WeightMode::kRaw) options.exact.push_back(rule.match);
+  for (const NamedParameter& p : job.model.tensors())
+    if (mode_of(p.info.name, job.options.bottleneck) == WeightMode::kRaw)
+      options.exact.push_back(p.info.name);
+  return options;
+}
+
+std::optional<ArtifactReader> write_from_weights(Job& job) {
+  job.report.allocation = "the weights (data-free)";
+  job.report.method = "data-free";
+  if (job.options.group && job.options.group->rank() != 0) return {};
+  WeightsOptions options = weights_options(job);
   std::optional<ArtifactReader> artifact;
   options.look = [&](const ArtifactReader& file) { artifact = file; };
   const at::NoGradGuard no_grad;

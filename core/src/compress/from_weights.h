@@ -1,5 +1,6 @@
 #pragma once
-/// compress() where weights are all that decides: what compress_weights() does, on a model in memory.
+/// compress() where weights are all that decides: what compress_weights() does, on a model in
+/// memory.
 
 #include "compress/job.h"
 
@@ -7,6 +8,9 @@ namespace gbcompress {
 
 /// Whether nothing is trained, calibrated or generated.
 bool is_from_weights(const Job& job);
+
+/// Of the job's target.
+WeightsOptions weights_options(const Job& job);
 
 /// Writes the file, on rank 0, and what it holds into the report.
 /// @return the file, opened before it got its name; empty on other ranks

@@ -81,7 +81,7 @@ HeldBack hold_back(const Dataset& data, std::uint64_t seed) {
   const std::int64_t size = data.size();
   if (size < 2)
     throw Error(Errc::kUsage, "the training split has " + std::to_string(size) +
-                                  " samples; some must be held back to judge by");
+                                  " samples, too few for a held-out split; give at least 2");
   std::vector<char> use(static_cast<std::size_t>(size), 0);
   if (labelled(data)) {
     for (const std::int64_t i : drawn(data, held_count(size), seed))

@@ -11,9 +11,9 @@ struct HeldBack {
   Dataset train, judge;
 };
 
-/// A tenth of the samples, where there are few a little more: drawn by `seed` alone. Labelled
+/// A tenth of the samples, where there are few a little more: drawn by `seed` alone. Labeled
 /// samples are drawn class by class in proportion, so that data sorted by class are judged on all
-/// of them. Sequences are held back in blocks of neighbours, and those beside a block are left
+/// of them. Sequences are held back in blocks of neighbors, and those beside a block are left
 /// out, since windows of one text overlap.
 /// @throws Error(kUsage) for fewer than two samples
 HeldBack hold_back(const Dataset& data, std::uint64_t seed);

@@ -41,7 +41,12 @@ struct Job {
   std::int64_t wanted_bytes = 0;                 ///< 0: no size is asked
   std::int64_t attempts = 0;                     ///< training runs at most
   Augmentation own_augmentation = {};            ///< that the given model seems to have seen
+  /// What run() of a method begins with, batch norms folded; of calibrated jobs and those that try
+  /// cheaper methods.
+  std::optional<ModelSnapshot> originals = {};
   std::optional<Allocation> allocation = {};
+  Effort effort = Effort::kMax;
+  bool tries_cheaper = false;  ///< than training: tries_cheaper_methods(), of the whole call
   CompressReport report = {};
 
   bool residual() const { return options.bottleneck.mode == WeightMode::kResidual; }
@@ -59,8 +64,17 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
                              Model* teacher, const Registry& registry,
                              const CompressOptions& options, const ProgressSink& progress);
 
-/// Folds batch norms, and sees what training samples say of a model that is not trained.
+/// Folds batch norms, and takes the calibration set's statistics of a model that is not trained.
 void prepare(Job& job);
+/// From here on the job trains: chooses what is left of the training, for the time that is left.
+void train_instead(Job& job);
+
+/// Of the minutes that are given, the part that training is planned for.
+inline constexpr double kTrainingPart = 0.85;
+
+/// Size of the calibration set: larger where samples are cheap, for a matrix with a thousand inputs
+/// of which each sample is one needs thousands.
+std::int64_t calibration_count(const Job& job);
 
 /// Rank 0's number on every rank.
 double of_rank_0(Group* group, double value);

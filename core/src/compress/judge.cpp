@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 namespace gbcompress {
 namespace {
@@ -11,7 +12,13 @@ namespace {
 /// A loss that is asked can be told from chance where it is so many standard errors.
 constexpr double kTold = 1.5;
 
-/// Of a mean of n differences of `a` and `b`; at least what one sample more or less makes.
+}  // namespace
+
+double binomial_error(double percent, std::int64_t samples) {
+  const double n = static_cast<double>(samples), p = std::clamp(percent / 100, 0.0, 1.0);
+  return 100 * std::max(1 / n, std::sqrt(p * (1 - p) / n));
+}
+
 double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b) {
   const auto n = static_cast<double>(a.numel());
   const double one = metric == Metric::kAccuracy      ? 100 / n
@@ -20,8 +27,6 @@ double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() < 2) return one;
   return std::max(one, (a - b).std().item<double>() / std::sqrt(n));
 }
-
-}  // namespace
 
 Judge::Judge(Model& model, const HeldBack& split, Metric metric, bool fresh, std::uint64_t seed)
     : judge_(split.judge),
@@ -73,6 +78,15 @@ void Judge::take_relearned(Model& model) {
 
 double Judge::drop(Model& model) const {
   return metric_drop(metric_, state_.baseline, quality(model, judge_));
+}
+
+std::string drop_text(Metric metric, double drop) {
+  char text[80];
+  std::snprintf(text, sizeof text, "quality %s %.3g%s", drop < 0 ? "gain" : "drop", std::fabs(drop),
+                metric == Metric::kAccuracy      ? " points"
+                : metric == Metric::kNatsPerChar ? " nats per character"
+                                                 : "");
+  return text;
 }
 
 }  // namespace gbcompress

@@ -5,7 +5,9 @@
 
 #include <optional>
 
+#include <string>
 #include "compress/hold_back.h"
+
 #include "gbcompress/train.h"
 
 namespace gbcompress {
@@ -25,7 +27,7 @@ class Judge {
   /// original itself.
   void take_reference(Model& model);
 
-  /// Whether the original may have learnt the very samples that are held back, which the reference
+  /// Whether the original may have learned the very samples that are held back, which the reference
   /// then still remembers: it answers what the reference was trained on as well as that does, and
   /// its answers differ from those of `model` by less than a loss of `asked` allows for.
   bool may_remember(Model& model, double asked) const;
@@ -61,5 +63,13 @@ class Judge {
   double original_seen_ = 0;
   State state_;
 };
+
+/// Of a mean of n differences of `a` and `b`; at least what one sample more or less makes.
+double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b);
+/// Of an accuracy in percent on so many samples, in points; at least one sample's share.
+double binomial_error(double percent, std::int64_t samples);
+
+/// "quality drop 0.3 points", "quality gain 0.02 nats per character".
+std::string drop_text(Metric metric, double drop);
 
 }  // namespace gbcompress

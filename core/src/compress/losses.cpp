@@ -41,8 +41,8 @@ TensorBundle model_bundle(const Model& model, const std::vector<at::Tensor>& val
 Originals::Originals(const Job& job) {
   const CompressOptions& options = job.options;
   if (options.from_scratch || (options.group && options.group->rank() != 0)) return;
-  if (job.allocation) {
-    values_ = model_bundle(job.model, job.allocation->values());
+  if (job.originals) {
+    values_ = model_bundle(job.model, job.originals->values());
     return;
   }
   values_ = model_bundle(job.model);

@@ -16,7 +16,7 @@ TensorBundle model_bundle(const Model& model, const std::vector<at::Tensor>& val
 /// The values that a file is compared with: those of the model before anything is trained.
 class Originals {
  public:
-  /// Copies them on rank 0, unless the model begins with random values, or the allocation has them.
+  /// Copies them on rank 0, unless the model begins with random values, or the job has them.
   explicit Originals(const Job& job);
   /// Says how every tensor is stored and what it lost, and tells where more than half of a tensor's
   /// energy is gone. To be called on rank 0 before the file is written.

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "bottleneck/planner.h"
+#include "search/bracket_search.h"
 
 namespace gbcompress {
 namespace {
@@ -67,16 +68,14 @@ SizedOptions options_for_size(const std::vector<NamedParameter>& tensors, const 
   };
   // Weights per g-net parameter: from barely worth it to a g-net for a whole large layer. The size
   // falls with the ratio but for the small steps of the tile sides.
-  double low = 1.05, high = 1e6;
-  std::int64_t smallest = bytes_at(high);
+  const BracketState bracket{.holds = 1e6, .fails = 1.05};
+  std::int64_t smallest = bytes_at(*bracket.holds);
   if (smallest > max_bytes) return {options, smallest, false};
-  if (const std::int64_t largest = bytes_at(low); largest <= max_bytes)
+  if (const std::int64_t largest = bytes_at(*bracket.fails); largest <= max_bytes)
     return {options, largest, true};
-  for (int i = 0; i < 24 && high / low > 1.001; ++i) {
-    const double middle = std::sqrt(low * high);
-    (bytes_at(middle) <= max_bytes ? high : low) = middle;
-  }
-  const std::int64_t planned = bytes_at(high);
+  BracketSearch search({.scale = Scale::kLog, .cuts = 24, .resolution = 1.001}, bracket);
+  while (const auto ratio = search.next()) search.tried(*ratio, bytes_at(*ratio) <= max_bytes);
+  const std::int64_t planned = bytes_at(*search.holds());
   return {options, planned, planned <= max_bytes};
 }
 

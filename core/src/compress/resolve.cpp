@@ -22,8 +22,6 @@ constexpr std::int64_t kSizedHidden = 12;
 /// kCheapAttempt multiply-adds.
 constexpr std::int64_t kAttempts = 4, kCheapAttempts = 6;
 constexpr double kCheapAttempt = 2e12;
-/// Of the minutes that are given, the part that training is planned for.
-constexpr double kTrainingPart = 0.85;
 /// Points that a model may lose on pictures that are moved or mirrored and still count as trained
 /// on such pictures.
 constexpr double kSameAnswers = 0.5;
@@ -31,6 +29,8 @@ constexpr double kSameAnswers = 0.5;
 constexpr std::int64_t kFewestAttempts = 2;
 /// Calibration of fewer multiply-adds takes up to so many times the samples.
 constexpr double kCheapCalibration = 8e9, kMostCalibration = 16;
+/// Seconds to train after cheaper methods, at least.
+constexpr double kLeastBudget = 1;
 /// Epochs by which time is judged where rounding them does not count.
 constexpr std::int64_t kMany = 1000;
 /// With minutes to spare an attempt has up to so many times the epochs it would have.
@@ -53,7 +53,11 @@ void agree(Group* group, const CheckpointFacts& facts) {
 /// Epochs and samples such that all attempts together take the minutes that were given.
 void fit_to_minutes(Job& job) {
   TrainOptions& to = job.options.train;
-  const double budget = 60 * kTrainingPart * *job.options.minutes;
+  double budget = 60 * kTrainingPart * *job.options.minutes;
+  if (job.tries_cheaper) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - job.start;
+    budget = std::max(budget - of_rank_0(job.options.group, spent.count()), kLeastBudget);
+  }
   const Timing timing = time_training(job);
   std::int64_t samples = job.train->size();
   // Attempts are given up before samples are.
@@ -97,6 +101,7 @@ void choose_training(Job& job) {
 
 void warn_of_idle_rules(const CompressOptions& options, const Model& model) {
   if (!options.tell) return;
+  for (const std::string& note : options.notes) options.tell(note);
   std::vector<std::string> names;
   for (const NamedParameter& p : model.tensors()) names.push_back(p.info.name);
   for (const std::string& line : idle_rule_warnings(options.bottleneck.layers, names))
@@ -120,9 +125,12 @@ bool Job::priced() const {
 }
 
 std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data* data,
-                             Model* teacher, const Registry& registry,
-                             const CompressOptions& options, const ProgressSink& progress) {
-  check_options(options, model, data, teacher, input_bytes);
+                             Model* teacher, const Registry& registry, const CompressOptions& given,
+                             const ProgressSink& progress) {
+  check_options(given, model, data, teacher, input_bytes);
+  CompressOptions options = given;
+  const auto bytes = target_bytes(options.target, input_bytes, elements_of(model));
+  if (options.target.bits) options.target = {.max_bytes = bytes};
   check_strategy(options.train.strategy, registry);
   CheckpointFacts facts = facts_of(options, model, data);
   agree(options.group, facts);
@@ -130,6 +138,9 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
       model, input_bytes, data, teacher, registry, progress, options,
       TrainingCheckpoints(options.checkpoints, std::move(facts), options.group, options.tell)});
   job->trained = trains(options, data);
+  job->effort = effort_of(options);
+  job->tries_cheaper = data && tries_cheaper_methods(options);
+  if (job->effort == Effort::kFast) job->options.train.epochs = 0;
   BottleneckOptions& to = job->options.bottleneck;
   const Target& target = options.target;
   to.arch = model.arch();
@@ -139,9 +150,7 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
   if ((target.ratio || target.max_bytes || target.max_drop || any_prior(to)) &&
       !options.hidden_given)
     to.gnet.hidden = {kSizedHidden};
-  job->wanted_bytes = target.max_bytes.value_or(0);
-  if (target.ratio)
-    job->wanted_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *target.ratio);
+  job->wanted_bytes = bytes.value_or(0);
   warn_of_idle_rules(options, model);
   if (data) job->train = &data->train;
   if (target.max_drop || target.no_loss) {
@@ -154,8 +163,15 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
           harmless_augmentation(model, *job->train, data->metric, options.train.seed, kSameAnswers);
   }
   if (data) job->above_chance.emplace(model, *job->train, data->metric, options.train.seed);
-  if (job->trained) choose_training(*job);
+  if (job->trained && !job->tries_cheaper) choose_training(*job);
   return job;
+}
+
+std::int64_t calibration_count(const Job& job) {
+  const std::int64_t count = job.options.train.rate.calibration;
+  const double cost = multiply_adds(job.model, *job.train) * static_cast<double>(count);
+  return static_cast<std::int64_t>(static_cast<double>(count) *
+                                   std::clamp(kCheapCalibration / cost, 1.0, kMostCalibration));
 }
 
 namespace {
@@ -167,19 +183,10 @@ void check_enough(const Dataset& train) {
   const std::int64_t each = train.predictions();
   const std::int64_t least = std::max<std::int64_t>(2, (kFewestPredictions + each - 1) / each);
   if (train.size() < least)
-    throw Error(Errc::kUsage, "calibration needs at least " + std::to_string(least) +
-                                  " training samples, and these data have " +
-                                  std::to_string(train.size()) +
-                                  "; give more, or set rate.calibration to 0, which asks for none");
-}
-
-/// Training samples that say what errors cost: more of them where they are cheap, for a matrix with
-/// a thousand inputs of which each sample is one needs thousands.
-std::int64_t calibration_count(const Job& job) {
-  const std::int64_t count = job.options.train.rate.calibration;
-  const double cost = multiply_adds(job.model, *job.train) * static_cast<double>(count);
-  return static_cast<std::int64_t>(static_cast<double>(count) *
-                                   std::clamp(kCheapCalibration / cost, 1.0, kMostCalibration));
+    throw Error(Errc::kUsage,
+                "calibration needs at least " + std::to_string(least) +
+                    " training samples, and these data have " + std::to_string(train.size()) +
+                    "; give more, or set rate.calibration to 0 for data-free quantization");
 }
 
 void begin_allocation(Job& job) {
@@ -195,19 +202,30 @@ void begin_allocation(Job& job) {
 
 }  // namespace
 
+void train_instead(Job& job) {
+  job.trained = true;
+  job.allocation.reset();
+  job.originals.reset();
+  job.split.reset();
+  job.train = &job.data->train;
+  choose_training(job);
+}
+
 void prepare(Job& job) {
   const CompressOptions& options = job.options;
   if (!job.residual()) return;
-  if (job.data && options.train.loss != Loss::kWeights && !job.trained &&
+  const bool cheaper = job.tries_cheaper && !job.checkpoints.resumed();
+  if (job.data && options.train.loss != Loss::kWeights && (!job.trained || cheaper) &&
       options.train.rate.calibration > 0)
     begin_allocation(job);
+  if (cheaper && !job.split) job.split = hold_back(*job.train, options.train.seed);
   const FoldedNorms norms = fold_batch_norms(job.model);
   job.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
   if (norms.eps_unknown > 0 && options.tell)
     options.tell(std::to_string(norms.eps_unknown) +
-                 " batch norms do not say what they add to the variance; 1e-5, the usual number, "
-                 "is taken for it");
-  if (job.allocation) job.allocation->weigh(options.group);
+                 " batch norms have no eps in the file; 1e-5, the usual value, is used");
+  if (job.allocation || cheaper) job.originals.emplace(job.model);
+  if (job.allocation && !cheaper) job.allocation->weigh(*job.originals, options.group);
 }
 
 }  // namespace gbcompress

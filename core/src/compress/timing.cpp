@@ -1,6 +1,7 @@
 #include "compress/timing.h"
 
 #include <ATen/ATen.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,11 +16,34 @@ using Clock = std::chrono::steady_clock;
 
 /// The first one also warms up; the quickest counts.
 constexpr int kSteps = 4;
-/// Times in an attempt that the coder is asked.
+constexpr std::int64_t kForwardSamples = 64;
+/// Refreshes of the entropy model in an attempt.
 constexpr double kLooks = 100;
+
+/// Without training: seconds that a weight takes for each rule of rounding that is tried, and the
+/// number of those rules.
+constexpr double kSecondsOfWeight = 6e-6, kRules = 5;
+/// Of one calibration sample, in forward passes: forward and backward, and its part of the second
+/// moments, whose products are those of the layers times `moments` over `products`.
+constexpr double kPasses = 3, kMomentCost = 6;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Of one sample.
+double forward_seconds(Model& model, const Dataset& data) {
+  const at::NoGradGuard no_grad;
+  const Batch batch = data.range(0, std::min<std::int64_t>(kForwardSamples, data.size()));
+  model.train(false);
+  double least = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    const auto start = Clock::now();
+    model.forward(batch.inputs);
+    const double seconds = seconds_since(start);
+    least = i == 0 ? seconds : std::min(least, seconds);
+  }
+  return least / static_cast<double>(std::max<std::int64_t>(batch.inputs.size(0), 1));
 }
 
 double timed_step(Job& job, GenomicBottleneck& bottleneck, const Batch& batch) {
@@ -42,14 +66,13 @@ double timed_step(Job& job, GenomicBottleneck& bottleneck, const Batch& batch) {
 
 Timing time_training(Job& job) {
   const at::AutoGradMode with_grad(true);
-  std::vector<at::Tensor> values;
-  for (const NamedParameter& p : job.model.tensors()) values.push_back(p.tensor.detach().clone());
+  const ModelSnapshot values(job.model);
   const Batch batch = job.train->range(0, std::min(job.options.train.batch, job.train->size()));
   Timing timing;
   {
     BottleneckOptions timed = job.options.bottleneck;
     timed.rate = rate_of(job.options.train, *job.train);
-    timed.rate.steps = 0;  // the coder is asked before the first step, and not again
+    timed.rate.steps = 0;  // the entropy model is refreshed before the first step only
     GenomicBottleneck bottleneck(job.model.tensors(), job.registry, timed);
     job.model.train(false);
     for (int i = 0; i < kSteps; ++i) {
@@ -61,8 +84,7 @@ Timing time_training(Job& job) {
     timing.look = seconds_since(start);
     bottleneck.zero_grad();
   }
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < values.size(); ++i) job.model.tensors()[i].tensor.copy_(values[i]);
+  values.restore(job.model);
   Group* const group = job.options.group;
   return {of_rank_0(group, timing.step), of_rank_0(group, timing.look)};
 }
@@ -76,6 +98,36 @@ std::int64_t all_steps(const Job& job, std::int64_t epochs) {
 double all_seconds(const Job& job, const Timing& timing, std::int64_t epochs) {
   const double looks = job.priced() ? kLooks * static_cast<double>(job.attempts) : 0;
   return static_cast<double>(all_steps(job, epochs)) * timing.step + looks * timing.look;
+}
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+double untrained_seconds(Job& job) {
+  double weights = 0, products = 0, moments = 0;
+  for (const NamedParameter& p : job.model.tensors()) {
+    if (!p.trainable || !p.tied_to.empty()) continue;
+    const auto elements = static_cast<double>(p.info.elements());
+    weights += elements;
+    if (p.info.shape.size() < 2) continue;
+    const auto outputs = static_cast<double>(std::max<std::int64_t>(p.info.shape[0], 1));
+    const double inputs = elements / outputs;
+    products += elements;
+    moments += inputs * inputs + outputs * outputs;
+  }
+  double seconds = kSecondsOfWeight * weights;
+  if (!job.data) return seconds;
+  const double forward = forward_seconds(job.model, *job.train);
+  seconds += 2 * forward * static_cast<double>(job.data->test.size());
+  const bool calibrates = job.options.train.loss != Loss::kWeights &&
+                          job.options.train.rate.calibration > 0 && job.residual();
+  if (!calibrates) return seconds;
+  const auto samples = static_cast<double>(std::min(calibration_count(job), job.train->size()));
+  const double each = kPasses + kMomentCost * moments / std::max(products, 1.0);
+  return seconds + kRules * kSecondsOfWeight * weights + samples * forward * each;
 }
 
 }  // namespace gbcompress

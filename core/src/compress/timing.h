@@ -20,4 +20,9 @@ std::int64_t all_steps(const Job& job, std::int64_t epochs);
 /// Seconds of them.
 double all_seconds(const Job& job, const Timing& timing, std::int64_t epochs);
 
+/// About the seconds of a call that trains nothing: calibration or none, and evaluation.
+double untrained_seconds(Job& job);
+/// Of this process so far.
+std::int64_t peak_memory_bytes();
+
 }  // namespace gbcompress

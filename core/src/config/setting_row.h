@@ -21,6 +21,8 @@ struct SettingRow {
   std::vector<std::string> choices;                  ///< of a string with a fixed set of values
   std::function<bool(T&, const SettingValue&)> set;  ///< false: wrong type or out of range
   std::function<SettingValue(const T&)> get;
+  /// Reads a text with a unit, "8x" or "1%", as a value; null: numbers are written without units.
+  SettingValue (*with_unit)(std::string_view text) = nullptr;
 };
 
 namespace detail {

@@ -55,23 +55,10 @@ auto generators() {
 }
 
 auto modes() {
-  return names(mode_name, {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw});
+  return names(mode_name, {WeightMode::kResidual, WeightMode::kGenerated, WeightMode::kRaw});
 }
 
 std::vector<std::pair<std::string, bool>> priors() { return {{"none", false}, {"gnet", true}}; }
-
-/// A target replaces those that a lower layer set.
-template <typename Field>
-SettingRow<S> target_row(SettingRow<S> row, Field field) {
-  row.set = [plain = row.set, field](S& settings, const SettingValue& value) {
-    S tried = settings;
-    if (!plain(tried, value)) return false;
-    settings.compress.target = {};
-    field(settings) = field(tried);
-    return true;
-  };
-  return row;
-}
 
 /// A key that is the program's to choose until somebody sets it.
 template <typename Flag>
@@ -90,8 +77,10 @@ SettingRow<S> chosen_row(SettingRow<S> row, Flag chosen) {
 /// "auto" beside the modes.
 SettingRow<S> mode_row() {
   auto row = choice_row<S>("weights.mode", modes(),
-                           "What the file holds of trainable parameters ([[layer]] rules override "
-                           "it); auto: residual, and g-nets where a rule or a prior asks for them",
+                           "What the file holds of trainable parameters: integers times a step "
+                           "size, g-nets that generate them, or their exact values ([[layer]] "
+                           "rules override it); auto: quantized, and g-nets where a rule or a "
+                           "prior names them",
                            GBC_FIELD(compress.bottleneck.mode));
   row.accepts = "one of auto, " + row.accepts.substr(std::string("one of ").size());
   row.choices.insert(row.choices.begin(), "auto");
@@ -138,7 +127,8 @@ std::vector<SettingRow<S>> gnet_rows() {
                   GBC_FIELD(compress.bottleneck.gnet.col_code)),
       code_row<S>("gnet.kernel_code", "The same for the axes of a kernel, latent excepted",
                   GBC_FIELD(compress.bottleneck.gnet.kernel_code)),
-      integer_row<S>("gnet.min_elements", 0, kAny, "Parameters with fewer elements are kept as is",
+      integer_row<S>("gnet.min_elements", 0, kAny,
+                     "Parameters with fewer elements are stored exactly",
                      GBC_FIELD(compress.bottleneck.min_elements)),
   };
 }
@@ -187,65 +177,65 @@ std::vector<SettingRow<S>> run_rows() {
   return {
       chosen_row(choice_row<S>(
                      "train.loss", names(loss_name, {Loss::kTask, Loss::kDistill, Loss::kWeights}),
-                     "What is minimised (the labels' cross-entropy, the distance to the original's "
-                     "outputs, the distance to its weights); unset, the program chooses",
+                     "What training minimizes (the labels' cross-entropy, the distance to the "
+                     "original's outputs, the distance to its weights); unset, the program chooses",
                      GBC_FIELD(compress.train.loss)),
                  GBC_FIELD(compress.choose.loss)),
       mode_row(),
       choice_row<S>("weights.prior", priors(),
-                    "What the coder is told of residual parameters (nothing, what a g-net expects "
-                    "of every weight; gnet.generator stochastic: how far off too)",
+                    "Prediction that quantized weights are coded against (none; a g-net's mean of "
+                    "every weight, with gnet.generator stochastic its deviation too)",
                     GBC_FIELD(compress.bottleneck.gnet_prior)),
-      chosen_row(
-          number_row<S>("rate.lambda", kPositive, positive,
-                        "Residual parameters and coded g-nets: the loss counts lambda * bits / "
-                        "predictions of the training split; with a target, where its search "
-                        "begins; unset, the "
-                        "program searches",
-                        GBC_FIELD(compress.train.rate.lambda)),
-          GBC_FIELD(compress.choose.price)),
+      chosen_row(number_row<S>(
+                     "rate.lambda", kPositive, positive,
+                     "Rate weight of quantized weights and coded g-nets: training minimizes loss + "
+                     "lambda * bits / predictions of the training split; with a target, the "
+                     "search starts here; unset, the program searches",
+                     GBC_FIELD(compress.train.rate.lambda)),
+                 GBC_FIELD(compress.choose.price)),
       number_row<S>(
           "rate.evenness", "a number from 0 to 1", zero_to_one,
-          "Residual parameters that are not trained, for a size: steps are proportional to "
-          "a tensor's deviation to this power; 0 least squared error, 1 the same relative "
-          "error everywhere",
+          "Untrained quantized weights beside g-nets, with a target size: step sizes are "
+          "proportional to a tensor's standard deviation to this power; 0 least squared error, 1 "
+          "the same relative error everywhere. Without g-nets the data-free allocation decides",
           GBC_FIELD(compress.train.rate.evenness)),
       choice_row<S>("rate.measure",
                     names(measure_name, {ErrorMeasure::kRelative, ErrorMeasure::kTotal}),
-                    "Without data: relative, every tensor's own error counts; total, one step for "
-                    "all and the sum of all squared errors, for comparisons",
+                    "Data-free: relative, the relative error of each tensor; total, one step size "
+                    "for all tensors and the sum of all squared errors, for comparisons",
                     GBC_FIELD(compress.train.rate.measure)),
-      choice_row<S>("rate.quantiser",
+      choice_row<S>("rate.quantizer",
                     names(quantiser_name, {Quantiser::kNearest, Quantiser::kTrellis}),
-                    "Residual parameters that are not trained: integers are the nearest, or chosen "
-                    "together (smaller at the same error)",
+                    "Untrained quantized weights: integers are the nearest, or trellis-coded "
+                    "(smaller at the same error)",
                     GBC_FIELD(compress.train.rate.quantiser)),
-      integer_row<S>("rate.calibration", 0, 1 << 20,
-                     "Data but no epochs: training samples that say how dear a tensor's error is, "
-                     "and correct batch norms; 0: as without data",
-                     GBC_FIELD(compress.train.rate.calibration)),
+      integer_row<S>(
+          "rate.calibration", 0, 1 << 20,
+          "Calibration set size when no training is requested (0 epochs): training samples "
+          "for the second-order statistics and the batch norms; 0: data-free",
+          GBC_FIELD(compress.train.rate.calibration)),
       number_row<S>("rate.temper", "a number from 0 to 1", zero_to_one,
-                    "Data but no epochs: steps are proportional to importance^(-temper/2)",
+                    "Calibration: step sizes are proportional to importance^(-temper/2)",
                     GBC_FIELD(compress.train.rate.temper)),
-      choice_row<S>(
-          "rate.steps",
-          std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"rows", true}},
-          "Residual parameters that are trained: one step for a tensor, or one for each row",
-          GBC_FIELD(compress.bottleneck.row_steps)),
+      choice_row<S>("quant.step_per",
+                    std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"row", true}},
+                    "Trained quantized weights: one step size per tensor, or one per row",
+                    GBC_FIELD(compress.bottleneck.row_steps)),
       chosen_row(
           number_row<S>(
               "rate.step_speed", kPositive, positive,
-              "How many times faster than numbers their steps learn; unset, the program chooses",
+              "Learning rate of step sizes over that of quantized weights; unset, the program "
+              "chooses",
               GBC_FIELD(compress.bottleneck.step_speed)),
           GBC_FIELD(compress.choose.step_speed)),
       chosen_row(number_row<S>("rate.lr", kPositive, positive,
-                               "Learning rate of residual parameters; unset, the program chooses",
+                               "Learning rate of quantized weights; unset, the program chooses",
                                GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
                  GBC_FIELD(compress.choose.learning_rate)),
       text_row<S>("strategy.name",
                   "How a batch becomes gradients: backprop, or a strategy of a plugin",
                   GBC_FIELD(compress.train.strategy.name)),
-      text_row<S>("strategy.options", "What that strategy is told, KEY=VALUE separated by blanks",
+      text_row<S>("strategy.options", "Options of that strategy, KEY=VALUE separated by blanks",
                   GBC_FIELD(compress.train.strategy.options)),
       chosen_row(integer_row<S>("train.epochs", 0, 1'000'000,
                                 "Passes over the training split; unset, the program chooses",
@@ -256,44 +246,49 @@ std::vector<SettingRow<S>> run_rows() {
                                 GBC_FIELD(compress.train.batch)),
                  GBC_FIELD(compress.choose.batch)),
       number_row<S>("train.labels", kBelowOne, below_one,
-                    "With the loss distill: the part of the labels' cross-entropy",
+                    "With the loss distill: the share of the labels' cross-entropy",
                     GBC_FIELD(compress.train.labels)),
       chosen_row(
           integer_row<S>("train.shift", 0, 1024,
-                         "Pixels that pictures are moved by at most, anew in each epoch; unset, as "
-                         "far as the model bears",
+                         "Random shift of images in each epoch, pixels at most; unset, the program "
+                         "chooses",
                          GBC_FIELD(compress.train.shift)),
           GBC_FIELD(compress.choose.augmentation)),
-      chosen_row(choice_row<S>(
-                     "train.mirror",
-                     std::vector<std::pair<std::string, bool>>{{"no", false}, {"yes", true}},
-                     "Whether pictures are mirrored half the time; unset, where the model bears it",
-                     GBC_FIELD(compress.train.mirror)),
-                 GBC_FIELD(compress.choose.augmentation)),
+      chosen_row(
+          choice_row<S>("train.flip",
+                        std::vector<std::pair<std::string, bool>>{{"no", false}, {"yes", true}},
+                        "Random horizontal flip of images; unset, the program chooses",
+                        GBC_FIELD(compress.train.mirror)),
+          GBC_FIELD(compress.choose.augmentation)),
+      choice_row<S>(
+          "train.effort", names(effort_name, {Effort::kFast, Effort::kBalanced, Effort::kMax}),
+          "How far to go for a target size with data: fast never trains; balanced trains "
+          "only if calibration has a measurable quality drop; max trains; unset: balanced "
+          "if the program chooses the training, else max",
+          GBC_FIELD(compress.effort)),
       number_row<S>("train.minutes", kPositive, positive,
-                    "Minutes that everything may take; unset, what model and data ask for, which "
-                    "does not depend on the machine",
+                    "Time limit of the run in minutes; unset, model and data decide, the same on "
+                    "every machine",
                     GBC_FIELD(compress.minutes)),
       integer_row<S>("train.fit_steps", 0, 1'000'000'000,
                      "Steps of fitting the original weights before anything else",
                      GBC_FIELD(compress.train.fit_steps)),
       seed,
-      integer_row<S>(
-          "train.threads", 0, 4096,
-          "Threads that compute; 0: one for each core, one alone below 200,000 parameters",
-          GBC_FIELD(threads)),
+      integer_row<S>("train.threads", 0, 4096,
+                     "Worker threads; 0: one per core, one below 200,000 parameters",
+                     GBC_FIELD(threads)),
       choice_row<S>("train.kernel",
                     std::vector<std::pair<std::string, std::string>>{
                         {"fused", "fused"}, {"cuda", "cuda"}, {"reference", "reference"}},
-                    "What computes the g-nets; cuda needs the CUDA module and a GPU",
+                    "Kernel of the g-nets; cuda needs the CUDA module and a GPU",
                     GBC_FIELD(compress.bottleneck.kernel)),
       integer_row<S>("train.accumulate", 1, 1'000'000,
-                     "Parts that a rank computes its share of a batch in, to save memory",
+                     "Parts that a rank splits its share of a batch into, to save memory",
                      GBC_FIELD(compress.train.accumulate)),
       integer_row<S>(
           "train.shards", 0, 4096,
-          "A power of two: a batch is computed in so many shards, and any number of ranks "
-          "gives the same file; 0: each rank's part is one",
+          "A power of two: shards of a batch, and any number of ranks gives the same file; "
+          "0: one shard per rank",
           GBC_FIELD(compress.train.shards)),
       choice_row<S>(
           "ranks.placement",
@@ -301,41 +296,31 @@ std::vector<SettingRow<S>> run_rows() {
           "Where g-nets are computed (chosen by measured cost, each on one rank, each on "
           "every rank)",
           GBC_FIELD(compress.bottleneck.placement)),
-      integer_row<S>("checkpoint.every_steps", 0, kAny, "A checkpoint after so many steps; 0: none",
+      integer_row<S>("checkpoint.every_steps", 0, kAny,
+                     "Steps between checkpoints; 0: none by steps",
                      GBC_FIELD(compress.checkpoints.every_steps)),
       number_row<S>("checkpoint.every_minutes", kNotNegative, not_negative,
-                    "A checkpoint after so many minutes; 0: none",
+                    "Minutes between checkpoints; 0: none by time",
                     GBC_FIELD(compress.checkpoints.every_minutes)),
-      integer_row<S>("checkpoint.keep", 2, 1'000'000, "Checkpoints that stay",
+      integer_row<S>("checkpoint.keep", 2, 1'000'000, "Number of checkpoints kept",
                      GBC_FIELD(compress.checkpoints.keep)),
       choice_row<S>("artifact.coding",
                     names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
-                    "How the g-nets' parameters are stored; coded: as integers that training knows "
-                    "of, entropy-coded, with rate.lambda as their price",
+                    "Storage of the g-nets' parameters; coded: quantized in training, "
+                    "entropy-coded, with the rate weight rate.lambda",
                     GBC_FIELD(compress.bottleneck.coding)),
-      target_row(number_row<S>("target.ratio", kPositive, positive,
-                               "Bytes of the model file over bytes of the result",
-                               GBC_FIELD(compress.target.ratio)),
-                 GBC_FIELD(compress.target.ratio)),
-      target_row(integer_row<S>("target.max_bytes", 1, kAny, "Bytes of the result at most",
-                                GBC_FIELD(compress.target.max_bytes)),
-                 GBC_FIELD(compress.target.max_bytes)),
-      target_row(number_row<S>("target.max_drop", kNotNegative, not_negative,
-                               "Loss of quality at most, in the metric's unit",
-                               GBC_FIELD(compress.target.max_drop)),
-                 GBC_FIELD(compress.target.max_drop)),
-      target_row(number_row<S>("target.max_error", kPositive, positive,
-                               "Squared error of all weights over their squares at most, without "
-                               "training",
-                               GBC_FIELD(compress.target.max_error)),
-                 GBC_FIELD(compress.target.max_error)),
+  };
+}
+
+std::vector<SettingRow<S>> data_rows() {
+  return {
       numbers_row<S>("data.mean", "a list of numbers", any,
-                     "Subtracted from each channel; empty, the data set's own habit",
+                     "Subtracted from each channel; empty, the default of the data set",
                      GBC_FIELD(data.mean)),
       numbers_row<S>("data.std", "a list of numbers above 0", positive,
-                     "Each channel is divided by it; empty, the data set's own habit",
+                     "Divisor of each channel; empty, the default of the data set",
                      GBC_FIELD(data.std)),
-      integer_row<S>("data.context", 1, 65'536, "Characters of one window of text",
+      integer_row<S>("data.context", 1, 65'536, "Characters per window of text",
                      GBC_FIELD(data.context)),
   };
 }
@@ -345,7 +330,7 @@ std::vector<SettingRow<S>> run_rows() {
 const std::vector<SettingRow<Settings>>& setting_rows() {
   static const auto rows = [] {
     std::vector<SettingRow<S>> all;
-    for (auto part : {gnet_rows(), optim_rows(), run_rows()})
+    for (auto part : {gnet_rows(), optim_rows(), run_rows(), target_rows(), data_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -356,10 +341,10 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
   static const std::vector<SettingRow<L>> rows = {
       text_row<L>("match", "Full name of the parameters; '*' stands for any characters",
                   GBC_FIELD(match)),
-      text_row<L>("type", "A layer type's id, or plain to keep the parameter as is",
+      text_row<L>("type", "A layer type's id for the g-nets of the parameter, or plain for none",
                   GBC_FIELD(type)),
       choice_row<L>("mode", modes(), "What the file holds of the parameter", GBC_FIELD(mode)),
-      choice_row<L>("prior", priors(), "What the coder is told of a residual parameter",
+      choice_row<L>("prior", priors(), "Prediction that the quantized parameter is coded against",
                     GBC_FIELD(prior)),
       integer_row<L>("tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
                      GBC_FIELD(tile_weights)),

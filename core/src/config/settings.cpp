@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "config/former_names.h"
 #include "config/setting_rows.h"
 #include "config/toml_reader.h"
 #include "gbcompress/error.h"
@@ -35,14 +36,19 @@ const SettingRow<T>* find(const std::vector<SettingRow<T>>& rows, const std::str
   return nullptr;
 }
 
-/// @param shown  the key as messages name it
+/// @param shown  the key as messages name it; a flag is named by itself
 template <typename T>
 void set_row(const SettingRow<T>& row, T& target, const SettingValue& value, const std::string& at,
              const std::string& shown) {
-  if (row.set(target, value)) return;
-  std::string hint;
-  if (const auto* text = std::get_if<std::string>(&value)) hint = did_you_mean(*text, row.choices);
-  fail(at, shown + " must be " + row.accepts + ", not " + to_toml(value) + hint);
+  const auto* text = std::get_if<std::string>(&value);
+  const SettingValue read = text && row.with_unit ? row.with_unit(*text) : value;
+  if (row.set(target, read)) return;
+  const std::string hint = text ? did_you_mean(*text, row.choices) : "";
+  const std::string what = " must be " + row.accepts + ", not " +
+                           (text && row.type != "string" ? printable(*text) : to_toml(value)) +
+                           hint;
+  if (at.starts_with("-")) throw Error(Errc::kConfig, at + what);
+  fail(at, shown + what);
 }
 
 std::string section_of(const std::string& key) { return key.substr(0, key.find('.')); }
@@ -61,7 +67,14 @@ std::set<std::string> sections() {
     candidates.assign(tables.begin(), tables.end());
     candidates.insert(candidates.end(), {"layer", "schema"});
   }
-  fail(at, "unknown key " + printable(key) + did_you_mean(key, candidates));
+  // A name of version 0.1 with a typing error leads to the present name.
+  const std::size_t present = candidates.size();
+  for (std::size_t i = 0; i < present; ++i)
+    if (const std::string former = former_key(candidates[i]); !former.empty())
+      candidates.push_back(former);
+  std::vector<std::string> ignored;
+  const std::string best = present_key(nearest(key, candidates), at, ignored);
+  fail(at, "unknown key " + printable(key) + (best.empty() ? "" : "; did you mean " + best + "?"));
 }
 
 const std::string kStrategy = "strategy.";
@@ -94,13 +107,31 @@ void set_strategy_option(Settings& settings, const std::string& key, const Setti
           kStrategy + "options");
 }
 
-void apply_layer_item(LayerRule& rule, const ConfigItem& item) {
+/// A text from the command line or the environment as a value of the row's type; what is no such
+/// value stays text, and the row refuses it.
+SettingValue typed_value(const SettingRow<Settings>& row, std::string text,
+                         const std::string& source) {
+  const bool quoted = !text.empty() && (text[0] == '"' || text[0] == '\'');
+  if (row.type == "number" || row.type == "integer") {
+    const SettingValue number = number_text(text);
+    return std::holds_alternative<std::monostate>(number) ? SettingValue(text) : number;
+  }
+  if (row.type == "string" && !quoted) return text;
+  // 32,16 is what one types for [32, 16].
+  if (row.type.ends_with("s") && (text.empty() || text[0] != '[')) text = "[" + text + "]";
+  return parse_value(text, source);
+}
+
+void apply_layer_item(Settings& settings, LayerRule& rule, const ConfigItem& item) {
   const auto* row = find(layer_rows(), item.key);
   if (!row) {
     fail(item.key_at, "unknown key layer." + printable(item.key) +
                           did_you_mean(item.key, keys_of(layer_rows())));
   }
-  set_row(*row, rule, item.value, item.value_at, "layer." + item.key);
+  const std::string key = "layer." + item.key;
+  set_row(*row, rule, present_value(key, item.value, item.value_at, settings.warnings),
+          item.value_at, key);
+  settings.given[key] = item.key_at;
 }
 
 void apply_item(Settings& settings, const ConfigItem& item, std::string& target_given) {
@@ -118,16 +149,21 @@ void apply_item(Settings& settings, const ConfigItem& item, std::string& target_
     if (!is_table) fail(item.value_at, item.key + " must be a table, not " + to_toml(item.value));
     return;
   }
-  if (is_strategy_option(item.key))
+  if (is_strategy_option(item.key)) {
+    settings.given["strategy.options"] = item.key_at;
     return set_strategy_option(settings, item.key, item.value, item.value_at);
-  const auto* row = find(setting_rows(), item.key);
+  }
+  const std::string key = present_key(item.key, item.key_at, settings.warnings);
+  const auto* row = find(setting_rows(), key);
   if (!row) fail_unknown(item.key_at, item.key);
   if (section_of(item.key) == "target") {
     if (!target_given.empty())
       fail(item.key_at, item.key + " contradicts " + target_given + "; give one target");
     target_given = item.key;
   }
-  set_row(*row, settings, item.value, item.value_at, item.key);
+  set_row(*row, settings, present_value(key, item.value, item.value_at, settings.warnings),
+          item.value_at, key);
+  settings.given[key] = item.key_at;
 }
 
 template <typename T>
@@ -179,7 +215,7 @@ void Settings::apply_file(const std::filesystem::path& file) {
   std::string target_given;
   for (const auto& item : document.items) {
     if (item.layer >= 0)
-      apply_layer_item(rules[static_cast<std::size_t>(item.layer)], item);
+      apply_layer_item(changed, rules[static_cast<std::size_t>(item.layer)], item);
     else
       apply_item(changed, item, target_given);
   }
@@ -197,6 +233,12 @@ void Settings::apply_environment() {
     const std::string name = environment_name(row.key);
     names.push_back(name);
     const char* value = std::getenv(name.c_str());
+    if (const std::string key = former_key(row.key); !key.empty()) {
+      const std::string former = environment_name(key);
+      names.push_back(former);
+      if (!value && (value = std::getenv(former.c_str())))
+        warnings.push_back("warning: " + former + " is now called " + name);
+    }
     if (!value) continue;
     if (section_of(row.key) == "target") {
       if (!target_given.empty()) fail(name, "contradicts " + target_given + "; give one target");
@@ -231,21 +273,17 @@ void Settings::apply_assignment(std::string_view assignment) {
 void Settings::apply(const std::string& key, const std::string& toml_value,
                      const std::string& source) {
   if (is_strategy_option(key)) {
+    given["strategy.options"] = source;
     const bool word = toml_value.find_first_of("[\"'") != 0;
     return set_strategy_option(
         *this, key, word ? SettingValue(toml_value) : parse_value(toml_value, source), source);
   }
-  const auto* row = find(setting_rows(), key);
+  const std::string name = present_key(key, source, warnings);
+  const auto* row = find(setting_rows(), name);
   if (!row) fail_unknown(source, key);
-  std::string text = toml_value;
-  SettingValue value = text;
-  const bool quoted = !text.empty() && (text[0] == '"' || text[0] == '\'');
-  if (row->type != "string" || quoted) {
-    // 32,16 is what one types for [32, 16].
-    if (row->type.ends_with("s") && (text.empty() || text[0] != '[')) text = "[" + text + "]";
-    value = parse_value(text, source);
-  }
-  set_row(*row, *this, value, source, key);
+  const SettingValue value = typed_value(*row, toml_value, source);
+  set_row(*row, *this, present_value(name, value, source, warnings), source, name);
+  given[name] = source;
 }
 
 }  // namespace gbcompress

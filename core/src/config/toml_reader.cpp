@@ -4,7 +4,7 @@
 #define TOML_ENABLE_UNRELEASED_FEATURES 0
 #include "config/toml_reader.h"
 
-// toml++ asserts what it takes for granted of a text, and a release build makes undefined behaviour
+// toml++ asserts what it takes for granted of a text, and a release build makes undefined behavior
 // of it; a table header "[[#" breaks one such assertion. Here they are checked in every build.
 #undef NDEBUG
 #define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : throw ::gbcompress::TomlAssertion())
@@ -53,7 +53,7 @@ SettingValue to_value(const toml::node& node) {
     std::vector<std::int64_t> whole;
     std::vector<double> numbers;
     for (const auto& element : *array) {
-      // Not value<double>(): it gives nothing for whole numbers that a double does not hold.
+      // Not value<double>(): it gives nothing for integers that a double does not hold.
       if (const auto* value = element.as_integer()) {
         whole.push_back(value->get());
         numbers.push_back(static_cast<double>(value->get()));

@@ -47,6 +47,19 @@ struct ToToml {
 
 std::string to_toml(const SettingValue& value) { return std::visit(ToToml{}, value); }
 
+SettingValue number_text(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  std::int64_t whole = 0;
+  if (const auto read = std::from_chars(text.data(), end, whole);
+      read.ec == std::errc() && read.ptr == end)
+    return whole;
+  double number = 0;
+  if (const auto read = std::from_chars(text.data(), end, number);
+      read.ec == std::errc() && read.ptr == end)
+    return number;
+  return {};
+}
+
 std::optional<double> as_number(const SettingValue& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value)) return *number;

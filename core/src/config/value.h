@@ -21,9 +21,11 @@ using SettingValue = std::variant<std::monostate, std::int64_t, double, std::str
 /// As TOML writes it; "" for an unset one. Strings are made printable.
 std::string to_toml(const SettingValue& value);
 
-/// A number, whole or not. Unset for anything else.
+/// A decimal number, whole or not; unset for any other text.
+SettingValue number_text(std::string_view text);
+/// A number, integer or not. Unset for anything else.
 std::optional<double> as_number(const SettingValue& value);
-/// A list of whole numbers; one alone is a list of one.
+/// A list of integers; one alone is a list of one.
 std::optional<std::vector<std::int64_t>> as_integers(const SettingValue& value);
 /// A list of numbers; one alone is a list of one.
 std::optional<std::vector<double>> as_numbers(const SettingValue& value);

@@ -20,7 +20,7 @@ struct Table {
 };
 
 /// A rectangle of one tile, the work of one thread block. The outer axis is rows, or columns in a
-/// transposed tensor; inner positions include kernel positions and are neighbours in memory
+/// transposed tensor; inner positions include kernel positions and are neighbors in memory
 /// wherever the tensor allows it.
 struct Piece {
   float* data = nullptr;  ///< position (0, 0, 0) of the tile

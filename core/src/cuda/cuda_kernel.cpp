@@ -100,7 +100,7 @@ class CudaKernel final : public TileKernel {
       run_staged(device_, shape, theta, tiles, grad, budget_);
       return;
     }
-    // Asking for every tile takes longer than computing it; tiles that were asked for are known.
+    // Checking every tile takes longer than computing it; checked tiles are cached.
     cache
         .get(device_, shape, tiles, budget_,
              [&](const TileMemory<Pointer>& tile) { expect(tile.data, true); })

@@ -22,7 +22,7 @@ Device::Device(const Module& module, std::int32_t index, void* stream)
   if (index < 0 || index >= count)
     unusable("there is no number " + std::to_string(index) + " among " + std::to_string(count));
   DeviceFacts facts;
-  check(module.facts(index, &facts), "tell what it is");
+  check(module.facts(index, &facts), "report its properties");
   if (facts.major < 8)
     unusable(printable(facts.name) + " is sm_" + std::to_string(facts.major) +
              std::to_string(facts.minor));
@@ -47,7 +47,7 @@ void Device::copy(void* to, const void* from, std::int64_t bytes) const {
 void Device::finish() const { check(module_.finish(stream_), "finish its work"); }
 bool Device::holds(const void* memory) const {
   bool answer = false;
-  check(module_.on_device(memory, &answer), "tell whose memory it is given");
+  check(module_.on_device(memory, &answer), "report the owner of a pointer");
   return answer;
 }
 void Device::launch(Operation operation, const Arguments& args, const Grid& grid) const {

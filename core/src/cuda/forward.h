@@ -1,5 +1,5 @@
 #pragma once
-/// One hidden layer, forward. As in the CPU's kernel (docs/adr/0002), with a and b the halves of
+/// One hidden layer, forward. As in the CPU's kernel (ADR 0002), with a and b the halves of
 /// the first layer, relu(a + b) = max(a, -b) + b, so that
 ///     w = base + sum_h w2[h] * max(a[h], -b[h]),   base = b2 + sum_h w2[h] * b[h]:
 /// two instructions a weight and hidden unit. A thread keeps 10 x 4 weights in registers

@@ -24,7 +24,7 @@
 
 namespace gbcompress::cuda {
 
-/// Four neighbouring numbers at 16-byte alignment, moved by one instruction.
+/// Four neighboring numbers at 16-byte alignment, moved by one instruction.
 struct alignas(16) Four {
   float v[4];
 };

@@ -21,8 +21,8 @@ namespace {
 }
 
 [[noreturn]] void refuse_nccl(const fs::path& file, const std::string& why) {
-  throw Error(Errc::kUsage, "NCCL was asked for, but its module " + printable(file.string()) + " " +
-                                why + "; use `backend` gloo");
+  throw Error(Errc::kUsage, "the backend is nccl, but its module " + printable(file.string()) +
+                                " " + why + "; use `backend` gloo");
 }
 
 /// Never closed: CUDA's own threads and exit handlers may point into it.

@@ -1,6 +1,6 @@
 #pragma once
 /// G-nets on an NVIDIA GPU. The kernels are in a module of their own, libgbcompress_cuda.so, which
-/// is opened at run time (docs/adr/0003-cuda-module.md). No LibTorch here.
+/// is opened at run time (docs/explanation/adr/0003-cuda-module.md). No LibTorch here.
 
 #include <filesystem>
 #include <memory>

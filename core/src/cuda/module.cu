@@ -70,7 +70,7 @@ const char* use(std::int32_t device, std::int32_t* before) {
 }
 
 const char* allocate(void** memory, std::int64_t bytes, void* stream) {
-  // Without this the pool gives memory back to the system at every synchronisation.
+  // Without this the pool gives memory back to the system at every synchronization.
   int device = 0;
   cudaMemPool_t pool = nullptr;
   std::uint64_t keep = std::uint64_t{256} << 20;

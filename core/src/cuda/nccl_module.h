@@ -28,7 +28,7 @@ struct NcclModule {
   const char* (*new_id)(void* id);
   /// All ranks call it with rank 0's id; ready when busy() says so.
   const char* (*open)(void** comm, const void* id, std::int32_t rank, std::int32_t world);
-  /// Whether a call is still under way; an error that any rank met is told here too.
+  /// Whether a call is still under way; an error of any rank is reported here too.
   const char* (*busy)(void* comm, bool* answer);
   const char* (*all_reduce)(void* comm, float* data, std::int64_t floats, void* stream);
   const char* (*broadcast)(void* comm, void* data, std::int64_t bytes, std::int32_t from,

@@ -113,14 +113,14 @@ Plan plan_pieces(const BankShape& shape, std::span<const TileSource> tiles, cons
 
 Arguments shape_arguments(const BankShape& shape) {
   if (shape.generator != Generator::kGNet)
-    throw Error(Errc::kUnsupported, "the cuda kernel does not know the generator " +
+    throw Error(Errc::kUnsupported, "the cuda kernel does not support the generator " +
                                         std::string(generator_name(shape.generator)) +
                                         "; use kernel fused");
   if (shape.has_latents())
     throw Error(Errc::kUnsupported,
-                "the cuda kernel does not know trained codes; use kernel fused");
+                "the cuda kernel does not support trained codes; use kernel fused");
   if (shape.hidden.size() >= kMaxLayers)
-    throw Error(Errc::kUnsupported, "the cuda kernel knows g-nets of 1 to " +
+    throw Error(Errc::kUnsupported, "the cuda kernel supports g-nets of 1 to " +
                                         std::to_string(kMaxLayers - 1) + " hidden layers, not " +
                                         std::to_string(shape.hidden.size()) + "; use kernel fused");
   if (shape.parameters() > kMostParameters)

@@ -53,8 +53,8 @@ GBC_DEVICE float product(const ChunkWeights& weights, const float* chunk, float 
   return sum;
 }
 
-/// The codes of four neighbouring positions of a piece, one after another: those of an axis. Beyond
-/// the piece they are other positions' or empty, for numbers that nobody uses.
+/// The codes of four neighboring positions of a piece, one after another: those of an axis. Beyond
+/// the piece they are other positions' or empty, for unused numbers.
 struct AxisCodes {
   const Table& codes;
   int first;

@@ -36,9 +36,9 @@ Data open_data(const std::string& spec, const DataOptions& options) {
     names.push_back(kind.name);
     if (name != kind.name) continue;
     if (where.empty() != (*kind.example == '\0'))
-      throw Error(Errc::kUsage,
-                  where.empty() ? "`data` " + name + " needs a place: write " + kind.example
-                                : "`data` " + name + " is built in and takes nothing behind it");
+      throw Error(Errc::kUsage, where.empty()
+                                    ? "`data` " + name + " needs a place: write " + kind.example
+                                    : "`data` " + name + " is built in and takes no path");
     Data data = kind.open(where, options);
     data.spec = spec;
     return data;

@@ -24,7 +24,7 @@ void check(const std::vector<double>& values, std::size_t channels, const char* 
                                   (channels == 1 ? " channel" : " channels"));
   for (double value : values)
     if (!std::isfinite(value) || (above_0 && value <= 0))
-      throw Error(Errc::kUsage, std::string("the data's ") + name + " must hold finite numbers" +
+      throw Error(Errc::kUsage, std::string("the data's ") + name + " must hold finite values" +
                                     (above_0 ? " above 0" : ""));
 }
 

@@ -13,7 +13,7 @@ struct Normalisation {
   std::vector<double> mean, std;  ///< one for each channel
 };
 
-/// What the user asked for, completed by `habit`.
+/// The user's options, completed by `habit`.
 /// @throws Error(kUsage) for another number of channels, a deviation not above 0, no finite number
 Normalisation normalisation(const DataOptions& options, const Normalisation& habit);
 

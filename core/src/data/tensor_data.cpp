@@ -49,15 +49,14 @@ class TensorFile {
     };
     if (part.inputs.dim() < 2 || part.inputs.numel() == 0)
       refuse("inputs must be [rows, ...], and some");
-    // Whole numbers as inputs are indices into an embedding.
+    // Integer inputs are indices into an embedding.
     part.inputs = part.inputs.to(part.inputs.is_floating_point() ? at::kFloat : at::kLong);
     if (!part.targets.defined()) return;
     if (part.targets.dim() < 1 || part.targets.dim() > 2)
       refuse("targets must be [rows] or [rows, positions]");
     if (part.inputs.size(0) != part.targets.size(0) || part.targets.numel() == 0)
-      refuse("inputs and " + prefix + "targets must have the same number of rows, and some");
-    if (!at::isIntegralType(part.targets.scalar_type(), false))
-      refuse("targets must be whole numbers");
+      refuse("inputs and " + prefix + "targets must have the same number of rows, at least 1");
+    if (!at::isIntegralType(part.targets.scalar_type(), false)) refuse("targets must be integers");
     part.targets = part.targets.to(at::kLong);
     const auto smallest = part.targets.min().item<std::int64_t>();
     const auto largest = part.targets.max().item<std::int64_t>();

@@ -12,7 +12,7 @@ namespace {
 bool agree_through(GroupState& state, const std::string& key, bool ok) {
   if (!ok) state.store->add(key + "refused", 1);
   std::int64_t here = state.store->add(key + "here", 1);
-  // The store tells nobody by itself; files are written meanwhile, so that this is rarely waited
+  // The store sends no notifications; files are written meanwhile, so that this is rarely waited
   // for.
   for (auto pause = std::chrono::milliseconds{1}; here < state.world;) {
     state.monitor->check();

@@ -9,7 +9,7 @@
 namespace gbcompress {
 namespace {
 
-/// Whether two neighbours are the children of one node.
+/// Whether two neighbors are the children of one node.
 bool siblings(ShardRange left, ShardRange right) {
   return left.count == right.count && left.first + left.count == right.first &&
          left.first % (2 * left.count) == 0;

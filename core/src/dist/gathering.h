@@ -50,7 +50,7 @@ void throw_if_given_up(KeyStore& store, const MeetOptions& options);
 std::string hello_text(const MeetOptions& options, const std::string& token);
 nlohmann::json process_json(const ProcessName& process);
 ProcessName read_process(const nlohmann::json& json);
-/// @throws nlohmann::json::exception for all but whole numbers from 0 that an int holds
+/// @throws nlohmann::json::exception for all but integers from 0 that an int holds
 int read_int(const nlohmann::json& number);
 
 }  // namespace gbcompress

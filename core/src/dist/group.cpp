@@ -70,7 +70,7 @@ std::unique_ptr<Group> Group::open(const Launch& launch, const GroupOptions& opt
     state = open_state(launch, options, nccl);
   } else {
     state = std::make_shared<GroupState>();
-    // Nobody to meet, but a launcher to end with.
+    // There is no other rank, but a launcher to end with.
     if (launch.has_launcher)
       state->monitor = std::make_unique<Monitor>(0, 1, options.timeout, true, std::vector<Peer>());
   }

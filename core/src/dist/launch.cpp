@@ -37,11 +37,11 @@ bool read_flags(const LaunchFlags& flags, const Reader& reader, Launch& into) {
   if (!flags.rank && !flags.world) {
     if (flags.local_rank || flags.master)
       refuse(std::string(flags.master ? "`master`" : "`local_rank`") +
-             " says something about one rank of several: give `rank` and `world` too");
+             " is an option of several processes; give `rank` and `world` too");
     return false;
   }
-  if (!flags.world) refuse("`rank` is given without `world`; say how many ranks there are");
-  if (!flags.rank) refuse("`world` is given without `rank`; say which rank this process is");
+  if (!flags.world) refuse("`rank` is given without `world`; give the number of ranks");
+  if (!flags.rank) refuse("`world` is given without `rank`; give the rank of this process");
   into.launcher = Launcher::kFlags;
   into.world = parse_number(*flags.world, "`world`", 1, kMaxWorld);
   into.rank = parse_number(*flags.rank, "`rank`", 0, kMaxWorld - 1);
@@ -106,7 +106,7 @@ int parse_number(const std::string& text, const std::string& what, int least, in
   const char* end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, value);
   if (code == std::errc::invalid_argument || stop != end)
-    refuse(what + " is \"" + printable(text.substr(0, 64)) + "\", which is no whole number");
+    refuse(what + " is \"" + printable(text.substr(0, 64)) + "\", which is not an integer");
   if (code == std::errc::result_out_of_range || value < least || value > most)
     refuse(what + " is " + text.substr(0, 64) + "; use " + std::to_string(least) + " to " +
            std::to_string(most));
@@ -199,9 +199,9 @@ Launch read_launch(const LaunchFlags& flags, const Environment& environment) {
 }
 
 int pick_gpu(const Launch& launch, int gpus) {
-  if (gpus <= 0) throw Error(Errc::kUsage, "a GPU was asked for but this machine shows none");
+  if (gpus <= 0) throw Error(Errc::kUsage, "the backend needs a GPU, and this machine has none");
   if (!launch.local_rank)
-    throw Error(Errc::kUsage, "the launcher does not say which rank of this machine rank " +
+    throw Error(Errc::kUsage, "the launcher does not name the local rank of rank " +
                                   std::to_string(launch.rank) + " is; give `local_rank`");
   const int wanted = launch.local_world.value_or(*launch.local_rank + 1);
   if (wanted > gpus)

@@ -68,7 +68,7 @@ class Monitor {
   /// This rank fails: tells the others, and returns when they have been told. Nothing is done where
   /// something failed before. [thread-safe]
   void report(std::string cause) noexcept;
-  /// Returns when every rank is here. There is no time limit as long as all are alive.
+  /// Returns when every rank is here. There is no time limit as long as all run.
   /// @throws Error(kFailure)
   void finish();
 
@@ -79,7 +79,7 @@ class Monitor {
   void let_unwind();
   void run();
   void poll_once();
-  void obey();  ///< what the main thread asked for
+  void obey();  ///< the requests of the main thread
   void beat(Clock::time_point now);
   void read(Peer& peer);
   void handle(Peer& peer, const Message& message);

@@ -100,7 +100,7 @@ void Monitor::beat(Clock::time_point now) {
     over = all_done_ || failure_;
   }
   if (over) return;
-  // Only rank 0 knows where everybody is; the others watch whether it is alive.
+  // Only rank 0 has the state of every rank; the others watch whether it runs.
   if (rank_ == 0) vigil_.beat(rank_, entered, last, now);
   if (const auto failure = vigil_.check(now)) declare(*failure, true, kGrace);
   if (launcher_ && launcher_->ended()) {
@@ -114,7 +114,7 @@ void Monitor::read(Peer& peer) {
   const bool open = peer.channel->receive(messages);
   for (const Message& message : messages) handle(peer, message);
   if (open) return;
-  peer.channel.reset();  // its number may soon be another process's: nobody wakes that one
+  peer.channel.reset();  // its number may soon be another process's, which gets no signal
   declare({peer.rank, "its process ended without a word: it was killed, or crashed"}, true, kGrace);
 }
 

@@ -1,6 +1,6 @@
 // Collectives of CPU tensors through one GPU a rank. What is sent is copied there first, on a
 // stream of its own so that a copy never waits for a collective; what arrives is copied back in
-// wait(). Nothing blocks inside NCCL or CUDA: everything is asked for until it is done, so that
+// wait(). Nothing blocks inside NCCL or CUDA: everything is polled until it is done, so that
 // abort() and the time limit end it.
 #include <ATen/ops/zeros.h>
 #include <poll.h>
@@ -38,7 +38,7 @@ class Patience {
     timespec moment{0, 50'000};
     ::ppoll(nullptr, 0, &moment, nullptr);
     if (Clock::now() > end_)
-      throw std::runtime_error("nothing moved on the GPU for " + seconds_text(limit_));
+      throw std::runtime_error("no progress on the GPU for " + seconds_text(limit_));
   }
 
  private:
@@ -229,7 +229,7 @@ class NcclTransport final : public Transport {
     if (aborted_) throw std::runtime_error("it was given up, because a rank failed");
   }
 
-  /// Until the communicator has taken in what it was told.
+  /// Until the communicator has processed its calls.
   void settle(const std::function<void()>& also) {
     Patience patience(timeout_);
     for (bool busy = true;;) {

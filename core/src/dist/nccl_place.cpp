@@ -8,7 +8,7 @@ namespace gbcompress {
 namespace {
 
 [[noreturn]] void unusable(const std::string& why) {
-  throw Error(Errc::kUsage, "NCCL was asked for, but " + why + "; use `backend` gloo");
+  throw Error(Errc::kUsage, "the backend is nccl, but " + why + "; use `backend` gloo");
 }
 
 std::filesystem::path file_of(const std::filesystem::path& module) {

@@ -62,7 +62,7 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return text;
 }
 
-/// A port of the range that the system chooses from, with nobody there, may be given to the very
+/// A port of the range that the system chooses from, with no listener, may be given to the very
 /// socket that tries to connect to it: TCP then connects the socket with itself.
 bool connected_with_itself(const Fd& socket) {
   sockaddr_storage own{}, other{};
@@ -205,7 +205,7 @@ Fd connect_to(const std::string& host, int port, Clock::time_point deadline,
     ::poll(nullptr, 0, static_cast<int>(kRetry.count()));
   } while (Clock::now() < deadline);
   throw Error(Errc::kFailure,
-              "nobody answered at " + endpoint_text(host, port) + " (" + reason(code) + ")");
+              "there is no response at " + endpoint_text(host, port) + " (" + reason(code) + ")");
 }
 
 bool is_loopback(const std::string& host) {

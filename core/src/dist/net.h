@@ -36,7 +36,7 @@ class Fd {
 Fd listen_on(const std::string& address, int port);
 int port_of(const Fd& socket);
 
-/// Connects, trying again for as long as nobody answers: the other side may not have started yet.
+/// Connects, trying again as long as there is no response: the other side may not have started yet.
 /// @param between  called between two attempts, at least every 50 ms; may throw to give up
 /// @throws Error(kFailure) at the deadline, with the last reason
 Fd connect_to(const std::string& host, int port, Clock::time_point deadline,

@@ -16,7 +16,8 @@ ProcessName this_process() {
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::array<char, 256> text{};
   const ssize_t length = ::readlink("/proc/self/ns/pid", text.data(), text.size() - 1);
-  // Without both, a pid of another machine could pass for one of ours; then nobody is woken.
+  // Without both, a pid of another machine could pass for one of ours; then no process gets a
+  // signal.
   if (!boot.empty() && length > 0) result.host = boot + " " + text.data();
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) == 0) result.machine = name.data();

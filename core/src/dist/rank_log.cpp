@@ -41,7 +41,7 @@ void log_line(std::string_view text) noexcept {
 void end_rank(int status) noexcept {
   try {
     std::cout.flush();
-  } catch (...) {  // a stream that was told to throw
+  } catch (...) {  // a stream that is set to throw
   }
   std::fflush(nullptr);
   std::_Exit(status);

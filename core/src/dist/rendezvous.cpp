@@ -27,7 +27,7 @@ void claim_rank(KeyStore& store, const MeetOptions& options) {
   const std::string key = options.prefix + "rank/" + std::to_string(options.rank);
   if (store.add(key, 1) > 1)
     give_up(store, options,
-            "two processes say that they are rank " + std::to_string(options.rank) +
+            "two processes have rank " + std::to_string(options.rank) +
                 "; give every process a rank of its own");
 }
 
@@ -75,9 +75,9 @@ std::vector<Peer> join(KeyStore& store, const MeetOptions& options) {
   const int world = read_int(control.at("world"));
   if (world != options.world)
     give_up(store, options,
-            "rank " + std::to_string(options.rank) + " was told that there are " +
-                std::to_string(options.world) + " ranks, rank 0 that there are " +
-                std::to_string(world) + "; start all with the same number");
+            "rank " + std::to_string(options.rank) + " was started with a world of " +
+                std::to_string(options.world) + " ranks, rank 0 with " + std::to_string(world) +
+                "; start all with the same number");
   Peer rank_0;
   rank_0.process = read_process(control.at("process"));
   rank_0.channel = std::make_unique<Channel>(net::connect_to(
@@ -102,7 +102,7 @@ std::vector<Peer> join(KeyStore& store, const MeetOptions& options) {
     // Rank 0 tells who is missing; the second makes sure that it is not this rank that speaks
     // first.
     if (net::Clock::now() >= options.deadline + std::chrono::seconds{1})
-      throw Error(Errc::kFailure, "rank 0 did not answer in time");
+      throw Error(Errc::kFailure, "rank 0 did not respond in time");
     pollfd one{rank_0.channel->fd(), POLLIN, 0};
     ::poll(&one, 1, kLookAgainMs);
   }
@@ -127,9 +127,9 @@ std::vector<Peer> meet(KeyStore& store, const MeetOptions& options) {
     return options.rank == 0 ? Gathering(store, options).wait() : join(store, options);
   } catch (const json::exception&) {
     leave(store, options);
-    throw Error(Errc::kFailure,
-                "what the ranks told each other at the start is malformed; is another program "
-                "using this port?");
+    throw Error(
+        Errc::kFailure,
+        "the first messages between ranks are malformed; is another program using this port?");
   } catch (...) {
     leave(store, options);
     throw;

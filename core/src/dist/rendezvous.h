@@ -32,8 +32,8 @@ struct MeetOptions {
   std::function<void()> between;  ///< called while waiting; throws to give up
 };
 
-/// @return for rank 0 everybody else, by rank; for the others rank 0
-/// @throws Error(kFailure): two processes with one rank, ranks that were told different worlds,
+/// @return for rank 0 all others, by rank; for the others rank 0
+/// @throws Error(kFailure): two processes with one rank, ranks with different worlds,
 ///         ranks that did not come before the deadline (named), a rank that left meanwhile. Every
 ///         rank that came throws the same; rank 0 waits for that, for at most a second
 std::vector<Peer> meet(KeyStore& store, const MeetOptions& options);

@@ -42,7 +42,7 @@ void SocketCensus::shut_down() const noexcept {
     int listens = 0;
     socklen_t size = sizeof listens;
     ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
-    // Nobody waits for a collective there, and Gloo ends the process when accept() fails.
+    // No collective waits there, and Gloo ends the process when accept() fails.
     if (!listens) ::shutdown(fd, SHUT_RDWR);
   }
 }

@@ -16,7 +16,7 @@ auto guarded(const std::string& endpoint, F&& act) {
     return act();
   } catch (const std::exception& error) {
     throw Error(Errc::kFailure, "the store at " + endpoint +
-                                    " does not answer: the rank or launcher that serves it ended, "
+                                    " does not respond: the rank or launcher that serves it ended, "
                                     "or another program uses this port");
   }
 }

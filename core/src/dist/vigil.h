@@ -34,7 +34,7 @@ class Vigil {
   /// @param last  the kind of the last one
   void beat(int rank, std::uint64_t entered, Collective last, Clock::time_point now);
   /// To be called at least once a heartbeat. A gap between two calls means that this process itself
-  /// was stopped, and is held against nobody.
+  /// was stopped, and counts as no failure.
   std::optional<Failure> check(Clock::time_point now);
 
  private:

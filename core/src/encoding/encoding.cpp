@@ -21,7 +21,7 @@ bool has_size(Encoding encoding) {
   return encoding == Encoding::kFourier || encoding == Encoding::kPixel ||
          encoding == Encoding::kLatent;
 }
-/// True for codes of 0 and 1, which are normalised over the tile.
+/// True for codes of 0 and 1, which are normalized over the tile.
 bool is_digital(const CodeTable& table, const AxisCode& code) {
   return table.width > 0 && !has_size(code.encoding);
 }

@@ -9,6 +9,8 @@
 namespace gbcompress {
 
 inline constexpr std::uint64_t kMaxCarriedFile = 64 << 20;    ///< bytes
-inline constexpr std::uint64_t kMaxCarriedFiles = 256 << 20;  ///< bytes, all together
+inline constexpr std::uint64_t kMaxCarriedBytes = 256 << 20;  ///< all together
+inline constexpr std::size_t kMaxCarriedCount = 1000;
+inline constexpr std::size_t kMaxCarriedDepth = 4;  ///< of subfolders
 
 }  // namespace gbcompress

@@ -49,7 +49,7 @@ class Finder {
     if (options_.keep_all) {
       walk_.flatten(tree_.root, "", true, found_.values);
       if (found_.values.empty()) throw Error(Errc::kUnsupported, label_ + " holds no tensors");
-      say("left out, being neither tensors nor numbers: ", walk_.skipped());
+      say("left out, neither tensors nor numbers: ", walk_.skipped());
     } else if (!options_.part.empty()) {
       enter_part(tree_.root, "", options_.part);
     } else {
@@ -140,7 +140,7 @@ class Finder {
     say("left out: ", left_out_);
   }
 
-  /// @param wanted  what is left of the part's name
+  /// @param wanted  the rest of the part's name
   void enter_part(PickleHandle at, const std::string& prefix, const std::string& wanted) {
     std::vector<Child> others;
     std::optional<Child> inner;

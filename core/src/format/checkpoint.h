@@ -11,8 +11,8 @@
 namespace gbcompress {
 
 struct FoundModel {
-  /// Name and value: tensors; with OpenOptions::keep_all also numbers, truth values, and lists of
-  /// whole numbers or fractions.
+  /// Name and value: tensors; with OpenOptions::keep_all also numbers, booleans, and lists of
+  /// integers or fractions.
   std::vector<std::pair<std::string, PickleHandle>> values;
   std::vector<std::string> left_out;  ///< dotted names of what is not read, the largest first
   std::vector<std::string> notes;     ///< one line each

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// Makers of tensors that are no plain ones: quantised, sparse, nested, of NumPy.
+/// Makers of tensors that are no plain ones: quantized, sparse, nested, of NumPy.
 bool makes_tensors(std::string_view name) {
   for (const std::string_view start :
        {"a tensor of ", "torch._utils._rebuild", "torch._tensor.", "torch.storage.",

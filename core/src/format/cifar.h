@@ -10,7 +10,7 @@
 
 namespace GBC_INTERNAL gbcompress {
 
-inline constexpr std::size_t kCifarPixels = 3072;         ///< a picture: [3, 32, 32], red first
+inline constexpr std::size_t kCifarPixels = 3072;         ///< an image: [3, 32, 32], red first
 inline constexpr std::size_t kMaxCifarRecords = 100'000;  ///< CIFAR-10 has 60,000
 
 struct CifarRecords {

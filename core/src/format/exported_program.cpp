@@ -68,7 +68,7 @@ class ConfigHandler : public JsonHandler {
   void other(JsonFrames frames) override {
     if (in_weight(frames, 5) && frames.back().key == "as_int")
       throw Error(Errc::kCorrupt, label_ + ": tensor " + printable(frames[1].key) +
-                                      " has a size or stride that is not a whole number");
+                                      " has a size or stride that is not a non-negative integer");
   }
 
  private:

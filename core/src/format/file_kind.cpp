@@ -24,8 +24,9 @@ std::string state_dict_folder(const ZipArchive& zip, const std::string& label) {
 
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label) {
   if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty");
+  refuse_stand_in(bytes, label);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  // Of any version: whoever reads it says which ones it knows.
+  // Of any version: the reader refuses those that it does not support.
   if (text.size() >= 4 && text.starts_with("GBZ") && text[3] >= '1' && text[3] <= '9')
     return FileKind::kArtifact;
   if (text.starts_with("PK\x03\x04")) {
@@ -51,8 +52,10 @@ FileKind sniff(const fs::path& path) {
   if (fs::is_directory(path, ignored)) return FileKind::kFolder;
   const MappedFile map(path);
   const FileKind kind = sniff_bytes(map.bytes(), printable(path.string()));
-  if (kind != FileKind::kUnknown) return kind;
   const std::string name = path.filename().string();
+  // By chance their bytes may look like another format's.
+  if (kind == FileKind::kSafetensors && name.ends_with(".onnx")) return FileKind::kUnknown;
+  if (kind != FileKind::kUnknown) return kind;
   if (is_model_index(name)) return FileKind::kFolder;
   return name.ends_with(".safetensors") ? FileKind::kSafetensors : FileKind::kUnknown;
 }

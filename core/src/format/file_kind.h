@@ -11,8 +11,15 @@
 
 namespace GBC_INTERNAL gbcompress {
 
-/// sniff() for bytes in memory, by content only.
+/// sniff() for bytes in memory, by content only. @throws also as refuse_stand_in()
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label);
+
+/// What stands in for a file that is not there, as the end of a sentence: "is a Git LFS pointer,
+/// not the file itself; run `git lfs pull`", "is a web page, not a model; its download failed"; ""
+/// for anything else.
+std::string describe_stand_in(std::span<const std::byte> bytes);
+/// @throws Error(kUnsupported) with that sentence
+void refuse_stand_in(std::span<const std::byte> bytes, const std::string& label);
 
 /// What a file of no use here is, where it is easy to tell, as the end of a sentence: "is a Git LFS
 /// pointer, not the file itself; run `git lfs pull`"; "" for others.

@@ -32,7 +32,7 @@ MaybeGzip::MaybeGzip(const std::filesystem::path& path)
 
 MaybeGzip::~MaybeGzip() = default;
 
-/// Fills `out` as far as content lasts. @return bytes written, fewer than asked for at the end only
+/// Fills `out` as far as content lasts. @return bytes written, fewer than `out` has at the end only
 std::size_t MaybeGzip::next(std::span<std::byte> out) {
   if (!inflater_) {
     const std::size_t n = std::min(out.size(), rest_.size());

@@ -1,6 +1,6 @@
 #pragma once
-/// Files that may be gzipped (RFC 1952, told by their first two bytes), inflated no further than
-/// the reader asks for.
+/// Files that may be gzipped (RFC 1952, by their first two bytes), inflated no further than the
+/// reader needs.
 
 #include <cstddef>
 #include <cstdint>

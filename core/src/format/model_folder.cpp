@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "format/carried_files.h"
+#include "format/file_kind.h"
 #include "format/json_scan.h"
 #include "format/safetensors.h"
 #include "format/state_dict.h"
@@ -16,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kSafetensors = ".safetensors", kPickled = ".bin";
+constexpr const char* kPickledModel = "pytorch_model.bin";
 constexpr std::string_view kIndexEnd = ".index.json";
 
 class IndexHandler : public JsonHandler {
@@ -78,6 +80,7 @@ void add(TensorBundle& bundle, const fs::path& path, const OpenOptions& options)
   append(bundle.left_out, file.left_out);
   bundle.metadata.insert(file.metadata.begin(), file.metadata.end());
   bundle.file_bytes += static_cast<std::int64_t>(fs::file_size(path));
+  bundle.files.push_back(path);
 }
 
 /// All that are not there, in one sentence.
@@ -105,6 +108,7 @@ TensorBundle open_index(const fs::path& path) {
   if (map.bytes().empty()) throw Error(Errc::kTruncated, label + " is empty");
   if (map.bytes().size() > kMaxSafetensorsHeader)
     throw Error(Errc::kLimit, label + " has more than 100,000,000 bytes");
+  refuse_stand_in(map.bytes(), label);
   const bool pickled = path.filename().string().ends_with(std::string(kPickled) += kIndexEnd);
   IndexHandler handler(label, pickled ? kPickled : kSafetensors);
   scan_json({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()}, label, 16,
@@ -115,6 +119,7 @@ TensorBundle open_index(const fs::path& path) {
   for (const auto& [tensor, file] : handler.file_of) files.insert(file);
   check_present(files, path.parent_path(), label);
   TensorBundle bundle;
+  bundle.files.push_back(path);
   // Shards are parts of one flat dictionary: nothing in them is to be looked for.
   const OpenOptions whole{.keep_all = true};
   for (const std::string& file : files) {
@@ -171,7 +176,7 @@ TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
   } else if (!found.pickled_indices.empty()) {
     return only(found.pickled_indices);
   } else {
-    const fs::path pickled = folder / "pytorch_model.bin";
+    const fs::path pickled = folder / kPickledModel;
     std::error_code ignored;
     if (!fs::exists(pickled, ignored))
       throw Error(Errc::kNotFound,
@@ -186,6 +191,13 @@ TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
 
 bool is_model_index(std::string_view name) noexcept {
   return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json");
+}
+
+bool holds_weights(const fs::path& folder) {
+  const Listing found = list(folder);
+  std::error_code ignored;
+  return !found.indices.empty() || !found.files.empty() || !found.pickled_indices.empty() ||
+         fs::exists(folder / kPickledModel, ignored);
 }
 
 TensorBundle open_model_folder(const fs::path& path, const OpenOptions& options) {

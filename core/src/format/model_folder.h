@@ -12,6 +12,9 @@ namespace gbcompress {
 /// "*.safetensors.index.json" or "*.bin.index.json".
 bool is_model_index(std::string_view name) noexcept;
 
+/// Whether open_model_folder() finds weights in the folder. @throws Error(kIo)
+bool holds_weights(const std::filesystem::path& folder);
+
 /// A folder with, in this order, an index of safetensors shards, a `model.safetensors`, any
 /// `*.safetensors`, an index of `.bin` shards, or a `pytorch_model.bin`; or an index itself, whose
 /// files are looked for in its own folder. `carried` names a folder's files for CarriedCopies.

@@ -47,11 +47,15 @@ TensorBundle open_safetensors(const std::filesystem::path& path);
 /// Gives the bytes of tensors[index], valid until the next call.
 using TensorBytes = std::function<std::span<const std::byte>(std::size_t index)>;
 
+/// Calls sink(piece) for the bytes of tensors[index], in order.
+using TensorPieces = std::function<void(
+    std::size_t index, const std::function<void(std::span<const std::byte>)>& sink)>;
+
 /// Writes one file, atomically, tensor after tensor: nothing but the header is held in memory.
 /// @param tensors   in any order; the file orders them by dtype, then name
 /// @param metadata  "format": "pt" is added where it lacks
-/// @param source    where given, asked for each tensor's bytes in the file's order, and
-///                  TensorEntry::bytes is not looked at
+/// @param source    if given, called for each tensor's bytes in the file's order, and
+///                  TensorEntry::bytes has no effect
 /// @return bytes written
 /// @throws Error(kExists, kIo) as AtomicFile; Error(kShapeMismatch) where bytes do not fit dtype
 /// and
@@ -60,6 +64,12 @@ std::int64_t write_safetensors(const std::filesystem::path& path,
                                std::span<const TensorEntry> tensors,
                                std::map<std::string, std::string> metadata, bool overwrite,
                                const TensorBytes& source = {});
+
+/// The same, of tensors that come piece by piece.
+std::int64_t write_safetensors_pieces(const std::filesystem::path& path,
+                                      std::span<const TensorEntry> tensors,
+                                      std::map<std::string, std::string> metadata, bool overwrite,
+                                      const TensorPieces& source);
 
 /// Size of the file that the reference writer makes of such tensors, whose bytes are not looked at.
 /// @param metadata  as it is; none: no entry of it

@@ -5,6 +5,7 @@
 
 #include "base/byte_reader.h"
 #include "base/file.h"
+#include "format/file_kind.h"
 #include "format/json_scan.h"
 #include "format/safetensors.h"
 #include "gbcompress/error.h"
@@ -98,8 +99,9 @@ class HeaderHandler : public JsonHandler {
     if (field != "dtype" && field != "shape" && field != "data_offsets")
       throw Error(Errc::kUnsupported, label_ + ": " + where(frames) + " has the unknown field " +
                                           printable(field.substr(0, 64)));
-    fail(where(frames) + (field == "dtype" ? ": dtype is not a string"
-                                           : ": " + field + " is not a list of whole numbers"));
+    fail(where(frames) + (field == "dtype"
+                              ? ": dtype is not a string"
+                              : ": " + field + " is not a list of non-negative integers"));
   }
   std::vector<std::uint64_t>& list_of(JsonFrames frames) {
     if (frames[1].key == "shape") return entries.back().shape;
@@ -134,6 +136,7 @@ void check_coverage(std::vector<Declared>& entries, std::uint64_t data_bytes,
 SafetensorsFile SafetensorsFile::from_bytes(std::span<const std::byte> bytes,
                                             const std::string& label) {
   if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty, not a safetensors file");
+  refuse_stand_in(bytes, label);
   ByteReader reader(bytes, label);
   const auto header_bytes = reader.read<std::uint64_t>();
   if (header_bytes > kMaxSafetensorsHeader)

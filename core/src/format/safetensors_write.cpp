@@ -108,6 +108,15 @@ std::int64_t write_safetensors(const std::filesystem::path& path,
                                std::span<const TensorEntry> tensors,
                                std::map<std::string, std::string> metadata, bool overwrite,
                                const TensorBytes& source) {
+  return write_safetensors_pieces(
+      path, tensors, std::move(metadata), overwrite,
+      [&](std::size_t i, const auto& sink) { sink(source ? source(i) : tensors[i].bytes); });
+}
+
+std::int64_t write_safetensors_pieces(const std::filesystem::path& path,
+                                      std::span<const TensorEntry> tensors,
+                                      std::map<std::string, std::string> metadata, bool overwrite,
+                                      const TensorPieces& source) {
   const std::string label = printable(path.string());
   check_names(tensors, label);
   const auto order = file_order(tensors);
@@ -121,13 +130,15 @@ std::int64_t write_safetensors(const std::filesystem::path& path,
   file.write(start);
   file.write(std::as_bytes(std::span(header.text)));
   for (const std::size_t i : order) {
-    const auto bytes = source ? source(i) : tensors[i].bytes;
-    if (bytes.size() != static_cast<std::uint64_t>(header.sizes[i]))
+    std::uint64_t given = 0;
+    source(i, [&](std::span<const std::byte> piece) {
+      given += piece.size();
+      if (given <= static_cast<std::uint64_t>(header.sizes[i])) file.write(piece);
+    });
+    if (given != static_cast<std::uint64_t>(header.sizes[i]))
       throw Error(Errc::kShapeMismatch, label + ": tensor " + printable(tensors[i].name) +
                                             " needs " + std::to_string(header.sizes[i]) +
-                                            " bytes, " + std::to_string(bytes.size()) +
-                                            " were given");
-    file.write(bytes);
+                                            " bytes, " + std::to_string(given) + " were given");
   }
   file.commit();
   return static_cast<std::int64_t>(start.size() + header.text.size()) + header.end;

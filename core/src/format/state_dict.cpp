@@ -59,7 +59,8 @@ class Collector {
     std::vector<std::int64_t> result;
     for (const PickleHandle item : tree_[tuple].items) {
       if (tree_[item].kind != Kind::kInt || tree_[item].number < 0)
-        throw Error(Errc::kCorrupt, what + " has a size or stride that is not a whole number");
+        throw Error(Errc::kCorrupt,
+                    what + " has a size or stride that is not a non-negative integer");
       result.push_back(tree_[item].number);
     }
     return result;

@@ -16,7 +16,7 @@ namespace gbcompress {
 /// saved share their bytes; others are copied into row-major order.
 /// @throws Error(kNotFound, kIo) as MappedFile; Error(kTruncated) for an empty or cut file;
 ///         Error(kUnsupported) for a whole pickled module, TorchScript, big-endian numbers,
-///         quantised or sparse tensors, or a file without a model; Error(kUsage) for several
+///         quantized or sparse tensors, or a file without a model; Error(kUsage) for several
 ///         models; Error(kLimit); Error(kCorrupt)
 TensorBundle read_state_dict(const std::filesystem::path& path, const OpenOptions& options = {});
 /// The same from memory. @param bytes  must outlive the result

@@ -30,7 +30,7 @@ void gather(const std::byte* from, const std::vector<std::int64_t>& shape,
 }  // namespace
 
 std::span<std::byte> StridedReader::own(std::size_t size, const std::string& what) {
-  // Overlapping strides could ask for far more than the file holds.
+  // Overlapping strides could need far more than the file holds.
   if (size > copy_budget_)
     throw Error(Errc::kLimit, what +
                                   " repeats its storage many times over; save a .contiguous() copy "

@@ -10,6 +10,7 @@
 #include "format/file_kind.h"
 #include "format/left_out.h"
 #include "format/model_folder.h"
+#include "format/onnx/open.h"
 #include "format/safetensors.h"
 #include "format/state_dict.h"
 #include "format/training_state.h"
@@ -94,6 +95,7 @@ TensorBundle open_kind(FileKind kind, const std::filesystem::path& path,
     case FileKind::kUnknown:
       break;
   }
+  if (onnx::is_model(path)) return onnx::open_model(path);
   const std::string foreign = describe_foreign(MappedFile(path).bytes());
   throw Error(Errc::kUnsupported,
               label + " " +
@@ -153,8 +155,15 @@ TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& 
   const FileKind kind = sniff(path);
   TensorBundle bundle = open_kind(kind, path, options);
   const std::string label = printable(path.string());
+  if (bundle.files.empty()) bundle.files.push_back(path);
   if (bundle.file_bytes == 0)
     bundle.file_bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  if (kind == FileKind::kUnknown) {
+    if (!options.part.empty())
+      throw Error(Errc::kUsage,
+                  label + " is an ONNX model, which has no parts; leave out the part");
+    return bundle;
+  }
   const std::size_t notes = bundle.notes.size();
   const bool flat = kind == FileKind::kSafetensors || kind == FileKind::kFolder;
   if (!options.part.empty() && flat)

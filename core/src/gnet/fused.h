@@ -1,7 +1,7 @@
 #pragma once
 /// The fused CPU kernel's inner part: one tile, or a range of its outer rows, in one pass that
-/// never stores hidden activations. LibTorch-free; vectorised with Highway, chosen at run time for
-/// the processor. docs/performance.md has the arithmetic.
+/// never stores hidden activations. LibTorch-free; vectorized with Highway, chosen at run time for
+/// the processor. docs/explanation/performance.md has the arithmetic.
 
 #include <cstdint>
 #include <vector>

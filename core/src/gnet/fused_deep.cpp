@@ -32,7 +32,7 @@ constexpr int kVectors = 2, kGradientRows = 2;
 inline std::int64_t Padded(std::int64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
 inline std::int64_t N() { return static_cast<std::int64_t>(hn::Lanes(Full())); }
 
-/// out[o, p] = bias[o] + sum_h weight[o, h] * x[h, p], p < count; relu where asked.
+/// out[o, p] = bias[o] + sum_h weight[o, h] * x[h, p], p < count; relu where set.
 template <int kRows>
 void LayerRows(const float* weight, const float* bias, std::int64_t inputs, const float* x,
                std::int64_t count, bool relu, float* out) {

@@ -29,7 +29,7 @@ void validate_names(const GNetPlan& plan) {
                 "type_id is not a name of up to 64 lower-case letters, digits, '_', '.', '-'");
 }
 
-/// code_width() of a plan's axis; what a user asked wrongly is a plan that does not fit.
+/// code_width() of a plan's axis; a wrong option of a user is a plan that does not fit.
 std::int64_t axis_width(const AxisCode& code, std::int64_t n, const char* field) {
   try {
     return code_width(code, n);
@@ -168,7 +168,7 @@ void validate(const GNetPlan& plan) {
     if (inputs > kMaxInputs)
       too_large("the position codes have " + std::to_string(inputs) + " inputs", kMaxInputs);
     validate_memory(plan, sides);
-    // The codes are normalised by counts that must be exact in double.
+    // The codes are normalized by counts that must be exact in double.
     constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
     if (checked_mul(grid.positions(), inputs, "a tile times its inputs") > kMaxCount)
       too_large("tile_rows times tile_cols times the inputs are too many", kMaxCount);

@@ -1,7 +1,7 @@
 #pragma once
 /// The g-net of one tile in plain loops, on any scalar type: float is what artifacts are decoded
 /// with, double is what the tests differentiate numerically. The order of every sum is part of the
-/// file format (docs/artifact-format.md); loops may be exchanged, sums may not be regrouped.
+/// file format (artifact-gnets.md); loops may be exchanged, sums may not be regrouped.
 
 #include <algorithm>
 #include <cmath>
@@ -75,7 +75,7 @@ struct FirstLayer {
   }
 };
 
-/// The normal number of one position of a stochastic tile; 0 where only the mean is asked for.
+/// The normal number of one position of a stochastic tile; 0 if only the mean is computed.
 template <typename Tile>
 float noise_at(const BankShape& shape, const Tile& tile, std::int64_t i, std::int64_t j,
                std::int64_t k) {

@@ -35,9 +35,9 @@ struct TileMemory {
   std::int64_t cols = 0;
   float scale = 1;  ///< forward: multiplies the g-net's output; backward: multiplies the gradient
   TileNoise noise = {};  ///< stochastic g-nets; forward and backward of a step use the same
-  /// Stochastic g-nets whose deviations are wanted too, laid out as `data`. forward: receives the
+  /// Stochastic g-nets with deviations too, laid out as `data`. forward: receives the
   /// log of every deviation, in units of scale; backward: the loss's gradient with respect to it,
-  /// not multiplied by scale. Null: not wanted.
+  /// not multiplied by scale. Null: none.
   Pointer log_deviation = nullptr;
 };
 using TileTarget = TileMemory<float*>;
@@ -66,12 +66,12 @@ class TileKernel {
 };
 
 /// The oracle: plain loops, one tile at a time, float arithmetic in one fixed order without fused
-/// multiply-add, so that the same bits come out everywhere (docs/artifact-format.md writes it
+/// multiply-add, so that the same bits come out everywhere (artifact-gnets.md writes it
 /// down).
 std::unique_ptr<TileKernel> make_reference_kernel();
 
 /// The product's kernel: each tile in one pass that recomputes hidden activations instead of
-/// storing them, vectorised for the processor it runs on, over the threads of at::parallel_for. The
+/// storing them, vectorized for the processor it runs on, over the threads of at::parallel_for. The
 /// same bits for any number of threads.
 std::unique_ptr<TileKernel> make_fused_kernel();
 

@@ -6,7 +6,7 @@
 namespace gbcompress {
 namespace {
 
-/// torch.nn's default; what a normalisation divides by is sqrt(variance + eps).
+/// torch.nn's default; what a normalization divides by is sqrt(variance + eps).
 constexpr double kUsualEps = 1e-5;
 
 }  // namespace

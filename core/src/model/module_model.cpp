@@ -85,7 +85,7 @@ std::vector<std::string> known_architectures(const Registry& registry) {
 
 namespace {
 
-/// Architectures within each other: one that asks for itself would never end.
+/// Architectures within each other: one that contains itself would never end.
 constexpr int kDeepest = 8;
 
 BuiltModel built_by_factory(const std::string& arch, const std::vector<ParameterInfo>& weights,

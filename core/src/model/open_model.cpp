@@ -1,4 +1,5 @@
 #include "format/file_kind.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "model/module_model.h"
@@ -59,6 +60,11 @@ std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::
                                     printable(arch));
     return open_torchscript(file);
   }
+  if (is_onnx(file))
+    throw Error(Errc::kUnsupported,
+                printable(file.string()) +
+                    " is an ONNX model, which is not run here; compress, expand, compare and "
+                    "inspect take it");
   std::vector<std::string> notes;
   std::vector<NamedParameter> values = read_tensors(file, options, &notes);
   std::unique_ptr<Model> model = arch.empty() ? std::make_unique<StateDictModel>(std::move(values))

@@ -17,7 +17,7 @@ namespace {
 
 void require(bool holds, const char* name, const char* range, double value) {
   if (!holds)
-    throw Error(Errc::kUsage, std::string("the optimiser's ") + name + " is " +
+    throw Error(Errc::kUsage, std::string("the optimizer's ") + name + " is " +
                                   std::to_string(value) + "; it must be " + range);
 }
 
@@ -78,7 +78,7 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions options)
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.defined() || !parameter.is_floating_point() ||
         !parameter.is_non_overlapping_and_dense())
-      throw Error(Errc::kUsage, "the optimiser needs dense parameters of a floating type");
+      throw Error(Errc::kUsage, "the optimizer needs dense parameters of a floating type");
     // The update works on storage; autograd must neither see it nor forbid it on a leaf.
     parameter = parameter.detach();
     state_.steps.push_back(0);
@@ -94,7 +94,7 @@ void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
                                        gradients[i].scalar_type() == parameters_[i].scalar_type());
   if (!fits)
     throw Error(Errc::kShapeMismatch,
-                "the optimiser's gradients must have the parameters' own shapes and types");
+                "the optimizer's gradients must have the shapes and types of the parameters");
   make_moments(parameters_, state_);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
@@ -130,7 +130,7 @@ void AdamW::restore(const State& state) {
     return good;
   };
   if (state.steps.size() != parameters_.size() || !fits(state.first) || !fits(state.second))
-    throw Error(Errc::kShapeMismatch, "the optimiser's state belongs to other parameters");
+    throw Error(Errc::kShapeMismatch, "the optimizer's state belongs to other parameters");
   state_.steps = state.steps;
   make_moments(parameters_, state_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -1,4 +1,5 @@
 // Names of the options' choices, as settings and messages spell them.
+#include "base/glob.h"
 #include "gbcompress/options.h"
 
 namespace gbcompress {
@@ -21,14 +22,32 @@ std::optional<Loss> parse_loss(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+std::string_view effort_name(Effort effort) noexcept {
+  switch (effort) {
+    case Effort::kFast:
+      return "fast";
+    case Effort::kBalanced:
+      return "balanced";
+    case Effort::kMax:
+      return "max";
+  }
+  return "max";
+}
+
+std::optional<Effort> parse_effort(std::string_view name) noexcept {
+  for (const Effort effort : {Effort::kFast, Effort::kBalanced, Effort::kMax})
+    if (effort_name(effort) == name) return effort;
+  return std::nullopt;
+}
+
 std::string_view mode_name(WeightMode mode) noexcept {
   switch (mode) {
     case WeightMode::kGenerated:
       return "generated";
     case WeightMode::kResidual:
-      return "residual";
+      return "quantized";
     case WeightMode::kRaw:
-      return "raw";
+      return "exact";
   }
   return "";
 }
@@ -36,7 +55,16 @@ std::string_view mode_name(WeightMode mode) noexcept {
 std::optional<WeightMode> parse_mode(std::string_view name) noexcept {
   for (const WeightMode m : {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw})
     if (mode_name(m) == name) return m;
+  if (name == "residual") return WeightMode::kResidual;  // names of version 0.1
+  if (name == "raw") return WeightMode::kRaw;
   return std::nullopt;
+}
+
+WeightMode mode_of(const std::string& name, const BottleneckOptions& options) {
+  WeightMode mode = options.mode;
+  for (const LayerRule& rule : options.layers)
+    if (rule.mode && matches_glob(rule.match, name)) mode = *rule.mode;
+  return mode;
 }
 
 std::string_view placement_name(Placement placement) noexcept {

@@ -73,8 +73,8 @@ std::vector<std::string> explain_mismatch(const PluginFingerprint& plugin,
   }
   for (const auto& [key, value] : plugin.fields)
     if (!value_of(host, key))
-      result.emplace_back("it asks for " + key + "=" + value +
-                          ", which this program does not know");
+      result.emplace_back("it requires " + key + "=" + value +
+                          ", which this program does not support");
   if (result.empty() && plugin.fields != host.fields)
     result.emplace_back("its marker names the same things twice or in another order");
   return result;

@@ -51,7 +51,8 @@ const Plugin& open_plugin_library(const std::filesystem::path& file) {
   } catch (...) {
     refuse_plugin(file, "threw something that is not a std::exception in its entry function");
   }
-  if (!plugin) refuse_plugin(file, "returned nothing from its entry function; ask its author");
+  if (!plugin)
+    refuse_plugin(file, "returned nothing from its entry function; report it to its author");
   return *plugin;
 }
 

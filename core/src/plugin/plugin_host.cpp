@@ -22,8 +22,8 @@ bool everybody_may_write(const fs::path& path) {
   return (fs::status(path, failed).permissions() & fs::perms::others_write) != fs::perms::none;
 }
 
-/// A plugin is code that runs with all rights of the user: nobody else may have been able to put it
-/// there. In a folder like /tmp (sticky) others cannot replace a file of ours.
+/// A plugin is code that runs with all rights of the user: no other user may have been able to put
+/// it there. In a folder like /tmp (sticky) others cannot replace a file of ours.
 void check_permissions(const fs::path& file) {
   if (everybody_may_write(file))
     refuse_plugin(file,
@@ -113,8 +113,8 @@ const LoadedPlugin* PluginHost::load_file(const fs::path& given, bool skip_copie
                               printable(same->file.string()) +
                               " that is loaded; load only one of the two");
     if (skip_copies) return nullptr;
-    refuse_plugin(
-        file, "is loaded already, from " + printable(same->file.string()) + "; ask for it once");
+    refuse_plugin(file,
+                  "is loaded already, from " + printable(same->file.string()) + "; give it once");
   }
   check_permissions(file);
   const auto differences = explain_mismatch(marker, host_fingerprint());

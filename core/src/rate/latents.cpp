@@ -178,6 +178,10 @@ void Latents::predict() {
   }
 }
 
+void Latents::set_gradient(std::size_t entry, const at::Tensor& gradient) {
+  entries_[entry].live.mutable_grad() = gradient;
+}
+
 void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
   const at::NoGradGuard no_grad;
   if (count_bits) bits_ = 0;
@@ -185,7 +189,12 @@ void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
     entry.chosen.reset();
     entry.as_is = false;
     if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
-    entry.latent_gradient.copy_(entry.live.grad());
+    const at::Tensor gradient = entry.live.grad();
+    entry.idle = !gradient.defined();
+    if (entry.idle)
+      entry.latent_gradient.zero_();
+    else
+      entry.latent_gradient.copy_(gradient);
     const std::vector<float> steps = entry.steps();
     const at::Tensor scale = entry.scale();
     const std::uint32_t key = RandomStream(seed_, "rate", entry.name, step).bits(0);
@@ -209,8 +218,10 @@ void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
     entry.prior_gradients(weight);
     // Of a number that is rounded off its mean, the loss does not feel the mean: only the rate
     // does, and there it is worth what the number itself is, the other way round.
-    at::sub_out(entry.prior->mean_gradient, entry.live.grad().to(at::kFloat),
-                entry.latent_gradient);
+    if (entry.idle)
+      entry.prior->mean_gradient.zero_();
+    else
+      at::sub_out(entry.prior->mean_gradient, gradient.to(at::kFloat), entry.latent_gradient);
   }
 }
 
@@ -256,7 +267,8 @@ void Latents::scale_steps(double factor) {
 
 void Latents::decay(double factor) {
   const at::NoGradGuard no_grad;
-  for (Entry& entry : entries_) entry.latent.mul_(factor);
+  for (Entry& entry : entries_)
+    if (!entry.idle) entry.latent.mul_(factor);
 }
 
 std::vector<at::Tensor> Latents::values() const {
@@ -271,8 +283,8 @@ std::vector<at::Tensor> Latents::values() const {
 std::vector<at::Tensor> Latents::gradients() const {
   std::vector<at::Tensor> result;
   for (const Entry& entry : entries_) {
-    result.push_back(entry.latent_gradient);
-    result.push_back(entry.step_gradient);
+    result.push_back(entry.idle ? at::Tensor() : entry.latent_gradient);
+    result.push_back(entry.idle ? at::Tensor() : entry.step_gradient);
   }
   return result;
 }

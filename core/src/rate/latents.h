@@ -55,6 +55,9 @@ class Latents {
   /// training goes on. @throws Error(kShapeMismatch) for another number of them
   void take(std::size_t entry, CodedValues values);
 
+  /// Of the live tensor: a view that others fill. Undefined: the entry is idle.
+  void set_gradient(std::size_t entry, const at::Tensor& gradient);
+
   /// Rounded values into the live tensors.
   void predict();
   /// Gradients of latents and steps from the live tensors' .grad, which must be defined, and from
@@ -77,7 +80,7 @@ class Latents {
   /// Multiplies all numbers, but not their steps.
   void decay(double factor);
 
-  /// What an optimiser steps, latents and a fixed part of the logarithms of steps alternating, and
+  /// What an optimizer steps, latents and a fixed part of the logarithms of steps alternating, and
   /// its gradients.
   std::vector<at::Tensor> values() const;
   std::vector<at::Tensor> gradients() const;
@@ -127,7 +130,7 @@ class Latents {
     std::span<const float> residual(std::int64_t first, std::int64_t count,
                                     std::vector<float>& buffer) const;
     at::Tensor residual() const;
-    /// Classes that the coder is told, or nothing.
+    /// Prior classes of the integers, or nothing.
     std::vector<std::uint8_t> classes() const;
     /// @param weight  of a bit
     void prior_gradients(double weight);
@@ -144,6 +147,7 @@ class Latents {
     at::Tensor in_steps(const at::Tensor& numbers) const;
     int step_index(double step, double evenness) const;  ///< as quantise() takes them
     std::optional<PackedValues> chosen;                  ///< nothing: the nearest integers
+    bool idle = false;  ///< the last backward() found no gradient: neither value makes a step
     bool as_is = false;                                  ///< predict() leaves the tensor alone
     double error = 0;   ///< squared error of those that a trellis chose
     double spread = 0;  ///< deviation of the first values

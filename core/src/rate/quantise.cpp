@@ -1,9 +1,10 @@
-// Integers where nothing is trained.
+// Integers without training.
 #include <ATen/ATen.h>
 
 #include <array>
 #include <cmath>
 
+#include "artifact/integers.h"
 #include "gbcompress/error.h"
 #include "rate/latents.h"
 #include "rate/pieces.h"
@@ -11,9 +12,9 @@
 namespace gbcompress {
 namespace {
 
-/// Steps of vectors beside those of matrices, where nothing is trained.
+/// Step sizes of vectors over those of matrices, without training.
 constexpr double kVectorStep = 0.125;
-/// Where there are more numbers, a sample has the first ones of each piece.
+/// If there are more weights, a sample has the first ones of each piece.
 constexpr std::int64_t kAllSampled = 1 << 20, kSampled = kPiece / 16;
 
 }  // namespace
@@ -35,6 +36,13 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
   std::vector<std::optional<Trellis>> trellises(entries_.size());
   std::vector<Part> parts;
   std::vector<CodedValues> chosen(entries_.size());
+  std::int64_t numbers = 0;  // beyond kAutoSmall a file has the profile lanes, and with wide rows
+  bool lanes = false;
+  for (const Entry& entry : entries_) {
+    numbers += entry.grid.size();
+    lanes = lanes || !fits_small({&entry.grid, 1});
+  }
+  lanes = lanes || numbers > kAutoSmall;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     Entry& entry = entries_[e];
     const int index = entry.step_index(step, evenness);
@@ -42,6 +50,7 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
     std::vector<std::int32_t> integers;
     IntegerGrid grid = entry.grid;
     grid.dependent = quantiser == Quantiser::kTrellis;
+    grid.lanes = grid.dependent && lanes;
     if (grid.dependent) {
       integers.resize(static_cast<std::size_t>(entry.latent.numel()));
       sources[e] = entry.residual();

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "gbcompress/error.h"
+#include "search/bracket_search.h"
 #include "train/calibrate.h"
 
 namespace gbcompress {
@@ -44,7 +45,7 @@ at::Tensor as_half(const at::Tensor& values) { return values.clamp(-65504, 65504
 }  // namespace
 
 Control rounded_control(const std::vector<NamedParameter>& tensors, int bits) {
-  if (bits < 2 || bits > 8) throw Error(Errc::kUsage, "numbers are rounded to 2 to 8 bits");
+  if (bits < 2 || bits > 8) throw Error(Errc::kUsage, "values are rounded to 2 to 8 bits");
   const at::NoGradGuard no_grad;
   const float most = static_cast<float>((1 << (bits - 1)) - 1);
   Control control;
@@ -104,13 +105,10 @@ std::int64_t FactorControl::raw_bytes(double part) const {
 }
 
 double FactorControl::part_for(std::int64_t bytes) const {
-  double low = 0, high = 1;
-  if (raw_bytes(high) <= bytes) return high;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (low + high) / 2;
-    (raw_bytes(middle) <= bytes ? low : high) = middle;
-  }
-  return std::max(low, 1e-9);
+  if (raw_bytes(1) <= bytes) return 1;
+  BracketSearch search({.cuts = kHalvings}, {.holds = 0, .fails = 1});
+  while (const auto part = search.next()) search.tried(*part, raw_bytes(*part) <= bytes);
+  return std::max(*search.holds(), 1e-9);
 }
 
 Control FactorControl::control(double part) const {

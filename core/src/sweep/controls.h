@@ -10,7 +10,7 @@
 namespace gbcompress {
 
 /// A compressed copy of a model's tensors. Names and shapes are not counted, in the control's
-/// favour.
+/// favor.
 struct Control {
   std::vector<std::byte> bytes;    ///< one zstd frame (level 19)
   std::vector<at::Tensor> values;  ///< what decoding `bytes` gives, one for each tensor

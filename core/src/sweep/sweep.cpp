@@ -32,7 +32,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What is asked of one point of the codec's curve.
+/// The request of one point of the codec's curve.
 struct Asked {
   const char* kind;  ///< "lambda", "ratio", "error"
   double value;
@@ -206,7 +206,7 @@ class Sweep {
     for (const Key& key : keys_)
       if (!points_.find(key.first, key.second))
         owners_[key] = next++ % (group_ ? group_->world() : 1);
-    if (group_) group_->barrier();  // nobody begins before everybody has looked
+    if (group_) group_->barrier();  // no rank begins before all have looked
   }
   bool leads() const { return !group_ || group_->rank() == 0; }
   bool mine(const std::string& method, const std::string& setting) const {
@@ -263,6 +263,9 @@ class Sweep {
     run.group = nullptr;
     run.bottleneck.mode = mode;
     run.bottleneck.gnet_prior = false;
+    // Points of a curve are of one method.
+    run.effort.reset();
+    if (mode == WeightMode::kResidual) run.effort = Effort::kMax;
     for (LayerRule& rule : run.bottleneck.layers) rule.prior.reset();
     return run;
   }
@@ -336,7 +339,7 @@ class Sweep {
   const ProgressSink& progress_;
   const SweepSink &finished_, &begins_;
   const std::vector<Asked> asked_;
-  const bool priors_;  ///< g-nets were asked for
+  const bool priors_;  ///< with g-nets as priors
   const Values start_;
   Group* const group_;
   SweepPoints points_;

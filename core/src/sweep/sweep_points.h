@@ -55,7 +55,7 @@ class SweepPoints {
   std::vector<SweepPoint> own_;     ///< of this rank's file
 };
 
-/// Six digits, as settings, files and pictures have them.
+/// Six digits, as settings, files and charts have them.
 std::string number(double value);
 /// A point as one object: a line of points.jsonl, an element of the report's list.
 nlohmann::ordered_json point_json(const SweepPoint& point);

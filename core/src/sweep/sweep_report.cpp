@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr std::array<const char*, 6> kMethods = {kDenseMethod, kResidualMethod, kPriorMethod,
                                                  kGNetMethod,  kRoundingMethod, kFactorMethod};
-// Told apart by the colour-blind too; what is to be beaten is hollow and dashed.
+// Told apart by the color-blind too; what is to be beaten is hollow and dashed.
 constexpr std::array<const char*, 6> kColours = {"#000000", "#0072b2", "#e69f00",
                                                  "#d55e00", "#009e73", "#cc79a7"};
 
@@ -124,7 +124,7 @@ std::string bytes_label(double bytes) {
 std::string metric_label(const SweepReport& report) {
   if (!report.metric) return "relative squared error of the weights (not evaluated)";
   return *report.metric == Metric::kAccuracy      ? "test accuracy, percent"
-         : *report.metric == Metric::kNatsPerChar ? "test loss a character, nats"
+         : *report.metric == Metric::kNatsPerChar ? "test loss, nats per character"
                                                   : "squared error of outputs over their squares";
 }
 

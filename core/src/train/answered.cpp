@@ -29,8 +29,8 @@ Dataset answers_to(Model& original, const Dataset& split, bool classes) {
     numbers += answers.back().numel();
     if (numbers > kMostAnswers)
       throw Error(Errc::kUsage,
-                  "what the original says of these inputs takes more than a gibibyte "
-                  "of memory; give fewer of them");
+                  "the original's outputs for these inputs take more than 1 GiB of memory; give "
+                  "fewer inputs");
   }
   return Dataset(split.range(0, split.size()).inputs, at::cat(answers));
 }

@@ -14,8 +14,8 @@ at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& 
   if (images.dim() != 4 || images.scalar_type() != at::kFloat || !images.is_contiguous() ||
       images.size(0) != static_cast<std::int64_t>(indices.size()))
     throw Error(Errc::kUsage,
-                "train.shift and train.mirror need pictures [channels, height, width]; leave them "
-                "at 0 for other data");
+                "train.shift and train.flip need images [channels, height, width]; leave them out "
+                "for other data");
   const std::int64_t planes = images.size(1), height = images.size(2), width = images.size(3);
   at::Tensor result = at::empty_like(images);
   const float* from = images.data_ptr<float>();

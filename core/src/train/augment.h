@@ -1,5 +1,5 @@
 #pragma once
-/// Pictures a little different each time they are seen.
+/// Random shift and horizontal flip of images.
 
 #include <ATen/core/Tensor.h>
 
@@ -10,11 +10,11 @@
 
 namespace gbcompress {
 
-/// Moves each picture by up to `shift` pixels along both axes, edges repeated, and mirrors every
-/// second one on average. What happens to a picture depends on `random` and its index alone.
+/// Shifts each image by up to `shift` pixels along both axes, edges repeated, and flips every
+/// second one on average. The change of an image depends on `random` and its index alone.
 /// @param images   [n, channels, height, width] float32, contiguous
 /// @param indices  n of them
-/// @throws Error(kUsage) for what are not pictures
+/// @throws Error(kUsage) for tensors that are not images
 at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& indices,
                      std::int64_t shift, bool mirror, const RandomStream& random);
 

@@ -1,6 +1,6 @@
 #pragma once
-/// What a few hundred training samples say of a model that is not trained: which tensors' errors
-/// are dear.
+/// The importance of each tensor's error for an untrained model, from a few hundred training
+/// samples.
 
 #include <cstdint>
 #include <functional>

@@ -15,7 +15,7 @@ namespace {
 
 /// Steps of vectors beside those of matrices: few numbers that weigh much.
 constexpr double kVectorStep = 0.125;
-/// What costs less than this share of the dearest counts as costing that.
+/// The least importance of a tensor, as a share of the largest.
 constexpr double kLeastImportance = 1e-6;
 /// The largest part of what zeros lose that a tensor may lose; finer steps are tried a quarter of
 /// an octave apart.

@@ -12,7 +12,7 @@
 
 namespace gbcompress {
 
-/// How integers are chosen: held-back samples tell which of these suits a model.
+/// How integers are chosen: the held-out split decides between these.
 struct Rule {
   bool columns = true;       ///< error feedback over inputs
   bool rows = true;          ///< and over outputs

@@ -25,7 +25,7 @@ OutputComparison compare_outputs(Model& a, Model& b, const Dataset& data, Metric
     const Batch batch = data.range(first, std::min(pass, data.size() - first));
     const at::Tensor from_a = outputs_of(a, batch), from_b = outputs_of(b, batch);
     if (from_a.sizes() != from_b.sizes())
-      throw Error(Errc::kShapeMismatch, "the first model tells " + std::to_string(from_a.size(1)) +
+      throw Error(Errc::kShapeMismatch, "the first model has " + std::to_string(from_a.size(1)) +
                                             " classes apart, the second " +
                                             std::to_string(from_b.size(1)));
     sum.metric_a += scores_of(from_a, batch, metric, unit).sum().item<double>();

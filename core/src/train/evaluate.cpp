@@ -27,14 +27,14 @@ at::Tensor outputs_of(Model& model, const Batch& batch) {
   const at::Tensor targets = classes ? batch.targets.flatten() : batch.targets.flatten(0, -2);
   if (!classes && targets.size(1) != logits.size(1))
     throw Error(Errc::kShapeMismatch, "the model gives " + std::to_string(logits.size(1)) +
-                                          " numbers where the original gives " +
+                                          " outputs, and the original gives " +
                                           std::to_string(targets.size(1)));
   if (logits.size(0) != targets.size(0))
     throw Error(Errc::kShapeMismatch, "the model gives " + std::to_string(logits.size(0)) +
                                           " outputs for " + std::to_string(targets.size(0)) +
                                           " targets; this data does not fit it");
   if (classes && targets.max().item<std::int64_t>() >= logits.size(1))
-    throw Error(Errc::kShapeMismatch, "the model tells " + std::to_string(logits.size(1)) +
+    throw Error(Errc::kShapeMismatch, "the model has " + std::to_string(logits.size(1)) +
                                           " classes apart, the data has more");
   return logits;
 }

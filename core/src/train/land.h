@@ -1,5 +1,5 @@
 #pragma once
-/// Integers that nobody trained, for a file of the size or the error that is asked.
+/// Untrained integers, for a file of a target size or error.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 namespace gbcompress {
 
 /// Without training: the finest steps found whose file has at most `wanted` bytes.
-/// @param rate  evenness and quantiser are used
+/// @param rate  evenness and quantizer are used
 /// @return the step that quantise() was given
 double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
                       const TrainRateOptions& rate);

@@ -54,7 +54,7 @@ std::optional<Use> use_of(std::string_view name, c10::ArrayRef<const c10::IValue
   return use;
 }
 
-/// Some of `count` rows, evenly spread; the distance is prime to the width of a picture, so that
+/// Some of `count` rows, evenly spread; the distance is prime to the width of an image, so that
 /// not always the same columns are taken.
 std::int64_t distance(std::int64_t count, std::int64_t most, std::int64_t width) {
   std::int64_t step = std::max<std::int64_t>(1, (count + most - 1) / most);
@@ -69,7 +69,7 @@ at::Tensor every(const at::Tensor& rows, std::int64_t step) {
 /// Patches of the input as rows; of grouped convolutions those of all groups.
 at::Tensor patches(Use use, std::int64_t most) {
   at::Tensor x = use.input.detach().to(at::kFloat), w = use.weight;
-  if (w.dim() == 3) {  // one dimension is a picture of height 1
+  if (w.dim() == 3) {  // one dimension is an image of height 1
     x = x.unsqueeze(-2);
     w = w.unsqueeze(-2);
     for (auto* pair : {&use.stride, &use.dilation}) pair->insert(pair->begin(), 1);

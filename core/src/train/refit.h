@@ -16,7 +16,7 @@ class Refit {
  public:
   /// @param model    as it was; only its values may change later
   /// @param samples  the first ones of them are used
-  /// @param first    matrices whose inputs are wanted, indices into model.tensors(), which
+  /// @param first    matrices whose inputs are kept, indices into model.tensors(), which
   ///                 LayerInputs sees, in the order in which they will be
   /// @param bytes    that inputs of the start may take, unless one matrix alone needs more
   Refit(Model& model, const Dataset& samples, std::vector<std::size_t> first,

@@ -199,7 +199,7 @@ class Collector {
     return output;
   }
 
-  /// The batches of for_drawn_gradients(), where nothing is asked of gradients.
+  /// The batches of for_drawn_gradients(), where gradients are not needed.
   void see_inputs(std::int64_t first, std::int64_t last) {
     const at::AutoGradMode with_grad(true);  // operators may be others without
     for (; first < last; first += kGradientBatch) {
@@ -280,7 +280,7 @@ class Collector {
   std::vector<at::Tensor> rows_;    ///< of the batch at hand: keep()
   std::vector<double> importance_;  ///< of a part of the samples
   bool weighed_ = false;            ///< importance is known
-  bool gradients_ = true;           ///< are asked of this pass
+  bool gradients_ = true;           ///< are part of this pass
 };
 
 }  // namespace

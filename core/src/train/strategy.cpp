@@ -81,8 +81,8 @@ void check_needs(const StrategyChoice& choice, const Strategy& strategy, const M
     if (model.stages().empty())
       throw Error(Errc::kUsage,
                   "strategy " + choice.name +
-                      " needs a model that says its stages, as mlp and lenet5 do; a plugin's "
-                      "architecture says them in BuiltModel::stages");
+                      " needs a model that declares its stages, as mlp and lenet5 do; a plugin's "
+                      "architecture declares them in BuiltModel::stages");
   }
 }
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPosition = "position";
-constexpr const char* kHistory = "history";
+constexpr const char* kSearch = "search#state";
 constexpr const char* kBestFile = "search#best_file";
 constexpr const char* kKeptState = "kept#";
 constexpr const char* kStrategy = "strategy#";  // no parameter's name has a '#'
@@ -38,8 +38,7 @@ Stored parse_position(const std::string& text, const std::string& folder) {
   RunPosition& p = stored.position;
   if (!(in >> p.attempt >> p.phase >> p.done >> stored.steps) || p.attempt < 0 || p.done < 0 ||
       stored.steps < 0 || (p.phase != "fit" && p.phase != "train"))
-    throw Error(Errc::kCorrupt,
-                folder + " does not say where its run stood; use another checkpoint");
+    throw Error(Errc::kCorrupt, folder + " has no position of its run; use another checkpoint");
   return stored;
 }
 
@@ -93,8 +92,8 @@ struct TrainingCheckpoints::Impl {
             const Strategy* strategy);
   void open_writer();
   /// Ranks must decide alike: a signal may reach one alone, and clocks differ.
-  /// @param save  of this rank; becomes what any wants
-  /// @return the signal that asks for an end, 0 for none
+  /// @param save  of this rank; becomes true if any rank saves
+  /// @return the signal that requests a stop, 0 for none
   int agree_on(bool& save) const;
 };
 
@@ -115,22 +114,24 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
   }
   if (self.settings.resume) {
     self.reader = CheckpointReader::open(*self.settings.resume, self.ranks, self.warn);
-    if (self.group) self.group->agree("the checkpoint to go on from", self.reader->identity());
+    if (self.group) self.group->agree("the checkpoint to resume from", self.reader->identity());
     self.reader->require(self.facts);
     const std::string folder = printable(self.reader->folder().string());
     const Stored stored = parse_position(fact_of(self.reader->facts(), kPosition), folder);
     self.resumed = stored.position;
-    self.resumed->history = fact_of(self.reader->facts(), kHistory);
-    if (self.reader->has(0, kBestFile))
-      self.resumed->best_file =
-          std::make_shared<const std::vector<std::byte>>(self.reader->read(0, kBestFile));
+    const auto section = [&](const char* name) {
+      return self.reader->has(0, name)
+                 ? std::make_shared<const std::vector<std::byte>>(self.reader->read(0, name))
+                 : nullptr;
+    };
+    self.resumed->search = section(kSearch);
+    self.resumed->best_file = section(kBestFile);
     self.steps = self.saved_at = stored.steps;
   } else if (self.writes() && !list_checkpoints(self.settings.folder).empty()) {
     const std::string folder = printable(self.settings.folder.string());
-    throw Error(Errc::kExists, folder +
-                                   " holds checkpoints of another run; go on with that one by "
-                                   "`resume` " +
-                                   folder + ", or remove them");
+    throw Error(Errc::kExists,
+                folder + " holds checkpoints of another run; resume that one with `resume` " +
+                    folder + ", or remove them");
   }
 }
 
@@ -222,7 +223,7 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
   if (strategy) add(strategy->aux_state(), kStrategy);
   CheckpointFacts stored = facts;
   stored[kPosition] = position_text(position, steps);
-  if (!position.history.empty()) stored[kHistory] = position.history;
+  if (position.search && ranks.rank == 0) sections.push_back({kSearch, *position.search});
   if (position.best_file && ranks.rank == 0) sections.push_back({kBestFile, *position.best_file});
   writer->save(steps, std::move(sections), std::move(stored));
   saved_at = steps;
@@ -268,7 +269,7 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
   if (save || by_steps || stop != 0) self.save(position, bottleneck, strategy);
   if (stop == 0) return;
   self.writer->finish();
-  throw Error(Errc::kInterrupted, "stopped on request; go on with `resume` " +
+  throw Error(Errc::kInterrupted, "stopped on request; resume with `resume` " +
                                       printable(self.settings.folder.string()));
 }
 

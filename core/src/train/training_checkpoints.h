@@ -20,7 +20,8 @@ struct RunPosition {
   std::int64_t attempt = 0;  ///< of those that look for a size
   std::string phase;         ///< "fit", "train"
   std::int64_t done = 0;     ///< steps of the phase
-  std::string history = {};  ///< of earlier attempts, one word
+  /// State of the search, of earlier attempts' results; null: no attempt has ended.
+  std::shared_ptr<const std::vector<std::byte>> search = {};
   /// The best file of earlier attempts; null: none.
   std::shared_ptr<const std::vector<std::byte>> best_file = {};
   /// What the next attempt may begin with, beside where the bottleneck stands; null: its beginning.

@@ -26,15 +26,13 @@ struct Norm {
 /// The four vectors of the norm that has this running mean, where all are there and float32.
 /// @return false too where one of them is to stay exact
 bool find_norm(TensorBundle& bundle, const Index& index, const std::string& path,
-               const std::vector<std::string>& exact, Norm& norm) {
+               const GlobSet& exact, Norm& norm) {
   TensorEntry* found[4];
   const char* const names[] = {".weight", ".bias", ".running_mean", ".running_var"};
   for (std::size_t i = 0; i < 4; ++i) {
     const auto at = index.find(path + names[i]);
     if (at == index.end()) return false;
-    if (std::any_of(exact.begin(), exact.end(),
-                    [&](const std::string& glob) { return matches_glob(glob, at->first); }))
-      return false;
+    if (exact.matches(at->first)) return false;
     found[i] = &bundle.tensors[at->second];
     if (found[i]->dtype != DType::kF32 || found[i]->shape != found[0]->shape) return false;
   }
@@ -89,14 +87,15 @@ TensorBundle arranged(const TensorBundle& weights, const WeightsOptions& options
     result.tensors[i] = *weights.find(layout[i].name);
     index[layout[i].name] = i;
   }
-  // What changed since a base is told from tensors as both models have them.
+  // The change since a base is computed from tensors as both models have them.
   if ((!options.max_bytes && !options.max_error) || options.base) return result;
+  const GlobSet exact(options.exact);
   constexpr std::string_view kMean = ".running_mean";
   for (const LayoutEntry& entry : layout) {
     Norm norm{};
     if (!entry.name.ends_with(kMean)) continue;
     const std::string path = entry.name.substr(0, entry.name.size() - kMean.size());
-    if (find_norm(result, index, path, options.exact, norm)) fold(result, norm);
+    if (find_norm(result, index, path, exact, norm)) fold(result, norm);
   }
   return result;
 }

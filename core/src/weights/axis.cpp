@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t kLeastUseful = 8;
 /// Numbers of a sample, at least one line of each.
 constexpr std::int64_t kSample = 1 << 15;
-/// What must be saved, of the bits; and bytes, which the header's key takes.
+/// The least saving as a share of the bits; and bytes of the header's key.
 constexpr double kSaved = 0.02, kSavedBytes = 16;
-/// Bits of single numbers, before the coder is asked: most tensors fail here.
+/// Share of the bits by a quick estimate, before anything is coded: most tensors fail here.
 constexpr double kPromising = 0.99;
 /// Finer than this the rounding of cosines to float32 would show.
 constexpr double kFinestError = 1e-9;

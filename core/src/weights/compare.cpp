@@ -15,7 +15,7 @@ namespace gbcompress {
 
 struct TensorSource::Impl {
   TensorBundle bundle;                     ///< where there is no artifact
-  std::optional<ArtifactReader> artifact;  ///< decoded when asked
+  std::optional<ArtifactReader> artifact;  ///< decoded on request
   TensorDecoder decode;
   std::vector<StoredTensor> tensors;
 };

@@ -70,6 +70,14 @@ bool is_progression(std::span<const float> values) {
   return std::sqrt(squares / n) < kEven * std::fabs(mean);
 }
 
+/// Of a tensor of finite elements that a graph tells to be a weight or the vector of an operator.
+WeightKind hinted_kind(const TensorHint& hint, std::span<const float> values) {
+  if (hint.kind == TensorHint::Kind::kExact) return WeightKind::kExact;
+  const bool weight = hint.kind == TensorHint::Kind::kWeight;
+  return weight && values.size() >= static_cast<std::size_t>(kTinyNumbers) ? WeightKind::kMatrix
+                                                                           : WeightKind::kVector;
+}
+
 }  // namespace
 
 bool is_additive_mask(std::span<const float> values) {
@@ -92,14 +100,17 @@ bool holds_non_numbers(const TensorEntry& tensor, std::span<const float> values)
   return false;
 }
 
-WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values) {
-  if (values.size() < 2 || is_training_tensor(tensor.name)) return WeightKind::kExact;
+WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values,
+                       const TensorHint* hint) {
+  const bool hinted = hint && hint->kind != TensorHint::Kind::kUnknown;
+  if (values.size() < 2 || (!hinted && is_training_tensor(tensor.name))) return WeightKind::kExact;
   bool alike = true;
   for (const float value : values) {
     if (!std::isfinite(value)) return WeightKind::kExact;
     alike = alike && value == values[0];
   }
   if (alike) return WeightKind::kExact;
+  if (hinted) return hinted_kind(*hint, values);
   const std::string name = lower(tensor.name);
   const auto n = static_cast<std::int64_t>(values.size());
   const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0], cols = n / rows;

@@ -1,6 +1,7 @@
 #include "weights/matrix.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -10,11 +11,18 @@
 namespace gbcompress {
 namespace {
 
+std::atomic<std::int64_t> values_chosen_so_far{0};
+
 /// Rows of fewer numbers say too little about themselves.
 constexpr std::int64_t kRowNumbers = 8;
 /// A row's rms counts as at least this share of its tensor's.
 constexpr double kLeastRow = 0.03;
 constexpr int kRowUnit = 4;
+
+std::size_t first_nonzero(std::span<const float> values) {
+  const auto at = std::find_if(values.begin(), values.end(), [](float v) { return v != 0; });
+  return static_cast<std::size_t>(at - values.begin());
+}
 
 }  // namespace
 
@@ -36,16 +44,20 @@ StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
   }
   float largest = 0;
   for (const float value : scaled_) largest = std::max(largest, std::fabs(value));
-  // Half a step of room: quantiser 1 counts from there.
+  // Half a step of room: quantizer 1 counts from there.
   finest_ = nearest_step(largest / (static_cast<float>(kMaxMagnitude) - 2)) + 1;
   const auto [low, high] = std::minmax_element(row_steps_.begin(), row_steps_.end());
   if (low != row_steps_.end()) finest_ = std::max(finest_, kMinStep - *low);
 }
 
+std::int64_t StepMatrix::values_chosen() noexcept { return values_chosen_so_far; }
+
 StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads) const {
+  values_chosen_so_far += static_cast<std::int64_t>(scaled_.size());
   Chosen chosen{{.grid = grid_, .step = step, .row_steps = row_steps_}, 0};
   CodedValues& values = chosen.values;
   values.grid.dependent = quantiser == Quantiser::kTrellis;
+  values.grid.lanes = grid_.lanes && values.grid.dependent;
   values.integers.resize(scaled_.size());
   const float size = step_size(step), inverse = 1 / size;
   if (values.grid.dependent) {
@@ -57,7 +69,7 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads
       values.integers[i] = static_cast<std::int32_t>(std::nearbyint(scaled_[i] * inverse));
   }
   const auto cols = static_cast<std::size_t>(grid_.cols);
-  codec::QuantiserState state(true);
+  codec::QuantiserStates states(values.grid);
   double error = 0;
   for (std::size_t row = 0; row < static_cast<std::size_t>(grid_.rows); ++row) {
     double sum = 0;
@@ -65,6 +77,7 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads
       const std::int32_t k = values.integers[i];
       float number = static_cast<float>(k) * size;
       if (values.grid.dependent) {
+        codec::QuantiserState& state = states.next();
         number = static_cast<float>(state.twice(k)) * (size / 2);
         state.pass(k);
       }
@@ -105,17 +118,32 @@ StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
   if (grid.rows == 1) {
     part.cols = std::min(grid.cols, std::max<std::int64_t>(most, 1));
     if (part.stride >= part.cols) part.stride = 0;
-    taken.assign(values.begin(), values.begin() + part.cols);
+    const auto numbers = static_cast<std::size_t>(part.cols);
+    std::size_t first = 0;
+    // Changes may begin later.
+    if (squares_of(values.first(numbers)) == 0)
+      first = std::min(first_nonzero(values), values.size() - numbers);
+    const auto from = values.subspan(first, numbers);
+    taken.assign(from.begin(), from.end());
     return {part, std::move(taken), {}};
   }
   part.rows = std::clamp<std::int64_t>((most + grid.cols - 1) / grid.cols, 1, grid.rows);
   const auto cols = static_cast<std::size_t>(grid.cols);
-  for (std::int64_t i = 0; i < part.rows; ++i) {
-    const auto row = static_cast<std::size_t>(i * grid.rows / part.rows);
-    const auto from = values.subspan(row * cols, cols);
-    taken.insert(taken.end(), from.begin(), from.end());
-    if (!row_steps.empty()) offsets.push_back(row_steps[row]);
-  }
+  const auto take = [&](std::size_t first) {
+    for (std::int64_t i = 0; i < part.rows; ++i) {
+      const auto row = std::max(first, static_cast<std::size_t>(i * grid.rows / part.rows));
+      const auto from = values.subspan(row * cols, cols);
+      taken.insert(taken.end(), from.begin(), from.end());
+      if (!row_steps.empty()) offsets.push_back(row_steps[row]);
+      first = 0;
+    }
+  };
+  take(0);
+  if (squares_of(taken) > 0) return {part, std::move(taken), std::move(offsets)};
+  // The rows between them are not all 0, as where an embedding was tuned on a few words.
+  taken.clear();
+  offsets.clear();
+  take(first_nonzero(values) / cols);
   return {part, std::move(taken), std::move(offsets)};
 }
 

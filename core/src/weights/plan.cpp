@@ -9,18 +9,20 @@
 #include "artifact/integers.h"
 #include "artifact/transform.h"
 #include "base/checked.h"
-#include "base/glob.h"
 #include "base/parallel.h"
+#include "format/container.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "search/bracket_search.h"
 #include "weights/axis.h"
+#include "weights/change.h"
 #include "weights/matrix.h"
 
 namespace gbcompress {
 namespace {
 
 /// Steps grow with this power of a tensor's rms, and with the root of its size
-/// (docs/adr/0007-steps-without-data.md).
+/// (docs/explanation/adr/0007-steps-without-data.md).
 constexpr double kRmsPower = 0.75;
 /// Where all tensors have one step: so little does a tensor's rms count, and vectors have finer
 /// ones.
@@ -36,21 +38,38 @@ constexpr double kSampleRoom = 0.97;
 /// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
 constexpr double kGaussianBits = 2.047;
 
-/// About the relative error of matrices in a file of so many bits a number.
+/// Approximate relative error of matrices in a file of so many bits per weight.
 double error_of_bits(double bits) { return std::clamp(std::exp2(-2 * bits), 1e-6, 0.25); }
 
+/// Rounding a sum to its element type makes an error at most twice as large.
+constexpr double kRounding = 4;
+
 /// About the relative error of the finest integers there are, with a margin of two.
-double finest_error(std::span<const float> values, double rms) {
+double finest_error(const TensorPlan& tensor, std::span<const float> values) {
   float largest = 0;
   for (const float value : values) largest = std::max(largest, std::fabs(value));
   const double step = static_cast<double>(largest) / kMaxMagnitude;
-  return step * step / 6 / (rms * rms);
+  const double error = step * step / 6 / (tensor.facts.rms * tensor.facts.rms);
+  return tensor.base ? kRounding * error : error;
+}
+
+/// Whether integers on a base can have that error. Sums are float32, also those of float64.
+bool keeps_change(const TensorEntry& source, const TensorEntry& before,
+                  std::span<const float> values, double max_error) {
+  return source.dtype != DType::kF64 ||
+         kRounding * change_sums(source, before, elements_of(values, source.dtype)).relative() <=
+             max_error;
 }
 
 std::vector<float> differences(std::vector<float> values, const TensorEntry& base) {
   const std::vector<float> before = numbers_of(base);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] -= before[i];
   return values;
+}
+
+/// How the integers lie, as far as a graph tells.
+IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint) {
+  return hint.rows == 0 ? default_grid(tensor.shape) : IntegerGrid{hint.rows, hint.cols, 0};
 }
 
 /// Whether all elements are the same bytes.
@@ -78,6 +97,10 @@ std::vector<float> TensorPlan::numbers() const {
 int TensorPlan::step(double x) const noexcept {
   const double k = std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -64.0, 64.0));
   return std::min(static_cast<int>(k), coarsest);
+}
+
+bool is_bytes(const TensorEntry& tensor) noexcept {
+  return tensor.name == kContainerName && tensor.dtype == DType::kU8;
 }
 
 std::vector<float> numbers_of(const TensorEntry& tensor) {
@@ -115,7 +138,8 @@ void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
 }
 
 WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
-    : quantiser_(options.quantiser),
+    : hints_(hints_of(weights)),
+      quantiser_(options.quantiser),
       threads_(options.threads > 0 ? options.threads : usable_processors()) {
   tensors_.resize(weights.tensors.size());
   std::vector<std::int64_t> sizes;
@@ -126,18 +150,22 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   }
   likely_error_ = options.max_error.value_or(
       error_of_bits(8 * static_cast<double>(options.max_bytes.value_or(0)) / numbers));
-  for_bounded(sizes, threads_,
-              [&](std::size_t i, int) { tensors_[i] = classify(weights.tensors[i], options); });
+  const GlobSet exact(options.exact);
+  for_bounded(sizes, threads_, [&](std::size_t i, int) {
+    tensors_[i] = classify(weights.tensors[i], options, exact);
+  });
   for (const TensorPlan& tensor : tensors_)
     if (tensor.broken)
       throw Error(Errc::kNonFinite,
                   "tensor " + printable(tensor.source->name) +
                       " holds NaN or infinity; repair or retrain the model first");
   find_ties();
+  if (options.base) bound_changes(options);
+  if (options.statistics) use_statistics(options);
   std::int64_t integers = 0;
   bool fits = true;
   for (const TensorPlan& tensor : tensors_) {
-    if (tensor.tied) continue;
+    if (tensor.tied || is_bytes(*tensor.source)) continue;
     numbers_ += tensor.elements();
     if (tensor.kind == WeightKind::kMatrix) matrix_numbers_ += tensor.facts.numbers;
     const bool whole = is_codable(tensor.source->dtype) && !is_real(tensor.source->dtype);
@@ -146,15 +174,18 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
     integers += tensor.elements();
     fits = fits && (whole || fits_small({&tensor.grid, 1}));
   }
-  profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kFast;
+  profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kLanes;
   take_samples();
+  // Samples are too small for a head and stripes of their own: `fast` tells what they take.
+  for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
 }
 
-TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options) const {
+TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options,
+                                 const GlobSet& exact) const {
   TensorPlan tensor;
   tensor.source = &source;
   const TensorEntry* before = options.base ? options.base->find(source.name) : nullptr;
-  if (before && std::ranges::equal(before->bytes, source.bytes)) {
+  if (before && !is_bytes(source) && std::ranges::equal(before->bytes, source.bytes)) {
     tensor.unchanged = true;
     return tensor;
   }
@@ -162,34 +193,36 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   tensor.broken = !source.exact && holds_non_numbers(source, values);
   if (tensor.broken) return tensor;
   const bool asked = options.max_bytes || options.max_error;
-  const bool excepted = source.exact || std::any_of(options.exact.begin(), options.exact.end(),
-                                                    [&](const std::string& glob) {
-                                                      return matches_glob(glob, source.name);
-                                                    });
-  if (asked && !excepted) tensor.kind = weight_kind(source, values);
+  const auto at = hints_.find(source.name);
+  const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
+  if (asked && !source.exact && !is_bytes(source) && !exact.matches(source.name))
+    tensor.kind = weight_kind(source, values, &hint);
   tensor.constant = !source.bytes.empty() && is_repeated(source);
   if (tensor.kind == WeightKind::kExact) return tensor;
-  tensor.grid = default_grid(source.shape);
+  tensor.grid = grid_of(source, hint);
   const bool total = options.measure == ErrorMeasure::kTotal;
-  const bool vector = tensor.kind == WeightKind::kVector;
+  if (before && is_finite(*before)) {
+    tensor.before = before;
+    const double changed = squares_of(differences(values, *before));
+    const double most = options.max_error.value_or(kMostRelativeError);
+    if (changed == 0 || !keeps_change(source, *before, values, most)) {
+      tensor.kind = WeightKind::kExact;
+      return tensor;
+    }
+    if (changed < squares_of(values)) tensor.base = before;
+  }
+  // Short floats are as exact as the tensor is large, which a change is not.
+  const bool vector = tensor.kind == WeightKind::kVector && !tensor.base;
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
-  if (before && !total) {
-    const double had = squares_of(values), changed = squares_of(differences(values, *before));
-    // Changes may be below what float32 tells, or larger than the tensor.
-    if (changed > 0 && changed < had) {
-      tensor.base = before;
-      tensor.share = had / changed;
-    }
-  }
-  // Steps of rows serve outputs; an error that is asked is met with the fewest bits without them.
-  if (!tensor.base) tensor.axis = cosine_axis(values, source.shape, likely_error_);
+  // Step sizes of rows serve outputs; a target error takes the fewest bits without them.
+  const bool calibrated = options.statistics && has_moments(*options.statistics, source.name);
+  if (!tensor.base && !calibrated) tensor.axis = cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
-  const bool rows_apart = !total && !options.max_error && tensor.axis != 0;
+  const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   const std::vector<float> numbers = tensor.numbers();
   tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart);
-  if (options.max_error &&
-      finest_error(numbers, tensor.facts.rms) > *options.max_error * tensor.share) {
+  if (options.max_error && finest_error(tensor, numbers) > *options.max_error) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
@@ -208,7 +241,27 @@ void WeightsPlan::find_ties() {
     if (source.bytes.empty()) continue;
     const auto [at, fresh] = first.emplace(
         std::tuple(source.bytes.data(), source.bytes.size(), source.dtype, source.shape), i);
-    if (!fresh) tensors_[i].tied = at->second;
+    // A tensor that the base has costs nothing, whatever it shares its bytes with.
+    if (!fresh && (!tensors_[i].unchanged || tensors_[at->second].unchanged))
+      tensors_[i].tied = at->second;
+  }
+}
+
+/// A tensor stands for those tied to it, each of which changed by another amount since the base.
+void WeightsPlan::bound_changes(const WeightsOptions& options) {
+  const auto change_of = [](const TensorPlan& tensor) {
+    return change_sums(*tensor.source, *tensor.before, tensor.source->bytes).change;
+  };
+  for (const TensorPlan& tensor : tensors_) {
+    if (!tensor.tied || !tensor.before || !is_real(tensor.source->dtype)) continue;
+    TensorPlan& owner = tensors_[*tensor.tied];
+    if (owner.kind == WeightKind::kExact) continue;
+    const double own = owner.base ? change_of(owner) : squares_of(numbers_of(*owner.source));
+    const double least = std::min(own, change_of(tensor));
+    owner.share = std::min(owner.share, least / own);
+    const double allowed = options.max_error.value_or(kMostRelativeError) * owner.share;
+    if (owner.kind == WeightKind::kMatrix && finest_error(owner, owner.numbers()) > allowed)
+      owner.kind = WeightKind::kExact;
   }
 }
 
@@ -229,17 +282,12 @@ void WeightsPlan::take_samples() {
     tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts.row_steps, each));
     // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
     const int middle = nearest_step(static_cast<float>(tensor.facts.rms));
-    int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());
-    int high = std::max(middle + 4 * kStepsPerOctave, low);
-    while (low < high) {
-      const int k = low + (high - low + 1) / 2;
-      const double error = tensor.sample->choose(k, quantiser_, 1).relative_error;
-      if (error <= kSampleRoom * kMostRelativeError)
-        low = k;
-      else
-        high = k - 1;
-    }
-    tensor.coarsest = low;
+    const int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());
+    const int high = std::max(middle + 4 * kStepsPerOctave, low);
+    tensor.coarsest = last_that_holds(low, high, [&](int k) {
+      return tensor.sample->choose(k, quantiser_, 1).relative_error <=
+             kSampleRoom * kMostRelativeError;
+    });
   });
   lowest_ = 64;
   highest_ = -64;

@@ -10,13 +10,14 @@
 #include "artifact/packing.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "weights/change.h"
 #include "weights/whole_numbers.h"
 
 namespace gbcompress {
 namespace {
 
 /// Bits behind the leading one that vectors keep: those of bfloat16 (0.2 % at most are off) where
-/// matrices have 2.7 bits a number, and one more for each bit that matrices have more, so that
+/// matrices have 2.7 bits per weight, and one more for each bit that matrices have more, so that
 /// vectors stay below a hundredth of the error.
 constexpr int kVectorBits = 7, kMostVectorBits = 12;
 constexpr double kBitsOfSeven = 2.7;
@@ -28,10 +29,11 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
   return static_cast<int>(std::lrint(
       std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
 }
-/// Tries at a step whose error is known only once it was taken.
-constexpr int kMostRefinements = 6;
+/// Tries at a step whose error is known only once it was taken, and more where rounding to the
+/// element type makes errors jump.
+constexpr int kMostRefinements = 6, kMostBisections = 4;
 /// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
-/// that is asked that guesses of it may use up.
+/// target that estimates of it may use up.
 constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
 constexpr double kCosineRoom = 0.9999;
 /// An octave of steps is worth a factor of 4 of the error.
@@ -48,8 +50,9 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
   nudges_.resize(plan.tensors().size());
   if (options.base) writer_.set_base(options.base->digest());
   writer_.set_profile(plan.profile());
-  if (plan.profile() == CodecProfile::kFast) writer_.spool_in(folder);
+  if (plan.profile() == CodecProfile::kLanes) writer_.spool_in(folder);
   for (const TensorPlan& tensor : plan.tensors()) add(tensor);
+  if (options.statistics) find_biases();
 }
 
 void WeightsStore::add(const TensorPlan& tensor) {
@@ -64,17 +67,18 @@ void WeightsStore::add(const TensorPlan& tensor) {
     // Its place in the order; the integers follow.
     CodedValues empty{.grid = tensor.grid, .axis = tensor.axis, .on_base = tensor.base != nullptr};
     empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
-    if (plan_.profile() == CodecProfile::kFast)
+    if (plan_.profile() == CodecProfile::kLanes)
       writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
     else
       writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
     return;
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
-  if (!add_whole(source)) writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
+  if (is_bytes(source) || !add_whole(source))
+    writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
 }
 
-/// Whole numbers through the coder, where that is smaller than what zstd makes of them.
+/// Codes an integer type, if that is smaller than zstd's result.
 bool WeightsStore::add_whole(const TensorEntry& source) {
   const CodecProfile profile = plan_.profile();
   std::optional<CodedValues> values = whole_numbers(source, profile);
@@ -85,31 +89,40 @@ bool WeightsStore::add_whole(const TensorEntry& source) {
     writer_.add_coded(source.name, source.dtype, source.shape, std::move(*values));
     return true;
   }
-  std::vector<std::byte> section = encode_section(*values);
-  if (section.size() >= packed) return false;
-  writer_.add_coded_section(source.name, source.dtype, source.shape, *values, std::move(section));
+  // In a file its tables are shared with others', which those of a section by itself are not.
+  if (coded_bytes(*values, CodecProfile::kFast) >= static_cast<double>(packed)) return false;
+  writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
+                            encode_section(*values));
   return true;
+}
+
+std::optional<CodedValues> WeightsStore::short_floats(const TensorPlan& tensor,
+                                                      const std::vector<float>& numbers) const {
+  float largest = 0;
+  for (const float number : numbers) largest = std::max(largest, std::fabs(number));
+  if (largest < 0x1p-120f || largest >= 0x1p127f) return {};
+  CodedValues values = float_coded(tensor.grid, numbers, vector_bits(plan_, options_));
+  const double most = options_.max_error.value_or(kMostRelativeError) * tensor.share;
+  while (relative_error(numbers, coded_floats(values)) > most) {
+    if (values.mantissa_bits == kMaxMantissaBits) return {};
+    values = float_coded(tensor.grid, numbers, values.mantissa_bits + 1);
+  }
+  return values;
 }
 
 bool WeightsStore::add_vector(const TensorPlan& tensor) {
   const TensorEntry& source = *tensor.source;
-  const std::vector<float> numbers = numbers_of(source);
-  float largest = 0;
-  for (const float number : numbers) largest = std::max(largest, std::fabs(number));
-  if (largest < 0x1p-120f || largest >= 0x1p127f) return false;
-  CodedValues values = float_coded(tensor.grid, numbers, vector_bits(plan_, options_));
-  const double most = options_.max_error.value_or(kMostRelativeError);
-  while (relative_error(numbers, coded_floats(values)) > most) {
-    if (values.mantissa_bits == kMaxMantissaBits) return false;
-    values = float_coded(tensor.grid, numbers, values.mantissa_bits + 1);
-  }
+  std::optional<CodedValues> values = short_floats(tensor, numbers_of(source));
+  if (!values) return false;
   if (plan_.profile() == CodecProfile::kSmall) {
-    writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
-    return true;
+    writer_.add_coded(source.name, source.dtype, source.shape, *std::move(values));
+  } else {
+    if (coded_bytes(*values, CodecProfile::kFast) >= static_cast<double>(source.bytes.size()))
+      return false;
+    writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
+                              encode_section(*values));
   }
-  std::vector<std::byte> section = encode_section(values);
-  if (section.size() >= source.bytes.size()) return false;
-  writer_.add_coded_section(source.name, source.dtype, source.shape, values, std::move(section));
+  coded_vectors_.insert(source.name);
   return true;
 }
 
@@ -135,50 +148,75 @@ void WeightsStore::put(const TensorPlan& tensor, CodedValues values) {
   writer_.update_coded_section(name, values, std::move(section));
 }
 
+StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
+                                        int step, int threads) const {
+  StepMatrix::Chosen chosen = matrix.choose(step, options_.quantiser, threads);
+  // Sums are rounded to the element type, whose steps are those of the tensor, not of the change.
+  if (tensor.base)
+    chosen.relative_error =
+        change_sums(*tensor.source, *tensor.base, on_base(chosen.values, *tensor.base)).relative();
+  return chosen;
+}
+
 std::int64_t WeightsStore::place(double x) {
   for_matrices([&](std::size_t i, int threads) {
     const TensorPlan& tensor = plan_.tensors()[i];
+    if (tensor.second) return;  // placed with the first
+    if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
     const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
     int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
-    StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
-    // What its sample did not tell.
-    for (int tries = 0; chosen.relative_error > kMostRelativeError && tries < kMostRefinements;
-         ++tries) {
-      k = std::max(matrix.finest(),
-                   k + std::min(-1, steps_of(kMostRelativeError / chosen.relative_error)));
-      chosen = matrix.choose(k, options_.quantiser, threads);
+    StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
+    const double most = kMostRelativeError * tensor.share;
+    // What its sample did not tell. Rounding may make up for less than an octave.
+    const int least = tensor.base ? -kStepsPerOctave : -1;
+    for (int tries = 0; chosen.relative_error > most && tries < kMostRefinements; ++tries) {
+      k = std::max(matrix.finest(), k + std::min(least, steps_of(most / chosen.relative_error)));
+      chosen = choose(tensor, matrix, k, threads);
     }
     errors_[i] = chosen.relative_error;
     put(tensor, std::move(chosen.values));
   });
+  put_biases();
   return writer_.size();
+}
+
+std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tensor,
+                                                         const StepMatrix& matrix, double max_error,
+                                                         int threads) const {
+  // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
+  int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
+  std::optional<StepMatrix::Chosen> best;
+  int too_coarse = kMaxStep;
+  const int tries = tensor.base ? kMostRefinements + kMostBisections : kMostRefinements;
+  for (int n = 0; n < tries; ++n) {
+    k = std::clamp(k, matrix.finest(), too_coarse - 1);
+    // Where rounding takes most of an error away, it does not tell how far the next step is.
+    if (best && tensor.base && k <= best->values.step)
+      k = best->values.step + (too_coarse - best->values.step) / 2;
+    if (best && k <= best->values.step) break;
+    StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
+    const double ratio = max_error / std::max(chosen.relative_error, 1e-30);
+    if (ratio >= 1) {
+      best = std::move(chosen);
+      k += std::max(1, steps_of(ratio));
+    } else {
+      too_coarse = k;
+      if (k == matrix.finest()) break;
+      k += std::min(-1, steps_of(ratio));
+    }
+  }
+  return best;
 }
 
 std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
     const TensorPlan& tensor = plan_.tensors()[i];
+    double max_error = asked * tensor.share;
     // Cosines are rounded to float32 twice.
-    double max_error = tensor.axis < 0 ? asked : kCosineRoom * asked;
-    if (tensor.base) max_error = std::min(asked * tensor.share, kMostRelativeError);
+    if (tensor.axis >= 0) max_error *= kCosineRoom;
+    if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
     const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
-    // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
-    int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
-    std::optional<StepMatrix::Chosen> best;
-    int too_coarse = kMaxStep;
-    for (int tries = 0; tries < kMostRefinements; ++tries) {
-      k = std::clamp(k, matrix.finest(), too_coarse - 1);
-      if (best && k <= best->values.step) break;
-      StepMatrix::Chosen chosen = matrix.choose(k, options_.quantiser, threads);
-      const double ratio = max_error / std::max(chosen.relative_error, 1e-30);
-      if (ratio >= 1) {
-        best = std::move(chosen);
-        k += std::max(1, steps_of(ratio));
-      } else {
-        too_coarse = k;
-        if (k == matrix.finest()) break;
-        k += std::min(-1, steps_of(ratio));
-      }
-    }
+    auto best = coarsest(tensor, matrix, max_error, threads);
     if (!best)
       throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
                                     " has a relative squared error of at most " +

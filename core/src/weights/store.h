@@ -1,7 +1,11 @@
 #pragma once
 /// Puts the tensors of a plan into a file.
 
+#include <map>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "gbcompress/artifact.h"
 #include "weights/plan.h"
@@ -34,9 +38,24 @@ class WeightsStore {
   void add_exact(const TensorEntry& source);
   bool add_whole(const TensorEntry& source);
   bool add_vector(const TensorPlan& tensor);
+  /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.
+  std::optional<CodedValues> short_floats(const TensorPlan& tensor,
+                                          const std::vector<float>& numbers) const;
   void for_matrices(const std::function<void(std::size_t, int)>& body);
   void put(const TensorPlan& tensor, CodedValues values);
+  /// The step's integers and the relative squared error that decoding them gives.
+  StepMatrix::Chosen choose(const TensorPlan& tensor, const StepMatrix& matrix, int step,
+                            int threads) const;
+  /// The coarsest step whose error is at most that, or nothing.
+  std::optional<StepMatrix::Chosen> coarsest(const TensorPlan& tensor, const StepMatrix& matrix,
+                                             double max_error, int threads) const;
   double total() const;
+  /// place() of a matrix with a rounding model, and of the second of its pair.
+  void place_calibrated(std::size_t i, double x, int threads);
+  /// Integers of a matrix with a rounding model, and what its mean error adds to its bias.
+  void finish_calibrated(std::size_t i, CodedValues coded);
+  void find_biases();
+  void put_biases();
 
   const WeightsPlan& plan_;
   const WeightsOptions& options_;
@@ -44,6 +63,10 @@ class WeightsStore {
   std::mutex mutex_;
   std::vector<double> errors_;  ///< relative, of each matrix as it was chosen last
   std::vector<int> nudges_;     ///< added to the index of each matrix's step
+  std::set<std::string> coded_vectors_;  ///< names of those that are short floats
+  /// Of matrices with a mean input: the place of the bias, a vector of short floats.
+  std::map<std::size_t, std::size_t> biases_;
+  std::map<std::size_t, std::vector<float>> corrections_;  ///< of biases
 };
 
 }  // namespace gbcompress

@@ -11,6 +11,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
+#include "weights/change.h"
 #include "weights/plan.h"
 
 namespace gbcompress {
@@ -44,8 +45,15 @@ std::string stored_as(const ArtifactTensor& tensor) {
 }
 
 /// Sets what is lost of a tensor that decodes to these bytes.
-void compare(StoredTensor& stored, const TensorEntry& source, std::span<const std::byte> decoded) {
+void compare(StoredTensor& stored, const TensorEntry& source, std::span<const std::byte> decoded,
+             const TensorEntry* base) {
   stored.compared = true;
+  if (base && is_real(source.dtype) && is_finite(*base) && is_finite(source)) {
+    const ChangeSums sums = change_sums(source, *base, decoded);
+    stored.in_base = true;
+    stored.change_error = sums.relative();
+    stored.change = sums.change;
+  }
   if (std::equal(decoded.begin(), decoded.end(), source.bytes.begin(), source.bytes.end())) return;
   stored.error = 1;
   stored.energy = 0;
@@ -87,7 +95,7 @@ std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact) {
 
 std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
                                               const TensorBundle& weights,
-                                              const TensorDecoder& decode) {
+                                              const TensorDecoder& decode, const BaseModel* base) {
   std::vector<StoredTensor> result = stored_tensors(artifact);
   std::unordered_map<std::string_view, const TensorEntry*> sources;
   for (const TensorEntry& tensor : weights.tensors) sources[tensor.name] = &tensor;
@@ -97,10 +105,14 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   const auto compare_one = [&](std::size_t i, int) {
     const auto source = sources.find(result[i].name);
     if (source == sources.end()) return;
-    if (result[i].stored == "tied")
+    const TensorEntry* before = base ? base->find(result[i].name) : nullptr;
+    if (before && (before->dtype != result[i].dtype || before->shape != result[i].shape))
+      before = nullptr;
+    // Of a tie the error of its change differs from that of the tensor it is tied to.
+    if (result[i].stored == "tied" && !before)
       result[i].compared = true;
     else
-      compare(result[i], *source->second, decode ? decode(i) : decode_tensor(artifact, i));
+      compare(result[i], *source->second, decode ? decode(i) : decode_tensor(artifact, i), before);
   };
   // The profile small is one stream, which is decoded in order.
   const bool ordered = decode || artifact.profile() == CodecProfile::kSmall;
@@ -117,7 +129,7 @@ std::string lost_energy_warning(const std::vector<StoredTensor>& tensors) {
                    [](const auto* a, const auto* b) { return a->energy < b->energy; });
   std::string text = "warning: " + std::to_string(lost.size()) + " of " +
                      std::to_string(tensors.size()) +
-                     " tensors lost more than half of their energy (sum of squares):";
+                     " tensors keep less than half of their energy (sum of squares):";
   for (std::size_t i = 0; i < std::min(kNamed, lost.size()); ++i) {
     char kept[40];
     std::snprintf(kept, sizeof kept, " keeps %.0f %%", 100 * lost[i]->energy);

@@ -1,5 +1,5 @@
 #pragma once
-/// Tensors of whole numbers as integers: those of models that were quantised before.
+/// Tensors of integer types: those of models that were quantized before.
 
 #include <optional>
 
@@ -9,8 +9,8 @@
 namespace gbcompress {
 
 /// The elements as integers, in whichever form takes the fewest bytes: as they are, wide, or as
-/// nibbles. Nothing where the type has no whole numbers, there are none, or the profile cannot code
-/// them.
+/// nibbles. Nothing if the type is not an integer type, there are no elements, or the profile
+/// cannot code them.
 std::optional<CodedValues> whole_numbers(const TensorEntry& tensor, CodecProfile profile);
 
 /// About what the integers take, coded by themselves.

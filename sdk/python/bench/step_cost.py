@@ -82,7 +82,7 @@ def measure(name: str, steps: int, seconds: float) -> str:
     plain, (x, y) = MODELS[name]()
     prepared = copy.deepcopy(plain)
     optimizers = [torch.optim.Adam(m.parameters(), lr=1e-4, fused=True) for m in (plain, prepared)]
-    compression = gbc.prepare(prepared, optimizers[1], price=0.2, predictions=60_000, steps=steps)
+    compression = gbc.prepare(prepared, optimizers[1], rate_weight=0.2, predictions=60_000, steps=steps)
 
     def run(i: int, count: int) -> float:
         model, optimizer = (plain, prepared)[i], optimizers[i]
@@ -94,7 +94,7 @@ def measure(name: str, steps: int, seconds: float) -> str:
         return (time.process_time() - before) / count
 
     run(0, 3), run(1, 3)
-    # Looks have a time of their own: a step of each kind, the price's ramp being over.
+    # Looks have a time of their own: a step of each kind, the ramp of the rate weight being over.
     compression._interval = 1 << 62
     count = max(1, int(0.1 / run(0, 5)))
     taken: list[list[float]] = [[], []]
@@ -109,7 +109,7 @@ def measure(name: str, steps: int, seconds: float) -> str:
         with torch.no_grad():
             compression._look()
         looks.append(time.process_time() - before)
-    # Turns of both are neighbours, so that what else the machine does falls on both.
+    # Turns of both are adjacent, so that what else the machine does falls on both.
     with_hooks = statistics.median(b / a for a, b in zip(*taken, strict=True))
     look, step = min(looks), statistics.median(taken[0])
     share = compression.controller.looks * look / (steps * step)

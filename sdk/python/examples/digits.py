@@ -1,6 +1,6 @@
 """A classifier of handwritten digits, 8x8 pixels, in a plain loop: 69 kB become less than 1 kB.
 
-    python digits.py FOLDER_OF_IDX_FILES digits.gbz [--price 0.05 | --max-bytes 900]
+    python digits.py FOLDER_OF_IDX_FILES digits.gbz [--rate-weight 0.05 | --max-bytes 900]
 
 The repository has such files in samples/digits.
 """
@@ -19,7 +19,7 @@ import gbcompress as gbc
 
 
 def split(folder: Path, name: str) -> tuple[Tensor, Tensor]:
-    """Pictures [n, 64], 0 to 1, and labels [n]."""
+    """Images [n, 64], 0 to 1, and labels [n]."""
     parts = []
     for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"):
         data = (folder / f"{name}-{kind}").read_bytes()
@@ -33,12 +33,12 @@ def main(arguments: list[str] | None = None) -> tuple[int, float]:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--price", type=float)
+    parser.add_argument("--rate-weight", type=float)
     parser.add_argument("--max-bytes", type=int)
     parser.add_argument("--epochs", type=int, default=60)
     options = parser.parse_args(arguments)
-    if options.price is None and options.max_bytes is None:
-        options.price = 0.05
+    if options.rate_weight is None and options.max_bytes is None:
+        options.rate_weight = 0.05
 
     torch.manual_seed(0)
     images, labels = split(options.data, "train")
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> tuple[int, float]:
         optimizer, 5e-3, total_steps=steps + 1, cycle_momentum=False
     )
     compression = gbc.prepare(
-        model, optimizer, price=options.price, max_bytes=options.max_bytes,
+        model, optimizer, rate_weight=options.rate_weight, max_bytes=options.max_bytes,
         predictions=len(images), steps=steps,
     )  # fmt: skip
     for _ in range(options.epochs):

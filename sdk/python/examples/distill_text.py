@@ -1,6 +1,6 @@
 """A given character transformer, distilled on its own text into a small file, in a plain loop.
 
-    python distill_text.py char-transformer.safetensors text.txt char.gbz --price 0.42 --epochs 2
+    python distill_text.py char-transformer.safetensors text.txt char.gbz --rate-weight 0.42 --epochs 2
 
 The safetensors file has the names of torch.nn.TransformerEncoder (norm first, GELU, 4 heads).
 """
@@ -44,7 +44,7 @@ def windows(codes: Tensor, context: int, stride: int) -> tuple[Tensor, Tensor]:
 
 
 def nats(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Mean cross-entropy of a letter."""
+    """Mean cross-entropy of a character."""
     total = 0.0
     with torch.no_grad():
         for rows in torch.arange(len(x)).split(64):
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("text", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--price", type=float, default=0.42)
+    parser.add_argument("--rate-weight", type=float, default=0.42)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     options = parser.parse_args()
@@ -85,7 +85,7 @@ def main() -> None:
         optimizer, 1e-3, total_steps=steps + 1, cycle_momentum=False
     )
     compression = gbc.prepare(
-        model, optimizer, price=options.price, predictions=y.numel(), steps=steps, step_speed=10
+        model, optimizer, rate_weight=options.rate_weight, predictions=y.numel(), steps=steps, step_speed=10
     )
     start = time.perf_counter()
     for _ in range(options.epochs):
@@ -105,7 +105,7 @@ def main() -> None:
     gbc.load_into(model, options.output)
     after = nats(model, *test)
     print(f"{options.output}: {options.model.stat().st_size} bytes became {size}")
-    print(f"{before:.4f} nats a letter of the last tenth became {after:.4f} ({after - before:+.4f})")
+    print(f"{before:.4f} nats per character of the last tenth became {after:.4f} ({after - before:+.4f})")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A pretrained voice detector (Silero VAD) distilled to a small file on sounds that are made here.
+"""A pretrained voice detector (Silero VAD) distilled to a small file on synthetic sounds.
 
     pip download --no-deps silero-vad && unzip silero_vad-*.whl silero_vad/data/silero_vad_16k.safetensors
     python distill_vad.py silero_vad/data/silero_vad_16k.safetensors vad.gbz
 
-Beside it: the file without training that is 8 times smaller than the model.
+For comparison: the data-free file that is 8x smaller than the model.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> list[tuple[int, float, float]]:
         optimizer, options.rate, total_steps=options.steps + 1, cycle_momentum=False
     )
     compression = gbc.prepare(
-        model, optimizer, max_bytes=max_bytes, price=0.1, predictions=1_000_000,
+        model, optimizer, max_bytes=max_bytes, rate_weight=0.1, predictions=1_000_000,
         steps=options.steps, step_speed=10,
     )  # fmt: skip
     g, start = torch.Generator().manual_seed(0), time.perf_counter()
@@ -168,13 +168,13 @@ def main(arguments: list[str] | None = None) -> list[tuple[int, float, float]]:
         if step % 200 == 199:
             took = time.perf_counter() - start
             print(f"step {step + 1}, {took:.0f} s, loss {loss.item():.4f}, "
-                  f"price {compression.price:.3f}, {compression.bytes()} bytes", flush=True)  # fmt: skip
+                  f"rate weight {compression.rate_weight:.3f}, {compression.bytes()} bytes", flush=True)  # fmt: skip
     compression.save(options.output, overwrite=True)
     gbc.load_into(model, options.output)
     results = []
     for name, net, path in (("without training", plain, free), ("distilled", model, options.output)):
         size, (same, alike) = path.stat().st_size, agreement(net, teacher, test)
-        print(f"{name}: {size} bytes, {before / size:.1f} times smaller, the same answer in "
+        print(f"{name}: {size} bytes, {before / size:.1f}x smaller, the same answer in "
               f"{same:.2%} of frames, correlation of outputs {alike:.4f}")  # fmt: skip
         results.append((size, same, alike))
     return results

@@ -1,6 +1,6 @@
-"""A convolutional net with batch norms in Lightning, on pictures of crosses, rings and bars.
+"""A convolutional net with batch norms in Lightning, on images of crosses, rings and bars.
 
-    python lightning_classifier.py shapes.gbz [--price 0.01]
+    python lightning_classifier.py shapes.gbz [--rate-weight 0.01]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import gbcompress as gbc
 from gbcompress.lightning import GbzCallback
 
 
-def pictures(n: int, seed: int) -> tuple[Tensor, Tensor]:
+def make_images(n: int, seed: int) -> tuple[Tensor, Tensor]:
     """[n, 1, 12, 12] with noise, and classes."""
     g = torch.Generator().manual_seed(seed)
     label = torch.randint(3, (n,), generator=g)
@@ -56,28 +56,28 @@ class Classifier(pl.LightningModule):
 def main(arguments: list[str] | None = None) -> tuple[int, float, int]:
     parser = argparse.ArgumentParser()
     parser.add_argument("output", type=Path)
-    parser.add_argument("--price", type=float, default=0.01)
+    parser.add_argument("--rate-weight", type=float, default=0.01)
     parser.add_argument("--epochs", type=int, default=12)
     options = parser.parse_args(arguments)
 
     model = Classifier()
-    loader = DataLoader(TensorDataset(*pictures(1024, 0)), batch_size=32, shuffle=True)
+    loader = DataLoader(TensorDataset(*make_images(1024, 0)), batch_size=32, shuffle=True)
     trainer = pl.Trainer(
         max_epochs=options.epochs, accelerator="cpu", logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0,
-        callbacks=[GbzCallback(options.output, price=options.price, overwrite=True)],
+        callbacks=[GbzCallback(options.output, rate_weight=options.rate_weight, overwrite=True)],
     )  # fmt: skip
     trainer.fit(model, loader)
 
     restored = Classifier()
     gbc.load_into(restored, options.output)
     restored.eval()
-    x, y = pictures(600, 1)
+    x, y = make_images(600, 1)
     with torch.no_grad():
         accuracy = float((restored(x).argmax(1) == y).float().mean())
     size = options.output.stat().st_size
     before = sum(p.numel() * p.element_size() for p in model.parameters())
-    print(f"{options.output}: {before} bytes became {size}, {accuracy:.2%} of new pictures")
+    print(f"{options.output}: {before} bytes became {size}, {accuracy:.2%} of new images")
     return size, accuracy, before
 
 

@@ -1,6 +1,6 @@
 """An LSTM that tells which of four waveforms a noisy sequence is, trained to a small file.
 
-    python lstm.py lstm.gbz [--price 0.05]
+    python lstm.py lstm.gbz [--rate-weight 0.05]
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Classifier(nn.Module):
 def main(arguments: list[str] | None = None) -> tuple[int, float, int]:
     parser = argparse.ArgumentParser()
     parser.add_argument("output", type=Path)
-    parser.add_argument("--price", type=float, default=0.05)
+    parser.add_argument("--rate-weight", type=float, default=0.05)
     parser.add_argument("--steps", type=int, default=800)
     options = parser.parse_args(arguments)
 
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> tuple[int, float, int]:
     model = Classifier()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     compression = gbc.prepare(
-        model, optimizer, price=options.price, predictions=len(x), steps=options.steps
+        model, optimizer, rate_weight=options.rate_weight, predictions=len(x), steps=options.steps
     )
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, options.steps)
     for _ in range(options.steps):

@@ -1,6 +1,6 @@
 """LeNet-300-100 on MNIST from random weights to about 3 kB, in a plain loop.
 
-    python mnist.py DIR_OF_IDX_FILES lenet.gbz --price 0.2 --epochs 60
+    python mnist.py DIR_OF_IDX_FILES lenet.gbz --rate-weight 0.2 --epochs 60
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def idx(folder: Path, name: str) -> Tensor:
     return torch.from_numpy(array.copy())
 
 
-def pictures(folder: Path, split: str) -> tuple[Tensor, Tensor]:
+def load_images(folder: Path, split: str) -> tuple[Tensor, Tensor]:
     images = idx(folder, f"{split}-images-idx3-ubyte").float() / 255
     labels = idx(folder, f"{split}-labels-idx1-ubyte").long()
     return (images - 0.1307) / 0.3081, labels
 
 
 def shifted(images: Tensor) -> Tensor:
-    """Each moved by up to one pixel in both directions."""
+    """Random shift by up to one pixel in both directions."""
     n = len(images)
     wide = pad(images, (1, 1, 1, 1), value=-0.4242)
     windows = wide.unfold(1, 28, 1).unfold(2, 28, 1)
@@ -49,14 +49,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("data", type=Path)
     arguments.add_argument("output", type=Path)
-    arguments.add_argument("--price", type=float, default=0.2)
+    arguments.add_argument("--rate-weight", type=float, default=0.2)
     arguments.add_argument("--epochs", type=int, default=60)
     arguments.add_argument("--batch", type=int, default=256)
     arguments.add_argument("--plain", action="store_true", help="trains without compression")
     options = arguments.parse_args()
 
     torch.manual_seed(0)
-    images, labels = pictures(options.data, "train")
+    images, labels = load_images(options.data, "train")
     model = nn.Sequential(
         nn.Flatten(), nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 100), nn.ReLU(),
         nn.Linear(100, 10),
@@ -68,7 +68,7 @@ def main() -> None:
     )
     if not options.plain:
         compression = gbc.prepare(
-            model, optimizer, price=options.price, predictions=len(images), steps=steps,
+            model, optimizer, rate_weight=options.rate_weight, predictions=len(images), steps=steps,
             step_speed=1,
         )  # fmt: skip
     start = time.perf_counter()
@@ -80,16 +80,15 @@ def main() -> None:
             schedule.step()
         if epoch % 10 == 9:
             print(f"epoch {epoch + 1}, {time.perf_counter() - start:.0f} s", flush=True)
-    test = accuracy(model, *pictures(options.data, "t10k"))
+    test = accuracy(model, *load_images(options.data, "t10k"))
     print(f"{steps} steps in {time.perf_counter() - start:.1f} s, {test:.2%} of the test split")
     if options.plain:
         return
     size = compression.save(options.output, overwrite=True)
     gbc.load_into(model, options.output)
-    test = accuracy(model, *pictures(options.data, "t10k"))
+    test = accuracy(model, *load_images(options.data, "t10k"))
     print(f"{options.output}: {size} bytes, {test:.2%} of the test split")
-    for tensor in compression.report():
-        print(f"  {tensor.name:12} {tensor.bits:6.3f} bits a number, {tensor.zeros:.1%} zeros")
+    print(compression.report())
 
 
 if __name__ == "__main__":

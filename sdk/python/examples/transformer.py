@@ -1,6 +1,6 @@
 """A small Hugging Face transformer with Trainer: the next letter of sentences that a grammar makes.
 
-    python transformer.py gpt2.gbz FOLDER_FOR_CHECKPOINTS [--price 0.1]
+    python transformer.py gpt2.gbz FOLDER_FOR_CHECKPOINTS [--rate-weight 0.1]
 
 Configuration and data are made here; nothing is downloaded.
 """
@@ -56,7 +56,7 @@ def new_model() -> GPT2LMHeadModel:
 
 
 def nats(model: torch.nn.Module, data: Windows) -> float:
-    """Mean cross-entropy of a letter."""
+    """Mean cross-entropy of a character."""
     model.eval()
     with torch.no_grad():
         return float(model(input_ids=data.rows, labels=data.rows).loss)
@@ -66,13 +66,13 @@ def main(arguments: list[str] | None = None) -> tuple[int, float, int]:
     parser = argparse.ArgumentParser()
     parser.add_argument("output", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--price", type=float, default=0.1)
+    parser.add_argument("--rate-weight", type=float, default=0.1)
     parser.add_argument("--steps", type=int, default=400)
     options = parser.parse_args(arguments)
 
     data, model = Windows(60_000, 0), new_model()
     callback = GbzCallback(
-        options.output, price=options.price, predictions=data.rows.numel(), overwrite=True,
+        options.output, rate_weight=options.rate_weight, predictions=data.rows.numel(), overwrite=True,
         step_speed=6,
     )  # fmt: skip
     training = TrainingArguments(
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> tuple[int, float, int]:
     gbc.load_into(restored, options.output)
     size, loss = options.output.stat().st_size, nats(restored, Windows(10_000, 1))
     before = sum(p.numel() * p.element_size() for p in model.parameters())
-    print(f"{options.output}: {before} bytes became {size}, {loss:.3f} nats a letter of new text")
+    print(f"{options.output}: {before} bytes became {size}, {loss:.3f} nats per character of new text")
     return size, loss, before
 
 

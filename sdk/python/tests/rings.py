@@ -48,8 +48,8 @@ def accuracy(model: nn.Module) -> float:
 def prepared(steps: int = 400, norm: bool = False, make: Callable | None = None, **settings) -> tuple:
     model = net(norm=norm)
     optimizer = (make or (lambda p: torch.optim.Adam(p, **ADAM)))(model.parameters())
-    if not settings.keys() & {"price", "max_bytes", "max_drop"}:
-        settings["price"] = 0.05
+    if not settings.keys() & {"rate_weight", "max_bytes", "ratio", "max_drop"}:
+        settings["rate_weight"] = 0.05
     return model, optimizer, gbc.prepare(model, optimizer, predictions=512, steps=steps, **settings)
 
 

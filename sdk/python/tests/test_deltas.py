@@ -55,6 +55,99 @@ def test_bytes_and_tensors_are_those_of_the_command_line(
     assert len(info.base) == 64 and "layers.0.bias" in changed and "norm.weight" not in changed
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_errors_of_a_full_fine_tune(program: Run, folder: Path, dtype: str) -> None:
+    """Every parameter of a network trained on, stored as a delta: errors as NumPy measures them."""
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file as save_torch
+
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(200, 48), torch.nn.LayerNorm(48), torch.nn.Linear(48, 96),
+        torch.nn.GELU(), torch.nn.Linear(96, 200),
+    )  # fmt: skip
+    words = torch.randint(0, 200, (40, 64))
+
+    def train(steps: int, lr: float) -> dict[str, torch.Tensor]:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+        for step in range(steps):
+            x = words[step % 40]
+            loss = torch.nn.functional.cross_entropy(model(x), (7 * x + 3) % 200)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return {k: v.detach().clone() for k, v in model.state_dict().items()}
+
+    train(200, 3e-3)
+    model.to(getattr(torch, dtype))
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    after = train(60, 3e-4)
+    save_torch(before, folder / "base.safetensors")
+    save_torch(after, folder / "tuned.safetensors")
+
+    def double(array: torch.Tensor) -> np.ndarray:
+        return array.to(torch.float64).numpy()
+
+    for most in (0.1, 0.001):
+        report = gbc.save_file(
+            after, folder / "d.gbz", max_error=most, base=folder / "base.safetensors", overwrite=True
+        )
+        assert report.target_met
+        got = gbc.load_file(folder / "d.gbz", framework="torch", base=folder / "base.safetensors")
+        error_sum = change_sum = 0.0
+        for tensor in report.tensors:
+            new, old = double(after[tensor.name]), double(before[tensor.name])
+            error = np.sum((double(got[tensor.name]) - new) ** 2)
+            change = np.sum((new - old) ** 2)
+            assert error <= most * change, tensor
+            share = error / change if change > 0 else 0.0  # bfloat16 swallows small changes
+            assert tensor.change_error == pytest.approx(share, rel=1e-6, abs=1e-12)
+            assert tensor.error == pytest.approx(error / np.sum(new**2), rel=1e-5, abs=1e-12)
+            error_sum, change_sum = error_sum + error, change_sum + change
+        assert report.change_error == pytest.approx(error_sum / change_sum, rel=1e-6)
+        assert 0.001 * most < report.change_error <= most
+        done = program(
+            "compress", folder / "tuned.safetensors", "--base", folder / "base.safetensors",
+            "--max-error", most, "-o", folder / "theirs.gbz", "--force",
+        )  # fmt: skip
+        assert (folder / "theirs.gbz").read_bytes() == (folder / "d.gbz").read_bytes()
+        row = next(line for line in done.stdout.splitlines() if "of the change" in line)
+        assert float(row.split()[-1]) == pytest.approx(error_sum / change_sum, rel=6e-3)
+
+
+def test_a_base_that_saves_nothing_opens(folder: Path, base: Path) -> None:
+    tensors = {"new": np.ones((3, 4), np.float32), "norm.weight": np.zeros(96, np.float32)}
+    with pytest.warns(UserWarning, match="the base saves nothing: 0 of 2 tensors"):
+        gbc.save_file(tensors, folder / "m.gbz", lossless=True, base=base)
+    assert gbc.inspect(folder / "m.gbz").base == ""
+    for named in (None, base):
+        assert (gbc.load_file(folder / "m.gbz", base=named)["new"] == 1).all()
+
+
+def test_an_empty_change(folder: Path, base: Path) -> None:
+    for more in ({"max_error": 0.01}, {"ratio": 9}, {"lossless": True}):
+        with pytest.warns(UserWarning, match="the change is empty"):
+            report = gbc.save_file(
+                load_safetensors(base), folder / "m.gbz", base=base, overwrite=True, **more
+            )
+        assert report.change_error == 0 and report.target_met
+        loaded = gbc.load_file(folder / "m.gbz", base=base)
+        assert all(loaded[k].tobytes() == v.tobytes() for k, v in load_safetensors(base).items())
+
+
+def test_a_packed_folder_may_be_the_base(program: Run, folder: Path, base: Path) -> None:
+    (folder / "model").mkdir()
+    base.rename(folder / "model" / "model.safetensors")
+    program("compress", folder / "model", "-o", f"{folder}/packed/", "--max-error", "1e-3")
+    known = gbc.load_file(folder / "packed" / "model.gbz")
+    report = gbc.save_file(
+        tuned(known), folder / "m.gbz", max_error=1e-2, base=folder / "packed"
+    )
+    assert report.change_error is not None and report.change_error <= 1e-2
+    loaded = gbc.load_file(folder / "m.gbz", base=folder / "packed")
+    assert loaded["norm.weight"].tobytes() == known["norm.weight"].tobytes()
+
+
 def test_a_gbz_may_be_the_base(folder: Path) -> None:
     gbc.save_file(some_tensors(), folder / "base.gbz", max_error=1e-2)
     loaded = gbc.load_file(folder / "base.gbz")
@@ -81,11 +174,10 @@ def test_a_model_is_loaded_in_place(folder: Path) -> None:
 
 def test_refusals_are_those_of_the_program(program: Run, folder: Path, base: Path) -> None:
     gbc.save_file(tuned(some_tensors()), folder / "m.gbz", ratio=9, base=base)
-    gbc.save_file(some_tensors(), folder / "plain.gbz", ratio=9)
     save_safetensors(some_tensors(seed=1), folder / "other.safetensors")
     out = folder / "out.safetensors"
     for file, wrong in {
-        "m.gbz": None, "plain.gbz": base, **dict.fromkeys(["m.gbz "], folder / "other.safetensors"),
+        "m.gbz": None, **dict.fromkeys(["m.gbz "], folder / "other.safetensors"),
     }.items():  # fmt: skip
         path = folder / file.strip()
         for load in (gbc.load_file, gbc.iter_file):

@@ -26,7 +26,9 @@ def example(name: str) -> ModuleType:
 
 
 def test_digits(folder: Path) -> None:
-    size, accuracy = example("digits").main([str(DIGITS), str(folder / "m.gbz")])
+    size, accuracy = example("digits").main(
+        [str(DIGITS), str(folder / "m.gbz"), "--rate-weight", "0.03"]
+    )
     assert size < 800 and accuracy > 0.94
 
 
@@ -65,7 +67,7 @@ def test_hugging_face_resumes(folder: Path) -> None:
                 use_cpu=True, seed=0,
             )  # fmt: skip
             callback = GbzCallback(
-                folder / f"{name}.gbz", price=0.1, predictions=data.rows.numel(), overwrite=True
+                folder / f"{name}.gbz", rate_weight=0.1, predictions=data.rows.numel(), overwrite=True
             )
             trainer = transformers.Trainer(
                 model=module.new_model(), args=arguments, train_dataset=data,

@@ -23,7 +23,7 @@ import gbcompress as gbc
         ({"max_bytes": 30000}, ["--max-bytes", "30000"]),
         ({"max_error": 1e-3}, ["--max-error", "1e-3"]),
         ({"max_error": 2.5e-5}, ["--max-error", "2.5e-5"]),
-        ({"lossless": True}, ["--mode", "raw"]),
+        ({"lossless": True}, ["--mode", "exact"]),
     ],
 )
 def test_bytes_are_those_of_the_command_line(
@@ -41,7 +41,7 @@ def test_bytes_are_those_of_the_command_line(
 def test_exact_names_are_the_rules_of_the_command_line(program: Run, folder: Path) -> None:
     tensors = some_tensors(size=256)
     save_safetensors(tensors, folder / "m.safetensors")
-    (folder / "c.toml").write_text('[[layer]]\nmatch = "layers.1.*"\nmode = "raw"\n')
+    (folder / "c.toml").write_text('[[layer]]\nmatch = "layers.1.*"\nmode = "exact"\n')
     program(
         "compress", folder / "m.safetensors", "-o", folder / "theirs.gbz", "--ratio", "4",
         "--config", folder / "c.toml",
@@ -197,7 +197,7 @@ def test_loading_takes_one_tensor_beyond_the_result(folder: Path) -> None:
         for name, rows in {"a": 1024, "b": 10240, "c": 512}.items()
     }
     gbc.save_file(tensors, folder / "m.gbz", max_error=0.2)
-    assert gbc.inspect(folder / "m.gbz").profile == "fast"
+    assert gbc.inspect(folder / "m.gbz").profile == "lanes"
     code = f"""
 import numpy, gbcompress as gbc
 def resident(which):

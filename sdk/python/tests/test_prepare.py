@@ -33,10 +33,10 @@ def test_the_model_learns_and_is_what_its_file_holds(program: Run, folder: Path)
         c.save(folder / "m.gbz")
 
 
-def test_a_higher_price_makes_a_smaller_file() -> None:
+def test_a_higher_rate_weight_makes_a_smaller_file() -> None:
     sizes = []
-    for price in (1e-4, 0.05, 1.0):
-        model, optimizer, c = prepared(price=price)
+    for rate_weight in (1e-4, 0.05, 1.0):
+        model, optimizer, c = prepared(rate_weight=rate_weight)
         train(model, optimizer, 400)
         sizes.append(c.bytes())
     assert sizes[0] > 1.5 * sizes[1] > 1.5 * 1.5 * sizes[2]
@@ -110,8 +110,8 @@ def test_ties_names_and_rows(folder: Path) -> None:
     torch.manual_seed(0)
     model = Tied()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    rules = [gbc.Rule("a.*", row_steps=True), gbc.Rule("*.bias", mode="raw")]
-    c = gbc.prepare(model, optimizer, price=0.1, predictions=100, steps=50, rules=rules)
+    rules = [gbc.Rule("a.*", row_steps=True), gbc.Rule("*.bias", mode="exact")]
+    c = gbc.prepare(model, optimizer, rate_weight=0.1, predictions=100, steps=50, rules=rules)
     for _ in range(50):
         optimizer.zero_grad()
         model(torch.randn(16, 8)).square().mean().backward()
@@ -144,7 +144,7 @@ def test_removed_hooks_do_nothing() -> None:
     assert c.updates == 5
     weight = model[0].weight.detach() / c.parts[0].steps_of(0)
     assert float((weight - weight.round()).abs().max()) > 0.01
-    gbc.prepare(model, torch.optim.Adam(model.parameters()), price=1, predictions=9, steps=9)
+    gbc.prepare(model, torch.optim.Adam(model.parameters()), rate_weight=1, predictions=9, steps=9)
 
 
 def test_a_copy_of_state_is_independent() -> None:

@@ -1,4 +1,4 @@
-"""prepare() in the loops that people have: optimisers, groups, scalers, closures, resumed runs,
+"""prepare() in the loops that people have: optimizers, groups, scalers, closures, resumed runs,
 compiled models, several processes."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_parameter_groups_and_schedules() -> None:
     optimizer = torch.optim.Adam(
         [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[2:].parameters()}], lr=5e-3
     )
-    c = gbc.prepare(model, optimizer, price=0.05, predictions=512, steps=100)
+    c = gbc.prepare(model, optimizer, rate_weight=0.05, predictions=512, steps=100)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 1 - s / 100)
     before = [entry.latent.clone() for entry in c.parts[0].entries]
     logs = c.parts[0].log_steps.clone()
@@ -63,7 +63,7 @@ def test_accumulation_is_one_large_batch() -> None:
 def test_clipping_does_not_touch_the_rate() -> None:
     """Gradients clipped to nothing: what moves latents is the rate alone, towards zero."""
     model, optimizer, c = prepared(
-        price=1.0, steps=2, make=lambda p: torch.optim.SGD(p, lr=1e-3)
+        rate_weight=1.0, steps=2, make=lambda p: torch.optim.SGD(p, lr=1e-3)
     )
     x, y = data()
     before = c.parts[0].entries[2].latent.clone()
@@ -110,7 +110,7 @@ def test_bfloat16_autocast_and_parameters(folder: Path) -> None:
     for cast in (True, False):
         model = net() if cast else net().to(torch.bfloat16)
         optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-        c = gbc.prepare(model, optimizer, price=0.03, predictions=512, steps=300)
+        c = gbc.prepare(model, optimizer, rate_weight=0.03, predictions=512, steps=300)
         for _ in range(300):
             optimizer.zero_grad()
             with torch.autocast("cpu", torch.bfloat16, enabled=cast):
@@ -183,7 +183,7 @@ def test_a_compiled_model(folder: Path) -> None:
         model = net()
         optimizer = torch.optim.Adam(model.parameters(), **ADAM)
         ran = torch.compile(model, backend="eager") if compiled else model
-        c = gbc.prepare(ran, optimizer, price=0.05, predictions=512, steps=30)
+        c = gbc.prepare(ran, optimizer, rate_weight=0.05, predictions=512, steps=30)
         train(ran, optimizer, 30)
         c.save(folder / f"{compiled}.gbz")
         results.append((folder / f"{compiled}.gbz").read_bytes())
@@ -199,7 +199,7 @@ rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{{folder}}/meet", rank=rank, world_size=2)
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-c = gbc.prepare(model, optimizer, price=0.05, predictions=512, steps=120)
+c = gbc.prepare(model, optimizer, rate_weight=0.05, predictions=512, steps=120)
 ranked = torch.nn.parallel.DistributedDataParallel(model)
 x, y = data()
 for step in range(120):

@@ -15,19 +15,34 @@ torch = pytest.importorskip("torch")
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "give price, max_bytes or max_drop"),
-        ({"price": 0}, "price must be above 0"),
-        ({"price": float("nan")}, "price must be above 0"),
+        ({}, "no target; give one of rate_weight, max_bytes, ratio and max_drop"),
+        ({"rate_weight": 0}, "rate_weight must be above 0, got 0"),
+        ({"rate_weight": float("nan")}, "rate_weight must be finite, got nan"),
         ({"max_bytes": 0}, "max_bytes must be at least 1"),
-        ({"max_bytes": 9, "max_drop": 1}, "max_bytes contradicts max_drop"),
+        ({"max_bytes": 9, "max_drop": 1}, "max_bytes and max_drop contradict each other"),
         ({"max_drop": 0.1}, "max_drop needs evaluate"),
-        ({"max_drop": -1, "evaluate": lambda: 0.0}, "max_drop must be 0 or more"),
-        ({"price": 1, "predictions": 0}, "predictions must be at least 1"),
-        ({"price": 1, "steps": 0}, "steps must be at least 1"),
-        ({"price": 1, "step_speed": 0}, "step_speed must be above 0"),
-        ({"price": 1, "exclude": ["nothing.*"]}, "'nothing.*' matches no parameter"),
-        ({"price": 1, "exclude": ["*"]}, "no parameter to compress"),
-        ({"price": 1, "rules": [gbc.Rule("*", mode="generated")]}, "'residual' or 'raw'"),
+        ({"max_drop": -1, "evaluate": lambda: 0.0}, "max_drop must be at least 0, got -1"),
+        ({"rate_weight": 1, "predictions": 0}, "predictions must be at least 1"),
+        ({"rate_weight": 1, "steps": 0}, "steps must be at least 1"),
+        ({"rate_weight": 1, "step_speed": 0}, "step_speed must be above 0"),
+        ({"rate_weight": "0.1"}, "rate_weight must be a number, got '0.1'"),
+        ({"rate_weight": 1, "predictions": 1.5}, "predictions must be an integer, got 1.5"),
+        ({"rate_weight": 1, "steps": None}, "steps must be a number, got None"),
+        ({"rate_weight": 1, "step_rate": -1}, "step_rate must be above 0, got -1"),
+        ({"rate_weight": 1, "seed": -1}, "seed must be at least 0, got -1"),
+        ({"ratio": 0}, "ratio must be above 0, got 0"),
+        ({"ratio": 4, "max_bytes": 9}, "max_bytes and ratio contradict each other"),
+        ({"rate_weight": 1, "evaluate": lambda: 1.0}, "evaluate has no effect without max_drop"),
+        ({"max_drop": 0.1, "evaluate": 0.97}, "evaluate must be a function .*, got a float"),
+        ({"rate_weight": 1, "exclude": "0.*"}, "exclude must be a list of names, got '0.\\*'"),
+        ({"rate_weight": 1, "rules": gbc.Rule("*")}, "rules must be a list of gbc.Rule, got a Rule"),
+        ({"rate_weight": 1, "rules": ["0.*"]}, "rules must be a list of gbc.Rule, got the text"),
+        ({"rate_weight": 1, "rules": [gbc.Rule("0.*")]}, "the rule '0.\\*' sets nothing"),
+        ({"rate_weight": 1, "rules": [gbc.Rule("0.*", "exact", True)]}, "mode='exact' does not have"),
+        ({"rate_weight": 1, "rules": [gbc.Rule("*.bias", row_steps=True)]}, "parameters of one dimension"),
+        ({"rate_weight": 1, "exclude": ["nothing.*"]}, "'nothing.*' matches no parameter"),
+        ({"rate_weight": 1, "exclude": ["*"]}, "no parameter to compress"),
+        ({"rate_weight": 1, "rules": [gbc.Rule("*", mode="generated")]}, "must be 'quantized' or 'exact', got 'generated'"),
     ],
 )
 def test_settings(settings: dict, words: str) -> None:
@@ -37,13 +52,30 @@ def test_settings(settings: dict, words: str) -> None:
     with pytest.raises(gbc.UsageError, match=words):
         gbc.prepare(model, optimizer, **{"predictions": 10, "steps": 10, **settings})
     assert torch.equal(before, model[0].weight)
-    gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)  # nothing stayed behind
+    gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1)  # nothing stayed behind
+
+
+def test_rules_for_frozen_parameters() -> None:
+    model = net()
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    for rule in (gbc.Rule("0.*", row_steps=True), gbc.Rule("0.*", mode="quantized")):
+        with pytest.raises(gbc.UsageError, match="matches only frozen parameters"):
+            gbc.prepare(model, optimizer, predictions=9, steps=9, rate_weight=1, rules=[rule])
+    gbc.prepare(model, optimizer, predictions=9, steps=9, rate_weight=1, exclude=["0.*"])
+
+
+@pytest.mark.parametrize("wrong", [None, {}, "m.pt", [net()]])
+def test_models_that_are_none(wrong: object) -> None:
+    optimizer = torch.optim.Adam(net().parameters())
+    with pytest.raises(gbc.UsageError, match="the model must be a torch module, got"):
+        gbc.prepare(wrong, optimizer, predictions=9, steps=9, rate_weight=1)  # type: ignore[arg-type]
 
 
 def test_two_on_one_optimizer() -> None:
     model, optimizer, _ = prepared()
     with pytest.raises(gbc.UsageError, match="prepared already"):
-        gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+        gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1)
 
 
 def test_an_optimizer_that_was_stepped_before() -> None:
@@ -51,25 +83,25 @@ def test_an_optimizer_that_was_stepped_before() -> None:
     optimizer = torch.optim.Adam(model.parameters())
     train(model, optimizer, 1)
     with pytest.raises(gbc.UsageError, match="stepped before"):
-        gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+        gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1)
 
 
 def test_a_parameter_in_no_group() -> None:
     model = net()
     optimizer = torch.optim.Adam(model[0].parameters())
     with pytest.raises(gbc.UsageError, match="2.weight is in no group"):
-        gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
-    gbc.prepare(model, optimizer, predictions=10, steps=10, price=1, exclude=["2.*", "4.*"])
+        gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1)
+    gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1, exclude=["2.*", "4.*"])
 
 
 def test_optimizers_that_hooks_cannot_serve() -> None:
     model = net()
     with pytest.raises(gbc.UsageError, match="LBFGS"):
         gbc.prepare(
-            model, torch.optim.LBFGS(model.parameters()), predictions=10, steps=10, price=1
+            model, torch.optim.LBFGS(model.parameters()), predictions=10, steps=10, rate_weight=1
         )
-    with pytest.raises(gbc.UsageError, match="torch.optim.Optimizer is needed"):
-        gbc.prepare(model, object(), predictions=10, steps=10, price=1)  # type: ignore[arg-type]
+    with pytest.raises(gbc.UsageError, match="must be a torch.optim.Optimizer, got an object"):
+        gbc.prepare(model, object(), predictions=10, steps=10, rate_weight=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -108,7 +140,7 @@ def test_a_parameter_that_was_replaced() -> None:
 def test_a_sparse_gradient() -> None:
     model = torch.nn.Embedding(9, 4, sparse=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+    gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1)
     model(torch.tensor([1, 2])).sum().backward()
     with pytest.raises(gbc.UsageError, match="gradient of weight is sparse"):
         optimizer.step()
@@ -120,7 +152,7 @@ def test_weights_that_are_not_finite(folder: Path) -> None:
         model[0].weight[0, 0] = float("nan")
     with pytest.raises(gbc.GbzError, match="0.weight holds NaN") as caught:
         gbc.prepare(
-            model, torch.optim.Adam(model.parameters()), predictions=10, steps=10, price=1
+            model, torch.optim.Adam(model.parameters()), predictions=10, steps=10, rate_weight=1
         )
     assert caught.value.code == "non_finite"
 
@@ -130,11 +162,17 @@ def test_a_state_of_another_model() -> None:
     model = net()
     model.append(torch.nn.Linear(2, 2))
     optimizer = torch.optim.Adam(model.parameters())
-    other = gbc.prepare(model, optimizer, predictions=10, steps=10, price=1)
+    other = gbc.prepare(model, optimizer, predictions=10, steps=10, rate_weight=1)
     before = other.parts[0].entries[0].latent.clone()
     with pytest.raises(gbc.GbzError) as caught:
         other.load_state_dict(c.state_dict())
     assert caught.value.code == "shape_mismatch"
-    with pytest.raises(gbc.GbzError, match="another version"):
-        other.load_state_dict({"version": 2})
+    with pytest.raises(gbc.GbzError, match="the state has version 2"):
+        other.load_state_dict({**c.state_dict(), "version": 2})
+    for wrong in ({}, [], None, {"version": 1}, "state.pt"):
+        with pytest.raises(gbc.UsageError, match="not one of Compression.state_dict"):
+            other.load_state_dict(wrong)  # type: ignore[arg-type]
+    _, _, sized = prepared(max_bytes=900)
+    with pytest.raises(gbc.UsageError, match="another kind of target"):
+        c.load_state_dict(sized.state_dict())
     assert torch.equal(before, other.parts[0].entries[0].latent)

@@ -23,7 +23,7 @@ def test_torch_operations_do_what_the_core_does(
         model = net().to(kind)
         optimizer = torch.optim.Adam(model.parameters(), **ADAM)
         rules = [gbc.Rule("*", row_steps=rows)]
-        c = gbc.prepare(model, optimizer, price=0.1, predictions=512, steps=40, rules=rules)
+        c = gbc.prepare(model, optimizer, rate_weight=0.1, predictions=512, steps=40, rules=rules)
         assert type(c.parts[0]) is latents
         g = torch.Generator().manual_seed(3)
         for _ in range(4):
@@ -65,7 +65,7 @@ def test_parameters_that_kernels_cannot_write() -> None:
             nn.Unflatten(1, (2, 1, 1)), nn.Conv2d(2, 8, 3, padding=1), nn.Flatten(), nn.Linear(8, 2)
         ).to(memory_format=memory)
         optimizer = torch.optim.Adam(model.parameters(), **ADAM)
-        c = gbc.prepare(model, optimizer, price=0.05, predictions=512, steps=20)
+        c = gbc.prepare(model, optimizer, rate_weight=0.05, predictions=512, steps=20)
         for _ in range(10):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()

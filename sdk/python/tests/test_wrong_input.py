@@ -76,15 +76,15 @@ def test_an_existing_file_stays(saved: Path, tensors: dict) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "nothing was given"),
-        ({"ratio": 4, "max_bytes": 10}, "not ratio and max_bytes"),
-        ({"lossless": True, "max_error": 0.1}, "not max_error and lossless"),
+        ({}, "there is no target; give one of ratio"),
+        ({"ratio": 4, "max_bytes": 10}, "ratio and max_bytes contradict each other"),
+        ({"lossless": True, "max_error": 0.1}, "max_error and lossless contradict each other"),
         ({"ratio": 0}, "above 0"),
-        ({"ratio": float("nan")}, "above 0"),
-        ({"max_bytes": 0}, "max_bytes"),
-        ({"max_error": 1.5}, "max_error"),
-        ({"max_error": 0.0}, "max_error"),
-        ({"ratio": 4, "metadata": {"a": 1}}, "text to text"),
+        ({"ratio": float("nan")}, "ratio must be finite, got nan"),
+        ({"max_bytes": 0}, "max_bytes must be at least 1, got 0"),
+        ({"max_error": 1.5}, "max_error must be above 0 and below 1, got 1.5"),
+        ({"max_error": 0.0}, "max_error must be above 0 and below 1, got 0.0"),
+        ({"ratio": 4, "metadata": {"a": 1}}, "metadata must map text to text, got 'a': 1"),
     ],
 )
 def test_settings(folder: Path, tensors: dict, settings: dict, words: str) -> None:
@@ -100,7 +100,7 @@ def test_settings(folder: Path, tensors: dict, settings: dict, words: str) -> No
         (np.zeros(4, np.complex128), "w has the element type complex128"),
         (np.array(["a"]), "w has the element type"),
         (np.zeros(4, ">f4"), "w is big-endian"),
-        ([1.0, 2.0], "w is a list"),
+        ([1.0, 2.0], "w is a list; pass a NumPy array or a torch tensor"),
     ],
 )
 def test_tensors(folder: Path, value: object, words: str) -> None:
@@ -110,7 +110,7 @@ def test_tensors(folder: Path, value: object, words: str) -> None:
 
 def test_names(folder: Path) -> None:
     array = np.zeros(4, np.float32)
-    with pytest.raises(gbc.UsageError, match="names of tensors are text"):
+    with pytest.raises(gbc.UsageError, match="names of tensors must be text, got 3"):
         gbc.save_file({3: array}, folder / "m.gbz", lossless=True)  # type: ignore[dict-item]
     with pytest.raises(gbc.GbzError):
         gbc.save_file({"a\nb": array}, folder / "m.gbz", lossless=True)

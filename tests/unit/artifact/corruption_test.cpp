@@ -52,12 +52,13 @@ Bytes file_of_64_kib(CodecProfile profile) {
   return file;
 }
 
-/// Every bit with GBC_ALL_FLIPS=1 (docs/reliability.md); else each of both ends, and a sample
+/// Every bit with GBC_ALL_FLIPS=1 (reliability.md); else each of both ends, and a sample
 /// between.
 TEST(Corruption, FlipsOfFilesOf64KiBAreRefused) {
   constexpr std::size_t kEnds = 8 * 64;
   const std::size_t stride = std::getenv("GBC_ALL_FLIPS") ? 1 : 509;
-  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+  for (const CodecProfile profile :
+       {CodecProfile::kSmall, CodecProfile::kFast, CodecProfile::kLanes}) {
     Bytes bytes = file_of_64_kib(profile);
     ASSERT_EQ(craft::code_of(bytes), Errc::kFailure);
     const std::size_t bits = 8 * bytes.size();

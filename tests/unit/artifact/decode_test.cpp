@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "base/random.h"
 #include "format/safetensors.h"
 #include "gbcompress/error.h"
+#include "support/code_of.h"
 #include "support/files.h"
 
 namespace gbcompress {
@@ -74,6 +76,58 @@ TEST(Decode, TheFileHoldsEveryTensor) {
     const auto wanted = decode_tensor(artifact, i);
     ASSERT_EQ(entry->bytes.size(), wanted.size()) << stored.name;
     EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), entry->bytes.begin())) << stored.name;
+  }
+}
+
+TEST(Decode, FloatsOfEveryTensorHoweverItWasStored) {
+  const auto elements = []<typename T>(std::vector<T> values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  ArtifactWriter writer("", "");
+  const float third = 1.0F / 3;
+  writer.add_plain("F32 plain", DType::kF32, {2}, elements(std::vector<float>{third, -2}));
+  writer.add_constant("F32 constant", DType::kF32, {2}, elements(std::vector<float>{third}));
+  writer.add_tied("tied", "F32 plain");
+  writer.add_plain("F64", DType::kF64, {2}, elements(std::vector<double>{1.0 / 3, -2}));
+  writer.add_plain("F16", DType::kF16, {1}, elements(std::vector<std::uint16_t>{0x3c00}));
+  writer.add_plain("BF16", DType::kBF16, {1}, elements(std::vector<std::uint16_t>{0xbf80}));
+  writer.add_plain("BOOL", DType::kBool, {2}, elements(std::vector<std::uint8_t>{0, 1}));
+  writer.add_plain("I8", DType::kI8, {2}, elements(std::vector<std::int8_t>{-128, 127}));
+  writer.add_plain("U16", DType::kU16, {1}, elements(std::vector<std::uint16_t>{65535}));
+  writer.add_plain("I64", DType::kI64, {2}, elements(std::vector<std::int64_t>{-5, 16777217}));
+  writer.add_plain("empty", DType::kF32, {0, 3}, {});
+  writer.add_plain("C64", DType::kC64, {1}, elements(std::vector<float>{1, 2}));
+  const ArtifactReader artifact = ArtifactReader::from_bytes(writer.encode(), "x.gbz");
+  const std::map<std::string, std::vector<float>> wanted = {{"F32 plain", {third, -2}},
+                                                            {"F32 constant", {third, third}},
+                                                            {"tied", {third, -2}},
+                                                            {"F64", {third, -2}},
+                                                            {"F16", {1}},
+                                                            {"BF16", {-1}},
+                                                            {"BOOL", {0, 1}},
+                                                            {"I8", {-128, 127}},
+                                                            {"U16", {65535}},
+                                                            {"I64", {-5, 16777216}},
+                                                            {"empty", {}}};
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
+    const ArtifactTensor& tensor = artifact.tensors()[i];
+    const DecodedTensor decoded = decode_elements(artifact, i);
+    EXPECT_EQ(decoded.dtype(), tensor.dtype) << tensor.name;
+    if (tensor.name == "C64") {
+      EXPECT_EQ(code_of([&] { decoded.floats(); }), Errc::kUnsupported);
+      continue;
+    }
+    EXPECT_EQ(decoded.floats(), wanted.at(tensor.name)) << tensor.name;
+    EXPECT_EQ(decode_elements(artifact, i).floats(), wanted.at(tensor.name)) << tensor.name;
+    EXPECT_EQ(decode_elements(artifact, i).take_bytes(), decode_tensor(artifact, i));
+  }
+  // Of values that are computed, the same as of the bytes.
+  const ArtifactReader computed = every_kind();
+  for (std::size_t i = 0; i < computed.tensors().size(); ++i) {
+    const DecodedTensor decoded = decode_elements(computed, i);
+    const DecodedTensor stored(decoded.dtype(), decode_tensor(computed, i));
+    EXPECT_EQ(decoded.floats(), stored.floats()) << computed.tensors()[i].name;
   }
 }
 

@@ -119,7 +119,7 @@ TEST(Writer, SpoolsSectionsAndReplacesIntegers) {
   for (std::int32_t& k : other.integers) k *= 2;
   const std::vector<float> plain = {1, 2, 3};
   ArtifactWriter memory("", ""), spooled("", "");
-  memory.set_profile(CodecProfile::kFast);
+  memory.set_profile(CodecProfile::kLanes);
   memory.add_plain("p", DType::kF32, {3}, std::as_bytes(std::span(plain)));
   memory.add_coded("w", DType::kF32, {20, 30}, other);
   spooled.spool_in(folder.path());

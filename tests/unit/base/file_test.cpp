@@ -41,6 +41,25 @@ void save(const fs::path& path, const std::string& text, bool overwrite) {
   file.commit();
 }
 
+TEST(CheckNotAnInput, ComparesDeviceAndInode) {
+  TempDir dir;
+  put_file(dir / "in", "x");
+  put_file(dir / "same", "x");
+  fs::create_symlink(dir / "in", dir / "symbolic");
+  fs::create_hard_link(dir / "in", dir / "hard");
+  fs::create_directory_symlink(dir.path(), dir / "folder");
+  const std::vector<fs::path> inputs = {dir / "none", dir / "in", dir.path()};
+  GBC_EXPECT_ERROR(check_not_an_input(dir / "in", inputs), Errc::kUsage,
+                   "is both an input and the output; name another output");
+  for (const fs::path& name :
+       {dir / "symbolic", dir / "hard", dir / "folder" / "in", dir / "folder"})
+    GBC_EXPECT_ERROR(check_not_an_input(name, inputs), Errc::kUsage,
+                     "is the same file as the input");
+  EXPECT_NO_THROW(check_not_an_input(dir / "same", inputs));
+  EXPECT_NO_THROW(check_not_an_input(dir / "none", inputs));
+  EXPECT_NO_THROW(check_not_an_input(dir / "in", {}));
+}
+
 TEST(AtomicFile, AppearsWholeOnCommitOnly) {
   TempDir dir;
   {

@@ -139,6 +139,37 @@ TEST(Feedback, RowsOneByOneAndSideBySideAgree) {
   }
 }
 
+/// Column after column, as feedback.h defines it; more columns than are spread at once.
+TEST(Feedback, ManyColumnsAreThoseOneByOneForAnyThreads) {
+  const std::int64_t m = 41, n = 203;
+  const auto values = normals(m * n, 21);
+  const SecondOrder model{factor_of(moments(n, 400, 22), n, 0.01), nullptr};
+  std::vector<double> factors(static_cast<std::size_t>(n), 1);
+  std::fill(factors.begin() + 77, factors.end(), 0.5);
+  const auto size = static_cast<double>(step_size(-16));
+  std::vector<std::int32_t> expected;
+  for (std::int64_t i = 0; i < m; ++i) {
+    std::vector<double> t(values.begin() + i * n, values.begin() + (i + 1) * n);
+    for (std::int64_t j = 0; j < n; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      const double own = size * factors[at];
+      expected.push_back(static_cast<std::int32_t>(std::nearbyint(t[at] / own)));
+      const double error =
+          static_cast<double>(values[static_cast<std::size_t>(i * n + j)]) - expected.back() * own;
+      for (std::int64_t k = j + 1; k < n; ++k)
+        t[static_cast<std::size_t>(k)] += error * model.columns->row(j)[k];
+    }
+  }
+  double losses[2] = {};
+  for (const int threads : {1, 3}) {
+    const CodedValues coded = round_with_feedback(
+        {m, n}, values, model, {.step = -16, .column_factors = factors, .threads = threads},
+        &losses[threads / 3]);
+    EXPECT_EQ(coded.integers, expected);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 TEST(Feedback, APriceOfBitsSavesMoreThanACoarserStepDoes) {
   const std::int64_t m = 60, n = 80;
   auto values = normals(m * n, 9);

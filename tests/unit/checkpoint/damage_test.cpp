@@ -172,8 +172,9 @@ TEST_F(Damage, OneRankFindsItAllFallBack) {
            }))
         EXPECT_FALSE(failure);
       for (int rank = 0; rank < world; ++rank)
-        EXPECT_NE(said[static_cast<std::size_t>(rank)].find(
-                      rank == damaged % world ? "the digest of always" : "as another rank says"),
+        EXPECT_NE(said[static_cast<std::size_t>(rank)].find(rank == damaged % world
+                                                                ? "the digest of always"
+                                                                : "as another rank reported"),
                   std::string::npos)
             << said[static_cast<std::size_t>(rank)];
     }

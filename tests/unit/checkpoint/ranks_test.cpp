@@ -103,7 +103,7 @@ TEST(Ranks, AllFailWhenOneCannotWriteItsShard) {
         EXPECT_NE(message.find("checkpoint of step 2 was not saved: "), std::string::npos);
         EXPECT_NE(message.find("those saved before are untouched"), std::string::npos);
         EXPECT_NE(message.find(rank == bad ? name + " cannot be made: File exists"
-                                           : "another rank failed, whose message says why"),
+                                           : "another rank failed; see its message"),
                   std::string::npos)
             << message;
       }

@@ -52,7 +52,7 @@ TEST(Checkpoint, IdentityDependsOnEveryByte) {
             CheckpointReader::open(two.path()).identity());
 }
 
-/// The page docs/checkpoints.md, by hand.
+/// The page docs/reference/checkpoints.md, by hand.
 TEST(Checkpoint, LiesOnTheDiskAsDocumented) {
   TempDir dir;
   CheckpointWriter(dir.path(), {})

@@ -21,7 +21,7 @@ std::vector<float> gaussian(std::int64_t n, std::uint64_t seed) {
   return values;
 }
 
-/// What a decoder makes of integers, from the rule of docs/codec.md.
+/// What a decoder makes of integers, from the rule of docs/reference/codec.md.
 std::vector<double> decoded(const std::vector<std::int32_t>& integers, double step) {
   std::vector<double> values;
   unsigned state = 0;

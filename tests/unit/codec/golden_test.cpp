@@ -7,7 +7,7 @@ namespace {
 
 using testing_codec::Tensor;
 
-/// The example of docs/codec.md, then the same numbers 40 times as large with a prior.
+/// The example of docs/reference/codec.md, then the same numbers 40 times as large with a prior.
 std::vector<Tensor> example() {
   Tensor first{{6, 12, 4}, {}, {}};
   std::uint32_t state = 1;

@@ -52,9 +52,16 @@ inline Tensor random_tensor(std::uint64_t seed) {
   return tensor;
 }
 
+/// The grid as that profile codes it: its states in lanes or not.
+inline IntegerGrid form_for(CodecProfile profile, IntegerGrid grid) {
+  grid.lanes = grid.dependent && profile == CodecProfile::kLanes;
+  return grid;
+}
+
 inline std::vector<std::byte> encode(CodecProfile profile, const std::vector<Tensor>& tensors) {
   IntegerEncoder encoder(profile);
-  for (const Tensor& tensor : tensors) encoder.add(tensor.grid, tensor.values, tensor.prior);
+  for (const Tensor& tensor : tensors)
+    encoder.add(form_for(profile, tensor.grid), tensor.values, tensor.prior);
   return encoder.finish();
 }
 
@@ -66,7 +73,7 @@ inline std::vector<std::vector<std::int32_t>> decode(CodecProfile profile,
   std::vector<std::vector<std::int32_t>> found;
   for (const Tensor& tensor : tensors) {
     found.emplace_back(tensor.values.size());
-    decoder.read(tensor.grid, found.back(), tensor.prior);
+    decoder.read(form_for(profile, tensor.grid), found.back(), tensor.prior);
   }
   decoder.finish();
   return found;

@@ -84,7 +84,8 @@ TEST_F(ResidualFile, NoSizeIsMetByALostModel) {
   EXPECT_FALSE(report.target_met);
   EXPECT_GT(report.output_bytes, 120);
   EXPECT_GT(report.after, 50) << "chance is 10 %";
-  EXPECT_NE(report.target_note.find("at most 120 bytes were asked, the file has "), std::string::npos)
+  EXPECT_NE(report.target_note.find("the target is 120 bytes, and the file has "),
+            std::string::npos)
       << report.target_note;
   EXPECT_NE(report.target_note.find(std::to_string(report.output_bytes)), std::string::npos)
       << report.target_note;

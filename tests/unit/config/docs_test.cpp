@@ -9,9 +9,9 @@
 namespace gbcompress {
 namespace {
 
-/// The table of docs/config.md under this heading, as the program's own table would write it.
+/// The table of config.md under this heading, as the program's own table would write it.
 std::vector<std::string> rows_under(const std::string& heading) {
-  std::ifstream file(GBC_SOURCE_DIR "/docs/config.md");
+  std::ifstream file(GBC_SOURCE_DIR "/docs/reference/config.md");
   std::vector<std::string> rows;
   bool inside = false;
   for (std::string line; std::getline(file, line);) {
@@ -33,7 +33,7 @@ void expect_same(const std::string& heading, const std::vector<SettingInfo>& tab
     expected.push_back(row(info));
     pasted += expected.back() + "\n";
   }
-  EXPECT_EQ(rows_under(heading), expected) << "docs/config.md should say:\n" << pasted;
+  EXPECT_EQ(rows_under(heading), expected) << "docs/reference/config.md should say:\n" << pasted;
 }
 
 TEST(ConfigDocs, ListEveryKeyAsTheProgramHasIt) {
@@ -42,7 +42,7 @@ TEST(ConfigDocs, ListEveryKeyAsTheProgramHasIt) {
 }
 
 TEST(ConfigDocs, TheExampleIsAccepted) {
-  std::ifstream file(GBC_SOURCE_DIR "/docs/config.md");
+  std::ifstream file(GBC_SOURCE_DIR "/docs/reference/config.md");
   std::stringstream text;
   text << file.rdbuf();
   const std::string page = text.str();

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "config/setting_rows.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
 #include "gbcompress/version.h"
@@ -178,7 +180,8 @@ TEST_F(SettingsTest, ErrorsNameThePlaceAndTheNearestName) {
       {"[optim]\nlr = nan\n", "run.toml:2:6: optim.lr must be a number of at least 0, not nan"},
       {"[optim]\nlr = true\n",
        "run.toml:2:6: optim.lr must be a number of at least 0, not a boolean"},
-      {"[target]\nratio = 0\n", "run.toml:2:9: target.ratio must be a number above 0, not 0"},
+      {"[target]\nratio = 0\n",
+       "run.toml:2:9: target.ratio must be a number above 0, such as 8, 8x or 8:1, not 0"},
       {"[target]\nratio = 2\nmax_bytes = 3\n",
        "run.toml:3:1: target.max_bytes contradicts target.ratio; give one target"},
       {"layer = 3\n", "run.toml:1:1: layer must be written as [[layer]] tables"},
@@ -222,10 +225,10 @@ TEST_F(SettingsTest, AssignmentsTakeBareWordsAndLists) {
   EXPECT_EQ(error("gnet.hiden=8"), "`set`: unknown key gnet.hiden; did you mean gnet.hidden?");
   EXPECT_EQ(error("gnet.hidden"), "`set`: gnet.hidden is not KEY=VALUE");
   EXPECT_EQ(error("=3"), "`set`: =3 is not KEY=VALUE");
-  EXPECT_EQ(error("train.epochs=many").substr(0, 24), "`set`: many is not a val");
+  EXPECT_EQ(error("train.epochs=many").substr(0, 24), "`set`: train.epochs must");
   EXPECT_EQ(error("train.epochs=1\nseed=2").substr(0, 6), "`set`:");
   EXPECT_EQ(error_of([&] { settings.apply("target.ratio", "-5", "--ratio"); }),
-            "--ratio: target.ratio must be a number above 0, not -5");
+            "--ratio must be a number above 0, such as 8, 8x or 8:1, not -5");
 }
 
 TEST_F(SettingsTest, ATargetReplacesOneOfALowerLevel) {
@@ -307,6 +310,38 @@ TEST_F(SettingsTest, DefaultsOfTheTableAreTheDefaultsInForce) {
   EXPECT_EQ(applied.to_json(), untouched.to_json());
   EXPECT_EQ(untouched.compress.bottleneck.gnet_optimizer.lr, 1e-2);
   EXPECT_EQ(untouched.compress.bottleneck.plain_optimizer.lr, 1e-3);
+}
+
+TEST(UnusedSettings, EveryKeyHasAUse) {
+  for (const SettingInfo& info : setting_table())
+    EXPECT_TRUE(has_use_rule(info.key)) << info.key << ": add it to config/setting_uses.cpp";
+}
+
+TEST(UnusedSettings, AreNamedWithTheReasonInOneLine) {
+  Settings settings;
+  settings.apply("train.epochs", "3", "--epochs");
+  settings.apply("target.ratio", "8x", "--ratio");
+  EXPECT_EQ(settings.compress.target.ratio, 8);
+  EXPECT_EQ(unused_settings(settings, {.data = true}), "");
+  EXPECT_EQ(unused_settings(settings, SettingsUse{}),
+            "warning: --epochs has no effect: there are no data to train on (`data`)");
+  settings.apply("train.minutes", "3", "--minutes");
+  EXPECT_EQ(
+      unused_settings(settings, SettingsUse{}),
+      "warning: --epochs and --minutes have no effect: there are no data to train on (`data`)");
+  EXPECT_EQ(unused_settings(settings, {"target."}, "eval"),
+            "warning: --epochs and --minutes have no effect on eval");
+}
+
+TEST(TargetBytes, FollowEachKindOfTarget) {
+  EXPECT_EQ(target_bytes({}, 1000, 100), std::nullopt);
+  EXPECT_EQ(target_bytes({.ratio = 4}, 4000, 1000), 1000);
+  EXPECT_EQ(target_bytes({.max_bytes = 500}, 4000, 1000), 500);
+  EXPECT_EQ(target_bytes({.bits = 4}, 4000, 1000), 500);
+  for (const Target& wrong :
+       {Target{.ratio = 0}, Target{.ratio = std::nan("")}, Target{.ratio = 1e9},
+        Target{.max_bytes = 99}, Target{.bits = 0}, Target{.bits = -1}, Target{.bits = 1e-9}})
+    EXPECT_THROW(target_bytes(wrong, 4000, 1000), Error);
 }
 
 }  // namespace

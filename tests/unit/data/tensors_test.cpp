@@ -81,7 +81,7 @@ TEST_F(TensorData, WrongFiles) {
       [&] {
         open({{"inputs", x}, {"targets", y.to(torch::kFloat)}});
       },
-      Errc::kShapeMismatch, {"whole numbers"});
+      Errc::kShapeMismatch, {"integers"});
   expect_error([&] { open({{"inputs", x}, {"targets", y - 1}}); }, Errc::kCorrupt);
   expect_error([&] { open({{"inputs", x / 0}, {"targets", y}}); }, Errc::kNonFinite, {"inputs"});
   expect_error(

@@ -170,10 +170,10 @@ TEST(Launch, WrongInputIsOneClearSentence) {
       {{{"WORLD_SIZE", "2"}}, "WORLD_SIZE is set without RANK"},
       {with(kTorchrun, {{"RANK", "8"}}), "ranks count from 0 to 7"},
       {with(kTorchrun, {{"RANK", "-1"}}), "RANK is -1"},
-      {with(kTorchrun, {{"RANK", "one"}}), "\"one\", which is no whole number"},
-      {with(kTorchrun, {{"RANK", "1.0"}}), "no whole number"},
-      {with(kTorchrun, {{"RANK", " 1"}}), "no whole number"},
-      {with(kTorchrun, {{"RANK", "+1"}}), "no whole number"},
+      {with(kTorchrun, {{"RANK", "one"}}), "\"one\", which is not an integer"},
+      {with(kTorchrun, {{"RANK", "1.0"}}), "not an integer"},
+      {with(kTorchrun, {{"RANK", " 1"}}), "not an integer"},
+      {with(kTorchrun, {{"RANK", "+1"}}), "not an integer"},
       {with(kTorchrun, {{"RANK", "99999999999999999999"}}), "use 0 to 65535"},
       {with(kTorchrun, {{"WORLD_SIZE", "0"}}), "WORLD_SIZE is 0"},
       {with(kTorchrun, {{"WORLD_SIZE", "65537"}}), "use 1 to 65536"},
@@ -243,7 +243,7 @@ TEST(Launch, Gpus) {
   EXPECT_EQ(pick_gpu(launch, 2), 1);
   EXPECT_EQ(pick_gpu(launch, 8), 1);
   GBC_EXPECT_ERROR(pick_gpu(launch, 1), Errc::kUsage, "shows 1 GPU for at least 2 ranks");
-  GBC_EXPECT_ERROR(pick_gpu(launch, 0), Errc::kUsage, "shows none");
+  GBC_EXPECT_ERROR(pick_gpu(launch, 0), Errc::kUsage, "has none");
   launch.local_rank.reset();
   GBC_EXPECT_ERROR(pick_gpu(launch, 8), Errc::kUsage, "give `local_rank`");
 }

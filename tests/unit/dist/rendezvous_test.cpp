@@ -94,7 +94,7 @@ TEST(Rendezvous, TheSameRankTwice) {
   std::vector<std::future<std::vector<Peer>>> ranks;
   for (const int r : {0, 1, 1}) ranks.push_back(meeting.start(r, 3));
   for (auto& rank : ranks)
-    EXPECT_NE(message_of(rank).find("two processes say that they are rank 1"), std::string::npos);
+    EXPECT_NE(message_of(rank).find("two processes have rank 1"), std::string::npos);
 }
 
 /// What closing a connection with unread bytes does: it is reset, and nothing can be said over it.

@@ -166,7 +166,7 @@ TEST(Checkpoint, EverythingIsKeptWhereThatIsAskedFor) {
   EXPECT_EQ(held.names(),
             "best betas epoch lr model.module.fc.bias model.module.fc.weight "
             "optimizer.param_groups.0.lr optimizer.state.0.exp_avg steps");
-  EXPECT_EQ(held.notes(), "left out, being neither tensors nor numbers: name");
+  EXPECT_EQ(held.notes(), "left out, neither tensors nor numbers: name");
   const auto number = [&](const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                           const std::string& bytes) {
     const TensorEntry* entry = held.bundle.find(name);

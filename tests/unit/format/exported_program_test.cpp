@@ -96,8 +96,8 @@ TEST(ExportedProgram, WeightsThatCannotBe) {
   refuse_weight(weight({"7"}, {"1"}), Errc::kCorrupt, "tensor w reaches beyond its storage of 6");
   refuse_weight(weight({"2"}, {"1"}, "5"), Errc::kCorrupt, "beyond");
   refuse_weight(weight({"2"}, {"1", "1"}), Errc::kCorrupt, "do not fit");
-  refuse_weight(weight({"-2"}, {"1"}), Errc::kCorrupt, "not a whole number");
-  refuse_weight(weight({"2"}, {"1.5"}), Errc::kCorrupt, "not a whole number");
+  refuse_weight(weight({"-2"}, {"1"}), Errc::kCorrupt, "not a non-negative integer");
+  refuse_weight(weight({"2"}, {"1.5"}), Errc::kCorrupt, "not a non-negative integer");
   refuse_weight(weight({"9223372036854775808"}, {"1"}), Errc::kLimit, "too large");
   refuse_weight(weight(std::vector<std::string>(9, "1"), std::vector<std::string>(9, "1")),
                 Errc::kLimit, "9 dimensions");

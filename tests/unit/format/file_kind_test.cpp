@@ -1,7 +1,9 @@
 #include "format/file_kind.h"
 
+#include "format/model_folder.h"
 #include "format/safetensors.h"
 #include "format/state_dict.h"
+#include "gbcompress/artifact.h"
 #include "pickle_builder.h"
 #include "support/files.h"
 
@@ -62,6 +64,33 @@ TEST_F(Sniff, OpenTensorsReadsBothKindsAndNamesTheOthers) {
   GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "TorchScript");
   put_file(dir / "b", "text");
   GBC_EXPECT_ERROR(open_tensors(dir / "b"), Errc::kUnsupported, "neither safetensors nor");
+}
+
+TEST_F(Sniff, WhatStandsInForAFileIsNamedUnderAnyName) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') +
+      "\nsize 9\n";
+  for (const std::string name :
+       {"model.safetensors", "pytorch_model.bin", "model.gbz", "a.pt", "a.pth.tar", "model.pt2",
+        "a", "model.safetensors.index.json", "pytorch_model.bin.index.json"}) {
+    const auto refuse = [&](const std::string& content, const std::string& words) {
+      const TempDir folder;
+      put_file(folder / name, content);
+      const std::string says = name + " " + words;
+      GBC_EXPECT_ERROR(sniff(folder / name), Errc::kUnsupported, says);
+      GBC_EXPECT_ERROR(open_tensors(folder / name), Errc::kUnsupported, says);
+      GBC_EXPECT_ERROR(ArtifactReader::open(folder / name), Errc::kUnsupported, says);
+      // As the only weights of a folder.
+      if (holds_weights(folder.path()))
+        GBC_EXPECT_ERROR(open_tensors(folder.path()), Errc::kUnsupported, says);
+    };
+    refuse(pointer, "is a Git LFS pointer, not the file itself; run `git lfs pull`");
+    for (const char* page : {"<!DOCTYPE html><html></html>", "\n\n  <!doctype HTML>\n<html>",
+                             "<HTML lang=en>", "\xef\xbb\xbf<html>", "<head><title>404</title>"})
+      refuse(page, "is a web page, not a model; its download failed");
+  }
+  put_file(dir / "x", "<something else>");
+  EXPECT_EQ(sniff(dir / "x"), FileKind::kUnknown);
 }
 
 TEST_F(Sniff, FilesOfNoUseAreNamed) {

@@ -64,8 +64,8 @@ TEST(StateDict, ReachingBeyondTheStorage) {
   refuse(one(0, {kHuge, 2}, {0, 0}), Errc::kLimit, "too large");
   refuse(one(0, {1'000'000'000'000}, {0}), Errc::kLimit, "repeats its storage");
   refuse(one(-1, {1}, {1}), Errc::kCorrupt, "do not fit");
-  refuse(one(0, {1}, {-1}), Errc::kCorrupt, "not a whole number");
-  refuse(one(0, {-1}, {1}), Errc::kCorrupt, "not a whole number");
+  refuse(one(0, {1}, {-1}), Errc::kCorrupt, "not a non-negative integer");
+  refuse(one(0, {-1}, {1}), Errc::kCorrupt, "not a non-negative integer");
   refuse(one(0, {2}, {1, 1}), Errc::kCorrupt, "do not fit");
   refuse(one(0, std::vector<std::int64_t>(9, 1), std::vector<std::int64_t>(9, 1)), Errc::kLimit,
          "9 dimensions");

@@ -28,7 +28,8 @@ TEST(PluginTemplate, IsFilledIn) {
   for (const auto& entry : fs::directory_iterator(folder / "new"))
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"CMakeLists.txt", "README.md", "row_wise2.cpp"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"CMakeLists.txt", "README.md", "digits.toml",
+                                             "row_wise2.cpp"}));
   const fs::path source = fs::path(GBC_SOURCE_DIR) / "sdk" / "template";
   for (const std::string& name : names) {
     const std::string text = get_file(folder.path() / "new" / name);

@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include "compress/drop_search.h"
 #include "compress/hold_back.h"
 #include "gbcompress/compress.h"
 #include "support/all_types.h"
@@ -104,7 +103,7 @@ TEST_F(Calibrated, SameFileTwiceAndAnotherThanWithoutData) {
   EXPECT_EQ(run(&data_).identity, with.identity);
   options_.train.rate.calibration = 0;
   const CompressReport without = run(&data_);
-  EXPECT_EQ(without.allocation, "the weights alone");
+  EXPECT_EQ(without.allocation, "the weights (data-free)");
   EXPECT_NE(with.identity, without.identity);
 }
 
@@ -130,23 +129,6 @@ TEST_F(Calibrated, NothingToAimAtIsRefused) {
   options_.train.loss = Loss::kWeights;
   EXPECT_EQ(code_of([&] { run(nullptr); }), Errc::kUsage);
   EXPECT_FALSE(std::filesystem::exists(options_.output));
-}
-
-TEST(DropSearch, HalvesThenRefinesWhereThatIsCheap) {
-  const auto search = [](bool cheap, double keeps_below) {
-    DropSearch search(cheap);
-    int tries = 1;
-    while (search.tried(search.ratio() <= keeps_below)) ++tries;
-    return std::pair(search.best(), tries);
-  };
-  EXPECT_EQ(search(false, 13), std::pair(10.0, 3));
-  EXPECT_EQ(search(false, 1), std::pair(0.0, 5));
-  EXPECT_EQ(search(true, 1), std::pair(0.0, 5));
-  EXPECT_EQ(search(true, 100), std::pair(40.0, 1));
-  const auto [best, tries] = search(true, 13);
-  EXPECT_LE(best, 13);
-  EXPECT_GT(best, 13 / std::exp2(1.0 / 16));
-  EXPECT_EQ(tries, 7);
 }
 
 class Norms : public ::testing::Test {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "artifact/elements.h"
+#include "format/safetensors.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -226,6 +227,29 @@ TEST(CompressWeights, HalvesAndDoublesComeBackInTheirType) {
   }
 }
 
+TEST(CompressWeights, NoFileThatIsReadIsReplaced) {
+  namespace fs = std::filesystem;
+  TempDir dir;
+  const MadeTensors made = hard_model();
+  const fs::path model = dir / "a.safetensors", packed = dir / "a.gbz", other = dir / "b.gbz";
+  write_safetensors(model, made.bundle.tensors, {}, false);
+  const TensorBundle weights = open_tensors(model);
+  WeightsOptions options{.overwrite = true};
+  const std::string sentence = "name another output";
+  GBC_EXPECT_ERROR(compress_weights(weights, model, options), Errc::kUsage, sentence);
+  compress_weights(weights, packed, options);
+  fs::create_hard_link(packed, dir / "hard");
+  fs::create_symlink(packed, dir / "symbolic");
+  const ArtifactReader artifact = ArtifactReader::open(packed);
+  for (const char* name : {"a.gbz", "hard", "symbolic"})
+    GBC_EXPECT_ERROR(decode_to_file(artifact, dir / name, true), Errc::kUsage, sentence);
+  const BaseModel base = BaseModel::open(packed);
+  options.base = &base;
+  GBC_EXPECT_ERROR(compress_weights(weights, dir / "hard", options), Errc::kUsage, sentence);
+  compress_weights(weights, other, options);
+  EXPECT_EQ(ArtifactReader::open(packed).identity(), artifact.identity());
+}
+
 TEST(CompressWeights, RefusesWhatContradictsItself) {
   const MadeTensors made = hard_model();
   const TempDir folder;
@@ -265,7 +289,7 @@ TEST(StoredTensors, TellWhatWasLost) {
   EXPECT_NEAR(lost[0].energy, 0.25, 1e-6);
   EXPECT_FALSE(lost[1].compared);
   EXPECT_EQ(lost_energy_warning(lost),
-            "warning: 1 of 2 tensors lost more than half of their energy (sum of squares): a "
+            "warning: 1 of 2 tensors keep less than half of their energy (sum of squares): a "
             "keeps 25 %");
   const auto asked = compare_with_source(artifact, other.bundle, [&](std::size_t) {
     return std::vector<std::byte>(64 * 64 * 4);  // all zeros

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -54,15 +55,23 @@ class Delta : public ::testing::Test {
   const BaseModel base_{first_};
 };
 
-/// At equal error a small change takes less than half of the bytes, and no error is above the
-/// asked one, of the tensors themselves.
+/// At equal error a small change takes less than half of the bytes, and of no change more is lost
+/// than the target says.
 TEST_F(Delta, TakesLessThanHalfAtEqualError) {
   for (const double error : {1e-2, 1e-3, 1e-5}) {
-    const WeightsReport whole = compress(next_, {.max_error = error});
     const WeightsReport delta = compress(next_, {.max_error = error, .base = &base_});
-    EXPECT_LT(delta.output_bytes, whole.output_bytes / 2) << error;
+    double worst = 0;
     EXPECT_TRUE(delta.target_met);
-    for (const StoredTensor& tensor : delta.tensors) EXPECT_LE(tensor.error, error) << tensor.name;
+    for (const StoredTensor& tensor : delta.tensors) {
+      EXPECT_LE(tensor.change_error, error) << tensor.name;
+      EXPECT_EQ(tensor.in_base, tensor.name != "steps");
+      worst = std::max(worst, tensor.error);
+    }
+    EXPECT_GT(*delta.change_error, error / 2);
+    EXPECT_LT(worst, error / 1000);
+    const WeightsReport whole = compress(next_, {.max_error = worst});
+    compress(next_, {.max_error = error, .base = &base_});
+    EXPECT_LT(delta.output_bytes, whole.output_bytes / 2) << error;
   }
   const ArtifactReader artifact = ArtifactReader::open(path_);
   EXPECT_EQ(artifact.base(), base_.digest());
@@ -124,6 +133,9 @@ TEST_F(Delta, WrongBases) {
   const ArtifactReader artifact = ArtifactReader::open(path_);
   EXPECT_EQ(code_of([&] { decode_tensor(artifact, 0); }), Errc::kUsage) << "no base";
   EXPECT_EQ(code_of([&] { BaseModel(next_).source_for(artifact); }), Errc::kUsage);
+  const auto whole = dir_.path() / "whole.gbz";
+  compress_weights(next_, whole, {});
+  EXPECT_NO_THROW(base_.source_for(ArtifactReader::open(whole))) << "nothing is taken from it";
   EXPECT_EQ(code_of([&] { BaseModel::open(path_); }), Errc::kUsage) << "itself a delta";
 
   MadeTensors shape, type, none;
@@ -139,6 +151,57 @@ TEST_F(Delta, WrongBases) {
               compress(next_, {.max_error = 1e-3, .measure = ErrorMeasure::kTotal, .base = &base_});
             }),
             Errc::kUsage);
+}
+
+/// One tensor stands for two, of which one is in the base as it was and one changed far less.
+TEST_F(Delta, TiesHaveTheErrorOfEachChange) {
+  const std::vector<float> weight = normals(8000, 1);
+  const std::vector<float> change = normals(8000, 2, 0.1f);
+  std::vector<float> far = weight, near = weight;
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    far[i] += change[i];
+    near[i] += change[i] / 100;
+  }
+  MadeTensors before, after;
+  before.add("a", {80, 100}, far);
+  before.add("b", {80, 100}, near);
+  before.add("c", {80, 100}, weight);
+  after.add("a", {80, 100}, weight);
+  TensorBundle tied = after.sorted();
+  for (const char* name : {"b", "c"}) {
+    tied.tensors.push_back(tied.tensors[0]);
+    tied.tensors.back().name = name;
+  }
+  const BaseModel base(before.sorted());
+  const WeightsReport report = compress(tied, {.max_error = 1e-2, .base = &base});
+  EXPECT_TRUE(report.target_met);
+  EXPECT_EQ(report.tensors[1].stored, "tied");
+  EXPECT_EQ(report.tensors[2].stored, "as in the base");
+  EXPECT_LT(report.tensors[0].change_error, 1e-5);
+  EXPECT_LE(report.tensors[1].change_error, 1e-2);
+  EXPECT_GT(report.tensors[1].change_error, 1e-3);
+}
+
+/// Changes below what float32 tells, and of numbers that the base does not have.
+TEST_F(Delta, ChangesThatIntegersCannotHold) {
+  std::vector<double> values(1000), tuned(1000);
+  std::vector<float> poison = normals(1000, 3), healed = normals(1000, 3);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 1 + static_cast<double>(i) / 1000;
+    tuned[i] = values[i] + 1e-9 * static_cast<double>(i % 7);
+  }
+  poison[5] = std::numeric_limits<float>::quiet_NaN();
+  MadeTensors before, after;
+  before.add<double>("fine", DType::kF64, {20, 50}, values);
+  before.add("poison", {20, 50}, poison);
+  after.add<double>("fine", DType::kF64, {20, 50}, tuned);
+  after.add("poison", {20, 50}, healed);
+  const BaseModel base(before.sorted());
+  const WeightsReport report = compress(after.sorted(), {.max_error = 1e-2, .base = &base});
+  EXPECT_TRUE(report.target_met);
+  EXPECT_EQ(report.tensors[0].stored, "exact");
+  EXPECT_EQ(report.tensors[1].stored, "integers");
+  EXPECT_LE(report.tensors[1].change_error, 1e-2);
 }
 
 /// A file whose tensor refers to a base that it does not name, and one that names one for nothing.

@@ -1,14 +1,20 @@
 // Reading .gbz files.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
+#include <vector>
 
+#include "artifact/read_many.h"
+#include "base/checked.h"
+#include "base/fresh_memory.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -34,7 +40,8 @@ class File {
   const ArtifactReader& reader() const { return reader_; }
 
   std::size_t at(std::size_t index) const {
-    if (index >= reader_.tensors().size()) throw nb::index_error("there is no such tensor");
+    if (index >= reader_.tensors().size())
+      throw nb::index_error("the index is beyond the last tensor");
     return index;
   }
 
@@ -73,15 +80,33 @@ class File {
     return list;
   }
 
-  nb::object decode(std::size_t index, int threads) const {
-    at(index);
-    DecodedTensor decoded;
+  /// Tensors in memory of their own. @param wanted  index and element type of each
+  nb::list read(const std::vector<std::tuple<std::size_t, std::string>>& wanted,
+                int threads) const {
+    std::vector<Read> reads;
+    for (const auto& [index, dtype] : wanted) reads.push_back({at(index), type_of(dtype)});
     {
       const nb::gil_scoped_release release;
-      decoded = decode_elements(reader_, index, {.base = base_, .threads = threads});
+      read(reads, threads);
     }
-    if (decoded.floats.empty()) return nb::cast(to_numpy<std::uint8_t>(std::move(decoded.others)));
-    return nb::cast(to_numpy<float>(std::move(decoded.floats)));
+    nb::list arrays;
+    for (Read& each : reads) arrays.append(each.array());
+    return arrays;
+  }
+
+  /// The same into the caller's memory: index, element type, writable bytes.
+  void read_into(const nb::list& wanted, int threads) const {
+    std::vector<ReadRequest> requests;
+    std::vector<InOut<std::uint8_t>> buffers;  // kept alive
+    for (const nb::handle item : wanted) {
+      const auto tuple = nb::cast<nb::tuple>(item);
+      buffers.push_back(nb::cast<InOut<std::uint8_t>>(tuple[2]));
+      requests.push_back({at(nb::cast<std::size_t>(tuple[0])),
+                          type_of(nb::cast<std::string>(tuple[1])),
+                          std::as_writable_bytes(span_of(buffers.back()))});
+    }
+    const nb::gil_scoped_release release;
+    read_many(reader_, requests, {.base = base_, .threads = threads});
   }
 
   std::vector<double> tensor_bits() const {
@@ -103,6 +128,46 @@ class File {
   }
 
  private:
+  /// One tensor on its way to Python: fresh memory where it is decoded straight into it.
+  struct Read {
+    std::size_t index;
+    DType dtype;
+    std::optional<FreshMemory> fresh = {};
+    DecodedTensor decoded = {};
+
+    nb::object array() {
+      if (fresh) {
+        auto* kept = new FreshMemory(std::move(*fresh));
+        const nb::capsule owner(kept,
+                                [](void* p) noexcept { delete static_cast<FreshMemory*>(p); });
+        return nb::cast(Output<std::uint8_t>(reinterpret_cast<std::uint8_t*>(kept->data()),
+                                             {kept->size()}, owner));
+      }
+      if (decoded.dtype() == DType::kF32)
+        return nb::cast(to_numpy<float>(std::move(decoded).floats()));
+      return nb::cast(to_numpy<std::uint8_t>(std::move(decoded).take_bytes()));
+    }
+  };
+
+  void read(std::vector<Read>& reads, int threads) const {
+    std::vector<ReadRequest> requests;
+    for (Read& each : reads) {
+      const ArtifactTensor& tensor = reader_.tensors()[each.index];
+      if (each.dtype == tensor.dtype && !reads_directly(reader_, each.index)) {
+        each.decoded = decode_elements(reader_, each.index, {.base = base_, .threads = threads});
+        continue;
+      }
+      each.fresh.emplace(static_cast<std::size_t>(
+          checked_mul(tensor_elements(tensor.shape), dtype_bits(each.dtype) / 8, "a tensor")));
+      requests.push_back({each.index, each.dtype, {each.fresh->data(), each.fresh->size()}});
+    }
+    read_many(reader_, requests, {.base = base_, .threads = threads});
+  }
+
+  static DType type_of(const std::string& name) {
+    if (const auto dtype = parse_dtype(name)) return *dtype;
+    throw Error(Errc::kUnsupported, "there is no element type " + printable(name));
+  }
   static ArtifactLimits limits(std::optional<std::int64_t> max_output) {
     ArtifactLimits limits;
     if (max_output) limits.output_bytes = *max_output;
@@ -122,6 +187,9 @@ class File {
 }  // namespace
 
 void bind_files(nb::module_& module) {
+  module.def(
+      "artifact_in", [](const std::string& path) { return artifact_in(path).string(); },
+      nb::arg("path"));
   nb::class_<File>(module, "File")
       .def(nb::init<const std::string&, std::optional<std::int64_t>,
                     const std::optional<std::string>&>(),
@@ -138,7 +206,11 @@ void bind_files(nb::module_& module) {
       .def("tensors", &File::tensors)
       .def_prop_ro("base", [](const File& file) { return file.reader().base(); })
       .def("check_readable", &File::check_readable)
-      .def("decode", &File::decode, nb::arg("index"), nb::arg("threads") = 0)
+      .def("read",
+           nb::overload_cast<const std::vector<std::tuple<std::size_t, std::string>>&, int>(
+               &File::read, nb::const_),
+           nb::arg("reads"), nb::arg("threads") = 0)
+      .def("read_into", &File::read_into, nb::arg("reads"), nb::arg("threads") = 0)
       .def("coded", &File::coded, nb::arg("index"))
       .def("tensor_bits", &File::tensor_bits);
 }

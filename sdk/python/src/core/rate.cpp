@@ -1,4 +1,4 @@
-// What integers cost while they are trained: the kernel of core/src/rate and the coder's opinion.
+// The rate of integers in training: the kernel of core/src/rate, and scales of the entropy model.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -35,7 +35,7 @@ std::pair<double, std::vector<double>> rate(const Input<float>& latent, const In
                                             int threads) {
   const auto n = static_cast<std::int64_t>(latent.size());
   require(inverse_scale.size() == latent.size() && gradient.size() == latent.size(),
-          "latents, scales and gradients must be as many");
+          "latents, scales and gradients must have the same number of elements");
   const std::vector<Segment> segments = segments_of(n, steps.size());
   std::vector<RateSums> sums(segments.size());
   {
@@ -60,7 +60,8 @@ std::pair<double, std::vector<double>> rate(const Input<float>& latent, const In
 void round_to(const Input<float>& latent, const Input<float>& steps, const InOut<float>& rounded,
               int threads) {
   const auto n = static_cast<std::int64_t>(latent.size());
-  require(rounded.size() == latent.size(), "latents and rounded numbers must be as many");
+  require(rounded.size() == latent.size(),
+          "latents and rounded values must have the same number of elements");
   const std::vector<Segment> segments = segments_of(n, steps.size());
   const nb::gil_scoped_release release;
   in_parallel(threads, n, segments.size(), [&](std::size_t i) {
@@ -84,7 +85,7 @@ nb::list choose(const std::vector<std::vector<std::int64_t>>& shapes, const nb::
                 double lambda) {
   std::vector<Input<float>> numbers;
   for (const nb::handle item : scaled) numbers.push_back(nb::cast<Input<float>>(item));
-  require(numbers.size() == shapes.size(), "shapes and tensors must be as many");
+  require(numbers.size() == shapes.size(), "there must be one shape for each tensor");
   std::vector<std::vector<std::int32_t>> chosen;
   {
     const nb::gil_scoped_release release;
@@ -106,7 +107,7 @@ void bind_rate(nb::module_& module) {
   module.def("round_to_step", &round_to, nb::arg("latent"), nb::arg("steps"), nb::arg("rounded"),
              nb::arg("threads") = 0);
   module.def("expected_scales", &scales, nb::arg("shape"), nb::arg("integers"));
-  module.def("choose", &choose, nb::arg("shapes"), nb::arg("scaled"), nb::arg("price"));
+  module.def("choose", &choose, nb::arg("shapes"), nb::arg("scaled"), nb::arg("rate_weight"));
   module.def(
       "matches_glob",
       [](const std::string& pattern, const std::string& text) {

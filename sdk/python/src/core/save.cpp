@@ -1,6 +1,8 @@
 // From tensors alone to a file: what `gbcompress compress` does without data.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "format/safetensors.h"
 #include "format/tensor_bundle.h"
@@ -60,10 +63,7 @@ Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> ma
   if (max_bytes) settings.apply("target.max_bytes", std::to_string(*max_bytes), "max_bytes");
   if (ratio) settings.apply("target.ratio", number(*ratio), "ratio");
   if (max_error) settings.apply("target.max_error", number(*max_error), "max_error");
-  if (!max_bytes && !ratio && !max_error) {  // --mode raw, whose ratio nobody looks at
-    settings.apply("weights.mode", "raw", "lossless");
-    settings.apply("target.ratio", "10", "default");
-  }
+  if (!max_bytes && !ratio && !max_error) settings.apply("weights.mode", "exact", "lossless");
   for (const std::string& glob : exact) {
     LayerRule rule;
     rule.match = glob;
@@ -122,12 +122,17 @@ nb::dict to_dict(const WeightsReport& report) {
     entry["bytes"] = stored.bytes;
     entry["bits"] = stored.bits();
     entry["error"] = stored.error;
+    entry["change_error"] =
+        stored.in_base ? nb::object(nb::cast(stored.change_error)) : nb::object(nb::none());
     tensors.append(entry);
   }
   nb::dict result;
   result["file_bytes"] = report.output_bytes;
   result["parameters"] = report.parameters;
   result["error"] = report.total_error;
+  result["change_error"] =
+      report.change_error ? nb::object(nb::cast(*report.change_error)) : nb::object(nb::none());
+  result["base_note"] = report.base_note;
   result["target_met"] = report.target_met;
   result["target_note"] = report.target_note;
   result["identity"] = report.identity;
@@ -135,9 +140,30 @@ nb::dict to_dict(const WeightsReport& report) {
   return result;
 }
 
+/// @param numbers  of its members; others keep their defaults
+StatisticsUse use_of(const std::map<std::string, double>& numbers) {
+  StatisticsUse use;
+  for (const auto& [name, value] : numbers) {
+    if (name == "feedback")
+      use.feedback = value != 0;
+    else if (name == "tensor_steps")
+      use.tensor_steps = value != 0;
+    else if (name == "row_power")
+      use.row_power = value;
+    else if (name == "joint_row_power")
+      use.joint_row_power = value;
+    else if (name == "bias")
+      use.bias = value != 0;
+    else
+      throw Error(Errc::kUsage, "there is no use of statistics " + name);
+  }
+  return use;
+}
+
 nb::dict save(const nb::list& tensors, const std::string& path, std::optional<double> ratio,
               std::optional<std::int64_t> max_bytes, std::optional<double> max_error,
               const std::vector<std::string>& exact, const std::optional<std::string>& base,
+              const std::optional<nb::list>& of_weights, const std::map<std::string, double>& use,
               const std::string& metadata, bool overwrite, int threads) {
   const TensorBundle bundle = bundle_of(tensors);
   const std::int64_t input_bytes = safetensors_bytes(bundle.tensors, map_of(metadata));
@@ -153,6 +179,12 @@ nb::dict save(const nb::list& tensors, const std::string& path, std::optional<do
                          .threads = threads};
   if (ratio)
     options.max_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *ratio);
+  std::optional<Statistics> statistics;
+  if (of_weights) {
+    statistics = read_statistics(bundle_of(*of_weights));
+    options.statistics = &*statistics;
+    options.statistics_use = use_of(use);
+  }
   nb::dict report = to_dict(interruptible([&] {
     if (!base) return compress_weights(bundle, path, options);
     const BaseModel model = BaseModel::open(*base);
@@ -163,13 +195,48 @@ nb::dict save(const nb::list& tensors, const std::string& path, std::optional<do
   return report;
 }
 
+/// All tensors of a file: name, element type, shape and bytes of each, as save() takes them.
+nb::list read_tensors(const std::string& path) {
+  const TensorBundle bundle = open_tensors(path);
+  nb::list tensors;
+  for (const TensorEntry& entry : bundle.tensors) {
+    auto bytes = std::make_unique<std::vector<std::byte>>(entry.bytes.begin(), entry.bytes.end());
+    const std::vector<std::byte>& all = *bytes;
+    const nb::capsule owner(
+        bytes.release(), [](void* p) noexcept { delete static_cast<std::vector<std::byte>*>(p); });
+    tensors.append(nb::make_tuple(
+        entry.name, std::string(dtype_name(entry.dtype)), nb::tuple(nb::cast(entry.shape)),
+        nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(all.data(), {all.size()}, owner)));
+  }
+  return tensors;
+}
+
+/// @param tensors  name, element type and shape of each
+/// @return bytes of such a safetensors file
+std::int64_t safetensors_size(
+    const std::vector<std::tuple<std::string, std::string, std::vector<std::int64_t>>>& tensors) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, dtype_text, shape] : tensors) {
+    const auto dtype = parse_dtype(dtype_text);
+    if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + dtype_text);
+    entries.push_back({.name = name, .dtype = *dtype, .shape = shape, .bytes = {}});
+  }
+  return safetensors_bytes(entries, {});
+}
+
 }  // namespace
 
 void bind_save(nb::module_& module) {
+  module.def("safetensors_size", &safetensors_size, nb::arg("tensors"));
+  module.def(
+      "check_writable",
+      [](const std::string& path, bool overwrite) { check_writable(path, overwrite); },
+      nb::arg("path"), nb::arg("overwrite"));
+  module.def("read_tensors", &read_tensors, nb::arg("path"));
   module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
              nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
-             nb::arg("exact"), nb::arg("base").none(), nb::arg("metadata"), nb::arg("overwrite"),
-             nb::arg("threads"));
+             nb::arg("exact"), nb::arg("base").none(), nb::arg("statistics").none(), nb::arg("use"),
+             nb::arg("metadata"), nb::arg("overwrite"), nb::arg("threads"));
 }
 
 }  // namespace gbcompress::python

@@ -1,5 +1,4 @@
-// What a step of an optimiser costs beside itself: three calls for all tensors of the CPU together,
-// however many they are.
+// A step of an optimizer with the rate: three calls for all tensors of the CPU together.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -38,8 +37,8 @@ struct Piece {
   std::int64_t first, count;  ///< in the tensor
 };
 
-/// Latents of the CPU and their steps. The arrays are the caller's, who keeps them alive and may
-/// change what they hold between calls. Formulas are those of gbcompress._latents.Latents.
+/// Latents of the CPU and their steps. The arrays are the caller's, who keeps them and may
+/// change their values between calls. Formulas are those of gbcompress._latents.Latents.
 class Stepper {
  public:
   /// @param tensors        name, numbers, steps: 1, or one for each of so many equal parts
@@ -71,7 +70,9 @@ class Stepper {
                       inverse_scale_.size() == latent_.size() && log_steps_.size() == step &&
                       first_.size() == step && second_.size() == step && indices_.size() == step &&
                       steps_.size() == step;
-    if (!fits) throw Error(Errc::kShapeMismatch, "tensors, latents and steps must be as many");
+    if (!fits)
+      throw Error(Errc::kShapeMismatch,
+                  "latents and steps must have the sizes that the tensors say");
     sums_.resize(pieces_.size());
     slopes_.resize(step);
   }
@@ -115,7 +116,7 @@ class Stepper {
     });
   }
 
-  /// What the optimiser made of them: steps learn, latents are taken from the parameters, which get
+  /// Reads latents back from the parameters, updates step sizes; the parameters get
   /// rounded values. An address of 0 is left out.
   /// @param rates  learning rates, one a tensor
   void take(const std::vector<std::uintptr_t>& parameters, const std::vector<double>& rates,

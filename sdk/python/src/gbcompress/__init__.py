@@ -1,4 +1,4 @@
-"""Compresses neural networks: ``.gbz`` files from tensors, and models that are trained to be small.
+"""Compresses neural networks: ``.gbz`` files from tensors, and training to small files.
 
     import gbcompress as gbc
 
@@ -7,47 +7,59 @@
     gbc.load_into(model, "m.gbz")
     gbc.inspect("m.gbz")
 
-    c = gbc.prepare(model, optimizer, price=0.03, predictions=len(dataset), steps=total)
+    gbc.calibrate(model, batches, "m.gbz", ratio=8)     # without training, better than without data
+
+    c = gbc.prepare(model, optimizer, rate_weight=0.1, predictions=len(dataset), steps=total)
     ...                                     # the usual loop
     c.save("m.gbz")
 
-torch is not imported before it is used; NumPy alone is enough for files.
+Files need NumPy alone; torch is imported when it is used.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from ._core import __version__
-from ._errors import FileExists, GbzError, NotFound, ShapeMismatch, TargetNotMet, UsageError
-from ._files import (
-    SaveReport,
-    StoredTensor,
-    iter_file,
-    load_file,
-    load_into,
-    save_file,
+from ._errors import (
+    FileExists,
+    GbzError,
+    NotFound,
+    ShapeMismatch,
+    StepsExceeded,
+    TargetNotMet,
+    UsageError,
 )
+from ._files import SaveReport, StoredTensor, save_file
 from ._inspect import FileInfo, TensorInfo, inspect
+from ._load import iter_file, load_file, load_into
 
 if TYPE_CHECKING:
+    from ._calibrate import CalibrationReport, calibrate
+    from ._collect import Statistics, collect
     from ._compression import Compression
     from ._prepare import Rule, prepare
-    from ._write import TensorReport
+    from ._write import Report, TensorReport
 
 __all__ = [
+    "CalibrationReport",
     "Compression",
     "FileExists",
     "FileInfo",
     "GbzError",
     "NotFound",
+    "Report",
     "Rule",
     "SaveReport",
     "ShapeMismatch",
+    "Statistics",
+    "StepsExceeded",
     "StoredTensor",
     "TargetNotMet",
     "TensorInfo",
     "TensorReport",
     "UsageError",
     "__version__",
+    "calibrate",
+    "collect",
     "inspect",
     "iter_file",
     "load_file",
@@ -58,17 +70,25 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # What trains needs torch, which files do not.
+    # Training needs torch, files do not.
     if name == "Compression":
         from . import _compression
 
         return _compression.Compression
+    if name in ("CalibrationReport", "calibrate"):
+        from . import _calibrate
+
+        return getattr(_calibrate, name)
+    if name in ("Statistics", "collect"):
+        from . import _collect
+
+        return getattr(_collect, name)
     if name in ("Rule", "prepare"):
         from . import _prepare
 
         return getattr(_prepare, name)
-    if name == "TensorReport":
+    if name in ("Report", "TensorReport"):
         from . import _write
 
-        return _write.TensorReport
+        return getattr(_write, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

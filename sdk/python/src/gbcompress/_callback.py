@@ -1,26 +1,46 @@
-"""What the callbacks of training frameworks have in common."""
+"""The common part of the callbacks of training frameworks."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
 import torch
 from torch import nn
 
+from . import _core
+from ._arguments import output
+from ._arguments import path as checked_path
 from ._compression import Compression
 from ._errors import usage
 from ._prepare import prepare
 
+#: Of prepare(), given by the callback or by the framework.
+_NOT_SETTINGS = ("model", "optimizer", "predictions", "steps")
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """Raises UsageError for what prepare() does not take: now, not when training begins."""
+    known = [name for name in inspect.signature(prepare).parameters if name not in _NOT_SETTINGS]
+    for name in settings:
+        if name in _NOT_SETTINGS:
+            raise usage(f"{name} comes from the trainer; leave it out")
+        if name not in known:
+            raise usage(f"there is no setting {name}; prepare() takes {', '.join(known[:-1])}")
+    if not settings.keys() & {"rate_weight", "price", "max_bytes", "ratio", "max_drop"}:
+        raise usage("there is no target; give one of rate_weight, max_bytes, ratio and max_drop")
+    return settings
+
 
 class Callback:
-    """Prepares a model when its training begins, and saves it when that ends.
+    """Prepares a model when its training begins, logs, and saves it when training ends.
 
     Args:
         filename: the ``.gbz`` to write when training ends; process 0 writes it.
         predictions: labels of the training set; unset: its samples.
-        overwrite: replaces an existing file.
-        settings: as prepare() takes them: ``price``, ``max_bytes``, ``rules``, ...
+        overwrite: replaces an existing file. Without it, training does not begin if the file exists.
+        settings: as prepare() takes them: ``rate_weight``, ``max_bytes``, ``rules``, ...
     """
 
     def __init__(
@@ -33,8 +53,9 @@ class Callback:
     ) -> None:
         super().__init__()
         self.filename, self.predictions, self.overwrite = filename, predictions, overwrite
-        self.settings = settings
+        self.settings = _checked(settings)
         self.compression: Compression | None = None
+        checked_path(filename, "filename")
 
     def _begin(
         self,
@@ -43,23 +64,27 @@ class Callback:
         bare: torch.optim.Optimizer,
         loader: Any,
         steps: int,
+        writes: bool,
     ) -> tuple[Compression, bool]:
-        """Prepares beside a state that the framework has loaded into the optimiser by now.
+        """Prepares, also where the framework has loaded a state into the optimizer before.
 
         Args:
-            bare: the optimiser that holds the state, inside of ``optimizer``.
+            bare: the optimizer that holds the state, inside of ``optimizer``.
             loader: of the training set.
+            writes: whether this process writes the file.
 
         Returns:
-            What was made, and whether there was such a state: the run is resumed.
+            The Compression, and whether there was such a state: the run is resumed.
         """
+        if writes:
+            _core.check_writable(output(self.filename, self.overwrite), self.overwrite)
         predictions = self.predictions
         if predictions is None:
             try:
                 predictions = len(loader.dataset)
             except (TypeError, AttributeError):
-                raise usage("the training set has no length; give predictions") from None
-        # prepare() takes a state for steps that were made without it.
+                raise usage("the training set has no length; give predictions=") from None
+        # prepare() refuses an optimizer with a state.
         kept = bare.state_dict() if bare.state else None
         bare.state.clear()
         made = prepare(model, optimizer, predictions=predictions, steps=steps, **self.settings)
@@ -67,6 +92,12 @@ class Callback:
             bare.load_state_dict(kept)
         self.compression = made
         return made, kept is not None
+
+    def _scalars(self) -> dict[str, float]:
+        """What a logger is given, beside the loss."""
+        if self.compression is None:
+            return {}
+        return {f"gbcompress/{name}": value for name, value in self.compression.metrics().items()}
 
     def _end(self, writes: bool) -> None:
         if self.compression is None:

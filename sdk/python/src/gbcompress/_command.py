@@ -1,4 +1,4 @@
-"""The command line that travels in the package: `gbcompress`, and `python -m gbcompress`."""
+"""The command line in the package: `gbcompress`, and `python -m gbcompress`."""
 
 import importlib.util
 import os
@@ -8,16 +8,16 @@ from typing import NoReturn
 
 
 def _folder_of(package: str) -> Path | None:
-    """Of an installed package, which is not imported."""
+    """Folder of an installed package, which is not imported."""
     found = importlib.util.find_spec(package)
     return Path(found.origin).parent if found and found.origin else None
 
 
 def main() -> NoReturn:
-    """Becomes the program, with the arguments of this process: the whole one of gbcompress-train, where
-    that is installed, else what needs no LibTorch.
+    """Replaces this process by the program, with the same arguments: by the one of gbcompress-train, if
+    that is installed, else by the one without the verbs that need LibTorch.
 
-    The whole one uses the libraries of the torch that this Python would import, unless $GBCOMPRESS_TORCH
+    The former uses the libraries of the torch that this Python would import, unless $GBCOMPRESS_TORCH
     names others.
     """
     whole, torch = _folder_of("gbcompress_train"), _folder_of("torch")

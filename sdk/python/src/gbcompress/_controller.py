@@ -1,73 +1,74 @@
-"""What the price of a bit is, and how a run ends: fixed, towards a size, or within a drop."""
+"""How the rate weight changes in a run, and how a run ends: fixed, to a size, or within a drop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _core
+from ._arguments import kind_of
+from ._errors import TargetNotMet, usage, warn
+from ._write import round_statistics
 
 if TYPE_CHECKING:
     from ._compression import Compression
 
-#: A size or a drop is steered from the first to the second part of the run.
+#: A size or a drop moves the rate weight from the first to the second part of the run.
 _FROM, _UNTIL = 0.3, 0.85
-#: A price moves by this power of how far a size is off, and by no more than a factor at a look.
+#: The weight moves by this power of the ratio of sizes, and by no more than a factor at a look.
 _GAIN, _MOST = 0.6, 2.0
-#: After a look that lost too much, and after one that did not.
-_CHEAPER, _DEARER = 0.6, 1.2
-#: Part of a size that a run aims at: integers that are made cheaper afterwards answer worse than
-#: those that were trained.
+#: Factors after a look whose drop was too large, and after one whose drop was not.
+_LOWER, _HIGHER = 0.6, 1.2
+#: Part of a size that a run aims at: trained integers give better quality than integers that are
+#: chosen for fewer bits afterwards.
 _AIM = 0.975
-#: From here on nothing that became zero comes back by itself: files that are too small get finer
-#: steps, by as much as is missing.
+#: From here on zeros stay zeros: a file that is too small gets finer steps, by the missing factor.
 _SETTLED = 0.6
 _LARGEST_LAMBDA, _HALVINGS = 4096.0, 12
 
 
-def first_price(predictions: int) -> float:
-    """Where `gbcompress compress` begins to search, too."""
+def first_rate_weight(predictions: int) -> float:
+    """Where `gbcompress compress` begins its search, too."""
     return 0.0004 * math.sqrt(predictions)
 
 
 class Controller:
-    """A fixed price; the others move it."""
+    """A fixed rate weight; subclasses change it."""
 
-    starts_priced = False  #: no ramp: what is trained has been trained before
+    #: Quality of the model as it was given, and of the state that the file holds, in units of
+    #: ``evaluate``; None without one.
+    quality_given: float | None = None
+    quality: float | None = None
 
-    def __init__(self, price: float, looks: int) -> None:
-        self.price = price
+    def __init__(self, rate_weight: float, looks: int) -> None:
+        self.rate_weight = rate_weight
         self.looks = looks
 
-    def begin(self) -> None:
+    def begin(self, model: torch.nn.Module) -> None:
         """Before the model's parameters are rounded for the first time."""
 
     def look(self, compression: Compression, progress: float) -> None:
-        """Now and then in a run. ``progress``: 0 to 1."""
+        """At regular steps of a run. ``progress``: 0 to 1."""
 
-    def finish(self, compression: Compression) -> None:
-        """Before a file is written."""
+    def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
+        """Before a file with that metadata is written."""
 
     def state(self) -> dict[str, Any]:
-        return {"price": self.price}
+        return {"rate_weight": self.rate_weight}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.price = float(state["price"])
-
-
-class FixedPrice(Controller):
-    """The price that was given."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes state() back, and that of 0.1, which has another name for the weight."""
+        self.rate_weight = float(state["rate_weight"] if "rate_weight" in state else state["price"])
 
 
 class ToSize(Controller):
-    """Towards a file of a size: its bytes follow a line in the logarithm from where they are when
-    the ramp's first part is over."""
+    """Towards a file size: the logarithm of the bytes follows a line from its value at _FROM."""
 
-    def __init__(self, price: float, max_bytes: int) -> None:
-        super().__init__(price, looks=60)
+    def __init__(self, rate_weight: float, max_bytes: int) -> None:
+        super().__init__(rate_weight, looks=60)
         self.max_bytes = max_bytes
         self.start = 0.0  #: log of the bytes at _FROM
 
@@ -78,70 +79,144 @@ class ToSize(Controller):
         if self.start == 0:
             self.start = now
         done = min(1.0, (progress - _FROM) / (_UNTIL - _FROM))
-        wanted = self.start + (math.log(_AIM * self.max_bytes) - self.start) * done
-        change = math.exp(_GAIN * (now - wanted))
-        self.price *= min(max(change, 1 / _MOST), _MOST)
-        if progress >= _SETTLED and now < wanted:
+        aim = self.start + (math.log(_AIM * self.max_bytes) - self.start) * done
+        change = math.exp(_GAIN * (now - aim))
+        self.rate_weight *= min(max(change, 1 / _MOST), _MOST)
+        if progress >= _SETTLED and now < aim:
             for part in compression.parts:
-                part.scale_steps(math.exp(now - wanted))
+                part.scale_steps(math.exp(now - aim))
 
-    def finish(self, compression: Compression) -> None:
-        land(compression, self.max_bytes)
+    def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
+        size = land(compression, self.max_bytes, metadata)
+        if size > self.max_bytes:
+            warn(
+                f"{self.max_bytes} bytes are out of reach: the smallest file of this model has {size}; "
+                "exclude fewer parameters, or give a larger max_bytes or a smaller ratio",
+                TargetNotMet,
+            )
 
     def state(self) -> dict[str, Any]:
-        return {"price": self.price, "start": self.start}
+        return {**super().state(), "start": self.start}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
         self.start = float(state["start"])
 
 
 class ToDrop(Controller):
-    """As small as a drop of quality allows: the price rises while less is lost, falls where more is.
-    What was the smallest within the drop is what a run ends with."""
+    """As small as a quality drop allows: the rate weight rises while the drop is within its limit and
+    falls while it is not. A run ends with the smallest state within the limit, and with the state of
+    the smallest drop where there is none.
 
-    def __init__(self, price: float, max_drop: float, evaluate: Callable[[], float]) -> None:
-        super().__init__(price, looks=40)
+    What is measured is what a file would hold: rounded values and rounded running statistics. What is
+    kept is everything that ``evaluate`` can see."""
+
+    def __init__(self, rate_weight: float, max_drop: float, evaluate: Callable[[], float]) -> None:
+        super().__init__(rate_weight, looks=40)
         self.max_drop, self.evaluate = max_drop, evaluate
-        self.reference = 0.0
-        self.best: tuple[int, dict[str, Any]] | None = None  #: bytes, state
+        #: "bytes" and "quality", "parts" (latents and steps) and "tensors" (all others)
+        self.best: dict[str, Any] | None = None
+        self._measured_at = -1  #: updates at the last measurement
 
-    def _quality(self) -> float:
+    def _measure(self, model: torch.nn.Module) -> float:
+        """What ``evaluate`` returns. Modules stay in the mode, training or evaluation, they were in."""
+        modes = [(module, module.training) for module in model.modules()]
         with torch.no_grad():
-            return float(self.evaluate())
+            value = self.evaluate()
+        for module, training in modes:
+            module.training = training
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise usage(f"evaluate must return a number, got {kind_of(value)}") from None
 
-    def begin(self) -> None:
-        self.reference = self._quality()
+    def begin(self, model: torch.nn.Module) -> None:
+        given = self._measure(model)
+        if not math.isfinite(given):
+            raise usage(f"evaluate must return a finite number, got {given} for the model as given")
+        if given == 0:
+            raise usage(
+                "evaluate returned 0 for the model as given: no drop of it can be measured; train the "
+                "model first, or give rate_weight or max_bytes"
+            )
+        if 0 < given <= self.max_drop:
+            raise usage(
+                f"max_drop={self.max_drop:g} is in units of evaluate, which returned {given:g} for the "
+                f"model as given: every model is within it; give a smaller one, such as max_drop={given / 100:.2g}"
+            )
+        self.quality_given = given
+
+    def _within(self, quality: float) -> bool:
+        assert self.quality_given is not None
+        return self.quality_given - quality <= self.max_drop
+
+    def _rank(self, size: int, quality: float) -> tuple[bool, float]:
+        """Larger is better."""
+        if self._within(quality):
+            return True, -float(size)
+        return False, -math.inf if math.isnan(quality) else quality
 
     def _keep(self, compression: Compression) -> bool:
-        fits = self.reference - self._quality() <= self.max_drop
-        if fits:
-            size = compression.bytes()
-            if self.best is None or size < self.best[0]:
-                state = compression.state_dict()
-                state.pop("controller")
-                self.best = size, state
-        return fits
+        """Measures the present state and keeps it where it is the best. Returns whether the drop is
+        within its limit."""
+        before = compression._other_tensors()
+        round_statistics(compression.model)
+        rounded = compression._other_tensors()
+        quality, size = self._measure(compression.model), compression.bytes()
+        compression._put_back(before)  # evaluate may have moved running statistics as well
+        self._measured_at = compression.updates
+        best = self.best
+        if best is None or self._rank(size, quality) > self._rank(best["bytes"], best["quality"]):
+            parts = [part.state() for part in compression.parts]
+            self.best = {"bytes": size, "quality": quality, "parts": parts, "tensors": rounded}
+        return self._within(quality)
 
     def look(self, compression: Compression, progress: float) -> None:
         if progress >= _FROM:
-            self.price *= _DEARER if self._keep(compression) else _CHEAPER
+            self.rate_weight *= _HIGHER if self._keep(compression) else _LOWER
 
-    def finish(self, compression: Compression) -> None:
-        if not self._keep(compression) or (self.best and self.best[0] < compression.bytes()):
-            if self.best is not None:
-                compression.load_state_dict({**self.best[1], "controller": self.state()})
+    def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
+        if self._measured_at != compression.updates:
+            self._keep(compression)
+        assert self.best is not None
+        best = self.best
+        compression._put_back(best["tensors"], best["parts"])
+        self._measured_at = compression.updates
+        self.quality = self._measure(compression.model)
+        compression._put_back(best["tensors"])
+        if self._within(self.quality):
+            return
+        if self._within(best["quality"]):
+            why = (
+                f"evaluate returned {best['quality']:.6g} when this state was kept and "
+                f"{self.quality:.6g} now; it must return the same for the same model, on data that do "
+                "not change"
+            )
+        else:
+            why = (
+                f"no state of the run is within it, the file holds the nearest ({self.quality:.6g}); "
+                "train for more steps, begin with a smaller rate_weight, or give a larger max_drop"
+            )
+        warn(
+            f"max_drop={self.max_drop:g} is exceeded: evaluate returned {self.quality_given:.6g} for "
+            f"the model as given; {why}",
+            TargetNotMet,
+        )
 
     def state(self) -> dict[str, Any]:
-        return {"price": self.price, "reference": self.reference, "best": self.best}
+        return {**super().state(), "quality_given": self.quality_given, "best": self.best}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self.reference, self.best = float(state["reference"]), state["best"]
+        if "quality_given" in state:
+            self.quality_given, self.best = float(state["quality_given"]), state["best"]
+        else:  # of 0.1, which kept no running statistics: its best state is not what was measured
+            self.quality_given, self.best = float(state["reference"]), None
+        self._measured_at = -1
 
 
-def choose(compression: Compression, price: float) -> int:
-    """Integers for the least squared error in steps plus ``price`` times the bits, into the
+def choose(compression: Compression, rate_weight: float, metadata: Mapping[str, str] | None) -> int:
+    """Integers for the least squared error in steps plus ``rate_weight`` times the bits, into the
     parameters. Returns the bytes of the file."""
     for part in compression.parts:
         scaled = []
@@ -151,26 +226,27 @@ def choose(compression: Compression, price: float) -> int:
             scaled.append(rows.reshape(-1).cpu().numpy())
         shapes = [tuple(entry.latent.shape) for entry in part.entries]
         for entry, integers in zip(
-            part.entries, _core.choose(shapes, scaled, price), strict=True
+            part.entries, _core.choose(shapes, scaled, rate_weight), strict=True
         ):
             entry.chosen = integers
-    return compression.bytes()
+    return compression.writer(metadata).size()
 
 
-def land(compression: Compression, wanted: int) -> None:
-    """Ends below ``wanted`` bytes: what fits is left as it was trained, else integers are chosen for
-    fewer bits. As the core's land()."""
-    size = choose(compression, 0)
-    if size > wanted:
+def land(compression: Compression, max_bytes: int, metadata: Mapping[str, str] | None) -> int:
+    """Ends at or below ``max_bytes`` where that is possible: what fits stays as it was trained, else
+    integers are chosen for fewer bits. As the core's land(). Returns the bytes of the file."""
+    size = choose(compression, 0, metadata)
+    if size > max_bytes:
         low, high = 0.0, 1.0
-        while choose(compression, high) > wanted and high < _LARGEST_LAMBDA:
+        while choose(compression, high, metadata) > max_bytes and high < _LARGEST_LAMBDA:
             low, high = high, high * 4
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if choose(compression, middle) <= wanted:
+            if choose(compression, middle, metadata) <= max_bytes:
                 high = middle
             else:
                 low = middle
-        choose(compression, high)
+        size = choose(compression, high, metadata)
     for part in compression.parts:
         part.predict()
+    return size

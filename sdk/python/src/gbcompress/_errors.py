@@ -1,10 +1,13 @@
-"""Exceptions. The core's messages are passed on word for word."""
+"""Exceptions and warnings. The core's messages are passed on word for word."""
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class GbzError(Exception):
-    """Anything that gbcompress refuses or cannot do.
+    """An argument that is refused, or an operation that failed.
 
     ``code`` is stable, for programs: ``"corrupt"``, ``"truncated"``, ``"unsupported"``,
     ``"limit"``, ``"non_finite"``, ``"io"``, ... as ``gbcompress --json`` prints it.
@@ -24,7 +27,7 @@ class FileExists(GbzError, FileExistsError):
 
 
 class UsageError(GbzError, ValueError):
-    """An argument is out of range or contradicts another (``code`` ``"usage"``)."""
+    """An argument is of the wrong kind, out of range, or contradicts another (``code`` ``"usage"``)."""
 
 
 class ShapeMismatch(GbzError, ValueError):
@@ -32,7 +35,12 @@ class ShapeMismatch(GbzError, ValueError):
 
 
 class TargetNotMet(UserWarning):
-    """The file was written, but the size that was asked could not be reached."""
+    """A file was written that is larger than the size, or whose quality drop is larger than the drop,
+    that was given as its limit."""
+
+
+class StepsExceeded(UserWarning):
+    """The optimizer makes more steps than ``prepare(steps=...)`` was given."""
 
 
 _CLASSES: dict[str, type[GbzError]] = {
@@ -62,3 +70,13 @@ def mismatch(message: str) -> ShapeMismatch:
 def exists(filename: str) -> FileExists:
     """A file that would be replaced."""
     return FileExists(f"{filename} exists; give overwrite=True to replace it", "exists")
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warns at the line of the caller's program, however deep in this package or in torch it is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("gbcompress.", "torch.")
+    ):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,29 +1,28 @@
-"""Tensors to .gbz files and back, without data and without training."""
+"""Tensors to .gbz files, without data and without training."""
 
 from __future__ import annotations
 
 import json
 import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias
 
 from . import _core
-from ._arrays import Array, to_entries, to_numpy, to_torch
-from ._errors import TargetNotMet, exists, mismatch, usage
+from ._arguments import kind_of, output, path, positive, texts, whole
+from ._arguments import metadata as checked_metadata
+from ._arrays import Array, Entry, is_module, to_entries
+from ._errors import TargetNotMet, usage, warn
 
 if TYPE_CHECKING:
-    import torch
-    from numpy.typing import NDArray
+    from ._collect import Statistics
 
 Path: TypeAlias = "str | os.PathLike[str]"
-Framework: TypeAlias = Literal["numpy", "torch"]
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """How one tensor ended in a file."""
+    """How one tensor is stored in a file."""
 
     name: str
     dtype: str  #: as safetensors spells it: "F32", "BF16"
@@ -32,23 +31,27 @@ class StoredTensor:
     #: and integers" too
     stored: str
     step: float | None  #: of integers
-    bytes: float  #: its share of the file beside the header
-    bits: float  #: a number
+    bytes: float  #: its share of the file, without the header
+    bits: float  #: per element
     error: float  #: squared error over squares; 0: exact
+    #: of a delta: squared error over the squares of the change since the base; None: not in the base
+    change_error: float | None = None
 
 
 @dataclass(frozen=True)
 class SaveReport:
-    """What save_file() wrote. Every number is of the file, which was read back."""
+    """What save_file() wrote. Every figure is measured on the file, which is read back."""
 
     file_bytes: int
     input_bytes: int  #: of the same tensors as a safetensors file
-    parameters: int  #: numbers of all tensors that are not tied
+    parameters: int  #: elements of all tensors that are not tied
     error: float  #: squared error over squares, of all tensors of real numbers together
-    target_met: bool
-    target_note: str  #: why not
+    target_met: bool  #: whether the file is as small as it was to be
+    target_note: str  #: why it is not; else ""
     identity: str  #: SHA-256 of the file, hexadecimal
     tensors: tuple[StoredTensor, ...]
+    #: of a delta: squared error over the squares of the change, of all tensors that the base has
+    change_error: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -56,37 +59,49 @@ class SaveReport:
         return self.input_bytes / self.file_bytes
 
 
-def _check_target(
-    ratio: float | None, max_bytes: int | None, max_error: float | None, lossless: bool
-) -> None:
-    given = [
-        name
-        for name, there in (
-            ("ratio", ratio is not None),
-            ("max_bytes", max_bytes is not None),
-            ("max_error", max_error is not None),
-            ("lossless", lossless),
-        )
-        if there
-    ]
-    if len(given) != 1:
-        which = f"not {' and '.join(given)}" if given else "nothing was"
-        raise usage(f"give one of ratio, max_bytes, max_error and lossless=True; {which} given")
-    if ratio is not None and not 0 < ratio < float("inf"):
-        raise usage(f"ratio must be above 0, not {ratio}")
-    if max_bytes is not None and max_bytes < 1:
-        raise usage(f"max_bytes must be at least 1, not {max_bytes}")
-    if max_error is not None and not 0 < max_error < 1:
-        raise usage(f"max_error must be above 0 and below 1, not {max_error}")
+def _one_target(
+    ratio: object, max_bytes: object, max_error: object, lossless: bool
+) -> tuple[float | None, int | None, float | None]:
+    """Checks each by itself and that there is one. Raises UsageError."""
+    if not isinstance(lossless, bool):
+        raise usage(f"lossless must be True or False, got {lossless!r}")
+    values = {"ratio": ratio, "max_bytes": max_bytes, "max_error": max_error}
+    given = [name for name, value in values.items() if value is not None] + ["lossless"] * lossless
+    if not given:
+        raise usage("there is no target; give one of ratio, max_bytes, max_error and lossless=True")
+    if len(given) > 1:
+        raise usage(f"{' and '.join(given)} contradict each other; give one of them")
+    return (
+        None if ratio is None else positive(ratio, "ratio"),
+        None if max_bytes is None else whole(max_bytes, "max_bytes", 1),
+        None if max_error is None else positive(max_error, "max_error", below=1),
+    )
 
 
-def _metadata_text(metadata: Mapping[str, str] | None) -> str:
-    if not metadata:
-        return ""
-    for key, value in metadata.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise usage(f"metadata maps text to text; {key!r} does not")
-    return json.dumps(dict(metadata), ensure_ascii=False)
+def _check_tensors(tensors: object) -> None:
+    """Raises UsageError for anything but a mapping, with what to pass instead."""
+    if isinstance(tensors, Mapping):
+        return
+    if is_module(tensors):
+        instead = "pass model.state_dict()"
+    elif isinstance(tensors, str | os.PathLike):
+        instead = "pass the tensors first and the file to write second"
+    elif hasattr(tensors, "shape") and hasattr(tensors, "dtype"):
+        instead = 'pass {"name": tensor}'
+    elif isinstance(tensors, Sequence) or hasattr(tensors, "__next__"):
+        instead = "give each tensor its name: pass a dict, as model.state_dict() is one"
+    else:
+        instead = "pass a dict, as model.state_dict() is one"
+    raise usage(f"save_file takes a dict of tensors, got {kind_of(tensors)}; {instead}")
+
+
+def _exact_names(exact: object, tensors: Mapping[str, Array]) -> list[str]:
+    """Raises UsageError for a name that matches no tensor."""
+    globs = texts(exact, "exact")
+    for glob in globs:
+        if not any(_core.matches_glob(glob, name) for name in tensors):
+            raise usage(f"exact={glob!r} matches no tensor; names are the keys of the dict")
+    return globs
 
 
 def save_file(
@@ -99,244 +114,124 @@ def save_file(
     lossless: bool = False,
     exact: Sequence[str] = (),
     base: Path | None = None,
+    statistics: Statistics | Mapping[str, Array] | Path | None = None,
     metadata: Mapping[str, str] | None = None,
     overwrite: bool = False,
     threads: int = 0,
 ) -> SaveReport:
-    """Compresses tensors by themselves, without data, to a ``.gbz`` file.
+    """Compresses tensors to a ``.gbz`` file, without data or under statistics of a few samples.
 
     The bytes are those that ``gbcompress compress`` writes for a safetensors file of the same
-    tensors. Exactly one of the first four settings is given.
+    tensors. The target is exactly one of ``ratio``, ``max_bytes``, ``max_error`` and ``lossless``.
 
     Args:
         tensors: names and NumPy arrays or torch tensors (any device), contiguous, of any shape up
             to 8 dimensions; bfloat16 and 8-bit floats too. Tensors of the same memory are tied:
             stored once.
-        filename: appears whole or not at all.
+        filename: the file to write; it appears whole or not at all.
         ratio: bytes of the tensors as safetensors over bytes of the file, above 0.
         max_bytes: of the file, at least 1.
-        max_error: squared error over squares of every tensor, above 0 and below 1.
+        max_error: squared error of every tensor over its squares, or with ``base`` over the squares of
+            its change; above 0 and below 1.
         lossless: every tensor bit for bit.
         exact: names that stay bit for bit; ``*`` stands for any characters.
-        base: a model file whose tensors these mostly are, the last checkpoint say: what changed is
-            stored, and the file is loaded with the same base.
-        metadata: text kept in the file, as safetensors keeps it. It costs its bytes.
-        overwrite: replaces an existing file.
+        base: the model that these tensors are a change of, such as the last checkpoint: a model file, a
+            ``.gbz``, or a folder of either. The change is stored, and the file is loaded with the
+            same base.
+        statistics: second-order statistics of the weights, as collect() measures them, their dict of
+            arrays, or a safetensors file of it: weights are rounded with error feedback, sensitive
+            tensors get finer steps. With ``ratio`` or ``max_bytes``, and without ``base``.
+        metadata: text kept in the file, as safetensors keeps it. It adds to the file's bytes.
+        overwrite: replaces an existing file, but never the base or a file that a tensor is mapped from.
         threads: 0: one for each processor. The bytes do not depend on it.
 
     Returns:
-        What became of every tensor. Where the size was out of reach the file is the smallest that
-        can be made, ``target_met`` is false, and the warning TargetNotMet is given.
+        How every tensor is stored. If the size is unreachable, the smallest possible file is written,
+        ``target_met`` is false, and the warning TargetNotMet is given. A UserWarning names a ``base``
+        that saves nothing, and an empty change.
 
     Raises:
-        UsageError: settings that contradict each other; a tensor that is not contiguous, or of an
-            unknown element type.
+        UsageError: an argument of the wrong kind; arguments that contradict each other or have no
+            effect; an output that is an input; a tensor that is not contiguous, or of an unknown
+            element type.
         ShapeMismatch: a tensor has another type or shape in the base.
         FileExists: the file exists.
         GbzError: the disk refuses (``code`` ``"io"``).
     """
-    _check_target(ratio, max_bytes, max_error, lossless)
-    kept = _metadata_text(metadata)
-    entries = to_entries(tensors)
-    if os.path.lexists(filename) and not overwrite:
-        raise exists(os.fspath(filename))
-    report = _core.save(
-        entries,
-        os.fspath(filename),
+    return save(
+        tensors,
+        filename,
         ratio=ratio,
         max_bytes=max_bytes,
         max_error=max_error,
-        exact=list(exact),
-        base=None if base is None else os.fspath(base),
-        metadata=kept,
+        lossless=lossless,
+        exact=exact,
+        base=base,
+        statistics=statistics,
+        metadata=metadata,
         overwrite=overwrite,
         threads=threads,
     )
+
+
+def _statistics_entries(statistics: object) -> list[Entry] | None:
+    """Raises UsageError for what holds no statistics."""
+    if statistics is None:
+        return None
+    if isinstance(statistics, str | os.PathLike):
+        return _core.read_tensors(path(statistics, "statistics"))
+    tensors = getattr(statistics, "tensors", statistics)
+    if not isinstance(tensors, Mapping):
+        raise usage(
+            f"statistics must be those of collect(), a dict of arrays, or a file; got {kind_of(statistics)}"
+        )
+    return to_entries(tensors)
+
+
+def save(
+    tensors: Mapping[str, Array],
+    filename: Path,
+    *,
+    ratio: float | None = None,
+    max_bytes: int | None = None,
+    max_error: float | None = None,
+    lossless: bool = False,
+    exact: Sequence[str] = (),
+    base: Path | None = None,
+    statistics: object = None,
+    use: Mapping[str, float] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    threads: int = 0,
+    quiet: bool = False,
+) -> SaveReport:
+    """save_file(), with the fields of the core's StatisticsUse, and without warnings where ``quiet``."""
+    _check_tensors(tensors)
+    ratio, max_bytes, max_error = _one_target(ratio, max_bytes, max_error, lossless)
+    kept = checked_metadata(metadata)
+    names = _exact_names(exact, tensors)
+    threads = whole(threads, "threads", 0)
+    entries = to_entries(tensors)
+    before = None if base is None else path(base, "base")
+    report = _core.save(
+        entries,
+        output(filename, overwrite, base=before, tensors=tensors),
+        ratio=ratio,
+        max_bytes=max_bytes,
+        max_error=max_error,
+        exact=names,
+        base=before,
+        statistics=_statistics_entries(statistics),
+        use=dict(use or {}),
+        metadata=json.dumps(kept, ensure_ascii=False) if kept else "",
+        overwrite=overwrite,
+        threads=threads,
+    )
+    note = report.pop("base_note")
     stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
     result = SaveReport(tensors=stored, **report)
-    if not result.target_met:
-        warnings.warn(result.target_note, TargetNotMet, stacklevel=2)
+    if not result.target_met and not quiet:
+        warn(result.target_note, TargetNotMet)
+    if note and not quiet:
+        warn(note, UserWarning)
     return result
-
-
-class _Open:
-    """A file whose layer types are all known."""
-
-    def __init__(
-        self,
-        filename: Path,
-        framework: str,
-        base: Path | None,
-        max_output: int | None,
-        threads: int,
-    ) -> None:
-        if framework not in ("numpy", "torch"):
-            raise usage(f"framework is 'numpy' or 'torch', not {framework!r}")
-        self._make = to_torch if framework == "torch" else to_numpy
-        self._threads = threads
-        named = None if base is None else os.fspath(base)
-        self._file = _core.File(os.fspath(filename), max_output, named)
-        self._file.check_readable()
-        self.tensors = self._file.tensors()
-
-    def array(self, index: int) -> Any:
-        entry = self.tensors[index]
-        data = self._file.decode(index, self._threads)
-        return self._make(entry["name"], entry["dtype"], entry["shape"], data)
-
-
-@overload
-def load_file(
-    filename: Path,
-    *,
-    framework: Literal["numpy"] = "numpy",
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> dict[str, NDArray[Any]]: ...
-@overload
-def load_file(
-    filename: Path,
-    *,
-    framework: Literal["torch"],
-    device: str | torch.device = "cpu",
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> dict[str, torch.Tensor]: ...
-def load_file(
-    filename: Path,
-    *,
-    framework: Framework = "numpy",
-    device: str | torch.device = "cpu",
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> dict[str, Any]:
-    """All tensors of a file, bit for bit what ``gbcompress expand`` makes of it.
-
-    Args:
-        filename: a ``.gbz`` file; its digest is checked before anything of it is used.
-        framework: what the tensors are: ``"numpy"`` arrays or ``"torch"`` tensors.
-        device: where torch tensors lie.
-        base: of a delta: the model that it was made with, a model file or a ``.gbz``.
-        max_output: refuses a file that expands to more bytes.
-        threads: 0: one for each processor. They change no bit.
-
-    Returns:
-        Names and tensors in the file's order; tied names share one tensor. Beside it and the file
-        no more than one tensor is in memory.
-
-    Raises:
-        NotFound: there is no such file.
-        UsageError: a delta without its base, or with another; a base for what is no delta.
-        GbzError: ``code`` ``"corrupt"`` or ``"truncated"`` for a damaged file; ``"unsupported"``
-            for one of a newer version, of a layer type that needs its plugin (the message names
-            it), or of an element type that the framework lacks; ``"limit"`` above ``max_output``.
-    """
-    file = _Open(filename, framework, base, max_output, threads)
-    result: dict[str, Any] = {}
-    for index, entry in enumerate(file.tensors):
-        if entry["tied_to"] is not None:
-            continue
-        array = file.array(index)
-        result[entry["name"]] = array.to(device) if framework == "torch" else array
-    names = [entry["name"] for entry in file.tensors]
-    return {
-        entry["name"]: result[entry["name"] if entry["tied_to"] is None else names[entry["tied_to"]]]
-        for entry in file.tensors
-    }
-
-
-@overload
-def iter_file(
-    filename: Path,
-    *,
-    framework: Literal["numpy"] = "numpy",
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> Iterator[tuple[str, NDArray[Any]]]: ...
-@overload
-def iter_file(
-    filename: Path,
-    *,
-    framework: Literal["torch"],
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> Iterator[tuple[str, torch.Tensor]]: ...
-def iter_file(
-    filename: Path,
-    *,
-    framework: Framework = "numpy",
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> Iterator[tuple[str, Any]]:
-    """Names and tensors one after another, in the file's order: for files larger than memory.
-
-    Tensors are decoded as they are asked for; a tied one is decoded again. Arguments and errors as
-    of load_file(); a damaged file is refused before the first tensor.
-    """
-    file = _Open(filename, framework, base, max_output, threads)
-
-    def tensors() -> Iterator[tuple[str, Any]]:
-        for index, entry in enumerate(file.tensors):
-            yield entry["name"], file.array(index)
-
-    return tensors()
-
-
-def load_into(
-    model: torch.nn.Module,
-    filename: Path,
-    *,
-    strict: bool = True,
-    base: Path | None = None,
-    max_output: int | None = None,
-    threads: int = 0,
-) -> tuple[list[str], list[str]]:
-    """Writes the tensors of a file into a model's parameters and buffers, in their own memory.
-
-    Names are those of ``model.state_dict()``. A model that does not fit is not changed.
-
-    Args:
-        model: of any device and element type; numbers are converted as ``load_state_dict`` does.
-        filename: as load_file() takes it.
-        strict: every name of the file is in the model, and the other way round.
-        base: as load_file() takes it.
-
-    Returns:
-        Names that the file lacks, and names that the model lacks; both empty with ``strict``.
-
-    Raises:
-        ShapeMismatch: names (with ``strict``) or shapes differ.
-        NotFound, GbzError: as load_file().
-    """
-    import torch
-
-    file = _Open(filename, "torch", base, max_output, threads)
-    state = {
-        name: value
-        for name, value in model.state_dict(keep_vars=True).items()
-        if isinstance(value, torch.Tensor)
-    }
-    stored = {entry["name"]: entry for entry in file.tensors}
-    missing = [name for name in state if name not in stored]
-    unexpected = [name for name in stored if name not in state]
-    if strict and (missing or unexpected):
-        lacks = f"the file lacks {missing[0]}" if missing else f"the model lacks {unexpected[0]}"
-        more = len(missing) + len(unexpected) - 1
-        raise mismatch(lacks + (f" (and {more} more names differ)" if more else ""))
-    for name, entry in stored.items():
-        if name in state and tuple(state[name].shape) != entry["shape"]:
-            raise mismatch(
-                f"{name} has the shape {list(entry['shape'])} in the file and "
-                f"{list(state[name].shape)} in the model"
-            )
-    with torch.no_grad():
-        for index, entry in enumerate(file.tensors):
-            if entry["name"] in state:
-                state[entry["name"]].copy_(file.array(index))
-    return missing, unexpected

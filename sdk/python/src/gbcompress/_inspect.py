@@ -1,53 +1,56 @@
-"""What a .gbz file says of itself."""
+"""The contents of a .gbz file, without decoding."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
 from . import _core
+from ._arguments import path
 from ._files import Path
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What a file says of one tensor."""
+    """How a file stores one tensor."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     kind: str  #: "coded", "plain", "constant", "tied", "generated", "residual", "base"
-    bits: float  #: of the file, the header apart, for each number
+    bits: float  #: of the file without the header, per element
     step: float | None
     tied_to: str | None
-    on_base: bool  #: what it says of the tensor is what changed since the file's base
-    plugin: str | None  #: layer type that must be built by its plugin, which Python cannot
+    on_base: bool  #: whether the file stores the tensor's change since the base
+    plugin: str | None  #: layer type whose plugin is needed to decode it, which Python does not load
 
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What a file says of itself."""
+    """The contents of a file."""
 
     file_bytes: int
     output_bytes: int  #: of all tensors, expanded
     identity: str
     arch: str
-    profile: str  #: of the integers: "small" or "fast"
+    profile: str  #: of the entropy coder: "small", "lanes" or "fast"
     base: str  #: of a delta: digest of the model that it is loaded with; else ""
-    settings: dict[str, Any]  #: it was made with; of small files often empty
+    settings: dict[str, Any]  #: that the file was made with; small files often have none
     metadata: dict[str, str]
     tensors: tuple[TensorInfo, ...]
 
 
 def inspect(filename: Path) -> FileInfo:
-    """What a file holds, tensor by tensor, without making any.
+    """The contents of a file, tensor by tensor, without decoding them.
+
+    Args:
+        filename: as load_file() takes it; no base is needed.
 
     Raises:
-        NotFound, GbzError: as load_file(); layer types without plugin are no error here.
+        NotFound, UsageError, GbzError: as load_file(); a layer type that needs its plugin is no error.
     """
-    file = _core.File(os.fspath(filename), None)
+    file = _core.File(_core.artifact_in(path(filename, "filename")), None)
     settings = json.loads(file.settings) if file.settings else {}
     metadata = settings.pop("metadata", {})
     entries = file.tensors()

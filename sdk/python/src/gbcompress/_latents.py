@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import _core
-from ._errors import GbzError, usage
+from ._errors import GbzError, mismatch, usage
 from ._rate import array_of, integers_of, rate, round_to, step_indices, step_sizes
 
-#: The first step as a part of the values' deviation; where all are alike, by itself. As the core.
+#: The first step size as a part of the values' standard deviation, and where that is 0. As the core.
 _FIRST_STEP, _STEP_WITHOUT_SPREAD = 0.2, 0.02
 _FIRST_SCALE = 3.0
 _LEAST_SCALE, _LARGEST_SCALE = 0.02, 1000.0
@@ -23,26 +23,26 @@ _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
 
 @dataclass
 class Entry:
-    """One parameter that is trained as integers."""
+    """A parameter that is trained as integers."""
 
     name: str
     parameter: torch.nn.Parameter
-    rows: int  #: steps it has: 1, or one for each of its first dimension
+    rows: int  #: how many step sizes: 1, or one for each index of the first dimension
     latent: Tensor  #: float32, contiguous, of the parameter's shape
     inverse_scale: Tensor  #: of the same shape, in units of the step
-    chosen: NDArray[np.int32] | None = None  #: integers instead of the nearest, until the next step
+    chosen: NDArray[np.int32] | None = None  #: integers in place of the nearest ones, until the next step
     numbers: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.numbers = self.latent.numel()
 
     def direct(self) -> bool:
-        """Whether kernels may write the parameter itself."""
+        """Whether kernels may write to the parameter directly."""
         p = self.parameter
         return p.dtype is torch.float32 and p.is_contiguous()
 
     def gradient(self) -> Tensor:
-        """The parameter's, as it is; zeros where there is none.
+        """The parameter's gradient itself; zeros where there is none.
 
         Raises:
             UsageError: it is sparse, or the parameter was moved or replaced since prepare().
@@ -51,43 +51,46 @@ class Entry:
         if grad is None:
             grad = self.parameter.grad = torch.zeros_like(self.parameter)
         if grad.layout is not torch.strided:
-            raise usage(f"the gradient of {self.name} is sparse; make its module without sparse=True")
+            raise usage(f"the gradient of {self.name} is sparse; make its module with sparse=False")
         if grad.device != self.latent.device or grad.numel() != self.numbers:
-            raise usage(f"{self.name} was moved or replaced since prepare(); call prepare() after it")
+            raise usage(
+                f"{self.name} was moved or replaced since prepare(); call prepare() after that"
+            )
         return grad
 
     def write(self, values: Tensor) -> None:
-        """Numbers of the latent's shape into the parameter."""
+        """Writes values of the latent's shape into the parameter."""
         self.parameter.data.copy_(values)
 
 
 def deviation(values: Tensor) -> float:
-    """Of all numbers, 0 where there are fewer than two. In double, in NumPy's one order: the same
-    on every rank and for any number of threads."""
+    """Standard deviation of all values, 0 where there are fewer than two. In double and in NumPy's
+    order: the same on every rank and for any number of threads."""
     array = array_of(values.cpu()).astype(np.float64)
     return float(array.std(ddof=1)) if array.size > 1 else 0.0
 
 
 def _parts_of(memory: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Each one's part of the memory, of its shape."""
+    """Consecutive parts of the memory, with the shapes of the given tensors."""
     ends = np.cumsum([p.numel() for p in like])
     return [memory[end - p.numel() : end].view(p.shape) for end, p in zip(ends, like, strict=True)]
 
 
 class Latents:
-    """All such parameters of one device, and what learns their steps: in operations of torch."""
+    """All parameters of one device that are trained as integers, and the training of their step sizes, in
+    operations of torch."""
 
     def __init__(
         self, parameters: Sequence[tuple[str, torch.nn.Parameter, bool]], step_speed: float
     ) -> None:
-        """``parameters``: name, parameter, whether its rows have steps of their own."""
+        """``parameters``: name, parameter, whether its rows have step sizes of their own."""
         self.step_speed = step_speed
         self.entries: list[Entry] = []
         logs: list[Tensor] = []
         owners = [parameter for _, parameter, _ in parameters]
         device = owners[0].device
         total = sum(p.numel() for p in owners)
-        #: Of all entries, one after another; each has its part.
+        #: Of all entries, one after another.
         self.latents = torch.empty(total, dtype=torch.float32, device=device)
         self.inverse_scales = torch.full_like(self.latents, 1 / _FIRST_SCALE)
         parts = (_parts_of(self.latents, owners), _parts_of(self.inverse_scales, owners))
@@ -98,14 +101,14 @@ class Latents:
             first = _FIRST_STEP * spread if spread > 0 else _STEP_WITHOUT_SPREAD
             logs.append(torch.full((rows,), float(np.log(first)) / step_speed))
             self.entries.append(Entry(name, parameter, rows, latent, inverse_scale))
-        #: Logarithms of all steps over step_speed, and their moments; the optimiser of the model
-        #: does not know of them.
+        #: Logarithms of all step sizes over step_speed, and their moments. They are not parameters
+        #: of the model's optimizer.
         self.log_steps = torch.cat(logs).to(device)
         self.first, self.second = (torch.zeros_like(self.log_steps) for _ in range(2))
-        #: Steps as files store them.
+        #: Step sizes as files store them.
         self.indices = torch.zeros_like(self.log_steps, dtype=torch.int64)
         self.steps = torch.zeros_like(self.log_steps)
-        self.bits = 0.0  #: of all integers when they were counted last, noise included
+        self.bits = 0.0  #: of all integers at the last count, with noise
         counts = torch.tensor([entry.rows for entry in self.entries])
         self._owner = torch.repeat_interleave(counts).to(device)
         ends = np.cumsum([entry.rows for entry in self.entries])
@@ -115,7 +118,7 @@ class Latents:
         self.update_steps()
 
     def update_steps(self) -> None:
-        """Steps from their logarithms."""
+        """Step sizes from their logarithms."""
         self.indices.copy_(step_indices(self.log_steps * self.step_speed))
         self.steps.copy_(step_sizes(self.indices))
 
@@ -125,21 +128,44 @@ class Latents:
     def indices_of(self, index: int) -> list[int]:
         return [int(k) for k in self.indices[self._rows[index]].tolist()]
 
-    def _predict(self, index: int) -> None:
+    def _rounded(self, index: int) -> Tensor:
+        """What the file holds of an entry, float32, of the latent's shape."""
         entry, steps = self.entries[index], self.steps_of(index)
         if entry.chosen is not None:
             integers = torch.from_numpy(entry.chosen).to(entry.latent.device, torch.float32)
             values = integers.reshape(entry.rows, -1) * steps.unsqueeze(1)
-            entry.write(values.reshape(entry.latent.shape))
-        elif entry.direct():
-            round_to(entry.latent, steps, entry.parameter.data)
+            return values.reshape(entry.latent.shape)
+        values = torch.empty_like(entry.latent)
+        round_to(entry.latent, steps, values)
+        return values
+
+    def _predict(self, index: int) -> None:
+        entry = self.entries[index]
+        if entry.chosen is None and entry.direct():
+            round_to(entry.latent, self.steps_of(index), entry.parameter.data)
         else:
-            values = torch.empty_like(entry.latent)
-            round_to(entry.latent, steps, values)
-            entry.write(values)
+            entry.write(self._rounded(index))
+
+    def changed(self) -> str | None:
+        """Name of the first parameter that does not hold its rounded values.
+
+        Raises:
+            GbzError: NaN or infinity in a latent (``"non_finite"``).
+        """
+        for index, entry in enumerate(self.entries):
+            if not bool(torch.isfinite(entry.latent).all()):
+                raise GbzError(
+                    f"{entry.name} holds NaN or infinity; lower the learning rate", "non_finite"
+                )
+            values = entry.parameter.data.to(entry.latent.device)
+            if values.shape != entry.latent.shape or not torch.equal(
+                values, self._rounded(index).to(values.dtype)
+            ):
+                return entry.name
+        return None
 
     def predict(self) -> None:
-        """Rounded values into the parameters."""
+        """Writes rounded values into the parameters."""
         for index in range(len(self.entries)):
             self._predict(index)
 
@@ -166,12 +192,12 @@ class Latents:
         """Adds the rate's gradients to ``.grad``.
 
         Args:
-            weight: loss for each bit.
+            weight: loss per bit.
             seed: of the noise, as ``step``.
-            count_bits: leaves them in ``bits``.
+            count_bits: sets ``bits``.
 
         Returns:
-            Name of the first parameter whose gradient is not finite.
+            Name of the first parameter whose gradient is not finite, or None.
         """
         theirs = [entry.gradient() for entry in self.entries]
         ours = [
@@ -190,13 +216,13 @@ class Latents:
         entry.write(entry.latent)
 
     def put(self) -> None:
-        """Latents into the parameters, for the optimiser to move."""
+        """Writes latents into the parameters, for the optimizer's step."""
         for entry in self.entries:
             self._put(entry)
             entry.chosen = None
 
     def _take(self, entry: Entry) -> None:
-        """Parameters of fewer bits tell how they moved."""
+        """Reads the latent back; of a parameter with fewer bits, the change."""
         before = self._scratch.pop(id(entry), None)
         if before is None:
             entry.latent.copy_(entry.parameter.data)
@@ -204,15 +230,15 @@ class Latents:
             entry.latent.add_(entry.parameter.data.float() - before)
 
     def take(self, rates: Sequence[float], updates: int) -> None:
-        """What the optimiser made of them; steps learn as well, and rounded values go into the
-        parameters. ``rates``: of learning, one for each entry."""
+        """Reads latents back after the optimizer's step, updates the step sizes and writes rounded values
+        into the parameters. ``rates``: learning rates, one for each entry."""
         for entry in self.entries:
             self._take(entry)
         self._learn_steps(rates, updates)
         self.predict()
 
     def _learn_steps(self, rates: Sequence[float], updates: int) -> None:
-        """One update of Adam of the logarithms."""
+        """One update of the logarithms by Adam."""
         gradient = (self._slopes * self.step_speed).to(self.first.dtype)
         self.first.lerp_(gradient, 1 - _BETA1)
         self.second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
@@ -222,7 +248,7 @@ class Latents:
         self.update_steps()
 
     def expect(self, contexts: bool) -> None:
-        """New scales from the present integers: the coder's for each number, or one a tensor."""
+        """New scales from the present integers: the entropy model's for each element, or one per tensor."""
         for i, entry in enumerate(self.entries):
             steps = self.steps_of(i)
             if contexts:
@@ -235,21 +261,21 @@ class Latents:
                 entry.inverse_scale.fill_(1 / min(max(mean, _LEAST_SCALE), _LARGEST_SCALE))
 
     def scale_steps(self, factor: float) -> None:
-        """Multiplies all steps; scales, in units of them, follow."""
+        """Multiplies all step sizes; scales are in units of them and are adapted."""
         self.log_steps.add_(float(np.log(factor)) / self.step_speed)
         self.update_steps()
         for entry in self.entries:
             entry.inverse_scale.mul_(factor).clamp_(1 / _LARGEST_SCALE, 1 / _LEAST_SCALE)
 
     def integers(self, index: int) -> NDArray[np.int32]:
-        """As they stand: chosen ones, or the nearest."""
+        """The present integers: chosen ones, or the nearest."""
         entry = self.entries[index]
         if entry.chosen is not None:
             return entry.chosen
         return integers_of(entry.latent, self.steps_of(index))
 
     def state(self) -> dict[str, object]:
-        """Everything that the next step depends on; tensors are copies."""
+        """Everything that the next step depends on, as copies."""
         return {
             "log_steps": self.log_steps.clone(),
             "first": self.first.clone(),
@@ -259,7 +285,7 @@ class Latents:
         }
 
     def restore(self, state: dict[str, dict[str, Tensor]]) -> None:
-        """Takes state() back. The caller has seen to it that it fits."""
+        """Restores state(), which fits: check()."""
         for name, tensor in (
             ("log_steps", self.log_steps),
             ("first", self.first),
@@ -273,20 +299,20 @@ class Latents:
         self.update_steps()
 
     def check(self, state: dict[str, dict[str, Tensor]]) -> None:
-        """Raises GbzError where state() is of other parameters."""
+        """Raises ShapeMismatch where state() is of other parameters."""
         latents = state["latents"]
         for entry in self.entries:
             if entry.name not in latents or latents[entry.name].shape != entry.latent.shape:
-                raise GbzError(f"the state is of another model: {entry.name}", "shape_mismatch")
+                raise mismatch(f"the state is of another model: {entry.name} is missing or has another shape")
         if len(latents) != len(self.entries) or (
             state["log_steps"].shape != self.log_steps.shape  # type: ignore[attr-defined]
         ):
-            raise GbzError("the state has other parameters than the model", "shape_mismatch")
+            raise mismatch("the state is of another model: it has other parameters or step sizes")
 
 
 class CpuLatents(Latents):
-    """The same on the CPU, where a step is three calls of the core for all tensors together: small
-    nets are trained faster than torch starts operations."""
+    """The same on the CPU, where a step is three calls of the core for all tensors together: for small
+    nets, operations of torch would take longer to start than to run."""
 
     def __init__(
         self, parameters: Sequence[tuple[str, torch.nn.Parameter, bool]], step_speed: float
@@ -305,7 +331,7 @@ class CpuLatents(Latents):
         )
 
     def _addresses(self) -> list[int]:
-        """Of parameters that the core may write; 0 for others."""
+        """Addresses of parameters that the core writes directly; 0 for others."""
         return [entry.parameter.data_ptr() if entry.direct() else 0 for entry in self.entries]
 
     def _with_rate(

@@ -1,7 +1,7 @@
-"""The rate of numbers that become integers: what docs/rate.md, "What is trained", says.
+"""The rate of elements that become integers (docs/explanation/rate.md, "Trained quantities").
 
-One pass over a tensor takes bits and all gradients: by the core's kernel where the tensor lies on
-the CPU, by operations of torch with the same formulas elsewhere.
+One pass over a tensor computes bits and all gradients: with the core's kernel on the CPU, with
+operations of torch and the same formulas elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from . import _core
 
-#: Steps are the numbers 2^(k / 16) for k from -MOST_STEP to MOST_STEP.
+#: Step sizes are 2^(k / 16) for k from -MOST_STEP to MOST_STEP.
 MOST_STEP = 1024
 _STEPS_PER_OCTAVE = 16
 _LOG2_E = 1.44269504
@@ -54,7 +54,7 @@ def noise(count: int, key: int, device: torch.device) -> Tensor:
 
 
 def _bits_and_slope(noisy: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Bits of numbers in units of their steps, 1 / scale being k, and their derivatives."""
+    """Bits of elements in units of their step sizes, with k = 1 / scale, and their derivatives."""
     x = noisy.abs()
     kx, half_k = k * x, 0.5 * k
     e = torch.exp(-half_k)
@@ -99,10 +99,10 @@ def rate(
         latent: float32, contiguous.
         steps: float32, [1], or [rows] of equal parts of the latent.
         inverse_scale: float32, of the latent's shape: 1 / scale in units of the step.
-        weight: loss for each bit.
+        weight: loss per bit.
         key: of the noise.
         gradient: float32, contiguous, of the latent's shape. In: of the loss with respect to
-            rounded numbers; out: of loss plus rate with respect to latents.
+            rounded values; out: of loss plus rate with respect to latents.
 
     Returns:
         Bits (a scalar), and the gradient of each step's logarithm, float64.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 
 from . import _core
 from ._arrays import torch_bytes, torch_dtype_name
-from ._errors import usage
 from ._latents import Latents
 
 #: Bits behind the leading one that running statistics keep.
@@ -21,14 +21,78 @@ STATISTIC_BITS = 8
 
 @dataclass(frozen=True)
 class TensorReport:
-    """How one tensor of a model in training stands."""
+    """How a file stores one tensor of a model in training."""
 
     name: str
     shape: tuple[int, ...]
     stored: str  #: "integers", "short floats", "exact", "constant", "tied"
-    step: float | None  #: of integers; of rows with steps of their own, the one in their middle
+    step: float | None  #: step size of integers; the median of rows with steps of their own
     zeros: float | None  #: share of integers that are 0
-    bits: float  #: of the file, for each number
+    bits: float  #: of the file, per element
+
+    @property
+    def elements(self) -> int:
+        """1 for a scalar."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> float:
+        """Its share of the file, without the header."""
+        return self.bits * self.elements / 8
+
+
+_COLUMNS = ("tensor", "shape", "stored as", "step", "zeros", "bits/weight", "bytes")
+#: Tables stay within 100 columns: longer names lose their middle.
+_LONGEST_NAME, _LONGEST_SHAPE = 28, 14
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    head = (most - 3) // 2
+    return f"{text[:head]}...{text[head + 3 - most :]}"
+
+
+class Report(list[TensorReport]):
+    """All tensors of a model in the file's order; its text is a table."""
+
+    def __init__(self, tensors: Iterable[TensorReport], file_bytes: int, input_bytes: int) -> None:
+        super().__init__(tensors)
+        self.file_bytes = file_bytes  #: of the file, without metadata
+        self.input_bytes = input_bytes  #: of the same tensors as a safetensors file
+
+    def _row(self, tensor: TensorReport) -> tuple[str, ...]:
+        shape = "x".join(map(str, tensor.shape)) or "scalar"
+        return (
+            _shortened(tensor.name, _LONGEST_NAME),
+            _shortened(shape, _LONGEST_SHAPE),
+            tensor.stored,
+            "" if tensor.step is None else f"{tensor.step:.3g}",
+            "" if tensor.zeros is None else f"{tensor.zeros:.1%}",
+            f"{tensor.bits:.3f}",
+            f"{tensor.bytes:.0f}",
+        )
+
+    def __str__(self) -> str:
+        rows = [_COLUMNS, *map(self._row, self)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        lines = []
+        for row in rows:
+            # Words to the left, figures to the right.
+            cells = [
+                cell.ljust(width) if i < 3 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(cells).rstrip())
+        lines.insert(1, "-" * sum(widths, 2 * (len(widths) - 1)))
+        ratio = self.input_bytes / max(self.file_bytes, 1)
+        lines.append(
+            f"file: {self.file_bytes} bytes with its header, {ratio:.1f}x smaller than safetensors "
+            f"({self.input_bytes} bytes)"
+        )
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor, str | None, bool]]:
@@ -52,7 +116,7 @@ def _is_statistic(tensor: Tensor, buffer: bool) -> bool:
 
 
 def _as_short_floats(tensor: Tensor) -> Tensor | None:
-    """What such a file holds of it; None where its numbers cannot be short floats."""
+    """Its values as short floats; None where they cannot be such."""
     numbers = tensor.detach().float().cpu().numpy()
     largest = float(np.abs(numbers).max())
     if not 2.0**-120 <= largest < 2.0**127 or bool((tensor == tensor[0]).all()):
@@ -62,7 +126,7 @@ def _as_short_floats(tensor: Tensor) -> Tensor | None:
 
 
 def round_statistics(model: nn.Module) -> None:
-    """Running statistics to what the file holds of them."""
+    """Rounds running statistics to the values that the file holds."""
     with torch.no_grad():
         for _, tensor, tied, buffer in _tensors(model):
             if tied is None and _is_statistic(tensor, buffer):
@@ -73,9 +137,6 @@ def round_statistics(model: nn.Module) -> None:
 def _settings(metadata: Mapping[str, str] | None) -> str:
     if not metadata:
         return ""
-    for key, value in metadata.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise usage(f"metadata maps text to text; {key!r} does not")
     text = {"version": _core.__version__, "metadata": dict(metadata)}
     return json.dumps(text, separators=(",", ":"), ensure_ascii=False)
 
@@ -104,7 +165,7 @@ def _fill(
     places = {
         id(entry.parameter): (part, i) for part in parts for i, entry in enumerate(part.entries)
     }
-    told = []
+    rows = []
     for name, tensor, tied, buffer in _tensors(model):
         shape = tuple(int(n) for n in tensor.shape)
         step = zeros = None
@@ -123,27 +184,33 @@ def _fill(
             zeros = float((integers == 0).mean())
         else:
             stored = _add_exact(writer, name, tensor, buffer)
-        told.append((name, shape, stored, step, zeros))
-    return told
+        rows.append((name, shape, stored, step, zeros))
+    return rows
 
 
 def writer_of(
     model: nn.Module, parts: Sequence[Latents], metadata: Mapping[str, str] | None = None
 ) -> _core.Writer:
-    """The file of a model as it stands."""
+    """The file of a model in its present state."""
     writer = _core.Writer(_settings(metadata))
     with torch.no_grad():
         _fill(writer, model, parts)
     return writer
 
 
-def report_of(model: nn.Module, parts: Sequence[Latents]) -> list[TensorReport]:
-    """How each tensor stands."""
+def input_bytes(model: nn.Module) -> int:
+    """Size of a safetensors file of ``model.state_dict()``."""
+    tensors = [(name, torch_dtype_name(name, t), tuple(t.shape)) for name, t, _, _ in _tensors(model)]
+    return _core.safetensors_size(tensors)
+
+
+def report_of(model: nn.Module, parts: Sequence[Latents]) -> Report:
+    """How the file of the present state stores each tensor."""
     writer = _core.Writer("")
     with torch.no_grad():
-        told = _fill(writer, model, parts)
+        rows = _fill(writer, model, parts)
     result = []
-    for (name, shape, stored, step, zeros), bits in zip(told, writer.tensor_bits(), strict=True):
-        numbers = max(int(np.prod(shape)), 1)
-        result.append(TensorReport(name, shape, stored, step, zeros, bits / numbers))
-    return result
+    for (name, shape, stored, step, zeros), bits in zip(rows, writer.tensor_bits(), strict=True):
+        elements = max(math.prod(shape), 1)
+        result.append(TensorReport(name, shape, stored, step, zeros, bits / elements))
+    return Report(result, writer.size(), input_bytes(model))

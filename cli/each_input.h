@@ -1,0 +1,29 @@
+#pragma once
+/// `compress` and `expand` of one input or of several.
+
+#include <string>
+
+#include "command.h"
+
+namespace gbcompress::cli {
+
+/// How a verb makes one file of each of its words.
+struct Maker {
+  std::string suffix;                      ///< of what it makes: ".gbz"
+  std::string folder_suffix;               ///< of the folder that is proposed for one: "-gbz"
+  std::string example;                     ///< of -o: "OUT.gbz"
+  int (*run)(const Arguments& arguments);  ///< for one input, with -o. @return the exit status
+  /// The suffix of what is made of that input, where it is not always the same.
+  std::string (*suffix_for)(const std::string& input) = nullptr;
+};
+
+/// Runs the maker for the one input, or for one after another. Where -o is missing, a file is named
+/// after its input and lies beside it, and standard input becomes standard output.
+/// An input that fails does not keep the others from being done; a signal does.
+/// @return the exit status; of several inputs the first that is neither kDone nor kTargetMissed,
+///         else the worse of these two
+/// @throws Error(kUsage) for several inputs with a -o that is no folder, or with options that name
+///         one file or folder
+int run_each(const Arguments& arguments, const Maker& maker);
+
+}  // namespace gbcompress::cli

@@ -1,0 +1,46 @@
+#include "idle_options.h"
+
+#include <algorithm>
+
+#include "gbcompress/tensors.h"
+#include "run_options.h"
+
+namespace gbcompress::cli {
+
+void note_idle(const Arguments& arguments, std::initializer_list<const char*> options,
+               const std::string& why, std::vector<std::string>& notes) {
+  std::vector<std::string> names;
+  for (const char* option : options)
+    if (arguments.has(option)) names.push_back(std::string("--") + option);
+  if (names.empty()) return;
+  std::string text = "warning: ";
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  notes.push_back(text + (names.size() == 1 ? " has" : " have") + " no effect: " + why);
+}
+
+void note_idle_ranks(const Arguments& arguments, std::vector<std::string>& notes) {
+  if (launch_of(arguments).world == 1)
+    note_idle(arguments, {"local-rank", "master", "listen", "timeout", "backend"},
+              "there is one process", notes);
+}
+
+void note_idle_parts(const Arguments& arguments, const std::vector<std::filesystem::path>& files,
+                     std::vector<std::string>& notes) {
+  if (!arguments.has("part") && !arguments.has("keep")) return;
+  const bool any = std::any_of(files.begin(), files.end(), [](const auto& file) {
+    const FileKind kind = sniff(file);
+    return kind != FileKind::kArtifact && kind != FileKind::kTorchScript;
+  });
+  if (!any)
+    note_idle(arguments, {"part", "keep"},
+              files.empty() ? "no model file is read" : "a .gbz or TorchScript file has no parts",
+              notes);
+}
+
+void note_idle_force(const Arguments& arguments, std::vector<std::string>& notes) {
+  if (!arguments.has("report"))
+    note_idle(arguments, {"force"}, "it replaces a report, and there is no --report", notes);
+}
+
+}  // namespace gbcompress::cli

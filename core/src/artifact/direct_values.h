@@ -1,0 +1,44 @@
+#pragma once
+/// Values of coded tensors straight from stripes of profile `lanes`.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "artifact/lanes_reader.h"
+#include "gbcompress/artifact.h"
+
+namespace gbcompress {
+
+class DirectValues {
+ public:
+  /// Whether a tensor's values are integers times steps in stripes, and nothing else.
+  static bool fits(const ArtifactReader& artifact, std::size_t tensor) noexcept;
+
+  /// @param artifact  must outlive this
+  DirectValues(const ArtifactReader& artifact, std::size_t tensor);
+
+  const std::vector<LanesPart>& parts() const { return parts_; }
+  /// A part's values in a dtype, rounded from the tensor's own. [thread-safe]
+  /// @param dtype  F32, F16 or BF16, or the tensor's own
+  /// @param bytes  of the part
+  /// @throws Error(kCorrupt, kTruncated)
+  void read(std::size_t part, DType dtype, std::span<std::byte> bytes) const;
+  /// All of them, side by side.
+  void read_all(DType dtype, std::span<std::byte> bytes, int threads) const;
+
+ private:
+  const ArtifactReader& artifact_;
+  std::size_t tensor_;
+  DType own_;
+  float scale_;
+  std::vector<float> rows_;
+  std::vector<LanesPart> parts_;
+};
+
+/// Elements of one real dtype as those of another: widened, or rounded to nearest even.
+void convert_elements(std::span<const std::byte> from, DType own, DType dtype,
+                      std::span<std::byte> to);
+
+}  // namespace gbcompress

@@ -1,0 +1,64 @@
+#include "artifact/file_parts.h"
+
+#include <algorithm>
+
+#include "artifact/header.h"
+
+namespace gbcompress {
+
+FileParts::FileParts(const ArtifactReader& artifact, std::span<const std::size_t> tensors,
+                     std::function<DecodedTensor(std::size_t tensor)> whole)
+    : artifact_(artifact), whole_(std::move(whole)) {
+  for (const std::size_t tensor : tensors) {
+    const ArtifactTensor& entry = artifact.tensors()[tensor];
+    counts_.push_back(1);
+    if (!DirectValues::fits(artifact, tensor)) {
+      parts_.push_back({tensor, 0, tensor_bytes(entry.shape, entry.dtype), nullptr});
+      continue;
+    }
+    values_.push_back(std::make_unique<DirectValues>(artifact, tensor));
+    const auto& parts = values_.back()->parts();
+    counts_.back() = parts.size();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts_.push_back(
+          {tensor, i, parts[i].size * (dtype_bits(entry.dtype) / 8), values_.back().get()});
+      largest_ = std::max(largest_, static_cast<std::size_t>(parts_.back().bytes));
+    }
+  }
+}
+
+std::vector<std::int64_t> FileParts::sizes() const {
+  std::vector<std::int64_t> sizes;
+  for (const Part& part : parts_) sizes.push_back(part.bytes);
+  return sizes;
+}
+
+/// One that is not in use any more, if there is one: its memory was touched before.
+std::shared_ptr<std::vector<std::byte>> FileParts::buffer() {
+  std::unique_ptr<std::vector<std::byte>> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      taken = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (!taken) taken = std::make_unique<std::vector<std::byte>>(largest_);
+  return {taken.release(), [this](std::vector<std::byte>* buffer) {
+            std::unique_ptr<std::vector<std::byte>> done(buffer);
+            const std::lock_guard lock(mutex_);
+            free_.push_back(std::move(done));
+          }};
+}
+
+FileParts::Made FileParts::make(std::size_t part) {
+  const Part& made = parts_[part];
+  if (!made.values) return Made(whole_(made.tensor));
+  auto held = buffer();
+  const auto size = static_cast<std::size_t>(made.bytes);
+  made.values->read(made.index, artifact_.tensors()[made.tensor].dtype,
+                    std::span(*held).first(size));
+  return {std::move(held), size};
+}
+
+}  // namespace gbcompress

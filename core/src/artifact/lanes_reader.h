@@ -1,0 +1,86 @@
+#pragma once
+/// The integers of a file of profile `lanes`: which stripe holds what, and what it decodes to
+/// (docs/reference/lanes.md).
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/lanes/decoder.h"
+#include "gbcompress/artifact.h"
+
+namespace gbcompress {
+
+/// Where a file's head and stripes lie.
+struct LanesBytes {
+  std::span<const std::byte> head;
+  std::vector<std::span<const std::byte>> stripes;
+  const std::byte* end = nullptr;  ///< of what may be read
+};
+
+/// Values of a tensor that one stripe holds: whole blocks, one after another.
+struct LanesPart {
+  std::uint32_t stripe;
+  std::int64_t first_block, blocks;
+  std::int64_t first, size;  ///< values
+};
+
+class LanesReader {
+ public:
+  /// @throws Error(kCorrupt) where there are not as many stripes as the tensors' grids need
+  LanesReader(const std::vector<ArtifactTensor>& tensors, LanesBytes bytes);
+
+  /// A tensor's integers in the order of integer_grids(). [thread-safe]
+  /// @throws Error(kCorrupt, kTruncated)
+  void read(std::size_t tensor, std::span<std::int32_t> integers) const;
+  /// The parts of a tensor's last grid, in order.
+  std::vector<LanesPart> parts(std::size_t tensor) const;
+  /// The values of a part of that grid times `scale`, or times those of their rows where `rows` is
+  /// not empty; of dependent grids half steps times that. [thread-safe]
+  /// @param out  as many as the part has
+  template <typename Out>
+  void read_part(std::size_t tensor, const LanesPart& part, float scale,
+                 std::span<const float> rows, Out* out) const;
+  /// The integers of the grid before that one: offsets of rows. [thread-safe]
+  std::vector<std::int32_t> offsets(std::size_t tensor) const;
+  /// Bits that each tensor's integers take: of stripes an even share for each integer, of the head
+  /// one for each line and column.
+  std::vector<double> tensor_bits() const;
+
+ private:
+  struct Grid {
+    IntegerGrid form;
+    std::size_t tensor;
+    std::int64_t first;                  ///< of the tensor's integers
+    std::vector<std::uint32_t> stripes;  ///< of its blocks
+  };
+  struct Heads {
+    std::vector<codec::lanes::GridHead> grids;
+    codec::lanes::Entries integers, half_steps;
+  };
+  using Integers = std::shared_ptr<const std::vector<std::int32_t>>;
+
+  const Heads& heads() const;
+  /// Calls decode(piece, cursor) for the pieces of a stripe, in order.
+  template <typename Decode>
+  void for_stripe(std::size_t stripe, const Decode& decode) const;
+  Integers shared_stripe(std::size_t stripe) const;
+  bool is_shared(std::size_t stripe) const;
+  void copy_blocks(std::size_t grid, std::span<std::int32_t> integers) const;
+  std::int64_t place_in(std::size_t stripe, std::size_t grid, std::int64_t block) const;
+
+  LanesBytes bytes_;
+  std::vector<Grid> grids_;
+  std::vector<std::size_t> first_grids_;  ///< of each tensor, and one more
+  std::vector<std::vector<codec::lanes::Piece>> pieces_;
+  mutable std::once_flag parsed_;
+  mutable std::optional<Heads> heads_;
+  mutable std::mutex mutex_;
+  mutable std::deque<std::pair<std::size_t, Integers>> recent_;  ///< stripes that grids share
+};
+
+}  // namespace gbcompress

@@ -1,0 +1,98 @@
+#include "artifact/read_many.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+
+#include "artifact/direct_values.h"
+#include "artifact/header.h"
+#include "base/mapped_inputs.h"
+#include "base/parallel.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+/// A part of a tensor that is decoded straight from its stripe.
+struct DirectPart {
+  const DirectValues* values;
+  const ReadRequest* request;
+  std::size_t part;
+};
+
+void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+                   std::span<const std::byte> bytes) {
+  const auto& tensors = artifact.tensors();
+  if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
+  const ArtifactTensor& entry = tensors[tensor];
+  const bool narrow = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+  if (dtype != entry.dtype && !(narrow && is_real(entry.dtype)))
+    throw Error(Errc::kUsage, printable(entry.name) + " is of type " +
+                                  std::string(dtype_name(entry.dtype)) + ", which is not read as " +
+                                  std::string(dtype_name(dtype)) + "; request its own type");
+  const std::int64_t needed = tensor_bytes(entry.shape, dtype);
+  if (static_cast<std::int64_t>(bytes.size()) != needed)
+    throw Error(Errc::kShapeMismatch, printable(entry.name) + " needs " + std::to_string(needed) +
+                                          " bytes as " + std::string(dtype_name(dtype)) + ", " +
+                                          std::to_string(bytes.size()) + " were given");
+  const auto element = static_cast<std::uintptr_t>(std::max(1, dtype_bits(dtype) / 8));
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % element != 0)
+    throw Error(Errc::kUsage, "the memory for " + printable(entry.name) +
+                                  " is not aligned to its elements of " + std::to_string(element) +
+                                  " bytes");
+}
+
+/// The tensor that holds the values of a tied one.
+std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
+  const auto& tensors = artifact.tensors();
+  if (tensor >= tensors.size() || tensors[tensor].kind != TensorKind::kTied) return tensor;
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ArtifactTensor& each) {
+    return each.name == tensors[tensor].tied_to;
+  });
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+void read_part(const DirectPart& each) {
+  const LanesPart& part = each.values->parts()[each.part];
+  const auto size = static_cast<std::size_t>(dtype_bits(each.request->dtype) / 8);
+  each.values->read(each.part, each.request->dtype,
+                    each.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
+                                                static_cast<std::size_t>(part.size) * size));
+}
+
+}  // namespace
+
+bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept {
+  return DirectValues::fits(artifact, tensor);
+}
+
+void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
+               const DecodeOptions& options) {
+  for (const ReadRequest& request : requests)
+    check_request(artifact, request.tensor, request.dtype, request.bytes);
+  const int threads = options.threads > 0 ? options.threads : usable_processors();
+  std::deque<DirectValues> direct;
+  std::vector<DirectPart> parts;
+  for (const ReadRequest& request : requests) {
+    const std::size_t tensor = owner_of(artifact, request.tensor);
+    if (!DirectValues::fits(artifact, tensor)) {
+      const ArtifactTensor& entry = artifact.tensors()[tensor];
+      convert_elements(decode_elements(artifact, tensor, options).bytes(), entry.dtype,
+                       request.dtype, request.bytes);
+      continue;
+    }
+    const DirectValues& values = direct.emplace_back(artifact, tensor);
+    for (std::size_t i = 0; i < values.parts().size(); ++i) parts.push_back({&values, &request, i});
+  }
+  parallel_tasks(threads, static_cast<std::int64_t>(parts.size()),
+                 [&](std::int64_t i) { read_part(parts[static_cast<std::size_t>(i)]); });
+  check_mapped_inputs();
+}
+
+void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+               std::span<std::byte> bytes, const DecodeOptions& options) {
+  const ReadRequest request{tensor, dtype, bytes};
+  read_many(artifact, {&request, 1}, options);
+}
+
+}  // namespace gbcompress

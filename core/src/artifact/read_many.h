@@ -1,0 +1,29 @@
+#pragma once
+/// Several tensors at once into the caller's memory.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/internal.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+
+namespace GBC_INTERNAL gbcompress {
+
+/// What read_into() takes for one tensor.
+struct ReadRequest {
+  std::size_t tensor = 0;
+  DType dtype = DType::kF32;
+  std::span<std::byte> bytes;
+};
+
+/// Whether read_into() decodes this tensor without memory in between.
+bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept;
+
+/// read_into() for each of them; the threads share the stripes of all tensors. Nothing is written
+/// before all requests are checked. @throws as read_into()
+void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
+               const DecodeOptions& options = {});
+
+}  // namespace gbcompress

@@ -1,0 +1,32 @@
+#pragma once
+/// Memory for results that are written once, front to back or by several threads.
+
+#include <cstddef>
+#include <memory>
+
+#include "base/internal.h"
+
+namespace GBC_INTERNAL gbcompress {
+
+/// Asks the system for huge pages: touching memory for the first time costs most of a large
+/// tensor's time in small ones. Only a wish; less than 4 MiB is left as it is.
+void ask_huge_pages(void* memory, std::size_t bytes) noexcept;
+
+/// Bytes that are not set to anything, with huge pages where they are many.
+class FreshMemory {
+ public:
+  /// @throws std::bad_alloc
+  explicit FreshMemory(std::size_t bytes);
+
+  std::byte* data() const noexcept { return memory_.get(); }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t size_;
+};
+
+}  // namespace gbcompress

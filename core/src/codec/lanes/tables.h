@@ -1,0 +1,54 @@
+#pragma once
+/// Tables of profile `lanes`: 2^11 parts of the unit interval for the symbols of a class.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/lanes/classes.h"
+
+namespace gbcompress::codec::lanes {
+
+inline constexpr int kTableBits = 11;
+inline constexpr std::uint32_t kWholeTable = 1u << kTableBits;
+/// Symbols: escapes of even and of odd integers, then the integers -kSpan ... kSpan.
+inline constexpr int kSpan = 126, kFirstInteger = 2, kSymbols = kFirstInteger + 2 * kSpan + 1;
+constexpr int symbol_of(int integer) { return kFirstInteger + kSpan + integer; }
+
+using Widths = std::array<std::uint16_t, kSymbols>;  ///< parts of each symbol, together 2^11
+using Counts = std::array<std::uint32_t, kSymbols>;
+
+/// Widths for symbols that were seen so often, at least 1 for both escapes. What is too rare for a
+/// part has none: it becomes an escape.
+Widths widths_for(const Counts& counts);
+
+/// The tables of a set: one for each class below kTables, of dependent grids one for each
+/// quantizer.
+struct TableSet {
+  bool dependent = false;
+  std::vector<bool> used;      ///< [kTables, quantizers]
+  std::vector<Widths> widths;  ///< [kTables, quantizers]
+
+  explicit TableSet(bool dependent_grids = false)
+      : dependent(dependent_grids), used(size()), widths(size()) {}
+  int quantizers() const { return dependent ? 2 : 1; }
+  std::size_t size() const { return static_cast<std::size_t>(kTables * quantizers()); }
+};
+
+/// What a decoder wants of a value.
+enum class Unit : std::uint8_t {
+  kIntegers,
+  kHalfSteps,  ///< twice what an integer of a dependent grid stands for, in steps
+};
+
+/// An entry says what stands at a slot: bits 31 ... 23 the value, 22 the parity of the integer,
+/// 21 ... 11 the width, 10 ... 0 slot - start. Values of escapes: kEscapeValue + parity +
+/// 2 * quantizer.
+inline constexpr int kEscapeValue = -256, kLastEscape = kEscapeValue + 3;
+inline constexpr int kValuePlace = 23, kParityPlace = 22;
+
+/// [kTables, quantizers, 2^11] entries; tables that are not used hold escapes.
+std::vector<std::uint32_t> make_entries(const TableSet& set, Unit unit);
+
+}  // namespace gbcompress::codec::lanes

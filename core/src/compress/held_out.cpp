@@ -1,0 +1,32 @@
+#include "compress/held_out.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compress/judge.h"
+
+namespace gbcompress {
+
+HeldOut::HeldOut(Model& model, const Dataset& samples, Metric metric)
+    : samples_(samples), metric_(metric), original_(evaluate_samples(model, samples_, metric)) {}
+
+HeldOut::Drop HeldOut::drop(Model& model) const {
+  const at::Tensor now = evaluate_samples(model, samples_, metric_);
+  const double before = original_.mean().item<double>();
+  Drop result;
+  result.drop = metric_drop(metric_, before, now.mean().item<double>());
+  result.standard_error = metric_ == Metric::kAccuracy ? binomial_error(before, original_.numel())
+                                                       : standard_error(metric_, original_, now);
+  return result;
+}
+
+std::string HeldOut::text(const Drop& drop) const {
+  char error[80];
+  std::snprintf(error, sizeof error, ", %s one standard error (%.3g)",
+                drop.measurable() ? "above" : "within", drop.standard_error);
+  return drop_text(metric_, drop.drop) + " on the held-out split" + error;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,387 @@
+#include "format/onnx/open.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "base/checked.h"
+#include "base/digest.h"
+#include "format/container.h"
+#include "format/file_kind.h"
+#include "format/onnx/model.h"
+#include "format/onnx/roles.h"
+#include "format/onnx/types.h"
+#include "format/tensor_bundle.h"
+
+namespace gbcompress::onnx {
+namespace {
+
+/// What of a file goes into the bundle.
+struct Taken {
+  std::size_t tensor = 0;  ///< of the model
+  Shown shown;
+  std::string name;
+  std::span<const std::byte> bytes;
+};
+
+class Opener {
+ public:
+  Opener(std::span<const std::byte> bytes, const std::string& label, const ExternalFile& external)
+      : label_(label), model_(parse(bytes, label)), files_{{"", bytes}} {
+    find_external(external);
+  }
+
+  TensorBundle run() {
+    take();
+    if (taken_.empty())
+      throw Error(Errc::kUnsupported,
+                  label_ +
+                      " holds no weights: no constant of its graphs has 16 bytes "
+                      "or more; there is nothing to compress");
+    name();
+    share();
+    TensorBundle bundle;
+    for (const Taken& each : taken_)
+      bundle.tensors.push_back({each.name, each.shown.dtype, each.shown.shape, each.bytes});
+    add_container(bundle);
+    for (const auto& [location, bytes] : files_)
+      bundle.file_bytes += static_cast<std::int64_t>(bytes.size());
+    describe(bundle);
+    return bundle;
+  }
+
+  TensorHints hints() {
+    std::vector<TensorHint> roles = onnx::roles(model_, label_);
+    take();
+    name();
+    TensorHints hints;
+    for (const Taken& each : taken_) hints[each.name] = std::move(roles[each.tensor]);
+    return hints;
+  }
+
+ private:
+  struct File {
+    std::string location;
+    std::span<const std::byte> bytes;
+  };
+
+  void find_external(const ExternalFile& external) {
+    std::map<std::string, std::size_t, std::less<>> known;
+    for (Tensor& tensor : model_.tensors) {
+      if (!tensor.external) continue;
+      const std::string location(tensor.external->location);
+      const std::string what = label_ + ": tensor " + printable(tensor.own_name);
+      if (!stays_inside(location))
+        throw Error(Errc::kUnsupported,
+                    what + " has its data in " + printable(location) +
+                        ", which leaves the model's folder; move the data beside the model");
+      const auto [at, fresh] = known.emplace(location, files_.size());
+      if (fresh) files_.push_back({location, external(location)});
+      tensor.file = at->second;
+      const std::uint64_t size = files_[tensor.file].bytes.size();
+      const std::uint64_t offset = tensor.external->offset, length = *tensor.external->length;
+      if (offset > size || length > size - offset)
+        throw Error(Errc::kTruncated, what + " ends at byte " + std::to_string(offset + length) +
+                                          " of " + printable(location) + ", which has " +
+                                          std::to_string(size) + "; load that file again");
+      tensor.payload = Range{offset, length};
+    }
+  }
+
+  std::span<const std::byte> payload(const Tensor& tensor) const {
+    return files_[tensor.file].bytes.subspan(tensor.payload->offset, tensor.payload->size);
+  }
+
+  static bool is_large_enough(const Shown& shown, std::uint64_t elements_bytes) {
+    return elements_bytes >= (is_real(shown.dtype) ? kLeastFloats : kLeastBytes);
+  }
+
+  /// Payloads that overlap others stay where they are, but for the first of those in one place.
+  void take() {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < model_.tensors.size(); ++i)
+      if (model_.tensors[i].payload && model_.tensors[i].payload->size > 0) order.push_back(i);
+    const auto place = [&](std::size_t i) {
+      const Tensor& tensor = model_.tensors[i];
+      return std::tuple(tensor.file, tensor.payload->offset, tensor.payload->size, i);
+    };
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    for (std::size_t first = 0; first < order.size();) {
+      const Tensor& tensor = model_.tensors[order[first]];
+      std::uint64_t end = tensor.payload->end();
+      bool alike = true;
+      std::size_t last = first + 1;
+      for (; last < order.size(); ++last) {
+        const Tensor& other = model_.tensors[order[last]];
+        if (other.file != tensor.file || other.payload->offset >= end) break;
+        alike = alike && *other.payload == *tensor.payload && other.type == tensor.type;
+        end = std::max(end, other.payload->end());
+      }
+      if (alike) take_one(order[first]);
+      first = last;
+    }
+  }
+
+  void take_one(std::size_t index) {
+    const Tensor& tensor = model_.tensors[index];
+    Taken taken{index, shown_as(tensor), {}, payload(tensor)};
+    if (tensor.encoding == PayloadEncoding::kVarint) {
+      const auto elements = checked_elements(taken.shown.shape, "a tensor");
+      auto bytes = from_varints(taken.bytes, taken.shown.dtype, elements);
+      if (!bytes) return;
+      auto owned = std::make_shared<std::vector<std::byte>>(std::move(*bytes));
+      taken.bytes = *owned;
+      owned_.push_back(std::move(owned));
+    }
+    if (is_large_enough(taken.shown, taken.bytes.size())) taken_.push_back(std::move(taken));
+  }
+
+  static bool is_allowed(const std::string& name) {
+    if (name == kContainerName) return false;
+    try {
+      check_tensor_name(name, "");
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  /// Names of different scopes may be the same.
+  void name() {
+    std::set<std::string> used;
+    // The main graph's names stay as they are.
+    std::stable_partition(taken_.begin(), taken_.end(), [&](const Taken& each) {
+      return model_.tensors[each.tensor].scope.empty();
+    });
+    for (Taken& each : taken_) {
+      const Tensor& tensor = model_.tensors[each.tensor];
+      const std::string own(tensor.own_name), scoped = tensor.scope + own;
+      each.name = own;
+      if (!is_allowed(own) || used.contains(own)) each.name = scoped;
+      if (!is_allowed(each.name)) each.name = "tensor_" + std::to_string(each.tensor);
+      const std::string base = each.name;
+      for (std::size_t n = 2; used.contains(each.name); ++n) {
+        each.name = base + "#" + std::to_string(n);
+        if (!is_allowed(each.name)) each.name = "tensor_" + std::to_string(each.tensor);
+        if (n > taken_.size() + 2) each.name += "_" + std::to_string(n);
+      }
+      used.insert(each.name);
+    }
+    std::sort(taken_.begin(), taken_.end(),
+              [](const Taken& a, const Taken& b) { return a.name < b.name; });
+  }
+
+  /// Tensors of the same elements are stored once.
+  void share() {
+    std::unordered_map<std::uint64_t, std::size_t> first;
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+      const auto [at, fresh] = first.emplace(xxh3_64(taken_[i].bytes), i);
+      if (fresh) continue;
+      const Taken& other = taken_[at->second];
+      if (other.shown.dtype == taken_[i].shown.dtype &&
+          other.shown.shape == taken_[i].shown.shape &&
+          std::ranges::equal(other.bytes, taken_[i].bytes))
+        taken_[i].bytes = other.bytes;
+    }
+  }
+
+  void add_container(TensorBundle& bundle) {
+    const auto at = std::lower_bound(taken_.begin(), taken_.end(), kContainerName,
+                                     [](const Taken& a, std::string_view b) { return a.name < b; });
+    const auto place = static_cast<std::size_t>(at - taken_.begin());
+    Container container{"onnx", {}};
+    for (std::size_t file = 0; file < files_.size(); ++file)
+      container.files.push_back(without_payloads(file, place));
+    auto owned = std::make_shared<std::vector<std::byte>>(container.encode());
+    TensorEntry entry{std::string(kContainerName),
+                      DType::kU8,
+                      {static_cast<std::int64_t>(owned->size())},
+                      *owned};
+    bundle.tensors.insert(bundle.tensors.begin() + static_cast<std::ptrdiff_t>(place),
+                          std::move(entry));
+    owned_.push_back(std::move(owned));
+    bundle.owners.assign(owned_.begin(), owned_.end());
+  }
+
+  /// @param container  the index of the container among the bundle's tensors
+  ContainerFile without_payloads(std::size_t file, std::size_t container) const {
+    ContainerFile result{files_[file].location, {}, {}};
+    std::vector<std::pair<std::uint64_t, std::size_t>> order;
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+      const Tensor& tensor = model_.tensors[taken_[i].tensor];
+      if (tensor.file == file) order.emplace_back(tensor.payload->offset, i);
+    }
+    std::sort(order.begin(), order.end());
+    const auto bytes = files_[file].bytes;
+    // Where places of the file lie in the skeleton.
+    std::vector<std::pair<std::uint64_t, std::uint64_t>>
+        removed;  // offset, bytes removed up to there
+    std::uint64_t from = 0, gone = 0;
+    for (const auto& [offset, i] : order) {
+      const Tensor& tensor = model_.tensors[taken_[i].tensor];
+      Hole hole{i < container ? i : i + 1, offset - from, tensor.encoding, {}};
+      for (const std::uint64_t place : tensor.frames)
+        hole.frames.push_back(place - gone_before(removed, place));
+      result.holes.push_back(std::move(hole));
+      append(result.skeleton, bytes.subspan(from, offset - from));
+      from = tensor.payload->end();
+      gone += tensor.payload->size;
+      removed.emplace_back(offset, gone);
+    }
+    append(result.skeleton, bytes.subspan(from));
+    return result;
+  }
+
+  static void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+    if (to.size() + bytes.size() > kMaxSkeleton)
+      throw Error(Errc::kLimit, "a model has more than 4 GiB beside its tensors");
+    to.insert(to.end(), bytes.begin(), bytes.end());
+  }
+
+  static std::uint64_t gone_before(
+      const std::vector<std::pair<std::uint64_t, std::uint64_t>>& removed, std::uint64_t place) {
+    const auto at =
+        std::upper_bound(removed.begin(), removed.end(), std::pair(place, ~std::uint64_t{0}));
+    return at == removed.begin() ? 0 : std::prev(at)->second;
+  }
+
+  void describe(TensorBundle& bundle) const {
+    std::string opsets;
+    for (const auto& [domain, version] : model_.opsets)
+      opsets += (opsets.empty() ? "" : ", ") + (domain.empty() ? "ai.onnx" : domain) + " " +
+                std::to_string(version);
+    bundle.metadata["opset"] = opsets;
+    bundle.metadata["IR version"] = std::to_string(model_.ir_version);
+    if (!model_.producer.empty()) bundle.metadata["producer"] = model_.producer;
+    if (const std::size_t kept = model_.tensors.size() - taken_.size(); kept > 0)
+      bundle.metadata["constants in the graph"] = std::to_string(kept);
+    const bool integers =
+        std::any_of(model_.graphs.begin(), model_.graphs.end(), [](const Graph& graph) {
+          return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+            return node.op == "DequantizeLinear" || node.op.starts_with("QLinear") ||
+                   node.op.ends_with("Integer");
+          });
+        });
+    std::int64_t whole = 0, all = 0;
+    for (const Taken& each : taken_) {
+      all += static_cast<std::int64_t>(each.bytes.size());
+      if (each.shown.dtype == DType::kI8 || each.shown.dtype == DType::kU8)
+        whole += static_cast<std::int64_t>(each.bytes.size());
+    }
+    if (integers && 2 * whole > all)
+      bundle.notes.push_back(
+          "the weights are quantized integers, which are kept exact; the float model gives a "
+          "smaller file of the "
+          "same quality");
+  }
+
+  const std::string& label_;
+  ModelFile model_;
+  std::vector<File> files_;
+  std::vector<Taken> taken_;
+  std::vector<std::shared_ptr<const void>> owned_;
+};
+
+}  // namespace
+
+TensorBundle read_model(std::span<const std::byte> bytes, const std::string& label,
+                        const ExternalFile& external) {
+  return Opener(bytes, label, external).run();
+}
+
+namespace {
+
+/// The model's own file and those beside it, mapped.
+class ModelFiles {
+ public:
+  explicit ModelFiles(std::filesystem::path path)
+      : path_(std::move(path)),
+        folder_(path_.parent_path().empty() ? std::filesystem::path(".") : path_.parent_path()),
+        label(printable(path_.string())) {}
+
+  std::span<const std::byte> model() { return map(path_); }
+
+  std::span<const std::byte> beside(const std::string& location) {
+    namespace fs = std::filesystem;
+    const fs::path file = folder_ / location;
+    std::error_code ignored;
+    if (!fs::exists(file, ignored))
+      throw Error(Errc::kNotFound,
+                  label + " has data in " + printable(location) +
+                      ", which is not beside it; put that file into the folder of the model");
+    const std::string inside = fs::canonical(folder_).string() + "/";
+    if (!fs::canonical(file).string().starts_with(inside == "//" ? "/" : inside))
+      throw Error(Errc::kUnsupported,
+                  label + " has data in " + printable(location) +
+                      ", a link that leaves the model's folder; move the data beside the model");
+    return map(file);
+  }
+
+ private:
+  std::span<const std::byte> map(const std::filesystem::path& file) {
+    auto mapped = std::make_shared<MappedFile>(file);
+    owners.push_back(mapped);
+    files.push_back(file);
+    return mapped->bytes();
+  }
+
+  std::filesystem::path path_, folder_;
+
+ public:
+  std::string label;
+  std::vector<std::shared_ptr<const void>> owners;
+  std::vector<std::filesystem::path> files;
+};
+
+}  // namespace
+
+TensorBundle open_model(const std::filesystem::path& path) {
+  ModelFiles files(path);
+  TensorBundle bundle = read_model(files.model(), files.label, [&](const std::string& location) {
+    return files.beside(location);
+  });
+  bundle.owners.insert(bundle.owners.end(), files.owners.begin(), files.owners.end());
+  bundle.files = std::move(files.files);
+  return bundle;
+}
+
+TensorHints read_hints(std::span<const std::byte> bytes, const std::string& label,
+                       const ExternalFile& external) {
+  return Opener(bytes, label, external).hints();
+}
+
+bool looks_like_model(std::span<const std::byte> bytes) noexcept {
+  // The IR version comes first, then the producer, a domain, a version, a text, or the graph.
+  constexpr unsigned kNext[] = {0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42};
+  if (bytes.size() < 4 || bytes[0] != std::byte{0x08}) return false;
+  const auto version = std::to_integer<unsigned>(bytes[1]),
+             next = std::to_integer<unsigned>(bytes[2]);
+  return version >= 1 && version <= 64 &&
+         std::find(std::begin(kNext), std::end(kNext), next) != std::end(kNext);
+}
+
+bool is_model(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  const MappedFile map(path);
+  if (map.bytes().empty() || !describe_foreign(map.bytes()).empty() ||
+      !describe_stand_in(map.bytes()).empty())
+    return false;
+  return path.extension() == ".onnx" || looks_like_model(map.bytes());
+}
+
+}  // namespace gbcompress::onnx
+
+namespace gbcompress {
+
+TensorHints hints_of(const TensorBundle& bundle) {
+  if (!bundle.find(kContainerName) || bundle.files.empty() || !onnx::is_model(bundle.files.front()))
+    return {};
+  onnx::ModelFiles files(bundle.files.front());
+  return onnx::read_hints(files.model(), files.label,
+                          [&](const std::string& location) { return files.beside(location); });
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,239 @@
+#include "format/onnx/roles.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "format/onnx/types.h"
+
+namespace gbcompress::onnx {
+namespace {
+
+using Kind = TensorHint::Kind;
+
+/// Tensors that one value may be made of, and operators that are named of one tensor.
+constexpr std::size_t kMostSources = 64, kMostConsumers = 16;
+/// An embedding has rows of at least so many elements, and together at least so many.
+constexpr std::int64_t kEmbeddingCols = 8, kEmbeddingElements = 1024;
+/// Vectors of more elements are no biases.
+constexpr std::int64_t kLongestVector = 16384;
+
+/// A value that is a constant, moved about: the tensors it is made of, and whether its last two
+/// axes changed places.
+struct Moved {
+  std::vector<std::size_t> tensors;
+  bool transposed = false, reshaped = false;
+};
+
+template <std::size_t N>
+bool is_one_of(std::string_view op, const std::array<std::string_view, N>& list) {
+  return std::find(list.begin(), list.end(), op) != list.end();
+}
+
+constexpr std::array<std::string_view, 13> kMoving = {
+    "Identity", "Cast",   "Transpose",        "Reshape",        "Squeeze", "Unsqueeze", "Flatten",
+    "Slice",    "Concat", "DequantizeLinear", "QuantizeLinear", "Split",   "Expand"};
+constexpr std::array<std::string_view, 3> kRecurrent = {"LSTM", "GRU", "RNN"};
+constexpr std::array<std::string_view, 4> kProducts = {"MatMul", "FusedMatMul", "TransposeMatMul",
+                                                       "Einsum"};
+constexpr std::array<std::string_view, 4> kConvolutions = {"Conv", "ConvTranspose", "FusedConv",
+                                                           "NhwcFusedConv"};
+constexpr std::array<std::string_view, 8> kNorms = {
+    "BatchNormalization", "InstanceNormalization",        "LayerNormalization",
+    "GroupNormalization", "SimplifiedLayerNormalization", "RMSNormalization",
+    "GroupNorm",          "SkipLayerNormalization"};
+constexpr std::array<std::string_view, 5> kElementwise = {"Add", "Sub", "Mul", "Div", "PRelu"};
+
+std::int64_t elements_in(const Tensor& tensor) {
+  std::int64_t n = 1;
+  for (const std::int64_t side : tensor.shape) n *= side;
+  return n;
+}
+
+/// The elements in rows of the last `axes` axes.
+void set_rows(TensorHint& hint, const Tensor& tensor, std::size_t axes) {
+  if (tensor.shape.size() < axes + 1) return;
+  hint.rows = hint.cols = 1;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i)
+    (i + axes < tensor.shape.size() ? hint.rows : hint.cols) *= tensor.shape[i];
+  if (hint.rows == 0 || hint.cols == 0) hint.rows = hint.cols = 0;
+}
+
+class Finder {
+ public:
+  Finder(const ModelFile& model, const std::string& label)
+      : model_(model), label_(label), roles_(model.tensors.size()), used_(roles_.size()) {
+    for (const Graph& graph : model.graphs)
+      if (!graph.parent) functions_.insert(graph.name);
+  }
+
+  std::vector<TensorHint> run() {
+    for (std::size_t i = 0; i < model_.graphs.size(); ++i)
+      if (!model_.graphs[i].parent) graph(i);
+    for (std::size_t i = 0; i < roles_.size(); ++i)
+      if (!used_[i]) roles_[i].kind = Kind::kExact;
+    return std::move(roles_);
+  }
+
+ private:
+  void graph(std::size_t index) {
+    const Graph& graph = model_.graphs[index];
+    scopes_.emplace_back();
+    for (const auto& [name, tensor] : graph.initializers)
+      scopes_.back()[name] = {{tensor}, false, false};
+    for (const std::size_t i : sorted_nodes(model_, index, label_)) node(graph.nodes[i]);
+    for (const std::string_view name : graph.outputs)
+      if (const Moved* value = find(name)) use(*value, "output", {Kind::kExact});
+    scopes_.pop_back();
+  }
+
+  const Moved* find(std::string_view name) const {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+      if (const auto at = scope->find(name); at != scope->end()) return &at->second;
+    return nullptr;
+  }
+
+  /// Of several uses the strictest counts.
+  void use(const Moved& value, std::string_view op, const TensorHint& hint) {
+    for (const std::size_t tensor : value.tensors) {
+      TensorHint& role = roles_[tensor];
+      if (role.consumers.size() < kMostConsumers &&
+          std::find(role.consumers.begin(), role.consumers.end(), op) == role.consumers.end())
+        role.consumers.emplace_back(op);
+      const auto rank = [](Kind kind) {
+        return kind == Kind::kExact ? 0 : kind == Kind::kShort ? 1 : kind == Kind::kUnknown ? 2 : 3;
+      };
+      if (used_[tensor] && rank(role.kind) <= rank(hint.kind)) continue;
+      used_[tensor] = true;
+      std::vector<std::string> consumers = std::move(role.consumers);
+      role = hint;
+      role.consumers = std::move(consumers);
+    }
+  }
+
+  void node(const Node& node) {
+    if (node.is_standard() && node.op == "Constant" && !node.outputs.empty()) {
+      const Attribute* value = node.find("value");
+      if (value && value->tensor)
+        scopes_.back()[node.outputs[0]] = {{*value->tensor}, false, false};
+      return;
+    }
+    for (const Attribute& attribute : node.attributes)
+      for (const std::size_t inner : attribute.graphs) graph(inner);
+    if (node.is_standard() && is_one_of(node.op, kMoving) && move(node)) return;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (const Moved* value = find(node.inputs[i])) take(node, i, *value);
+    // Tensors in attributes of other nodes are constants of no known meaning.
+  }
+
+  /// @return whether the node's first input is a constant, which it hands on
+  bool move(const Node& node) {
+    if (node.inputs.empty() || node.outputs.empty()) return false;
+    Moved moved;
+    const bool joins = node.op == "Concat";
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Moved* value = find(node.inputs[i]);
+      if (i > 0 && !joins) {  // shapes, axes, scales
+        if (value) use(*value, node.op, {Kind::kExact});
+        continue;
+      }
+      if (!value) return false;
+      moved.tensors.insert(moved.tensors.end(), value->tensors.begin(), value->tensors.end());
+      moved.transposed = value->transposed;
+      moved.reshaped = moved.reshaped || value->reshaped;
+    }
+    if (moved.tensors.size() > kMostSources) return false;
+    if (node.op == "Transpose") turn(node, moved);
+    if (node.op == "Reshape" || node.op == "Flatten") moved.reshaped = true;
+    for (const std::string_view output : node.outputs) scopes_.back()[output] = moved;
+    return true;
+  }
+
+  static void turn(const Node& node, Moved& moved) {
+    const Attribute* perm = node.find("perm");
+    const std::size_t n = perm ? perm->wholes.size() : 2;
+    bool last_two = n >= 2;
+    for (std::size_t i = 0; perm && i < n; ++i) {
+      const std::size_t wanted = i + 2 < n ? i : i + 2 == n ? n - 1 : n - 2;
+      last_two = last_two && perm->wholes[i] == static_cast<std::int64_t>(wanted);
+    }
+    if (last_two)
+      moved.transposed = !moved.transposed;
+    else
+      moved.reshaped = true;
+  }
+
+  void take(const Node& node, std::size_t input, const Moved& value) {
+    for (const std::size_t tensor : value.tensors)
+      use({{tensor}, value.transposed, value.reshaped}, node.op,
+          hint_of(node, input, value, tensor));
+  }
+
+  TensorHint hint_of(const Node& node, std::size_t input, const Moved& value,
+                     std::size_t index) const {
+    const Tensor& tensor = model_.tensors[index];
+    TensorHint weight{Kind::kWeight};
+    const std::string_view op = node.op;
+    if (is_function(node)) return {};
+    if (is_one_of(op, kProducts) || (op == "Gemm" && input < 2)) {
+      set_rows(weight, tensor, 1);
+      return weight;
+    }
+    if (is_one_of(op, kConvolutions) && input == 1) return weight;
+    if (is_one_of(op, kRecurrent) && (input == 1 || input == 2)) {
+      set_rows(weight, tensor, 1);
+      weight.row_steps = false;
+      return weight;
+    }
+    if (op == "Attention" && input == 1) {
+      set_rows(weight, tensor, 1);
+      return weight;
+    }
+    if (op == "Gather" && input == 0) return embedding(node, value, tensor);
+    if (op == "EmbedLayerNormalization" && input >= 2 && input <= 4)
+      return embedding(node, value, tensor);
+    if (is_one_of(op, kNorms) && input > 0) return {Kind::kShort};
+    const bool biased = op == "Gemm" || op == "Attention" || is_one_of(op, kConvolutions);
+    if (biased && input == 2) return {Kind::kShort};
+    if (is_one_of(op, kRecurrent) && (input == 3 || input == 7)) return {Kind::kShort};
+    if (op == "EmbedLayerNormalization" && input > 4) return {Kind::kShort};
+    if (is_one_of(op, kElementwise) && is_vector(tensor)) return {Kind::kShort};
+    return {Kind::kExact};
+  }
+
+  static TensorHint embedding(const Node& node, const Moved& value, const Tensor& tensor) {
+    const bool rows = tensor.shape.size() == 2 && tensor.shape[1] >= kEmbeddingCols &&
+                      elements_in(tensor) >= kEmbeddingElements;
+    if (!rows || value.transposed || node.whole("axis", 0) != 0) return {Kind::kExact};
+    TensorHint hint{Kind::kWeight};
+    set_rows(hint, tensor, 1);
+    return hint;
+  }
+
+  /// All sides but one are 1.
+  static bool is_vector(const Tensor& tensor) {
+    const auto sides = std::count_if(tensor.shape.begin(), tensor.shape.end(),
+                                     [](std::int64_t side) { return side != 1; });
+    return sides == 1 && elements_in(tensor) <= kLongestVector;
+  }
+
+  bool is_function(const Node& node) const {
+    return !node.is_standard() && functions_.contains(node.op);
+  }
+
+  const ModelFile& model_;
+  const std::string& label_;
+  std::vector<TensorHint> roles_;
+  std::vector<bool> used_;
+  std::vector<std::unordered_map<std::string_view, Moved>> scopes_;
+  std::unordered_set<std::string_view> functions_;  ///< the main graph's name among them
+};
+
+}  // namespace
+
+std::vector<TensorHint> roles(const ModelFile& model, const std::string& label) {
+  return Finder(model, label).run();
+}
+
+}  // namespace gbcompress::onnx

@@ -1,0 +1,14 @@
+#pragma once
+/// The format of a file of tensors that is to be written, told by its name.
+
+#include <filesystem>
+
+namespace gbcompress {
+
+enum class TensorFormat { kSafetensors, kNpz, kOnnx };
+
+/// `.npz`, `.onnx`, else safetensors.
+/// @throws Error(kUsage) for a name that ends as files of another format do: ".pt", ".gbz"
+TensorFormat format_for(const std::filesystem::path& path);
+
+}  // namespace gbcompress

@@ -1,0 +1,40 @@
+// How far up the methods a run goes.
+#include <algorithm>
+
+#include "gbcompress/options.h"
+
+namespace gbcompress {
+namespace {
+
+bool has_size(const Target& target) { return target.ratio || target.max_bytes || target.bits; }
+
+bool has_gnets(const BottleneckOptions& options) {
+  return options.gnet_prior || options.coding == Coding::kCoded ||
+         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
+           return rule.mode == WeightMode::kGenerated || rule.prior == true;
+         });
+}
+
+}  // namespace
+
+Effort effort_of(const CompressOptions& options) {
+  if (options.effort) return *options.effort;
+  const Choices& c = options.choose;
+  const bool left_to_the_program = c.loss && c.epochs && c.batch && c.learning_rate &&
+                                   c.step_speed && c.augmentation && c.price &&
+                                   options.train.strategy.name == StrategyChoice().name;
+  return has_size(options.target) && left_to_the_program ? Effort::kBalanced : Effort::kMax;
+}
+
+bool may_train(const CompressOptions& options) {
+  return options.train.loss != Loss::kWeights && options.train.epochs > 0 &&
+         effort_of(options) != Effort::kFast;
+}
+
+bool tries_cheaper_methods(const CompressOptions& options) {
+  return effort_of(options) != Effort::kMax && has_size(options.target) && !options.from_scratch &&
+         options.train.loss != Loss::kWeights && options.bottleneck.mode == WeightMode::kResidual &&
+         !has_gnets(options.bottleneck);
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,55 @@
+#include <cmath>
+#include <cstdio>
+
+#include "gbcompress/error.h"
+#include "gbcompress/options.h"
+
+namespace gbcompress {
+namespace {
+
+/// Above it a size is no limit for any file.
+constexpr double kLargest = 9e18;
+
+[[noreturn]] void refuse(const char* option, double value, double bytes, double limit,
+                         const char* bound) {
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "%s %g gives a file of %.3g bytes, and the smallest file has %lld; use a value %s "
+                "%.5g",
+                option, value, bytes, static_cast<long long>(kSmallestFile), bound, limit);
+  throw Error(Errc::kUsage, text);
+}
+
+}  // namespace
+
+std::optional<std::int64_t> target_bytes(const Target& target, std::int64_t input_bytes,
+                                         std::int64_t weights) {
+  const auto smallest = static_cast<double>(kSmallestFile);
+  if (target.max_bytes) {
+    if (*target.max_bytes < kSmallestFile)
+      throw Error(Errc::kUsage, "`max_bytes` must be at least " + std::to_string(kSmallestFile) +
+                                    ", got " + std::to_string(*target.max_bytes));
+    return target.max_bytes;
+  }
+  if (target.ratio) {
+    if (!(*target.ratio > 0 && std::isfinite(*target.ratio)))
+      throw Error(Errc::kUsage, "`ratio` must be a number above 0, such as 20");
+    const double bytes = static_cast<double>(input_bytes) / *target.ratio;
+    if (bytes < smallest)
+      refuse("`ratio`", *target.ratio, bytes, static_cast<double>(input_bytes) / smallest,
+             "of at most");
+    return static_cast<std::int64_t>(std::fmin(bytes, kLargest));
+  }
+  if (target.bits) {
+    if (!(*target.bits > 0 && std::isfinite(*target.bits)))
+      throw Error(Errc::kUsage, "`bits` must be a number above 0, such as 4");
+    const double bytes = *target.bits / 8 * static_cast<double>(weights);
+    if (bytes < smallest)
+      refuse("`bits`", *target.bits, bytes,
+             8 * smallest / std::fmax(1, static_cast<double>(weights)), "of at least");
+    return static_cast<std::int64_t>(std::fmin(bytes, kLargest));
+  }
+  return {};
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,275 @@
+"""Post-training quantization of a PyTorch model under statistics of a few batches."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ._arguments import output, positive, real, whole
+from ._arrays import Array
+from ._collect import Batch, Statistics, call, checked_batches, checked_model, collect, evaluating, outputs_of
+from ._errors import TargetNotMet, usage, warn
+from ._files import Path, SaveReport, save
+from ._load import load_into
+from ._norms import corrected_norms, norm_statistics
+from ._write import input_bytes
+
+#: Of the batches, the share that chooses between candidates.
+_HELD_OUT = 0.2
+#: What each candidate does with the statistics; the first needs none.
+CANDIDATES: dict[str, dict[str, float] | None] = {
+    "data-free": None,
+    "error feedback": {"tensor_steps": 0, "row_power": 0, "joint_row_power": 0},
+    "error feedback, steps by importance": {"tensor_steps": 1, "row_power": 0, "joint_row_power": 0},
+    "error feedback, steps of rows by importance": {"tensor_steps": 1, "row_power": 1, "joint_row_power": 1},
+}
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """What calibrate() wrote."""
+
+    file: SaveReport  #: of the file
+    method: str  #: the candidate with the least error
+    #: squared error of the outputs on held-out batches over their variance; of logits the KL divergence
+    #: in nats per prediction
+    error: float
+    candidates: dict[str, float]  #: the errors of all
+    quality: float | None = None  #: evaluate(model) with the file's weights
+    reference: float | None = None  #: evaluate(model) before
+
+
+def _is_logits(result: Any) -> bool:
+    return isinstance(getattr(result, "logits", None), torch.Tensor)
+
+
+def _tensors_of(result: Any) -> list[torch.Tensor]:
+    if _is_logits(result):
+        return [result.logits.detach().float().log_softmax(-1)]
+    return [tensor.detach().float() for tensor in outputs_of(result)]
+
+
+class _Held:
+    """Batches to choose by, with the outputs of the original model."""
+
+    def __init__(self, model: torch.nn.Module, batches: list[Batch]) -> None:
+        self.batches = batches
+        self.originals = []
+        with evaluating(model), torch.no_grad():
+            for batch in batches:
+                result = call(model, batch)
+                self.logits = _is_logits(result)
+                self.originals.append(_tensors_of(result))
+        if not self.originals[0]:
+            raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
+
+    def error(self, model: torch.nn.Module) -> float:
+        """Error of the model as it is now."""
+        error = variance = 0.0
+        with evaluating(model), torch.no_grad():
+            for batch, originals in zip(self.batches, self.originals, strict=True):
+                for now, before in zip(_tensors_of(call(model, batch)), originals, strict=True):
+                    if self.logits:
+                        error += float((before.exp() * (before - now)).sum(-1).double().sum())
+                        variance += before.numel() / before.shape[-1]
+                    else:
+                        error += float((now - before).double().square().sum())
+                        variance += float((before - before.mean()).double().square().sum())
+        return error / variance if variance > 0 else error
+
+
+def _one_size(
+    model: torch.nn.Module, ratio: object, max_bytes: object, bits: object, max_drop: object
+) -> int | None:
+    """The target in bytes; None for max_drop. Raises UsageError unless there is one."""
+    given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        found = " and ".join(names) if names else "none"
+        raise usage(f"give one of ratio, max_bytes, bits and max_drop; got {found}")
+    if max_bytes is not None:
+        return whole(max_bytes, "max_bytes", 1)
+    if ratio is not None:
+        return int(input_bytes(model) / positive(ratio, "ratio"))
+    if bits is not None:
+        weights = sum(value.numel() for value in model.state_dict().values())
+        return max(1, int(positive(bits, "bits") * weights / 8))
+    real(max_drop, "max_drop")
+    return None
+
+
+class _Search:
+    """Writes candidates and keeps the best file of each size."""
+
+    def __init__(self, model: torch.nn.Module, statistics: Statistics, held: _Held, threads: int) -> None:
+        self.model, self.statistics, self.held, self.threads = model, statistics, held, threads
+        self.state = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        self.norms = norm_statistics(model, held.batches) if _has_norms(model) else {}
+        self.errors: dict[str, float] = {}
+
+    def restore(self) -> None:
+        self.model.load_state_dict(self.state)
+
+    def write(self, name: str, use: dict[str, float] | None, filename: str, size: int, norms: bool) -> SaveReport:
+        """Writes one candidate and leaves its weights in the model."""
+        statistics = None if use is None else self.statistics
+        state: dict[str, Array] = dict(self.state)
+        report = save(
+            state, filename, max_bytes=size, statistics=statistics, use=use, overwrite=True,
+            threads=self.threads, quiet=True,
+        )  # fmt: skip
+        load_into(self.model, filename)
+        if not (norms and self.norms):
+            return report
+        moved = corrected_norms(self.model, self.held.batches, self.norms, self.state)
+        state.update(moved)
+        exact = sorted(moved)
+        report = save(
+            state, filename, max_bytes=size, statistics=statistics, use=use, overwrite=True,
+            threads=self.threads, exact=exact, quiet=True,
+        )  # fmt: skip
+        load_into(self.model, filename)
+        return report
+
+    def best(self, folder: str, size: int, end: float | None) -> tuple[str, str, SaveReport]:
+        """Name, file and report of the candidate with the least error."""
+        found: tuple[float, str, str, SaveReport] | None = None
+        self.errors = {}
+        for norms in (False, True) if self.norms else (False,):
+            for name, use in CANDIDATES.items():
+                if found is not None and end is not None and time.monotonic() > end:
+                    break
+                label = name + (", norms corrected" if norms else "")
+                filename = os.path.join(folder, f"{len(self.errors)}.gbz")
+                report = self.write(name, use, filename, size, norms)
+                error = self.held.error(self.model)
+                self.errors[label] = error
+                if found is None or error < found[0]:
+                    found = (error, label, filename, report)
+                self.restore()
+        assert found is not None
+        return found[1], found[2], found[3]
+
+
+def _has_norms(model: torch.nn.Module) -> bool:
+    return any(
+        isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
+        for module in model.modules()
+    )
+
+
+def calibrate(
+    model: torch.nn.Module,
+    batches: Iterable[Batch],
+    filename: Path,
+    *,
+    ratio: float | None = None,
+    max_bytes: int | None = None,
+    bits: float | None = None,
+    max_drop: float | None = None,
+    evaluate: Callable[[torch.nn.Module], float] | None = None,
+    statistics: Statistics | None = None,
+    minutes: float | None = None,
+    overwrite: bool = False,
+    threads: int = 0,
+) -> CalibrationReport:
+    """Compresses a model to a ``.gbz`` with the help of some inputs, without training.
+
+    Statistics are measured on four fifths of the batches. Candidates (without data, error feedback,
+    steps by importance, norms corrected) are compared by the model's outputs on the last fifth; the one
+    with the least error is written. The model has its own weights afterwards.
+
+    Args:
+        model: on any device.
+        batches: as collect() takes them. With a single batch, it also chooses.
+        filename: the file to write; it appears whole or not at all.
+        ratio: bytes of ``state_dict()`` as safetensors over bytes of the file.
+        max_bytes: of the file.
+        bits: of the file, per weight.
+        max_drop: the smallest file whose ``evaluate`` is at most this much below the original's, in the
+            units of ``evaluate``; the size is found to 3 %.
+        evaluate: quality of the model, more is better; with ``max_drop``.
+        statistics: of collect(), instead of measuring them here.
+        minutes: no further candidate is begun after them.
+        overwrite: replaces an existing file.
+        threads: 0: one for each processor.
+
+    Raises:
+        UsageError: an argument of the wrong kind, no target or several, an empty ``batches``.
+        GbzError: ``code`` ``"non_finite"`` for inputs that are NaN or infinite.
+    """
+    checked_model(model)
+    items = checked_batches(batches)
+    state: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    size = _one_size(model, ratio, max_bytes, bits, max_drop)
+    if (max_drop is None) != (evaluate is None):
+        raise usage("max_drop and evaluate belong together; give both or neither")
+    target = output(filename, overwrite, tensors=state)
+    end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")
+    count = min(len(items) - 1, max(1, round(_HELD_OUT * len(items))))
+    measured, chosen = (items[:-count], items[-count:]) if count > 0 else (items, items)
+    if statistics is None:
+        statistics = collect(model, measured)
+    search = _Search(model, statistics, _Held(model, chosen), threads)
+    folder = os.path.dirname(os.path.abspath(target))
+    reference = None if evaluate is None else float(evaluate(model))
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".gbcompress-") as temporary:
+        try:
+            if size is not None:
+                name, file, report = search.best(temporary, size, end)
+                quality = None
+            else:
+                assert evaluate is not None and max_drop is not None and reference is not None
+                name, file, report, quality = _smallest(
+                    search, temporary, evaluate, reference - max_drop, input_bytes(model), end
+                )
+        finally:
+            search.restore()
+        os.replace(file, target)
+    if not report.target_met:
+        warn(report.target_note, TargetNotMet)
+    return CalibrationReport(report, name, search.errors[name], dict(search.errors), quality, reference)
+
+
+def _smallest(
+    search: _Search,
+    folder: str,
+    evaluate: Callable[[torch.nn.Module], float],
+    least: float,
+    whole_size: int,
+    end: float | None,
+) -> tuple[str, str, SaveReport, float]:
+    """The smallest file of at least that quality, by bisection over the logarithm of the ratio."""
+    low, high = 2.0, 64.0  # a ratio that is expected to hold, and one that is not
+    kept: tuple[str, str, SaveReport, float] | None = None
+    best_errors: dict[str, float] = {}
+    while high / low > 1.03:
+        ratio = low if kept is None and low == 2.0 else (low * high) ** 0.5
+        place = tempfile.mkdtemp(dir=folder)
+        name, file, report = search.best(place, int(whole_size / ratio), end)
+        errors = dict(search.errors)
+        load_into(search.model, file)
+        quality = float(evaluate(search.model))
+        search.restore()
+        if quality >= least:
+            low, kept, best_errors = ratio, (name, file, report, quality), errors
+        elif kept is None:
+            warn(
+                f"half of the original size has a quality of {quality:g}, below {least:g}; the file is "
+                "written all the same",
+                TargetNotMet,
+            )
+            return name, file, report, quality
+        else:
+            high = ratio
+        if end is not None and time.monotonic() > end:
+            break
+    assert kept is not None
+    search.errors = best_errors
+    return kept

@@ -1,0 +1,168 @@
+// Profile `lanes` beside `fast` on 45 MB of fp32 weights: 1024 x 11008, normal with scales of rows
+// and columns and eight outlier columns, dependent, 3 bits. Numbers are written as fp32 or bf16;
+// `fast` gives integers. One thread.
+#include <benchmark/benchmark.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <string>
+
+#include "base/random.h"
+#include "codec/lanes/decoder.h"
+#include "codec/lanes/stream.h"
+#include "gbcompress/codec.h"
+
+namespace gbcompress {
+namespace {
+
+namespace lanes = codec::lanes;
+
+constexpr float kStep = 0.37f;  // of a deviation: about 3 bits
+
+IntegerGrid grid_of(CodecProfile profile, bool dependent) {
+  IntegerGrid grid{1024, 11008, 0, dependent};
+  grid.lanes = dependent && profile == CodecProfile::kLanes;
+  return grid;
+}
+
+const std::vector<float>& weights() {
+  static const std::vector<float> values = [] {
+    const IntegerGrid grid = grid_of(CodecProfile::kFast, false);
+    std::vector<float> made(static_cast<std::size_t>(grid.size())), rows(1024), cols(11008);
+    RandomStream(1, "lanes_bench").fill_normal(made, 0, 1);
+    RandomStream(2, "lanes_bench").fill_normal(rows, 0, 0.25f);
+    RandomStream(3, "lanes_bench").fill_normal(cols, 0, 0.3f);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const std::size_t c = i % cols.size();
+      made[i] *= std::exp(rows[i / cols.size()] + cols[c]) * (c % 1376 == 5 ? 10.0f : 1.0f);
+    }
+    return made;
+  }();
+  return values;
+}
+
+/// Integers as the trellis, or rounding, chooses them for that profile.
+const std::vector<std::int32_t>& integers(CodecProfile profile, bool dependent) {
+  static std::vector<std::int32_t> made[2][2];
+  std::vector<std::int32_t>& chosen = made[profile == CodecProfile::kLanes][dependent];
+  if (!chosen.empty()) return chosen;
+  chosen.resize(weights().size());
+  const IntegerGrid grid = grid_of(profile, dependent);
+  if (dependent) {
+    const Trellis trellis(grid, weights());
+    for (std::int64_t part = 0; part < trellis.parts(); ++part) trellis.choose(part, kStep, chosen);
+  } else {
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      chosen[i] = static_cast<std::int32_t>(std::lrint(weights()[i] / kStep));
+  }
+  return chosen;
+}
+
+const std::vector<std::byte>& stream(CodecProfile profile, bool dependent) {
+  static std::vector<std::byte> made[2][2];
+  std::vector<std::byte>& bytes = made[profile == CodecProfile::kLanes][dependent];
+  if (bytes.empty()) {
+    IntegerEncoder encoder(profile);
+    encoder.add(grid_of(profile, dependent), integers(profile, dependent));
+    bytes = encoder.finish();
+  }
+  return bytes;
+}
+
+void count(benchmark::State& state, CodecProfile profile, bool dependent) {
+  const auto n = static_cast<std::int64_t>(weights().size());
+  state.SetItemsProcessed(state.iterations() * n);
+  state.counters["bits"] =
+      8.0 * static_cast<double>(stream(profile, dependent).size()) / static_cast<double>(n);
+}
+
+void fast(benchmark::State& state, bool dependent) {
+  std::vector<std::int32_t> values(weights().size());
+  const auto& bytes = stream(CodecProfile::kFast, dependent);
+  for (auto _ : state)
+    IntegerDecoder(CodecProfile::kFast, bytes)
+        .read(grid_of(CodecProfile::kFast, dependent), values);
+  count(state, CodecProfile::kFast, dependent);
+}
+
+/// @param target  bits of hwy's: the best of them that was compiled
+template <typename Out>
+void decode(benchmark::State& state, bool dependent, std::int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const auto& bytes = stream(CodecProfile::kLanes, dependent);
+  const IntegerGrid form = grid_of(CodecProfile::kLanes, dependent);
+  std::vector<Out> out(weights().size());
+  for (auto _ : state) {
+    const lanes::StreamParts parts = lanes::stream_parts(bytes);
+    lanes::HeadReader reader(parts.head);
+    const lanes::Entries entries(reader.sets(), lanes::Unit::kHalfSteps);
+    const lanes::Shape shape(form);
+    const lanes::GridHead head = reader.read(shape, dependent);
+    lanes::GridDecoder decoder(form, head, entries);
+    decoder.set_scale(kStep / (dependent ? 2 : 1));
+    for (std::int64_t block = 0; block < shape.blocks(); ++block) {
+      const auto stripe = parts.stripes[static_cast<std::size_t>(block)];
+      lanes::StripeReader stripes(stripe, static_cast<std::size_t>(parts.end - stripe.data()));
+      if (!decoder.decode(block, stripes.cursor(), out.data() + shape.first(block)))
+        return state.SkipWithError("refused");
+      stripes.finish();
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  count(state, CodecProfile::kLanes, dependent);
+}
+
+void encode(benchmark::State& state, CodecProfile profile, bool dependent) {
+  const auto& values = integers(profile, dependent);
+  for (auto _ : state) {
+    IntegerEncoder encoder(profile);
+    encoder.add(grid_of(profile, dependent), values);
+    benchmark::DoNotOptimize(encoder.finish());
+  }
+  count(state, profile, dependent);
+}
+
+/// The search for the integers of dependent grids.
+void trellis(benchmark::State& state, CodecProfile profile) {
+  const IntegerGrid grid = grid_of(profile, true);
+  std::vector<std::int32_t> chosen(weights().size());
+  for (auto _ : state) {
+    const Trellis search(grid, weights());
+    for (std::int64_t part = 0; part < search.parts(); ++part) search.choose(part, kStep, chosen);
+  }
+  count(state, profile, true);
+}
+
+}  // namespace
+}  // namespace gbcompress
+
+int main(int argc, char** argv) {
+  using namespace gbcompress;
+  for (const bool dependent : {true, false}) {
+    const std::string kind = dependent ? "dependent" : "nearest";
+    const auto add = [&](const std::string& name, auto function) {
+      benchmark::RegisterBenchmark((name + "/" + kind).c_str(), function)
+          ->Unit(benchmark::kMillisecond);
+    };
+    add("decode/fast", [=](benchmark::State& state) { fast(state, dependent); });
+    for (std::int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
+      const std::int64_t target = rest;  // one bit a target, better ones first
+      const std::string level = hwy::TargetName(rest & -rest);
+      add("decode/lanes fp32/" + level,
+          [=](benchmark::State& state) { decode<float>(state, dependent, target); });
+      add("decode/lanes bf16/" + level,
+          [=](benchmark::State& state) { decode<lanes::Bfloat16>(state, dependent, target); });
+    }
+    for (const CodecProfile profile : {CodecProfile::kFast, CodecProfile::kLanes})
+      add("encode/" + std::string(profile_name(profile)),
+          [=](benchmark::State& state) { encode(state, profile, dependent); });
+  }
+  for (const CodecProfile profile : {CodecProfile::kFast, CodecProfile::kLanes})
+    benchmark::RegisterBenchmark(("trellis/" + std::string(profile_name(profile))).c_str(),
+                                 [=](benchmark::State& state) { trellis(state, profile); })
+        ->Unit(benchmark::kMillisecond);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,355 @@
+"""Values with units, options without an effect, names of version 0.1, help, and the width of tables."""
+
+import os
+import re
+import shutil
+import unittest
+
+import harness
+from harness import TARGET, USAGE, floats, safetensors
+
+PORTABLE = os.environ.get("GBCOMPRESS_PORTABLE") == "1"
+COLUMNS = 100
+
+
+class Values(harness.CliTest):
+    def bytes_of(self, *arguments):
+        out = self.path("x.gbz")
+        self.succeed("compress", self.model(), "-o", out, "--force", "-q", *arguments)
+        return os.path.getsize(out)
+
+    def test_ratios_sizes_and_errors_with_units(self):
+        widths = (64, 48, 10)
+        model = self.model(widths=widths)
+        weights = 64 * 48 + 48 + 48 * 10 + 10
+        same = {"ratio": ["8", "8x", "8X", "8:1"], "max-error": ["0.01", "1%", "1e-2"],
+                "max-bytes": ["2000", "2k", "2kB", "2KB"], "bits": ["4", "4.0"]}
+        for option, values in same.items():
+            identities = set()
+            for value in values:
+                report = self.succeed("compress", model, "-o", self.path("x.gbz"), "--force", "--json", "--" + option,
+                                      value).json
+                identities.add((report["output_bytes"], report["weight_error"]))
+                if option == "bits":
+                    self.assertLessEqual(report["output_bytes"], weights * 4 / 8)
+                    self.assertGreater(report["output_bytes"], weights * 4 / 8 * 0.95)
+            self.assertEqual(len(identities), 1, option)
+        binary = self.succeed("compress", model, "-o", self.path("x.gbz"), "--force", "--json", "--max-bytes", "2KiB").json
+        self.assertLessEqual(binary["output_bytes"], 2048)
+        config = self.write("run.toml", '[target]\nratio = "8x"\n')
+        self.succeed("compress", model, "-o", self.path("x.gbz"), "--force", "--config", config)
+
+    def test_lossless(self):
+        model, out, back = self.model(), self.path("x.gbz"), self.path("x.safetensors")
+        result = self.succeed("compress", model, "-o", out, "--lossless")
+        self.assertRegex(result.out, r"exact tensors +4 of 4")
+        self.assertNotIn("target", result.out)
+        self.succeed("expand", out, "-o", back)
+        self.assertEqual(self.succeed("compare", model, back, "--json").json["same"], 4)
+        common = ("compress", model, "-o", out, "--lossless", "--force")
+        self.succeed(*common, "--max-error", "1%")
+        self.succeed(*common, "--ratio", "1.01")
+        for target in (["--ratio", "8"], ["--bits", "4"], ["--max-bytes", "2k"]):
+            missed = self.run_cli(*common, *target, "--json")
+            self.assertEqual(missed.status, TARGET, missed)
+            self.assertFalse(missed.json["target_met"])
+            self.one_message(missed, "the target is .* bytes, and exact values take .*; use --mode quantized")
+        same = self.run_cli("compress", model, "-o", out, "--mode", "exact", "--ratio", "8", "--force")
+        self.assertEqual(same.status, TARGET, same)
+        for more in (["--mode", "quantized"], ["--mode", "auto"], ["--epochs", "3"], ["--minutes", "1"], ["--loss", "task"]):
+            self.refused(USAGE, f"{more[0]}.* contradicts --lossless", *common, *more)
+        rules = self.write("rules.toml", '[[layer]]\nmatch = "0.*"\nmode = "quantized"\n')
+        self.refused(USAGE, r"the \[\[layer\]\] rule for 0.\* contradicts --lossless", *common, "--config", rules)
+
+    def test_rules_decide_which_tensors_are_exact(self):
+        """The last rule wins, and a mode of exact values is no reason to ignore a rule."""
+        rules = self.write("rules.toml", '[[layer]]\nmatch = "*"\nmode = "exact"\n'
+                           '[[layer]]\nmatch = "0.weight"\nmode = "quantized"\n')
+        for mode in ("exact", "auto"):
+            tensors = self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--force", "--json", "--mode", mode,
+                                   "--max-bytes", "3500", "--config", rules).json["tensors"]
+            self.assertEqual([t["name"] for t in tensors if t["error"] > 0], ["0.weight"])
+
+    def test_the_default_target_is_named(self):
+        result = self.succeed("compress", self.model(), "-o", self.path("x.gbz"))
+        self.assertRegex(result.out, r"(?m)^target +ratio 10 \(default\)$")
+        self.assertRegex(result.out, r"(?m)^test quality +not evaluated \(no data\)$")
+        given = self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--force", "--ratio", "10")
+        self.assertNotIn("default", given.out)
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/reference/compress.md")) as page:
+            self.assertIn("`--ratio 10x`", page.read())
+
+
+class WithoutEffect(harness.CliTest):
+    """What was given and changes nothing is named, in one warning."""
+
+    def warnings(self, *arguments, **more):
+        result = self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--force", *arguments, **more)
+        self.assertEqual(self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--force", "-q", *arguments,
+                                      **more).err, "")
+        return [line for line in result.err.splitlines() if "warning" in line]
+
+    def test_each_is_named(self):
+        cases = [
+            (["--epochs", "3"], "--epochs has no effect: there are no data to train on (--data)"),
+            (["--minutes", "3"], "--minutes has no effect: there are no data to train on (--data)"),
+            (["--seed", "3"], "--seed has no effect: data-free quantization draws no random numbers"),
+            (["--timeout", "3", "--backend", "gloo"], "--backend and --timeout have no effect: there is one process"),
+            (["--placement", "owner"], "--placement has no effect: no parameter is generated by a g-net in this mode"),
+            (["--set", "rate.evenness=0.5"], "rate.evenness has no effect: the data-free allocation and calibration"),
+            (["--set", "rate.temper=0.5"], "rate.temper has no effect: there are no data to calibrate on (--data)"),
+            (["--set", "quant.step_per=row"], "quant.step_per has no effect: there are no data"),
+            (["--set", "gnet.hidden=8"], "gnet.hidden has no effect: no parameter is generated by a g-net"),
+            (["--set", "artifact.coding=fp16"], "artifact.coding has no effect: no parameter is generated"),
+            (["--set", "data.context=8"], "data.context has no effect: there are no data (--data)"),
+            (["--mode", "exact", "--set", "rate.quantizer=nearest"],
+             "rate.quantizer has no effect: no quantized weights remain untrained"),
+        ]
+        for arguments, text in cases:
+            with self.subTest(arguments):
+                (warning,) = self.warnings(*arguments)
+                self.assertIn("warning: " + text, warning.replace("--timeout and --backend", "--backend and --timeout"))
+
+    def test_all_of_them_in_one_line(self):
+        (warning,) = self.warnings("--epochs", "3", "--minutes", "1", "--set", "gnet.hidden=8")
+        self.assertIn("--epochs and --minutes have no effect: there are no data to train on (--data)", warning)
+        self.assertIn("gnet.hidden has no effect: no parameter is generated", warning)
+        (warning,) = self.warnings(environment={"GBCOMPRESS_OPTIM_LR": "0.1"})
+        self.assertIn("optim.lr has no effect", warning)
+
+    def test_a_layer_type_needs_gnets(self):
+        config = self.write("run.toml", '[[layer]]\nmatch = "0.weight"\ntype = "plain"\n')
+        (warning,) = self.warnings("--config", config)
+        self.assertIn('layer.type has no effect: a layer type shapes g-nets, and this mode has none; use mode = "exact"',
+                      warning)
+
+    def test_what_has_an_effect_is_not_named(self):
+        for arguments in (["--ratio", "8"], ["--epochs", "0"], ["--set", "rate.quantizer=nearest"], ["--arch", "mlp:64-32-10"],
+                          ["--set", "rate.measure=total", "--max-error", "0.01"], ["--deterministic"]):
+            with self.subTest(arguments):
+                if "--deterministic" in arguments and PORTABLE:
+                    continue
+                self.assertEqual(self.warnings(*arguments), [])
+
+    def test_other_verbs(self):
+        model, out = self.model(), self.path("m.gbz")
+        self.succeed("compress", model, "-o", out, "-q")
+        result = self.succeed("inspect", out, "--keep", "all", "--plugin", "none.so")
+        self.assertIn("--plugin has no effect", result.err)
+        self.assertIn("--keep has no effect: a .gbz or TorchScript file has no parts", result.err)
+        self.assertIn("--plugin has no effect", self.succeed("compare", model, out, "--plugin", "none.so").err)
+
+    def test_other_verbs_name_what_changes_nothing(self):
+        model, out = self.model(), self.path("m.gbz")
+        self.succeed("compress", model, "-o", out, "-q")
+        cases = [
+            (["inspect", model], ["--force"], "it replaces a report, and there is no --report"),
+            (["inspect", model], ["--plugin", "none.so"], "inspect runs no layer types"),
+            (["inspect", out], ["--part", "a"], "a .gbz or TorchScript file has no parts"),
+            (["compare", out, out], ["--part", "a"], "a .gbz or TorchScript file has no parts"),
+            (["compare", model, model], ["--plugin", "none.so"], "these files hold no layer types of plugins"),
+            (["plugins", "new", "a_layer", "-o", self.path("layer")], ["--plugin", "none.so"], "plugins new loads no other"),
+            (["completion", "bash"], ["--json", "--plugin", "none.so"], "this verb prints one text"),
+            (["man", "compress"], ["--json"], "this verb prints one text"),
+        ]
+        if PORTABLE:
+            cases.append((["doctor"], ["--plugin", "none.so"], "plugins need LibTorch"))
+        for command, options, why in cases:
+            with self.subTest(command + options):
+                result = self.succeed(*command, *options)
+                names = " and ".join(option for option in options if option.startswith("-"))
+                have = "have" if " and " in names else "has"
+                self.one_message(result, f"warning: {names} {have} no effect: {why}")
+                shutil.rmtree(self.path("layer"), ignore_errors=True)
+                self.assertEqual(self.succeed(*command, *options, "-q").err, "")
+        self.refused(USAGE, "--against contradicts --plan", "inspect", model, "--plan", "--against", model)
+
+    def test_a_call_with_several_inputs_says_it_once(self):
+        first, second = self.model("a.safetensors"), self.model("b.safetensors")
+        result = self.succeed("compress", first, second, "-o", self.path("out/"), "--seed", "3", "--mode", "residual")
+        self.assertEqual(result.err.count("--seed has no effect"), 1, result)
+        self.assertEqual(result.err.count("residual is now called quantized"), 1, result)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["a.gbz", "b.gbz"])
+
+    def test_every_option_is_known_here(self):
+        """An option is obeyed in every call of its verb, or a test shows what names it where it is not."""
+        everywhere = {"help", "json", "quiet", "verbose", "plugin"}
+        model = {"part", "keep"}
+        settings = {"config", "set"}
+        ranks = {"rank", "world", "local-rank", "master", "listen", "timeout", "backend"}
+        run = model | settings | {"arch", "from-scratch", "data", "loss", "strategy", "epochs", "seed"}
+        known = {
+            "compress": run | ranks | {"output", "mode", "lossless", "ratio", "max-bytes", "bits", "max-drop", "max-error",
+                                       "base", "effort", "statistics", "minutes", "dry-run", "force", "report",
+                                       "tensorboard", "resume", "checkpoint", "placement", "deterministic"},
+            "expand": {"output", "max-output", "base", "force"},
+            "inspect": model | settings | {"plan", "against", "world", "arch", "report", "force"},
+            "compare": model | settings | {"data", "arch", "model"},
+            "eval": model | settings | {"data", "arch", "model", "exit", "report", "force"},
+            "sweep": run | ranks | {"output", "lambdas", "ratios", "errors", "tensorboard", "report", "force"},
+            "plan": model | settings | {"model", "simulate", "bandwidth", "latency", "micro-batch-seconds", "threads", "world",
+                                        "arch"},
+            "bench": {"shape", "threads", "seconds", "kernel", "isa"},
+            "plugins": {"output"},
+            "doctor": set(), "completion": set(), "man": set(),
+        }
+        for verb, options in known.items():
+            text = self.succeed(verb, "--help").out
+            found = set(re.findall(r"(?m)^ +(?:-\w, )?--([a-z-]+)", text))
+            self.assertEqual(found, options | everywhere, verb)
+
+
+@unittest.skipIf(PORTABLE, "built without LibTorch")
+class WithTorch(harness.CliTest):
+    def test_settings_that_a_verb_does_not_read(self):
+        model = self.model()
+        for verb in (["eval", model, "--arch", "mlp", "--data", "digits"], ["compare", model, model, "--arch", "mlp", "--data",
+                                                                            "digits"]):
+            self.assertIn("warning: rate.lambda has no effect on " + verb[0],
+                          self.succeed(*verb, "--set", "rate.lambda=1").err)
+            self.assertNotIn("warning", self.succeed(*verb, "--set", "train.threads=1").err)
+        self.assertIn("rate.lambda has no effect on a plan",
+                      self.succeed("inspect", model, "--arch", "mlp", "--plan", "--set", "rate.lambda=1").err)
+        err = self.succeed("sweep", model, "-o", self.path("curve"), "--ratios", "4", "--set", "target.ratio=3", "--epochs",
+                           "2", "--set", "train.fit_steps=2").err
+        self.assertIn("target.ratio has no effect on sweep", err)
+        self.assertIn("--epochs has no effect: there are no data", err)
+
+    def test_options_that_need_another_file(self):
+        model, out = self.model(), self.path("m.gbz")
+        self.succeed("compress", model, "-o", out, "-q", "--arch", "mlp")
+        data = ["--data", "digits"]
+        cases = [
+            (["compare", model, model, "--arch", "mlp", *data], ["--model", model], "it serves a .gbz, and neither file is one"),
+            (["eval", out, *data], ["--keep", "all"], "a .gbz or TorchScript file has no parts"),
+            (["eval", out, *data], ["--force"], "it replaces a report, and there is no --report"),
+            (["inspect", model, "--plan"], ["--force"], "it replaces a report, and there is no --report"),
+            (["sweep", model, "-o", self.path("curve"), "--ratios", "4", "--set", "train.fit_steps=2"], ["--force"],
+             "it replaces a report, and there is no --report"),
+            (["compress", "--from-scratch", "--arch", "mlp:64-16-10", *data, "--epochs", "1", "--set", "rate.lambda=1", "-o",
+              self.path("new.gbz"), "--force"], ["--keep", "all"], "no model file is read"),
+        ]
+        for command, options, why in cases:
+            with self.subTest(command + options):
+                said = [line for line in self.succeed(*command, *options).err.splitlines() if "warning" in line]
+                self.assertEqual(len(said), 1, said)
+                self.assertIn(f"warning: {options[0]} has no effect: {why}", said[0])
+
+    def test_data_only_evaluate_a_lossless_file(self):
+        model, out = self.model(), self.path("x.gbz")
+        report = self.succeed("compress", model, "--arch", "mlp", "--data", "digits", "--lossless", "-o", out, "--json").json
+        self.assertEqual(report["metric"]["before"], report["metric"]["after"])
+        self.assertEqual(report["attempts"], 0)
+        self.assertEqual({t["error"] for t in report["tensors"]}, {0})
+        missed = self.run_cli("compress", model, "--arch", "mlp", "--data", "digits", "--lossless", "-o", out, "--force",
+                              "--ratio", "8")
+        self.assertEqual(missed.status, TARGET, missed)
+
+    def test_bits_in_every_mode(self):
+        model = self.model()
+        weights = 64 * 32 + 32 + 32 * 10 + 10
+        for bits, more in ((6, ["--data", "digits", "--epochs", "1"]), (6, ["--data", "digits", "--epochs", "0"]),
+                           (30, ["--mode", "generated", "--set", "train.fit_steps=2"])):
+            report = self.succeed("compress", model, "--arch", "mlp", "-o", self.path("x.gbz"), "--force", "--json", "--bits",
+                                  str(bits), *more).json
+            self.assertLessEqual(report["output_bytes"], weights * bits / 8)
+
+    def test_the_attempt_taken_and_why(self):
+        out = self.path("x.gbz")
+        scratch = ("compress", "--from-scratch", "--arch", "mlp:64-16-10", "--data", "digits", "--epochs", "4", "--force", "-o",
+                   out)
+        sized = self.succeed(*scratch, "--max-bytes", "900")
+        self.assertRegex(sized.out, r"(?m)^attempt \d of \d taken: lambda \S+, \d+ bytes, the lowest loss of the files of at "
+                                    r"most 900 bytes$")
+        kept = self.succeed(*scratch, "--max-drop", "3")
+        self.assertRegex(kept.out, r"(?m)^attempt \d of \d taken: lambda \S+, \d+ bytes, the smallest file with a quality drop "
+                                   r"\S+ points at most on the held-out split; it has a quality (drop|gain) \S+ points$")
+
+    def test_a_plugin_without_use_is_named(self):
+        plugins = os.path.join(os.path.dirname(harness.EXECUTABLE), "plugins")
+        found = [name for name in sorted(os.listdir(plugins)) if name.endswith(".so")] if os.path.isdir(plugins) else []
+        if "linear.so" not in found:
+            self.skipTest("no plugins beside the program")
+        row = os.path.join(plugins, "linear.so")
+        common = ("compress", self.model(), "--arch", "mlp", "-o", self.path("x.gbz"), "--force", "--plugin", row)
+        self.assertRegex(self.succeed(*common, "--ratio", "8").err, r"warning: plugin \S+ has no effect: this mode has no g-nets")
+        self.assertNotIn("has no effect",
+                         self.succeed(*common, "--ratio", "2", "--mode", "generated", "--set", "train.fit_steps=2").err)
+
+
+class Renames(harness.CliTest):
+    def test_names_of_version_0_1_are_accepted_with_one_warning(self):
+        model = self.model()
+        for former, present in ((["--mode", "residual"], "residual is now called quantized"),
+                                (["--mode", "raw"], "raw is now called exact"),
+                                (["--set", "weights.mode=raw"], "raw is now called exact"),
+                                (["--set", "rate.quantiser=nearest"], "rate.quantiser is now called rate.quantizer")):
+            result = self.succeed("compress", model, "-o", self.path("x.gbz"), "--force", *former)
+            lines = [line for line in result.err.splitlines() if "is now called" in line]
+            self.assertEqual(len(lines), 1, result)
+            self.assertIn(present, lines[0])
+        config = self.write("old.toml", '[train]\nmirror = "yes"\n[rate]\nsteps = "rows"\n'
+                            '[[layer]]\nmatch = "0.*"\nmode = "raw"\n')
+        result = self.succeed("compress", model, "-o", self.path("x.gbz"), "--force", "--ratio", "1.2", "--config", config)
+        self.assertEqual(result.err.count("is now called"), 3, result)
+        for present in ("train.mirror is now called train.flip", "rate.steps is now called quant.step_per",
+                        "raw is now called exact"):
+            self.assertEqual(result.err.count(present), 1, result)
+        tensors = self.succeed("inspect", self.path("x.gbz"), "--against", model, "--json").json["tensors"]
+        self.assertEqual({t["name"] for t in tensors if t["error"] == 0}, {"0.weight", "0.bias"})
+        result = self.succeed("compress", model, "-o", self.path("x.gbz"), "--force",
+                              environment={"GBCOMPRESS_TRAIN_MIRROR": "yes"})
+        self.assertIn("GBCOMPRESS_TRAIN_MIRROR is now called GBCOMPRESS_TRAIN_FLIP", result.err)
+
+    def test_a_typing_error_leads_to_the_present_name(self):
+        common = ("compress", self.model(), "-o", self.path("x.gbz"))
+        for key, present in (("train.miror", "train.flip"), ("rate.step", "quant.step_per"), ("quant.step_pr", "quant.step_per"),
+                             ("rate.quantizr", "rate.quantizer")):
+            self.refused(USAGE, f"--set: unknown key {key}; did you mean {present}", *common, "--set", key + "=1")
+        self.refused(USAGE, r'--mode must be one of auto, quantized, generated, exact, not "quantised"; did you mean quantized',
+                     *common, "--mode", "quantised")
+
+
+class Help(harness.CliTest):
+    def test_groups_and_order(self):
+        text = self.succeed("compress", "--help").out
+        self.assertTrue(text.startswith("Usage: gbcompress compress MODEL"), text)
+        order = ["Target:", "--output FILE", "--ratio R", "--max-drop P", "Data:", "--data KIND:PATH", "--epochs E", "Other:",
+                 "-h, --help", "--dry-run", "--rank R", "--backend NAME"]
+        places = [text.index(each) for each in order]
+        self.assertEqual(places, sorted(places))
+        for phrase in ("quantized: integers times a", "generated: g-nets", "exact: every value"):
+            self.assertIn(phrase, " ".join(text.split()))
+
+    def test_lines_fit_a_terminal(self):
+        for verb in ("", "compress", "expand", "inspect", "compare", "eval", "sweep", "plan", "plugins", "bench"):
+            for line in self.succeed(*([verb] if verb else []), "--help").out.splitlines():
+                self.assertLessEqual(len(line), COLUMNS, line)
+
+    def test_a_missing_word_is_named(self):
+        self.refused(USAGE, "compare needs A and B;", "compare")
+        self.refused(USAGE, "compare needs B;", "compare", "a")
+        self.refused(USAGE, "expand needs IN.gbz", "expand")
+
+
+class Width(harness.CliTest):
+    def test_long_names_are_cut_in_the_middle(self):
+        name = "model." + "decoder.layers.0.self_attention_and_more." * 4 + "output.weight"
+        model = self.write("long.safetensors", safetensors({name: ("F32", [64, 48], floats(64 * 48)),
+                                                            name + "é" * 40: ("F32", [48], floats(48, seed=2))}))
+        out = self.path("x.gbz")
+        shown = [self.succeed("compress", model, "-o", out, "-v", "--ratio", "8").out,
+                 self.succeed("inspect", model).out, self.succeed("inspect", out, "--against", model).out,
+                 self.succeed("compare", model, out).out]
+        if not PORTABLE:
+            shown.append(self.succeed("plan", "--model", model, "--world", "4").out)
+        for text in shown:
+            tables = [line for line in text.splitlines() if "..." in line]
+            self.assertTrue(tables, text)
+            for line in tables:
+                self.assertLessEqual(len(line), COLUMNS, text)
+                self.assertIn("model.", line)
+        self.assertIn(name, self.succeed("inspect", model, "--json").out)
+
+
+harness.main()

@@ -1,0 +1,116 @@
+"""tests/tools/record: what it refuses, what it takes from reports, and that the page of results is what its records say."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOADER = importlib.machinery.SourceFileLoader("record", str(ROOT / "tests/tools/record"))
+record = importlib.util.module_from_spec(importlib.util.spec_from_loader("record", LOADER))
+LOADER.exec_module(record)
+REPORT = {"input_bytes": 8000, "output_bytes": 1000, "seconds": 1.5, "settings": {"train": {"seed": 3}},
+          "metric": {"name": "accuracy_percent", "before": 98.0, "after": 97.5, "drop": 0.5}}
+GOOD = {"schema": 1, "id": "one", "section": "trained", "title": "a net", "command": "gbcompress compress a", "seed": 0,
+        "commit": "0123abc", "machine": "a machine", "date": "2026-11-23", "model": "net", "bytes_before": 8000,
+        "bytes": 1000}
+
+
+class Records(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.saved = record.RECORDS, record.PAGE, record.ROOT
+        record.RECORDS, record.PAGE, record.ROOT = self.folder / "records", self.folder / "index.md", self.folder
+        record.RECORDS.mkdir()
+
+    def tearDown(self):
+        record.RECORDS, record.PAGE, record.ROOT = self.saved
+
+    def call(self, *words):
+        """(status, what is said)"""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            status = record.main([str(word) for word in words])
+        return status, said.getvalue()
+
+    def words(self, **more):
+        named = {"id": "one", "section": "trained", "title": "a net", "model": "net", "commit": "0123abc"} | more
+        return [word for key, value in named.items() for word in (f"--{key}", value)]
+
+    def put(self, **changes):
+        (self.folder / "records/one.json").write_text(json.dumps({k: v for k, v in (GOOD | changes).items() if v is not None}))
+
+    def test_takes_a_report(self):
+        report = self.folder / "report.json"
+        report.write_text(json.dumps(REPORT))
+        self.assertEqual(self.call("take", report, *self.words(command="gbcompress compress a -o b"))[0], 0)
+        made = json.loads((self.folder / "records/one.json").read_text())
+        self.assertEqual((made["bytes"], made["bytes_before"], made["seed"]), (1000, 8000, 3))
+        self.assertEqual(made["metric"], {"name": "accuracy", "unit": "%", "baseline": 98.0, "value": 97.5, "better": "higher"})
+
+    def test_a_record_without_a_command_is_refused(self):
+        report = self.folder / "report.json"
+        report.write_text(json.dumps(REPORT))
+        status, said = self.call("take", report, *self.words())
+        self.assertEqual(status, 1)
+        self.assertIn("a result without its command cannot be repeated; give --command", said)
+        self.assertEqual(list(record.RECORDS.iterdir()), [])
+        self.put(command=None)
+        self.assertEqual(self.call("check")[0], 1)
+
+    def test_runs_a_command_and_records_it(self):
+        code = f"import json; print(json.dumps({REPORT!r}))"
+        self.assertEqual(self.call("run", *self.words(), "--as", "gbcompress compress a", "--", sys.executable, "-c", code)[0], 0)
+        made = json.loads((self.folder / "records/one.json").read_text())
+        self.assertEqual((made["command"], made["seconds_of"]), ("gbcompress compress a", "processor"))
+
+    def test_a_command_that_fails_is_not_recorded(self):
+        status, said = self.call("run", *self.words(), "--", sys.executable, "-c", "raise SystemExit(3)")
+        self.assertEqual((status, list(record.RECORDS.iterdir())), (1, []))
+        self.assertIn("ended with status 3; nothing is recorded", said)
+
+    def test_wrong_records_are_refused(self):
+        for changes, sentence in (({"commit": "main"}, "hexadecimal"), ({"date": "today"}, "`date` must be like"),
+                                  ({"section": "best"}, "`section` must be one of"), ({"machine": ""}, "`machine`"),
+                                  ({"seed": None}, "`seed`"), ({"bytes": -1}, "must not be negative"),
+                                  ({"bytes": None}, "there is no figure"), ({"speed": 3}, "`speed` is unknown"),
+                                  ({"id": "two"}, "must be the file's name"), ({"schema": 2}, "`schema` must be 1"),
+                                  ({"metric": {"name": "accuracy"}}, "metric must have")):
+            with self.subTest(changes=changes):
+                self.put(**changes)
+                status, said = self.call("check")
+                self.assertEqual(status, 1)
+                self.assertIn(sentence, said)
+        self.put()
+        self.assertEqual(self.call("check"), (0, ""))
+
+    def test_the_page_follows_its_records(self):
+        self.put()
+        self.assertEqual(self.call("index")[0], 0)
+        self.assertIn("| a net |  | 1,000 | 8.0x |", record.PAGE.read_text())
+        self.assertEqual(self.call("index", "--check"), (0, ""))
+        self.put(bytes=999)
+        self.assertIn("run tests/tools/record index", self.call("index", "--check")[1])
+
+    def test_a_page_that_would_be_too_long_is_refused(self):
+        for i in range(record.LONGEST):
+            (self.folder / f"records/n{i}.json").write_text(json.dumps(GOOD | {"id": f"n{i}"}))
+        self.assertIn("set `listed` of some records to false", self.call("index")[1])
+
+
+class Page(unittest.TestCase):
+    def test_records_are_valid_and_the_page_is_what_they_give(self):
+        records = record.load()
+        self.assertGreater(len(records), 50)
+        self.assertEqual(record.PAGE.read_text(), record.page(records))
+        self.assertLessEqual(len(record.PAGE.read_text().split("\n")), record.LONGEST)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+"""The words that documents, help texts and messages leave to others, each with what they write instead.
+
+A pattern is a regular expression that begins at a word's beginning; letter case does not count. An exception is a file
+(a pattern of its path), a regular expression that covers the word where it may stand, and the reason.
+"""
+
+WORDS = [
+    # The field's terms.
+    (r"prices?\b|priced\b", "rate weight, lambda"),
+    (r"dear(er|est)?\b", "costly, sensitive"),
+    (r"dead (tensor|model|weight|unit|net)s?\b|alive\b", "collapsed, not collapsed"),
+    (r"lost (model|tensor|net)s?\b", "collapsed"),
+    (r"coder's opinion|opinions?\b", "the entropy model's probability"),
+    (r"shown to the coder\b|looks? at the coder\b|asks? the coder\b", "the entropy model is refreshed"),
+    (r"residual parameters?\b", "quantized weights"),
+    (r"learned steps\b", "step sizes"),
+    (r"(held|holds?|holding)[- ]back\b", "held out, held-out split"),
+    (r"memory of (the )?held", "overfit to the held-out split, leakage"),
+    (r"pictures?\b", "images"),
+    (r"whole numbers?\b", "integers"),
+    (r"mirrored\b|mirroring\b", "horizontal flip"),
+    (r"(take|takes|taking|taken|took) up (a run|the run|where|again|by)\b", "resume"),
+    (r"mend(s|ed|ing)?\b", "fix"),
+    (r"bits (a|per) number\b|numbers a weight\b", "bits per weight"),
+    (r"curve of bytes\b", "rate-distortion curve"),
+    (r"nobody trains?\b|where nothing is trained\b", "post-training quantization, without training"),
+    (r"trained with what\b", "quantization-aware training"),
+    (r"rests with\b", "temporary files"),
+    # Verdicts for an absent client; persons where there are none.
+    (r"missed\b|misses the target\b", "exceeds its target"),
+    (r"met\b", "reached"),
+    (r"wanted\b", "expected, target"),
+    (r"goals?\b", "target"),
+    (r"asked\b", "given, requested"),
+    (r"asks? (for|the|what|whether|of)\b", "requires"),
+    (r"nobody\b", "no process, no user"),
+    (r"(is|are|was|were) told\b", "is reported"),
+    (r"believes?\b|is convinced\b", "(nothing is personified)"),
+    (r"(program|coder|codec|compress|gbcompress|reader|file|model|it|verb|interface) (knows|thinks|wants|remembers|answers)\b",
+     "(nothing is personified)"),
+    # American spelling.
+    (r"quantis", "quantiz-"),
+    (r"(minim|maxim|normal|organ|general|serial|initial|optim|recogn|real|final|summar|random|regular|penal|parallel|special"
+     r"|synchron|vector|visual|token|character|custom|util|author|categor)is(e|es|ed|er|ers|ing|ation|ations)\b", "-ize"),
+    (r"(colour|neighbour|behaviour|favour|honour|labour|flavour|rumour|humour|harbour)", "-or"),
+    (r"(centre|metre|litre|fibre|theatre)s?\b", "-er"),
+    (r"(licence|defence|offence)s?\b", "-se"),
+    (r"(analys|catalys|paralys)(e|ed|ing)\b", "-yze"),
+    (r"(label|model|travel|cancel|level|signal|channel|fuel)l(ed|ing|er)\b", "one l"),
+    (r"(artefact|grey|programme|whilst|amongst|judgement|misspelt|learnt|catalogue|analogue|dialogue|cheque)s?\b",
+     "the American word"),
+]
+
+FORMER = "a former name, which a program or a reader meets"
+EXCEPTIONS = [
+    ("docs/reference/compatibility.md", r"rate\.quantiser|RATE_QUANTISER|`\.?price=?`|price= is deprecated", FORMER),
+    ("docs/reference/python.md", r"`price`", FORMER),
+    ("CHANGELOG.md", r"`price`|`rate\.quantiser`|`quantise`|`mirror`", FORMER),
+    ("core/src/config/former_names.cpp", r"rate\.quantiser", FORMER),
+    ("sdk/python/src/gbcompress/*", r"price(= is deprecated; .*| is deprecated; .*| is the former name.*|: deprecated name)|^price$", FORMER),
+    ("sdk/python/src/gbcompress/_compression.py", r"price", FORMER),
+    ("core/src/format/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
+    ("core/src/compress/hold_back.cpp", r"hold back", "the name of a random stream: files depend on it"),
+    ("cli/report/page.html", r"const wanted|includes\(wanted\)", "code"),
+    ("docs/explanation/codec.md", r"`quantise_and_add`", "a function's name"),
+    ("docs/reference/inputs.md", r"users who ask whether", "users are persons"),
+]
