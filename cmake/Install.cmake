@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
 # docs/library.md marks the same headers.
-set(portable_headers artifact checkpoint codec decode error gnet options tensors version weights)
+set(portable_headers artifact checkpoint codec decode error gnet options statistics tensors version weights)
 
 install(TARGETS gbc_portable EXPORT gbcompressPortableTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)

@@ -14,6 +14,10 @@
 
 namespace GBC_INTERNAL gbcompress {
 
+/// Entry of a training state: the steps in which each layer's g-nets were idle, int64 [layers].
+/// States that were saved by version 0.2.0 lack it; no layer was ever idle in them.
+inline constexpr const char* kGnetDelays = "optimizer#gnet_delays";
+
 struct BottleneckInternals {
   /// Null where there is one process.
   static Group* group(const GenomicBottleneck& bottleneck) noexcept;

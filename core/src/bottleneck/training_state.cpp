@@ -4,14 +4,13 @@
 #include <map>
 
 #include "bottleneck/impl.h"
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
 
 constexpr const char* kSteps = "optimizer#steps";
-/// Steps that the g-nets of each layer were left out of: only where there are any.
-constexpr const char* kDelays = "optimizer#gnet_delays";
 
 /// What is stepped beside the g-nets: names in the order of `State`.
 using Names = std::vector<std::string>;
@@ -138,9 +137,9 @@ std::vector<StateEntry> GenomicBottleneck::training_state() const {
   std::vector<std::int64_t> steps = moments.steps;
   steps.insert(steps.end(), others.steps.begin(), others.steps.end());
   result.push_back({kSteps, at::tensor(steps, at::kLong)});
-  const std::vector<std::int64_t>& delays = impl_->generated.delays;
-  if (std::any_of(delays.begin(), delays.end(), [](std::int64_t n) { return n > 0; }))
-    result.push_back({kDelays, at::tensor(delays, at::kLong)});
+  // Always, for readers ask for the names that a new model has.
+  if (!impl_->generated.layers.empty())
+    result.push_back({kGnetDelays, at::tensor(impl_->generated.delays, at::kLong)});
   return result;
 }
 
@@ -196,9 +195,10 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   const at::Tensor steps = given.require(kSteps, {counts}, at::kLong);
   std::vector<std::int64_t>& delays = impl_->generated.delays;
   std::vector<std::int64_t> delayed(delays.size(), 0);
-  if (given.holds(kDelays)) {
+  if (given.holds(kGnetDelays)) {
     const at::Tensor stored =
-        given.require(kDelays, {static_cast<std::int64_t>(delays.size())}, at::kLong).contiguous();
+        given.require(kGnetDelays, {static_cast<std::int64_t>(delays.size())}, at::kLong)
+            .contiguous();
     std::copy_n(stored.const_data_ptr<std::int64_t>(), delays.size(), delayed.begin());
   }
   const std::initializer_list<const Latents*> latents = {&impl_->integers.residual.latents,

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/digest.h"
+#include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -151,6 +152,8 @@ void TrainingCheckpoints::Impl::read(std::vector<StateEntry>& state,
     const std::string name = prefix + entry.name;
     int shard = 0;
     while (shard < reader->world() && !reader->has(shard, name)) ++shard;
+    if (shard == reader->world() && entry.name == kGnetDelays)
+      continue;  // zeros, as in a new model
     if (shard == reader->world())
       throw Error(Errc::kShapeMismatch, printable(reader->folder().string()) + " lacks " +
                                             printable(name) +
