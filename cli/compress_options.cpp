@@ -21,9 +21,9 @@ bool has_target(const Target& target) {
 /// Whether every trainable parameter is stored exactly, so that no target size can be reached by
 /// rounding.
 bool all_exact(const BottleneckOptions& options) {
-  return options.mode == WeightMode::kRaw &&
+  return options.mode == WeightMode::kExact &&
          std::none_of(options.layers.begin(), options.layers.end(),
-                      [](const LayerRule& r) { return r.mode && *r.mode != WeightMode::kRaw; });
+                      [](const LayerRule& r) { return r.mode && *r.mode != WeightMode::kExact; });
 }
 
 /// Without a target: with data the smallest file without a measured quality drop, or the one that
@@ -32,7 +32,7 @@ void set_default_target(bool data, Settings& settings) {
   CompressOptions& options = settings.compress;
   if (has_target(options.target) || all_exact(options.bottleneck)) return;
   const bool searches =
-      options.bottleneck.mode == WeightMode::kResidual && data && may_train(options);
+      options.bottleneck.mode == WeightMode::kQuantized && data && may_train(options);
   if (searches)
     options.target.no_loss = options.choose.price;
   else
@@ -46,13 +46,13 @@ void set_default_target(bool data, Settings& settings) {
 
 /// Every value as it is: nothing is trained, data only evaluate.
 void make_lossless(const Arguments& arguments, Settings& settings) {
-  if (arguments.has("mode") && parse_mode(arguments.text("mode")) != WeightMode::kRaw)
+  if (arguments.has("mode") && parse_mode(arguments.text("mode")) != WeightMode::kExact)
     contradicts("--mode " + printable(arguments.text("mode")), "stores every value exactly");
   for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch"})
     if (arguments.has(option) && arguments.text(option) != "0")
       contradicts(std::string("--") + option, "trains nothing");
   for (const LayerRule& rule : settings.compress.bottleneck.layers)
-    if ((rule.mode && *rule.mode != WeightMode::kRaw) || rule.prior == true)
+    if ((rule.mode && *rule.mode != WeightMode::kExact) || rule.prior == true)
       contradicts("the [[layer]] rule for " + printable(rule.match), "stores every value exactly");
   if (!arguments.has("mode")) settings.apply("weights.mode", "exact", "--lossless");
   settings.compress.train.loss = Loss::kWeights;

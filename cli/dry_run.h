@@ -13,7 +13,8 @@ struct DryRun {
   std::string method;                            ///< "quantized weights, data-free"
   std::int64_t least_bytes = 0, most_bytes = 0;  ///< of the file
   std::int64_t memory_bytes = 0;                 ///< of the process at its peak
-  double seconds = 0;
+  /// Where the cheapest of several methods suffices, and where all are tried.
+  double least_seconds = 0, seconds = 0;
   std::string effort;  ///< "fast", "balanced", "max"; empty: there is no choice of a method
   // Of training:
   nlohmann::ordered_json training;  ///< null: nothing is trained

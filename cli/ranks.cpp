@@ -31,7 +31,7 @@ std::unique_ptr<Group> open_group(const Arguments& arguments, const PluginHost& 
   options.listen = arguments.text("listen");
   const std::string backend = arguments.text("backend");
   if (backend == "nccl")
-    options.backend = DistBackend::kNccl;
+    options.backend = RankBackend::kNccl;
   else if (!backend.empty() && backend != "gloo")
     throw Error(Errc::kUsage,
                 "--backend " + printable(backend) + " is not known; use gloo or nccl");

@@ -21,7 +21,7 @@ std::string cut_absolute(const std::string& text) {
   for (std::size_t i = 0; i < text.size();) {
     const bool absolute = begins_path(text, i) && (text[i] == '/' || text.compare(i, 2, "~/") == 0);
     const std::size_t end = std::min(text.find_first_of(",;'\"`()\n :", i + 1), text.size());
-    if (!absolute || end == i + 1 || text[i + 1] == '/' && text[i] == '/') {
+    if (!absolute || end == i + 1 || (text[i + 1] == '/' && text[i] == '/')) {
       result += text[i++];
       continue;
     }

@@ -87,7 +87,7 @@ SettingsUse use_of(const Arguments& arguments) {
 
 bool teaches(const CompressOptions& options, const Arguments& arguments) {
   const bool chosen = options.choose.loss && arguments.has("data") &&
-                      options.bottleneck.mode == WeightMode::kResidual && may_train(options) &&
+                      options.bottleneck.mode == WeightMode::kQuantized && may_train(options) &&
                       !arguments.has("from-scratch");
   return chosen || options.train.loss == Loss::kDistill;
 }

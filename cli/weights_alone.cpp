@@ -20,6 +20,7 @@
 #include "model_folders.h"
 #include "model_options.h"
 #include "report.h"
+#include "result_json.h"
 #include "run_options.h"
 #include "stored_table.h"
 #include "table.h"
@@ -51,7 +52,7 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
                          .overwrite = arguments.has("force"),
                          .threads = static_cast<int>(settings.threads)};
   for (const TensorEntry& tensor : tensors.tensors)
-    if (mode_of(tensor.name, run.bottleneck) == WeightMode::kRaw)
+    if (mode_of(tensor.name, run.bottleneck) == WeightMode::kExact)
       options.exact.push_back(tensor.name);
   // Where all is exact, a target bounds the file and changes nothing in it.
   if (options.exact.size() == tensors.tensors.size()) return options;
@@ -124,36 +125,30 @@ void print_table(const WeightsReport& report, const std::string& output, std::in
   std::cout << "\nwritten to " << output << "\n";
 }
 
-ordered_json to_json(const WeightsReport& report, const std::string& output,
-                     std::int64_t input_bytes, bool calibrated, const Cost& cost,
-                     const Settings& settings) {
-  ordered_json json = {
-      {"output", output},
-      {"input_bytes", input_bytes},
-      {"output_bytes", report.output_bytes},
-      {"ratio", static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes)},
-      {"metric", nullptr},
-      {"parameters", report.parameters},
-      {"weight_error", report.total_error},
-      {"method", std::all_of(report.tensors.begin(), report.tensors.end(),
-                             [](const StoredTensor& tensor) { return tensor.error == 0; })
-                     ? "exact"
-                 : calibrated ? "calibrated"
-                              : "data-free"},
-      {"method_reason", ""},
-      {"seconds", cost.seconds},
-      {"peak_memory_bytes", cost.peak_memory_bytes},
-      {"target_default", default_target_text(settings)},
-      {"target_met", report.target_met},
-      {"target_note", report.target_note},
-      {"identity", report.identity},
-      {"tensors", stored_json(report.tensors)},
-      {"settings", ordered_json::parse(settings.to_json())}};
-  if (report.change_error) {
-    json["change_error"] = *report.change_error;
-    json["unchanged_tensors"] = report.unchanged;
-  }
-  return json;
+CompressResult result_of(const WeightsReport& report, const std::string& output,
+                         std::int64_t input_bytes, bool calibrated, const Cost& cost,
+                         const Settings& settings) {
+  const bool exact = std::all_of(report.tensors.begin(), report.tensors.end(),
+                                 [](const StoredTensor& tensor) { return tensor.error == 0; });
+  CompressResult result;
+  result.output = output;
+  result.input_bytes = input_bytes;
+  result.output_bytes = report.output_bytes;
+  result.parameters = result.plain_parameters = report.parameters;
+  result.weight_error = report.total_error;
+  result.method = exact ? "exact" : calibrated ? "calibrated" : "data-free";
+  result.allocation = exact ? "" : calibrated ? "a file of statistics" : "the weights (data-free)";
+  result.seconds = cost.seconds;
+  result.peak_memory_bytes = cost.peak_memory_bytes;
+  result.target_default = default_target_text(settings);
+  result.target_met = report.target_met;
+  result.target_note = report.target_note;
+  result.identity = report.identity;
+  result.tensors = report.tensors;
+  result.change_error = report.change_error;
+  result.unchanged_tensors = report.unchanged;
+  result.settings = settings.to_json();
+  return result;
 }
 
 /// What compress_weights() and its estimate are given.
@@ -249,8 +244,8 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
   ordered_json result;
   if (arguments.json() || page.wanted())
-    result =
-        to_json(report, output.name(), input_bytes, work.statistics != nullptr, cost, settings);
+    result = to_json(
+        result_of(report, output.name(), input_bytes, work.statistics != nullptr, cost, settings));
   if (arguments.json())
     print_json(result);
   else

@@ -16,6 +16,7 @@ int print_estimate(const Arguments& arguments, const Settings& settings,
       .least_bytes = estimate.least_bytes,
       .most_bytes = estimate.most_bytes,
       .memory_bytes = estimate.memory_bytes,
+      .least_seconds = estimate.seconds,
       .seconds = estimate.seconds,
       .effort = {},
       .training = {}};

@@ -16,11 +16,11 @@ STEPS = "one formula, step by step, whose values would all be handed on"
 ORDER = "one order of bytes, or of steps, from front to back"
 #: (file, function): why it is longer.
 LONG_FUNCTIONS = {
-    ("cli/compress.cpp", "compress_on"): "split together with the methods of compression",
+    ("cli/verbs/compress_torch.cpp", "compress_on"): "split together with the methods of compression",
     ("core/src/artifact/encode.cpp", "make_layout"): ORDER,
     ("core/src/bottleneck/with_layers.cpp", "place_with_layers"): ORDER,
     ("core/src/codec/lanes/decode_block-inl.h", "ShiftedStep"): STEPS,
-    ("core/src/codec/trellis_path.cpp", "Choose"): STEPS,
+    ("core/src/codec/trellis/trellis_path.cpp", "Choose"): STEPS,
     ("core/src/config/setting_rows.cpp", "run_rows"): TABLE,
     ("core/src/config/setting_uses.cpp", "rules"): TABLE,
     ("core/src/gnet/fused_backward.cpp", "Backward"): STEPS,

@@ -59,7 +59,7 @@ EXCEPTIONS = [
     ("core/src/config/former_names.cpp", r"rate\.quantiser", FORMER),
     ("sdk/python/src/gbcompress/*", r"price(= is deprecated; .*| is deprecated; .*| is the former name.*|: deprecated name)|^price$", FORMER),
     ("sdk/python/src/gbcompress/_compression.py", r"price", FORMER),
-    ("core/src/format/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
+    ("core/src/format/torch/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
     ("core/src/compress/hold_back.cpp", r"hold back", "the name of a random stream: files depend on it"),
     ("cli/report/page.html", r"const wanted|includes\(wanted\)", "code"),
     ("docs/explanation/codec.md", r"`quantise_and_add`", "a function's name"),

@@ -47,7 +47,7 @@ void run(double lambda, const char* path, const gbcompress::Data& data) {
   // use g-nets want the plugins' registry here; this one needs no layer type.
   gbcompress::GenomicBottleneck bottleneck(
       model, gbcompress::Registry(),
-      {.mode = gbcompress::WeightMode::kResidual,
+      {.mode = gbcompress::WeightMode::kQuantized,
        .residual_optimizer = {.lr = 1e-2, .beta2 = 0.999, .weight_decay = 0},
        .rate = {.lambda = lambda, .predictions = data.train.size(), .steps = steps}});
 
@@ -71,7 +71,7 @@ void run(double lambda, const char* path, const gbcompress::Data& data) {
   // no model at all. Both give the weights that were measured, bit for bit.
   RowReader loaded;
   gbcompress::GenomicBottleneck other(loaded, gbcompress::Registry(),
-                                      {.mode = gbcompress::WeightMode::kResidual});
+                                      {.mode = gbcompress::WeightMode::kQuantized});
   other.load(path);
   const auto expanded =
       gbcompress::expand(gbcompress::ArtifactReader::open(path), gbcompress::Registry());

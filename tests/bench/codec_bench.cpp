@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "artifact/elements.h"
-#include "artifact/packing.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/packing.h"
 #include "base/random.h"
 #include "gbcompress/codec.h"
 

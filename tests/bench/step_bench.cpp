@@ -75,7 +75,7 @@ void measure(Case& c, int steps, int run, const Registry& registry) {
   c.residual->train(true);
   torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-3));
   GenomicBottleneck bottleneck(c.residual->tensors(), registry,
-                               {.mode = WeightMode::kResidual,
+                               {.mode = WeightMode::kQuantized,
                                 .rate = {.lambda = 0.03, .predictions = 60'000, .steps = run}});
   const auto plain_step = [&] {
     optimizer.zero_grad();

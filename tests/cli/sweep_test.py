@@ -65,8 +65,8 @@ class Sweeps(harness.CliTest):
         self.assertEqual(len(points), 5)
         kinds = {name: {t["kind"] for t in self.succeed("inspect", self.path("curve/" + points[name]["file"]), "--json").json["tensors"]}
                  for name in ("residual (codec, no g-net)", "residual with g-nets")}
-        self.assertIn("residual", kinds["residual with g-nets"])
-        self.assertEqual(kinds["residual (codec, no g-net)"], {"coded"})
+        self.assertIn("predicted", kinds["residual with g-nets"])
+        self.assertEqual(kinds["residual (codec, no g-net)"], {"quantized"})
 
     def end(self, sent, after):
         """Ends a sweep once `after` points were told; gives the files' times."""

@@ -16,10 +16,10 @@
 
 #include "base/digest.h"
 #include "base/random.h"
-#include "dist/tcp_store.h"
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
 #include "gbcompress/ranks.h"
+#include "ranks/backends/tcp_store.h"
 
 namespace gbcompress {
 namespace {
@@ -294,7 +294,7 @@ int run(const Words& arguments) {
     else if (word == "--module")
       options.module = arguments.at(++i);
     else if (word == "--backend")
-      options.backend = arguments.at(++i) == "nccl" ? DistBackend::kNccl : DistBackend::kGloo;
+      options.backend = arguments.at(++i) == "nccl" ? RankBackend::kNccl : RankBackend::kGloo;
   }
   try {
     if (words.at(0) == "serve") return serve();

@@ -6,9 +6,9 @@
 #include <optional>
 #include <stdexcept>
 
-#include "artifact/coding.h"
-#include "artifact/header.h"
-#include "artifact/packing.h"
+#include "artifact/header/header.h"
+#include "artifact/sections/coding.h"
+#include "artifact/sections/packing.h"
 #include "base/byte_reader.h"
 #include "base/random.h"
 #include "fuzz/mutators.h"

@@ -1,7 +1,7 @@
 // Data sets.
-#include "format/cifar.h"
+#include "format/dataset/cifar.h"
+#include "format/dataset/idx.h"
 #include "format/gzip.h"
-#include "format/idx.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/target.h"
 #include "unit/format/gzip_builder.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "artifact/header.h"
-#include "artifact/packing.h"
+#include "artifact/header/header.h"
+#include "artifact/sections/packing.h"
 #include "base/byte_reader.h"
 #include "base/digest.h"
 #include "format/zip_archive.h"

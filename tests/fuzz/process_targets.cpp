@@ -7,12 +7,12 @@
 #include <map>
 #include <stdexcept>
 
-#include "dist/channel.h"
-#include "dist/gathering.h"
 #include "fuzz/target.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 #include "gbcompress/registry.h"
+#include "ranks/collectives/gathering.h"
+#include "ranks/rendezvous/channel.h"
 
 namespace gbcompress::fuzz {
 namespace {

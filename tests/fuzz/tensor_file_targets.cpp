@@ -4,11 +4,11 @@
 #include <stdexcept>
 
 #include "format/container.h"
-#include "format/exported_program.h"
 #include "format/file_kind.h"
 #include "format/onnx/open.h"
-#include "format/safetensors.h"
-#include "format/state_dict.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/exported_program.h"
+#include "format/torch/state_dict.h"
 #include "fuzz/mutators.h"
 #include "fuzz/target.h"
 #include "unit/format/onnx_builder.h"

@@ -7,7 +7,7 @@
 
 #include "config/toml_reader.h"
 #include "format/model_folder.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/target.h"
 #include "gbcompress/error.h"

@@ -1,4 +1,4 @@
-#include "artifact/elements.h"
+#include "artifact/sections/elements.h"
 #include "base/random.h"
 #include "gbcompress/decode.h"
 #include "golden/sample_parts.h"

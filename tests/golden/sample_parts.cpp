@@ -1,7 +1,7 @@
 #include "golden/sample_parts.h"
 
 #include <cmath>
-#include "artifact/float_code.h"
+#include "artifact/sections/float_code.h"
 
 #include "base/random.h"
 

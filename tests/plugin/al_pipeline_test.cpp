@@ -48,7 +48,7 @@ std::map<std::string, BottleneckOptions> all_kinds() {
   plain.plain_optimizer.lr = 0.01;
   plain.plain_optimizer.weight_decay = 0.1;
   BottleneckOptions& coded = kinds["quantized"];
-  coded.mode = WeightMode::kResidual;
+  coded.mode = WeightMode::kQuantized;
   coded.min_elements = 1;
   coded.rate.lambda = 0;
   coded.residual_optimizer.weight_decay = 0.1;

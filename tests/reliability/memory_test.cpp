@@ -7,13 +7,13 @@
 #include <functional>
 #include <new>
 
-#include "format/cifar.h"
-#include "format/exported_program.h"
+#include "format/dataset/cifar.h"
+#include "format/dataset/idx.h"
 #include "format/gzip.h"
-#include "format/idx.h"
 #include "format/model_folder.h"
-#include "format/safetensors.h"
-#include "format/state_dict.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/exported_program.h"
+#include "format/torch/state_dict.h"
 #include "gbcompress/checkpoint.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"

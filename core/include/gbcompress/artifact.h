@@ -99,34 +99,37 @@ std::uint8_t prior_class(float log_deviation) noexcept;
 
 enum class TensorKind : std::uint8_t {
   kGenerated,  ///< by g-nets
-  kPlain,      ///< carried along, exact
+  kExact,      ///< exact values
   kTied,       ///< the same tensor as another entry
-  kCoded,      ///< integers times a step
-  kResidual,   ///< by g-nets, plus integers times a step
+  kQuantized,  ///< integers times a step size
+  kPredicted,  ///< by g-nets, plus integers times a step size
   kConstant,   ///< one value everywhere
   kBase,       ///< that of the same name in the file's base
+  kPlain [[deprecated("use kExact")]] = kExact,
+  kCoded [[deprecated("use kQuantized")]] = kQuantized,
+  kResidual [[deprecated("use kPredicted")]] = kPredicted,
 };
-std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "plain", ...
-/// True for kGenerated and kResidual: there is a plan.
+std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "exact", ...
+/// True for kGenerated and kPredicted: there is a plan.
 constexpr bool has_plan(TensorKind kind) noexcept {
-  return kind == TensorKind::kGenerated || kind == TensorKind::kResidual;
+  return kind == TensorKind::kGenerated || kind == TensorKind::kPredicted;
 }
 
 struct ArtifactTensor {
   std::string name;  ///< UTF-8, 1 to 512 bytes, no control characters; never a path
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;  ///< up to 8 dimensions, 0 allowed for plain tensors
-  TensorKind kind = TensorKind::kPlain;
-  GNetPlan plan;                   ///< kGenerated, kResidual
-  Coding coding = Coding::kI8;     ///< kGenerated; kCoded for kResidual
+  TensorKind kind = TensorKind::kExact;
+  GNetPlan plan;                   ///< kGenerated, kPredicted
+  Coding coding = Coding::kI8;     ///< kGenerated; Coding::kCoded for kPredicted
   std::vector<int> theta_steps;    ///< with Coding::kCoded: one a block
-  IntegerGrid grid;                ///< kCoded, kResidual
-  int step = 0;                    ///< kCoded, kResidual: CodedValues::step
-  int mantissa_bits = 0;           ///< kCoded: CodedValues::mantissa_bits
-  bool row_steps = false;          ///< kCoded, kResidual: every row has an offset of the step
-  bool nibbles = false;            ///< kCoded: CodedValues::nibbles
-  int axis = -1;                   ///< kCoded: CodedValues::axis
-  bool on_base = false;            ///< kCoded: CodedValues::on_base
+  IntegerGrid grid;                ///< kQuantized, kPredicted
+  int step = 0;                    ///< kQuantized, kPredicted: CodedValues::step
+  int mantissa_bits = 0;           ///< kQuantized: CodedValues::mantissa_bits
+  bool row_steps = false;          ///< kQuantized, kPredicted: every row has an offset of the step
+  bool nibbles = false;            ///< kQuantized: CodedValues::nibbles
+  int axis = -1;                   ///< kQuantized: CodedValues::axis
+  bool on_base = false;            ///< kQuantized: CodedValues::on_base
   std::vector<std::byte> element;  ///< kConstant: the value of every element
   std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
   /// Its section on disk; 0 where its integers are part of one stream with others'.

@@ -4,7 +4,7 @@
 ///
 ///   PluginHost plugins;  plugins.load_installed();
 ///   GenomicBottleneck bottleneck(*model, plugins.registry(),
-///                                {.mode = WeightMode::kResidual,
+///                                {.mode = WeightMode::kQuantized,
 ///                                 .rate = {.predictions = samples, .steps = epochs * batches}});
 ///   for (auto& [x, y] : batches) {
 ///     bottleneck.zero_grad();

@@ -69,7 +69,9 @@ struct CompressPlan {
   /// parameters.
   std::int64_t least_bytes = 0, most_bytes = 0;
   std::int64_t memory_bytes = 0;  ///< about
-  double minutes = 0;             ///< about, on this machine
+  /// About, on this machine: where the cheapest method suffices, and where all are tried. The same
+  /// where there is one method.
+  double least_minutes = 0, minutes = 0;
 };
 
 /// Everything of compress() before its first step: choices, held-out split, cost. Trains and writes

@@ -67,8 +67,10 @@ std::optional<Placement> parse_placement(std::string_view name) noexcept;
 /// What a file holds of a trainable parameter.
 enum class WeightMode : std::uint8_t {
   kGenerated,  ///< g-nets where a layer type takes it and they are smaller, else the exact values
-  kResidual,   ///< integers times a learned step, entropy-coded, trained with the rate in the loss
-  kRaw,        ///< the exact values
+  kQuantized,  ///< integers times a step size, entropy-coded, trained with the rate in the loss
+  kExact,      ///< the exact values
+  kResidual [[deprecated("use kQuantized")]] = kQuantized,
+  kRaw [[deprecated("use kExact")]] = kExact,
 };
 std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "quantized", "exact"
 /// Also of the names of version 0.1, "residual" and "raw".

@@ -226,10 +226,11 @@ void add_tree(std::vector<std::pair<ShardRange, std::span<float>>> nodes, std::s
 // within half a second is ended with status 1 after printing the same sentence; it may be
 // computing, and Gloo has no other way of giving up. docs/explanation/ranks.md has the whole story.
 
-enum class DistBackend : std::uint8_t {
+enum class RankBackend : std::uint8_t {
   kGloo,  ///< CPU tensors
   kNccl,  ///< the same tensors, copied through one GPU a rank: NCCL in libgbcompress_cuda.so
 };
+using DistBackend [[deprecated("use RankBackend")]] = RankBackend;
 
 struct GroupOptions {
   /// How long to wait for a rank that is silent, or that does not enter a collective. 100 ms to 24
@@ -240,12 +241,12 @@ struct GroupOptions {
   /// Which of this machine's addresses other ranks connect to: "" for loopback only, an address, a
   /// network interface, or "any". Needed as soon as ranks run on several machines.
   std::string listen;
-  DistBackend backend = DistBackend::kGloo;
+  RankBackend backend = RankBackend::kGloo;
   /// Of kNccl; empty: libgbcompress_cuda.so beside libgbcompress.so.
   std::filesystem::path module;
 };
 
-/// What this machine has for DistBackend::kNccl, in words.
+/// What this machine has for RankBackend::kNccl, in words.
 struct NcclStatus {
   std::string versions;  ///< "header 2.28.9, library 2.28.9"; empty: no module, or one without NCCL
   std::string problem;   ///< the two do not fit together

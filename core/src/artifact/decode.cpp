@@ -7,18 +7,18 @@
 #include <utility>
 
 #include "artifact/direct_values.h"
-#include "artifact/elements.h"
 #include "artifact/expansion.h"
-#include "artifact/header.h"
-#include "artifact/transform.h"
+#include "artifact/header/header.h"
+#include "artifact/integers/transform.h"
+#include "artifact/sections/elements.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "format/container.h"
 #include "format/npz.h"
-#include "format/safetensors.h"
-#include "format/safetensors_order.h"
+#include "format/safetensors/safetensors.h"
+#include "format/safetensors/safetensors_order.h"
 #include "format/tensor_format.h"
 #include "gbcompress/error.h"
 #include "gnet/tile_memory.h"
@@ -90,7 +90,7 @@ std::span<const std::byte> base_bytes(const ArtifactReader& artifact, const Arti
 std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
                            const TileBuilder& build, const BaseSource& base, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.kind == TensorKind::kCoded) {
+  if (entry.kind == TensorKind::kQuantized) {
     std::vector<float> values = tensor_floats(artifact.coded(tensor), entry.shape);
     if (!entry.on_base) return values;
     std::vector<float> before(values.size());
@@ -99,7 +99,7 @@ std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
     return values;
   }
   std::vector<float> values = generate(artifact, tensor, build, threads);
-  if (entry.kind == TensorKind::kResidual) {
+  if (entry.kind == TensorKind::kPredicted) {
     const std::vector<float> more = coded_floats(artifact.coded(tensor));
     for (std::size_t n = 0; n < values.size(); ++n) values[n] += more[n];
   }
@@ -180,11 +180,11 @@ DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const T
     const auto bytes = base_bytes(artifact, entry, base);
     return {entry.dtype, {bytes.begin(), bytes.end()}};
   }
-  if (entry.kind == TensorKind::kPlain) return {entry.dtype, artifact.plain(tensor)};
+  if (entry.kind == TensorKind::kExact) return {entry.dtype, artifact.plain(tensor)};
   if (entry.kind == TensorKind::kConstant)
     return {entry.dtype,
             repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"))};
-  if (entry.kind == TensorKind::kCoded && !is_real(entry.dtype))
+  if (entry.kind == TensorKind::kQuantized && !is_real(entry.dtype))
     return {entry.dtype, coded_elements(artifact.coded(tensor), entry.dtype)};
   if (DirectValues::fits(artifact, tensor)) return direct(artifact, tensor, threads);
   std::vector<float> values = numbers(artifact, tensor, build, base, threads);

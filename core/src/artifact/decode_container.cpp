@@ -18,7 +18,7 @@ constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 std::size_t container_at(const ArtifactReader& artifact) {
   const auto& tensors = artifact.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].name == kContainerName && tensors[i].kind == TensorKind::kPlain &&
+    if (tensors[i].name == kContainerName && tensors[i].kind == TensorKind::kExact &&
         tensors[i].dtype == DType::kU8)
       return i;
   return kNowhere;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "artifact/elements.h"
-#include "artifact/integers.h"
+#include "artifact/integers/integers.h"
+#include "artifact/sections/elements.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 
@@ -11,7 +11,7 @@ namespace gbcompress {
 
 bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   const ArtifactTensor& form = artifact.tensors()[tensor];
-  return artifact.lanes() && form.kind == TensorKind::kCoded && is_real(form.dtype) &&
+  return artifact.lanes() && form.kind == TensorKind::kQuantized && is_real(form.dtype) &&
          form.mantissa_bits == 0 && form.axis < 0 && !form.on_base;
 }
 

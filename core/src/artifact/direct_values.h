@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "artifact/lanes_reader.h"
+#include "artifact/integers/lanes_reader.h"
 #include "gbcompress/artifact.h"
 
 namespace gbcompress {

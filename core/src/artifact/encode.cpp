@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "artifact/header.h"
-#include "artifact/integers.h"
-#include "artifact/lanes_sections.h"
-#include "artifact/packing.h"
-#include "artifact/text.h"
+#include "artifact/header/header.h"
+#include "artifact/header/text.h"
+#include "artifact/integers/integers.h"
+#include "artifact/sections/lanes_sections.h"
+#include "artifact/sections/packing.h"
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"
@@ -48,8 +48,8 @@ std::vector<std::byte> fast_section(const ArtifactTensor& tensor,
   if (!fits_fast(integer_grids(tensor), static_cast<std::int64_t>(section.size())))
     throw Error(Errc::kLimit, printable(tensor.name) +
                                   " has a row that is too long to be coded, or more than "
-                                  "2^28 integers; choose a grid of more rows, or add it as "
-                                  "plain");
+                                  "2^28 integers; choose a grid of more rows, or store "
+                                  "its exact values");
   return section;
 }
 

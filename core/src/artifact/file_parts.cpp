@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "artifact/header.h"
+#include "artifact/header/header.h"
 
 namespace gbcompress {
 

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "artifact/direct_values.h"
-#include "artifact/header.h"
+#include "artifact/header/header.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"

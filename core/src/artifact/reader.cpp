@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "artifact/coding.h"
-#include "artifact/elements.h"
-#include "artifact/float_code.h"
-#include "artifact/header.h"
-#include "artifact/integers.h"
-#include "artifact/packing.h"
+#include "artifact/header/header.h"
+#include "artifact/integers/integers.h"
+#include "artifact/sections/coding.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/float_code.h"
+#include "artifact/sections/packing.h"
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
@@ -79,14 +79,14 @@ std::string_view kind_name(TensorKind kind) noexcept {
   switch (kind) {
     case TensorKind::kGenerated:
       return "generated";
-    case TensorKind::kPlain:
-      return "plain";
+    case TensorKind::kExact:
+      return "exact";
     case TensorKind::kTied:
       return "tied";
-    case TensorKind::kCoded:
-      return "coded";
-    case TensorKind::kResidual:
-      return "residual";
+    case TensorKind::kQuantized:
+      return "quantized";
+    case TensorKind::kPredicted:
+      return "predicted";
     case TensorKind::kBase:
       return "base";
     case TensorKind::kConstant:
@@ -186,7 +186,7 @@ void ArtifactReader::verify() const {
   check_digest(bytes_, label_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
-    if (tensors_[i].kind == TensorKind::kPlain) plain(i);
+    if (tensors_[i].kind == TensorKind::kExact) plain(i);
     if (has_values(tensors_[i])) coded(i);
   }
 }
@@ -222,13 +222,13 @@ std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
 }
 
 std::vector<std::byte> ArtifactReader::plain(std::size_t tensor) const {
-  entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kPlain, "plain");
+  entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kExact, "exact");
   return unpacked(tensor);
 }
 
 CodedValues ArtifactReader::coded(std::size_t tensor) const {
   const bool fits = tensor < tensors_.size() && has_values(tensors_[tensor]);
-  const ArtifactTensor& stored = entry(tensor, fits, "coded");
+  const ArtifactTensor& stored = entry(tensor, fits, "quantized");
   const auto numbers = integers_->get(tensors_, tensor);
   const auto values = numbers->span().last(static_cast<std::size_t>(stored.grid.size()));
   CodedValues result{.grid = stored.grid,

@@ -1,13 +1,13 @@
 #include <tuple>
 #include <utility>
 
-#include "artifact/coding.h"
-#include "artifact/elements.h"
-#include "artifact/header.h"
-#include "artifact/integers.h"
-#include "artifact/packing.h"
-#include "artifact/text.h"
-#include "artifact/transform.h"
+#include "artifact/header/header.h"
+#include "artifact/header/text.h"
+#include "artifact/integers/integers.h"
+#include "artifact/integers/transform.h"
+#include "artifact/sections/coding.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/packing.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/spool.h"
@@ -42,10 +42,10 @@ void set_form(ArtifactTensor& tensor, const CodedValues& values) {
                      : values.grid.wide && is_real(tensor.dtype))
     throw Error(Errc::kUsage, printable(tensor.name) + " has no such integers");
   if (values.axis >= 0 && (!has_transform(tensor.shape, values.axis) || !is_real(tensor.dtype) ||
-                           values.mantissa_bits > 0 || tensor.kind != TensorKind::kCoded))
+                           values.mantissa_bits > 0 || tensor.kind != TensorKind::kQuantized))
     throw Error(Errc::kUsage, printable(tensor.name) + " has no such axis");
   if (values.on_base && (!is_real(tensor.dtype) || values.mantissa_bits > 0 || values.axis >= 0 ||
-                         tensor.kind != TensorKind::kCoded))
+                         tensor.kind != TensorKind::kQuantized))
     throw Error(Errc::kUsage, printable(tensor.name) + " cannot be added to a base so");
   tensor.on_base = values.on_base;
   tensor.grid = values.grid;
@@ -154,7 +154,7 @@ void ArtifactWriter::add_tied(const std::string& name, const std::string& tied_t
 void ArtifactWriter::add_coded(const std::string& name, DType dtype,
                                std::vector<std::int64_t> shape, CodedValues values) {
   ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
-  tensor.kind = TensorKind::kCoded;
+  tensor.kind = TensorKind::kQuantized;
   set_values(tensor, values);
   Content content;
   content.values = std::move(values);
@@ -165,7 +165,7 @@ void ArtifactWriter::add_coded_section(const std::string& name, DType dtype,
                                        std::vector<std::int64_t> shape, const CodedValues& form,
                                        std::vector<std::byte> section) {
   ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
-  tensor.kind = TensorKind::kCoded;
+  tensor.kind = TensorKind::kQuantized;
   set_form(tensor, form);
   profile_ = CodecProfile::kLanes;
   Content content;
@@ -176,7 +176,7 @@ void ArtifactWriter::add_coded_section(const std::string& name, DType dtype,
 
 ArtifactTensor& ArtifactWriter::coded_tensor(const std::string& name) {
   const auto found = index_.find(name);
-  if (found == index_.end() || tensors_[found->second].kind != TensorKind::kCoded)
+  if (found == index_.end() || tensors_[found->second].kind != TensorKind::kQuantized)
     throw Error(Errc::kNotFound, "there is no coded tensor " + printable(name));
   layout_.reset();
   stream_.reset();
@@ -238,7 +238,7 @@ void ArtifactWriter::add_residual(const std::string& name, DType dtype,
                                   std::vector<std::int64_t> shape, const GNetPlan& plan,
                                   CodedTheta theta, CodedValues values) {
   ArtifactTensor tensor = generated(name, dtype, std::move(shape), plan, Coding::kCoded);
-  tensor.kind = TensorKind::kResidual;
+  tensor.kind = TensorKind::kPredicted;
   check_theta(plan, theta, printable(name));
   tensor.theta_steps = theta.steps;
   set_values(tensor, values);

@@ -6,9 +6,9 @@
 
 #include "bottleneck/placement.h"
 #include "bottleneck/planner.h"
-#include "dist/average.h"
 #include "gbcompress/ranks.h"
 #include "gnet/bank.h"
+#include "ranks/collectives/average.h"
 
 namespace gbcompress {
 namespace {

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "bottleneck/placement.h"
-#include "dist/average.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
+#include "ranks/collectives/average.h"
 
 namespace gbcompress {
 namespace {

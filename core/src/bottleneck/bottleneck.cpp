@@ -7,8 +7,8 @@
 
 #include "bottleneck/impl.h"
 #include "cuda/make_kernel.h"
-#include "dist/average.h"
 #include "gbcompress/error.h"
+#include "ranks/collectives/average.h"
 
 namespace gbcompress {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "artifact/integers.h"
+#include "artifact/integers/integers.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
@@ -21,7 +21,7 @@ void GenomicBottleneck::Impl::make_latents() {
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const NamedParameter& p = tensors[t];
     if (!p.trainable || !p.tied_to.empty() || !is_real(p.info.dtype) || p.info.elements() == 0 ||
-        mode_of(p.info.name, options) != WeightMode::kResidual)
+        mode_of(p.info.name, options) != WeightMode::kQuantized)
       continue;
     integers.tensors.push_back(t);
     integers.residual.latents.add(p.info.name, p.tensor, {}, options.row_steps);

@@ -69,7 +69,7 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
                   static_cast<double>(p.info.elements()) / static_cast<double>(stored));
     return {name,
             shape,
-            layer.type_id + (generated.routes[l].prior ? " + residual" : ""),
+            layer.type_id + (generated.routes[l].prior ? " + quantized" : ""),
             std::to_string(grid.tiles()) + " of " + std::to_string(grid.tile_rows()) + "x" +
                 std::to_string(grid.tile_cols()),
             generator_text(layer.plan),
@@ -80,8 +80,8 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
   const bool residual =
       std::find(integers.tensors.begin(), integers.tensors.end(), t) != integers.tensors.end();
   const std::string kind = !p.tied_to.empty() ? "tied"
-                           : residual         ? "residual"
-                           : p.trainable      ? "plain"
+                           : residual         ? "quantized"
+                           : p.trainable      ? "exact"
                                               : "buffer";
   return {name,   shape,     kind,
           "-",    "-",       p.tied_to.empty() ? std::to_string(p.info.elements()) : "0",

@@ -67,7 +67,7 @@ std::vector<NamedParameter> expand(const ArtifactReader& artifact, const Registr
     entry.info.module_path = dot == std::string::npos ? "" : stored.name.substr(0, dot);
     entry.info.shape = stored.shape;
     entry.info.dtype = stored.dtype;
-    entry.trainable = has_plan(stored.kind) || stored.kind == TensorKind::kCoded;
+    entry.trainable = has_plan(stored.kind) || stored.kind == TensorKind::kQuantized;
     if (stored.kind == TensorKind::kTied)
       entry.tied_to = stored.tied_to;
     else

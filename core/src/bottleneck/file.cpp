@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "artifact/integers.h"
+#include "artifact/integers/integers.h"
 #include "base/parallel.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"

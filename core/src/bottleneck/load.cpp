@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "artifact/integers.h"
+#include "artifact/integers/integers.h"
 #include "bottleneck/impl.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -32,7 +32,7 @@ std::string difference(const ArtifactTensor& stored, const NamedParameter& entry
   if (stored.kind == TensorKind::kTied ? stored.tied_to != entry.tied_to : !entry.tied_to.empty())
     return "is not tied to the same tensor";
   if (has_plan(stored.kind) != (plan != nullptr) ||
-      (stored.kind == TensorKind::kResidual) != prior ||
+      (stored.kind == TensorKind::kPredicted) != prior ||
       (plan && !same_but_scale(stored.plan, *plan)))
     return "has another plan; use the settings it was saved with, see `gbcompress inspect`";
   return "";

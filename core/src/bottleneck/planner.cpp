@@ -8,7 +8,7 @@
 namespace gbcompress {
 
 bool has_prior(const std::string& name, const BottleneckOptions& options) {
-  if (mode_of(name, options) != WeightMode::kResidual) return false;
+  if (mode_of(name, options) != WeightMode::kQuantized) return false;
   bool prior = options.gnet_prior;
   for (const LayerRule& rule : options.layers)
     if (rule.prior && matches_glob(rule.match, name)) prior = *rule.prior;

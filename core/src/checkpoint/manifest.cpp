@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "artifact/header_keys.h"
-#include "artifact/text.h"
+#include "artifact/header/header_keys.h"
+#include "artifact/header/text.h"
 #include "base/byte_reader.h"
 #include "base/digest.h"
 #include "checkpoint/folder.h"

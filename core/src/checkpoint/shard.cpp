@@ -4,8 +4,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "artifact/header_keys.h"
-#include "artifact/text.h"
+#include "artifact/header/header_keys.h"
+#include "artifact/header/text.h"
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"

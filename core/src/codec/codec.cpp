@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "codec/backend.h"
-#include "codec/fast_coder.h"
+#include "codec/fast/fast_coder.h"
 #include "codec/lanes/lanes_coder.h"
-#include "codec/small_coder.h"
+#include "codec/small/small_coder.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codec/logistic.h"
+#include "codec/small/logistic.h"
 
 namespace gbcompress::codec {
 

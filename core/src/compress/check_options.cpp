@@ -48,7 +48,7 @@ void check_options(const CompressOptions& options, const Model& model, const Dat
     throw Error(Errc::kUsage, "`max_drop` must be 0 or more, in the unit of the metric");
   if ((target.max_drop || target.no_loss) && !data)
     throw Error(Errc::kUsage, "`max_drop` needs data to measure the quality drop; give `data`");
-  if (options.bottleneck.mode == WeightMode::kResidual && !trains(options, data) && targets == 0)
+  if (options.bottleneck.mode == WeightMode::kQuantized && !trains(options, data) && targets == 0)
     throw Error(Errc::kUsage,
                 "quantized weights without training need a target; give `ratio`, `max_bytes`, "
                 "`bits`, `max_drop` or `max_error`");

@@ -26,7 +26,7 @@ WeightsOptions weights_options(const Job& job) {
   options.max_error = job.options.target.max_error;
   if (!options.max_error) options.max_bytes = std::max<std::int64_t>(job.wanted_bytes, 1);
   for (const NamedParameter& p : job.model.tensors())
-    if (mode_of(p.info.name, job.options.bottleneck) == WeightMode::kRaw)
+    if (mode_of(p.info.name, job.options.bottleneck) == WeightMode::kExact)
       options.exact.push_back(p.info.name);
   return options;
 }

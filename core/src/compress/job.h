@@ -49,7 +49,7 @@ struct Job {
   bool tries_cheaper = false;  ///< than training: tries_cheaper_methods(), of the whole call
   CompressReport report = {};
 
-  bool residual() const { return options.bottleneck.mode == WeightMode::kResidual; }
+  bool residual() const { return options.bottleneck.mode == WeightMode::kQuantized; }
   /// Whether bits are in the loss: some parameters are integers, or all g-nets.
   bool priced() const;
   bool searches_price() const {

@@ -10,7 +10,7 @@
 #include "compress/from_weights.h"
 #include "compress/held_out.h"
 #include "compress/losses.h"
-#include "weights/encode_weights.h"
+#include "quantize/encode_weights.h"
 
 namespace gbcompress {
 namespace {

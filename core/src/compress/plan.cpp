@@ -49,15 +49,21 @@ CompressPlan plan(Job& job) {
   plan.effort = std::string(effort_name(job.effort));
   if (job.split && options.target.max_drop) plan.held_back = job.split->judge.size();
   if (job.split && options.target.no_loss) plan.held_back = job.split->judge.size();
+  const UntrainedTiming untrained =
+      job.trained && !job.tries_cheaper ? UntrainedTiming() : untrained_timing(job);
+  plan.least_minutes = untrained.data_free / 60;
+  plan.minutes = (untrained.data_free + untrained.calibrated) / 60;
+  if (!job.tries_cheaper) plan.least_minutes = plan.minutes;
   if (!job.trained) {
-    plan.minutes = untrained_seconds(job) / 60;
     plan.memory_bytes = peak_memory_bytes() + 4 * parameters * kValuesUntrained;
     return plan;
   }
   plan.training_samples = job.train->size();
   plan.attempts = job.attempts;
   plan.steps = all_steps(job, options.train.epochs);
-  plan.minutes = all_seconds(job, time_training(job), options.train.epochs) / 60;
+  const double training = all_seconds(job, time_training(job), options.train.epochs) / 60;
+  plan.minutes += training;
+  if (!job.tries_cheaper) plan.least_minutes = training;
   // Program, model and data are in memory by now, and a step was taken.
   plan.memory_bytes = peak_memory_bytes() + 4 * parameters * kValuesTrained;
   return plan;

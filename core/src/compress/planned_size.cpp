@@ -43,7 +43,7 @@ std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Reg
         theta[i] = static_cast<float>(noise.bits(i)) * 0x1p-32f - 0.5f;
       writer.add_generated(info.name, info.dtype, info.shape, *plan, options.coding, theta);
     } else if (p.trainable && is_real(info.dtype) && info.elements() > 0 &&
-               mode_of(info.name, options) == WeightMode::kResidual) {
+               mode_of(info.name, options) == WeightMode::kQuantized) {
       CodedValues integers{.grid = default_grid(info.shape)};
       for (std::int64_t i = 0; i < info.elements(); ++i) {
         const std::uint32_t bits = noise.bits(static_cast<std::uint64_t>(i));

@@ -121,7 +121,7 @@ bool Job::priced() const {
   const BottleneckOptions& o = options.bottleneck;
   return residual() || o.coding == Coding::kCoded ||
          std::any_of(o.layers.begin(), o.layers.end(),
-                     [](const LayerRule& rule) { return rule.mode == WeightMode::kResidual; });
+                     [](const LayerRule& rule) { return rule.mode == WeightMode::kQuantized; });
 }
 
 std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data* data,

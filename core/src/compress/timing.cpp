@@ -20,15 +20,38 @@ constexpr std::int64_t kForwardSamples = 64;
 /// Refreshes of the entropy model in an attempt.
 constexpr double kLooks = 100;
 
-/// Without training: seconds that a weight takes for each rule of rounding that is tried, and the
-/// number of those rules.
-constexpr double kSecondsOfWeight = 6e-6, kRules = 5;
+/// Without training: seconds of a weight data-free; with each rule of rounding that is tried, of a
+/// weight for the sizes that are coded, and of a multiply-add of error feedback.
+constexpr double kDataFreeSeconds = 1.5e-6, kCodingSeconds = 4e-6, kFeedbackSeconds = 3e-9;
+constexpr double kRules = 5;
 /// Of one calibration sample, in forward passes: forward and backward, and its part of the second
 /// moments, whose products are those of the layers times `moments` over `products`.
 constexpr double kPasses = 3, kMomentCost = 6;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Numbers of a model's weights: their products for one sample, entries of their second moments,
+/// multiply-adds of error feedback over rows and columns.
+struct Work {
+  double weights = 0, products = 0, moments = 0, feedback = 0;
+};
+
+Work work_of(const Model& model) {
+  Work work;
+  for (const NamedParameter& p : model.tensors()) {
+    if (!p.trainable || !p.tied_to.empty()) continue;
+    const auto elements = static_cast<double>(p.info.elements());
+    work.weights += elements;
+    if (p.info.shape.size() < 2) continue;
+    const auto outputs = static_cast<double>(std::max<std::int64_t>(p.info.shape[0], 1));
+    const double inputs = elements / outputs;
+    work.products += elements;
+    work.moments += inputs * inputs + outputs * outputs;
+    work.feedback += elements * (inputs + outputs) / 2;
+  }
+  return work;
 }
 
 /// Of one sample.
@@ -106,28 +129,20 @@ std::int64_t peak_memory_bytes() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-double untrained_seconds(Job& job) {
-  double weights = 0, products = 0, moments = 0;
-  for (const NamedParameter& p : job.model.tensors()) {
-    if (!p.trainable || !p.tied_to.empty()) continue;
-    const auto elements = static_cast<double>(p.info.elements());
-    weights += elements;
-    if (p.info.shape.size() < 2) continue;
-    const auto outputs = static_cast<double>(std::max<std::int64_t>(p.info.shape[0], 1));
-    const double inputs = elements / outputs;
-    products += elements;
-    moments += inputs * inputs + outputs * outputs;
-  }
-  double seconds = kSecondsOfWeight * weights;
-  if (!job.data) return seconds;
+UntrainedTiming untrained_timing(Job& job) {
+  const Work work = work_of(job.model);
+  UntrainedTiming timing{kDataFreeSeconds * work.weights};
+  if (!job.data) return timing;
   const double forward = forward_seconds(job.model, *job.train);
-  seconds += 2 * forward * static_cast<double>(job.data->test.size());
+  timing.data_free += 2 * forward * static_cast<double>(job.data->test.size());
   const bool calibrates = job.options.train.loss != Loss::kWeights &&
                           job.options.train.rate.calibration > 0 && job.residual();
-  if (!calibrates) return seconds;
+  if (!calibrates) return timing;
   const auto samples = static_cast<double>(std::min(calibration_count(job), job.train->size()));
-  const double each = kPasses + kMomentCost * moments / std::max(products, 1.0);
-  return seconds + kRules * kSecondsOfWeight * weights + samples * forward * each;
+  const double each = kPasses + kMomentCost * work.moments / std::max(work.products, 1.0);
+  timing.calibrated = samples * forward * each +
+                      kRules * (kCodingSeconds * work.weights + kFeedbackSeconds * work.feedback);
+  return timing;
 }
 
 }  // namespace gbcompress

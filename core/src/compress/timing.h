@@ -20,8 +20,12 @@ std::int64_t all_steps(const Job& job, std::int64_t epochs);
 /// Seconds of them.
 double all_seconds(const Job& job, const Timing& timing, std::int64_t epochs);
 
-/// About the seconds of a call that trains nothing: calibration or none, and evaluation.
-double untrained_seconds(Job& job);
+/// About the seconds of methods that train nothing, evaluation included.
+struct UntrainedTiming {
+  double data_free = 0;
+  double calibrated = 0;  ///< 0: there are no samples to calibrate on, or they are not used
+};
+UntrainedTiming untrained_timing(Job& job);
 /// Of this process so far.
 std::int64_t peak_memory_bytes();
 

@@ -55,7 +55,7 @@ auto generators() {
 }
 
 auto modes() {
-  return names(mode_name, {WeightMode::kResidual, WeightMode::kGenerated, WeightMode::kRaw});
+  return names(mode_name, {WeightMode::kQuantized, WeightMode::kGenerated, WeightMode::kExact});
 }
 
 std::vector<std::pair<std::string, bool>> priors() { return {{"none", false}, {"gnet", true}}; }
@@ -91,7 +91,7 @@ SettingRow<S> mode_row() {
     const auto* text = std::get_if<std::string>(&value);
     const bool chosen = text && *text == "auto";
     if (!chosen && !plain(settings, value)) return false;
-    if (chosen) settings.compress.bottleneck.mode = WeightMode::kResidual;
+    if (chosen) settings.compress.bottleneck.mode = WeightMode::kQuantized;
     settings.compress.choose.mode = chosen;
     return true;
   };

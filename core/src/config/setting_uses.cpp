@@ -27,12 +27,12 @@ struct Work {
     gnets = b.mode == WeightMode::kGenerated || b.gnet_prior || rule([](const LayerRule& r) {
               return r.mode == WeightMode::kGenerated || r.prior == true;
             });
-    quantized = b.mode == WeightMode::kResidual ||
-                rule([](const LayerRule& r) { return r.mode == WeightMode::kResidual; });
+    quantized = b.mode == WeightMode::kQuantized ||
+                rule([](const LayerRule& r) { return r.mode == WeightMode::kQuantized; });
     const bool learns = data && o.train.loss != Loss::kWeights;
     trains = data && may_train(o);
     cheaper = data && tries_cheaper_methods(o);
-    calibrates = learns && (!trains || cheaper) && b.mode == WeightMode::kResidual &&
+    calibrates = learns && (!trains || cheaper) && b.mode == WeightMode::kQuantized &&
                  o.train.rate.calibration > 0;
     search = trains && quantized &&
              (o.target.ratio || o.target.max_bytes || o.target.bits || o.target.max_drop ||
@@ -92,7 +92,7 @@ Reason reason_minutes(const CompressOptions& o, const Work& work) {
 Reason reason_effort(const CompressOptions& o, const Work& work) {
   if (!work.data) return "there are no data (`data`)";
   if (work.from_scratch) return "a new model is trained";
-  if (!work.quantized || o.bottleneck.mode != WeightMode::kResidual)
+  if (!work.quantized || o.bottleneck.mode != WeightMode::kQuantized)
     return "no weights are quantized";
   return unless(!work.gnets, "g-nets are always trained");
 }

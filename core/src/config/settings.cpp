@@ -196,7 +196,7 @@ std::string environment_name(const std::string& key) {
 
 Settings::Settings() {
   compress.bottleneck.gnet_optimizer.lr = 1e-2;
-  compress.bottleneck.mode = WeightMode::kResidual;
+  compress.bottleneck.mode = WeightMode::kQuantized;
   compress.choose = {true, true, true, true, true, true, true, true};
 }
 

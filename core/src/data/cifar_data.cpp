@@ -2,7 +2,7 @@
 
 #include "data/pixels.h"
 #include "data/sources.h"
-#include "format/cifar.h"
+#include "format/dataset/cifar.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -2,7 +2,7 @@
 
 #include "data/pixels.h"
 #include "data/sources.h"
-#include "format/idx.h"
+#include "format/dataset/idx.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

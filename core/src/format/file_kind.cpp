@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "format/exported_program.h"
 #include "format/model_folder.h"
+#include "format/torch/exported_program.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -6,7 +6,7 @@
 
 #include "base/byte_reader.h"
 #include "format/npz.h"
-#include "format/safetensors_order.h"
+#include "format/safetensors/safetensors_order.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 

@@ -33,8 +33,8 @@ bool may_train(const CompressOptions& options) {
 
 bool tries_cheaper_methods(const CompressOptions& options) {
   return effort_of(options) != Effort::kMax && has_size(options.target) && !options.from_scratch &&
-         options.train.loss != Loss::kWeights && options.bottleneck.mode == WeightMode::kResidual &&
-         !has_gnets(options.bottleneck);
+         options.train.loss != Loss::kWeights &&
+         options.bottleneck.mode == WeightMode::kQuantized && !has_gnets(options.bottleneck);
 }
 
 }  // namespace gbcompress

@@ -44,19 +44,19 @@ std::string_view mode_name(WeightMode mode) noexcept {
   switch (mode) {
     case WeightMode::kGenerated:
       return "generated";
-    case WeightMode::kResidual:
+    case WeightMode::kQuantized:
       return "quantized";
-    case WeightMode::kRaw:
+    case WeightMode::kExact:
       return "exact";
   }
   return "";
 }
 
 std::optional<WeightMode> parse_mode(std::string_view name) noexcept {
-  for (const WeightMode m : {WeightMode::kGenerated, WeightMode::kResidual, WeightMode::kRaw})
+  for (const WeightMode m : {WeightMode::kGenerated, WeightMode::kQuantized, WeightMode::kExact})
     if (mode_name(m) == name) return m;
-  if (name == "residual") return WeightMode::kResidual;  // names of version 0.1
-  if (name == "raw") return WeightMode::kRaw;
+  if (name == "residual") return WeightMode::kQuantized;  // names of version 0.1
+  if (name == "raw") return WeightMode::kExact;
   return std::nullopt;
 }
 

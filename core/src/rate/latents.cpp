@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "artifact/transform.h"
+#include "artifact/integers/transform.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
 #include "rate/laplace_rate.h"

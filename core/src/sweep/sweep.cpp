@@ -265,7 +265,7 @@ class Sweep {
     run.bottleneck.gnet_prior = false;
     // Points of a curve are of one method.
     run.effort.reset();
-    if (mode == WeightMode::kResidual) run.effort = Effort::kMax;
+    if (mode == WeightMode::kQuantized) run.effort = Effort::kMax;
     for (LayerRule& rule : run.bottleneck.layers) rule.prior.reset();
     return run;
   }
@@ -274,7 +274,7 @@ class Sweep {
   Values dense() {
     if (!options_.from_scratch) return start_;
     if (mine(kDenseMethod, kDenseSetting))
-      file_point(kDenseMethod, kDenseSetting, kDenseFile, base(WeightMode::kRaw), nullptr);
+      file_point(kDenseMethod, kDenseSetting, kDenseFile, base(WeightMode::kExact), nullptr);
     points_.wait_for(kDenseMethod, kDenseSetting);
     start_.restore(model_);
     load_tensors(model_, expand(ArtifactReader::open(options_.folder / kDenseFile), registry_));
@@ -282,7 +282,7 @@ class Sweep {
   }
 
   CompressOptions codec_run(const Asked& asked) const {
-    CompressOptions run = base(WeightMode::kResidual);
+    CompressOptions run = base(WeightMode::kQuantized);
     if (asked.kind == std::string("lambda")) {
       run.train.rate.lambda = asked.value;
       run.choose.price = false;

@@ -8,7 +8,7 @@
 
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "weights/plan.h"
+#include "quantize/allocation/plan.h"
 
 namespace gbcompress {
 namespace {

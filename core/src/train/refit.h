@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "calibrate/upper_factor.h"
 #include "gbcompress/model.h"
+#include "quantize/rounding/upper_factor.h"
 
 namespace gbcompress {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "calibrate/feedback.h"
 #include "gbcompress/model.h"
+#include "quantize/rounding/feedback.h"
 
 namespace GBC_API gbcompress {
 class Group;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "artifact/integers.h"
+#include "artifact/integers/integers.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -171,7 +171,7 @@ TEST_P(Coded, GNetsAndResidualsComeBack) {
   const auto reader = reread(writer);
   EXPECT_EQ(reader.tensors()[0].plan, plan);
   EXPECT_EQ(reader.tensors()[0].coding, Coding::kCoded);
-  EXPECT_EQ(reader.tensors()[1].kind, TensorKind::kResidual);
+  EXPECT_EQ(reader.tensors()[1].kind, TensorKind::kPredicted);
   EXPECT_EQ(reader.coded(1).integers, more.integers);
   EXPECT_EQ(reader.theta(0), coded_floats(plan, theta));
   EXPECT_EQ(reader.theta(1), coded_floats(plan, other));
@@ -196,7 +196,7 @@ TEST_P(Coded, StochasticGNetsTellTheCoderWhatTheyExpect) {
   CodedTheta theta = some_theta(plan, 5);
   for (int& step : theta.steps) step -= 12;
   ArtifactTensor facts;
-  facts.kind = TensorKind::kResidual;
+  facts.kind = TensorKind::kPredicted;
   facts.shape = plan.shape;
   facts.plan = plan;
   facts.theta_steps = theta.steps;

@@ -1,4 +1,4 @@
-#include "artifact/coding.h"
+#include "artifact/sections/coding.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/float16.h"
-#include "artifact/packing.h"
+#include "artifact/sections/float16.h"
+#include "artifact/sections/packing.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
 #include "support/files.h"

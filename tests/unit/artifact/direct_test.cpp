@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "artifact/elements.h"
-#include "artifact/lanes_reader.h"
+#include "artifact/integers/lanes_reader.h"
 #include "artifact/read_many.h"
+#include "artifact/sections/elements.h"
 #include "base/file.h"
 #include "base/fresh_memory.h"
 #include "base/random.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "gbcompress/decode.h"
 #include "support/code_of.h"
 #include "support/files.h"
@@ -63,7 +63,7 @@ TEST(Direct, NumbersAreThoseOfTheIntegers) {
   ASSERT_GT(reader.lanes()->parts(1).size(), 1u);
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     const ArtifactTensor& tensor = reader.tensors()[i];
-    if (tensor.kind != TensorKind::kCoded || !is_real(tensor.dtype)) continue;
+    if (tensor.kind != TensorKind::kQuantized || !is_real(tensor.dtype)) continue;
     const auto expected = elements_of(coded_floats(reader.coded(i)), tensor.dtype);
     for (const int threads : {1, 3})
       ASSERT_EQ(decode_tensor(reader, i, {.threads = threads}), expected) << tensor.name;
@@ -148,8 +148,9 @@ TEST(Direct, AFileOfStripesExpandsToTheSameBytesOnAnyThreads) {
     ASSERT_EQ(file.tensors().size(), reader.tensors().size());
     for (std::size_t i = 0; i < reader.tensors().size(); ++i)
       for (const TensorEntry& entry : file.tensors())
-        if (entry.name == reader.tensors()[i].name)
+        if (entry.name == reader.tensors()[i].name) {
           ASSERT_TRUE(std::ranges::equal(entry.bytes, decode_tensor(reader, i))) << entry.name;
+        }
   }
 }
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/elements.h"
-#include "artifact/float_code.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/float_code.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"

@@ -76,7 +76,7 @@ TEST(Layout, FilesOfKnownArchitecturesHaveSmallHeaders) {
       EXPECT_EQ(reader.tensors()[i].shape, entry.shape);
       EXPECT_EQ(reader.tensors()[i].dtype, entry.dtype);
       EXPECT_EQ(reader.tensors()[i].kind,
-                entry.buffer ? TensorKind::kConstant : TensorKind::kCoded);
+                entry.buffer ? TensorKind::kConstant : TensorKind::kQuantized);
     }
     RecordProperty(arch, static_cast<int>(reader.header_bytes()));
     return reader.header_bytes();
@@ -116,7 +116,7 @@ TEST(Layout, WhatDiffersIsStored) {
     EXPECT_EQ(reader.coded(at).integers, values.integers);
     EXPECT_EQ(reader.coded(at).row_steps, values.row_steps);
     EXPECT_EQ(reader.coded(at).grid.dependent, dependent);
-    EXPECT_EQ(reader.tensors()[1 - at].kind, TensorKind::kPlain);
+    EXPECT_EQ(reader.tensors()[1 - at].kind, TensorKind::kExact);
     return header(writer);
   };
   const auto usual = file("mlp:2-3", DType::kF32, false, false);

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/elements.h"
-#include "artifact/packing.h"
-#include "artifact/planes.h"
-#include "artifact/transform.h"
+#include "artifact/integers/transform.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/packing.h"
+#include "artifact/sections/planes.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"

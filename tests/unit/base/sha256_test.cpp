@@ -41,8 +41,9 @@ std::string from_hex(const std::string& hex) {
 void expect_digest(const std::string& message, const std::string& digest) {
   EXPECT_EQ(to_hex(sha256(to_bytes(message))), digest) << message.size() << " bytes";
   EXPECT_EQ(to_hex(hash_by(&sha256_blocks_portable, message)), digest) << message.size();
-  if (const Sha256Blocks native = sha256_blocks_native())
+  if (const Sha256Blocks native = sha256_blocks_native()) {
     EXPECT_EQ(to_hex(hash_by(native, message)), digest) << message.size();
+  }
 }
 
 TEST(Sha256, NistShortMessages) {

@@ -16,7 +16,7 @@ struct Case {
 class CodedGNets : public LearningTask, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
-    options_.mode = GetParam().prior ? WeightMode::kResidual : WeightMode::kGenerated;
+    options_.mode = GetParam().prior ? WeightMode::kQuantized : WeightMode::kGenerated;
     options_.gnet_prior = GetParam().prior;
     if (!GetParam().prior) options_.coding = Coding::kCoded;
     options_.rate = {.lambda = 6.4e-5, .predictions = 64, .steps = 200};
@@ -47,7 +47,7 @@ TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
   bottleneck.save(path_);
   const ArtifactReader artifact = ArtifactReader::open(path_);
   EXPECT_EQ(artifact.tensors()[0].kind,
-            GetParam().prior ? TensorKind::kResidual : TensorKind::kGenerated);
+            GetParam().prior ? TensorKind::kPredicted : TensorKind::kGenerated);
   EXPECT_EQ(artifact.tensors()[0].coding, Coding::kCoded);
   const auto stored = expand(artifact, registry_);
   const auto expected = named_parameters(*model);

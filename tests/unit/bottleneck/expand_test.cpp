@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/error.h"
 #include "support/files.h"

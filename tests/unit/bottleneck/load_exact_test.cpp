@@ -113,20 +113,20 @@ std::vector<Kind> kinds() {
   const auto coded_as = [](Coding coding) {
     return [coding](BottleneckOptions& o) { o.coding = coding; };
   };
-  const auto residual = [](BottleneckOptions& o) { o.mode = WeightMode::kResidual; };
+  const auto residual = [](BottleneckOptions& o) { o.mode = WeightMode::kQuantized; };
   const auto prior = [](Generator generator) {
     return [generator](BottleneckOptions& o) {
-      o.mode = WeightMode::kResidual;
+      o.mode = WeightMode::kQuantized;
       o.gnet_prior = true;
       o.gnet.generator = generator;
     };
   };
   const auto rows = [](BottleneckOptions& o) {
-    o.mode = WeightMode::kResidual;
+    o.mode = WeightMode::kQuantized;
     o.row_steps = true;
   };
   const auto stochastic = [](BottleneckOptions& o) { o.gnet.generator = Generator::kStochastic; };
-  return {{"raw", [](BottleneckOptions& o) { o.mode = WeightMode::kRaw; }},
+  return {{"raw", [](BottleneckOptions& o) { o.mode = WeightMode::kExact; }},
           {"fp32", coded_as(Coding::kF32)},
           {"fp16", coded_as(Coding::kF16)},
           {"int8", coded_as(Coding::kI8)},
@@ -151,7 +151,7 @@ TEST(LoadExactAcross, RowStepsWhereTensorsHaveOneStep) {
   const Registry registry = test_registry();
   testing::TempDir folder;
   BottleneckOptions options;
-  options.mode = WeightMode::kResidual;
+  options.mode = WeightMode::kQuantized;
   options.row_steps = true;
   options.rate.lambda = 0;
   torch::manual_seed(2);

@@ -8,7 +8,7 @@ namespace {
 class Residual : public LearningTask {
  protected:
   void SetUp() override {
-    options_.mode = WeightMode::kResidual;
+    options_.mode = WeightMode::kQuantized;
     options_.rate = {.lambda = 6.4e-3, .predictions = 64};
   }
 
@@ -60,7 +60,7 @@ TEST_F(Residual, RulesMixModes) {
   generated.match = "0.weight";
   generated.mode = WeightMode::kGenerated;
   raw.match = "2.bias";
-  raw.mode = WeightMode::kRaw;
+  raw.mode = WeightMode::kExact;
   options_.layers = {generated, raw};
   GenomicBottleneck bottleneck(*model, registry_, options_);
   step(model, bottleneck);
@@ -70,9 +70,9 @@ TEST_F(Residual, RulesMixModes) {
   std::map<std::string, TensorKind> kinds;
   for (const ArtifactTensor& tensor : artifact.tensors()) kinds[tensor.name] = tensor.kind;
   EXPECT_EQ(kinds["0.weight"], TensorKind::kGenerated);
-  EXPECT_EQ(kinds["0.bias"], TensorKind::kCoded);
-  EXPECT_EQ(kinds["2.weight"], TensorKind::kCoded);
-  EXPECT_EQ(kinds["2.bias"], TensorKind::kPlain);
+  EXPECT_EQ(kinds["0.bias"], TensorKind::kQuantized);
+  EXPECT_EQ(kinds["2.weight"], TensorKind::kQuantized);
+  EXPECT_EQ(kinds["2.bias"], TensorKind::kExact);
 }
 
 TEST_F(Residual, StepsWithoutTrainingSetTheError) {

@@ -9,7 +9,7 @@ namespace {
 class Verbs : public LearningTask {
  protected:
   void SetUp() override {
-    options_.mode = WeightMode::kResidual;
+    options_.mode = WeightMode::kQuantized;
     options_.rate = {.lambda = 0.05, .predictions = 64, .steps = 100};
   }
   static torch::nn::Sequential net() {
@@ -168,7 +168,7 @@ TEST_F(Verbs, KeptStreamsAreThoseOfTheirIntegers) {
     ArtifactWriter again(file.arch(), file.settings());
     for (std::size_t i = 0; i < file.tensors().size(); ++i) {
       const ArtifactTensor& t = file.tensors()[i];
-      if (t.kind == TensorKind::kResidual) {
+      if (t.kind == TensorKind::kPredicted) {
         const std::vector<float> theta = file.theta(i);
         CodedTheta coded{t.theta_steps, std::vector<std::int32_t>(theta.size())};
         const auto blocks = gnet_blocks(t.plan);
@@ -183,7 +183,7 @@ TEST_F(Verbs, KeptStreamsAreThoseOfTheirIntegers) {
             }
         again.add_residual(t.name, t.dtype, t.shape, t.plan, coded, file.coded(i));
       } else {
-        ASSERT_EQ(t.kind, TensorKind::kCoded);
+        ASSERT_EQ(t.kind, TensorKind::kQuantized);
         again.add_coded(t.name, t.dtype, t.shape, file.coded(i));
       }
     }
@@ -196,7 +196,7 @@ TEST_F(Verbs, DescribeSaysWhatIsStored) {
   generated.match = "0.weight";
   generated.mode = WeightMode::kGenerated;
   raw.match = "2.bias";
-  raw.mode = WeightMode::kRaw;
+  raw.mode = WeightMode::kExact;
   options_.layers = {generated, raw};
   options_.gnet.hidden = {3};
   options_.gnet.tile_weights = 300;

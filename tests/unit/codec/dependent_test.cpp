@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include "codec/quantiser_state.h"
-#include "codec/trellis_path.h"
+#include "codec/trellis/quantizer_state.h"
+#include "codec/trellis/trellis_path.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
 #include "unit/codec/tensors.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "codec/quantiser_state.h"
+#include "codec/trellis/quantizer_state.h"
 #include "support/code_of.h"
 #include "unit/codec/lanes_parts.h"
 

@@ -21,11 +21,11 @@ class EffortTest : public ::testing::Test {
     options_.output = std::filesystem::temp_directory_path() /
                       ("gbc_effort_" + std::to_string(::getpid()) + ".gbz");
     options_.overwrite = true;
-    options_.bottleneck.mode = WeightMode::kResidual;
+    options_.bottleneck.mode = WeightMode::kQuantized;
     options_.train.epochs = 2;
     torch::manual_seed(3);
     model_ = build_model("mlp:64-40-10", types_);
-    GenomicBottleneck exact(model_->tensors(), types_, {.mode = WeightMode::kRaw});
+    GenomicBottleneck exact(model_->tensors(), types_, {.mode = WeightMode::kExact});
     train(*model_, exact, data_.train, {.epochs = 40});
     given_.emplace(*model_);
   }
@@ -104,14 +104,14 @@ TEST_F(EffortTest, TheFileIsTheOneThatWasJudged) {
 TEST_F(EffortTest, GeneratedWeightsAndNewModelsRefuseIt) {
   options_.bottleneck.mode = WeightMode::kGenerated;
   EXPECT_EQ(code_of([&] { run(Effort::kBalanced, 2000); }), Errc::kUsage);
-  options_.bottleneck.mode = WeightMode::kResidual;
+  options_.bottleneck.mode = WeightMode::kQuantized;
   options_.from_scratch = true;
   EXPECT_EQ(code_of([&] { run(Effort::kFast, 2000); }), Errc::kUsage);
 }
 
 TEST(Effort, TheDefaultDependsOnTargetAndChoices) {
   CompressOptions options;
-  options.bottleneck.mode = WeightMode::kResidual;
+  options.bottleneck.mode = WeightMode::kQuantized;
   options.choose = {true, true, true, true, true, true, true, true};
   EXPECT_EQ(effort_of(options), Effort::kMax) << "no target size";
   options.target = {.ratio = 20};

@@ -22,7 +22,7 @@ class ResidualFile : public ::testing::Test {
     options_.output = std::filesystem::temp_directory_path() /
                       ("gbc_residual_file_" + std::to_string(::getpid()) + ".gbz");
     options_.overwrite = true;
-    options_.bottleneck.mode = WeightMode::kResidual;
+    options_.bottleneck.mode = WeightMode::kQuantized;
     options_.train.epochs = 20;
   }
   void TearDown() override { std::filesystem::remove(options_.output); }
@@ -96,7 +96,7 @@ TEST_F(ResidualFile, RulesAmongGNetsLandToo) {
   options_.bottleneck.mode = WeightMode::kGenerated;
   LayerRule rule;
   rule.match = model_->tensors()[0].info.name;
-  rule.mode = WeightMode::kResidual;
+  rule.mode = WeightMode::kQuantized;
   options_.bottleneck.layers = {rule};
   options_.target = {.max_bytes = 1900};
   const CompressReport report = run(&data_);
@@ -104,7 +104,7 @@ TEST_F(ResidualFile, RulesAmongGNetsLandToo) {
   EXPECT_LE(report.output_bytes, 1900);
   EXPECT_GE(report.output_bytes, 1900 * 97 / 100);
   EXPECT_GT(report.after, 85);
-  EXPECT_EQ(ArtifactReader::open(options_.output).tensors()[0].kind, TensorKind::kCoded);
+  EXPECT_EQ(ArtifactReader::open(options_.output).tensors()[0].kind, TensorKind::kQuantized);
   options_.train.epochs = 0;
   options_.target = {};
   EXPECT_THROW(run(&data_), Error) << "its steps would be nobody's choice";
@@ -121,7 +121,7 @@ TEST_F(ResidualFile, PriorsLandToo) {
     EXPECT_GE(report.output_bytes, 1200 * 93 / 100);
     EXPECT_GT(report.after, 85);
     const ArtifactReader artifact = ArtifactReader::open(options_.output);
-    EXPECT_EQ(artifact.tensors()[0].kind, TensorKind::kResidual);
+    EXPECT_EQ(artifact.tensors()[0].kind, TensorKind::kPredicted);
     EXPECT_EQ(artifact.identity(), run(&data_).identity) << "the same seed, another file";
   }
 }

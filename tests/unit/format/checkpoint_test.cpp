@@ -1,7 +1,7 @@
-#include "format/checkpoint.h"
+#include "format/torch/checkpoint.h"
 
-#include "format/safetensors.h"
-#include "format/state_dict.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/state_dict.h"
 #include "pickle_builder.h"
 #include "support/files.h"
 

@@ -1,4 +1,4 @@
-#include "format/cifar.h"
+#include "format/dataset/cifar.h"
 
 #include <algorithm>
 

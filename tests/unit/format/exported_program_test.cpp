@@ -1,4 +1,4 @@
-#include "format/exported_program.h"
+#include "format/torch/exported_program.h"
 
 #include "format/file_kind.h"
 #include "pickle_builder.h"

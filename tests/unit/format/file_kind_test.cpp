@@ -1,8 +1,8 @@
 #include "format/file_kind.h"
 
 #include "format/model_folder.h"
-#include "format/safetensors.h"
-#include "format/state_dict.h"
+#include "format/safetensors/safetensors.h"
+#include "format/torch/state_dict.h"
 #include "gbcompress/artifact.h"
 #include "pickle_builder.h"
 #include "support/files.h"

@@ -1,4 +1,4 @@
-#include "format/idx.h"
+#include "format/dataset/idx.h"
 
 #include <sys/resource.h>
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "format/exported_program.h"
 #include "format/file_kind.h"
-#include "format/state_dict.h"
+#include "format/torch/exported_program.h"
+#include "format/torch/state_dict.h"
 #include "support/files.h"
 
 namespace gbcompress {

@@ -1,6 +1,6 @@
-#include "format/legacy_file.h"
+#include "format/torch/legacy_file.h"
 
-#include "format/state_dict.h"
+#include "format/torch/state_dict.h"
 #include "pickle_builder.h"
 #include "support/files.h"
 

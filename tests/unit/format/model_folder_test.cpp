@@ -1,6 +1,6 @@
 #include "format/model_folder.h"
-#include "format/carried_files.h"
-#include "format/safetensors.h"
+#include "format/folder/carried_files.h"
+#include "format/safetensors/safetensors.h"
 #include "pickle_builder.h"
 #include "support/files.h"
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <random>
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "support/files.h"
 
 namespace gbcompress {

@@ -1,8 +1,8 @@
-#include "format/state_dict.h"
+#include "format/torch/state_dict.h"
 
 #include <random>
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "pickle_builder.h"
 #include "support/files.h"
 

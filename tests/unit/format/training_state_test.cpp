@@ -1,4 +1,4 @@
-#include "format/training_state.h"
+#include "format/torch/training_state.h"
 
 #include <gtest/gtest.h>
 

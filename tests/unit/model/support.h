@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
 #include "support/files.h"

@@ -39,12 +39,12 @@ class Calibrated : public ::testing::Test {
     options_.output = std::filesystem::temp_directory_path() /
                       ("gbc_calibrated_" + std::to_string(::getpid()) + ".gbz");
     options_.overwrite = true;
-    options_.bottleneck.mode = WeightMode::kResidual;
+    options_.bottleneck.mode = WeightMode::kQuantized;
     options_.train.epochs = 0;
     const Registry types = all_types();
     torch::manual_seed(3);
     model_ = build_model("mlp:64-40-10", types);
-    GenomicBottleneck raw(model_->tensors(), types, {.mode = WeightMode::kRaw});
+    GenomicBottleneck raw(model_->tensors(), types, {.mode = WeightMode::kExact});
     train(*model_, raw, data_.train, {.epochs = 40});
     for (const NamedParameter& p : model_->tensors()) values_.push_back(p.tensor.detach().clone());
   }

@@ -212,7 +212,7 @@ TEST(LargeFile, HasTheBytesOfIntegersThatTheWriterCodes) {
   const std::vector<NamedParameter> tensors = {weight("a", at::randn({2000, 2001})),
                                                weight("b", at::randn({30}))};
   const Registry types = all_types();
-  GenomicBottleneck bottleneck(tensors, types, {.mode = WeightMode::kResidual});
+  GenomicBottleneck bottleneck(tensors, types, {.mode = WeightMode::kQuantized});
   std::vector<PackedValues> packed;
   ArtifactWriter writer("", "");
   for (const NamedParameter& p : tensors) {
@@ -261,7 +261,7 @@ TEST_F(Statistics, RefusesOutputsThatAreNotFinite) {
 }
 
 TEST_F(Statistics, FeedbackAndRefitLoseLessAtTheSameBits) {
-  GenomicBottleneck raw(model_->tensors(), types_, {.mode = WeightMode::kRaw});
+  GenomicBottleneck raw(model_->tensors(), types_, {.mode = WeightMode::kExact});
   train(*model_, raw, data_.train, {.epochs = 30});
   std::vector<std::size_t> tensors;
   std::vector<IntegerGrid> grids;

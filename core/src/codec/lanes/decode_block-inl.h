@@ -14,7 +14,7 @@
 
 #include "codec/lanes/decode_block.h"
 #include "codec/lanes/escape.h"
-#include "codec/quantiser_state.h"
+#include "codec/trellis/quantizer_state.h"
 
 // Unrolled, the states of lanes stay in registers; sanitizers would compile that for minutes.
 #if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || HWY_TARGET == HWY_SCALAR

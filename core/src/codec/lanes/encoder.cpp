@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codec/quantiser_state.h"
+#include "codec/trellis/quantizer_state.h"
 
 namespace gbcompress::codec::lanes {
 namespace {

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "codec/binary_coder.h"
 #include "codec/lanes/classes.h"
 #include "codec/lanes/tables.h"
+#include "codec/small/binary_coder.h"
 
 namespace gbcompress::codec::lanes {
 

@@ -70,9 +70,9 @@ class File {
       entry["on_base"] = tensor.kind == TensorKind::kBase || tensor.on_base;
       entry["plugin"] =
           is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.plan.type_id));
-      const bool stepped = (tensor.kind == TensorKind::kCoded && tensor.mantissa_bits == 0 &&
+      const bool stepped = (tensor.kind == TensorKind::kQuantized && tensor.mantissa_bits == 0 &&
                             is_real(tensor.dtype)) ||
-                           tensor.kind == TensorKind::kResidual;
+                           tensor.kind == TensorKind::kPredicted;
       entry["step"] =
           stepped ? nb::object(nb::cast(step_size(tensor.step))) : nb::object(nb::none());
       list.append(entry);

@@ -15,7 +15,7 @@
 #include <string>
 #include <tuple>
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -67,7 +67,7 @@ Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> ma
   for (const std::string& glob : exact) {
     LayerRule rule;
     rule.match = glob;
-    rule.mode = WeightMode::kRaw;
+    rule.mode = WeightMode::kExact;
     settings.compress.bottleneck.layers.push_back(rule);
   }
   return settings;

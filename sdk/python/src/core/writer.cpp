@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "artifact/float_code.h"
+#include "artifact/sections/float_code.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
 #include "module.h"

@@ -18,7 +18,7 @@ class TensorInfo:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    kind: str  #: "coded", "plain", "constant", "tied", "generated", "residual", "base"
+    kind: str  #: "quantized", "exact", "constant", "tied", "generated", "predicted", "base"
     bits: float  #: of the file without the header, per element
     step: float | None
     tied_to: str | None

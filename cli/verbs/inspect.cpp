@@ -1,0 +1,308 @@
+#include <boost/program_options.hpp>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+
+#include "command.h"
+#include "exit_status.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
+#include "gbcompress/weights.h"
+#include "idle_options.h"
+#include "listing.h"
+#include "model_options.h"
+#include "plan_options.h"
+#include "report.h"
+#include "source_of.h"
+#include "stored_table.h"
+#include "table.h"
+#include "torch_module.h"
+#include "verb_table.h"
+
+namespace gbcompress::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+std::string tiles_text(const GNetPlan& plan) {
+  return with_commas(plan.grid().tiles()) + " of " + std::to_string(plan.tile_rows) + "x" +
+         std::to_string(plan.tile_cols);
+}
+
+ordered_json plan_json(const ArtifactTensor& tensor) {
+  const GNetPlan& plan = tensor.plan;
+  ordered_json kernel_codes = ordered_json::array(), entry;
+  for (const AxisCode& code : plan.kernel_codes) kernel_codes.push_back(code_text(code));
+  entry["type"] = plan.type_id;
+  entry["revision"] = plan.type_revision;
+  entry["tiles"] = plan.grid().tiles();
+  entry["tile_shape"] = {plan.tile_rows, plan.tile_cols};
+  entry["generator"] = generator_name(plan.generator);
+  if (is_product(plan.generator)) {
+    entry["rank"] = plan.rank;
+  } else {
+    entry["inputs"] = gnet_inputs(plan);
+    entry["hidden"] = plan.hidden;
+    entry["row_code"] = code_text(plan.row_code);
+    entry["col_code"] = code_text(plan.col_code);
+    entry["kernel_codes"] = kernel_codes;
+  }
+  entry["parameters"] = plan_parameters(plan);
+  entry["coding"] = coding_name(tensor.coding);
+  return entry;
+}
+
+bool has_step(const ArtifactTensor& tensor) {
+  return tensor.kind == TensorKind::kQuantized || tensor.kind == TensorKind::kPredicted;
+}
+
+double bits_a_weight(const ArtifactTensor& tensor, double bits) {
+  return bits / static_cast<double>(std::max<std::int64_t>(1, tensor_elements(tensor.shape)));
+}
+
+/// @param bits  of the file
+ordered_json tensor_json(const ArtifactTensor& tensor, double bits) {
+  ordered_json entry = {{"name", tensor.name},
+                        {"shape", tensor.shape},
+                        {"dtype", dtype_name(tensor.dtype)},
+                        {"kind", kind_name(tensor.kind)},
+                        {"stored_bytes", std::llround(bits / 8)},
+                        {"bits_per_weight", bits_a_weight(tensor, bits)}};
+  if (tensor.kind == TensorKind::kTied) entry["tied_to"] = tensor.tied_to;
+  if (has_step(tensor)) {
+    if (tensor.mantissa_bits > 0) {
+      entry["mantissa_bits"] = tensor.mantissa_bits;
+    } else if (is_real(tensor.dtype)) {
+      entry["step"] = step_size(tensor.step);
+      entry["row_steps"] = tensor.row_steps;
+    }
+  }
+  if (has_plan(tensor.kind)) entry.update(plan_json(tensor));
+  return entry;
+}
+
+/// What a tensor is made of, in a few words.
+std::string made_of(const ArtifactTensor& tensor) {
+  char text[40];
+  if (tensor.mantissa_bits > 0)
+    std::snprintf(text, sizeof text, "short floats, %d bits", tensor.mantissa_bits);
+  else if (!is_real(tensor.dtype))
+    std::snprintf(text, sizeof text, "integers");
+  else
+    std::snprintf(text, sizeof text, "step %.4g%s", static_cast<double>(step_size(tensor.step)),
+                  tensor.row_steps ? " by row" : "");
+  switch (tensor.kind) {
+    case TensorKind::kGenerated:
+      return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan);
+    case TensorKind::kPredicted:
+      return tiles_text(tensor.plan) + ", " + generator_text(tensor.plan) + ", " + text;
+    case TensorKind::kQuantized:
+      return (tensor.on_base ? "base, " : "") + std::string(text);
+    case TensorKind::kTied:
+      return "= " + printable(tensor.tied_to);
+    default:
+      return "";
+  }
+}
+
+/// What an artifact holds, tensor by tensor.
+struct ArtifactListing {
+  Table table{5};
+  ordered_json list = ordered_json::array();
+  std::int64_t generated = 0, parameters = 0;
+
+  /// @param tensors  stored_tensors(), or compared with a source
+  ArtifactListing(const ArtifactReader& artifact, const std::vector<StoredTensor>& tensors,
+                  bool compared)
+      : plans_(std::any_of(artifact.tensors().begin(), artifact.tensors().end(),
+                           [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); })) {
+    std::vector<std::string> head = {"name",       "shape",  "dtype", "kind",           "made of",
+                                     "parameters", "coding", "bytes", "bits per weight"};
+    if (compared) head.push_back("error");
+    row(head);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      add(artifact.tensors()[i], tensors[i], compared);
+  }
+
+ private:
+  /// Without g-nets there is nothing to say in their two columns.
+  void row(std::vector<std::string> cells) {
+    if (!plans_) cells.erase(cells.begin() + 5, cells.begin() + 7);
+    table.row(cells);
+  }
+
+  const bool plans_;
+
+  void add(const ArtifactTensor& tensor, const StoredTensor& stored, bool compared) {
+    const bool made = has_plan(tensor.kind);
+    if (made) {
+      ++generated;
+      parameters += plan_parameters(tensor.plan);
+    }
+    list.push_back(tensor_json(tensor, 8 * stored.bytes));
+    if (compared) list.back().update(error_json(stored));
+    const std::string kind(kind_name(tensor.kind));
+    std::vector<std::string> row = {printable(tensor.name),
+                                    shape_text(tensor.shape),
+                                    std::string(dtype_name(tensor.dtype)),
+                                    !made ? kind
+                                    : tensor.kind == TensorKind::kPredicted
+                                        ? printable(tensor.plan.type_id) + " " + kind
+                                        : printable(tensor.plan.type_id),
+                                    made_of(tensor),
+                                    made ? with_commas(plan_parameters(tensor.plan)) : "",
+                                    made ? std::string(coding_name(tensor.coding)) : "",
+                                    with_commas(std::llround(stored.bytes)),
+                                    fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
+    if (compared) row.push_back(error_text(stored));
+    this->row(row);
+  }
+};
+
+ordered_json to_json(const ArtifactReader& artifact, const fs::path& file,
+                     const ArtifactListing& listing) {
+  const auto settings = ordered_json::parse(artifact.settings(), nullptr, false);
+  return {{"file", file.string()},
+          {"format", "gbz"},
+          {"version", kArtifactVersion},
+          {"arch", artifact.arch()},
+          {"identity", artifact.identity()},
+          {"base", artifact.base()},
+          {"file_bytes", artifact.file_bytes()},
+          {"header_bytes", artifact.header_bytes()},
+          {"output_bytes", artifact.output_bytes()},
+          {"profile", profile_name(artifact.profile())},
+          {"generated_tensors", listing.generated},
+          {"gnet_parameters", listing.parameters},
+          {"tensors", listing.list},
+          {"settings", settings.is_discarded() ? ordered_json() : settings}};
+}
+
+void print_artifact(const ArtifactReader& artifact, const fs::path& file,
+                    const ArtifactListing& listing) {
+  const double ratio = static_cast<double>(artifact.output_bytes()) /
+                       static_cast<double>(std::max<std::int64_t>(1, artifact.file_bytes()));
+  std::cout << printable(file.string()) << ": gbz version " << kArtifactVersion << ", "
+            << (artifact.arch().empty() ? "no architecture" : printable(artifact.arch()))
+            << "\nsha256 " << artifact.identity()
+            << (artifact.base().empty() ? "" : "\nbase   " + artifact.base()) << "\n\n"
+            << listing.table.text() << "\n"
+            << with_commas(static_cast<std::int64_t>(artifact.tensors().size())) << " tensors, "
+            << listing.generated << " of them generated by " << with_commas(listing.parameters)
+            << " parameters; " << with_commas(artifact.file_bytes()) << " bytes (header "
+            << with_commas(artifact.header_bytes()) << "), " << with_commas(artifact.output_bytes())
+            << " expanded, ratio " << fixed(ratio, 2) << "\n";
+}
+
+void inspect_artifact(const fs::path& file, const Arguments& arguments, Report& page) {
+  const ArtifactReader artifact = ArtifactReader::open(file);
+  artifact.verify();
+  const bool compared = arguments.has("against");
+  std::optional<TensorSource> original;
+  std::vector<StoredTensor> tensors;
+  if (compared) {
+    TensorBundle source = source_of(artifact, arguments.text("against"), model_options(arguments));
+    tensors = compare_with_source(artifact, source);
+    original = TensorSource::of(std::move(source));
+  } else {
+    tensors = stored_tensors(artifact);
+  }
+  const ArtifactListing listing(artifact, tensors, compared);
+  if (arguments.json())
+    print_json(to_json(artifact, file, listing));
+  else
+    print_artifact(artifact, file, listing);
+  if (!page.wanted()) return;
+  page.show(artifact, std::move(original));
+  page.write(to_json(artifact, file, listing));
+}
+
+void inspect_model(const fs::path& file, FileKind kind, const Arguments& arguments, Report& page) {
+  TensorBundle bundle = open_tensors(file, model_options(arguments));
+  Listing listing{.format = format_name(kind, file),
+                  .metadata = bundle.metadata,
+                  .notes = bundle.notes,
+                  .file_bytes = bundle.file_bytes};
+  const auto consumers = consumers_of(bundle);
+  for (const TensorEntry& entry : bundle.tensors) {
+    const auto at = consumers.find(entry.name);
+    if (consumers.empty() || at != consumers.end())
+      listing.tensors.push_back({entry.name, at == consumers.end() ? "" : joined(at->second, ", "),
+                                 entry.dtype, entry.shape,
+                                 static_cast<std::int64_t>(entry.bytes.size())});
+  }
+  if (!consumers.empty()) listing.column = "consumers";
+  page.show(TensorSource::of(std::move(bundle)));
+  print_listing(file, listing, arguments.json(), page);
+}
+
+void options(boost::program_options::options_description& into) {
+  auto add = into.add_options();
+  add("plan", "print the g-nets that each parameter would get, from names and shapes");
+  add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
+      "for a .gbz: the error of each tensor to the file that it was made from");
+  add_plan_options(into);
+  add_report_options(into, /*force=*/true);
+}
+
+int run(const Arguments& arguments) {
+  const fs::path file = arguments.words()[0];
+  const FileKind kind = sniff(file);
+  std::vector<std::string> idle;
+  if (arguments.has("plan")) {
+    if (kind == FileKind::kArtifact)
+      throw Error(Errc::kUsage, "a .gbz holds its plan; leave out --plan to print it");
+    if (arguments.has("report"))
+      throw Error(Errc::kUsage,
+                  "--report contradicts --plan: a report shows the contents of a file");
+    if (arguments.has("against"))
+      throw Error(Errc::kUsage, "--against contradicts --plan: it compares the contents of a .gbz");
+    note_idle_force(arguments, idle);
+    note_idle_parts(arguments, {file}, idle);
+    say_notes(arguments, idle);
+    return run_with_torch("inspect", arguments);
+  }
+  for (const char* option : {"world", "arch", "config", "set"})
+    if (arguments.has(option))
+      throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
+  if (arguments.has("against") && kind != FileKind::kArtifact)
+    throw Error(Errc::kUsage, "--against compares a .gbz with the file it was made of");
+  note_idle(arguments, {"plugin"}, "inspect runs no layer types", idle);
+  note_idle_force(arguments, idle);
+  note_idle_parts(arguments,
+                  {arguments.has("against") ? fs::path(arguments.text("against")) : file}, idle);
+  say_notes(arguments, idle);
+  if (kind == FileKind::kTorchScript) return run_with_torch("inspect", arguments);
+  Report page(arguments, "inspect", file.string());
+  if (kind == FileKind::kArtifact)
+    inspect_artifact(file, arguments, page);
+  else
+    inspect_model(file, kind, arguments, page);
+  return kDone;
+}
+
+}  // namespace
+
+const Verb& inspect_verb() {
+  static const Verb verb = {"inspect",
+                            "List the tensors of a file, or plan g-nets for them.",
+                            "FILE [--plan [--world N] [options]]",
+                            "  gbcompress inspect model.gbz\n"
+                            "  gbcompress inspect model.gbz --against model.safetensors\n"
+                            "  gbcompress inspect model.safetensors --json\n"
+                            "  gbcompress inspect model.torchscript.pt\n"
+                            "  gbcompress inspect model.safetensors --plan --world 8\n",
+                            1,
+                            1,
+                            options,
+                            run,
+                            false,
+                            {},
+                            {"info"}};
+  return verb;
+}
+
+}  // namespace gbcompress::cli

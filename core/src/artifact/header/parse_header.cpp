@@ -1,0 +1,352 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <unordered_set>
+
+#include "artifact/header/cbor_reader.h"
+#include "artifact/header/header.h"
+#include "artifact/header/header_keys.h"
+#include "artifact/header/plan_fields.h"
+#include "artifact/header/tensor_fields.h"
+#include "artifact/header/text.h"
+#include "artifact/integers/integers.h"
+#include "artifact/integers/transform.h"
+#include "artifact/sections/coding.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/float_code.h"
+#include "base/checked.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+class HeaderParser {
+ public:
+  HeaderParser(std::span<const std::byte> bytes, const ArtifactLimits& limits,
+               const std::string& label)
+      : in_(bytes, label + ": header"), limits_(limits) {}
+
+  Header parse() {
+    Keys keys(in_, "abstuvw");
+    char before = 0;
+    bool listed = false;
+    while (const char key = keys.next()) {
+      if (key < before) in_.corrupt("its keys are not in order");
+      before = key;
+      if (key > 't' && !listed) add_usual_tensors();
+      listed = listed || key >= 't';
+      switch (key) {
+        case 'a':
+          header_.arch = in_.text();
+          layout_ = arch_layout(header_.arch);
+          break;
+        case 'b':
+          header_.base = in_.text();
+          if (!is_base_digest(header_.base)) in_.corrupt("the digest of its base is malformed");
+          break;
+        case 's':
+          header_.settings = in_.text();
+          break;
+        case 't':
+          parse_tensors();
+          break;
+        case 'u':
+          parse_steps();
+          break;
+        case 'v':
+          parse_sizes();
+          break;
+        default:
+          if (keys.has('v')) in_.corrupt("it has sections and stripes");
+          parse_stripes();
+      }
+    }
+    if (!listed) add_usual_tensors();
+    in_.finish();
+    if (steps_ > 0 && !keys.has('u')) in_.corrupt("key u is missing");
+    check_base();
+    resolve_ties();
+    check_names();
+    check_totals();
+    return std::move(header_);
+  }
+
+ private:
+  void within(std::int64_t bytes, const char* what) const {
+    if (bytes > limits_.output_bytes)
+      throw Error(Errc::kLimit, "the file declares " + std::to_string(bytes) + " bytes of " + what +
+                                    ", at most " + std::to_string(limits_.output_bytes) +
+                                    " are allowed; raise the limit if you trust the file");
+  }
+
+  void check_count(std::int64_t n) const {
+    if (n > limits_.tensors)
+      throw Error(Errc::kLimit, "the file declares " + std::to_string(n) + " tensors, at most " +
+                                    std::to_string(limits_.tensors) + " are allowed");
+  }
+
+  void add_usual_tensors() {
+    if (!layout_) in_.corrupt("it lists no tensors, and they do not follow from an architecture");
+    check_count(static_cast<std::int64_t>(layout_->size()));
+    for (const LayoutEntry& known : *layout_) add_short(known.buffer ? 2 + known.initial : 0);
+  }
+
+  void parse_tensors() {
+    const std::int64_t n = in_.array();
+    check_count(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (in_.at_unsigned())
+        add_short(read_choice(in_, kShortFloats + 1));
+      else
+        add(read_tensor_fields(in_));
+    }
+    const std::size_t known = layout_ ? layout_->size() : 0;
+    if (unnamed_ > 0 && (unnamed_ != header_.tensors.size() || unnamed_ != known))
+      in_.corrupt("its tensors are not those of the architecture it names");
+  }
+
+  /// A tensor of the layout: coded (0), with row steps (1), all 0 (2), all 1 (3), coded and
+  /// dependent (4), the same with row steps (5), short floats (6).
+  void add_short(int number) {
+    TensorFields entry;
+    if (number == kShortFloats) {
+      entry.form = 0;
+      entry.mantissa_bits = kUsualMantissa;
+    } else if (number < 2 || number >= 4) {
+      entry.form = static_cast<unsigned>(number < 2 ? number : number - 2);
+    } else {
+      const std::vector<std::byte> element = simple_element(next_known().dtype, number - 2);
+      entry.value = 0;
+      std::memcpy(&*entry.value, element.data(), element.size());
+    }
+    add(std::move(entry));
+  }
+
+  const LayoutEntry& next_known() const {
+    const std::size_t i = header_.tensors.size();
+    if (!layout_ || i >= layout_->size())
+      in_.corrupt("a tensor has no name, and none follows from an architecture");
+    return (*layout_)[i];
+  }
+
+  void add(TensorFields entry) {
+    ArtifactTensor tensor;
+    tensor.name = std::move(entry.name);
+    if (entry.shape) tensor.shape = std::move(*entry.shape);
+    if (tensor.name.empty()) {
+      const LayoutEntry& known = next_known();
+      ++unnamed_;
+      tensor.name = known.name;
+      tensor.shape = known.shape;
+      tensor.dtype = known.dtype;
+    }
+    if (entry.dtype) tensor.dtype = *entry.dtype;
+    if (entry.tied != kNotTied)
+      tensor.kind = TensorKind::kTied;
+    else if (entry.value)
+      tensor.kind = TensorKind::kConstant;
+    else if (entry.form)
+      tensor.kind = entry.plan ? TensorKind::kPredicted : TensorKind::kQuantized;
+    else if (entry.base)
+      tensor.kind = TensorKind::kBase;
+    else
+      tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kExact;
+    if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
+    header_.tensors.push_back(std::move(tensor));
+    header_.sections.push_back(entry.section);
+    tied_.push_back(entry.tied);
+  }
+
+  /// Everything that follows from the entry itself; nothing has been allocated for it yet.
+  void finish_tensor(ArtifactTensor& tensor, TensorFields& entry) {
+    SectionEntry& section = entry.section;
+    const std::int64_t bytes = tensor_bytes(tensor.shape, tensor.dtype);
+    within(bytes, "one tensor");
+    if (tensor.kind == TensorKind::kBase) return;
+    if (tensor.kind == TensorKind::kExact) section.raw = bytes;
+    if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
+    if (entry.plan) finish_plan(tensor, entry);
+    if (has_values(tensor)) finish_values(tensor, entry);
+    if (has_values(tensor) || has_coded_theta(tensor)) {
+      fits_small_ = fits_small_ && fits_small(integer_grids(tensor));
+      integers_ = checked_add(integers_, integer_count(tensor), "the coded integers");
+      steps_ += static_cast<std::int64_t>(tensor.theta_steps.size()) + has_values(tensor);
+      ++coded_;
+      return;
+    }
+    if (section.packing == Packing::kRaw) section.stored = section.raw;
+    if (section.packing != Packing::kRaw && section.stored >= section.raw)
+      in_.corrupt("a packed section is not smaller than its content");
+    if (section.packing == Packing::kShuffledZstd && plane_bytes(tensor) == 1)
+      in_.corrupt("a section of single bytes is shuffled");
+    if (section.packing == Packing::kPlanes && !is_real(tensor.dtype))
+      in_.corrupt("a section has planes of what are no floats");
+    tensor.stored_bytes = section.stored;
+  }
+
+  void set_element(ArtifactTensor& tensor, std::uint64_t value) {
+    const int bits = dtype_bits(tensor.dtype);
+    if (bits % 8 != 0 || (bits < 64 && value >> bits != 0))
+      in_.corrupt("a constant is not an element of its type");
+    const auto* first = reinterpret_cast<const std::byte*>(&value);
+    tensor.element.assign(first, first + bits / 8);
+  }
+
+  void finish_plan(ArtifactTensor& tensor, TensorFields& entry) {
+    if (!is_real(tensor.dtype)) in_.corrupt("g-nets cannot generate this element type");
+    const bool residual = tensor.kind == TensorKind::kPredicted;
+    tensor.coding = residual ? Coding::kCoded : entry.coding.value_or(Coding::kI8);
+    try {
+      tensor.plan = complete_plan(std::move(*entry.plan), tensor.shape);
+      if (tensor.coding == Coding::kCoded)
+        tensor.theta_steps.resize(gnet_blocks(tensor.plan).size());
+      else
+        entry.section.raw = coded_bytes(tensor.plan, tensor.coding);
+      numbers_ =
+          checked_add(numbers_, checked_mul(plan_parameters(tensor.plan), 4, "theta"), "theta");
+    } catch (const Error& error) {
+      throw Error(error.code() == Errc::kLimit ? Errc::kLimit : Errc::kCorrupt,
+                  "the plan of " + printable(tensor.name) + " is wrong: " + error.what());
+    }
+    within(numbers_, "g-net parameters");
+  }
+
+  void finish_values(ArtifactTensor& tensor, const TensorFields& entry) {
+    const bool whole = is_codable(tensor.dtype) && !is_real(tensor.dtype);
+    const unsigned form = *entry.form;
+    if (form >= kWide && !(whole && (form == kWide || form == kNibbles)))
+      throw Error(Errc::kUnsupported, "integers of kind " + std::to_string(form) +
+                                          " are unknown; upgrade gbcompress to read this file");
+    const bool stepless = form == 0 || form >= kWide;
+    if (!is_codable(tensor.dtype) ||
+        (whole && (entry.plan || !stepless || entry.mantissa_bits > 0)) ||
+        (form == kNibbles && (entry.grid || !has_nibbles(tensor.dtype))))
+      in_.corrupt("this element type cannot be coded so");
+    tensor.mantissa_bits = entry.mantissa_bits;
+    const std::int64_t elements = checked_elements(tensor.shape, "a tensor");
+    if (elements < 1) in_.corrupt("a coded tensor has no elements");
+    tensor.row_steps = form & 1;
+    tensor.nibbles = form == kNibbles;
+    tensor.grid =
+        tensor.nibbles ? nibble_grid(tensor.shape, tensor.dtype) : default_grid(tensor.shape);
+    tensor.grid.dependent = form & 2;
+    tensor.grid.wide = form == kWide;
+    if (entry.axis >= 0) set_axis(tensor, entry.axis, whole);
+    if (entry.base && whole) in_.corrupt("an integer tensor is stored as a change of a base");
+    tensor.on_base = entry.base;
+    if (!entry.grid) return;
+    if (entry.grid->size() != 3) in_.corrupt("a grid needs three values");
+    tensor.grid.rows = (*entry.grid)[0];
+    tensor.grid.cols = (*entry.grid)[1];
+    tensor.grid.stride = (*entry.grid)[2];
+    if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
+  }
+
+  void set_axis(ArtifactTensor& tensor, int axis, bool whole) {
+    if (whole || !has_transform(tensor.shape, axis)) in_.corrupt("a tensor has no such axis");
+    tensor.axis = axis;
+  }
+
+  void parse_steps() {
+    if (in_.array() != steps_) in_.corrupt("there are not as many steps as the coded tensors need");
+    StepPredictor predictor;
+    const auto next = [&](const ArtifactTensor* tensor) {
+      const std::int64_t step = in_.integer() + predictor.expected(tensor);
+      if (step < kMinStep || step > kMaxStep) in_.corrupt("a step is out of range");
+      if (tensor && tensor->mantissa_bits > 0 &&
+          (step < kMinFloatExponent || step > kMaxFloatExponent))
+        in_.corrupt("an exponent is out of range");
+      predictor.saw(tensor, static_cast<int>(step));
+      return static_cast<int>(step);
+    };
+    for (ArtifactTensor& tensor : header_.tensors) {
+      for (int& step : tensor.theta_steps) step = next(nullptr);
+      if (has_values(tensor)) tensor.step = next(&tensor);
+    }
+  }
+
+  void parse_sizes() {
+    header_.profile = CodecProfile::kFast;
+    if (in_.array() != coded_ || coded_ == 0)
+      in_.corrupt("there are not as many sections as coded tensors");
+    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
+      ArtifactTensor& tensor = header_.tensors[i];
+      if (has_values(tensor) || has_coded_theta(tensor))
+        tensor.stored_bytes = header_.sections[i].stored = read_size(in_);
+    }
+  }
+
+  void parse_stripes() {
+    header_.profile = CodecProfile::kLanes;
+    const std::int64_t n = in_.array();
+    if (n < 2 || coded_ == 0) in_.corrupt("its stripes are none");
+    header_.head_bytes = read_size(in_);
+    for (std::int64_t i = 1; i < n; ++i) header_.stripes.push_back(read_size(in_));
+    for (ArtifactTensor& tensor : header_.tensors) tensor.grid.lanes = tensor.grid.dependent;
+  }
+
+  void check_base() {
+    const bool needed = std::any_of(header_.tensors.begin(), header_.tensors.end(), needs_base);
+    if (needed && header_.base.empty()) in_.corrupt("a tensor refers to a base, and none is named");
+    if (!needed && !header_.base.empty()) in_.corrupt("it names a base that no tensor refers to");
+  }
+
+  void resolve_ties() {
+    auto& tensors = header_.tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tied_[i] == kNotTied) continue;
+      if (tied_[i] >= tensors.size() || tied_[tied_[i]] != kNotTied)
+        in_.corrupt("a tied tensor refers to no tensor with content");
+      const ArtifactTensor& target = tensors[tied_[i]];
+      tensors[i].tied_to = target.name;
+      tensors[i].dtype = target.dtype;
+      tensors[i].shape = target.shape;
+    }
+  }
+
+  void check_names() {
+    std::unordered_set<std::string_view> names;
+    for (const ArtifactTensor& tensor : header_.tensors) {
+      if (!is_tensor_name(tensor.name))
+        in_.corrupt(printable(tensor.name.substr(0, 512)) + " cannot be a tensor's name");
+      if (!names.insert(tensor.name).second)
+        in_.corrupt("two tensors are named " + printable(tensor.name));
+    }
+  }
+
+  void check_totals() {
+    for (const ArtifactTensor& tensor : header_.tensors)
+      header_.output_bytes = checked_add(
+          header_.output_bytes, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
+    within(header_.output_bytes, "tensors");
+    if (header_.profile == CodecProfile::kSmall && (integers_ > kMaxSmallIntegers || !fits_small_))
+      throw Error(Errc::kLimit, "the file declares " + std::to_string(integers_) +
+                                    " coded integers, or rows of them, beyond what its profile "
+                                    "allows: " +
+                                    std::to_string(kMaxSmallIntegers) + " together, " +
+                                    std::to_string(kMaxSmallColumns) + " in a row");
+    within(checked_mul(integers_, 4, "the coded integers"), "coded integers");
+  }
+
+  CborReader in_;
+  const ArtifactLimits& limits_;
+  Header header_;
+  std::optional<std::vector<LayoutEntry>> layout_;
+  std::vector<std::size_t> tied_;
+  std::size_t unnamed_ = 0;    ///< tensors that the architecture names
+  std::int64_t numbers_ = 0;   ///< bytes of all g-net parameters as float32
+  std::int64_t integers_ = 0;  ///< of all coded tensors
+  std::int64_t steps_ = 0, coded_ = 0;
+  bool fits_small_ = true;
+};
+
+}  // namespace
+
+Header parse_header(std::span<const std::byte> bytes, const ArtifactLimits& limits,
+                    const std::string& label) {
+  return HeaderParser(bytes, limits, label).parse();
+}
+
+}  // namespace gbcompress

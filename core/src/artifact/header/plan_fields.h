@@ -1,0 +1,32 @@
+#pragma once
+/// Plans in headers (docs/reference/artifact-gnets.md, "Plans").
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "artifact/header/cbor_reader.h"
+#include "gbcompress/gnet.h"
+
+namespace gbcompress {
+
+/// At least 0. @throws Error(kCorrupt)
+std::int64_t read_size(CborReader& in);
+/// @throws Error(kCorrupt) for more than `most` numbers, before anything is allocated
+std::vector<std::int64_t> read_sizes(CborReader& in, std::int64_t most);
+/// @throws Error(kUnsupported) from `count` on
+int read_choice(CborReader& in, std::uint64_t count);
+
+/// A plan as it is written: what is left out follows from the tensor.
+struct PlanFields {
+  GNetPlan plan;
+  bool usual_type = true, usual_tile = true, usual_codes = true;
+};
+PlanFields read_plan(CborReader& in);
+/// Fills in what was left out, and checks everything.
+/// @param shape  of the tensor
+/// @throws Error(kShapeMismatch, kLimit) as validate()
+GNetPlan complete_plan(PlanFields fields, const std::vector<std::int64_t>& shape);
+nlohmann::json encode_plan(const GNetPlan& plan, const std::vector<std::int64_t>& shape);
+
+}  // namespace gbcompress

@@ -1,0 +1,129 @@
+#include "artifact/sections/elements.h"
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "artifact/sections/float16.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+template <typename T, typename Values, typename F>
+std::vector<std::byte> convert(const Values& values, F&& to) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    const T value = to(values[n]);
+    std::memcpy(bytes.data() + n * sizeof(T), &value, sizeof value);
+  }
+  return bytes;
+}
+
+template <typename T, typename F>
+void read(std::span<const std::byte> bytes, std::span<float> floats, F&& from) {
+  for (std::size_t n = 0; n < floats.size(); ++n) {
+    T value;
+    std::memcpy(&value, bytes.data() + n * sizeof(T), sizeof value);
+    floats[n] = from(value);
+  }
+}
+
+std::vector<std::byte> from_nibbles(const CodedValues& values) {
+  std::vector<std::byte> bytes(values.integers.size() / 2);
+  for (std::size_t n = 0; n < values.integers.size(); ++n) {
+    const std::int64_t nibble = std::int64_t{values.integers[n]} + values.step;
+    if (nibble < 0 || nibble > 15)
+      throw Error(Errc::kCorrupt, "a tensor has a nibble of more than four bits");
+    bytes[n / 2] |= static_cast<std::byte>(nibble << (n % 2 * 4));
+  }
+  return bytes;
+}
+
+template <typename T>
+std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
+  const auto [least, largest] = whole_range(dtype);
+  return convert<T>(values.integers, [&, least = least, largest = largest](std::int32_t integer) {
+    const std::int64_t number = std::int64_t{integer} + values.step;
+    if (number < least || number > largest)
+      throw Error(Errc::kCorrupt, "a tensor has a value that its type cannot hold");
+    return static_cast<T>(number);
+  });
+}
+
+}  // namespace
+
+std::vector<std::byte> elements_of(std::span<const float> values, DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return convert<std::uint16_t>(values, float_to_half);
+    case DType::kBF16:
+      return convert<std::uint16_t>(values, float_to_bfloat);
+    case DType::kF64:
+      return convert<double>(values, [](float v) { return double{v}; });
+    default:
+      return convert<float>(values, [](float v) { return v; });
+  }
+}
+
+void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> floats) {
+  switch (dtype) {
+    case DType::kF16:
+      return read<std::uint16_t>(bytes, floats, half_to_float);
+    case DType::kBF16:
+      return read<std::uint16_t>(bytes, floats, [](std::uint16_t v) {
+        const std::uint32_t bits = std::uint32_t{v} << 16;
+        float value;
+        std::memcpy(&value, &bits, sizeof value);
+        return value;
+      });
+    case DType::kF64:
+      return read<double>(bytes, floats, [](double v) { return static_cast<float>(v); });
+    default:
+      if (!floats.empty()) std::memcpy(floats.data(), bytes.data(), floats.size_bytes());
+  }
+}
+
+std::pair<std::int64_t, std::int64_t> whole_range(DType dtype) noexcept {
+  if (dtype == DType::kBool) return {0, 1};
+  const int bits = dtype_bits(dtype);
+  const bool with_sign =
+      dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  const std::int64_t largest = bits == 64 ? std::numeric_limits<std::int64_t>::max()
+                                          : (std::int64_t{1} << (with_sign ? bits - 1 : bits)) - 1;
+  return {with_sign ? -largest - 1 : 0, largest};
+}
+
+std::pair<std::int64_t, std::int64_t> integer_range(DType dtype, bool nibbles) noexcept {
+  return nibbles ? std::pair<std::int64_t, std::int64_t>{0, 15} : whole_range(dtype);
+}
+
+bool is_codable(DType dtype) noexcept { return is_real(dtype) || dtype <= DType::kI64; }
+
+std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype) {
+  if (values.nibbles) return from_nibbles(values);
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return whole<std::uint8_t>(values, dtype);
+    case DType::kI8:
+      return whole<std::int8_t>(values, dtype);
+    case DType::kU16:
+      return whole<std::uint16_t>(values, dtype);
+    case DType::kI16:
+      return whole<std::int16_t>(values, dtype);
+    case DType::kU32:
+      return whole<std::uint32_t>(values, dtype);
+    case DType::kI32:
+      return whole<std::int32_t>(values, dtype);
+    case DType::kU64:
+      return whole<std::uint64_t>(values, dtype);
+    case DType::kI64:
+      return whole<std::int64_t>(values, dtype);
+    default:
+      return elements_of(coded_floats(values), dtype);
+  }
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,52 @@
+#include "artifact/sections/lanes_sections.h"
+
+#include "artifact/integers/integers.h"
+#include "codec/lanes/stream.h"
+
+namespace gbcompress {
+
+LanesSections::LanesSections(const std::vector<ArtifactTensor>& tensors, const Load& load,
+                             const std::filesystem::path& folder) {
+  if (!folder.empty()) spool_ = std::make_unique<Spool>(folder);
+  const auto for_grids = [&](const auto& body) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const std::vector<IntegerGrid> grids = integer_grids(tensors[t]);
+      if (grids.empty()) continue;
+      load(t, [&](std::span<const std::int32_t> integers) {
+        for (const IntegerGrid& grid : grids) {
+          const auto size = static_cast<std::size_t>(grid.size());
+          body(grid, integers.first(size));
+          integers = integers.subspan(size);
+        }
+      });
+    }
+  };
+  codec::lanes::Survey survey;
+  for_grids([&](const IntegerGrid& grid, std::span<const std::int32_t> values) {
+    survey.add(grid, values);
+  });
+  head_ = survey.finish();
+  const auto keep = [&](const std::vector<std::byte>& stripe) {
+    sizes_.push_back(static_cast<std::int64_t>(stripe.size()));
+    stripe_bytes_ += sizes_.back();
+    if (spool_)
+      spool_->append(stripe);
+    else
+      held_.insert(held_.end(), stripe.begin(), stripe.end());
+  };
+  codec::lanes::StripeWriter writer(survey);
+  for_grids([&](const IntegerGrid& grid, std::span<const std::int32_t> values) {
+    writer.add(grid, values, keep);
+  });
+  writer.flush(keep);
+}
+
+void LanesSections::emit(const std::function<void(std::span<const std::byte>)>& sink) const {
+  sink(head_);
+  if (spool_)
+    spool_->read(0, stripe_bytes_, sink);
+  else
+    sink(held_);
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,228 @@
+#include "format/torch/checkpoint.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "format/torch/checkpoint_walk.h"
+#include "format/torch/training_state.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+struct Child {
+  std::string name;  ///< dotted, from the root
+  std::string key;
+  PickleHandle value = 0;
+  TensorCount count = {};
+};
+
+/// What a container holds, sorted by what it may be.
+struct Contents {
+  std::vector<Child> tensors, models, modules, rest;
+};
+
+std::string names_of(const std::vector<Child>& children) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, children.size()); ++i)
+    text += (i == 0 ? "" : i + 1 == children.size() ? " and " : ", ") + printable(children[i].name);
+  return children.size() > kShown ? text + " and more" : text;
+}
+
+class Finder {
+ public:
+  Finder(const PickleTree& tree, const OpenOptions& options, const std::string& label)
+      : tree_(tree), options_(options), label_(label), walk_(tree, label) {}
+
+  FoundModel find() {
+    const PickleValue& root = tree_[tree_.root];
+    if (walk_.is_module(tree_.root)) refuse_module(root, "");
+    if (root.kind == Kind::kObject)
+      throw Error(Errc::kUnsupported, label_ + " holds an object made by " + printable(root.text) +
+                                          ", not a dictionary of tensors; it is not run");
+    if (!CheckpointWalk::is_container(root))
+      throw Error(Errc::kUnsupported, label_ + " does not hold a dictionary of tensors");
+    if (options_.keep_all) {
+      walk_.flatten(tree_.root, "", true, found_.values);
+      if (found_.values.empty()) throw Error(Errc::kUnsupported, label_ + " holds no tensors");
+      say("left out, neither tensors nor numbers: ", walk_.skipped());
+    } else if (!options_.part.empty()) {
+      enter_part(tree_.root, "", options_.part);
+    } else {
+      descend(tree_.root, "");
+    }
+    return std::move(found_);
+  }
+
+ private:
+  Contents sort(PickleHandle at, const std::string& prefix) {
+    Contents contents;
+    walk_.each_child(at, [&](const std::string& key, PickleHandle value) {
+      Child child{prefix + key, key, value, walk_.count(value)};
+      const bool container = CheckpointWalk::is_container(tree_[value]);
+      if (tree_[value].kind == Kind::kTensor && !is_training_key(key))
+        contents.tensors.push_back(std::move(child));
+      else if (walk_.is_module(value))
+        contents.modules.push_back(std::move(child));
+      else if (container && child.count.rank > 0 && !is_training_key(key) &&
+               !walk_.is_optimizer(value))
+        contents.models.push_back(std::move(child));
+      else
+        contents.rest.push_back(std::move(child));
+    });
+    // Statistics beside a model: no model is without a matrix.
+    const auto is_small = [](const Child& child) { return child.count.rank < 2; };
+    if (!std::all_of(contents.models.begin(), contents.models.end(), is_small)) {
+      const auto small = std::stable_partition(contents.models.begin(), contents.models.end(),
+                                               [&](const Child& c) { return !is_small(c); });
+      std::move(small, contents.models.end(), std::back_inserter(contents.rest));
+      contents.models.erase(small, contents.models.end());
+    }
+    return contents;
+  }
+
+  /// Goes down to the model.
+  /// @param name  dotted, of a container; "" for the root
+  void descend(PickleHandle at, std::string name) {
+    for (std::size_t depth = 0;; ++depth) {
+      if (depth > CheckpointWalk::kMaxDepth) walk_.too_deep();
+      if (walk_.is_optimizer(at)) {
+        leave_out({{name.empty() ? "an optimizer's state" : name, "", at, walk_.count(at)}});
+        refuse_none();
+      }
+      Contents contents = sort(at, name.empty() ? "" : name + ".");
+      const auto& models = contents.models;
+      const bool own =
+          std::any_of(contents.tensors.begin(), contents.tensors.end(),
+                      [&](const Child& child) { return models.empty() || child.count.rank > 0; });
+      if (models.size() == 1 && (!own || is_model_key(models[0].key))) {
+        for (const auto* beside : {&contents.rest, &contents.tensors, &contents.modules})
+          leave_out(*beside);
+        at = models[0].value;
+        name = models[0].name;
+        continue;
+      }
+      const bool usual = std::any_of(models.begin(), models.end(),
+                                     [](const Child& c) { return is_model_key(c.key); });
+      // Whoever names a part has said that it is one model.
+      if (models.size() > 1 && (!own || usual) && (options_.part.empty() || name != options_.part))
+        refuse_several(models);
+      if (!own && models.empty()) {
+        if (!contents.modules.empty())
+          refuse_module(tree_[contents.modules[0].value], contents.modules[0].name);
+        for (const Child& child : contents.rest)
+          if (!is_training_key(child.key)) walk_.refuse_tensor_object(child.value, child.name);
+        leave_out(contents.rest);
+        refuse_none();
+      }
+      return take(at, contents);
+    }
+  }
+
+  /// The container is the model, but for what its keys say belongs to the training.
+  void take(PickleHandle at, const Contents& contents) {
+    std::set<PickleHandle> beside;
+    for (const Child& child : contents.rest) {
+      const bool tensor = tree_[child.value].kind == Kind::kTensor;
+      const bool training = is_training_key(child.key) || walk_.is_optimizer(child.value);
+      if (child.count.tensors > 0 && !(tensor ? !contents.models.empty() : training)) continue;
+      beside.insert(child.value);
+      leave_out({child});
+    }
+    walk_.each_child(at, [&](const std::string& key, PickleHandle value) {
+      if (!beside.contains(value)) walk_.flatten(value, key, false, found_.values);
+    });
+    append(left_out_, walk_.skipped());
+    say("left out: ", left_out_);
+  }
+
+  /// @param wanted  the rest of the part's name
+  void enter_part(PickleHandle at, const std::string& prefix, const std::string& wanted) {
+    std::vector<Child> others;
+    std::optional<Child> inner;
+    walk_.each_child(at, [&](const std::string& key, PickleHandle value) {
+      Child child{prefix + key, key, value, walk_.count(value)};
+      const bool here = wanted == key || (!key.empty() && wanted.starts_with(key + "."));
+      if (!inner && here && CheckpointWalk::is_container(tree_[value]))
+        inner = std::move(child);
+      else
+        others.push_back(std::move(child));
+    });
+    if (!inner) refuse_part();
+    leave_out(others);
+    if (inner->key == wanted)
+      descend(inner->value, inner->name);
+    else  // ends: the name gets shorter
+      enter_part(inner->value, inner->name + ".", wanted.substr(inner->key.size() + 1));
+  }
+
+  // What is left out.
+  void leave_out(const std::vector<Child>& children) {
+    for (const Child& child : children) {
+      const PickleValue& value = tree_[child.value];
+      left_out_.push_back({child.name, child.count.tensors, child.count.bytes,
+                           value.kind == Kind::kObject ? value.text : ""});
+    }
+  }
+  static void append(std::vector<LeftOut>& to, const std::vector<LeftOut>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  }
+  void say(const std::string& head, std::vector<LeftOut> list) {
+    if (list.empty()) return;
+    sort_left_out(list);
+    for (const LeftOut& each : list) found_.left_out.push_back(each.name);
+    found_.notes.push_back(head + left_out_text(list));
+  }
+
+  // Errors.
+  [[noreturn]] void refuse_module(const PickleValue& module, const std::string& name) const {
+    const std::string load = "torch.load(FILE, weights_only=False)";
+    throw Error(Errc::kUnsupported,
+                label_ + " holds a whole pickled module" +
+                    (name.empty() ? "" : " under " + printable(name)) + ", of class " +
+                    printable(module.text) +
+                    ", whose code would be needed; save its state dict in Python: torch.save(" +
+                    load + (name.empty() ? "" : "[\"" + printable(name) + "\"]") +
+                    ".state_dict(), \"weights.pt\")");
+  }
+  [[noreturn]] void refuse_several(const std::vector<Child>& models) const {
+    throw Error(Errc::kUsage, label_ + " holds " + std::to_string(models.size()) +
+                                  " candidates for the model: " + names_of(models) +
+                                  "; choose one with `part` NAME, or take all with `keep_all`");
+  }
+  [[noreturn]] void refuse_none() const {
+    if (left_out_.empty()) throw Error(Errc::kUnsupported, label_ + " holds no tensors");
+    std::vector<LeftOut> list = left_out_;
+    sort_left_out(list);
+    throw Error(Errc::kUnsupported, label_ + " holds no model, only " + left_out_text(list));
+  }
+  [[noreturn]] void refuse_part() {
+    std::vector<Child> parts;
+    walk_.each_child(tree_.root, [&](const std::string& key, PickleHandle value) {
+      if (CheckpointWalk::is_container(tree_[value]) && walk_.count(value).tensors > 0)
+        parts.push_back({key, key, value});
+    });
+    throw Error(Errc::kNotFound, label_ + " has no part " + printable(options_.part) +
+                                     (parts.empty() ? "" : "; it has " + names_of(parts)));
+  }
+
+  const PickleTree& tree_;
+  const OpenOptions& options_;
+  const std::string& label_;
+  CheckpointWalk walk_;
+  std::vector<LeftOut> left_out_;
+  FoundModel found_;
+};
+
+}  // namespace
+
+FoundModel find_model(const PickleTree& tree, const OpenOptions& options,
+                      const std::string& label) {
+  return Finder(tree, options, label).find();
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,68 @@
+#pragma once
+/// Walks over the values of a pickle, with bounds on depth and visits: containers may hold each
+/// other many times over, and themselves.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/folder/left_out.h"
+#include "format/torch/pickle.h"
+
+namespace gbcompress {
+
+struct TensorCount {
+  std::size_t tensors = 0, rank = 0;  ///< rank: the largest
+  std::int64_t bytes = 0;             ///< at most 2^62
+};
+
+class CheckpointWalk {
+ public:
+  using Named = std::vector<std::pair<std::string, PickleHandle>>;
+  static constexpr std::size_t kMaxDepth = 64, kMaxVisits = 16'000'000;
+
+  /// @param label  the file, for messages
+  CheckpointWalk(const PickleTree& tree, const std::string& label) : tree_(tree), label_(label) {}
+
+  static bool is_container(const PickleValue& value) noexcept;
+  /// An object with parameters or submodules.
+  bool is_module(PickleHandle at) const;
+  /// What an optimizer's state_dict() gives.
+  bool is_optimizer(PickleHandle at) const;
+
+  /// The items of a dictionary, or of a list or tuple under "0", "1", ...
+  /// @throws Error(kUnsupported) for a key that is neither text nor number
+  void each_child(PickleHandle at,
+                  const std::function<void(const std::string&, PickleHandle)>& use) const;
+  /// Tensors of a value, of those shared each time, and objects that stand for tensors.
+  /// @throws Error(kLimit)
+  TensorCount count(PickleHandle at);
+  /// Adds the tensors under a value, names joined by dots.
+  /// @param numbers  also numbers and lists of them
+  /// @throws Error(kUnsupported) naming an object that stands for a tensor; Error(kLimit)
+  void flatten(PickleHandle at, const std::string& name, bool numbers, Named& into);
+  /// What flatten() passed over.
+  const std::vector<LeftOut>& skipped() const noexcept { return skipped_; }
+
+  /// @throws Error(kUnsupported) for an object that stands for a tensor
+  void refuse_tensor_object(PickleHandle at, const std::string& name) const;
+  [[noreturn]] void too_deep() const;
+
+ private:
+  void count(PickleHandle at, std::size_t depth, TensorCount& into);
+  void flatten(PickleHandle at, const std::string& name, bool numbers, std::size_t depth,
+               Named& into);
+  bool has_key(const PickleValue& dict, std::string_view key) const;
+  bool is_numbers(const PickleValue& list) const;
+  void visit(std::size_t depth);
+
+  const PickleTree& tree_;
+  const std::string& label_;
+  std::size_t visits_ = 0;
+  std::vector<LeftOut> skipped_;
+};
+
+}  // namespace gbcompress

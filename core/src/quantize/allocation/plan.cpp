@@ -1,0 +1,344 @@
+#include "quantize/allocation/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "artifact/integers/integers.h"
+#include "artifact/integers/transform.h"
+#include "artifact/sections/elements.h"
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "format/container.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "quantize/change.h"
+#include "quantize/matrix.h"
+#include "quantize/transforms/axis.h"
+#include "search/bracket_search.h"
+
+namespace gbcompress {
+namespace {
+
+/// Steps grow with this power of a tensor's rms, and with the root of its size
+/// (docs/explanation/adr/0007-steps-without-data.md).
+constexpr double kRmsPower = 0.75;
+/// Where all tensors have one step: so little does a tensor's rms count, and vectors have finer
+/// ones.
+constexpr double kTotalPower = 0.03, kTotalVectorOctaves = -3;
+/// Numbers of all samples together, by what coding one takes.
+constexpr std::int64_t kSmallSamples = 400'000, kFastSamples = 4'000'000, kLeastSample = 4096;
+/// Integers up to which a file takes the time for the profile small.
+constexpr std::int64_t kMostSmall = 4'000'000;
+/// Numbers that may be in work at a time beside a single large tensor.
+constexpr std::int64_t kSideBySide = 1 << 23;
+/// A sample's error stays below what may be lost by this factor.
+constexpr double kSampleRoom = 0.97;
+/// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
+constexpr double kGaussianBits = 2.047;
+
+/// Approximate relative error of matrices in a file of so many bits per weight.
+double error_of_bits(double bits) { return std::clamp(std::exp2(-2 * bits), 1e-6, 0.25); }
+
+/// Rounding a sum to its element type makes an error at most twice as large.
+constexpr double kRounding = 4;
+
+/// About the relative error of the finest integers there are, with a margin of two.
+double finest_error(const TensorPlan& tensor, std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  const double step = static_cast<double>(largest) / kMaxMagnitude;
+  const double error = step * step / 6 / (tensor.facts.rms * tensor.facts.rms);
+  return tensor.base ? kRounding * error : error;
+}
+
+/// Whether integers on a base can have that error. Sums are float32, also those of float64.
+bool keeps_change(const TensorEntry& source, const TensorEntry& before,
+                  std::span<const float> values, double max_error) {
+  return source.dtype != DType::kF64 ||
+         kRounding * change_sums(source, before, elements_of(values, source.dtype)).relative() <=
+             max_error;
+}
+
+std::vector<float> differences(std::vector<float> values, const TensorEntry& base) {
+  const std::vector<float> before = numbers_of(base);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] -= before[i];
+  return values;
+}
+
+/// How the integers lie, as far as a graph tells.
+IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint) {
+  return hint.rows == 0 ? default_grid(tensor.shape) : IntegerGrid{hint.rows, hint.cols, 0};
+}
+
+/// Whether all elements are the same bytes.
+bool is_repeated(const TensorEntry& tensor) {
+  const auto size = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
+  if (size == 0 || dtype_bits(tensor.dtype) % 8 != 0 || tensor.bytes.size() < size) return false;
+  return std::equal(tensor.bytes.begin() + static_cast<std::ptrdiff_t>(size), tensor.bytes.end(),
+                    tensor.bytes.begin());
+}
+
+}  // namespace
+
+std::int64_t TensorPlan::elements() const noexcept {
+  std::int64_t n = 1;
+  for (const std::int64_t side : source->shape) n *= side;
+  return n;
+}
+
+std::vector<float> TensorPlan::numbers() const {
+  std::vector<float> values = numbers_of(*source);
+  if (base) return differences(std::move(values), *base);
+  return axis < 0 ? values : to_cosines(values, source->shape, axis);
+}
+
+int TensorPlan::step(double x) const noexcept {
+  const double k = std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -64.0, 64.0));
+  return std::min(static_cast<int>(k), coarsest);
+}
+
+bool is_bytes(const TensorEntry& tensor) noexcept {
+  return tensor.name == kContainerName && tensor.dtype == DType::kU8;
+}
+
+std::vector<float> numbers_of(const TensorEntry& tensor) {
+  if (!is_real(tensor.dtype)) return {};
+  std::vector<float> numbers(static_cast<std::size_t>(checked_elements(tensor.shape, "a tensor")));
+  floats_of(tensor.bytes, tensor.dtype, numbers);
+  return numbers;
+}
+
+double relative_error(std::span<const float> values, std::span<const float> stored) {
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
+    const double off = static_cast<double>(stored[i]) - value;
+    error += off * off;
+    squares += value * value;
+  }
+  return squares > 0 ? error / squares : error > 0 ? 1 : 0;
+}
+
+void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
+                 const std::function<void(std::size_t, int)>& body) {
+  for (std::size_t first = 0; first < sizes.size();) {
+    std::size_t last = first;
+    for (std::int64_t sum = 0; last < sizes.size() && (sum += sizes[last]) <= kSideBySide;) ++last;
+    throw_if_interrupted();
+    if (last <= first + 1) {
+      body(first++, threads);
+      continue;
+    }
+    parallel_tasks(threads, static_cast<std::int64_t>(last - first),
+                   [&](std::int64_t i) { body(first + static_cast<std::size_t>(i), 1); });
+    first = last;
+  }
+}
+
+WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
+    : hints_(hints_of(weights)),
+      quantiser_(options.quantiser),
+      threads_(options.threads > 0 ? options.threads : usable_processors()) {
+  tensors_.resize(weights.tensors.size());
+  std::vector<std::int64_t> sizes;
+  double numbers = 1;
+  for (const TensorEntry& entry : weights.tensors) {
+    sizes.push_back(checked_elements(entry.shape, "a tensor"));
+    if (is_real(entry.dtype)) numbers += static_cast<double>(sizes.back());
+  }
+  likely_error_ = options.max_error.value_or(
+      error_of_bits(8 * static_cast<double>(options.max_bytes.value_or(0)) / numbers));
+  const GlobSet exact(options.exact);
+  for_bounded(sizes, threads_, [&](std::size_t i, int) {
+    tensors_[i] = classify(weights.tensors[i], options, exact);
+  });
+  for (const TensorPlan& tensor : tensors_)
+    if (tensor.broken)
+      throw Error(Errc::kNonFinite,
+                  "tensor " + printable(tensor.source->name) +
+                      " holds NaN or infinity; repair or retrain the model first");
+  find_ties();
+  if (options.base) bound_changes(options);
+  if (options.statistics) use_statistics(options);
+  std::int64_t integers = 0;
+  bool fits = true;
+  for (const TensorPlan& tensor : tensors_) {
+    if (tensor.tied || is_bytes(*tensor.source)) continue;
+    numbers_ += tensor.elements();
+    if (tensor.kind == WeightKind::kMatrix) matrix_numbers_ += tensor.facts.numbers;
+    const bool whole = is_codable(tensor.source->dtype) && !is_real(tensor.source->dtype);
+    if (tensor.unchanged || tensor.constant || (tensor.kind == WeightKind::kExact && !whole))
+      continue;
+    integers += tensor.elements();
+    fits = fits && (whole || fits_small({&tensor.grid, 1}));
+  }
+  profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kLanes;
+  take_samples();
+  // Samples are too small for a head and stripes of their own: `fast` tells what they take.
+  for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
+}
+
+TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options,
+                                 const GlobSet& exact) const {
+  TensorPlan tensor;
+  tensor.source = &source;
+  const TensorEntry* before = options.base ? options.base->find(source.name) : nullptr;
+  if (before && !is_bytes(source) && std::ranges::equal(before->bytes, source.bytes)) {
+    tensor.unchanged = true;
+    return tensor;
+  }
+  const std::vector<float> values = numbers_of(source);
+  tensor.broken = !source.exact && holds_non_numbers(source, values);
+  if (tensor.broken) return tensor;
+  const bool asked = options.max_bytes || options.max_error;
+  const auto at = hints_.find(source.name);
+  const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
+  if (asked && !source.exact && !is_bytes(source) && !exact.matches(source.name))
+    tensor.kind = weight_kind(source, values, &hint);
+  tensor.constant = !source.bytes.empty() && is_repeated(source);
+  if (tensor.kind == WeightKind::kExact) return tensor;
+  tensor.grid = grid_of(source, hint);
+  const bool total = options.measure == ErrorMeasure::kTotal;
+  if (before && is_finite(*before)) {
+    tensor.before = before;
+    const double changed = squares_of(differences(values, *before));
+    const double most = options.max_error.value_or(kMostRelativeError);
+    if (changed == 0 || !keeps_change(source, *before, values, most)) {
+      tensor.kind = WeightKind::kExact;
+      return tensor;
+    }
+    if (changed < squares_of(values)) tensor.base = before;
+  }
+  // Short floats are as exact as the tensor is large, which a change is not.
+  const bool vector = tensor.kind == WeightKind::kVector && !tensor.base;
+  if (vector && !total) return tensor;
+  tensor.kind = WeightKind::kMatrix;
+  // Step sizes of rows serve outputs; a target error takes the fewest bits without them.
+  const bool calibrated = options.statistics && has_moments(*options.statistics, source.name);
+  if (!tensor.base && !calibrated) tensor.axis = cosine_axis(values, source.shape, likely_error_);
+  // Waves along the outputs are none themselves.
+  const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
+  const std::vector<float> numbers = tensor.numbers();
+  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart);
+  if (options.max_error && finest_error(tensor, numbers) > *options.max_error) {
+    tensor.kind = WeightKind::kExact;
+    return tensor;
+  }
+  tensor.factor = total ? kTotalPower * std::log2(tensor.facts.rms) +
+                              (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0)
+                        : kRmsPower * std::log2(tensor.facts.rms) +
+                              std::log2(static_cast<double>(tensor.facts.numbers)) / 2;
+  return tensor;
+}
+
+void WeightsPlan::find_ties() {
+  std::map<std::tuple<const std::byte*, std::size_t, DType, std::vector<std::int64_t>>, std::size_t>
+      first;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorEntry& source = *tensors_[i].source;
+    if (source.bytes.empty()) continue;
+    const auto [at, fresh] = first.emplace(
+        std::tuple(source.bytes.data(), source.bytes.size(), source.dtype, source.shape), i);
+    // A tensor that the base has costs nothing, whatever it shares its bytes with.
+    if (!fresh && (!tensors_[i].unchanged || tensors_[at->second].unchanged))
+      tensors_[i].tied = at->second;
+  }
+}
+
+/// A tensor stands for those tied to it, each of which changed by another amount since the base.
+void WeightsPlan::bound_changes(const WeightsOptions& options) {
+  const auto change_of = [](const TensorPlan& tensor) {
+    return change_sums(*tensor.source, *tensor.before, tensor.source->bytes).change;
+  };
+  for (const TensorPlan& tensor : tensors_) {
+    if (!tensor.tied || !tensor.before || !is_real(tensor.source->dtype)) continue;
+    TensorPlan& owner = tensors_[*tensor.tied];
+    if (owner.kind == WeightKind::kExact) continue;
+    const double own = owner.base ? change_of(owner) : squares_of(numbers_of(*owner.source));
+    const double least = std::min(own, change_of(tensor));
+    owner.share = std::min(owner.share, least / own);
+    const double allowed = options.max_error.value_or(kMostRelativeError) * owner.share;
+    if (owner.kind == WeightKind::kMatrix && finest_error(owner, owner.numbers()) > allowed)
+      owner.kind = WeightKind::kExact;
+  }
+}
+
+void WeightsPlan::take_samples() {
+  std::vector<std::int64_t> sizes;
+  std::int64_t matrices = 0;
+  for (const TensorPlan& tensor : tensors_) {
+    const bool sampled = tensor.kind == WeightKind::kMatrix && !tensor.tied;
+    sizes.push_back(sampled ? tensor.facts.numbers : 0);
+    matrices += sampled;
+  }
+  if (matrices == 0) return;
+  const std::int64_t all = profile_ == CodecProfile::kSmall ? kSmallSamples : kFastSamples;
+  const std::int64_t each = std::max(kLeastSample, all / matrices);
+  for_bounded(sizes, threads_, [&](std::size_t i, int) {
+    TensorPlan& tensor = tensors_[i];
+    if (sizes[i] == 0) return;
+    tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts.row_steps, each));
+    // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
+    const int middle = nearest_step(static_cast<float>(tensor.facts.rms));
+    const int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());
+    const int high = std::max(middle + 4 * kStepsPerOctave, low);
+    tensor.coarsest = last_that_holds(low, high, [&](int k) {
+      return tensor.sample->choose(k, quantiser_, 1).relative_error <=
+             kSampleRoom * kMostRelativeError;
+    });
+  });
+  lowest_ = 64;
+  highest_ = -64;
+  for (const TensorPlan& tensor : tensors_) {
+    if (!tensor.sample) continue;
+    const auto x = [&](int k) { return static_cast<double>(k) / kStepsPerOctave - tensor.factor; };
+    lowest_ = std::min(lowest_, x(tensor.sample->finest()));
+    highest_ = std::max(highest_, x(tensor.coarsest));
+  }
+}
+
+double WeightsPlan::expected_bytes(double x) const {
+  double bits = 0;
+  IntegerEncoder stream(CodecProfile::kSmall);
+  std::vector<double> of_tensor(tensors_.size());
+  const bool small = profile_ == CodecProfile::kSmall;
+  std::vector<CodedValues> chosen(tensors_.size());
+  parallel_tasks(threads_, static_cast<std::int64_t>(tensors_.size()), [&](std::int64_t n) {
+    const auto i = static_cast<std::size_t>(n);
+    const TensorPlan& tensor = tensors_[i];
+    if (!tensor.sample) return;
+    const int k = std::max(tensor.step(x), tensor.sample->finest());
+    chosen[i] = tensor.sample->choose(k, quantiser_, 1).values;
+    if (small) return;
+    IntegerEncoder encoder(CodecProfile::kFast);
+    encoder.add(chosen[i].grid, chosen[i].integers);
+    of_tensor[i] = encoder.ideal_bits();
+  });
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorPlan& tensor = tensors_[i];
+    if (!tensor.sample) continue;
+    if (small) {
+      const double before = stream.ideal_bits();
+      stream.add(chosen[i].grid, chosen[i].integers);
+      of_tensor[i] = stream.ideal_bits() - before;
+    }
+    bits += of_tensor[i] * static_cast<double>(tensor.facts.numbers) /
+            static_cast<double>(chosen[i].grid.size());
+    bits += 4 * static_cast<double>(tensor.facts.row_steps.size());
+  }
+  return bits / 8;
+}
+
+double WeightsPlan::start(double bits) const {
+  double sum = 0;
+  for (const TensorPlan& tensor : tensors_)
+    if (tensor.sample)
+      sum +=
+          static_cast<double>(tensor.facts.numbers) * (std::log2(tensor.facts.rms) - tensor.factor);
+  const double mean = sum / static_cast<double>(std::max<std::int64_t>(matrix_numbers_, 1));
+  return mean + kGaussianBits - bits;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,105 @@
+#pragma once
+/// How each tensor is stored, and the step sizes for a target size or error.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/glob.h"
+#include "base/internal.h"
+#include "format/tensor_bundle.h"
+#include "gbcompress/weights.h"
+#include "quantize/kinds.h"
+#include "quantize/matrix.h"
+#include "quantize/rounding/rounding_model.h"
+
+namespace GBC_INTERNAL gbcompress {
+
+/// A tensor of the bundle and its place in the plan.
+struct TensorPlan {
+  const TensorEntry* source = nullptr;
+  std::optional<std::size_t> tied;  ///< an earlier tensor of the same bytes
+  WeightKind kind = WeightKind::kExact;
+  bool constant = false;
+  const TensorEntry* before = nullptr;  ///< the base's, of the same name
+  const TensorEntry* base = nullptr;    ///< `before`, where integers are made of what changed
+  bool unchanged = false;               ///< bit for bit what the base has
+  bool broken = false;                  ///< holds_non_numbers(), and should not
+  // Of matrices:
+  IntegerGrid grid;
+  MatrixFacts facts;
+  int axis = -1;            ///< of cosines that take its place; -1: none
+  /// Least squares of the change of this tensor and of those tied to it, over the squares of what
+  /// integers are made of: at most 1, and 1 for tensors that the base lacks.
+  double share = 1;
+  double factor = 0;        ///< log2 of its step where x is 0
+  int coarsest = kMaxStep;  ///< at which no more is lost than may be
+  std::optional<StepMatrix> sample;
+  /// Of matrices with statistics: rounding with error feedback; null for the second of a pair.
+  std::shared_ptr<const RoundingModel> model;
+  bool second = false;  ///< rounded as one with an earlier matrix
+
+  std::int64_t elements() const noexcept;
+  /// What integers are made of: its float32 numbers, or their cosines, or what changed.
+  std::vector<float> numbers() const;
+  /// Index of step_size() for log2 `x` of all steps.
+  int step(double x) const noexcept;
+};
+
+class WeightsPlan {
+ public:
+  /// @throws Error(kNonFinite) naming the first tensor with NaN or infinity, but for masks and what
+  ///         belongs to a training
+  WeightsPlan(const TensorBundle& weights, const WeightsOptions& options);
+
+  const std::vector<TensorPlan>& tensors() const noexcept { return tensors_; }
+  std::int64_t matrix_numbers() const noexcept { return matrix_numbers_; }
+  /// Of all tensors that are not tied.
+  std::int64_t numbers() const noexcept { return numbers_; }
+  /// Of all tensors that are stored as integers.
+  CodecProfile profile() const noexcept { return profile_; }
+  int threads() const noexcept { return threads_; }
+  /// Between them lies everything that x changes.
+  double lowest() const noexcept { return lowest_; }
+  double highest() const noexcept { return highest_; }
+  /// Approximate bytes of the matrices at x, from samples.
+  double expected_bytes(double x) const;
+  /// Where the search starts for so many bits per weight of matrices.
+  double start(double bits) const;
+
+ private:
+  TensorPlan classify(const TensorEntry& source, const WeightsOptions& options,
+                      const GlobSet& exact) const;
+  void find_ties();
+  void bound_changes(const WeightsOptions& options);
+  void use_statistics(const WeightsOptions& options);
+  void balance(const WeightsOptions& options);
+  void take_samples();
+
+  const TensorHints hints_;
+  std::vector<TensorPlan> tensors_;
+  std::int64_t matrix_numbers_ = 0, numbers_ = 0;
+  CodecProfile profile_ = CodecProfile::kSmall;
+  Quantiser quantiser_;
+  double likely_error_ = 0;  ///< relative, of a matrix
+  int threads_ = 1;
+  double lowest_ = 0, highest_ = 0;
+};
+
+/// Whether a tensor is no numbers, but a container.
+bool is_bytes(const TensorEntry& tensor) noexcept;
+
+/// The float32 numbers of a tensor of a real type, else nothing.
+std::vector<float> numbers_of(const TensorEntry& tensor);
+
+/// Squared error over squares; where these are 0, 1 if there is an error.
+double relative_error(std::span<const float> values, std::span<const float> stored);
+
+/// Calls body(i) for 0 ... sizes.size() - 1 so that what is in memory at a time stays bounded:
+/// small ones side by side, large ones alone. @param body  gets its number of threads
+void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
+                 const std::function<void(std::size_t, int)>& body);
+
+}  // namespace gbcompress

@@ -1,0 +1,140 @@
+/// Statistics of the plan's matrices: how they are rounded, and the steps by importance.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "gbcompress/error.h"
+#include "quantize/allocation/plan.h"
+
+namespace gbcompress {
+namespace {
+
+/// Steps grow with this power of the inverse cost of a squared error, halved.
+constexpr double kTemper = 0.75;
+/// A cost counts as at least this share of the largest.
+constexpr double kLeastCost = 1e-6;
+
+/// One entry of the statistics and its place in the plan.
+struct Task {
+  std::string name;
+  const TensorStatistics* statistics;
+  std::size_t first;
+  std::optional<std::size_t> second;
+};
+
+/// @throws Error(kUsage) for a name that the plan lacks; Error(kShapeMismatch) for a pair
+std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors, const Statistics& statistics) {
+  std::map<std::string, std::size_t, std::less<>> index;
+  for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].source->name] = i;
+  std::vector<Task> tasks;
+  std::vector<bool> paired(tensors.size());
+  const auto place = [&](const std::string& name) {
+    const auto at = index.find(name);
+    if (at == index.end())
+      throw Error(Errc::kUsage, "the statistics name " + printable(name) +
+                                    ", and the model has no such tensor; take those of this model");
+    return at->second;
+  };
+  for (const auto& [name, of] : statistics.tensors) {
+    const std::size_t bar = name.find('|');
+    Task task{name, &of, place(name.substr(0, bar)), {}};
+    if (bar != std::string::npos) {
+      task.second = place(name.substr(bar + 1));
+      if (tensors[task.first].grid.rows != tensors[*task.second].grid.rows ||
+          task.first == *task.second)
+        throw Error(Errc::kShapeMismatch, "statistics of " + printable(name) +
+                                              ": the two tensors must have equally many rows");
+    }
+    const auto coded = [&](std::size_t i) {
+      return tensors[i].kind == WeightKind::kMatrix && !tensors[i].tied && !tensors[i].constant;
+    };
+    if (!coded(task.first) || (task.second && !coded(*task.second))) continue;
+    if (task.second) paired[task.first] = paired[*task.second] = true;
+    tasks.push_back(std::move(task));
+  }
+  // Moments of a pair replace those of its matrices.
+  std::erase_if(tasks, [&](const Task& task) { return !task.second && paired[task.first]; });
+  return tasks;
+}
+
+/// Of a tensor's rows; empty where it is not known.
+std::span<const float> importance_of(const Statistics& statistics, const TensorPlan& tensor) {
+  const auto at = statistics.tensors.find(tensor.source->name);
+  if (at == statistics.tensors.end()) return {};
+  return at->second.row_importance;
+}
+
+double sum_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value);
+  return sum;
+}
+
+}  // namespace
+
+void WeightsPlan::use_statistics(const WeightsOptions& options) {
+  const std::vector<Task> tasks = tasks_of(tensors_, *options.statistics);
+  parallel_tasks(threads_, static_cast<std::int64_t>(tasks.size()), [&](std::int64_t n) {
+    const Task& task = tasks[static_cast<std::size_t>(n)];
+    throw_if_interrupted();
+    TensorPlan& first = tensors_[task.first];
+    StatisticsUse use = options.statistics_use;
+    std::int64_t cols = first.grid.cols;
+    if (task.second) {
+      cols += tensors_[*task.second].grid.cols;
+      use.row_power = use.joint_row_power;
+    }
+    const auto of_first = importance_of(*options.statistics, first);
+    std::vector<float> importance(of_first.begin(), of_first.end());
+    if (task.second) {
+      const auto of_second = importance_of(*options.statistics, tensors_[*task.second]);
+      if (of_second.size() != importance.size()) importance.clear();
+      for (std::size_t i = 0; i < importance.size(); ++i) importance[i] += of_second[i];
+    }
+    RoundingModel model =
+        rounding_model(task.name, *task.statistics, first.grid.rows, cols, importance, use);
+    model.second = task.second;
+    first.model = std::make_shared<const RoundingModel>(std::move(model));
+    if (!first.model->row_steps.empty()) first.facts.row_steps = first.model->row_steps;
+    if (!task.second) return;
+    TensorPlan& second = tensors_[*task.second];
+    second.second = true;
+    second.facts.row_steps = first.facts.row_steps;
+  });
+  balance(options);
+}
+
+/// Steps by importance, where it is known, around those without data, which the others keep.
+void WeightsPlan::balance(const WeightsOptions& options) {
+  if (!options.statistics_use.tensor_steps) return;
+  std::vector<double> costs(tensors_.size());
+  double largest = 0;
+  const auto cost_of = [&](const TensorPlan& tensor, const RoundingModel& model) {
+    return sum_of(importance_of(*options.statistics, tensor)) /
+           static_cast<double>(tensor.grid.size()) * model.mean_square;
+  };
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorPlan& tensor = tensors_[i];
+    if (!tensor.model) continue;
+    costs[i] = cost_of(tensor, *tensor.model);
+    if (const auto second = tensor.model->second)
+      costs[*second] = cost_of(tensors_[*second], *tensor.model);
+  }
+  for (const double cost : costs) largest = std::max(largest, cost);
+  if (largest <= 0) return;
+  double numbers = 0, apart = 0;
+  std::vector<double> factors(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (costs[i] <= 0) continue;
+    factors[i] = -kTemper / 2 * std::log2(std::max(costs[i], kLeastCost * largest));
+    const auto n = static_cast<double>(tensors_[i].facts.numbers);
+    numbers += n;
+    apart += n * (tensors_[i].factor - factors[i]);
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (costs[i] > 0) tensors_[i].factor = factors[i] + apart / numbers;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/file.h"
+#include "format/container.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "quantize/encode_weights.h"
+#include "quantize/store.h"
+#include "search/bracket_search.h"
+#include "search/size_search.h"
+
+namespace gbcompress {
+namespace {
+
+/// Files that are smaller than this many times their settings go without those.
+constexpr std::int64_t kSettingsShare = 200;
+/// Whole files made for one size, where numbers are few and where they are many.
+constexpr int kMostFiles = 6, kMostLargeFiles = 3;
+constexpr std::int64_t kMany = 20'000'000;
+/// Steps of all tensors together are found at this resolution, of octaves.
+constexpr double kTotalResolution = 1.0 / 64;
+/// A base that holds less than this share of the tensors' bytes saves nothing worth its name.
+constexpr double kWorthABase = 0.01;
+
+void check(const WeightsOptions& options) {
+  if (options.max_bytes && options.max_error)
+    throw Error(Errc::kUsage, "`max_bytes` contradicts `max_error`; give one of both");
+  if (options.max_bytes && *options.max_bytes < 1)
+    throw Error(Errc::kUsage, "`max_bytes` must be at least 1");
+  if (options.max_error && !(*options.max_error > 0 && *options.max_error < 1))
+    throw Error(Errc::kUsage, "`max_error` must be above 0 and below 1");
+  if (options.statistics &&
+      (!options.max_bytes || options.base || options.measure == ErrorMeasure::kTotal))
+    throw Error(Errc::kUsage,
+                "statistics need a size as target (`max_bytes` or `ratio`), and no base; an error "
+                "bounds each tensor whatever the statistics say");
+  if (options.base && options.measure == ErrorMeasure::kTotal)
+    throw Error(Errc::kUsage,
+                "what changed since a base is measured tensor by tensor; leave the "
+                "measure relative");
+}
+
+/// "F32 [300, 784]"
+std::string form_of(const TensorEntry& tensor) {
+  std::string text(dtype_name(tensor.dtype));
+  text += " [";
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(tensor.shape[i]);
+  return text + "]";
+}
+
+/// Refuses a base that is another model.
+void check_base(const TensorBundle& weights, const BaseModel& base) {
+  bool any = false;
+  for (const TensorEntry& tensor : weights.tensors) {
+    const TensorEntry* before = base.find(tensor.name);
+    any = any || before;
+    if (before && (before->dtype != tensor.dtype || before->shape != tensor.shape))
+      throw Error(Errc::kShapeMismatch,
+                  "tensor " + printable(tensor.name) + " is " + form_of(tensor) + ", and " +
+                      form_of(*before) +
+                      " in the base; name the model that this one was made from");
+  }
+  if (!any && !weights.tensors.empty())
+    throw Error(Errc::kUsage,
+                "the base has no tensor of this model; name the model that this one "
+                "was made from");
+}
+
+std::string kept_settings(const TensorBundle& weights, const WeightsOptions& options) {
+  if (options.keep_settings) return options.settings;
+  std::int64_t bytes = options.max_bytes.value_or(0);
+  if (bytes == 0)
+    for (const TensorEntry& tensor : weights.tensors)
+      bytes += static_cast<std::int64_t>(tensor.bytes.size());
+  const auto settings = static_cast<std::int64_t>(options.settings.size());
+  return bytes < kSettingsShare * settings ? "" : options.settings;
+}
+
+/// The estimated place of the target size, from samples.
+double expected_place(const WeightsPlan& plan, std::int64_t wanted, std::int64_t others) {
+  const std::int64_t left = std::max<std::int64_t>(wanted - others, 1);
+  const double numbers = static_cast<double>(plan.matrix_numbers());
+  SizeSearch search(left, plan.matrix_numbers(), plan.lowest(), plan.highest());
+  double x = plan.start(8 * static_cast<double>(left) / numbers);
+  while (const auto next = search.next(x)) {
+    x = *next;
+    search.tried(x, static_cast<std::int64_t>(plan.expected_bytes(x)));
+  }
+  return search.best().value_or(plan.highest());
+}
+
+/// The finest step sizes whose file has the target size, or the coarsest allowed.
+void place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted) {
+  const std::int64_t numbers = plan.matrix_numbers();
+  SizeSearch search(wanted, numbers, plan.lowest(), plan.highest());
+  const double start = expected_place(plan, wanted, store.size());
+  double last = NAN;
+  const int most = numbers > kMany ? kMostLargeFiles : kMostFiles;
+  for (int files = 0; files < most; ++files) {
+    const auto x = search.next(start);
+    if (!x) break;
+    const std::int64_t bytes = store.place(last = *x);
+    search.tried(*x, bytes);
+  }
+  const double best = search.best().value_or(plan.highest());
+  if (best != last) store.place(best);
+}
+
+/// The coarsest steps at which the error of all tensors together is at most that.
+void place_total_error(const WeightsPlan& plan, WeightsStore& store, double most) {
+  BracketSearch search({.cuts = kMostFiles + 2, .resolution = kTotalResolution},
+                       {.holds = plan.lowest(), .fails = plan.highest() + kTotalResolution});
+  double guess = plan.start(-std::log2(most) / 2);
+  while (const auto x = search.next(guess)) {
+    const double error = store.total_error(*x);
+    search.tried(*x, error <= most);
+    // The step before the next one that would fail: errors are known to some thousandths.
+    const double octaves = std::log2(most / std::max(error, 1e-30)) / 2;
+    guess = *x + (octaves > 0 ? std::max(octaves - kTotalResolution / 4, kTotalResolution)
+                              : std::min(octaves, -kTotalResolution));
+  }
+  store.place_total(*search.holds(), most);
+}
+
+/// Of the tensors that have an error, all together.
+/// @param tensors  one for each of the weights
+double total_error(const std::vector<StoredTensor>& tensors, const TensorBundle& weights) {
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor& stored = tensors[i];
+    if (stored.stored == "tied" || stored.error == 0) continue;
+    double sum = 0;
+    for (const float value : numbers_of(weights.tensors[i]))
+      sum += static_cast<double>(value) * static_cast<double>(value);
+    error += stored.error * sum;
+    squares += sum;
+  }
+  return squares > 0 ? error / squares : 0;
+}
+
+/// What the base is worth.
+void count_base(WeightsReport& report, const ArtifactReader& artifact) {
+  double error = 0, change = 0;
+  std::int64_t all = 0, of_base = 0;  // bytes
+  for (std::size_t i = 0; i < report.tensors.size(); ++i) {
+    const StoredTensor& stored = report.tensors[i];
+    const ArtifactTensor& tensor = artifact.tensors()[i];
+    error += stored.change_error * stored.change;
+    change += stored.change;
+    report.unchanged += tensor.kind == TensorKind::kBase;
+    const std::int64_t bytes = tensor_elements(tensor.shape) * dtype_bits(tensor.dtype) / 8;
+    if (tensor.kind != TensorKind::kTied) all += bytes;
+    if (tensor.kind == TensorKind::kBase || tensor.on_base) of_base += bytes;
+  }
+  report.change_error = change > 0 ? error / change : 0;
+  const auto count = static_cast<std::int64_t>(report.tensors.size());
+  if (report.unchanged == count)
+    report.base_note = "the change is empty: the base has every tensor bit for bit";
+  else if (static_cast<double>(of_base) < kWorthABase * static_cast<double>(all))
+    report.base_note = "the base saves nothing: " + std::to_string(report.unchanged) + " of " +
+                       std::to_string(count) +
+                       " tensors are bit for bit in it, and the others are stored whole; an error "
+                       "or a size as target stores their changes";
+}
+
+void judge(WeightsReport& report, const WeightsOptions& options) {
+  char text[200];
+  if (options.max_bytes && report.output_bytes > *options.max_bytes) {
+    report.target_met = false;
+    report.target_note =
+        "the target is " + std::to_string(*options.max_bytes) + " bytes, and the file has " +
+        std::to_string(report.output_bytes) +
+        ", the smallest whose relative squared error is at most 0.5 in every tensor";
+  }
+  if (!options.max_error) return;
+  double worst = options.measure == ErrorMeasure::kTotal ? report.total_error : 0;
+  if (options.measure == ErrorMeasure::kRelative)
+    for (const StoredTensor& tensor : report.tensors)
+      worst = std::max(worst, tensor.in_base ? tensor.change_error : tensor.error);
+  if (worst <= *options.max_error) return;
+  report.target_met = false;
+  std::snprintf(text, sizeof text, "the target error is %g, and the file has %.3g",
+                *options.max_error, worst);
+  report.target_note = text;
+}
+
+/// What the file has: its size, and each tensor beside the source.
+WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weights,
+                      const WeightsOptions& options) {
+  WeightsReport report;
+  report.output_bytes = artifact.file_bytes();
+  report.identity = artifact.identity();
+  TensorDecoder decode;
+  if (options.base)
+    decode = [&, base = options.base->source_for(artifact)](std::size_t i) {
+      return decode_tensor(artifact, i, {.base = base});
+    };
+  report.tensors = compare_with_source(artifact, weights, decode, options.base);
+  if (options.base) count_base(report, artifact);
+  for (const StoredTensor& tensor : report.tensors)
+    if (tensor.stored != "tied" && tensor.name != kContainerName)
+      report.parameters += tensor.elements();
+  report.total_error = total_error(report.tensors, weights);
+  judge(report, options);
+  return report;
+}
+
+/// Integers of all matrices, for the target.
+void place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+  if (plan.matrix_numbers() == 0) return;
+  if (options.max_bytes)
+    place_size(plan, store, *options.max_bytes);
+  else if (options.measure == ErrorMeasure::kTotal)
+    place_total_error(plan, store, *options.max_error);
+  else
+    store.place_error(*options.max_error);
+}
+
+}  // namespace
+
+std::string_view measure_name(ErrorMeasure measure) noexcept {
+  return measure == ErrorMeasure::kTotal ? "total" : "relative";
+}
+
+std::optional<ErrorMeasure> parse_measure(std::string_view name) noexcept {
+  for (const ErrorMeasure measure : {ErrorMeasure::kRelative, ErrorMeasure::kTotal})
+    if (name == measure_name(measure)) return measure;
+  return {};
+}
+
+WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
+                               const WeightsOptions& options) {
+  check(options);
+  if (options.base) check_base(weights, *options.base);
+  check_not_an_input(output, weights.files);
+  if (options.base) check_not_an_input(output, options.base->tensors().files);
+  check_writable(output, options.overwrite);
+  const WeightsPlan plan(weights, options);
+  WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options));
+  place(plan, store, options);
+  WeightsReport report;
+  store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
+    report = measure(artifact, weights, options);
+    if (options.look) options.look(artifact);
+  });
+  return report;
+}
+
+EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem::path& folder,
+                              const WeightsOptions& options) {
+  check(options);
+  if (options.base) check_base(weights, *options.base);
+  const WeightsPlan plan(weights, options);
+  WeightsStore store(plan, options, folder, kept_settings(weights, options));
+  place(plan, store, options);
+  EncodedWeights encoded{store.writer().encode(), {}};
+  const ArtifactReader artifact = ArtifactReader::from_bytes(encoded.file, "the file");
+  encoded.report = measure(artifact, weights, options);
+  return encoded;
+}
+
+}  // namespace gbcompress

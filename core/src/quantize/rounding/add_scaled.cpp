@@ -1,0 +1,105 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quantize/rounding/add_scaled.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: after foreach_target
+#include <hwy/highway.h>
+// clang-format on
+
+#include "quantize/rounding/add_scaled.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gbcompress {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Doubles = hn::CappedTag<double, 8>;
+
+// Not MulAdd(): it rounds once where there is one.
+void AddScaled(double* to, const double* from, double factor, std::int64_t count) {
+  const Doubles d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factors = hn::Set(d, factor);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::Mul(factors, hn::LoadU(d, from + i))), d, to + i);
+  for (; i < count; ++i) to[i] += factor * from[i];
+}
+
+void AddOuter(double* to, const double* factors, const double* of_rows, std::int64_t count) {
+  const Doubles d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t b = 0; b < kOuterWidth; b += lanes) {
+    const auto rows = hn::LoadU(d, of_rows + b);
+    double* place = to + b;
+    for (std::int64_t i = 0; i < count; ++i, place += kOuterWidth)
+      hn::StoreU(hn::Add(hn::LoadU(d, place), hn::Mul(hn::Set(d, factors[i]), rows)), d, place);
+  }
+}
+
+void AddOuters(double* to, const double* const* factors, const double* of_rows, std::int64_t outers,
+               std::int64_t count) {
+  const Doubles d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr std::int64_t kTile = 8;  // sums in registers
+  const std::int64_t whole = count - count % kTile;
+  for (std::int64_t i = 0; i < whole; i += kTile)
+    for (std::int64_t b = 0; b < kOuterWidth; b += lanes) {
+      double* const place = to + i * kOuterWidth + b;
+      auto s0 = hn::LoadU(d, place), s1 = hn::LoadU(d, place + kOuterWidth);
+      auto s2 = hn::LoadU(d, place + 2 * kOuterWidth), s3 = hn::LoadU(d, place + 3 * kOuterWidth);
+      auto s4 = hn::LoadU(d, place + 4 * kOuterWidth), s5 = hn::LoadU(d, place + 5 * kOuterWidth);
+      auto s6 = hn::LoadU(d, place + 6 * kOuterWidth), s7 = hn::LoadU(d, place + 7 * kOuterWidth);
+      for (std::int64_t k = 0; k < outers; ++k) {
+        const double* const f = factors[k] + i;
+        const auto rows = hn::LoadU(d, of_rows + k * kOuterWidth + b);
+        s0 = hn::Add(s0, hn::Mul(hn::Set(d, f[0]), rows));
+        s1 = hn::Add(s1, hn::Mul(hn::Set(d, f[1]), rows));
+        s2 = hn::Add(s2, hn::Mul(hn::Set(d, f[2]), rows));
+        s3 = hn::Add(s3, hn::Mul(hn::Set(d, f[3]), rows));
+        s4 = hn::Add(s4, hn::Mul(hn::Set(d, f[4]), rows));
+        s5 = hn::Add(s5, hn::Mul(hn::Set(d, f[5]), rows));
+        s6 = hn::Add(s6, hn::Mul(hn::Set(d, f[6]), rows));
+        s7 = hn::Add(s7, hn::Mul(hn::Set(d, f[7]), rows));
+      }
+      hn::StoreU(s0, d, place);
+      hn::StoreU(s1, d, place + kOuterWidth);
+      hn::StoreU(s2, d, place + 2 * kOuterWidth);
+      hn::StoreU(s3, d, place + 3 * kOuterWidth);
+      hn::StoreU(s4, d, place + 4 * kOuterWidth);
+      hn::StoreU(s5, d, place + 5 * kOuterWidth);
+      hn::StoreU(s6, d, place + 6 * kOuterWidth);
+      hn::StoreU(s7, d, place + 7 * kOuterWidth);
+    }
+  for (std::int64_t k = 0; k < outers; ++k)
+    AddOuter(to + whole * kOuterWidth, factors[k] + whole, of_rows + k * kOuterWidth,
+             count - whole);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace gbcompress
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gbcompress {
+
+HWY_EXPORT(AddScaled);
+HWY_EXPORT(AddOuter);
+HWY_EXPORT(AddOuters);
+
+void add_scaled(double* to, const double* from, double factor, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddScaled)(to, from, factor, count);
+}
+
+void add_outer(double* to, const double* factors, const double* of_rows, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddOuter)(to, factors, of_rows, count);
+}
+
+void add_outers(double* to, const double* const* factors, const double* of_rows,
+                std::int64_t outers, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddOuters)(to, factors, of_rows, outers, count);
+}
+
+}  // namespace gbcompress
+#endif

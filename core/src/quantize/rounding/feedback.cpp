@@ -1,0 +1,187 @@
+#include "quantize/rounding/feedback.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "gbcompress/error.h"
+#include "quantize/rounding/add_scaled.h"
+
+namespace gbcompress {
+namespace {
+
+/// Rows that go side by side.
+constexpr std::int64_t kBand = kOuterWidth;
+/// Columns whose errors are added to all later columns at once, so that these are read once.
+constexpr std::int64_t kColumns = 64;
+
+class Feedback {
+ public:
+  Feedback(const IntegerGrid& grid, std::span<const float> values, const SecondOrder& model,
+           const Rounding& rounding)
+      : m_(grid.rows), n_(grid.cols), values_(values), model_(model), rounding_(rounding) {
+    mean_square_ = model.mean_square();
+    if (model.rows) lost_.resize(values.size());
+    for (std::int64_t i = 0; i < m_; ++i)
+      sizes_.push_back(static_cast<double>(step_size(
+          rounding.step +
+          (rounding.row_steps.empty() ? 0 : rounding.row_steps[static_cast<std::size_t>(i)]))));
+    coded_.grid = grid;
+    coded_.step = rounding.step;
+    coded_.row_steps.assign(rounding.row_steps.begin(), rounding.row_steps.end());
+    coded_.integers.resize(values.size());
+  }
+
+  void run() {
+    const std::int64_t bands = (m_ + kBand - 1) / kBand;
+    losses_.resize(static_cast<std::size_t>(bands));
+    if (!model_.rows && !rounding_.chooser) {
+      parallel_tasks(rounding_.threads, bands, [this](std::int64_t band) {
+        throw_if_interrupted();
+        std::vector<double> targets(static_cast<std::size_t>(n_ * kBand));
+        pass<kBand>(band, 0, rows_of(band), targets.data());
+      });
+      return;
+    }
+    std::vector<double> targets(static_cast<std::size_t>(n_ * kBand));
+    shares_.resize(targets.size());
+    if (rounding_.chooser) rounding_.chooser->begin(coded_.grid);
+    for (std::int64_t band = 0; band < bands; ++band) {
+      const std::int64_t count = rows_of(band);
+      take_shares(band * kBand, count);
+      // The coder needs whole rows one after another; else a band of them is many times faster.
+      if (rounding_.chooser)
+        for (std::int64_t b = 0; b < count; ++b) pass<1>(band, b, 1, targets.data());
+      else
+        pass<kBand>(band, 0, count, targets.data());
+    }
+    if (rounding_.chooser) rounding_.chooser->end();
+  }
+
+  CodedValues take() { return std::move(coded_); }
+  double loss() const {
+    double sum = 0;
+    for (const double loss : losses_) sum += loss;
+    return sum;
+  }
+
+ private:
+  std::int64_t rows_of(std::int64_t band) const { return std::min(kBand, m_ - band * kBand); }
+
+  /// Errors of the rows before `first`, as far as rows [first, first + count) compensate for them.
+  void take_shares(std::int64_t first, std::int64_t count) {
+    if (!model_.rows) return;
+    std::fill(shares_.begin(), shares_.end(), 0.0);
+    for (std::int64_t k = 0; k < first; ++k) {
+      const double* const factors = model_.rows->row(k) + first;
+      const double* const lost = lost_.data() + k * n_;
+      for (std::int64_t b = 0; b < count; ++b)
+        add_scaled(shares_.data() + b * n_, lost, factors[b], n_);
+    }
+  }
+
+  /// Rows offset + 0 ... count - 1 of the band, column after column; `Width` values of a column lie
+  /// side by side in t [cols, Width].
+  template <std::int64_t Width>
+  void pass(std::int64_t band, std::int64_t offset, std::int64_t count, double* t) {
+    const std::int64_t first = band * kBand;
+    for (std::int64_t b = 0; b < Width; ++b)
+      for (std::int64_t j = 0; j < n_; ++j)
+        t[j * Width + b] =
+            b < count ? static_cast<double>(values_[index(first + offset + b, j)]) : 0.0;
+    double errors[kColumns * Width] = {};
+    const double* factors[kColumns];
+    for (std::int64_t begin = 0; begin < n_; begin += kColumns) {
+      const std::int64_t end = std::min(begin + kColumns, n_);
+      for (std::int64_t j = begin; j < end; ++j) {
+        double* const own = errors + (j - begin) * Width;
+        for (std::int64_t b = 0; b < count; ++b)
+          own[b] = round_one(first, offset + b, j, t[j * Width + b]);
+        if (!model_.columns) continue;
+        spread<Width>(t, own, model_.columns->row(j), j + 1, Width == 1 ? n_ : end);
+        factors[j - begin] = model_.columns->row(j) + end;
+      }
+      if constexpr (Width > 1)
+        if (model_.columns && end < n_)
+          add_outers(t + end * Width, factors, errors, end - begin, n_ - end);
+    }
+  }
+
+  template <std::int64_t Width>
+  static void spread(double* t, const double* errors, const double* factors, std::int64_t from,
+                     std::int64_t end) {
+    if constexpr (Width == 1) {
+      if (errors[0] != 0) add_scaled(t + from, factors + from, errors[0], end - from);
+    } else {
+      add_outer(t + from * Width, factors + from, errors, end - from);
+    }
+  }
+
+  /// @param target  the value with the errors of the columns before
+  /// @return the error of the weight itself: value minus what is stored
+  double round_one(std::int64_t first, std::int64_t b, std::int64_t j, double target) {
+    const std::int64_t i = first + b;
+    double wanted = target;
+    if (model_.rows) {
+      wanted += shares_[static_cast<std::size_t>(b * n_ + j)];
+      for (std::int64_t k = first; k < i; ++k)
+        wanted += model_.rows->row(k)[i] * lost_[index(k, j)];
+    }
+    const std::size_t at = index(i, j);
+    double size = sizes_[static_cast<std::size_t>(i)];
+    if (!rounding_.column_factors.empty())
+      size *= rounding_.column_factors[static_cast<std::size_t>(j)];
+    const double scaled = wanted / size;
+    if (!(std::fabs(scaled) < kMaxMagnitude))
+      throw Error(Errc::kNonFinite, "error feedback leaves the range of integers");
+    // Cost of a squared error here, now that later weights compensate for it.
+    const double root = (model_.rows ? model_.rows->diagonal(i) : 1) *
+                        (model_.columns ? model_.columns->diagonal(j) : 1);
+    const double cost = root * root;
+    const std::int32_t k =
+        rounding_.chooser ? rounding_.chooser->choose(scaled, rounding_.price * mean_square_ / cost)
+                          : static_cast<std::int32_t>(std::nearbyint(scaled));
+    coded_.integers[at] = k;
+    const double stored = k * size;
+    if (model_.rows) lost_[at] = target - stored;
+    losses_[static_cast<std::size_t>(first / kBand)] +=
+        cost * (wanted - stored) * (wanted - stored);
+    return static_cast<double>(values_[at]) - stored;
+  }
+
+  std::size_t index(std::int64_t i, std::int64_t j) const {
+    return static_cast<std::size_t>(i * n_ + j);
+  }
+
+  std::int64_t m_, n_;
+  std::span<const float> values_;
+  const SecondOrder& model_;
+  const Rounding& rounding_;
+  std::vector<double> sizes_;   ///< steps of rows
+  std::vector<double> shares_;  ///< with a factor of the rows: [kBand, cols]
+  /// With a factor of the rows: E R / R(j, j), [rows, cols].
+  std::vector<double> lost_;
+  std::vector<double> losses_;  ///< of each band
+  CodedValues coded_;
+  double mean_square_ = 1;
+};
+
+}  // namespace
+
+CodedValues round_with_feedback(const IntegerGrid& grid, std::span<const float> values,
+                                const SecondOrder& model, const Rounding& rounding, double* loss) {
+  if (grid.dependent || static_cast<std::int64_t>(values.size()) != grid.size() ||
+      (model.columns && model.columns->size() != grid.cols) ||
+      (model.rows && model.rows->size() != grid.rows) ||
+      (!rounding.row_steps.empty() &&
+       static_cast<std::int64_t>(rounding.row_steps.size()) != grid.rows) ||
+      (!rounding.column_factors.empty() &&
+       static_cast<std::int64_t>(rounding.column_factors.size()) != grid.cols))
+    throw Error(Errc::kUsage, "second moments and steps must fit the matrix");
+  Feedback feedback(grid, values, model, rounding);
+  feedback.run();
+  if (loss) *loss = feedback.loss();
+  return feedback.take();
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,187 @@
+#include "quantize/rounding/rounding_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "quantize/matrix.h"
+
+namespace gbcompress {
+namespace {
+
+/// Damping of moments, in means of their diagonals.
+constexpr double kColumnDamp = 0.02, kRowDamp = 0.1;
+/// A row counts as at least this share of the mean importance.
+constexpr double kLeastImportance = 0.01;
+/// Steps of rows are multiples of this many sixteenths of an octave.
+constexpr int kImportanceUnit = 4;
+/// Finer steps are tried a quarter of an octave apart.
+constexpr int kFiner = 4, kFinerTries = 16;
+
+[[noreturn]] void refuse(const std::string& name, const char* member, const std::string& wanted) {
+  throw Error(Errc::kShapeMismatch, "statistics of " + printable(name) + ": " + member +
+                                        " does not fit the tensor, which needs " + wanted);
+}
+
+std::string square(std::int64_t n) {
+  return "[" + std::to_string(n) + ", " + std::to_string(n) + "]";
+}
+
+std::shared_ptr<const UpperFactor> factor(const std::string& name, std::span<const float> moment,
+                                          std::int64_t n, double damp) {
+  try {
+    return std::make_shared<const UpperFactor>(moment, n, damp);
+  } catch (const Error& error) {
+    throw Error(error.code(), "statistics of " + printable(name) + ": " + error.what());
+  }
+}
+
+void check(const std::string& name, const TensorStatistics& statistics, std::int64_t rows,
+           std::int64_t cols) {
+  const std::int64_t groups = statistics.groups;
+  const auto size = [](const std::vector<float>& values) {
+    return static_cast<std::int64_t>(values.size());
+  };
+  if (groups < 1 || rows % groups != 0)
+    refuse(name, "input_moment",
+           "a number of groups that divides its " + std::to_string(rows) + " outputs");
+  if (size(statistics.input_moment) > 0 && size(statistics.input_moment) != groups * cols * cols)
+    refuse(name, "input_moment",
+           groups > 1 ? std::to_string(groups) + " blocks " + square(cols) : square(cols));
+  if (size(statistics.output_moment) > 0 && size(statistics.output_moment) != rows * rows)
+    refuse(name, "output_moment", square(rows));
+  if (size(statistics.input_mean) > 0 && size(statistics.input_mean) != groups * cols)
+    refuse(name, "input_mean", "[" + std::to_string(groups * cols) + "]");
+  if (size(statistics.row_importance) > 0 && size(statistics.row_importance) != rows)
+    refuse(name, "row_importance", "[" + std::to_string(rows) + "]");
+}
+
+/// Offsets of steps, proportional to importance^(-power / 2), around 0.
+std::vector<std::int32_t> steps_of_rows(std::span<const float> importance, double mean,
+                                        double power) {
+  std::vector<double> octaves;
+  double sum = 0;
+  for (const float value : importance) {
+    const double share = std::max(static_cast<double>(value) / mean, kLeastImportance);
+    octaves.push_back(-power / 2 * std::log2(share));
+    sum += octaves.back();
+  }
+  const double center = sum / static_cast<double>(octaves.size());
+  std::vector<std::int32_t> steps;
+  for (const double octave : octaves)
+    steps.push_back(kImportanceUnit * static_cast<std::int32_t>(std::lrint(
+                                          (octave - center) * kStepsPerOctave / kImportanceUnit)));
+  if (std::all_of(steps.begin(), steps.end(), [](std::int32_t s) { return s == 0; })) steps.clear();
+  return steps;
+}
+
+/// Rounds group after group; the loss becomes the sum of theirs.
+CodedValues round_groups(const IntegerGrid& grid, std::span<const float> values,
+                         const RoundingModel& model, const Rounding& rounding, double& loss) {
+  const auto groups = static_cast<std::int64_t>(model.groups.size());
+  if (groups == 1) return round_with_feedback(grid, values, model.groups[0], rounding, &loss);
+  IntegerGrid part = grid;
+  part.rows /= groups;
+  const auto rows = static_cast<std::size_t>(part.rows);
+  const auto count = static_cast<std::size_t>(part.size());
+  CodedValues all{.grid = grid, .step = rounding.step};
+  all.row_steps.assign(rounding.row_steps.begin(), rounding.row_steps.end());
+  all.integers.resize(values.size());
+  std::vector<double> losses(model.groups.size());
+  parallel_tasks(rounding.threads, groups, [&](std::int64_t n) {
+    const auto g = static_cast<std::size_t>(n);
+    Rounding own = rounding;
+    own.threads = 1;
+    if (!own.row_steps.empty()) own.row_steps = own.row_steps.subspan(g * rows, rows);
+    const CodedValues coded = round_with_feedback(part, values.subspan(g * count, count),
+                                                  model.groups[g], own, &losses[g]);
+    std::copy(coded.integers.begin(), coded.integers.end(),
+              all.integers.begin() + static_cast<std::ptrdiff_t>(g * count));
+  });
+  loss = 0;
+  for (const double one : losses) loss += one;
+  return all;
+}
+
+/// Squared error over squares.
+double error_of(const CodedValues& coded, std::span<const float> values,
+                std::span<const double> column_factors) {
+  const auto cols = static_cast<std::size_t>(coded.grid.cols);
+  double error = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(coded.grid.rows); ++i) {
+    const int step = coded.step + (coded.row_steps.empty() ? 0 : coded.row_steps[i]);
+    const auto size = static_cast<double>(step_size(step));
+    for (std::size_t j = 0; j < cols; ++j) {
+      const double factor = column_factors.empty() ? size : size * column_factors[j];
+      const double off =
+          static_cast<double>(values[i * cols + j]) - coded.integers[i * cols + j] * factor;
+      error += off * off;
+    }
+  }
+  return error / squares_of(values);
+}
+
+}  // namespace
+
+bool has_moments(const Statistics& statistics, const std::string& name) {
+  return std::ranges::any_of(statistics.tensors, [&](const auto& entry) {
+    const auto& [key, of] = entry;
+    return (!of.input_moment.empty() || !of.output_moment.empty()) &&
+           (key == name || key.starts_with(name + "|") || key.ends_with("|" + name));
+  });
+}
+
+bool RoundingModel::has_feedback() const noexcept {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const SecondOrder& of) { return of.columns || of.rows; });
+}
+
+RoundingModel rounding_model(const std::string& name, const TensorStatistics& statistics,
+                             std::int64_t rows, std::int64_t cols,
+                             std::span<const float> importance, const StatisticsUse& use) {
+  check(name, statistics, rows, cols);
+  RoundingModel model;
+  model.groups.resize(static_cast<std::size_t>(statistics.groups));
+  model.mean_square = 0;
+  for (std::size_t g = 0; g < model.groups.size(); ++g) {
+    const auto n = static_cast<std::size_t>(cols);
+    if (use.feedback && !statistics.input_moment.empty())
+      model.groups[g].columns = factor(
+          name, std::span(statistics.input_moment).subspan(g * n * n, n * n), cols, kColumnDamp);
+    if (use.feedback && statistics.groups == 1 && !statistics.output_moment.empty())
+      model.groups[g].rows = factor(name, statistics.output_moment, rows, kRowDamp);
+    model.mean_square += model.groups[g].mean_square() / static_cast<double>(model.groups.size());
+  }
+  if (use.bias) model.input_mean = statistics.input_mean;
+  double mean = 0;
+  for (const float value : importance) mean += static_cast<double>(value);
+  mean /= static_cast<double>(std::max<std::size_t>(importance.size(), 1));
+  if (!(mean > 0)) return model;
+  const double power = statistics.groups == 1 ? use.row_power : 0;
+  if (power > 0) model.row_steps = steps_of_rows(importance, mean, power);
+  return model;
+}
+
+CodedValues round_within(const IntegerGrid& grid, std::span<const float> values,
+                         const RoundingModel& model, Rounding rounding) {
+  double zeros = -1;  // cost of zeros
+  CodedValues coded;
+  for (int tries = 0; tries < kFinerTries; ++tries, rounding.step -= kFiner) {
+    double loss = 0;
+    coded = round_groups(grid, values, model, rounding, loss);
+    if (error_of(coded, values, rounding.column_factors) <= kMostRelativeError) break;
+    if (zeros < 0) {
+      Rounding coarsest = rounding;
+      coarsest.step = kMaxStep;
+      coarsest.row_steps = {};
+      round_groups(grid, values, model, coarsest, zeros);
+    }
+    if (loss <= kMostRelativeError * zeros) break;
+  }
+  return coded;
+}
+
+}  // namespace gbcompress

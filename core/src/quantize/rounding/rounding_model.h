@@ -1,0 +1,49 @@
+#pragma once
+/// Statistics of a matrix, made ready for rounding it.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/internal.h"
+#include "gbcompress/statistics.h"
+#include "quantize/rounding/feedback.h"
+
+namespace GBC_INTERNAL gbcompress {
+
+/// Of one matrix, or of two that are rounded as one.
+struct RoundingModel {
+  /// One, or one for each group of a grouped convolution: rows are divided evenly.
+  std::vector<SecondOrder> groups;
+  /// Cost of a squared error of an element whose later elements compensate for it, over that of
+  /// one without moments.
+  double mean_square = 1;
+  std::vector<std::int32_t> row_steps;  ///< by importance, [rows], or empty
+  std::vector<float> input_mean;        ///< [groups, cols], or empty
+  /// The second of two matrices that are rounded as one: its place in the plan.
+  std::optional<std::size_t> second;
+
+  /// Whether errors move later elements. Else integers are chosen as without data.
+  bool has_feedback() const noexcept;
+};
+
+/// Whether errors of the tensor's weights compensate for each other, which errors of cosines do
+/// not.
+bool has_moments(const Statistics& statistics, const std::string& name);
+
+/// @param name  of the matrix, for messages
+/// @param rows, cols  of the matrix, or of both side by side
+/// @param importance  of the rows; or empty
+/// @throws Error(kShapeMismatch) where a member does not fit; Error(kNonFinite)
+RoundingModel rounding_model(const std::string& name, const TensorStatistics& statistics,
+                             std::int64_t rows, std::int64_t cols,
+                             std::span<const float> importance, const StatisticsUse& use);
+
+/// Integers of [rows, cols] values for a step, at most half of whose cost (that of zeros) is lost;
+/// finer ones where the step asks for more.
+/// @param rounding  what is asked; its row_steps are those of the model where it has some
+CodedValues round_within(const IntegerGrid& grid, std::span<const float> values,
+                         const RoundingModel& model, Rounding rounding);
+
+}  // namespace gbcompress

@@ -1,0 +1,274 @@
+#include "quantize/store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "artifact/integers/integers.h"
+#include "artifact/sections/elements.h"
+#include "artifact/sections/float_code.h"
+#include "artifact/sections/packing.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "quantize/change.h"
+#include "quantize/whole_numbers.h"
+
+namespace gbcompress {
+namespace {
+
+/// Bits behind the leading one that vectors keep: those of bfloat16 (0.2 % at most are off) where
+/// matrices have 2.7 bits per weight, and one more for each bit that matrices have more, so that
+/// vectors stay below a hundredth of the error.
+constexpr int kVectorBits = 7, kMostVectorBits = 12;
+constexpr double kBitsOfSeven = 2.7;
+
+int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
+  if (!options.max_bytes || plan.numbers() == 0) return kVectorBits;
+  const double bits =
+      8 * static_cast<double>(*options.max_bytes) / static_cast<double>(plan.numbers());
+  return static_cast<int>(std::lrint(
+      std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
+}
+/// Tries at a step whose error is known only once it was taken, and more where rounding to the
+/// element type makes errors jump.
+constexpr int kMostRefinements = 6, kMostBisections = 4;
+/// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
+/// target that estimates of it may use up.
+constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
+constexpr double kCosineRoom = 0.9999;
+/// An octave of steps is worth a factor of 4 of the error.
+int steps_of(double error_ratio) {
+  return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
+}
+
+}  // namespace
+
+WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
+                           const std::filesystem::path& folder, std::string settings)
+    : plan_(plan), options_(options), writer_(options.arch, std::move(settings)) {
+  errors_.resize(plan.tensors().size());
+  nudges_.resize(plan.tensors().size());
+  if (options.base) writer_.set_base(options.base->digest());
+  writer_.set_profile(plan.profile());
+  if (plan.profile() == CodecProfile::kLanes) writer_.spool_in(folder);
+  for (const TensorPlan& tensor : plan.tensors()) add(tensor);
+  if (options.statistics) find_biases();
+}
+
+void WeightsStore::add(const TensorPlan& tensor) {
+  const TensorEntry& source = *tensor.source;
+  if (tensor.tied) return writer_.add_tied(source.name, plan_.tensors()[*tensor.tied].source->name);
+  if (tensor.unchanged) return writer_.add_base(source.name, source.dtype, source.shape);
+  if (tensor.constant) {
+    const auto size = static_cast<std::size_t>(dtype_bits(source.dtype)) / 8;
+    return writer_.add_constant(source.name, source.dtype, source.shape, source.bytes.first(size));
+  }
+  if (tensor.kind == WeightKind::kMatrix) {
+    // Its place in the order; the integers follow.
+    CodedValues empty{.grid = tensor.grid, .axis = tensor.axis, .on_base = tensor.base != nullptr};
+    empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
+    if (plan_.profile() == CodecProfile::kLanes)
+      writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
+    else
+      writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
+    return;
+  }
+  if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
+  if (is_bytes(source) || !add_whole(source))
+    writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
+}
+
+/// Codes an integer type, if that is smaller than zstd's result.
+bool WeightsStore::add_whole(const TensorEntry& source) {
+  const CodecProfile profile = plan_.profile();
+  std::optional<CodedValues> values = whole_numbers(source, profile);
+  if (!values) return false;
+  const std::size_t packed = pack(source.bytes, dtype_bits(source.dtype) / 8).first.size();
+  if (profile == CodecProfile::kSmall) {
+    if (coded_bytes(*values, profile) >= static_cast<double>(packed)) return false;
+    writer_.add_coded(source.name, source.dtype, source.shape, std::move(*values));
+    return true;
+  }
+  // In a file its tables are shared with others', which those of a section by itself are not.
+  if (coded_bytes(*values, CodecProfile::kFast) >= static_cast<double>(packed)) return false;
+  writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
+                            encode_section(*values));
+  return true;
+}
+
+std::optional<CodedValues> WeightsStore::short_floats(const TensorPlan& tensor,
+                                                      const std::vector<float>& numbers) const {
+  float largest = 0;
+  for (const float number : numbers) largest = std::max(largest, std::fabs(number));
+  if (largest < 0x1p-120f || largest >= 0x1p127f) return {};
+  CodedValues values = float_coded(tensor.grid, numbers, vector_bits(plan_, options_));
+  const double most = options_.max_error.value_or(kMostRelativeError) * tensor.share;
+  while (relative_error(numbers, coded_floats(values)) > most) {
+    if (values.mantissa_bits == kMaxMantissaBits) return {};
+    values = float_coded(tensor.grid, numbers, values.mantissa_bits + 1);
+  }
+  return values;
+}
+
+bool WeightsStore::add_vector(const TensorPlan& tensor) {
+  const TensorEntry& source = *tensor.source;
+  std::optional<CodedValues> values = short_floats(tensor, numbers_of(source));
+  if (!values) return false;
+  if (plan_.profile() == CodecProfile::kSmall) {
+    writer_.add_coded(source.name, source.dtype, source.shape, *std::move(values));
+  } else {
+    if (coded_bytes(*values, CodecProfile::kFast) >= static_cast<double>(source.bytes.size()))
+      return false;
+    writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
+                              encode_section(*values));
+  }
+  coded_vectors_.insert(source.name);
+  return true;
+}
+
+void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& body) {
+  std::vector<std::int64_t> sizes;
+  for (const TensorPlan& tensor : plan_.tensors())
+    sizes.push_back(tensor.sample ? tensor.facts.numbers : 0);
+  for_bounded(sizes, plan_.threads(), [&](std::size_t i, int threads) {
+    if (sizes[i] > 0) body(i, threads);
+  });
+}
+
+void WeightsStore::put(const TensorPlan& tensor, CodedValues values) {
+  const std::string& name = tensor.source->name;
+  values.axis = tensor.axis;
+  values.on_base = tensor.base != nullptr;
+  if (plan_.profile() == CodecProfile::kSmall) {
+    const std::lock_guard lock(mutex_);
+    return writer_.update_coded(name, std::move(values));
+  }
+  std::vector<std::byte> section = encode_section(values);
+  const std::lock_guard lock(mutex_);
+  writer_.update_coded_section(name, values, std::move(section));
+}
+
+StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
+                                        int step, int threads) const {
+  StepMatrix::Chosen chosen = matrix.choose(step, options_.quantiser, threads);
+  // Sums are rounded to the element type, whose steps are those of the tensor, not of the change.
+  if (tensor.base)
+    chosen.relative_error =
+        change_sums(*tensor.source, *tensor.base, on_base(chosen.values, *tensor.base)).relative();
+  return chosen;
+}
+
+std::int64_t WeightsStore::place(double x) {
+  for_matrices([&](std::size_t i, int threads) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    if (tensor.second) return;  // placed with the first
+    if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
+    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
+    int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
+    StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
+    const double most = kMostRelativeError * tensor.share;
+    // What its sample did not tell. Rounding may make up for less than an octave.
+    const int least = tensor.base ? -kStepsPerOctave : -1;
+    for (int tries = 0; chosen.relative_error > most && tries < kMostRefinements; ++tries) {
+      k = std::max(matrix.finest(), k + std::min(least, steps_of(most / chosen.relative_error)));
+      chosen = choose(tensor, matrix, k, threads);
+    }
+    errors_[i] = chosen.relative_error;
+    put(tensor, std::move(chosen.values));
+  });
+  put_biases();
+  return writer_.size();
+}
+
+std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tensor,
+                                                         const StepMatrix& matrix, double max_error,
+                                                         int threads) const {
+  // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
+  int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
+  std::optional<StepMatrix::Chosen> best;
+  int too_coarse = kMaxStep;
+  const int tries = tensor.base ? kMostRefinements + kMostBisections : kMostRefinements;
+  for (int n = 0; n < tries; ++n) {
+    k = std::clamp(k, matrix.finest(), too_coarse - 1);
+    // Where rounding takes most of an error away, it does not tell how far the next step is.
+    if (best && tensor.base && k <= best->values.step)
+      k = best->values.step + (too_coarse - best->values.step) / 2;
+    if (best && k <= best->values.step) break;
+    StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
+    const double ratio = max_error / std::max(chosen.relative_error, 1e-30);
+    if (ratio >= 1) {
+      best = std::move(chosen);
+      k += std::max(1, steps_of(ratio));
+    } else {
+      too_coarse = k;
+      if (k == matrix.finest()) break;
+      k += std::min(-1, steps_of(ratio));
+    }
+  }
+  return best;
+}
+
+std::int64_t WeightsStore::place_error(double asked) {
+  for_matrices([&](std::size_t i, int threads) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    double max_error = asked * tensor.share;
+    // Cosines are rounded to float32 twice.
+    if (tensor.axis >= 0) max_error *= kCosineRoom;
+    if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
+    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
+    auto best = coarsest(tensor, matrix, max_error, threads);
+    if (!best)
+      throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
+                                    " has a relative squared error of at most " +
+                                    std::to_string(max_error) + "; store it exactly");
+    put(tensor, std::move(best->values));
+  });
+  return writer_.size();
+}
+
+double WeightsStore::total_error(double x) {
+  for_matrices([&](std::size_t i, int threads) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
+    const int k = std::max(tensor.step(x), matrix.finest());
+    errors_[i] = matrix.choose(k, options_.quantiser, threads).relative_error;
+  });
+  return total();
+}
+
+double WeightsStore::total() const {
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < errors_.size(); ++i) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    if (!tensor.sample) continue;
+    error += errors_[i] * tensor.facts.squares();
+    squares += tensor.facts.squares();
+  }
+  return squares > 0 ? error / squares : 0;
+}
+
+std::int64_t WeightsStore::place_total(double x, double most) {
+  double left = most * kErrorRoom - total_error(x), squares = 0;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < errors_.size(); ++i)
+    if (plan_.tensors()[i].sample) {
+      order.push_back(i);
+      squares += plan_.tensors()[i].facts.squares();
+    }
+  const auto more = [&](std::size_t i) {
+    return kCoarserError * errors_[i] * plan_.tensors()[i].facts.squares() / squares;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return more(a) > more(b); });
+  for (const std::size_t i : order) {
+    if (more(i) > left || plan_.tensors()[i].step(x) >= plan_.tensors()[i].coarsest) continue;
+    left -= more(i);
+    nudges_[i] = 1;
+  }
+  const std::int64_t bytes = place(x);
+  if (total() <= most) return bytes;
+  nudges_.assign(nudges_.size(), 0);
+  return place(x);
+}
+
+}  // namespace gbcompress

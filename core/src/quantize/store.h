@@ -1,0 +1,72 @@
+#pragma once
+/// Puts the tensors of a plan into a file.
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "gbcompress/artifact.h"
+#include "quantize/allocation/plan.h"
+
+namespace gbcompress {
+
+class WeightsStore {
+ public:
+  /// Adds all tensors in their order; matrices have no integers before one of the others is called.
+  /// @param folder  where large content waits
+  WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
+               const std::filesystem::path& folder, std::string settings);
+
+  /// Integers of all matrices for the steps of x. @return bytes of the file
+  std::int64_t place(double x);
+  /// The coarsest steps of which no matrix loses more than that.
+  std::int64_t place_error(double asked);
+  /// The squared error of all matrices together over their squares, without making a file of it.
+  double total_error(double x);
+  /// place(x), with some tensors a sixteenth of an octave coarser: what total_error(x) leaves of
+  /// `most` is used up.
+  std::int64_t place_total(double x, double most);
+
+  /// Bytes of the file as things stand; before anything is placed, about those of all others.
+  std::int64_t size() const { return writer_.size(); }
+  const ArtifactWriter& writer() const noexcept { return writer_; }
+
+ private:
+  void add(const TensorPlan& tensor);
+  void add_exact(const TensorEntry& source);
+  bool add_whole(const TensorEntry& source);
+  bool add_vector(const TensorPlan& tensor);
+  /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.
+  std::optional<CodedValues> short_floats(const TensorPlan& tensor,
+                                          const std::vector<float>& numbers) const;
+  void for_matrices(const std::function<void(std::size_t, int)>& body);
+  void put(const TensorPlan& tensor, CodedValues values);
+  /// The step's integers and the relative squared error that decoding them gives.
+  StepMatrix::Chosen choose(const TensorPlan& tensor, const StepMatrix& matrix, int step,
+                            int threads) const;
+  /// The coarsest step whose error is at most that, or nothing.
+  std::optional<StepMatrix::Chosen> coarsest(const TensorPlan& tensor, const StepMatrix& matrix,
+                                             double max_error, int threads) const;
+  double total() const;
+  /// place() of a matrix with a rounding model, and of the second of its pair.
+  void place_calibrated(std::size_t i, double x, int threads);
+  /// Integers of a matrix with a rounding model, and what its mean error adds to its bias.
+  void finish_calibrated(std::size_t i, CodedValues coded);
+  void find_biases();
+  void put_biases();
+
+  const WeightsPlan& plan_;
+  const WeightsOptions& options_;
+  ArtifactWriter writer_;
+  std::mutex mutex_;
+  std::vector<double> errors_;  ///< relative, of each matrix as it was chosen last
+  std::vector<int> nudges_;     ///< added to the index of each matrix's step
+  std::set<std::string> coded_vectors_;  ///< names of those that are short floats
+  /// Of matrices with a mean input: the place of the bias, a vector of short floats.
+  std::map<std::size_t, std::size_t> biases_;
+  std::map<std::size_t, std::vector<float>> corrections_;  ///< of biases
+};
+
+}  // namespace gbcompress

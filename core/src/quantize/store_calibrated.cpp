@@ -1,0 +1,147 @@
+/// Integers of matrices with statistics.
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "gbcompress/error.h"
+#include "quantize/store.h"
+
+namespace gbcompress {
+namespace {
+
+/// The finest step: integers stay within a quarter of what the coder takes, since feedback may make
+/// a value larger.
+int finest_step(std::span<const float> values, std::int64_t cols,
+                std::span<const std::int32_t> row_steps) {
+  double largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double size =
+        row_steps.empty()
+            ? 1
+            : static_cast<double>(step_size(row_steps[i / static_cast<std::size_t>(cols)]));
+    largest = std::max(largest, std::fabs(static_cast<double>(values[i])) / size);
+  }
+  return nearest_step(static_cast<float>(4 * largest / kMaxMagnitude));
+}
+
+/// Rows of `from` [rows, cols] into columns [first, first + cols) of `to` [rows, width].
+template <typename T>
+void put_columns(std::span<const T> from, std::int64_t cols, std::span<T> to, std::int64_t width,
+                 std::int64_t first) {
+  const auto rows = static_cast<std::int64_t>(from.size()) / cols;
+  for (std::int64_t i = 0; i < rows; ++i)
+    std::copy_n(from.begin() + i * cols, cols, to.begin() + i * width + first);
+}
+
+/// Columns [first, first + cols) of `from` [rows, width].
+std::vector<std::int32_t> columns_of(std::span<const std::int32_t> from, std::int64_t width,
+                                     std::int64_t first, std::int64_t cols) {
+  std::vector<std::int32_t> part;
+  for (std::size_t at = static_cast<std::size_t>(first); at < from.size();
+       at += static_cast<std::size_t>(width))
+    part.insert(part.end(), from.begin() + static_cast<std::ptrdiff_t>(at),
+                from.begin() + static_cast<std::ptrdiff_t>(at) + cols);
+  return part;
+}
+
+/// "conv.bias" of "conv.weight", "lstm.bias_ih_l0" of "lstm.weight_ih_l0"; "" for other names.
+std::string bias_of(const std::string& name) {
+  constexpr std::string_view kWeight = "weight";
+  const std::size_t at = name.rfind(kWeight);
+  if (at == std::string::npos || name.find('.', at) != std::string::npos) return "";
+  return name.substr(0, at) + "bias" + name.substr(at + kWeight.size());
+}
+
+}  // namespace
+
+void WeightsStore::find_biases() {
+  std::map<std::string, std::size_t> vectors;
+  for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    if (coded_vectors_.contains(tensor.source->name)) vectors[tensor.source->name] = i;
+  }
+  for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    if (!tensor.model || !tensor.model->has_feedback() || tensor.model->input_mean.empty())
+      continue;
+    const auto bias = vectors.find(bias_of(tensor.source->name));
+    if (bias != vectors.end() && plan_.tensors()[bias->second].elements() == tensor.grid.rows)
+      biases_[i] = bias->second;
+  }
+}
+
+void WeightsStore::finish_calibrated(std::size_t i, CodedValues coded) {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  const std::vector<float> numbers = tensor.numbers(), stored = coded_floats(coded);
+  errors_[i] = relative_error(numbers, stored);
+  const auto bias = biases_.find(i);
+  if (bias != biases_.end()) {
+    const std::vector<float>& mean = tensor.model->input_mean;
+    const auto rows = static_cast<std::size_t>(tensor.grid.rows);
+    const auto cols = static_cast<std::size_t>(tensor.grid.cols);
+    const std::size_t rows_of_group = rows / tensor.model->groups.size();
+    std::vector<float> correction(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float* const own = mean.data() + row / rows_of_group * cols;
+      double sum = 0;
+      for (std::size_t j = 0; j < cols; ++j)
+        sum += (static_cast<double>(numbers[row * cols + j]) -
+                static_cast<double>(stored[row * cols + j])) *
+               static_cast<double>(own[j]);
+      correction[row] = static_cast<float>(sum);
+    }
+    const std::lock_guard lock(mutex_);
+    corrections_[bias->second] = std::move(correction);
+  }
+  put(tensor, std::move(coded));
+}
+
+void WeightsStore::put_biases() {
+  for (const auto& [i, correction] : corrections_) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    std::vector<float> numbers = numbers_of(*tensor.source);
+    for (std::size_t row = 0; row < numbers.size(); ++row) numbers[row] += correction[row];
+    if (auto values = short_floats(tensor, numbers)) put(tensor, *std::move(values));
+  }
+}
+
+void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  const RoundingModel& model = *tensor.model;
+  const std::vector<std::int32_t>& row_steps = tensor.facts.row_steps;
+  const auto step_of = [&](std::size_t at, std::span<const float> values) {
+    const TensorPlan& of = plan_.tensors()[at];
+    return std::max(of.step(x) + nudges_[at], finest_step(values, of.grid.cols, row_steps));
+  };
+  IntegerGrid grid = tensor.grid;
+  grid.dependent = grid.lanes = false;
+  std::vector<float> values = tensor.numbers();
+  Rounding rounding{.step = step_of(i, values), .row_steps = row_steps, .threads = threads};
+  if (!model.second) return finish_calibrated(i, round_within(grid, values, model, rounding));
+
+  const TensorPlan& second = plan_.tensors()[*model.second];
+  const std::vector<float> others = second.numbers();
+  const int apart = step_of(*model.second, others) - rounding.step;
+  IntegerGrid both = grid;
+  both.cols += second.grid.cols;
+  both.stride = 0;
+  std::vector<float> all(static_cast<std::size_t>(both.size()));
+  put_columns<float>(values, grid.cols, all, both.cols, 0);
+  put_columns<float>(others, second.grid.cols, all, both.cols, grid.cols);
+  std::vector<double> factors(static_cast<std::size_t>(both.cols), 1);
+  std::fill(factors.begin() + grid.cols, factors.end(),
+            std::exp2(static_cast<double>(apart) / kStepsPerOctave));
+  rounding.column_factors = factors;
+  const CodedValues joint = round_within(both, all, model, rounding);
+  CodedValues one = joint, two = joint;
+  one.grid = grid;
+  one.integers = columns_of(joint.integers, both.cols, 0, grid.cols);
+  two.grid = second.grid;
+  two.grid.dependent = two.grid.lanes = false;
+  two.step += apart;
+  two.integers = columns_of(joint.integers, both.cols, grid.cols, second.grid.cols);
+  finish_calibrated(i, std::move(one));
+  finish_calibrated(*model.second, std::move(two));
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,141 @@
+// How the tensors of a file are stored, and what they lost.
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <unordered_map>
+
+#include "artifact/sections/elements.h"
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "quantize/allocation/plan.h"
+#include "quantize/change.h"
+
+namespace gbcompress {
+namespace {
+
+/// Below this share of its energy a tensor has lost more than it kept.
+constexpr double kMostLost = 0.5;
+constexpr std::size_t kNamed = 3;
+
+std::string stored_as(const ArtifactTensor& tensor) {
+  switch (tensor.kind) {
+    case TensorKind::kTied:
+      return "tied";
+    case TensorKind::kConstant:
+      return "constant";
+    case TensorKind::kExact:
+      return "exact";
+    case TensorKind::kGenerated:
+      return "g-nets";
+    case TensorKind::kPredicted:
+      return "g-nets and integers";
+    case TensorKind::kQuantized:
+      return !is_real(tensor.dtype)     ? "exact"
+             : tensor.mantissa_bits > 0 ? "short floats"
+             : tensor.on_base           ? "base and integers"
+                                        : "integers";
+    case TensorKind::kBase:
+      return "as in the base";
+  }
+  return "";
+}
+
+/// Sets what is lost of a tensor that decodes to these bytes.
+void compare(StoredTensor& stored, const TensorEntry& source, std::span<const std::byte> decoded,
+             const TensorEntry* base) {
+  stored.compared = true;
+  if (base && is_real(source.dtype) && is_finite(*base) && is_finite(source)) {
+    const ChangeSums sums = change_sums(source, *base, decoded);
+    stored.in_base = true;
+    stored.change_error = sums.relative();
+    stored.change = sums.change;
+  }
+  if (std::equal(decoded.begin(), decoded.end(), source.bytes.begin(), source.bytes.end())) return;
+  stored.error = 1;
+  stored.energy = 0;
+  if (!is_real(source.dtype) || source.dtype != stored.dtype || source.shape != stored.shape)
+    return;
+  const std::vector<float> before = numbers_of(source);
+  std::vector<float> after(before.size());
+  floats_of(decoded, source.dtype, after);
+  stored.error = relative_error(before, after);
+  double kept = 0, had = 0;
+  for (const float value : after) kept += static_cast<double>(value) * static_cast<double>(value);
+  for (const float value : before) had += static_cast<double>(value) * static_cast<double>(value);
+  stored.energy = had > 0 ? kept / had : 1;
+}
+
+}  // namespace
+
+std::int64_t StoredTensor::elements() const noexcept {
+  std::int64_t n = 1;
+  for (const std::int64_t side : shape) n *= side;
+  return n;
+}
+
+std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact) {
+  std::vector<StoredTensor> result;
+  const std::vector<double> bits = artifact.tensor_bits();
+  for (const ArtifactTensor& tensor : artifact.tensors()) {
+    StoredTensor stored{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
+    stored.stored = stored_as(tensor);
+    if (stored.stored.ends_with("integers")) {
+      stored.step = static_cast<double>(step_size(tensor.step));
+      stored.row_steps = tensor.row_steps;
+    }
+    stored.bytes = bits[result.size()] / 8;
+    result.push_back(std::move(stored));
+  }
+  return result;
+}
+
+std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
+                                              const TensorBundle& weights,
+                                              const TensorDecoder& decode, const BaseModel* base) {
+  std::vector<StoredTensor> result = stored_tensors(artifact);
+  std::unordered_map<std::string_view, const TensorEntry*> sources;
+  for (const TensorEntry& tensor : weights.tensors) sources[tensor.name] = &tensor;
+  std::vector<std::int64_t> sizes;
+  for (const ArtifactTensor& tensor : artifact.tensors())
+    sizes.push_back(checked_elements(tensor.shape, "a tensor"));
+  const auto compare_one = [&](std::size_t i, int) {
+    const auto source = sources.find(result[i].name);
+    if (source == sources.end()) return;
+    const TensorEntry* before = base ? base->find(result[i].name) : nullptr;
+    if (before && (before->dtype != result[i].dtype || before->shape != result[i].shape))
+      before = nullptr;
+    // Of a tie the error of its change differs from that of the tensor it is tied to.
+    if (result[i].stored == "tied" && !before)
+      result[i].compared = true;
+    else
+      compare(result[i], *source->second, decode ? decode(i) : decode_tensor(artifact, i), before);
+  };
+  // The profile small is one stream, which is decoded in order.
+  const bool ordered = decode || artifact.profile() == CodecProfile::kSmall;
+  for_bounded(sizes, ordered ? 1 : usable_processors(), compare_one);
+  return result;
+}
+
+std::string lost_energy_warning(const std::vector<StoredTensor>& tensors) {
+  std::vector<const StoredTensor*> lost;
+  for (const StoredTensor& tensor : tensors)
+    if (tensor.energy < kMostLost) lost.push_back(&tensor);
+  if (lost.empty()) return "";
+  std::stable_sort(lost.begin(), lost.end(),
+                   [](const auto* a, const auto* b) { return a->energy < b->energy; });
+  std::string text = "warning: " + std::to_string(lost.size()) + " of " +
+                     std::to_string(tensors.size()) +
+                     " tensors keep less than half of their energy (sum of squares):";
+  for (std::size_t i = 0; i < std::min(kNamed, lost.size()); ++i) {
+    char kept[40];
+    std::snprintf(kept, sizeof kept, " keeps %.0f %%", 100 * lost[i]->energy);
+    text += (i > 0 ? ", " : " ") + printable(lost[i]->name) + kept;
+  }
+  return text + (lost.size() > kNamed ? ", ..." : "");
+}
+
+}  // namespace gbcompress

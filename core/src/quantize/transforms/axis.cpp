@@ -1,0 +1,109 @@
+#include "quantize/transforms/axis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "artifact/integers/transform.h"
+#include "gbcompress/codec.h"
+
+namespace gbcompress {
+namespace {
+
+/// Shorter sides than this have no waves to speak of.
+constexpr std::int64_t kLeastUseful = 8;
+/// Numbers of a sample, at least one line of each.
+constexpr std::int64_t kSample = 1 << 15;
+/// The least saving as a share of the bits; and bytes of the header's key.
+constexpr double kSaved = 0.02, kSavedBytes = 16;
+/// Share of the bits by a quick estimate, before anything is coded: most tensors fail here.
+constexpr double kPromising = 0.99;
+/// Finer than this the rounding of cosines to float32 would show.
+constexpr double kFinestError = 1e-9;
+
+/// Some lines of a tensor, as a tensor of [rows, ..., side, ...] or [side, columns].
+struct Lines {
+  std::vector<float> values;
+  std::vector<std::int64_t> shape;
+};
+
+/// Evenly spread slices of the first dimension, whose lines lie inside of them.
+Lines some_rows(std::span<const float> values, const std::vector<std::int64_t>& shape) {
+  Lines lines{{}, shape};
+  const std::int64_t rows = shape[0], cols = static_cast<std::int64_t>(values.size()) / rows;
+  lines.shape[0] = std::clamp<std::int64_t>(kSample / cols, 1, rows);
+  for (std::int64_t i = 0; i < lines.shape[0]; ++i) {
+    const auto row = values.subspan(static_cast<std::size_t>(i * rows / lines.shape[0] * cols),
+                                    static_cast<std::size_t>(cols));
+    lines.values.insert(lines.values.end(), row.begin(), row.end());
+  }
+  return lines;
+}
+
+/// Evenly spread lines along the first dimension.
+Lines some_columns(std::span<const float> values, const std::vector<std::int64_t>& shape) {
+  const std::int64_t rows = shape[0], cols = static_cast<std::int64_t>(values.size()) / rows;
+  const std::int64_t count = std::clamp<std::int64_t>(kSample / rows, 1, cols);
+  Lines lines{{}, {rows, count}};
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < count; ++i)
+      lines.values.push_back(values[static_cast<std::size_t>(r * cols + i * cols / count)]);
+  return lines;
+}
+
+/// About the bits of each number by itself.
+double single_bits(std::span<const float> values, double step) {
+  double bits = 0;
+  for (const float value : values)
+    bits += std::log2(1 + std::fabs(static_cast<double>(value)) / step);
+  return bits;
+}
+
+double coded_bits(const Lines& lines, double step) {
+  IntegerGrid grid{lines.shape[0], 1, 0};
+  grid.cols = static_cast<std::int64_t>(lines.values.size()) / grid.rows;
+  std::vector<std::int32_t> integers;
+  for (const float value : lines.values)
+    integers.push_back(
+        static_cast<std::int32_t>(std::clamp(std::nearbyint(static_cast<double>(value) / step),
+                                             -1.0 * kMaxMagnitude, 1.0 * kMaxMagnitude)));
+  IntegerEncoder encoder(CodecProfile::kFast);
+  encoder.add(grid, integers);
+  return encoder.ideal_bits();
+}
+
+/// What share of the bits cosines along `axis` save, or 0.
+double saved_share(std::span<const float> values, const std::vector<std::int64_t>& shape, int axis,
+                   double step) {
+  const Lines lines = axis == 0 ? some_columns(values, shape) : some_rows(values, shape);
+  const Lines cosines{to_cosines(lines.values, lines.shape, axis), lines.shape};
+  if (single_bits(cosines.values, step) > kPromising * single_bits(lines.values, step)) return 0;
+  const double before = coded_bits(lines, step), after = coded_bits(cosines, step);
+  const double bytes = (before - after) / 8 * static_cast<double>(values.size()) /
+                       static_cast<double>(lines.values.size());
+  return bytes < kSavedBytes ? 0 : 1 - after / before;
+}
+
+}  // namespace
+
+int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& shape,
+                double relative_error) {
+  double squares = 0;
+  for (const float value : values) squares += static_cast<double>(value) * value;
+  if (squares == 0 || relative_error < kFinestError) return -1;
+  // Integers times a step of D have an error of D^2 / 12 a number.
+  const double step = std::sqrt(12 * relative_error * squares / static_cast<double>(values.size()));
+  int best = -1;
+  double most = kSaved;
+  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+    if (!has_transform(shape, axis) || shape[static_cast<std::size_t>(axis)] < kLeastUseful)
+      continue;
+    const double share = saved_share(values, shape, axis, step);
+    if (share <= most) continue;
+    most = share;
+    best = axis;
+  }
+  return best;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,193 @@
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "gbcompress/error.h"
+#include "ranks/collectives/group_state.h"
+
+namespace gbcompress {
+namespace {
+
+void check_tensor(const at::Tensor& tensor, bool floats) {
+  if (!tensor.defined() || !tensor.device().is_cpu() || !tensor.is_contiguous())
+    throw Error(Errc::kUsage, "a collective takes contiguous tensors on the CPU");
+  if (floats && tensor.scalar_type() != at::kFloat)
+    throw Error(Errc::kUsage, "only float32 tensors can be summed over the ranks");
+}
+
+void check_rank(int rank, int world) {
+  if (rank < 0 || rank >= world)
+    throw Error(Errc::kUsage,
+                "rank " + std::to_string(rank) + " is none of the " + std::to_string(world));
+}
+
+std::int64_t check_pieces(std::span<const std::int64_t> pieces, int world) {
+  if (static_cast<int>(pieces.size()) != world ||
+      std::ranges::any_of(pieces, [](std::int64_t piece) { return piece < 0; }))
+    throw Error(Errc::kUsage, "a collective in pieces needs one size a rank");
+  return std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0});
+}
+
+std::vector<std::int64_t> in_bytes(std::span<const std::int64_t> pieces, std::int64_t element) {
+  std::vector<std::int64_t> result(pieces.begin(), pieces.end());
+  for (std::int64_t& piece : result) piece *= element;
+  return result;
+}
+
+}  // namespace
+
+Pending Group::all_reduce(at::Tensor tensor) {
+  check_tensor(tensor, true);
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  state_->begin(Collective::kAllReduce, wire::all_reduce(bytes, rank(), world()));
+  if (world() == 1 || bytes == 0) return {};
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kAllReduce;
+  impl->works.push_back(state_->transport->all_reduce(std::move(tensor)));
+  return Pending(std::move(impl));
+}
+
+Pending Group::reduce_scatter(const at::Tensor& tensor, std::span<const std::int64_t> pieces,
+                              at::Tensor into) {
+  check_tensor(tensor, true);
+  check_tensor(into, true);
+  const std::int64_t total = check_pieces(pieces, world());
+  const std::int64_t own = pieces[static_cast<std::size_t>(rank())];
+  if (tensor.numel() != total || into.numel() != own)
+    throw Error(Errc::kUsage, "the pieces do not add up to the tensor that is reduced");
+  state_->begin(Collective::kReduce, wire::reduce_scatter(in_bytes(pieces, sizeof(float)), rank()));
+  if (total == 0) return {};
+  if (world() == 1) {
+    if (into.data_ptr() != tensor.data_ptr()) into.copy_(tensor.view_as(into));
+    return {};
+  }
+  // What every rank has of our piece, in rank order, to be added up in that order.
+  const at::Tensor parts = at::empty({world() * own}, tensor.options());
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kReduce;
+  impl->works.push_back(state_->transport->exchange(
+      tensor.view({-1}), parts, {pieces.begin(), pieces.end()},
+      std::vector<std::int64_t>(static_cast<std::size_t>(world()), own)));
+  impl->complete = [parts, into, own, ranks = world()] {
+    const float* from = parts.const_data_ptr<float>();
+    float* sum = into.mutable_data_ptr<float>();
+    std::copy_n(from, own, sum);
+    for (int r = 1; r < ranks; ++r) {
+      from += own;
+      for (std::int64_t i = 0; i < own; ++i) sum[i] += from[i];
+    }
+  };
+  return Pending(std::move(impl));
+}
+
+Pending Group::reduce_to(at::Tensor tensor, int owner) {
+  check_rank(owner, world());
+  check_tensor(tensor, true);
+  std::vector<std::int64_t> pieces(static_cast<std::size_t>(world()), 0);
+  pieces[static_cast<std::size_t>(owner)] = tensor.numel();
+  const at::Tensor into =
+      rank() == owner ? tensor : at::empty(std::vector<std::int64_t>{0}, tensor.options());
+  return reduce_scatter(tensor, pieces, into);
+}
+
+Pending Group::broadcast(at::Tensor tensor, int from) {
+  check_rank(from, world());
+  check_tensor(tensor, false);
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  state_->begin(Collective::kBroadcast, wire::broadcast(bytes, from, rank(), world()));
+  if (world() == 1 || bytes == 0) return {};
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kBroadcast;
+  impl->works.push_back(state_->transport->broadcast(std::move(tensor), from));
+  return Pending(std::move(impl));
+}
+
+Pending Group::all_gather(at::Tensor tensor, std::span<const std::int64_t> pieces) {
+  check_tensor(tensor, false);
+  if (check_pieces(pieces, world()) != tensor.numel())
+    throw Error(Errc::kUsage, "the pieces do not add up to the tensor that is gathered");
+  const auto element = static_cast<std::int64_t>(tensor.element_size());
+  state_->begin(Collective::kAllGather, wire::all_gather(in_bytes(pieces, element), rank()));
+  if (world() == 1) return {};
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kAllGather;
+  const at::Tensor flat = tensor.view({-1});
+  std::int64_t first = 0;
+  for (int from = 0; from < world(); ++from) {
+    const std::int64_t piece = pieces[static_cast<std::size_t>(from)];
+    if (piece > 0)
+      impl->works.push_back(state_->transport->broadcast(flat.narrow(0, first, piece), from));
+    first += piece;
+  }
+  return Pending(std::move(impl));
+}
+
+void Group::barrier() {
+  state_->begin(Collective::kBarrier, 0);
+  if (world() == 1) return;
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kBarrier;
+  impl->works.push_back(state_->transport->barrier());
+  Pending(std::move(impl)).wait();
+}
+
+void Group::all_reduce(const FixedSum& sum, int shards, at::Tensor into) {
+  check_tensor(into, true);
+  const ShardRange own = shards_of(rank(), world(), shards);
+  if (sum.own() != own || into.numel() != sum.elements())
+    throw Error(Errc::kUsage, "a fixed sum does not have this rank's shards, or its size differs");
+  const auto& nodes = sum.nodes();
+  // Each rank adds up one piece for all, then the pieces are gathered.
+  const std::int64_t elements = sum.elements();
+  std::vector<std::int64_t> pieces;
+  for (int r = 0; r < world(); ++r)
+    pieces.push_back(elements * (r + 1) / world() - elements * r / world());
+  const std::int64_t piece = pieces[static_cast<std::size_t>(rank())];
+  const auto node_count = static_cast<std::int64_t>(nodes.size());
+
+  std::vector<std::int64_t> sent = in_bytes(pieces, node_count);
+  const at::Tensor out = at::empty({elements * node_count}, into.options());
+  float* to = out.mutable_data_ptr<float>();
+  std::int64_t first = 0, own_first = 0;
+  for (int r = 0; r < world(); ++r) {
+    if (r == rank()) own_first = first;
+    for (const auto& node : nodes)
+      to = std::copy_n(node.data() + first, pieces[static_cast<std::size_t>(r)], to);
+    first += pieces[static_cast<std::size_t>(r)];
+  }
+
+  std::vector<ShardRange> tree;
+  std::vector<std::int64_t> received;
+  for (int r = 0; r < world(); ++r) {
+    const auto parts = subtrees(shards_of(r, world(), shards));
+    tree.insert(tree.end(), parts.begin(), parts.end());
+    received.push_back(static_cast<std::int64_t>(parts.size()) * piece);
+  }
+  at::Tensor in = out;
+  state_->begin(Collective::kReduce, wire::reduce_scatter(in_bytes(sent, sizeof(float)), rank()));
+  if (world() > 1) {
+    in = at::empty({static_cast<std::int64_t>(tree.size()) * piece}, into.options());
+    auto impl = std::make_unique<Pending::Impl>();
+    impl->state = state_;
+    impl->kind = Collective::kReduce;
+    impl->works.push_back(state_->transport->exchange(out, in, sent, received));
+    Pending(std::move(impl)).wait();
+  }
+  std::vector<std::pair<ShardRange, std::span<float>>> spans;
+  float* from = in.mutable_data_ptr<float>();
+  for (const ShardRange& range : tree) {
+    spans.emplace_back(range, std::span<float>(from, static_cast<std::size_t>(piece)));
+    from += piece;
+  }
+  add_tree(std::move(spans),
+           {into.mutable_data_ptr<float>() + own_first, static_cast<std::size_t>(piece)});
+  all_gather(into, pieces).wait();
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,55 @@
+#pragma once
+/// What a Group and the collectives under way share.
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <optional>
+
+#include "gbcompress/ranks.h"
+#include "ranks/backends/nccl_place.h"
+#include "ranks/backends/tcp_store.h"
+#include "ranks/collectives/transport.h"
+#include "ranks/liveness/monitor.h"
+
+namespace gbcompress {
+
+/// A broken connection is noticed where data travel and by the monitor; its news takes a moment to
+/// go round.
+inline constexpr std::chrono::milliseconds kFailureNews{1000};
+
+struct GroupState {
+  int rank = 0, world = 1;
+  Traffic traffic;
+  bool finished = false;
+  std::string prefix;  ///< of this start's keys in the store
+  // Taken down from below: the transport while the monitor still watches.
+  std::unique_ptr<TcpKeyStore> store;
+  std::unique_ptr<Monitor> monitor;
+  std::unique_ptr<Transport> transport;
+
+  GroupState() = default;
+  ~GroupState() {
+    if (monitor) monitor->on_failure({});
+  }
+  GroupState(const GroupState&) = delete;
+  GroupState& operator=(const GroupState&) = delete;
+
+  /// To be called in front of every collective. @throws Error(kFailure) after a failure
+  void begin(Collective kind, std::int64_t bytes);
+  /// A collective ended by an exception: says which rank failed first, or that this one did.
+  [[noreturn]] void explain(Collective kind, const std::exception& error);
+};
+
+struct Pending::Impl {
+  std::shared_ptr<GroupState> state;
+  Collective kind;
+  std::vector<TransportWorkPtr> works;
+  std::function<void()> complete;  ///< what is left to do with what arrived
+};
+
+/// Meets the other ranks. @param nccl  none: Gloo. @throws as Group::open()
+std::shared_ptr<GroupState> open_state(const Launch& launch, const GroupOptions& options,
+                                       const std::optional<NcclPlace>& nccl);
+
+}  // namespace gbcompress

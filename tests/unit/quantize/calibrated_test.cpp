@@ -1,0 +1,200 @@
+/// compress_weights() under statistics.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "artifact/sections/elements.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "support/code_of.h"
+#include "support/files.h"
+#include "support/made_tensors.h"
+
+namespace gbcompress {
+namespace {
+
+using testing::MadeTensors;
+using testing::normals;
+using testing::TempDir;
+
+/// E[x xT] [n, n] of inputs that are mostly combinations of n / 4 others.
+std::vector<float> correlated(std::int64_t n, std::uint64_t seed) {
+  const std::int64_t k = n / 4;
+  const auto mixed = normals(n * k, seed);
+  std::vector<float> moment(static_cast<std::size_t>(n * n));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      float sum = i == j ? 0.1f : 0;
+      for (std::int64_t l = 0; l < k; ++l)
+        sum +=
+            mixed[static_cast<std::size_t>(i * k + l)] * mixed[static_cast<std::size_t>(j * k + l)];
+      moment[static_cast<std::size_t>(i * n + j)] = sum;
+    }
+  return moment;
+}
+
+std::vector<float> decoded(const std::filesystem::path& file, const std::string& name) {
+  const ArtifactReader artifact = ArtifactReader::open(file);
+  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
+    if (artifact.tensors()[i].name != name) continue;
+    const auto bytes = decode_tensor(artifact, i);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    floats_of(bytes, DType::kF32, values);
+    return values;
+  }
+  throw std::runtime_error("there is no " + name);
+}
+
+/// tr(E A ET) of columns [first, first + n) of rows.
+double output_error(const std::vector<float>& w, const std::vector<float>& stored,
+                    const std::vector<float>& moment, std::int64_t n) {
+  double sum = 0;
+  for (std::size_t row = 0; row < w.size() / static_cast<std::size_t>(n); ++row)
+    for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j)
+      for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) {
+        const std::size_t at = row * static_cast<std::size_t>(n);
+        sum += static_cast<double>(w[at + j] - stored[at + j]) *
+               static_cast<double>(moment[j * static_cast<std::size_t>(n) + k]) *
+               static_cast<double>(w[at + k] - stored[at + k]);
+      }
+  return sum;
+}
+
+struct Calibrated : ::testing::Test {
+  WeightsReport compress(const MadeTensors& made, const char* name, const Statistics* statistics,
+                         std::int64_t bytes, int threads = 1) {
+    WeightsOptions options{.max_bytes = bytes, .threads = threads};
+    options.statistics = statistics;
+    return compress_weights(made.bundle, folder.path() / name, options);
+  }
+  TempDir folder;
+};
+
+TEST_F(Calibrated, ErrorsOfOutputsAreSmallerAtTheSameSize) {
+  MadeTensors made;
+  const std::int64_t n = 96;
+  const auto w = normals(80 * n, 1, 0.1f);
+  made.add("a.weight", {80, n}, w);
+  made.sorted();
+  Statistics statistics;
+  statistics.tensors["a.weight"].input_moment = correlated(n, 2);
+  const auto plain = compress(made, "plain.gbz", nullptr, 3000);
+  const auto tuned = compress(made, "tuned.gbz", &statistics, 3000);
+  EXPECT_LE(tuned.output_bytes, 3000);
+  const auto& moment = statistics.tensors["a.weight"].input_moment;
+  const double before =
+      output_error(w, decoded(folder.path() / "plain.gbz", "a.weight"), moment, n);
+  const double after = output_error(w, decoded(folder.path() / "tuned.gbz", "a.weight"), moment, n);
+  EXPECT_LT(after, 0.5 * before);
+  const auto again = compress(made, "again.gbz", &statistics, 3000, 3);
+  EXPECT_EQ(again.identity, tuned.identity);
+}
+
+TEST_F(Calibrated, TwoMatricesAreRoundedAsOne) {
+  MadeTensors made;
+  const std::int64_t a = 40, b = 24, rows = 64;
+  const auto wa = normals(rows * a, 1, 0.1f), wb = normals(rows * b, 2, 0.2f);
+  made.add("w_ih", {rows, a}, wa);
+  made.add("w_hh", {rows, b}, wb);
+  made.sorted();
+  Statistics joint;
+  joint.tensors["w_ih|w_hh"].input_moment = correlated(a + b, 3);
+  compress(made, "plain.gbz", nullptr, 1800);
+  compress(made, "joint.gbz", &joint, 1800);
+  const auto both = [&](const std::vector<float>& x, const std::vector<float>& y) {
+    std::vector<float> all;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      all.insert(all.end(), x.begin() + i * a, x.begin() + (i + 1) * a);
+      all.insert(all.end(), y.begin() + i * b, y.begin() + (i + 1) * b);
+    }
+    return all;
+  };
+  const auto error = [&](const char* name) {
+    return output_error(
+        both(wa, wb),
+        both(decoded(folder.path() / name, "w_ih"), decoded(folder.path() / name, "w_hh")),
+        joint.tensors["w_ih|w_hh"].input_moment, a + b);
+  };
+  EXPECT_LT(error("joint.gbz"), 0.6 * error("plain.gbz"));
+}
+
+TEST_F(Calibrated, GroupsHaveMomentsOfTheirOwn) {
+  MadeTensors made;
+  const std::int64_t groups = 3, rows = 8, n = 36;
+  const auto w = normals(groups * rows * n, 1, 0.1f);
+  made.add("conv.weight", {groups * rows, 4, 3, 3}, w);
+  made.sorted();
+  Statistics statistics;
+  TensorStatistics& own = statistics.tensors["conv.weight"];
+  own.groups = groups;
+  for (std::uint64_t g = 0; g < 3; ++g) {
+    const auto block = correlated(n, 7 + g);
+    own.input_moment.insert(own.input_moment.end(), block.begin(), block.end());
+  }
+  compress(made, "plain.gbz", nullptr, 500);
+  compress(made, "tuned.gbz", &statistics, 500);
+  const auto error = [&](const char* name) {
+    const auto stored = decoded(folder.path() / name, "conv.weight");
+    double sum = 0;
+    for (std::ptrdiff_t g = 0; g < groups; ++g) {
+      const auto part = [&](const std::vector<float>& of) {
+        return std::vector<float>(of.begin() + g * rows * n, of.begin() + (g + 1) * rows * n);
+      };
+      const std::vector<float> block(own.input_moment.begin() + g * n * n,
+                                     own.input_moment.begin() + (g + 1) * n * n);
+      sum += output_error(part(w), part(stored), block, n);
+    }
+    return sum;
+  };
+  EXPECT_LT(error("tuned.gbz"), 0.7 * error("plain.gbz"));
+}
+
+TEST_F(Calibrated, ImportantTensorsHaveFinerSteps) {
+  MadeTensors made;
+  made.add("a.weight", {64, 64}, normals(64 * 64, 1));
+  made.add("b.weight", {64, 64}, normals(64 * 64, 2));
+  made.sorted();
+  Statistics statistics;
+  statistics.tensors["a.weight"].row_importance.assign(64, 100);
+  statistics.tensors["b.weight"].row_importance.assign(64, 1);
+  const WeightsReport report = compress(made, "x.gbz", &statistics, 3000);
+  // 100 to the power of -0.375: 2.49 octaves of sixteenths.
+  EXPECT_NEAR(std::log2(report.tensors[1].step / report.tensors[0].step), 2.49, 0.13);
+  EXPECT_LE(report.output_bytes, 3000);
+}
+
+TEST_F(Calibrated, RefusesStatisticsOfAnotherModel) {
+  MadeTensors made;
+  made.add("a.weight", {32, 32}, normals(32 * 32, 1));
+  made.sorted();
+  const auto code = [&](const std::string& name, auto change, std::int64_t bytes = 500) {
+    Statistics statistics;
+    change(statistics.tensors[name]);
+    return code_of([&] { compress(made, "x.gbz", &statistics, bytes); });
+  };
+  EXPECT_EQ(code("b.weight", [](auto& s) { s.row_importance.assign(32, 1); }), Errc::kUsage);
+  EXPECT_EQ(code("a.weight", [](auto& s) { s.row_importance.assign(31, 1); }),
+            Errc::kShapeMismatch);
+  EXPECT_EQ(code("a.weight", [](auto& s) { s.input_moment.assign(31 * 31, 1); }),
+            Errc::kShapeMismatch);
+  EXPECT_EQ(code("a.weight", [](auto& s) { s.groups = 5; }), Errc::kShapeMismatch);
+  EXPECT_EQ(code("a.weight|b.weight", [](auto& s) { s.input_moment.assign(1, 1); }), Errc::kUsage);
+  // Not positive semidefinite, whatever the damping.
+  EXPECT_EQ(code("a.weight",
+                 [](auto& s) {
+                   s.input_moment.assign(32 * 32, 5);
+                   for (std::size_t i = 0; i < 32; ++i) s.input_moment[i * 33] = 1;
+                 }),
+            Errc::kNonFinite);
+  Statistics statistics;
+  statistics.tensors["a.weight"].row_importance.assign(32, 1);
+  WeightsOptions options{.max_error = 0.1};
+  options.statistics = &statistics;
+  EXPECT_EQ(code_of([&] { compress_weights(made.bundle, folder.path() / "x.gbz", options); }),
+            Errc::kUsage);
+}
+
+}  // namespace
+}  // namespace gbcompress

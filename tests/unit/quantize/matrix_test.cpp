@@ -1,0 +1,79 @@
+#include "quantize/matrix.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/made_tensors.h"
+
+namespace gbcompress {
+namespace {
+
+using testing::normals;
+
+double error_of(const std::vector<float>& values, const CodedValues& coded) {
+  const std::vector<float> back = coded_floats(coded);
+  double error = 0, squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    error += std::pow(static_cast<double>(back[i]) - static_cast<double>(values[i]), 2);
+    squares += std::pow(static_cast<double>(values[i]), 2);
+  }
+  return error / squares;
+}
+
+TEST(StepMatrix, SaysTheErrorOfTheDecodedNumbers) {
+  auto values = normals(64 * 200, 1, 0.05f);
+  for (std::size_t i = 0; i < 200; ++i) values[i] *= 30;  // one loud row
+  for (const Quantiser quantiser : {Quantiser::kNearest, Quantiser::kTrellis})
+    for (const bool rows : {false, true}) {
+      const IntegerGrid grid{64, 200, 0};
+      const MatrixFacts facts = matrix_facts(grid, values, rows);
+      EXPECT_EQ(facts.row_steps.empty(), !rows);
+      const StepMatrix matrix(grid, values, facts.row_steps);
+      for (const int step : {-90, -60, -40}) {
+        const auto chosen = matrix.choose(step, quantiser, 1);
+        EXPECT_NEAR(chosen.relative_error / error_of(values, chosen.values), 1, 1e-4);
+        EXPECT_EQ(matrix.choose(step, quantiser, 3).values.integers, chosen.values.integers);
+      }
+    }
+}
+
+TEST(StepMatrix, GivesRowsStepsByTheRootOfTheirSize) {
+  auto values = normals(8 * 400, 2);
+  for (std::size_t i = 0; i < 400; ++i) values[i] *= 16;
+  for (std::size_t i = 400; i < 800; ++i) values[i] = 0;
+  const MatrixFacts facts = matrix_facts({8, 400, 0}, values, true);
+  ASSERT_EQ(facts.row_steps.size(), 8u);
+  // 16 times as large: 4 times the step, 2 octaves or 32 sixteenths, give or take the row's sample.
+  EXPECT_NEAR(facts.row_steps[0] - facts.row_steps[7], 32, 4);
+  EXPECT_LT(facts.row_steps[1], facts.row_steps[7]);
+  for (const std::int32_t offset : facts.row_steps) EXPECT_EQ(offset % 4, 0);
+  EXPECT_TRUE(matrix_facts({1, 3200, 0}, values, true).row_steps.empty());
+}
+
+TEST(StepMatrix, TheFinestStepsStayWithinTheCodersBounds) {
+  auto values = normals(40 * 50, 3);
+  values[7] = 5000;
+  const StepMatrix matrix({40, 50, 0}, values, {});
+  for (const Quantiser quantiser : {Quantiser::kNearest, Quantiser::kTrellis}) {
+    const auto chosen = matrix.choose(matrix.finest(), quantiser, 1);
+    IntegerEncoder encoder(CodecProfile::kFast);
+    EXPECT_NO_THROW(encoder.add(chosen.values.grid, chosen.values.integers));
+    EXPECT_LT(chosen.relative_error, 1e-9);
+    EXPECT_GT(std::abs(chosen.values.integers[7]), kMaxMagnitude / 2);
+  }
+}
+
+TEST(StepMatrix, SamplesAreRowsOfTheWhole) {
+  const auto values = normals(100 * 30, 4);
+  std::vector<std::int32_t> rows(100);
+  for (int i = 0; i < 100; ++i) rows[static_cast<std::size_t>(i)] = 4 * (i % 3);
+  const StepMatrix some = sample_of({100, 30, 0}, values, rows, 300);
+  EXPECT_EQ(some.grid().rows, 10);
+  EXPECT_EQ(some.row_steps().size(), 10u);
+  EXPECT_EQ(sample_of({100, 30, 0}, values, rows, 1 << 20).grid().rows, 100);
+  EXPECT_EQ(sample_of({1, 3000, 40}, values, {}, 30).grid().stride, 0);
+}
+
+}  // namespace
+}  // namespace gbcompress

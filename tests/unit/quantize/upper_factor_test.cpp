@@ -1,0 +1,101 @@
+#include "quantize/rounding/upper_factor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "gbcompress/error.h"
+#include "moments.h"
+
+namespace gbcompress {
+namespace {
+
+using testing::moments;
+
+/// H / mean + damp I, from the factor.
+double product(const UpperFactor& factor, std::int64_t i, std::int64_t j) {
+  const auto entry = [&](std::int64_t a, std::int64_t b) {
+    return a == b ? factor.diagonal(b) : a < b ? factor.row(a)[b] * factor.diagonal(b) : 0;
+  };
+  double sum = 0;
+  for (std::int64_t k = 0; k < factor.size(); ++k) sum += entry(i, k) * entry(j, k);
+  return sum;
+}
+
+double mean_diagonal(const std::vector<double>& h, std::int64_t n) {
+  double mean = 0;
+  for (std::int64_t i = 0; i < n; ++i) mean += h[static_cast<std::size_t>(i * n + i)];
+  return mean / static_cast<double>(n);
+}
+
+TEST(UpperFactor, IsARootOfTheDampedMoments) {
+  for (const std::int64_t n : {1, 5, 48, 131}) {
+    // Fewer samples than columns too: the moments are then singular.
+    for (const std::int64_t samples : {n / 2 + 1, 3 * n}) {
+      const std::vector<double> h = moments(n, samples, 1);
+      const UpperFactor factor(h, n, 0.01);
+      const double mean = mean_diagonal(h, n);
+      double mean_square = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        mean_square += factor.diagonal(i) * factor.diagonal(i) / static_cast<double>(n);
+        for (std::int64_t j = i; j < n; ++j)
+          ASSERT_NEAR(product(factor, i, j),
+                      h[static_cast<std::size_t>(i * n + j)] / mean + (i == j ? 0.01 : 0), 1e-9);
+      }
+      EXPECT_NEAR(factor.mean_square(), mean_square, 1e-12);
+    }
+  }
+}
+
+TEST(UpperFactor, OfFloatsIsThatOfTheSameNumbers) {
+  const std::int64_t n = 53;
+  const std::vector<double> made = moments(n, 80, 4);
+  const std::vector<float> narrow(made.begin(), made.end());
+  const std::vector<double> wide(narrow.begin(), narrow.end());
+  const UpperFactor one(narrow, n, 0.01), other(wide, n, 0.01);
+  EXPECT_NE(one.row(0)[1], UpperFactor(made, n, 0.01).row(0)[1]) << "nothing was rounded";
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = i + 1; j < n; ++j) EXPECT_EQ(one.row(i)[j], other.row(i)[j]);
+}
+
+TEST(UpperFactor, SolvesRows) {
+  const std::int64_t n = 70, m = 3;
+  const std::vector<double> h = moments(n, 200, 2);
+  const UpperFactor factor(h, n, 0.02);
+  std::vector<double> x(static_cast<std::size_t>(m * n)), b(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i));
+  const double damping = 0.02 * mean_diagonal(h, n);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t k = 0; k < n; ++k)
+        b[static_cast<std::size_t>(i * n + j)] +=
+            x[static_cast<std::size_t>(i * n + k)] *
+            (h[static_cast<std::size_t>(k * n + j)] + (k == j ? damping : 0));
+  factor.solve(b);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(b[i], x[i], 1e-7);
+}
+
+TEST(UpperFactor, TakesDeadInputsAndNoneAtAll) {
+  std::vector<double> h = moments(6, 20, 3);
+  for (std::size_t k = 0; k < 6; ++k) h[2 * 6 + k] = h[k * 6 + 2] = 0;
+  const UpperFactor factor(h, 6, 0.01);
+  EXPECT_NEAR(factor.diagonal(2), 0.1, 1e-12);  // damping alone
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(factor.row(static_cast<std::int64_t>(i))[2], 0);
+  const UpperFactor none(std::vector<double>(16), 4, 0.01);
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(none.diagonal(i), std::sqrt(1.01), 1e-12);
+}
+
+TEST(UpperFactor, RefusesWhatIsNoMoments) {
+  EXPECT_THROW(UpperFactor(std::vector<double>(5), 2, 0.01), Error);
+  EXPECT_THROW(UpperFactor(std::vector<double>(4), 2, 0), Error);
+  std::vector<double> h = {1, 0, 0, std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_THROW(UpperFactor(h, 2, 0.01), Error);
+  h = {1, std::numeric_limits<double>::quiet_NaN(), 0, 1};
+  EXPECT_THROW(UpperFactor(h, 2, 0.01), Error);
+  h = {1, 4, 4, 1};  // not positive semidefinite
+  EXPECT_THROW(UpperFactor(h, 2, 0.01), Error);
+}
+
+}  // namespace
+}  // namespace gbcompress
