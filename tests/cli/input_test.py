@@ -157,7 +157,7 @@ class Artifacts(harness.CliTest):
         self.assertEqual(tensors["constant"]["stored_bytes"], 0)
         self.assertEqual(tensors["generated"]["coding"], "coded")
         text = self.succeed("inspect", file).out
-        for words in ("step 0.0625", "linear residual", "bits per weight"):
+        for words in ("step 0.0625", "linear predicted", "bits per weight"):
             self.assertIn(words, text)
         self.succeed("expand", file, "-o", self.path("x.safetensors"))
 
