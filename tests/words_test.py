@@ -57,7 +57,7 @@ def comments_of_cpp(path):
 
 def sources(root=ROOT):
     """(path, what yields its texts) of everything that users read."""
-    pages = [path for path in root.rglob("docs/**/*.md") if "records" not in path.parts]
+    pages = [path for path in (root / "docs").rglob("*.md") if "records" not in path.parts]
     pages += [*root.glob("*.md"), *root.glob("plugins/*/*.md"), *root.glob("sdk/**/*.md"), *root.glob("cli/report/*.html")]
     code = [path for folder in ("cli", "core", "plugins", "sdk") for kind in ("cpp", "h", "cu", "in")
             for path in (root / folder).rglob("*." + kind)]

@@ -53,7 +53,7 @@ double product(c10::IntArrayRef sizes) {
   return n;
 }
 
-/// Of aten::convolution's arguments: input, weight, bias, stride, padding, dilation, transposed,
+/// Of aten::_convolution's arguments: input, weight, bias, stride, padding, dilation, transposed,
 /// ...
 double convolution_cost(c10::ArrayRef<const c10::IValue> inputs) {
   if (inputs.size() < 7 || !inputs[0].isTensor() || !inputs[1].isTensor()) return 0;
@@ -88,7 +88,8 @@ std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& function) {
   const char* name = function.name();
   if (!std::strcmp(name, "aten::mm") || !std::strcmp(name, "aten::bmm")) matrices(0);
   if (!std::strcmp(name, "aten::addmm") || !std::strcmp(name, "aten::baddbmm")) matrices(1);
-  if (!std::strcmp(name, "aten::convolution")) counted += convolution_cost(function.inputs());
+  // TorchScript calls it without aten::convolution, which calls it too.
+  if (!std::strcmp(name, "aten::_convolution")) counted += convolution_cost(function.inputs());
   return nullptr;
 }
 

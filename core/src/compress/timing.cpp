@@ -22,11 +22,11 @@ constexpr double kLooks = 100;
 
 /// Without training: seconds of a weight data-free; with each rule of rounding that is tried, of a
 /// weight for the sizes that are coded, and of a multiply-add of error feedback.
-constexpr double kDataFreeSeconds = 1.5e-6, kCodingSeconds = 4e-6, kFeedbackSeconds = 3e-9;
+constexpr double kDataFreeSeconds = 1.5e-6, kCodingSeconds = 6e-6, kFeedbackSeconds = 3e-9;
 constexpr double kRules = 5;
 /// Of one calibration sample, in forward passes: forward and backward, and its part of the second
 /// moments, whose products are those of the layers times `moments` over `products`.
-constexpr double kPasses = 3, kMomentCost = 6;
+constexpr double kPasses = 3, kMomentCost = 2;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();

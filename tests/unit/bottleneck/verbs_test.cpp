@@ -203,15 +203,15 @@ TEST_F(Verbs, DescribeSaysWhatIsStored) {
   auto model = net();
   const GenomicBottleneck mixed(*model, registry_, options_);
   const std::string text = mixed.describe();
-  for (const char* line : {"0.weight  30x20  linear", "0.bias    30     residual",
-                           "2.weight  5x30   residual", "2.bias    5      plain"})
+  for (const char* line : {"0.weight  30x20  linear", "0.bias    30     quantized",
+                           "2.weight  5x30   quantized", "2.bias    5      exact"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
   EXPECT_EQ(plain_parameters(mixed), 30 + 150 + 5);
 
   options_.layers.clear();
   options_.gnet_prior = true;
   const GenomicBottleneck prior(*model, registry_, options_);
-  EXPECT_NE(prior.describe().find("linear + residual"), std::string::npos) << prior.describe();
+  EXPECT_NE(prior.describe().find("linear + quantized"), std::string::npos) << prior.describe();
   EXPECT_EQ(plain_parameters(prior), 30 * 20 + 30 + 150 + 5) << "integers for every weight";
   EXPECT_LT(prior.ratio().parameters, 1) << "g-nets come on top";
   EXPECT_GT(prior.ratio().bytes, 1);

@@ -2,8 +2,10 @@
 #include "compress/recipe.h"
 
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
+#include "support/files.h"
 #include "support/layer_types.h"
 
 namespace gbcompress {
@@ -25,6 +27,17 @@ TEST_F(RecipeTest, MultiplyAddsAreThoseOfProductsAndConvolutions) {
   const auto resnet = build_model("resnet20", types_);
   const Dataset pictures(torch::randn({2, 3, 32, 32}), torch::zeros({2}, torch::kLong));
   EXPECT_NEAR(multiply_adds(*resnet, pictures), 40.55e6, 0.1e6);
+}
+
+TEST_F(RecipeTest, ConvolutionsOfTorchScriptCountAsWell) {
+  testing::TempDir folder;
+  torch::jit::Module net("__torch__.Net");
+  net.register_parameter("weight", torch::ones({4, 3, 3, 3}), false);
+  net.define("def forward(self, x):\n  return torch.conv2d(x, self.weight).flatten(1)\n");
+  net.save((folder / "net.pt").string());
+  const auto model = open_model(folder / "net.pt", "", Registry());
+  const Dataset images(torch::randn({2, 3, 10, 10}), torch::zeros({2}, torch::kLong));
+  EXPECT_EQ(multiply_adds(*model, images), 8 * 8 * 4 * 3 * 3 * 3);
 }
 
 TEST_F(RecipeTest, OnlyWhatIsLeftToTheProgramIsChosen) {
