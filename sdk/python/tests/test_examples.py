@@ -82,7 +82,7 @@ def test_lightning(folder: Path) -> None:
     size, accuracy, before = example("lightning_classifier").main([str(folder / "m.gbz")])
     assert before > 12 * size and accuracy > 0.9
     kinds = {t.name: t.kind for t in gbc.inspect(folder / "m.gbz").tensors}
-    assert kinds["net.1.running_mean"] == kinds["net.1.weight"] == "coded"
+    assert kinds["net.1.running_mean"] == kinds["net.1.weight"] == "quantized"
 
 
 def test_distilled_voice_detector(folder: Path) -> None:
