@@ -277,6 +277,11 @@ class ArtifactReader {
   static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {});
   static ArtifactReader from_bytes(std::vector<std::byte> bytes, std::string label,
                                    const ArtifactLimits& limits = {});
+  /// The same for bytes that stay where they are as long as the reader or a copy of it is used.
+  /// @param whole  false: the digest is not compared, identity() is "", and only the header has to
+  ///               be there yet; parts() says what a tensor needs
+  static ArtifactReader view(std::span<const std::byte> bytes, std::string label,
+                             const ArtifactLimits& limits = {}, bool whole = true);
   /// True when the file begins as artifacts of any version do: `GBZ` and a digit.
   static bool is_artifact(const std::filesystem::path& path);
 
@@ -308,6 +313,8 @@ class ArtifactReader {
   CodedValues coded(std::size_t tensor) const;
   /// The file's integers as stripes; null with other profiles (artifact/lanes_reader.h).
   const LanesReader* lanes() const noexcept;
+  /// The parts of the file that the tensor is decoded from, in no order, beside the header.
+  std::vector<std::span<const std::byte>> parts(std::size_t tensor) const;
   /// The bytes of one element of a constant tensor. @throws as theta()
   std::vector<std::byte> constant(std::size_t tensor) const;
   /// Bits of the file that each tensor takes beside the header. Shares of a common stream
@@ -317,7 +324,7 @@ class ArtifactReader {
  private:
   ArtifactReader() = default;
   static ArtifactReader parse(std::shared_ptr<const void> file, std::span<const std::byte> bytes,
-                              std::string label, const ArtifactLimits& limits);
+                              std::string label, const ArtifactLimits& limits, bool whole = true);
   struct SectionRef {
     std::int64_t offset = 0, stored = 0, raw = 0;
     Packing packing = Packing::kRaw;

@@ -5,7 +5,9 @@
 /// something to do, what to do next.
 
 #include <cstddef>
+#ifndef GBC_FREESTANDING
 #include <stdexcept>
+#endif
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +38,18 @@ enum class Errc {
 /// Stable lower-case name of a code ("shape_mismatch"), as printed by --json.
 std::string_view errc_name(Errc code) noexcept;
 
+#ifdef GBC_FREESTANDING  // libgbz (sdk/c) has no C++ run time, whose exceptions it could derive from
+class Error {
+ public:
+  Error(Errc code, std::string message) : message_(std::move(message)), code_(code) {}
+  const char* what() const noexcept { return message_.c_str(); }
+  Errc code() const noexcept { return code_; }
+
+ private:
+  std::string message_;
+  Errc code_;
+};
+#else
 class Error : public std::runtime_error {
  public:
   Error(Errc code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -44,6 +58,7 @@ class Error : public std::runtime_error {
  private:
   Errc code_;
 };
+#endif
 
 // Words for messages.
 

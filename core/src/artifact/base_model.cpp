@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/digest.h"
+#include "artifact/base_digest.h"
 #include "base/folder.h"
 #include "format/model_folder.h"
 #include "format/tensor_bundle.h"
@@ -14,20 +14,10 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string digest_of(const TensorBundle& bundle) {
-  Sha256 hash;
-  const auto add = [&](const std::string& text) {
-    // With its end, so that no two lists of words are the same bytes.
-    hash.update(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
-  };
-  for (const TensorEntry& tensor : bundle.tensors) {
-    add(tensor.name);
-    add(std::string(dtype_name(tensor.dtype)));
-    std::string shape;
-    for (const std::int64_t side : tensor.shape) shape += std::to_string(side) + ",";
-    add(shape);
-    hash.update(tensor.bytes);
-  }
-  return to_hex(hash.finish());
+  BaseDigest digest;
+  for (const TensorEntry& tensor : bundle.tensors)
+    digest.add(tensor.name, tensor.dtype, tensor.shape, tensor.bytes);
+  return digest.finish();
 }
 
 std::vector<fs::path> artifacts_in(const fs::path& folder) {

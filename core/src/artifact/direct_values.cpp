@@ -45,7 +45,11 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
     if (dtype == DType::kBF16 && (own_ == DType::kF32 || own_ == DType::kBF16))
       return lanes.read_part(tensor_, values, scale_, rows_,
                              reinterpret_cast<codec::lanes::Bfloat16*>(bytes.data()));
-    thread_local std::vector<float> buffer;
+#ifndef GBC_FREESTANDING  // where memory belongs to a handle, not to a thread
+    thread_local
+#endif
+        std::vector<float>
+            buffer;
     buffer.resize(static_cast<std::size_t>(values.size));
     lanes.read_part(tensor_, values, scale_, rows_, buffer.data());
     // Rounded to the tensor's own type first, which F32 leaves as it is.

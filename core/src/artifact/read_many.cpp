@@ -20,6 +20,26 @@ struct DirectPart {
   std::size_t part;
 };
 
+/// The tensor that holds the values of a tied one.
+std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
+  const auto& tensors = artifact.tensors();
+  if (tensor >= tensors.size() || tensors[tensor].kind != TensorKind::kTied) return tensor;
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ArtifactTensor& each) {
+    return each.name == tensors[tensor].tied_to;
+  });
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+void read_part(const DirectPart& each) {
+  const LanesPart& part = each.values->parts()[each.part];
+  const auto size = static_cast<std::size_t>(dtype_bits(each.request->dtype) / 8);
+  each.values->read(each.part, each.request->dtype,
+                    each.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
+                                                static_cast<std::size_t>(part.size) * size));
+}
+
+}  // namespace
+
 void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
                    std::span<const std::byte> bytes) {
   const auto& tensors = artifact.tensors();
@@ -41,26 +61,6 @@ void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dty
                                   " is not aligned to its elements of " + std::to_string(element) +
                                   " bytes");
 }
-
-/// The tensor that holds the values of a tied one.
-std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
-  const auto& tensors = artifact.tensors();
-  if (tensor >= tensors.size() || tensors[tensor].kind != TensorKind::kTied) return tensor;
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ArtifactTensor& each) {
-    return each.name == tensors[tensor].tied_to;
-  });
-  return static_cast<std::size_t>(found - tensors.begin());
-}
-
-void read_part(const DirectPart& each) {
-  const LanesPart& part = each.values->parts()[each.part];
-  const auto size = static_cast<std::size_t>(dtype_bits(each.request->dtype) / 8);
-  each.values->read(each.part, each.request->dtype,
-                    each.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
-                                                static_cast<std::size_t>(part.size) * size));
-}
-
-}  // namespace
 
 bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   return DirectValues::fits(artifact, tensor);

@@ -18,6 +18,10 @@ struct ReadRequest {
   std::span<std::byte> bytes;
 };
 
+/// @throws Error(kUsage, kShapeMismatch) as read_into(), for a request that does not fit
+void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+                   std::span<const std::byte> bytes);
+
 /// Whether read_into() decodes this tensor without memory in between.
 bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept;
 

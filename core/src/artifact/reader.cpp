@@ -111,12 +111,17 @@ ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::str
   return parse(std::move(file), held, std::move(label), limits);
 }
 
+ArtifactReader ArtifactReader::view(std::span<const std::byte> bytes, std::string label,
+                                    const ArtifactLimits& limits, bool whole) {
+  return parse(nullptr, bytes, std::move(label), limits, whole);
+}
+
 ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
                                      std::span<const std::byte> file, std::string label,
-                                     const ArtifactLimits& limits) {
+                                     const ArtifactLimits& limits, bool whole) {
   const Prelude prelude = read_prelude(file, limits, label);
   ArtifactReader reader;
-  reader.identity_ = to_hex(check_digest(file, label));
+  if (whole) reader.identity_ = to_hex(check_digest(file, label));
   const auto stored = file.subspan(static_cast<std::size_t>(prelude.header_offset),
                                    static_cast<std::size_t>(prelude.header_stored));
   Header header = parse_header(unpack(stored, prelude.packed ? Packing::kZstd : Packing::kRaw,
@@ -261,6 +266,16 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
                   label_ + ": " + printable(stored.name) + " has a row whose step is out of range");
   result.row_steps.assign(offsets.begin(), offsets.end());
   return result;
+}
+
+std::vector<std::span<const std::byte>> ArtifactReader::parts(std::size_t tensor) const {
+  if (tensor >= tensors_.size()) return {};
+  if (tensors_[tensor].kind == TensorKind::kTied)
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      if (tensors_[i].name == tensors_[tensor].tied_to) tensor = i;
+  if (lanes() && is_coded(tensors_[tensor])) return lanes()->bytes_of(tensor);
+  if (sections_[tensor].stored == 0) return {};
+  return {section(tensor)};
 }
 
 const LanesReader* ArtifactReader::lanes() const noexcept {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 #include <protozero/varint.hpp>
 
 #include "base/checked.h"
@@ -24,7 +23,7 @@ class ContainerReader {
   std::uint64_t number() {
     try {
       return protozero::decode_varint(&at_, end_);
-    } catch (const protozero::exception&) {
+    } catch ([[maybe_unused]] const protozero::exception& ended) {
       throw Error(Errc::kTruncated, label_ + ": a number of its container ends early");
     }
   }
@@ -102,42 +101,61 @@ std::pair<std::size_t, bool> varint_form(DType dtype) {
 
 /// A length in a skeleton: what it says, and how it changes.
 struct Length {
-  std::uint64_t value = 0;
+  std::uint64_t place = 0, value = 0;
   std::size_t width = 0;
   std::int64_t more = 0;
   std::optional<std::uint64_t> outer;  ///< place of the length that counts this one's bytes as well
 };
 
-std::map<std::uint64_t, Length> changed_lengths(const ContainerFile& file,
-                                                std::span<const std::int64_t> more,
-                                                const std::string& label) {
-  std::map<std::uint64_t, Length> lengths;
+/// The one at that place, which there is.
+Length& length_at(std::vector<Length>& lengths, std::uint64_t place) {
+  return *std::lower_bound(lengths.begin(), lengths.end(), place,
+                           [](const Length& each, std::uint64_t at) { return each.place < at; });
+}
+
+/// Of the holes whose elements take another number of bytes now, in the order of their places.
+std::vector<Length> lengths_around(const ContainerFile& file, std::span<const std::int64_t> more) {
+  std::vector<Length> lengths;
+  for (std::size_t i = 0; i < file.holes.size(); ++i)
+    for (const std::uint64_t place : file.holes[i].frames)
+      if (more[i] != 0) lengths.push_back({.place = place});
+  std::sort(lengths.begin(), lengths.end(),
+            [](const Length& a, const Length& b) { return a.place < b.place; });
+  const auto end = std::unique(lengths.begin(), lengths.end(),
+                               [](const Length& a, const Length& b) { return a.place == b.place; });
+  lengths.erase(end, lengths.end());
+  return lengths;
+}
+
+std::vector<Length> changed_lengths(const ContainerFile& file, std::span<const std::int64_t> more,
+                                    const std::string& label) {
+  std::vector<Length> lengths = lengths_around(file, more);
   for (std::size_t i = 0; i < file.holes.size(); ++i) {
     if (more[i] == 0) continue;
     std::optional<std::uint64_t> outer;
     for (const std::uint64_t place : file.holes[i].frames) {
-      Length& length = lengths[place];
-      length.outer = outer;
+      length_at(lengths, place).outer = outer;
       outer = place;
     }
-    if (outer) lengths[*outer].more += more[i];
+    if (outer) length_at(lengths, *outer).more += more[i];
   }
-  for (auto& [place, length] : lengths) {
-    ContainerReader in(std::span(file.skeleton).subspan(place), label);
+  for (Length& length : lengths) {
+    ContainerReader in(std::span(file.skeleton).subspan(length.place), label);
     const std::uint64_t left = in.left();
     length.value = in.number(kMaxSkeleton * 2, "a length");
     length.width = left - in.left();
   }
   // Inner ones stand behind outer ones.
   for (auto at = lengths.rbegin(); at != lengths.rend(); ++at) {
-    Length& length = at->second;
+    Length& length = *at;
     if (length.more == 0) continue;
     const std::int64_t now = static_cast<std::int64_t>(length.value) + length.more;
     if (now < 0) throw Error(Errc::kCorrupt, label + ": a length of its container is too small");
     length.value = static_cast<std::uint64_t>(now);
     const auto width = static_cast<std::int64_t>(protozero::length_of_varint(length.value));
     if (length.outer)
-      lengths[*length.outer].more += length.more + width - static_cast<std::int64_t>(length.width);
+      length_at(lengths, *length.outer).more +=
+          length.more + width - static_cast<std::int64_t>(length.width);
   }
   return lengths;
 }
@@ -252,7 +270,7 @@ std::optional<std::vector<std::byte>> from_varints(std::span<const std::byte> va
       const auto* first = reinterpret_cast<const std::byte*>(&value);
       elements.insert(elements.end(), first, first + size);
     }
-  } catch (const protozero::exception&) {
+  } catch ([[maybe_unused]] const protozero::exception& ended) {
     return {};
   }
   if (at != end || !std::ranges::equal(to_varints(elements, dtype), varints)) return {};
@@ -283,7 +301,8 @@ void fit_lengths(ContainerFile& file, std::span<const std::int64_t> more,
       moved = 0;
     }
   };
-  for (const auto& [place, length] : lengths) {
+  for (const Length& length : lengths) {
+    const std::uint64_t place = length.place;
     pass_holes(place);
     if (length.more == 0 || place < from) continue;
     skeleton.insert(skeleton.end(), file.skeleton.begin() + static_cast<std::ptrdiff_t>(from),

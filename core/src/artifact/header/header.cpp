@@ -2,109 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
-#include "artifact/header/plan_fields.h"
-#include "artifact/integers/integers.h"
 #include "artifact/sections/coding.h"
 #include "base/checked.h"
-#include "gbcompress/decode.h"
 
 namespace gbcompress {
-namespace {
-
-using nlohmann::json;
-using Layout = std::vector<LayoutEntry>;
-
-/// The layout of the header's architecture, where it is that of the tensors.
-std::optional<Layout> fitting_layout(const Header& header) {
-  auto layout = arch_layout(header.arch);
-  if (!layout || layout->size() != header.tensors.size()) return {};
-  for (std::size_t i = 0; i < layout->size(); ++i)
-    if ((*layout)[i].name != header.tensors[i].name ||
-        (*layout)[i].shape != header.tensors[i].shape)
-      return {};
-  return layout;
-}
-
-/// The number that stands for a tensor of a known layout, or -1.
-int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
-  if (tensor.dtype != known.dtype) return -1;
-  const bool common = !tensor.grid.wide && !tensor.nibbles && tensor.axis < 0 && !tensor.on_base;
-  if (tensor.kind == TensorKind::kQuantized && has_default_grid(tensor) && common) {
-    if (tensor.mantissa_bits > 0) return tensor.mantissa_bits == kUsualMantissa ? kShortFloats : -1;
-    return (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 4 : 0);
-  }
-  if (tensor.kind == TensorKind::kConstant)
-    for (int value : {0, 1})
-      if (tensor.element == simple_element(tensor.dtype, value)) return 2 + value;
-  return -1;
-}
-
-int usual_entry(const LayoutEntry& known) { return known.buffer ? 2 + known.initial : 0; }
-
-std::uint64_t as_number(const std::vector<std::byte>& element) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, element.data(), element.size());
-  return number;
-}
-
-/// The keys of a tensor that is not tied, but name, shape and type.
-void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& section) {
-  if (section.packing == Packing::kZstd) entry["z"] = section.stored;
-  if (section.packing == Packing::kShuffledZstd) entry["y"] = section.stored;
-  if (section.packing == Packing::kPlanes) entry["f"] = section.stored;
-  if (has_plan(tensor.kind)) entry["g"] = encode_plan(tensor.plan, tensor.shape);
-  if (tensor.kind == TensorKind::kGenerated && tensor.coding != Coding::kI8)
-    entry["c"] = static_cast<int>(tensor.coding);
-  if (has_values(tensor)) {
-    entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0) +
-                 (tensor.grid.wide ? kWide : 0) + (tensor.nibbles ? kNibbles : 0);
-    if (tensor.axis >= 0) entry["x"] = tensor.axis;
-    if (tensor.on_base) entry["b"] = 1;
-    if (tensor.mantissa_bits > 0) entry["m"] = tensor.mantissa_bits;
-    if (!has_default_grid(tensor))
-      entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};
-  }
-  if (tensor.kind == TensorKind::kConstant) entry["v"] = as_number(tensor.element);
-  if (tensor.kind == TensorKind::kBase) entry["b"] = 1;
-}
-
-json encode_entries(const Header& header, const std::optional<Layout>& layout) {
-  json entries = json::array();
-  std::unordered_map<std::string_view, std::size_t> index;
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) index[header.tensors[i].name] = i;
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
-    const ArtifactTensor& tensor = header.tensors[i];
-    if (layout) {
-      if (const int number = short_entry(tensor, (*layout)[i]); number >= 0) {
-        entries.push_back(number);
-        continue;
-      }
-    }
-    json entry = json::object();
-    if (!layout) entry["n"] = tensor.name;
-    if (tensor.kind == TensorKind::kTied) {
-      entry["r"] = index.at(tensor.tied_to);
-    } else {
-      if (!layout) entry["h"] = tensor.shape;
-      if (tensor.dtype != (layout ? (*layout)[i].dtype : DType::kF32))
-        entry["d"] = dtype_name(tensor.dtype);
-      add_content(entry, tensor, header.sections[i]);
-    }
-    entries.push_back(std::move(entry));
-  }
-  return entries;
-}
-
-/// What `t` would be if it were left out.
-json usual_entries(const Layout& layout) {
-  json entries = json::array();
-  for (const LayoutEntry& known : layout) entries.push_back(usual_entry(known));
-  return entries;
-}
-
-}  // namespace
 
 int StepPredictor::expected(const ArtifactTensor* tensor) const {
   if (!tensor) return last_;
@@ -151,39 +53,6 @@ std::int64_t tensor_bytes(const std::vector<std::int64_t>& shape, DType dtype) {
 std::int64_t plane_bytes(const ArtifactTensor& tensor) {
   if (tensor.kind == TensorKind::kGenerated) return element_bytes(tensor.coding);
   return std::max(1, dtype_bits(tensor.dtype) / 8);
-}
-
-std::vector<std::byte> encode_header(const Header& header) {
-  json top = json::object(), steps = json::array(), sizes = json::array();
-  if (!header.arch.empty()) top["a"] = header.arch;
-  if (!header.base.empty()) top["b"] = header.base;
-  if (!header.settings.empty()) top["s"] = header.settings;
-  const std::optional<Layout> layout = fitting_layout(header);
-  json entries = encode_entries(header, layout);
-  if (!layout || entries != usual_entries(*layout)) top["t"] = std::move(entries);
-  StepPredictor predictor;
-  const auto add_step = [&](const ArtifactTensor* tensor, int step) {
-    steps.push_back(step - predictor.expected(tensor));
-    predictor.saw(tensor, step);
-  };
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
-    const ArtifactTensor& tensor = header.tensors[i];
-    if (has_coded_theta(tensor))
-      for (int step : tensor.theta_steps) add_step(nullptr, step);
-    if (has_values(tensor)) add_step(&tensor, tensor.step);
-    if (header.profile == CodecProfile::kFast && (has_values(tensor) || has_coded_theta(tensor)))
-      sizes.push_back(header.sections[i].stored);
-  }
-  if (!steps.empty()) top["u"] = std::move(steps);
-  if (!sizes.empty()) top["v"] = std::move(sizes);
-  if (header.head_bytes > 0) {
-    json index = json::array({header.head_bytes});
-    for (const std::int64_t size : header.stripes) index.push_back(size);
-    top["w"] = std::move(index);
-  }
-  const std::vector<std::uint8_t> cbor = json::to_cbor(top);
-  const auto* bytes = reinterpret_cast<const std::byte*>(cbor.data());
-  return {bytes, bytes + cbor.size()};
 }
 
 }  // namespace gbcompress

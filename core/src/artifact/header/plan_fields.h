@@ -2,7 +2,6 @@
 /// Plans in headers (docs/reference/artifact-gnets.md, "Plans").
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "artifact/header/cbor_reader.h"
@@ -17,6 +16,11 @@ std::vector<std::int64_t> read_sizes(CborReader& in, std::int64_t most);
 /// @throws Error(kUnsupported) from `count` on
 int read_choice(CborReader& in, std::uint64_t count);
 
+/// The layer type of a plan that names none.
+inline const char* usual_type(const std::vector<std::int64_t>& shape) {
+  return shape.size() > 2 ? "conv" : "linear";
+}
+
 /// A plan as it is written: what is left out follows from the tensor.
 struct PlanFields {
   GNetPlan plan;
@@ -27,6 +31,5 @@ PlanFields read_plan(CborReader& in);
 /// @param shape  of the tensor
 /// @throws Error(kShapeMismatch, kLimit) as validate()
 GNetPlan complete_plan(PlanFields fields, const std::vector<std::int64_t>& shape);
-nlohmann::json encode_plan(const GNetPlan& plan, const std::vector<std::int64_t>& shape);
 
 }  // namespace gbcompress

@@ -211,6 +211,18 @@ template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::
 template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::span<const float>,
                                      codec::lanes::Bfloat16*) const;
 
+std::vector<std::span<const std::byte>> LanesReader::bytes_of(std::size_t tensor) const {
+  std::vector<std::span<const std::byte>> bytes = {bytes_.head};
+  std::size_t next = 0;  // stripes of a tensor ascend
+  for (std::size_t g = first_grids_[tensor]; g < first_grids_[tensor + 1]; ++g)
+    for (const std::size_t stripe : grids_[g].stripes) {
+      if (stripe < next) continue;
+      bytes.push_back(bytes_.stripes[stripe]);
+      next = stripe + 1;
+    }
+  return bytes;
+}
+
 std::vector<double> LanesReader::tensor_bits() const {
   std::vector<double> bits(first_grids_.size() - 1);
   double classes = 0;

@@ -47,6 +47,8 @@ class LanesReader {
                  std::span<const float> rows, Out* out) const;
   /// The integers of the grid before that one: offsets of rows. [thread-safe]
   std::vector<std::int32_t> offsets(std::size_t tensor) const;
+  /// The head, and the stripes that hold the tensor's integers.
+  std::vector<std::span<const std::byte>> bytes_of(std::size_t tensor) const;
   /// Bits that each tensor's integers take: of stripes an even share for each integer, of the head
   /// one for each line and column.
   std::vector<double> tensor_bits() const;

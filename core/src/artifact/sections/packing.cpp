@@ -46,18 +46,12 @@ bool is_repetitive(std::span<const std::byte> raw) {
   return compress(first, 1).size() < first.size() / 2;
 }
 
-/// to[plane * n + element] = from[element * size + plane], or back.
-Bytes shuffle(std::span<const std::byte> from, std::size_t size, bool back) {
+/// to[plane * n + element] = from[element * size + plane]
+Bytes shuffle(std::span<const std::byte> from, std::size_t size) {
   Bytes to(from.size());
   const std::size_t n = from.size() / size;
   for (std::size_t plane = 0; plane < size; ++plane)
-    for (std::size_t e = 0; e < n; ++e) {
-      const std::size_t planar = plane * n + e, natural = e * size + plane;
-      if (back)
-        to[natural] = from[planar];
-      else
-        to[planar] = from[natural];
-    }
+    for (std::size_t e = 0; e < n; ++e) to[plane * n + e] = from[e * size + plane];
   return to;
 }
 
@@ -77,39 +71,8 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   if (floats && raw.size() > kManyFloats && !is_repetitive(raw)) return best;
   keep_smaller(compress(raw, thorough(raw.size())), Packing::kZstd);
   if (size > 1)
-    keep_smaller(compress(shuffle(raw, size, false), thorough(raw.size())), Packing::kShuffledZstd);
+    keep_smaller(compress(shuffle(raw, size), thorough(raw.size())), Packing::kShuffledZstd);
   return best;
-}
-
-Bytes unpack(std::span<const std::byte> stored, Packing packing, std::int64_t raw_bytes,
-             std::int64_t element_bytes, const std::string& label) {
-  if (packing == Packing::kRaw) {
-    if (static_cast<std::int64_t>(stored.size()) != raw_bytes)
-      throw Error(Errc::kCorrupt, label + " has another size than the file declares");
-    return {stored.begin(), stored.end()};
-  }
-  const auto corrupt = [&](const char* why) -> Error {
-    return {Errc::kCorrupt, label + " is not the zstd data that the file declares (" + why + ")"};
-  };
-  // No block of zstd grows by more than this: a lie about the size ends here, whatever the limits.
-  if (raw_bytes / 32'768 > static_cast<std::int64_t>(stored.size()))
-    throw corrupt("it cannot be that large");
-  if (packing == Packing::kPlanes)
-    return unpack_planes(stored, static_cast<std::size_t>(raw_bytes),
-                         static_cast<std::size_t>(element_bytes), label);
-  // One frame, of the size that was checked, and nothing behind it.
-  if (ZSTD_getFrameContentSize(stored.data(), stored.size()) !=
-      static_cast<unsigned long long>(raw_bytes))
-    throw corrupt("it declares another size");
-  if (ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size())
-    throw corrupt("it is not one whole frame");
-  Bytes raw(static_cast<std::size_t>(raw_bytes));
-  const std::size_t n = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
-  if (ZSTD_isError(n)) throw corrupt(ZSTD_getErrorName(n));
-  if (n != raw.size()) throw corrupt("it ends early");
-  if (packing == Packing::kShuffledZstd)
-    return shuffle(raw, static_cast<std::size_t>(element_bytes), true);
-  return raw;
 }
 
 }  // namespace gbcompress

@@ -1,7 +1,13 @@
 // States lie in arrays of vectors, which vectors of unknown length cannot. Targets that give no
 // other instructions to this code would only add to the size of every program.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL)
+#ifdef GBC_FREESTANDING  // libgbz: SSE4 takes as much code as the two levels above it together
+#define GBC_DISABLED_TOO HWY_SSE4
+#else
+#define GBC_DISABLED_TOO 0
+#endif
+#define HWY_DISABLED_TARGETS                                                          \
+  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL | \
+   GBC_DISABLED_TOO)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/lanes/decode_block.cpp"
 #include <hwy/foreach_target.h>
@@ -12,19 +18,24 @@
 #if HWY_ONCE
 namespace gbcompress::codec::lanes {
 namespace {
-HWY_EXPORT(DecodeIntegers);
 HWY_EXPORT(DecodeFloats);
+#ifndef GBC_FREESTANDING
+HWY_EXPORT(DecodeIntegers);
 HWY_EXPORT(DecodeBfloats);
+#define GBC_DISPATCH HWY_DYNAMIC_DISPATCH
+#else  // libgbz: small tensors, and a type that is read seldom, without vector code of their own
+#define GBC_DISPATCH HWY_STATIC_DISPATCH
+#endif
 }  // namespace
 
 bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
-  return HWY_DYNAMIC_DISPATCH(DecodeIntegers)(block, cursor, out);
+  return GBC_DISPATCH(DecodeIntegers)(block, cursor, out);
 }
 bool decode_block(const BlockInput& block, StripeCursor& cursor, float* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeFloats)(block, cursor, out);
 }
 bool decode_block(const BlockInput& block, StripeCursor& cursor, Bfloat16* out) {
-  return HWY_DYNAMIC_DISPATCH(DecodeBfloats)(block, cursor, out);
+  return GBC_DISPATCH(DecodeBfloats)(block, cursor, out);
 }
 
 }  // namespace gbcompress::codec::lanes

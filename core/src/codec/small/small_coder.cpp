@@ -46,6 +46,19 @@ struct Price {
   }
 };
 
+/// A decoder's: who reads does not count bits.
+struct Read {
+  BinaryDecoder& coder;
+
+  bool decide(auto& model, const auto& keys, std::span<const int> features, MixerSets sets, bool) {
+    const bool bit =
+        coder.code(false, static_cast<std::uint32_t>(model.predict(keys, features, sets)));
+    model.learn(bit);
+    return bit;
+  }
+  bool even(bool) { return coder.code(false, 1 << 15); }
+};
+
 template <typename Coder>
 struct Code {
   Coder& coder;
@@ -138,7 +151,7 @@ class SmallDecoder final : public DecoderBackend {
     model_.begin(grid);
     for (std::size_t i = 0; i < values.size(); ++i) {
       model_.look(prior_at(prior, i));
-      values[i] = model_.visit(code_, 0);
+      values[i] = model_.visit(read_, 0);
       if (std::abs(values[i]) > kMaxMagnitude)
         throw Error(Errc::kCorrupt, "a coded stream holds a value beyond 2^20; get the file again");
       model_.put(values[i]);
@@ -150,7 +163,7 @@ class SmallDecoder final : public DecoderBackend {
  private:
   SmallModel model_;
   BinaryDecoder decoder_;
-  Code<BinaryDecoder> code_{decoder_};
+  Read read_{decoder_};
 };
 
 }  // namespace

@@ -1,0 +1,79 @@
+#pragma once
+/// Memory of a handle, and calls that end where something is refused.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gbz.h"
+
+#ifndef __wasm__
+#include <csetjmp>
+#endif
+
+namespace gbz {
+
+/// All memory that the decoder takes for one handle, in a list: it is given back as a whole.
+class Arena {
+ public:
+  explicit Arena(const gbz_allocator& allocator, std::uint64_t most)
+      : allocator_(allocator), most_(most) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() { release_since(0); }
+
+  /// Null where the allocator has none, or the limit is reached.
+  void* allocate(std::size_t bytes, std::size_t alignment);
+  void release(void* memory);
+  /// The blocks taken after one with that number, which mark() returned.
+  void release_since(std::uint64_t mark);
+  std::uint64_t mark() const { return number_; }
+
+ private:
+  struct Block {
+    Block *older, *newer;
+    void* begin;
+    std::uint64_t number;
+    std::size_t bytes;
+  };
+  void unlink(Block* block);
+
+  gbz_allocator allocator_;
+  std::uint64_t most_, taken_ = 0, number_ = 0;
+  Block* newest_ = nullptr;
+};
+
+/// A call of the interface on this thread.
+struct Call {
+  Arena& arena;
+  gbz_error* error;
+  gbz_status status = GBZ_OK;
+#ifndef __wasm__
+  std::jmp_buf back;
+#endif
+};
+
+extern constinit thread_local Call* current;
+
+/// Ends the call under way; its function returns the status.
+[[noreturn]] void end_call(gbz_status status, const char* text);
+[[noreturn]] void out_of_memory();
+void set_error(gbz_error* error, gbz_status status, const char* text);
+
+/// Runs body(), from which end_call() comes back here. What body() holds on its stack then is lost
+/// without its destructors: its memory lies in the arena.
+template <typename Body>
+gbz_status run(Arena& arena, gbz_error* error, const Body& body) {
+  Call call{.arena = arena, .error = error};
+  Call* const before = current;
+  current = &call;
+  set_error(error, GBZ_OK, "");
+#ifdef __wasm__
+  body();  // end_call() throws an exception of JavaScript through it
+#else
+  if (setjmp(call.back) == 0) body();
+#endif
+  current = before;
+  return call.status;
+}
+
+}  // namespace gbz

@@ -1,0 +1,113 @@
+// The ONNX model that a file was made of (docs/reference/container.md).
+#include "file.h"
+#include "gbcompress/error.h"
+
+using gbcompress::Container;
+using gbcompress::ContainerFile;
+using gbcompress::DType;
+using gbcompress::Errc;
+using gbcompress::Error;
+using gbcompress::Hole;
+using gbcompress::PayloadEncoding;
+
+namespace gbz {
+namespace {
+
+const char kLabel[] = "the file";
+
+std::vector<std::byte> varints_of(const gbz_file& file, const Hole& hole) {
+  const auto elements =
+      gbcompress::decode_elements(file.contents->reader, hole.tensor, decode_options(file));
+  return gbcompress::to_varints(elements.bytes(), elements.dtype());
+}
+
+/// Fills in file.model; leaves it null where there is no container.
+void find_model(gbz_file& file) {
+  const auto place = file.contents->places.find(gbcompress::kContainerName);
+  if (file.model || place == file.contents->places.end()) return;
+  const auto& reader = file.contents->reader;
+  const auto& entry = reader.tensors()[place->second];
+  if (entry.kind != gbcompress::TensorKind::kExact || entry.dtype != DType::kU8) return;
+  Container container =
+      Container::decode(reader.plain(place->second), reader.tensors().size(), kLabel);
+  if (container.files.size() != 1)
+    throw Error(Errc::kUnsupported,
+                "the model has " + std::to_string(container.files.size() - 1) +
+                    " files of external data; expand the file with the program gbcompress");
+  ContainerFile& model = container.files.front();
+  std::vector<std::int64_t> more(model.holes.size());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    const Hole& hole = model.holes[i];
+    if (hole.tensor == place->second)
+      throw Error(Errc::kCorrupt, "the container of the file fills itself");
+    check_readable(file, hole.tensor);
+    if (hole.encoding == PayloadEncoding::kBytes) {
+      bytes += gbz_bytes(&file, hole.tensor, gbz_type(&file, hole.tensor));
+      continue;
+    }
+    const auto size = static_cast<std::int64_t>(varints_of(file, hole).size());
+    more[i] = size - static_cast<std::int64_t>(gbcompress::payload_size(model, hole, kLabel));
+    bytes += static_cast<std::uint64_t>(size);
+  }
+  gbcompress::fit_lengths(model, more, kLabel);
+  bytes += model.skeleton.size();
+  file.model = new Model{std::move(container), place->second, bytes};
+}
+
+void write_model(const gbz_file& file, std::span<std::byte> out) {
+  const ContainerFile& model = file.model->container.files.front();
+  std::size_t at = 0, from = 0;
+  const auto write = [&](std::span<const std::byte> piece) {
+    if (piece.size() > out.size() - at)
+      throw Error(Errc::kCorrupt, "the container of the file does not fit its tensors");
+    std::copy(piece.begin(), piece.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
+    at += piece.size();
+  };
+  const auto skeleton = std::span<const std::byte>(model.skeleton);
+  for (const Hole& hole : model.holes) {
+    if (hole.before > skeleton.size() - from)
+      throw Error(Errc::kCorrupt, "a hole of the container lies behind the end of its file");
+    write(skeleton.subspan(from, hole.before));
+    from += hole.before;
+    if (hole.encoding == PayloadEncoding::kBytes)
+      write(gbcompress::decode_elements(file.contents->reader, hole.tensor, decode_options(file))
+                .bytes());
+    else
+      write(varints_of(file, hole));
+  }
+  write(skeleton.subspan(from));
+}
+
+}  // namespace
+}  // namespace gbz
+
+extern "C" {
+
+gbz_status gbz_onnx_bytes(gbz_file* file, uint64_t* bytes, gbz_error* error) {
+  if (bytes) *bytes = 0;
+  if (!file || !bytes) {
+    gbz::set_error(error, GBZ_USAGE, "`file` or `bytes` is NULL");
+    return GBZ_USAGE;
+  }
+  const gbz_status status = gbz::use(*file, error, [&] { gbz::find_model(*file); });
+  if (status == GBZ_OK && file->model) *bytes = file->model->bytes;
+  return status;
+}
+
+gbz_status gbz_onnx(gbz_file* file, void* out, size_t bytes, gbz_error* error) {
+  uint64_t needed = 0;
+  const gbz_status found = gbz_onnx_bytes(file, &needed, error);
+  if (found != GBZ_OK) return found;
+  if (needed == 0 || !out || bytes != needed) {
+    gbz::set_error(error, GBZ_USAGE,
+                   needed == 0 ? "the file was not made of an ONNX model; read its tensors"
+                               : "`out` needs the bytes that gbz_onnx_bytes() gives");
+    return GBZ_USAGE;
+  }
+  return gbz::use(*file, error, [&] {
+    gbz::write_model(*file, {static_cast<std::byte*>(out), bytes});
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,130 @@
+// What the compiler and the standard library's templates call, in place of a C++ run time. None of
+// it is visible outside of libgbz: the library is linked into one object whose names are local.
+#include <hwy/targets.h>
+
+#include "base/fresh_memory.h"
+#include "base/mapped_inputs.h"
+#include "base/parallel.h"
+#include "call.h"
+#include "format/file_kind.h"
+
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  void* const memory =
+      gbz::current ? gbz::current->arena.allocate(bytes, static_cast<std::size_t>(alignment))
+                   : nullptr;
+  if (!memory) gbz::out_of_memory();
+  return memory;
+}
+void* operator new(std::size_t bytes) { return operator new(bytes, std::align_val_t(16)); }
+void* operator new[](std::size_t bytes) { return operator new(bytes); }
+void operator delete(void* memory) noexcept { gbz::current->arena.release(memory); }
+void operator delete[](void* memory) noexcept { operator delete(memory); }
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { operator delete(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { operator delete(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  operator delete(memory);
+}
+
+// Tables that are made when they are first used, by whichever thread comes first.
+extern "C" {
+int __cxa_guard_acquire(std::uint64_t* guard) {
+  auto* const state = reinterpret_cast<unsigned char*>(guard);  // byte 0: made, byte 1: in work
+  for (;;) {
+    if (__atomic_load_n(&state[0], __ATOMIC_ACQUIRE)) return 0;
+    if (!__atomic_exchange_n(&state[1], 1, __ATOMIC_ACQUIRE)) {
+      if (!__atomic_load_n(&state[0], __ATOMIC_ACQUIRE)) return 1;
+      __atomic_store_n(&state[1], 0, __ATOMIC_RELEASE);
+      return 0;
+    }
+  }
+}
+void __cxa_guard_release(std::uint64_t* guard) {
+  auto* const state = reinterpret_cast<unsigned char*>(guard);
+  __atomic_store_n(&state[0], 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&state[1], 0, __ATOMIC_RELEASE);
+}
+void __cxa_pure_virtual() { std::abort(); }
+}
+
+namespace std {
+
+[[noreturn]] static void refuse() {
+  gbz::end_call(GBZ_LIMIT, "the file needs more elements than memory can address");
+}
+void __throw_length_error(const char*) { refuse(); }
+void __throw_logic_error(const char*) { refuse(); }
+void __throw_bad_alloc() { refuse(); }
+void __throw_bad_array_new_length() { refuse(); }
+void __throw_bad_function_call() { refuse(); }
+void __throw_out_of_range(const char*) { refuse(); }
+void __throw_out_of_range_fmt(const char*, ...) { refuse(); }
+
+bool _Sp_make_shared_tag::_S_eq(const type_info&) noexcept { return false; }
+
+/// Of the names in a header: FNV-1a, with the bits mixed once more at the end.
+size_t _Hash_bytes(const void* bytes, size_t size, size_t seed) {
+  uint64_t hash = 0xcbf29ce484222325u ^ seed;
+  for (size_t i = 0; i < size; ++i)
+    hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3u;
+  return static_cast<size_t>(hash ^ hash >> 29);
+}
+
+namespace __detail {
+
+/// Odd numbers of buckets, about twice the elements at least.
+size_t _Prime_rehash_policy::_M_next_bkt(size_t least) const {
+  size_t buckets = 13;
+  while (buckets < least) buckets = 2 * buckets + 1;
+  _M_next_resize = buckets;
+  return buckets;
+}
+pair<bool, size_t> _Prime_rehash_policy::_M_need_rehash(size_t buckets, size_t elements,
+                                                        size_t more) const {
+  if (elements + more <= _M_next_resize && buckets > 1) return {false, 0};
+  return {true, _M_next_bkt(2 * (elements + more))};
+}
+
+}  // namespace __detail
+}  // namespace std
+
+namespace hwy {
+
+void Abort(const char*, int, const char*, ...) { std::abort(); }
+
+#if HWY_ARCH_X86
+int64_t SupportedTargets() {
+  int64_t targets = 0;
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
+    targets |= HWY_AVX2;
+  if (targets & HWY_AVX2 && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
+    targets |= HWY_AVX3;
+  return targets;
+}
+#else
+int64_t SupportedTargets() { return HWY_STATIC_TARGET; }
+#endif
+
+ChosenTarget& GetChosenTarget() {
+  static constinit ChosenTarget chosen;
+  return chosen;
+}
+
+}  // namespace hwy
+
+namespace gbcompress {
+
+void ask_huge_pages(void*, std::size_t) noexcept {}  // results lie in the caller's memory
+void check_mapped_inputs() {}                        // nothing is mapped
+int usable_processors() noexcept { return 1; }
+void parallel_tasks(int, std::int64_t n, const std::function<void(std::int64_t)>& body) {
+  for (std::int64_t i = 0; i < n; ++i) body(i);
+}
+/// Files that stand in for others (Git LFS) are told by the program alone.
+void refuse_stand_in(std::span<const std::byte>, const std::string&) {}
+
+}  // namespace gbcompress
