@@ -14,7 +14,7 @@ std::string expanded_suffix(const std::string& input) {
   const std::filesystem::path file = input;
   if (!std::filesystem::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file))
     return ".safetensors";
-  const auto container = container_of(ArtifactReader::open(file));
+  const auto container = container_of(ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding));
   return container ? "." + container->format : ".safetensors";
 }
 
@@ -26,6 +26,10 @@ ExpandRequest::ExpandRequest(const Arguments& arguments)
   if (arguments.has("max-output"))
     limits.output_bytes = parse_bytes(arguments.text("max-output"), "--max-output");
   writing([&] { output.check(); });
+}
+
+ArtifactReader ExpandRequest::open_for_decoding() const {
+  return ArtifactReader::open(input, limits, DigestCheck::kWhileDecoding);
 }
 
 ArtifactReader ExpandRequest::open() const {

@@ -25,6 +25,8 @@ struct ExpandRequest {
 
   /// @throws Error(kUsage); as check_writable()
   explicit ExpandRequest(const Arguments& arguments);
+  /// Its digest is checked while it is decoded. @throws as ArtifactReader::open()
+  ArtifactReader open_for_decoding() const;
   /// Checked as a whole. @throws as ArtifactReader::open() and verify()
   ArtifactReader open() const;
   /// With the base that `--base` names. @throws Error(kUsage) for a file that was made with another

@@ -49,14 +49,19 @@ std::string stored_listing(const std::vector<StoredTensor>& tensors) {
   const bool delta = std::any_of(tensors.begin(), tensors.end(),
                                  [](const StoredTensor& tensor) { return tensor.in_base; });
   Table table(3);
-  std::vector<std::string> head = {"tensor", "shape", "stored", "step", "bits", "bytes", "error"};
+  std::vector<std::string> head = {"tensor", "shape", "stored", "profile",
+                                   "step",   "bits",  "bytes",  "error"};
   if (delta) head.emplace_back("of its change");
   table.row(head);
   for (const StoredTensor& tensor : tensors) {
-    std::vector<std::string> row = {
-        printable(tensor.name), shape_text(tensor.shape), tensor.stored,
-        step_text(tensor),      fixed(tensor.bits(), 2),  with_commas(std::llround(tensor.bytes)),
-        error_text(tensor)};
+    std::vector<std::string> row = {printable(tensor.name),
+                                    shape_text(tensor.shape),
+                                    tensor.stored,
+                                    tensor.profile,
+                                    step_text(tensor),
+                                    fixed(tensor.bits(), 2),
+                                    with_commas(std::llround(tensor.bytes)),
+                                    error_text(tensor)};
     if (delta) row.push_back(tensor.in_base ? short_number(tensor.change_error) : "-");
     table.row(row);
   }
@@ -76,11 +81,13 @@ ordered_json error_json(const StoredTensor& tensor) {
 ordered_json stored_json(const std::vector<StoredTensor>& tensors) {
   ordered_json list = ordered_json::array();
   for (const StoredTensor& tensor : tensors) {
-    ordered_json entry = {{"name", tensor.name},   {"dtype", dtype_name(tensor.dtype)},
-                          {"shape", tensor.shape}, {"stored", tensor.stored},
-                          {"step", tensor.step},   {"row_steps", tensor.row_steps},
-                          {"bits", tensor.bits()}, {"bytes", tensor.bytes}};
+    ordered_json entry = {{"name", tensor.name},       {"dtype", dtype_name(tensor.dtype)},
+                          {"shape", tensor.shape},     {"stored", tensor.stored},
+                          {"step", tensor.step},       {"row_steps", tensor.row_steps},
+                          {"profile", tensor.profile}, {"bits", tensor.bits()},
+                          {"bytes", tensor.bytes}};
     entry.update(error_json(tensor));
+    if (tensor.compared) entry["decode_seconds"] = tensor.seconds;
     if (tensor.in_base) entry["change_error"] = tensor.change_error;
     list.push_back(std::move(entry));
   }

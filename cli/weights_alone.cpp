@@ -47,6 +47,7 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
   const CompressOptions& run = settings.compress;
   WeightsOptions options{.measure = run.train.rate.measure,
                          .quantiser = run.train.rate.quantiser,
+                         .small_where_it_pays = run.effort == Effort::kMax,
                          .arch = arguments.text("arch"),
                          .settings = settings.changes_json(),
                          .overwrite = arguments.has("force"),

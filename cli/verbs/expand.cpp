@@ -31,7 +31,7 @@ bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
 
 int expand_one(const Arguments& arguments) {
   ExpandRequest request(arguments);
-  const ArtifactReader artifact = request.open();
+  const ArtifactReader artifact = request.open_for_decoding();
   const DecodeOptions options = request.decoding(artifact, arguments);
   if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
   return request.write(artifact, [&] {

@@ -63,14 +63,15 @@ double bits_a_weight(const ArtifactTensor& tensor, double bits) {
   return bits / static_cast<double>(std::max<std::int64_t>(1, tensor_elements(tensor.shape)));
 }
 
-/// @param bits  of the file
-ordered_json tensor_json(const ArtifactTensor& tensor, double bits) {
+ordered_json tensor_json(const ArtifactTensor& tensor, const StoredTensor& stored) {
+  const double bits = 8 * stored.bytes;
   ordered_json entry = {{"name", tensor.name},
                         {"shape", tensor.shape},
                         {"dtype", dtype_name(tensor.dtype)},
                         {"kind", kind_name(tensor.kind)},
                         {"stored_bytes", std::llround(bits / 8)},
                         {"bits_per_weight", bits_a_weight(tensor, bits)}};
+  if (!stored.profile.empty()) entry["profile"] = stored.profile;
   if (tensor.kind == TensorKind::kTied) entry["tied_to"] = tensor.tied_to;
   if (has_step(tensor)) {
     if (tensor.mantissa_bits > 0) {
@@ -118,7 +119,8 @@ struct ArtifactListing {
   ArtifactListing(const ArtifactReader& artifact, const std::vector<StoredTensor>& tensors,
                   bool compared)
       : plans_(std::any_of(artifact.tensors().begin(), artifact.tensors().end(),
-                           [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); })) {
+                           [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); })),
+        lanes_(artifact.profile() == CodecProfile::kLanes) {
     std::vector<std::string> head = {"name",       "shape",  "dtype", "kind",           "made of",
                                      "parameters", "coding", "bytes", "bits per weight"};
     if (compared) head.push_back("error");
@@ -134,7 +136,10 @@ struct ArtifactListing {
     table.row(cells);
   }
 
-  const bool plans_;
+  /// In a file of profile lanes.
+  bool apart(const StoredTensor& stored) const { return lanes_ && stored.profile == "small"; }
+
+  const bool plans_, lanes_;
 
   void add(const ArtifactTensor& tensor, const StoredTensor& stored, bool compared) {
     const bool made = has_plan(tensor.kind);
@@ -142,7 +147,7 @@ struct ArtifactListing {
       ++generated;
       parameters += plan_parameters(tensor.plan);
     }
-    list.push_back(tensor_json(tensor, 8 * stored.bytes));
+    list.push_back(tensor_json(tensor, stored));
     if (compared) list.back().update(error_json(stored));
     const std::string kind(kind_name(tensor.kind));
     std::vector<std::string> row = {printable(tensor.name),
@@ -152,7 +157,7 @@ struct ArtifactListing {
                                     : tensor.kind == TensorKind::kPredicted
                                         ? printable(tensor.plan.type_id) + " " + kind
                                         : printable(tensor.plan.type_id),
-                                    made_of(tensor),
+                                    made_of(tensor) + (apart(stored) ? ", profile small" : ""),
                                     made ? with_commas(plan_parameters(tensor.plan)) : "",
                                     made ? std::string(coding_name(tensor.coding)) : "",
                                     with_commas(std::llround(stored.bytes)),

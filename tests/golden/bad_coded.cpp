@@ -214,6 +214,33 @@ class CodedCollection {
     add("lanes_tables_of_another_kind", Errc::kCorrupt, file(h, join(head, stripe)));
   }
 
+  /// Sections of profile small beside stripes.
+  void mixed() {
+    const auto parts = codec::lanes::stream_parts(lanes_);
+    const Bytes head(parts.head.begin(), parts.head.end());
+    const Bytes stripe(parts.stripes[0].begin(), parts.stripes[0].end());
+    json other = good_;
+    other["n"] = "v";
+    const auto mixed = [&](json sizes, const Bytes& section, const Bytes& stripes) {
+      json h = header({good_, other});
+      h["u"] = {0, 0};
+      h["w"] = {head.size(), stripe.size()};
+      h["x"] = std::move(sizes);
+      return file(h, join(section, stripes));
+    };
+    const Bytes in_lanes = join(head, stripe);
+    add("mixed_section_past_end", Errc::kCorrupt, mixed({1 << 20, 0}, small_, in_lanes));
+    add("mixed_section_hole", Errc::kCorrupt, mixed({small_.size() - 1, 0}, small_, in_lanes));
+    add("mixed_sections_too_few", Errc::kCorrupt, mixed({small_.size()}, small_, in_lanes));
+    add("mixed_without_sections", Errc::kCorrupt, mixed({0, 0}, {}, in_lanes));
+    add("mixed_without_stripes", Errc::kCorrupt,
+        whole([&](json& h) { h["x"] = {small_.size()}; }, small_));
+    add("mixed_with_nothing_in_stripes", Errc::kCorrupt,
+        mixed({small_.size(), small_.size()}, join(small_, small_), in_lanes));
+    add("mixed_section_cut", Errc::kTruncated,
+        mixed({small_.size() - 1, 0}, Bytes(small_.begin(), small_.end() - 1), in_lanes));
+  }
+
   void gnets() {
     json made = linear_entry("w");
     made["c"] = 3;
@@ -269,6 +296,7 @@ std::vector<BadFile> bad_coded_files() {
   all.steps();
   all.streams();
   all.lanes();
+  all.mixed();
   all.gnets();
   return all.take();
 }

@@ -240,7 +240,7 @@ def read_header(data):
          "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "abstuvw", "the header")
+    known(header, "abstuvwx", "the header")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -272,18 +272,19 @@ def check_base(tensors, header, base):
         need(t.name in base and list(base[t.name][:2]) == [t.dtype, t.shape], "the base does not fit")
 
 
-def read_sections(data, at, tensors, sizes):
-    """Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
+def read_sections(data, at, tensors, sizes, profile):
+    """Sizes and profile are those of integers' sections, or None. Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
     end, plain, integers = len(data) - 16, {}, {}
     for tensor in tensors:
         if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and not tensor.coded):
             continue
         entry = tensor.entry
         if tensor.coded or tensor.coded_theta:
-            if sizes is not None:
-                size = sizes.pop(0)
+            size = sizes.pop(0) if sizes is not None else 0
+            if profile == "fast" or size > 0:
                 need(size <= end - at, "a section goes beyond the file")
-                integers[tensor.name] = decode_integers("fast", data[at:at + size], tensor.grids())
+                need(sum(product(g[:2]) for g in tensor.grids()) <= 1 << 28, "too many integers")
+                integers[tensor.name] = decode_integers(profile, data[at:at + size], tensor.grids())
                 at += size
             continue
         if tensor.plan:
@@ -305,15 +306,16 @@ def read_sections(data, at, tensors, sizes):
 
 def read_streams(data, at, tensors, header, integers):
     """Adds the integers that lie behind the sections."""
-    end, sizes = len(data) - 16, header.get("v")
-    coded = [t for t in tensors if t.coded or t.coded_theta]
+    end = len(data) - 16
+    coded = [t for t in tensors if (t.coded or t.coded_theta) and t.name not in integers]
     for tensor in tensors:
-        tensor.in_lanes = "w" in header
-    need("w" not in header or (sizes is None and len(header["w"]) > 1 and coded), "stripes of nothing")
+        tensor.in_lanes = "w" in header and tensor in coded
+    need("w" not in header or ("v" not in header and len(header["w"]) > 1 and coded), "stripes of nothing")
+    need("x" not in header or ("w" in header and integers), "sections beside no stripes, or none")
     grids = [grid for tensor in coded for grid in tensor.grids()]
     if "w" in header:
         numbers = decode_lanes(data[at:end], header["w"], grids)
-    elif sizes is None and coded:
+    elif coded:
         need(sum(product(g[:2]) for g in grids) <= 1 << 26, "too many integers")
         numbers = decode_integers("small", data[at:end], grids)
     else:
@@ -330,9 +332,10 @@ def read_gbz(path, base=None):
     header, at = read_header(data)
     tensors = read_tensors(header)
     check_base(tensors, header, base)
-    sizes = header.get("v")
+    sizes, profile = header.get("v", header.get("x")), "fast" if "v" in header else "small"
     need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
-    plain, integers, at = read_sections(data, at, tensors, None if sizes is None else list(sizes))
+    plain, integers, at = read_sections(data, at, tensors, None if sizes is None else list(sizes),
+                                        profile if sizes is not None else None)
     read_streams(data, at, tensors, header, integers)
     result = {}
     for tensor in tensors:

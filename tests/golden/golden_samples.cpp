@@ -72,6 +72,24 @@ ArtifactWriter dependent_sample(CodecProfile profile) {
   return writer;
 }
 
+/// Profile small for some tensors beside others in stripes.
+ArtifactWriter mixed_sample() {
+  ArtifactWriter writer("", "");
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape, CodecProfile profile,
+                       CodedValues values) {
+    values = in_lanes(profile, std::move(values));
+    writer.add_coded_section(name, DType::kF32, std::move(shape), values,
+                             encode_section(values, profile), profile);
+  };
+  add("a.weight", {12, 64}, CodecProfile::kSmall, coded_values({12, 64}, 81, true, true));
+  add("b.weight", {9, 20}, CodecProfile::kLanes, coded_values({9, 20}, 82, true, true));
+  add_floats(writer, "b.bias", 9, 83);
+  add("c.weight", {6, 5, 3, 3}, CodecProfile::kSmall, coded_values({6, 5, 3, 3}, 84, false, false));
+  add("d.weight", {5, 30}, CodecProfile::kLanes, coded_values({5, 30}, 85, false, false));
+  writer.add_tied("tied", "a.weight");
+  return writer;
+}
+
 /// Dependent tensors whose names and shapes follow from the architecture.
 ArtifactWriter known_dependent_sample() {
   ArtifactWriter writer("mlp:12-7-5", "");
@@ -249,6 +267,7 @@ std::vector<Named> golden() {
     result.push_back({"whole_" + name, whole_sample(profile)});
     result.push_back({"cosines_" + name, cosines_sample(profile)});
   }
+  result.push_back({"mixed_lanes", mixed_sample()});
   result.push_back({"planes", planes_sample()});
   result.push_back({"known_arch", known_sample()});
   result.push_back({"known_dependent", known_dependent_sample()});

@@ -20,7 +20,9 @@
 
 namespace GBC_API gbcompress {
 
+class FileDigest;
 class LanesReader;
+struct LanesBytes;
 class Spool;
 
 inline constexpr std::uint32_t kArtifactVersion = 2;
@@ -79,9 +81,11 @@ std::vector<float> coded_floats(const CodedValues& values);
 /// @throws Error(kCorrupt) for an integer out of the type's range; as coded_floats()
 std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype);
 /// The integers of a coded tensor by themselves, for ArtifactWriter::add_coded_section(), which
-/// puts them together with others'. Dependent grids have their states in lanes. [thread-safe]
+/// puts those of profile lanes together with others'. [thread-safe]
+/// @param profile  lanes or small; dependent grids have their states in lanes with lanes alone
 /// @throws Error(kUsage, kLimit) as ArtifactWriter::encode()
-std::vector<std::byte> encode_section(const CodedValues& values);
+std::vector<std::byte> encode_section(const CodedValues& values,
+                                      CodecProfile profile = CodecProfile::kLanes);
 /// True for the types whose elements may be stored as integers: real and integer types.
 bool is_codable(DType dtype) noexcept;
 
@@ -132,6 +136,8 @@ struct ArtifactTensor {
   bool on_base = false;            ///< kQuantized: CodedValues::on_base
   std::vector<std::byte> element;  ///< kConstant: the value of every element
   std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
+  /// Of its integers: the file's, or small beside others in lanes.
+  CodecProfile profile = CodecProfile::kSmall;
   /// Its section on disk; 0 where its integers are part of one stream with others'.
   std::int64_t stored_bytes = 0;
 };
@@ -183,10 +189,13 @@ class ArtifactWriter {
   void add_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                  CodedValues values);
   /// A coded tensor whose integers are encoded already, by encode_section(); the file then has the
-  /// profile lanes, and no more than one tensor's integers need to be in memory.
-  /// @param form  of the values, without their integers
+  /// profile lanes, and no more than one tensor's integers need to be in memory. Those of profile
+  /// small stay a section of their own; some other tensor has to have integers in lanes.
+  /// @param form     of the values, without their integers
+  /// @param profile  encode_section()'s
   void add_coded_section(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                         const CodedValues& form, std::vector<std::byte> section);
+                         const CodedValues& form, std::vector<std::byte> section,
+                         CodecProfile profile = CodecProfile::kLanes);
   /// The g-nets' weights plus `values`: one product, one sum, each rounded to float32.
   void add_residual(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     const GNetPlan& plan, CodedTheta theta, CodedValues values);
@@ -216,7 +225,10 @@ class ArtifactWriter {
   /// @throws Error(kNotFound) where no coded tensor has that name; as those
   void update_coded(const std::string& name, CodedValues values);
   void update_coded_section(const std::string& name, const CodedValues& form,
-                            std::vector<std::byte> section);
+                            std::vector<std::byte> section,
+                            CodecProfile profile = CodecProfile::kLanes);
+  /// Of the profile lanes, 0: one for each processor. They change no bit.
+  void set_threads(int threads) noexcept { threads_ = threads; }
   /// From here on sections wait in an unnamed file in `folder` instead of in memory.
   /// @throws Error(kIo)
   void spool_in(const std::filesystem::path& folder);
@@ -260,6 +272,7 @@ class ArtifactWriter {
 
   std::string arch_, settings_, base_;
   std::optional<CodecProfile> profile_;
+  int threads_ = 0;
   std::vector<ArtifactTensor> tensors_;
   std::vector<Content> contents_;  ///< one a tensor
   std::shared_ptr<Spool> spool_;
@@ -268,20 +281,34 @@ class ArtifactWriter {
   std::unordered_map<std::string, std::size_t> index_;
 };
 
+/// When the digest of a file is checked.
+enum class DigestCheck : std::uint8_t {
+  kAtOnce,  ///< before the header is read
+  /// While stripes and sections are decoded, on their threads, without a pass of its own.
+  /// decode_to_file() and verify() return, and errors of decoding are thrown, once all of it is
+  /// checked; after other calls check_digest() is due before a result is used.
+  kWhileDecoding,
+  /// Never: identity() is "", and only the header has to be there yet; parts() says what a tensor
+  /// needs.
+  kNever,
+};
+
 class ArtifactReader {
  public:
   /// Checks the digest over the whole file, then reads the header; sections are unpacked on
   /// first use. Nothing of a damaged file is ever accepted. The file stays mapped, not copied,
   /// and must not change meanwhile.
+  /// @param check  a file that expands to more than 64 times its size is always checked at once
   /// @throws Error(kNotFound, kIo, kTruncated, kCorrupt, kUnsupported, kLimit)
-  static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {});
+  static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {},
+                             DigestCheck check = DigestCheck::kAtOnce);
   static ArtifactReader from_bytes(std::vector<std::byte> bytes, std::string label,
-                                   const ArtifactLimits& limits = {});
+                                   const ArtifactLimits& limits = {},
+                                   DigestCheck check = DigestCheck::kAtOnce);
   /// The same for bytes that stay where they are as long as the reader or a copy of it is used.
-  /// @param whole  false: the digest is not compared, identity() is "", and only the header has to
-  ///               be there yet; parts() says what a tensor needs
-  static ArtifactReader view(std::span<const std::byte> bytes, std::string label,
-                             const ArtifactLimits& limits = {}, bool whole = true);
+  static ArtifactReader view(std::span<const std::byte> bytes, const std::string& label,
+                             const ArtifactLimits& limits = {},
+                             DigestCheck check = DigestCheck::kAtOnce);
   /// True when the file begins as artifacts of any version do: `GBZ` and a digit.
   static bool is_artifact(const std::filesystem::path& path);
 
@@ -295,10 +322,13 @@ class ArtifactReader {
   std::int64_t file_bytes() const noexcept;
   std::int64_t header_bytes() const noexcept { return header_bytes_; }  ///< as stored
   std::int64_t output_bytes() const noexcept { return output_bytes_; }
-  /// SHA-256 of the file's content in hexadecimal, its identity.
-  const std::string& identity() const noexcept { return identity_; }
+  /// SHA-256 of the file's content in hexadecimal, its identity. @throws as check_digest()
+  const std::string& identity() const;
+  /// With DigestCheck::kWhileDecoding: takes what no decoding took yet into the digest, and
+  /// compares it. [thread-safe] @throws Error(kCorrupt) for a damaged file
+  void check_digest() const;
 
-  /// Of the integers, if there are any.
+  /// Of the integers, if there are any; with lanes, some tensors may have the profile small.
   CodecProfile profile() const noexcept { return profile_; }
 
   /// Checks the digest again and decodes every section once. @throws Error(kCorrupt, kTruncated)
@@ -324,7 +354,14 @@ class ArtifactReader {
  private:
   ArtifactReader() = default;
   static ArtifactReader parse(std::shared_ptr<const void> file, std::span<const std::byte> bytes,
-                              std::string label, const ArtifactLimits& limits, bool whole = true);
+                              const std::string& label, const ArtifactLimits& limits,
+                              DigestCheck check);
+  static ArtifactReader parse_content(std::shared_ptr<const void> file,
+                                      std::span<const std::byte> bytes, std::string label,
+                                      const ArtifactLimits& limits,
+                                      const std::shared_ptr<FileDigest>& digest);
+  /// @param last  the last tensor with integers
+  void open_integers(LanesBytes lanes, std::size_t last);
   struct SectionRef {
     std::int64_t offset = 0, stored = 0, raw = 0;
     Packing packing = Packing::kRaw;
@@ -334,7 +371,8 @@ class ArtifactReader {
   std::span<const std::byte> section(std::size_t tensor) const;
   std::vector<std::byte> unpacked(std::size_t tensor) const;
 
-  std::string label_, arch_, settings_, base_, identity_;
+  std::string label_, arch_, settings_, base_;
+  std::shared_ptr<FileDigest> digest_;
   std::filesystem::path path_;
   std::shared_ptr<const void> file_;  ///< whoever holds bytes_
   std::span<const std::byte> bytes_;

@@ -185,9 +185,10 @@ std::int64_t decode_to_container(const ArtifactReader& artifact,
 /// threads 128 MiB of them where there are integers alone. The file appears whole or not at all.
 /// A name that ends in `.onnx` selects decode_to_container(); other files leave the container out.
 /// @return bytes written
-/// @throws as decode_tensor() and write_safetensors(); Error(kUsage) where `output` is the artifact
-///         itself, ends as files of another format do (`.pt`), or is a `.npz` and a tensor has a
-///         type that NumPy lacks; Error(kInterrupted) between two tensors
+/// @throws as decode_tensor(), write_safetensors() and, before the file has its name,
+///         ArtifactReader::check_digest(); Error(kUsage) where `output` is the artifact itself,
+///         ends as files of another format do (`.pt`), or is a `.npz` and a tensor has a type that
+///         NumPy lacks; Error(kInterrupted) between two tensors
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
                             bool overwrite, const DecodeOptions& options = {});
 

@@ -41,6 +41,9 @@ struct WeightsOptions {
   std::optional<double> max_error;
   ErrorMeasure measure = ErrorMeasure::kRelative;
   Quantiser quantiser = Quantiser::kTrellis;
+  /// In files of profile lanes: matrices get the profile small where it saves at least
+  /// kSmallBytesASecond for each second of decoding; takes about twice the time.
+  bool small_where_it_pays = false;
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
   /// Makes a delta: tensors that the base has are stored as their change since. It has to outlive
   /// the call. With ErrorMeasure::kRelative alone.
@@ -62,6 +65,10 @@ struct WeightsOptions {
 /// that are stored as differences from a base, relative to the squares of the difference.
 inline constexpr double kMostRelativeError = 0.5;
 
+/// Bytes of a file that are worth a second of decoding on one core, and integers that the profile
+/// small decodes in it.
+inline constexpr double kSmallBytesASecond = 4096, kSmallIntegersASecond = 4e6;
+
 /// How one tensor ended.
 struct StoredTensor {
   std::string name;
@@ -72,7 +79,9 @@ struct StoredTensor {
   std::string stored;
   double step = 0;  ///< of integers; of rows with steps of their own, the one in their middle
   bool row_steps = false;
-  double bytes = 0;  ///< its share of the file beside the header
+  std::string profile;  ///< of integers and short floats: "small", "fast", "lanes"; else ""
+  double bytes = 0;     ///< its share of the file beside the header
+  double seconds = 0;   ///< in which it was decoded, where it was compared
   /// Whether error and energy are known: the source has such a tensor.
   bool compared = false;
   double error = 0;   ///< squared error over squares, of the decoded file; 0: exact

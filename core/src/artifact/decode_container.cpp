@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "artifact/expansion.h"
+#include "artifact/file_digest.h"
 #include "format/container.h"
 #include "format/onnx/open.h"
 #include "format/tensor_hint.h"
@@ -29,7 +30,9 @@ std::string label_of(const ArtifactReader& artifact) {
 }
 
 Container read_container(const ArtifactReader& artifact, std::size_t at) {
-  return Container::decode(artifact.plain(at), artifact.tensors().size(), label_of(artifact));
+  return blame_damage(artifact, [&] {
+    return Container::decode(artifact.plain(at), artifact.tensors().size(), label_of(artifact));
+  });
 }
 
 /// Varints that became longer or shorter change the lengths around them.
@@ -125,7 +128,7 @@ std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path&
       if (hole.tensor == at) throw Error(Errc::kCorrupt, label + ": its container fills itself");
       order.push_back(hole.tensor);
     }
-    fit(file, artifact, options);
+    blame_damage(artifact, [&] { fit(file, artifact, options); });
   }
   std::vector<fs::path> paths;
   for (const ContainerFile& file : container.files) {

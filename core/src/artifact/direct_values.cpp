@@ -11,7 +11,7 @@ namespace gbcompress {
 
 bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   const ArtifactTensor& form = artifact.tensors()[tensor];
-  return artifact.lanes() && form.kind == TensorKind::kQuantized && is_real(form.dtype) &&
+  return in_stripes(form) && form.kind == TensorKind::kQuantized && is_real(form.dtype) &&
          form.mantissa_bits == 0 && form.axis < 0 && !form.on_base;
 }
 

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/spool.h"
 #include "gbcompress/error.h"
 
@@ -55,9 +56,11 @@ std::vector<std::byte> fast_section(const ArtifactTensor& tensor,
 
 }  // namespace
 
-std::vector<std::byte> encode_section(const CodedValues& values) {
+std::vector<std::byte> encode_section(const CodedValues& values, CodecProfile profile) {
   check_values(values, "the values");
-  IntegerEncoder encoder(CodecProfile::kLanes);
+  if (profile == CodecProfile::kFast)
+    throw Error(Errc::kUsage, "a section has the profile lanes or small, not fast");
+  IntegerEncoder encoder(profile);
   if (!values.row_steps.empty()) encoder.add({1, values.grid.rows, 0}, values.row_steps);
   encoder.add(values.grid, values.integers);
   return encoder.finish();
@@ -105,19 +108,24 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   header.profile = profile();
   const bool small = header.profile == CodecProfile::kSmall;
   const bool lanes = header.profile == CodecProfile::kLanes;
+  // What was not encoded before has the file's profile.
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (!contents_[i].encoded) header.tensors[i].profile = header.profile;
   Layout layout;
   layout.made.resize(tensors_.size());
   IntegerEncoder stream(header.profile);
   std::int64_t output = 0, integers = 0, content = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const ArtifactTensor& tensor = tensors_[i];
+    const ArtifactTensor& tensor = header.tensors[i];
     const Content& added = contents_[i];
     output = checked_add(output, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
     std::int64_t stored = tensor.stored_bytes;
     if (lanes && integer_count(tensor) > 0) {
-      check_lanes(tensor);
-      stored = 0;
-      integers += integer_count(tensor);
+      if (in_stripes(tensor)) {
+        check_lanes(tensor);
+        stored = 0;
+        integers += integer_count(tensor);
+      }
     } else if (const std::int64_t n = integer_count(tensor); n > 0) {
       integers += n;
       if (small && (integers > kMaxSmallIntegers || !fits_small(integer_grids(tensor))))
@@ -138,12 +146,17 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
     content += stored;
     header.sections.push_back({.stored = stored, .packing = added.packing});
   }
+  if (lanes && integers == 0 && header.any_small_section())
+    throw Error(
+        Errc::kUsage,
+        "all integers have sections of profile small; choose lanes for one tensor at least");
   if (small && integers > 0) layout.stream = stream_ ? *stream_ : stream.finish();
   content += static_cast<std::int64_t>(layout.stream.size());
   if (lanes && integers > 0) {
     layout.lanes.emplace(
-        tensors_, [&](std::size_t i, const auto& visit) { visit_integers(i, visit); },
-        spool_ ? spool_->folder() : std::filesystem::path());
+        header.tensors, [&](std::size_t i, const auto& visit) { visit_integers(i, visit); },
+        spool_ ? spool_->folder() : std::filesystem::path(),
+        threads_ > 0 ? threads_ : usable_processors());
     header.head_bytes = layout.lanes->head_bytes();
     header.stripes = layout.lanes->stripes();
     content += layout.lanes->bytes();
@@ -192,7 +205,7 @@ void ArtifactWriter::emit(const Layout& layout,
   sink(layout.beginning);
   for (std::size_t i = 0; i < contents_.size(); ++i) {
     const Content& added = contents_[i];
-    if (added.encoded) continue;  // its integers are in stripes
+    if (added.encoded && in_stripes(tensors_[i])) continue;
     if (added.spooled >= 0)
       spool_->read(added.spooled, tensors_[i].stored_bytes, sink);
     else

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "artifact/file_digest.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 
@@ -29,7 +30,9 @@ std::vector<TileBuilder> builders_of(const ArtifactReader& artifact, const Decod
 }  // namespace
 
 Expansion::Expansion(const ArtifactReader& artifact, std::vector<std::size_t> order,
-                     const DecodeOptions& options) {
+                     const DecodeOptions& options)
+    : artifact_(artifact), tensors_(order.size()) {
+  if (order.empty()) artifact.check_digest();
   const auto& tensors = artifact.tensors();
   const int threads = options.threads > 0 ? options.threads : usable_processors();
   // G-nets of one tensor are made on all threads, and the profile small is one stream.
@@ -41,7 +44,8 @@ Expansion::Expansion(const ArtifactReader& artifact, std::vector<std::size_t> or
   for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].name] = i;
   for (std::size_t& i : order)
     if (tensors[i].kind == TensorKind::kTied) i = index.at(tensors[i].tied_to);
-  auto made = std::make_shared<std::vector<TileBuilder>>(builders_of(artifact, options));
+  auto made = std::make_shared<std::vector<TileBuilder>>(
+      blame_damage(artifact, [&] { return builders_of(artifact, options); }));
   const DecodeOptions one{
       .builder =
           [made, &artifact](const ArtifactTensor& tensor) {
@@ -49,20 +53,27 @@ Expansion::Expansion(const ArtifactReader& artifact, std::vector<std::size_t> or
           },
       .base = options.base,
       .threads = apart ? 1 : threads};
-  parts_.emplace(artifact, order,
-                 [&artifact, one](std::size_t i) { return decode_elements(artifact, i, one); });
+  blame_damage(artifact, [&] {
+    parts_.emplace(artifact, order,
+                   [&artifact, one](std::size_t i) { return decode_elements(artifact, i, one); });
+  });
   if (apart && threads > 1)
     ahead_.emplace(threads, parts_->sizes(), artifact.lanes() ? kAheadInStripes : kAheadBytes,
                    [this](std::size_t n) { return parts_->make(n); });
 }
 
-void Expansion::next(const std::function<void(std::span<const std::byte>)>& sink) {
+void Expansion::give(const std::function<void(std::span<const std::byte>)>& sink) {
   for (std::size_t left = parts_->parts(tensor_++); left > 0; --left, ++part_) {
     throw_if_interrupted();
     current_.reset();  // before the next one
     current_.emplace(ahead_ ? ahead_->next() : parts_->make(part_));
     sink(current_->bytes());
   }
+}
+
+void Expansion::next(const std::function<void(std::span<const std::byte>)>& sink) {
+  blame_damage(artifact_, [&] { give(sink); });
+  if (tensor_ == tensors_) artifact_.check_digest();
 }
 
 }  // namespace gbcompress

@@ -21,11 +21,15 @@ class Expansion {
   Expansion(const ArtifactReader& artifact, std::vector<std::size_t> order,
             const DecodeOptions& options);
 
-  /// Calls sink(piece) for the bytes of the next tensor. @throws as decode_elements();
-  /// Error(kInterrupted)
+  /// Calls sink(piece) for the bytes of the next tensor; the file's digest is checked with those
+  /// of the last one. @throws as decode_elements() and check_digest(); Error(kInterrupted)
   void next(const std::function<void(std::span<const std::byte>)>& sink);
 
  private:
+  void give(const std::function<void(std::span<const std::byte>)>& sink);
+
+  const ArtifactReader& artifact_;
+  std::size_t tensors_;
   std::optional<FileParts> parts_;
   std::optional<Lookahead<FileParts::Made>> ahead_;
   std::optional<FileParts::Made> current_;

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "artifact/direct_values.h"
+#include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
@@ -66,10 +67,10 @@ bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept
   return DirectValues::fits(artifact, tensor);
 }
 
-void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
-               const DecodeOptions& options) {
-  for (const ReadRequest& request : requests)
-    check_request(artifact, request.tensor, request.dtype, request.bytes);
+namespace {
+
+void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
+                  const DecodeOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_processors();
   std::deque<DirectValues> direct;
   std::vector<DirectPart> parts;
@@ -87,6 +88,15 @@ void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requ
   parallel_tasks(threads, static_cast<std::int64_t>(parts.size()),
                  [&](std::int64_t i) { read_part(parts[static_cast<std::size_t>(i)]); });
   check_mapped_inputs();
+}
+
+}  // namespace
+
+void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
+               const DecodeOptions& options) {
+  for (const ReadRequest& request : requests)
+    check_request(artifact, request.tensor, request.dtype, request.bytes);
+  blame_damage(artifact, [&] { read_checked(artifact, requests, options); });
 }
 
 void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
 #include "artifact/sections/coding.h"
@@ -8,24 +9,32 @@
 #include "artifact/sections/float_code.h"
 #include "artifact/sections/packing.h"
 #include "base/checked.h"
-#include "base/digest.h"
 #include "base/file.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
 
-/// The SHA-256 of the file's content, once its beginning is what the file ends with.
-std::string check_digest(std::span<const std::byte> file, const std::string& label) {
-  const std::string digest = sha256(file.first(file.size() - kDigestBytes));
-  const auto stored = file.last(kDigestBytes);
-  if (!std::equal(stored.begin(), stored.end(), reinterpret_cast<const std::byte*>(digest.data())))
-    throw Error(Errc::kCorrupt, label + " is damaged: its digest does not fit; copy it again");
-  return digest;
-}
+/// Of the expanded size over the file's: what is beyond is no usual file, and damage may make such
+/// sizes, for which nothing is to be allocated.
+constexpr std::int64_t kUsualExpansion = 64;
 
 bool is_coded(const ArtifactTensor& tensor) noexcept {
   return has_values(tensor) || has_coded_theta(tensor);
+}
+
+[[noreturn]] void refuse_length(const ArtifactTensor& tensor, std::int64_t stored,
+                                const std::string& label) {
+  throw Error(Errc::kCorrupt, label + ": " + printable(tensor.name) +
+                                  " declares more integers than " + std::to_string(stored) +
+                                  " bytes hold");
+}
+
+/// Of a tensor whose integers are a section of that size.
+void check_section(const ArtifactTensor& tensor, std::int64_t stored, const std::string& label) {
+  if (!can_hold(tensor.profile, stored, integer_count(tensor)) ||
+      (tensor.profile == CodecProfile::kFast && !fits_fast(integer_grids(tensor), stored)))
+    refuse_length(tensor, stored, label);
 }
 
 /// Refuses lengths that lie before anything is allocated for them.
@@ -33,9 +42,13 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
                     const std::string& label) {
   if (header.profile == CodecProfile::kLanes) {
     std::int64_t integers = 0, bytes = header.head_bytes;
-    for (const ArtifactTensor& tensor : header.tensors)
-      if (is_coded(tensor))
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      const ArtifactTensor& tensor = header.tensors[i];
+      if (in_stripes(tensor))
         integers = checked_add(integers, integer_count(tensor), "the coded integers");
+      else if (is_coded(tensor))
+        check_section(tensor, stored[i], label);
+    }
     for (const std::int64_t size : header.stripes) bytes = checked_add(bytes, size, "the stripes");
     if (!can_hold(header.profile, bytes, integers))
       throw Error(Errc::kCorrupt,
@@ -49,11 +62,8 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
     if (!is_coded(tensor)) continue;
     integers = small ? checked_add(integers, integer_count(tensor), "the coded integers")
                      : integer_count(tensor);
-    if (!can_hold(header.profile, stored[i], integers) ||
-        (!small && !fits_fast(integer_grids(tensor), stored[i])))
-      throw Error(Errc::kCorrupt, label + ": " + printable(tensor.name) +
-                                      " declares more integers than " + std::to_string(stored[i]) +
-                                      " bytes hold");
+    if (!can_hold(header.profile, stored[i], integers)) refuse_length(tensor, stored[i], label);
+    if (!small) check_section(tensor, stored[i], label);
   }
 }
 
@@ -95,33 +105,50 @@ std::string_view kind_name(TensorKind kind) noexcept {
   return "";
 }
 
-ArtifactReader ArtifactReader::open(const std::filesystem::path& path,
-                                    const ArtifactLimits& limits) {
+ArtifactReader ArtifactReader::open(const std::filesystem::path& path, const ArtifactLimits& limits,
+                                    DigestCheck check) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
-  ArtifactReader reader = parse(std::move(file), bytes, printable(path.string()), limits);
+  ArtifactReader reader = parse(std::move(file), bytes, printable(path.string()), limits, check);
   reader.path_ = path;
   return reader;
 }
 
 ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::string label,
-                                          const ArtifactLimits& limits) {
+                                          const ArtifactLimits& limits, DigestCheck check) {
   auto file = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   const std::span<const std::byte> held = *file;
-  return parse(std::move(file), held, std::move(label), limits);
+  return parse(std::move(file), held, label, limits, check);
 }
 
-ArtifactReader ArtifactReader::view(std::span<const std::byte> bytes, std::string label,
-                                    const ArtifactLimits& limits, bool whole) {
-  return parse(nullptr, bytes, std::move(label), limits, whole);
+ArtifactReader ArtifactReader::view(std::span<const std::byte> bytes, const std::string& label,
+                                    const ArtifactLimits& limits, DigestCheck check) {
+  return parse(nullptr, bytes, label, limits, check);
 }
 
 ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
-                                     std::span<const std::byte> file, std::string label,
-                                     const ArtifactLimits& limits, bool whole) {
+                                     std::span<const std::byte> file, const std::string& label,
+                                     const ArtifactLimits& limits, DigestCheck check) {
+  read_prelude(file, limits, label);
+  const auto digest = std::make_shared<FileDigest>(file, label, check != DigestCheck::kNever);
+  if (check == DigestCheck::kAtOnce) digest->check();
+  try {
+    ArtifactReader reader = parse_content(owner, file, label, limits, digest);
+    if (reader.output_bytes_ / kUsualExpansion > reader.file_bytes()) digest->check();
+    return reader;
+  } catch ([[maybe_unused]] const Error& error) {
+    digest->check();  // damage is the reason where there is some
+    throw;
+  }
+}
+
+ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
+                                             std::span<const std::byte> file, std::string label,
+                                             const ArtifactLimits& limits,
+                                             const std::shared_ptr<FileDigest>& digest) {
   const Prelude prelude = read_prelude(file, limits, label);
   ArtifactReader reader;
-  if (whole) reader.identity_ = to_hex(check_digest(file, label));
+  reader.digest_ = digest;
   const auto stored = file.subspan(static_cast<std::size_t>(prelude.header_offset),
                                    static_cast<std::size_t>(prelude.header_stored));
   Header header = parse_header(unpack(stored, prelude.packed ? Packing::kZstd : Packing::kRaw,
@@ -150,6 +177,7 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
   LanesBytes lanes;
   if (header.profile == CodecProfile::kLanes) {
     lanes = lanes_bytes(header, file, offset, end, label);
+    lanes.digest = digest;
     offset = end;
   }
   if (offset != end && !streamed)
@@ -164,16 +192,18 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
   reader.header_bytes_ = prelude.header_stored;
   reader.file_ = std::move(owner);
   reader.bytes_ = file;
-  if (header.profile == CodecProfile::kLanes) {
-    reader.integers_ =
-        std::make_shared<Integers>(reader.file_, reader.tensors_, std::move(lanes), reader.label_);
-  } else if (last < reader.tensors_.size()) {
-    std::vector<std::span<const std::byte>> sections;
-    for (std::size_t i = 0; i < reader.tensors_.size(); ++i) sections.push_back(reader.section(i));
-    reader.integers_ = std::make_shared<Integers>(reader.profile_, reader.file_,
-                                                  std::move(sections), last, reader.label_);
-  }
+  reader.open_integers(std::move(lanes), last);
   return reader;
+}
+
+void ArtifactReader::open_integers(LanesBytes lanes, std::size_t last) {
+  std::vector<std::span<const std::byte>> sections;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) sections.push_back(section(i));
+  if (profile_ == CodecProfile::kLanes)
+    integers_ =
+        std::make_shared<Integers>(file_, tensors_, std::move(sections), std::move(lanes), label_);
+  else if (last < tensors_.size())
+    integers_ = std::make_shared<Integers>(profile_, file_, std::move(sections), last, label_);
 }
 
 bool ArtifactReader::is_artifact(const std::filesystem::path& path) {
@@ -187,8 +217,12 @@ std::int64_t ArtifactReader::file_bytes() const noexcept {
   return static_cast<std::int64_t>(bytes_.size());
 }
 
+const std::string& ArtifactReader::identity() const { return digest_->identity(); }
+
+void ArtifactReader::check_digest() const { digest_->check(); }
+
 void ArtifactReader::verify() const {
-  check_digest(bytes_, label_);
+  FileDigest(bytes_, label_).check();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kExact) plain(i);
@@ -210,8 +244,11 @@ std::span<const std::byte> ArtifactReader::section(std::size_t tensor) const {
 
 std::vector<std::byte> ArtifactReader::unpacked(std::size_t tensor) const {
   const SectionRef& ref = sections_[tensor];
-  return unpack(section(tensor), ref.packing, ref.raw, plane_bytes(tensors_[tensor]),
-                label_ + ": " + printable(tensors_[tensor].name));
+  std::vector<std::byte> bytes =
+      unpack(section(tensor), ref.packing, ref.raw, plane_bytes(tensors_[tensor]),
+             label_ + ": " + printable(tensors_[tensor].name));
+  digest_->keep_up(static_cast<std::size_t>(ref.stored));
+  return bytes;
 }
 
 std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
@@ -273,7 +310,7 @@ std::vector<std::span<const std::byte>> ArtifactReader::parts(std::size_t tensor
   if (tensors_[tensor].kind == TensorKind::kTied)
     for (std::size_t i = 0; i < tensors_.size(); ++i)
       if (tensors_[i].name == tensors_[tensor].tied_to) tensor = i;
-  if (lanes() && is_coded(tensors_[tensor])) return lanes()->bytes_of(tensor);
+  if (lanes() && in_stripes(tensors_[tensor])) return lanes()->bytes_of(tensor);
   if (sections_[tensor].stored == 0) return {};
   return {section(tensor)};
 }
@@ -292,7 +329,7 @@ std::vector<double> ArtifactReader::tensor_bits() const {
   if (integers_ && integers_->lanes()) {
     bits = integers_->lanes()->tensor_bits();
     for (std::size_t i = 0; i < tensors_.size(); ++i)
-      if (!is_coded(tensors_[i])) bits[i] = 8.0 * static_cast<double>(tensors_[i].stored_bytes);
+      if (!in_stripes(tensors_[i])) bits[i] = 8.0 * static_cast<double>(tensors_[i].stored_bytes);
     return bits;
   }
   IntegerEncoder encoder(CodecProfile::kSmall);

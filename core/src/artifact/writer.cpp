@@ -69,6 +69,21 @@ void set_values(ArtifactTensor& tensor, const CodedValues& values) {
   set_form(tensor, values);
 }
 
+/// @throws Error(kUsage) for a profile that no section of such values has, Error(kLimit)
+void set_section_profile(ArtifactTensor& tensor, CodecProfile profile) {
+  const bool small = profile == CodecProfile::kSmall;
+  if (profile == CodecProfile::kFast ||
+      (tensor.grid.dependent && tensor.grid.lanes != (profile == CodecProfile::kLanes)))
+    throw Error(Errc::kUsage, printable(tensor.name) +
+                                  " has integers that are not those of a "
+                                  "section of profile " +
+                                  std::string(profile_name(profile)));
+  if (small && (integer_count(tensor) > kMaxSmallIntegers || !fits_small(integer_grids(tensor))))
+    throw Error(Errc::kLimit, printable(tensor.name) +
+                                  " is too large for the profile small; choose the profile lanes");
+  tensor.profile = profile;
+}
+
 }  // namespace
 
 ArtifactWriter::ArtifactWriter(std::string arch, std::string settings)
@@ -163,10 +178,11 @@ void ArtifactWriter::add_coded(const std::string& name, DType dtype,
 
 void ArtifactWriter::add_coded_section(const std::string& name, DType dtype,
                                        std::vector<std::int64_t> shape, const CodedValues& form,
-                                       std::vector<std::byte> section) {
+                                       std::vector<std::byte> section, CodecProfile profile) {
   ArtifactTensor tensor = real(name, dtype, std::move(shape), true);
   tensor.kind = TensorKind::kQuantized;
   set_form(tensor, form);
+  set_section_profile(tensor, profile);
   profile_ = CodecProfile::kLanes;
   Content content;
   content.encoded = true;
@@ -193,9 +209,10 @@ void ArtifactWriter::update_coded(const std::string& name, CodedValues values) {
 }
 
 void ArtifactWriter::update_coded_section(const std::string& name, const CodedValues& form,
-                                          std::vector<std::byte> section) {
+                                          std::vector<std::byte> section, CodecProfile profile) {
   ArtifactTensor& tensor = coded_tensor(name);
   set_form(tensor, form);
+  set_section_profile(tensor, profile);
   tensor.stored_bytes = static_cast<std::int64_t>(section.size());
   Content content;
   content.encoded = true;

@@ -90,7 +90,8 @@ Reason reason_minutes(const CompressOptions& o, const Work& work) {
                 "a run of given epochs without a search has a fixed length");
 }
 Reason reason_effort(const CompressOptions& o, const Work& work) {
-  if (!work.data) return "there are no data (`data`)";
+  if (!work.data)
+    return unless(o.effort == Effort::kMax && work.weights_only, "there are no data (`data`)");
   if (work.from_scratch) return "a new model is trained";
   if (!work.quantized || o.bottleneck.mode != WeightMode::kQuantized)
     return "no weights are quantized";

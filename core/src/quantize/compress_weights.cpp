@@ -93,11 +93,10 @@ double expected_place(const WeightsPlan& plan, std::int64_t wanted, std::int64_t
   return search.best().value_or(plan.highest());
 }
 
-/// The finest step sizes whose file has the target size, or the coarsest allowed.
-void place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted) {
+/// The finest step sizes whose file has the target size, or the coarsest allowed. @return these
+double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted, double start) {
   const std::int64_t numbers = plan.matrix_numbers();
   SizeSearch search(wanted, numbers, plan.lowest(), plan.highest());
-  const double start = expected_place(plan, wanted, store.size());
   double last = NAN;
   const int most = numbers > kMany ? kMostLargeFiles : kMostFiles;
   for (int files = 0; files < most; ++files) {
@@ -108,6 +107,7 @@ void place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wante
   }
   const double best = search.best().value_or(plan.highest());
   if (best != last) store.place(best);
+  return best;
 }
 
 /// The coarsest steps at which the error of all tensors together is at most that.
@@ -209,15 +209,31 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
   return report;
 }
 
-/// Integers of all matrices, for the target.
-void place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
-  if (plan.matrix_numbers() == 0) return;
-  if (options.max_bytes)
-    place_size(plan, store, *options.max_bytes);
-  else if (options.measure == ErrorMeasure::kTotal)
+void place_error(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+  if (options.measure == ErrorMeasure::kTotal)
     place_total_error(plan, store, *options.max_error);
   else
     store.place_error(*options.max_error);
+}
+
+/// Integers of all matrices, for the target.
+void place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+  if (plan.matrix_numbers() == 0) return;
+  double x = 0;
+  if (options.max_bytes)
+    x = place_size(plan, store, *options.max_bytes,
+                   expected_place(plan, *options.max_bytes, store.size()));
+  else
+    place_error(plan, store, options);
+  if (!options.small_where_it_pays || plan.profile() != CodecProfile::kLanes) return;
+  const double saved = store.choose_profiles();
+  if (saved <= 0) return;
+  // Bits that are free: an octave of steps is worth one of every weight.
+  const double bits = 8 * saved / static_cast<double>(plan.matrix_numbers());
+  if (options.max_bytes)
+    place_size(plan, store, *options.max_bytes, x - bits);
+  else
+    place_error(plan, store, options);
 }
 
 }  // namespace

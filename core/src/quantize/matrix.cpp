@@ -19,6 +19,27 @@ constexpr std::int64_t kRowNumbers = 8;
 constexpr double kLeastRow = 0.03;
 constexpr int kRowUnit = 4;
 
+/// Numbers that are rounded in one task.
+constexpr std::size_t kTaskNumbers = std::size_t{1} << 18;
+
+/// The nearest integers of whole rows, ties to even, and the squared error of each row.
+void round_rows(std::span<const float> scaled, std::size_t cols, float size,
+                std::span<std::int32_t> integers, std::span<double> errors) {
+  // No step is so fine that magnitudes reach 2^22: adding it rounds to whole numbers.
+  constexpr float kWhole = 12582912.f;
+  const float inverse = 1 / size;
+  for (std::size_t i = 0; i < scaled.size(); ++i)
+    integers[i] = static_cast<std::int32_t>((scaled[i] * inverse + kWhole) - kWhole);
+  for (std::size_t row = 0; row < errors.size(); ++row) {
+    double sum = 0;
+    for (std::size_t i = row * cols; i < (row + 1) * cols; ++i) {
+      const auto off = static_cast<double>(static_cast<float>(integers[i]) * size - scaled[i]);
+      sum += off * off;
+    }
+    errors[row] = sum;
+  }
+}
+
 std::size_t first_nonzero(std::span<const float> values) {
   const auto at = std::find_if(values.begin(), values.end(), [](float v) { return v != 0; });
   return static_cast<std::size_t>(at - values.begin());
@@ -59,33 +80,38 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads
   values.grid.dependent = quantiser == Quantiser::kTrellis;
   values.grid.lanes = grid_.lanes && values.grid.dependent;
   values.integers.resize(scaled_.size());
-  const float size = step_size(step), inverse = 1 / size;
+  const float size = step_size(step);
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  const auto rows = static_cast<std::size_t>(grid_.rows);
+  std::vector<double> errors(rows);
   if (values.grid.dependent) {
     const Trellis trellis(values.grid, scaled_);
     parallel_tasks(threads, trellis.parts(),
                    [&](std::int64_t part) { trellis.choose(part, size, values.integers); });
-  } else {
-    for (std::size_t i = 0; i < scaled_.size(); ++i)
-      values.integers[i] = static_cast<std::int32_t>(std::nearbyint(scaled_[i] * inverse));
-  }
-  const auto cols = static_cast<std::size_t>(grid_.cols);
-  codec::QuantiserStates states(values.grid);
-  double error = 0;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(grid_.rows); ++row) {
-    double sum = 0;
-    for (std::size_t i = row * cols; i < (row + 1) * cols; ++i) {
-      const std::int32_t k = values.integers[i];
-      float number = static_cast<float>(k) * size;
-      if (values.grid.dependent) {
+    codec::QuantiserStates states(values.grid);
+    for (std::size_t row = 0, i = 0; row < rows; ++row)
+      for (const std::size_t end = i + cols; i < end; ++i) {
+        const std::int32_t k = values.integers[i];
         codec::QuantiserState& state = states.next();
-        number = static_cast<float>(state.twice(k)) * (size / 2);
+        const float number = static_cast<float>(state.twice(k)) * (size / 2);
         state.pass(k);
+        const auto off = static_cast<double>(number - scaled_[i]);
+        errors[row] += off * off;
       }
-      const auto off = static_cast<double>(number - scaled_[i]);
-      sum += off * off;
-    }
-    error += row_weights_.empty() ? sum : sum * row_weights_[row];
+  } else {
+    const std::size_t each = std::max<std::size_t>(1, kTaskNumbers / cols);
+    parallel_tasks(threads, static_cast<std::int64_t>((rows + each - 1) / each),
+                   [&](std::int64_t task) {
+                     const std::size_t first = static_cast<std::size_t>(task) * each;
+                     const std::size_t count = std::min(each, rows - first);
+                     round_rows(std::span(scaled_).subspan(first * cols, count * cols), cols, size,
+                                std::span(values.integers).subspan(first * cols, count * cols),
+                                std::span(errors).subspan(first, count));
+                   });
   }
+  double error = 0;
+  for (std::size_t row = 0; row < rows; ++row)
+    error += row_weights_.empty() ? errors[row] : errors[row] * row_weights_[row];
   chosen.relative_error = error / squares_;
   return chosen;
 }

@@ -8,6 +8,7 @@
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
 #include "artifact/sections/packing.h"
+#include "codec/lanes/stream.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "quantize/change.h"
@@ -36,6 +37,16 @@ constexpr int kMostRefinements = 6, kMostBisections = 4;
 /// target that estimates of it may use up.
 constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
 constexpr double kCosineRoom = 0.9999;
+/// What a section's integers take in a file, whose tables are shared: its stripes, without the
+/// states where others share the stripe too, and a bit or so for the class of a line or column.
+double bytes_in_stripes(std::span<const std::byte> section, const IntegerGrid& grid) {
+  const auto parts = codec::lanes::stream_parts(section);
+  double bytes = static_cast<double>(grid.rows + grid.cols) / 8;
+  for (const auto stripe : parts.stripes) bytes += static_cast<double>(stripe.size());
+  constexpr double kStates = 260;
+  return parts.stripes.size() == 1 ? bytes - kStates : bytes;
+}
+
 /// An octave of steps is worth a factor of 4 of the error.
 int steps_of(double error_ratio) {
   return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
@@ -48,8 +59,11 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
     : plan_(plan), options_(options), writer_(options.arch, std::move(settings)) {
   errors_.resize(plan.tensors().size());
   nudges_.resize(plan.tensors().size());
+  profiles_.assign(plan.tensors().size(), plan.profile());
+  placed_.resize(plan.tensors().size());
   if (options.base) writer_.set_base(options.base->digest());
   writer_.set_profile(plan.profile());
+  writer_.set_threads(plan.threads());
   if (plan.profile() == CodecProfile::kLanes) writer_.spool_in(folder);
   for (const TensorPlan& tensor : plan.tensors()) add(tensor);
   if (options.statistics) find_biases();
@@ -66,12 +80,10 @@ void WeightsStore::add(const TensorPlan& tensor) {
   if (tensor.kind == WeightKind::kMatrix) {
     // Its place in the order; the integers follow.
     CodedValues empty{.grid = tensor.grid, .axis = tensor.axis, .on_base = tensor.base != nullptr};
-    empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
     if (plan_.profile() == CodecProfile::kLanes)
-      writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
-    else
-      writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
-    return;
+      return writer_.add_coded_section(source.name, source.dtype, source.shape, empty, {});
+    empty.integers.resize(static_cast<std::size_t>(tensor.grid.size()));
+    return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
   if (is_bytes(source) || !add_whole(source))
@@ -135,7 +147,15 @@ void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& bod
   });
 }
 
-void WeightsStore::put(const TensorPlan& tensor, CodedValues values) {
+StepMatrix WeightsStore::matrix_of(std::size_t i) const {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  IntegerGrid grid = tensor.grid;
+  grid.lanes = profiles_[i] == CodecProfile::kLanes;
+  return {grid, tensor.numbers(), tensor.facts.row_steps};
+}
+
+void WeightsStore::put(std::size_t i, CodedValues values) {
+  const TensorPlan& tensor = plan_.tensors()[i];
   const std::string& name = tensor.source->name;
   values.axis = tensor.axis;
   values.on_base = tensor.base != nullptr;
@@ -143,9 +163,12 @@ void WeightsStore::put(const TensorPlan& tensor, CodedValues values) {
     const std::lock_guard lock(mutex_);
     return writer_.update_coded(name, std::move(values));
   }
-  std::vector<std::byte> section = encode_section(values);
+  std::vector<std::byte> section = encode_section(values, profiles_[i]);
+  placed_[i].reset();
+  if (profiles_[i] == CodecProfile::kLanes)
+    placed_[i] = Placed{values.step, bytes_in_stripes(section, values.grid)};
   const std::lock_guard lock(mutex_);
-  writer_.update_coded_section(name, values, std::move(section));
+  writer_.update_coded_section(name, values, std::move(section), profiles_[i]);
 }
 
 StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
@@ -163,7 +186,7 @@ std::int64_t WeightsStore::place(double x) {
     const TensorPlan& tensor = plan_.tensors()[i];
     if (tensor.second) return;  // placed with the first
     if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
-    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
+    const StepMatrix matrix = matrix_of(i);
     int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
     StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
     const double most = kMostRelativeError * tensor.share;
@@ -174,7 +197,7 @@ std::int64_t WeightsStore::place(double x) {
       chosen = choose(tensor, matrix, k, threads);
     }
     errors_[i] = chosen.relative_error;
-    put(tensor, std::move(chosen.values));
+    put(i, std::move(chosen.values));
   });
   put_biases();
   return writer_.size();
@@ -215,21 +238,58 @@ std::int64_t WeightsStore::place_error(double asked) {
     // Cosines are rounded to float32 twice.
     if (tensor.axis >= 0) max_error *= kCosineRoom;
     if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
-    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
+    const StepMatrix matrix = matrix_of(i);
     auto best = coarsest(tensor, matrix, max_error, threads);
     if (!best)
       throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
                                     " has a relative squared error of at most " +
                                     std::to_string(max_error) + "; store it exactly");
-    put(tensor, std::move(best->values));
+    put(i, std::move(best->values));
   });
   return writer_.size();
+}
+
+std::optional<double> WeightsStore::gain_of_small(std::size_t i, int threads) const {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  if (!placed_[i] || tensor.model || tensor.second || !fits_small({&tensor.grid, 1}) ||
+      tensor.facts.numbers > kMaxSmallIntegers)
+    return {};
+  IntegerGrid grid = tensor.grid;
+  grid.lanes = false;
+  const StepMatrix matrix(grid, tensor.numbers(), tensor.facts.row_steps);
+  const CodedValues values = matrix.choose(placed_[i]->step, options_.quantiser, threads).values;
+  const auto small = static_cast<double>(encode_section(values, CodecProfile::kSmall).size());
+  const double saved = placed_[i]->bytes - small;
+  const double seconds = static_cast<double>(tensor.facts.numbers) / kSmallIntegersASecond;
+  if (saved < kSmallBytesASecond * seconds) return {};
+  return saved;
+}
+
+double WeightsStore::choose_profiles() {
+  std::vector<std::optional<double>> gains(profiles_.size());
+  for_matrices([&](std::size_t i, int threads) { gains[i] = gain_of_small(i, threads); });
+  // Stripes are those of at least one tensor.
+  const auto in_lanes = [&](std::size_t i) { return placed_[i] && !gains[i]; };
+  std::optional<std::size_t> least;
+  bool any = !coded_vectors_.empty();
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    any = any || in_lanes(i);
+    if (gains[i] && (!least || *gains[i] < *gains[*least])) least = i;
+  }
+  if (!any && least) gains[*least].reset();
+  double saved = 0;
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    if (!gains[i]) continue;
+    profiles_[i] = CodecProfile::kSmall;
+    saved += *gains[i];
+  }
+  return saved;
 }
 
 double WeightsStore::total_error(double x) {
   for_matrices([&](std::size_t i, int threads) {
     const TensorPlan& tensor = plan_.tensors()[i];
-    const StepMatrix matrix(tensor.grid, tensor.numbers(), tensor.facts.row_steps);
+    const StepMatrix matrix = matrix_of(i);
     const int k = std::max(tensor.step(x), matrix.finest());
     errors_[i] = matrix.choose(k, options_.quantiser, threads).relative_error;
   });
@@ -248,6 +308,7 @@ double WeightsStore::total() const {
 }
 
 std::int64_t WeightsStore::place_total(double x, double most) {
+  nudges_.assign(nudges_.size(), 0);
   double left = most * kErrorRoom - total_error(x), squares = 0;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < errors_.size(); ++i)

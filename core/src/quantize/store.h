@@ -29,6 +29,11 @@ class WeightsStore {
   /// `most` is used up.
   std::int64_t place_total(double x, double most);
 
+  /// Gives matrices the profile small where it pays, at the steps that were placed last; they need
+  /// to be placed anew. Matrices with a rounding model keep theirs.
+  /// @return the bytes that it saves, about
+  double choose_profiles();
+
   /// Bytes of the file as things stand; before anything is placed, about those of all others.
   std::int64_t size() const { return writer_.size(); }
   const ArtifactWriter& writer() const noexcept { return writer_; }
@@ -42,7 +47,11 @@ class WeightsStore {
   std::optional<CodedValues> short_floats(const TensorPlan& tensor,
                                           const std::vector<float>& numbers) const;
   void for_matrices(const std::function<void(std::size_t, int)>& body);
-  void put(const TensorPlan& tensor, CodedValues values);
+  void put(std::size_t i, CodedValues values);
+  StepMatrix matrix_of(std::size_t i) const;
+  /// What it saves to code that matrix with the profile small, about; nothing where it does not
+  /// pay.
+  std::optional<double> gain_of_small(std::size_t i, int threads) const;
   /// The step's integers and the relative squared error that decoding them gives.
   StepMatrix::Chosen choose(const TensorPlan& tensor, const StepMatrix& matrix, int step,
                             int threads) const;
@@ -63,6 +72,12 @@ class WeightsStore {
   std::mutex mutex_;
   std::vector<double> errors_;  ///< relative, of each matrix as it was chosen last
   std::vector<int> nudges_;     ///< added to the index of each matrix's step
+  std::vector<CodecProfile> profiles_;
+  struct Placed {
+    int step;
+    double bytes;  ///< of stripes
+  };
+  std::vector<std::optional<Placed>> placed_;  ///< of matrices in lanes
   std::set<std::string> coded_vectors_;  ///< names of those that are short floats
   /// Of matrices with a mean input: the place of the bias, a vector of short floats.
   std::map<std::size_t, std::size_t> biases_;

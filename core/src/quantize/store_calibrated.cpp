@@ -93,7 +93,7 @@ void WeightsStore::finish_calibrated(std::size_t i, CodedValues coded) {
     const std::lock_guard lock(mutex_);
     corrections_[bias->second] = std::move(correction);
   }
-  put(tensor, std::move(coded));
+  put(i, std::move(coded));
 }
 
 void WeightsStore::put_biases() {
@@ -101,7 +101,7 @@ void WeightsStore::put_biases() {
     const TensorPlan& tensor = plan_.tensors()[i];
     std::vector<float> numbers = numbers_of(*tensor.source);
     for (std::size_t row = 0; row < numbers.size(); ++row) numbers[row] += correction[row];
-    if (auto values = short_floats(tensor, numbers)) put(tensor, *std::move(values));
+    if (auto values = short_floats(tensor, numbers)) put(i, *std::move(values));
   }
 }
 

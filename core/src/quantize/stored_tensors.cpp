@@ -1,5 +1,6 @@
 // How the tensors of a file are stored, and what they lost.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string_view>
 #include <unordered_map>
@@ -42,6 +43,11 @@ std::string stored_as(const ArtifactTensor& tensor) {
       return "as in the base";
   }
   return "";
+}
+
+bool has_integers(const ArtifactTensor& tensor) {
+  return tensor.kind == TensorKind::kQuantized || tensor.kind == TensorKind::kPredicted ||
+         (tensor.kind == TensorKind::kGenerated && tensor.coding == Coding::kCoded);
 }
 
 /// Sets what is lost of a tensor that decodes to these bytes.
@@ -87,6 +93,7 @@ std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact) {
       stored.step = static_cast<double>(step_size(tensor.step));
       stored.row_steps = tensor.row_steps;
     }
+    if (has_integers(tensor)) stored.profile = profile_name(tensor.profile);
     stored.bytes = bits[result.size()] / 8;
     result.push_back(std::move(stored));
   }
@@ -109,10 +116,15 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
     if (before && (before->dtype != result[i].dtype || before->shape != result[i].shape))
       before = nullptr;
     // Of a tie the error of its change differs from that of the tensor it is tied to.
-    if (result[i].stored == "tied" && !before)
+    if (result[i].stored == "tied" && !before) {
       result[i].compared = true;
-    else
-      compare(result[i], *source->second, decode ? decode(i) : decode_tensor(artifact, i), before);
+      return;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<std::byte> decoded = decode ? decode(i) : decode_tensor(artifact, i);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    result[i].seconds = took.count();
+    compare(result[i], *source->second, decoded, before);
   };
   // The profile small is one stream, which is decoded in order.
   const bool ordered = decode || artifact.profile() == CodecProfile::kSmall;

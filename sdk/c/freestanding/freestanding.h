@@ -57,6 +57,7 @@ struct Nothing {
 
 }  // namespace gbz
 
+// clang-format off
 #define throw ::gbz::Raise() =
 #define try if (true)
-#define catch (declaration) else if (declaration = ::gbz::Nothing(); true)
+#define catch(declaration) else if (declaration = ::gbz::Nothing(); true)

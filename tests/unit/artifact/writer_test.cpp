@@ -8,7 +8,7 @@
 namespace gbcompress {
 namespace {
 
-class WriterTest : public testing::Test {
+class WriterTest : public ::testing::Test {
  protected:
   WriterTest() {
     plan_.type_id = "linear";
@@ -45,11 +45,11 @@ TEST_F(WriterTest, RefusesNamesThatNoReaderTakes) {
        {std::string(), std::string(513, 'x'), std::string("a\0", 2), std::string("a\n"),
         std::string("\x7F"), std::string("\xC2\x85"), std::string("\xFF"), std::string("\xC3"),
         std::string("\xED\xA0\x80"), std::string("\xC1\x81"), std::string("\xF4\x90\x80\x80")})
-    EXPECT_EQ(plain(name), Errc::kUsage) << testing::PrintToString(name);
+    EXPECT_EQ(plain(name), Errc::kUsage) << ::testing::PrintToString(name);
   for (const std::string& name :
        {std::string(512, 'x'), std::string("../x"), std::string("/etc/x"), std::string("\xC2\xA0"),
         std::string("\xF0\x9F\x98\x80"), std::string("\xE2\x82\xAC")})
-    EXPECT_EQ(plain(name), Errc::kFailure) << testing::PrintToString(name);
+    EXPECT_EQ(plain(name), Errc::kFailure) << ::testing::PrintToString(name);
   EXPECT_EQ(plain("../x"), Errc::kUsage);  // taken
   EXPECT_NO_THROW(ArtifactReader::from_bytes(writer_.encode(), "x.gbz").verify());
 }

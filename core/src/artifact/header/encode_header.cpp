@@ -95,6 +95,14 @@ json encode_entries(const Header& header, const std::optional<Layout>& layout) {
   return entries;
 }
 
+json section_sizes(const Header& header) {
+  json sizes = json::array();
+  for (std::size_t i = 0; i < header.tensors.size(); ++i)
+    if (has_values(header.tensors[i]) || has_coded_theta(header.tensors[i]))
+      sizes.push_back(header.sections[i].stored);
+  return sizes;
+}
+
 /// What `t` would be if it were left out.
 json usual_entries(const Layout& layout) {
   json entries = json::array();
@@ -131,6 +139,7 @@ std::vector<std::byte> encode_header(const Header& header) {
     json index = json::array({header.head_bytes});
     for (const std::int64_t size : header.stripes) index.push_back(size);
     top["w"] = std::move(index);
+    if (header.any_small_section()) top["x"] = section_sizes(header);
   }
   const std::vector<std::uint8_t> cbor = json::to_cbor(top);
   const auto* bytes = reinterpret_cast<const std::byte*>(cbor.data());

@@ -3,10 +3,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "artifact/integers/integers.h"
 #include "artifact/sections/coding.h"
 #include "base/checked.h"
 
 namespace gbcompress {
+
+bool Header::any_small_section() const noexcept {
+  return std::any_of(tensors.begin(), tensors.end(), [](const ArtifactTensor& tensor) {
+    return (has_values(tensor) || has_coded_theta(tensor)) &&
+           tensor.profile == CodecProfile::kSmall;
+  });
+}
 
 int StepPredictor::expected(const ArtifactTensor* tensor) const {
   if (!tensor) return last_;

@@ -47,6 +47,9 @@ struct Header {
   std::vector<SectionEntry> sections;  ///< one a tensor
   std::int64_t head_bytes = 0;         ///< with the profile lanes, as the next one
   std::vector<std::int64_t> stripes;   ///< sizes
+
+  /// With the profile lanes: whether a tensor's integers are a section of profile small.
+  bool any_small_section() const noexcept;
 };
 
 /// The steps of all integers in the order in which they are coded, each with what it is expected to

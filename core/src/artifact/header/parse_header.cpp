@@ -29,7 +29,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "abstuvw");
+    Keys keys(in_, "abstuvwx");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -58,9 +58,13 @@ class HeaderParser {
         case 'v':
           parse_sizes();
           break;
-        default:
+        case 'w':
           if (keys.has('v')) in_.corrupt("it has sections and stripes");
           parse_stripes();
+          break;
+        default:
+          if (!keys.has('w')) in_.corrupt("it has sections beside stripes, and no stripes");
+          parse_small_sections();
       }
     }
     if (!listed) add_usual_tensors();
@@ -273,6 +277,7 @@ class HeaderParser {
       in_.corrupt("there are not as many sections as coded tensors");
     for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
       ArtifactTensor& tensor = header_.tensors[i];
+      tensor.profile = CodecProfile::kFast;
       if (has_values(tensor) || has_coded_theta(tensor))
         tensor.stored_bytes = header_.sections[i].stored = read_size(in_);
     }
@@ -284,7 +289,29 @@ class HeaderParser {
     if (n < 2 || coded_ == 0) in_.corrupt("its stripes are none");
     header_.head_bytes = read_size(in_);
     for (std::int64_t i = 1; i < n; ++i) header_.stripes.push_back(read_size(in_));
-    for (ArtifactTensor& tensor : header_.tensors) tensor.grid.lanes = tensor.grid.dependent;
+    for (ArtifactTensor& tensor : header_.tensors) {
+      tensor.profile = CodecProfile::kLanes;
+      tensor.grid.lanes = tensor.grid.dependent;
+    }
+  }
+
+  /// Of tensors whose integers have the profile small beside others in stripes.
+  void parse_small_sections() {
+    if (in_.array() != coded_) in_.corrupt("there are not as many sections as coded tensors");
+    std::int64_t sections = 0;
+    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
+      ArtifactTensor& tensor = header_.tensors[i];
+      if (!has_values(tensor) && !has_coded_theta(tensor)) continue;
+      const std::int64_t size = read_size(in_);
+      if (size == 0) continue;  // in stripes
+      tensor.profile = CodecProfile::kSmall;
+      tensor.grid.lanes = false;
+      tensor.stored_bytes = header_.sections[i].stored = size;
+      check_small(integer_count(tensor), fits_small(integer_grids(tensor)));
+      ++sections;
+    }
+    if (sections == 0 || sections == coded_)
+      in_.corrupt("all of its integers are in stripes, or none");
   }
 
   void check_base() {
@@ -321,13 +348,18 @@ class HeaderParser {
       header_.output_bytes = checked_add(
           header_.output_bytes, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
     within(header_.output_bytes, "tensors");
-    if (header_.profile == CodecProfile::kSmall && (integers_ > kMaxSmallIntegers || !fits_small_))
-      throw Error(Errc::kLimit, "the file declares " + std::to_string(integers_) +
+    if (header_.profile == CodecProfile::kSmall) check_small(integers_, fits_small_);
+    within(checked_mul(integers_, 4, "the coded integers"), "coded integers");
+  }
+
+  /// Of one stream.
+  static void check_small(std::int64_t integers, bool fits) {
+    if (integers > kMaxSmallIntegers || !fits)
+      throw Error(Errc::kLimit, "the file declares " + std::to_string(integers) +
                                     " coded integers, or rows of them, beyond what its profile "
                                     "allows: " +
                                     std::to_string(kMaxSmallIntegers) + " together, " +
                                     std::to_string(kMaxSmallColumns) + " in a row");
-    within(checked_mul(integers_, 4, "the coded integers"), "coded integers");
   }
 
   CborReader in_;

@@ -28,10 +28,12 @@ ArtifactReader::Integers::Integers(CodecProfile profile, std::shared_ptr<const v
       label_(std::move(label)) {}
 
 ArtifactReader::Integers::Integers(std::shared_ptr<const void> file,
-                                   const std::vector<ArtifactTensor>& tensors, LanesBytes bytes,
-                                   std::string label)
+                                   const std::vector<ArtifactTensor>& tensors,
+                                   std::vector<std::span<const std::byte>> sections,
+                                   LanesBytes bytes, std::string label)
     : profile_(CodecProfile::kLanes),
       file_(std::move(file)),
+      sections_(std::move(sections)),
       lanes_(std::make_unique<LanesReader>(tensors, std::move(bytes))),
       label_(std::move(label)) {}
 
@@ -46,8 +48,8 @@ ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_lanes(const Art
 ArtifactReader::Integers::Numbers ArtifactReader::Integers::get(
     const std::vector<ArtifactTensor>& tensors, std::size_t index) {
   try {
-    if (profile_ == CodecProfile::kFast) return from_section(tensors[index], index);
-    if (profile_ == CodecProfile::kLanes) return from_lanes(tensors[index], index);
+    if (in_stripes(tensors[index])) return from_lanes(tensors[index], index);
+    if (profile_ != CodecProfile::kSmall) return from_section(tensors[index], index);
     const std::lock_guard lock(mutex_);
     return from_stream(tensors, index);
   } catch (const Error& error) {
@@ -81,7 +83,7 @@ ArtifactReader::Integers::Numbers ArtifactReader::Integers::from_section(
     recent_numbers_.reset();  // before the next one: never two at a time for one caller
   }
   // Sections do not know of each other: callers on several threads decode side by side.
-  IntegerDecoder decoder(profile_, sections_[index]);
+  IntegerDecoder decoder(tensor.profile, sections_[index]);
   Numbers numbers = decode(decoder, tensor);
   decoder.finish();
   // Only g-nets and values of one tensor are read one after another.

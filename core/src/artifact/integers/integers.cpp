@@ -130,6 +130,10 @@ bool has_coded_theta(const ArtifactTensor& tensor) noexcept {
   return has_plan(tensor.kind) && tensor.coding == Coding::kCoded;
 }
 
+bool in_stripes(const ArtifactTensor& tensor) noexcept {
+  return (has_values(tensor) || has_coded_theta(tensor)) && tensor.profile == CodecProfile::kLanes;
+}
+
 std::vector<IntegerGrid> theta_grids(const GNetPlan& plan) {
   std::vector<IntegerGrid> grids;
   const std::int64_t tiles = plan.grid().tiles();

@@ -36,6 +36,9 @@ std::vector<IntegerGrid> theta_grids(const GNetPlan& plan);
 std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor);
 std::int64_t integer_count(const ArtifactTensor& tensor);
 
+/// Whether a tensor's integers are in stripes.
+bool in_stripes(const ArtifactTensor& tensor) noexcept;
+
 /// Integers of a file up to which every byte counts more than a few seconds do; of more, each
 /// tensor's are a section of its own.
 inline constexpr std::int64_t kAutoSmall = 4'000'000;
@@ -101,9 +104,10 @@ class ArtifactReader::Integers {
   /// @param last      index of the last tensor with integers
   Integers(CodecProfile profile, std::shared_ptr<const void> file,
            std::vector<std::span<const std::byte>> sections, std::size_t last, std::string label);
-  /// Of the profile lanes. @throws Error(kCorrupt)
+  /// Of the profile lanes. @param sections  one a tensor, those of profile small
+  /// @throws Error(kCorrupt)
   Integers(std::shared_ptr<const void> file, const std::vector<ArtifactTensor>& tensors,
-           LanesBytes bytes, std::string label);
+           std::vector<std::span<const std::byte>> sections, LanesBytes bytes, std::string label);
   /// Null with other profiles.
   const LanesReader* lanes() const { return lanes_.get(); }
 

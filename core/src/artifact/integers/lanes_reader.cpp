@@ -32,7 +32,7 @@ LanesReader::LanesReader(const std::vector<ArtifactTensor>& tensors, LanesBytes 
   codec::lanes::Stripes stripes;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     first_grids_.push_back(grids_.size());
-    if (!has_values(tensors[t]) && !has_coded_theta(tensors[t])) continue;
+    if (!in_stripes(tensors[t])) continue;
     std::int64_t first = 0;
     for (const IntegerGrid& form : integer_grids(tensors[t])) {
       stripes.add(Shape(form));
@@ -72,6 +72,7 @@ void LanesReader::for_stripe(std::size_t stripe, const Decode& decode) const {
   for (const Piece& piece : pieces_[stripe])
     if (!decode(piece, reader.cursor())) codec::lanes::throw_corrupt_stripe();
   reader.finish();
+  if (bytes_.digest) bytes_.digest->keep_up(bytes.size());
 }
 
 bool LanesReader::is_shared(std::size_t stripe) const {

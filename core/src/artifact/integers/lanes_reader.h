@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "artifact/file_digest.h"
 #include "codec/lanes/decoder.h"
 #include "gbcompress/artifact.h"
 
@@ -20,6 +21,7 @@ struct LanesBytes {
   std::span<const std::byte> head;
   std::vector<std::span<const std::byte>> stripes;
   const std::byte* end = nullptr;  ///< of what may be read
+  std::shared_ptr<FileDigest> digest = nullptr;  ///< keeps up with the stripes that are decoded
 };
 
 /// Values of a tensor that one stripe holds: whole blocks, one after another.

@@ -6,12 +6,12 @@
 namespace gbcompress {
 
 LanesSections::LanesSections(const std::vector<ArtifactTensor>& tensors, const Load& load,
-                             const std::filesystem::path& folder) {
+                             const std::filesystem::path& folder, int threads) {
   if (!folder.empty()) spool_ = std::make_unique<Spool>(folder);
   const auto for_grids = [&](const auto& body) {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
+      if (!in_stripes(tensors[t])) continue;
       const std::vector<IntegerGrid> grids = integer_grids(tensors[t]);
-      if (grids.empty()) continue;
       load(t, [&](std::span<const std::int32_t> integers) {
         for (const IntegerGrid& grid : grids) {
           const auto size = static_cast<std::size_t>(grid.size());
@@ -23,7 +23,7 @@ LanesSections::LanesSections(const std::vector<ArtifactTensor>& tensors, const L
   };
   codec::lanes::Survey survey;
   for_grids([&](const IntegerGrid& grid, std::span<const std::int32_t> values) {
-    survey.add(grid, values);
+    survey.add(grid, values, threads);
   });
   head_ = survey.finish();
   const auto keep = [&](const std::vector<std::byte>& stripe) {
@@ -34,7 +34,7 @@ LanesSections::LanesSections(const std::vector<ArtifactTensor>& tensors, const L
     else
       held_.insert(held_.end(), stripe.begin(), stripe.end());
   };
-  codec::lanes::StripeWriter writer(survey);
+  codec::lanes::StripeWriter writer(survey, threads);
   for_grids([&](const IntegerGrid& grid, std::span<const std::int32_t> values) {
     writer.add(grid, values, keep);
   });

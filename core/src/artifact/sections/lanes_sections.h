@@ -20,9 +20,10 @@ class LanesSections {
                                   const std::function<void(std::span<const std::int32_t>)>& visit)>;
 
   /// @param load    called twice for each tensor that has integers
-  /// @param folder  where stripes wait in an unnamed file; empty: in memory
+  /// @param folder   where stripes wait in an unnamed file; empty: in memory
+  /// @param threads  change no bit
   LanesSections(const std::vector<ArtifactTensor>& tensors, const Load& load,
-                const std::filesystem::path& folder);
+                const std::filesystem::path& folder, int threads);
 
   std::int64_t head_bytes() const { return static_cast<std::int64_t>(head_.size()); }
   const std::vector<std::int64_t>& stripes() const { return sizes_; }

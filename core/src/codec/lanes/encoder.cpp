@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/parallel.h"
 #include "codec/trellis/quantizer_state.h"
 
 namespace gbcompress::codec::lanes {
@@ -16,29 +17,71 @@ struct Coded {
   std::uint32_t shift, low;
 };
 
+/// For each class, of dependent grids before their quantizer: table, and low bits.
+struct ClassForm {
+  std::uint16_t table, shift;
+};
+template <bool dependent>
+constexpr auto kForms = [] {
+  std::array<ClassForm, kClasses> forms{};
+  for (int c = 0; c < kClasses; ++c)
+    forms[static_cast<std::size_t>(c)] = {
+        static_cast<std::uint16_t>(dependent ? 2 * table_of(c) : table_of(c)),
+        static_cast<std::uint16_t>(shift_of(c))};
+  return forms;
+}();
+
 /// Calls take(coded) for the values of a block in their order.
-template <typename Take>
-void for_block(const Classes& classes, bool dependent, const Shape& shape, std::int64_t block,
-               std::span<const std::int32_t> values, const Take& take) {
+template <bool dependent, typename Take>
+void for_values(const Classes& classes, const Shape& shape, std::int64_t block,
+                std::span<const std::int32_t> values, const Take& take) {
   const std::int8_t* line = classes.lines.data() + block * shape.block_lines;
   const std::int8_t* const columns =
       classes.by_column ? classes.columns_of(block, shape.width) : nullptr;
   std::array<unsigned, kLaneCount> states{};
   const std::int64_t size = shape.size(block);
-  const unsigned parity_mask = dependent ? 1 : 0;
   for (std::int64_t first = 0; first < size; first += shape.width, ++line) {
     const std::int64_t end = std::min(size, first + shape.width);
     for (std::int64_t i = first; i < end; ++i) {
       const int cls = columns ? std::clamp(*line + columns[i - first], 0, kClasses - 1) : *line;
       const std::int32_t value = values[static_cast<std::size_t>(i)];
-      unsigned& state = states[static_cast<std::size_t>(i % kLaneCount)];
-      const auto table = static_cast<std::size_t>(table_of(cls));
-      const auto shift = static_cast<std::uint32_t>(shift_of(cls));
-      take(Coded{dependent ? 2 * table + (state & 1) : table, value >> shift, shift,
+      const auto [table, shift] = kForms<dependent>[static_cast<std::size_t>(cls)];
+      unsigned& state = states[static_cast<std::size_t>(i) % kLaneCount];
+      take(Coded{dependent ? table + (state & 1) : table, value >> shift, shift,
                  static_cast<std::uint32_t>(value) & ((1u << shift) - 1)});
-      state = QuantiserState::after(state, static_cast<unsigned>(value) & parity_mask);
+      if (dependent) state = QuantiserState::after(state, static_cast<unsigned>(value) & 1);
     }
   }
+}
+
+template <typename Take>
+void for_block(const Classes& classes, bool dependent, const Shape& shape, std::int64_t block,
+               std::span<const std::int32_t> values, const Take& take) {
+  dependent ? for_values<true>(classes, shape, block, values, take)
+            : for_values<false>(classes, shape, block, values, take);
+}
+
+/// Whether values of these classes may have low bits apart.
+bool may_shift(const Classes& classes) {
+  const auto largest = [](const std::vector<std::int8_t>& list) {
+    return list.empty() ? 0 : int{*std::max_element(list.begin(), list.end())};
+  };
+  return largest(classes.lines) + (classes.by_column ? largest(classes.columns) : 0) >= kTables;
+}
+
+/// 2^64 / width, rounded up: the high half of its product with x < 2^32 is x / width. 1 has what is
+/// one less, and then x > 0 is x - 1.
+constexpr auto kInverses = [] {
+  std::array<std::uint64_t, kWholeTable> inverses{};
+  inverses[1] = ~std::uint64_t{0};
+  for (std::size_t width = 2; width < kWholeTable; ++width)
+    inverses[width] = ~std::uint64_t{0} / width + 1;
+  return inverses;
+}();
+
+std::uint32_t divided(std::uint32_t x, std::uint32_t width) {
+  return static_cast<std::uint32_t>(static_cast<unsigned __int128>(kInverses[width]) * x >> 64) +
+         (width == 1);
 }
 
 std::size_t symbol(std::int32_t integer) {
@@ -57,31 +100,32 @@ void append_escape(std::vector<std::byte>& bytes, std::int32_t integer) {
 class Backwards {
  public:
   Backwards(std::vector<std::uint16_t>& room, std::size_t most) : room_(room) {
-    room_.resize(std::max(room_.size(), most));
+    room_.resize(std::max(room_.size(), most + 1));  // a word more: push_if() may write in vain
     next_ = end_ = room_.data() + room_.size();
     states_.fill(1u << 16);
   }
   void part(std::size_t lane, std::uint32_t part) {
-    std::uint32_t& x = states_[lane];
     const std::uint32_t width = part >> 16;
-    if (x >> (32 - kTableBits) >= width) push(x);
-    const std::uint32_t quotient = x / width;
-    x = (quotient << kTableBits) + (x - quotient * width) + (part & 0xffff);
+    const std::uint32_t before = states_[lane];
+    const std::uint32_t x = push_if(before >> (32 - kTableBits) >= width, before);
+    const std::uint32_t quotient = divided(x, width);
+    states_[lane] = (quotient << kTableBits) + (x - quotient * width) + (part & 0xffff);
   }
   void low(std::size_t lane, std::uint32_t low) {
-    std::uint32_t& x = states_[lane];
     const std::uint32_t shift = low >> 16;
     if (shift == 0) return;
-    if (x >> (32 - shift) != 0) push(x);
-    x = x << shift | (low & 0xffff);
+    const std::uint32_t before = states_[lane];
+    states_[lane] = push_if(before >> (32 - shift) != 0, before) << shift | (low & 0xffff);
   }
   std::span<const std::uint32_t> states() const { return states_; }
   std::span<const std::uint16_t> words() const { return {next_, end_}; }
 
  private:
-  void push(std::uint32_t& x) {
-    *--next_ = static_cast<std::uint16_t>(x);
-    x >>= 16;
+  /// One time in three or so: a branch would be a bet.
+  std::uint32_t push_if(bool full, std::uint32_t x) {
+    next_[-1] = static_cast<std::uint16_t>(x);
+    next_ -= full;
+    return x >> (full ? 16 : 0);
   }
 
   std::vector<std::uint16_t>& room_;
@@ -91,16 +135,26 @@ class Backwards {
 
 }  // namespace
 
-void Survey::add(const IntegerGrid& grid, std::span<const std::int32_t> values) {
+void Survey::add(const IntegerGrid& grid, std::span<const std::int32_t> values, int threads) {
   const Shape& shape = shapes_.emplace_back(grid);
   GridHead& head = grids_.emplace_back();
   head.set = grid.dependent ? kDependent : kNearest;
   head.classes = find_classes(shape, values);
-  Counts* const counts = counts_[head.set].data();
-  for (std::int64_t block = 0; block < shape.blocks(); ++block)
-    for_block(head.classes, grid.dependent, shape, block,
-              values.subspan(static_cast<std::size_t>(shape.first(block))),
-              [&](const Coded& coded) { ++counts[coded.table][symbol(coded.integer)]; });
+  const std::int64_t parts = std::min<std::int64_t>(std::max(threads, 1), shape.blocks());
+  const std::size_t tables = sets_[head.set].size();
+  parts_.resize(std::max(parts_.size(), static_cast<std::size_t>(parts)));
+  parallel_tasks(threads, parts, [&](std::int64_t part) {
+    std::vector<SymbolCounts>& counts = parts_[static_cast<std::size_t>(part)];
+    counts.assign(tables, {});
+    for (std::int64_t block = part; block < shape.blocks(); block += parts)
+      for_block(head.classes, grid.dependent, shape, block,
+                values.subspan(static_cast<std::size_t>(shape.first(block))),
+                [&](const Coded& coded) { ++counts[coded.table][symbol(coded.integer)]; });
+  });
+  for (std::int64_t part = 0; part < parts; ++part)
+    for (std::size_t t = 0; t < tables; ++t)
+      for (std::size_t i = 0; i < kSymbols; ++i)
+        counts_[head.set][t][i] += parts_[static_cast<std::size_t>(part)][t][i];
 }
 
 std::vector<std::byte> Survey::finish() {
@@ -111,7 +165,7 @@ std::vector<std::byte> Survey::finish() {
     for (std::size_t t = 0; t < sets_[s].size(); ++t) {
       const Counts& counts = counts_[s][t];
       sets_[s].used[t] =
-          std::any_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n > 0; });
+          std::any_of(counts.begin(), counts.end(), [](std::uint64_t n) { return n > 0; });
       any |= sets_[s].used[t];
       if (sets_[s].used[t]) sets_[s].widths[t] = widths_for(counts);
     }
@@ -140,10 +194,11 @@ void StripeEncoder::add(const Survey& survey, const GridHead& grid, const Shape&
     }
   }
   const std::size_t before = parts_.size();
-  parts_.reserve(before + values.size());
-  bool shifted = false;
-  std::vector<std::uint32_t> lows;
-  lows.reserve(values.size());
+  parts_.resize(before + values.size());
+  std::uint32_t* next = parts_.data() + before;
+  const bool shifted = may_shift(grid.classes);
+  if (shifted || !lows_.empty()) lows_.resize(before + values.size());
+  std::uint32_t* low = shifted ? lows_.data() + before : nullptr;
   for_block(grid.classes, set.dependent, shape, block, values, [&](const Coded& coded) {
     const std::size_t first = coded.table * kSymbols;
     std::size_t at = first + symbol(coded.integer);
@@ -151,15 +206,9 @@ void StripeEncoder::add(const Survey& survey, const GridHead& grid, const Shape&
       at = first + static_cast<std::size_t>(coded.integer & 1);
       append_escape(escapes_, coded.integer);
     }
-    parts_.push_back(parts[at]);
-    lows.push_back(coded.shift << 16 | coded.low);
-    shifted |= coded.shift > 0;
+    *next++ = parts[at];
+    if (low) *low++ = coded.shift << 16 | coded.low;
   });
-  if (shifted || !lows_.empty()) {
-    lows_.resize(before);
-    if (!shifted) lows.assign(lows.size(), 0);
-    lows_.insert(lows_.end(), lows.begin(), lows.end());
-  }
   blocks_.push_back(values.size());
 }
 

@@ -15,8 +15,8 @@ namespace gbcompress::codec::lanes {
 /// First pass. Everything is deterministic: integers in one order.
 class Survey {
  public:
-  /// The next grid's values.
-  void add(const IntegerGrid& grid, std::span<const std::int32_t> values);
+  /// The next grid's values. @param threads  change no bit
+  void add(const IntegerGrid& grid, std::span<const std::int32_t> values, int threads = 1);
   /// Makes the tables and the head. @return the head
   std::vector<std::byte> finish();
 
@@ -30,6 +30,8 @@ class Survey {
   std::vector<Shape> shapes_;
   std::vector<GridHead> grids_;
   std::vector<TableSet> sets_{TableSet(false), TableSet(true)};
+  using SymbolCounts = std::array<std::uint32_t, kSymbols>;  ///< of one grid
+  std::vector<std::vector<SymbolCounts>> parts_;             ///< of the threads
   std::vector<std::vector<Counts>> counts_{std::vector<Counts>(sets_[0].size()),
                                            std::vector<Counts>(sets_[1].size())};
 };

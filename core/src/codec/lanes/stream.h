@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/parallel.h"
 #include "codec/lanes/encoder.h"
 
 namespace gbcompress::codec::lanes {
@@ -15,7 +16,9 @@ namespace gbcompress::codec::lanes {
 /// Makes stripes of grids that come in the order of the survey.
 class StripeWriter {
  public:
-  explicit StripeWriter(const Survey& survey) : survey_(survey) {}
+  /// @param threads  change no bit
+  explicit StripeWriter(const Survey& survey, int threads = 1)
+      : survey_(survey), threads_(threads), encoders_(static_cast<std::size_t>(threads)) {}
 
   /// Calls sink(stripe) for each stripe that is full.
   template <typename Sink>
@@ -23,9 +26,9 @@ class StripeWriter {
     const Shape shape(grid);
     for (std::int64_t block = 0; block < shape.blocks(); ++block) {
       if (filled_ > 0 && filled_ + shape.size(block) > kStripeValues) flush(sink);
-      encoder_.add(survey_, survey_.grid(grid_), shape, block,
-                   values.subspan(static_cast<std::size_t>(shape.first(block)),
-                                  static_cast<std::size_t>(shape.size(block))));
+      if (filled_ == 0) block += add_alone(shape, block, values, sink);
+      if (block == shape.blocks()) break;
+      encode(encoder_, shape, block, values);
       filled_ += shape.size(block);
     }
     ++grid_;
@@ -37,8 +40,38 @@ class StripeWriter {
   }
 
  private:
+  void encode(StripeEncoder& encoder, const Shape& shape, std::int64_t block,
+              std::span<const std::int32_t> values) {
+    encoder.add(survey_, survey_.grid(grid_), shape, block,
+                values.subspan(static_cast<std::size_t>(shape.first(block)),
+                               static_cast<std::size_t>(shape.size(block))));
+  }
+
+  /// Side by side: blocks from `first` on that are a stripe each, whatever follows the grid.
+  /// @return how many
+  template <typename Sink>
+  std::int64_t add_alone(const Shape& shape, std::int64_t first,
+                         std::span<const std::int32_t> values, const Sink& sink) {
+    if (threads_ < 2) return 0;
+    std::int64_t end = first;
+    while (end + 1 < shape.blocks() && shape.size(end) + shape.size(end + 1) > kStripeValues) ++end;
+    std::vector<std::vector<std::byte>> stripes(encoders_.size());
+    for (std::int64_t block = first; block < end; block += threads_) {
+      const std::int64_t count = std::min<std::int64_t>(threads_, end - block);
+      parallel_tasks(threads_, count, [&](std::int64_t i) {
+        StripeEncoder& encoder = encoders_[static_cast<std::size_t>(i)];
+        encode(encoder, shape, block + i, values);
+        stripes[static_cast<std::size_t>(i)] = encoder.finish();
+      });
+      for (std::int64_t i = 0; i < count; ++i) sink(stripes[static_cast<std::size_t>(i)]);
+    }
+    return end - first;
+  }
+
   const Survey& survey_;
+  const int threads_;
   StripeEncoder encoder_;
+  std::vector<StripeEncoder> encoders_;
   std::int64_t filled_ = 0;
   std::size_t grid_ = 0;
 };

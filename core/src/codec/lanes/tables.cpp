@@ -36,7 +36,7 @@ Widths widths_for(const Counts& counts) {
   std::array<std::uint64_t, kSymbols> kept{};
   for (std::size_t i = 0; i < kSymbols; ++i) {
     const bool escape = i < kFirstInteger;
-    const bool rare = 2 * std::uint64_t{counts[i]} * kWholeTable < total;
+    const bool rare = 2 * counts[i] * kWholeTable < total;
     // The parity of an integer is that of its symbol: both kFirstInteger and kSpan are even.
     kept[escape || !rare ? i : i % 2] += counts[i];
   }

@@ -17,7 +17,7 @@ inline constexpr int kSpan = 126, kFirstInteger = 2, kSymbols = kFirstInteger + 
 constexpr int symbol_of(int integer) { return kFirstInteger + kSpan + integer; }
 
 using Widths = std::array<std::uint16_t, kSymbols>;  ///< parts of each symbol, together 2^11
-using Counts = std::array<std::uint32_t, kSymbols>;
+using Counts = std::array<std::uint64_t, kSymbols>;
 
 /// Widths for symbols that were seen so often, at least 1 for both escapes. What is too rare for a
 /// part has none: it becomes an escape.

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "artifact/file_digest.h"
 #include "artifact/read_many.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
@@ -26,9 +27,10 @@ namespace {
 class File {
  public:
   /// @param base  the model that a delta is the difference from
+  /// @param all   the digest is checked while tensors are decoded, and then by check_digest()
   File(const std::string& path, std::optional<std::int64_t> max_output,
-       const std::optional<std::string>& base)
-      : path_(path), reader_(open(path, max_output)) {
+       const std::optional<std::string>& base, bool all)
+      : path_(path), reader_(open(path, max_output, all)) {
     if (base) {
       const nb::gil_scoped_release release;
       base_ = BaseModel::open(*base, limits(max_output)).source_for(reader_);
@@ -38,6 +40,7 @@ class File {
   }
 
   const ArtifactReader& reader() const { return reader_; }
+  void check_digest() const { reader_.check_digest(); }
 
   std::size_t at(std::size_t index) const {
     if (index >= reader_.tensors().size())
@@ -154,7 +157,9 @@ class File {
     for (Read& each : reads) {
       const ArtifactTensor& tensor = reader_.tensors()[each.index];
       if (each.dtype == tensor.dtype && !reads_directly(reader_, each.index)) {
-        each.decoded = decode_elements(reader_, each.index, {.base = base_, .threads = threads});
+        each.decoded = blame_damage(reader_, [&] {
+          return decode_elements(reader_, each.index, {.base = base_, .threads = threads});
+        });
         continue;
       }
       each.fresh.emplace(static_cast<std::size_t>(
@@ -173,9 +178,11 @@ class File {
     if (max_output) limits.output_bytes = *max_output;
     return limits;
   }
-  static ArtifactReader open(const std::string& path, std::optional<std::int64_t> max_output) {
+  static ArtifactReader open(const std::string& path, std::optional<std::int64_t> max_output,
+                             bool all) {
     const nb::gil_scoped_release release;
-    return ArtifactReader::open(path, limits(max_output));
+    return ArtifactReader::open(path, limits(max_output),
+                                all ? DigestCheck::kWhileDecoding : DigestCheck::kAtOnce);
   }
 
   std::string path_;
@@ -192,9 +199,9 @@ void bind_files(nb::module_& module) {
       nb::arg("path"));
   nb::class_<File>(module, "File")
       .def(nb::init<const std::string&, std::optional<std::int64_t>,
-                    const std::optional<std::string>&>(),
+                    const std::optional<std::string>&, bool>(),
            nb::arg("path"), nb::arg("max_output").none() = nb::none(),
-           nb::arg("base").none() = nb::none())
+           nb::arg("base").none() = nb::none(), nb::arg("all") = false)
       .def_prop_ro("arch", [](const File& file) { return file.reader().arch(); })
       .def_prop_ro("settings", [](const File& file) { return file.reader().settings(); })
       .def_prop_ro("identity", [](const File& file) { return file.reader().identity(); })
@@ -206,6 +213,7 @@ void bind_files(nb::module_& module) {
       .def("tensors", &File::tensors)
       .def_prop_ro("base", [](const File& file) { return file.reader().base(); })
       .def("check_readable", &File::check_readable)
+      .def("check_digest", &File::check_digest, nb::call_guard<nb::gil_scoped_release>())
       .def("read",
            nb::overload_cast<const std::vector<std::tuple<std::size_t, std::string>>&, int>(
                &File::read, nb::const_),

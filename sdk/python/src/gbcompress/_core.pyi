@@ -10,7 +10,11 @@ __version__: str
 
 class File:
     def __init__(
-        self, path: str, max_output: int | None = None, base: str | None = None
+        self,
+        path: str,
+        max_output: int | None = None,
+        base: str | None = None,
+        all: bool = False,
     ) -> None: ...
     @property
     def arch(self) -> str: ...
@@ -28,6 +32,7 @@ class File:
     @property
     def base(self) -> str: ...
     def check_readable(self) -> None: ...
+    def check_digest(self) -> None: ...
     def read(
         self, wanted: Sequence[tuple[int, str]], threads: int = 0
     ) -> list[NDArray[np.uint8] | NDArray[np.float32]]: ...

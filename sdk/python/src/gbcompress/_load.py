@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, overload
 
 from . import _core
@@ -36,7 +37,9 @@ class _Open:
         max_output: int | None,
         threads: int,
         dtype: DType | None = None,
+        all: bool = False,
     ) -> None:
+        """With ``all``, everything that follows is within checked()."""
         if framework not in ("numpy", "torch"):
             raise usage(f"framework must be 'numpy' or 'torch', got {framework!r}")
         self._make = to_torch if framework == "torch" else to_numpy
@@ -44,9 +47,19 @@ class _Open:
         self._threads = whole(threads, "threads", 0)
         named = None if base is None else path(base, "base")
         limit = None if max_output is None else whole(max_output, "max_output", 1)
-        self._file = _core.File(_core.artifact_in(path(filename, "filename")), limit, named)
-        self._file.check_readable()
+        self._file = _core.File(_core.artifact_in(path(filename, "filename")), limit, named, all)
         self.tensors = self._file.tensors()
+        if not all:
+            self._file.check_readable()
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Decoding takes the file into its digest; a damaged one is refused whatever else is wrong."""
+        try:
+            self._file.check_readable()
+            yield
+        finally:
+            self._file.check_digest()
 
     def _dtype_of(self, index: int) -> str:
         own: str = self.tensors[index]["dtype"]
@@ -118,7 +131,7 @@ def load_file(
 
     Args:
         filename: a ``.gbz`` file, or a folder with one, as ``gbcompress compress FOLDER -o OUT/``
-            writes. The file's digest is checked before it is used.
+            writes. The file's digest is checked while it is decoded.
         framework: ``"numpy"`` for arrays, ``"torch"`` for tensors.
         dtype: element type of real tensors, decoded straight into it: float32, float16 or bfloat16 as
             text, or as NumPy's or torch's type; rounded to nearest even from the tensor's own type.
@@ -140,13 +153,14 @@ def load_file(
             for one of a newer version, of a layer type that needs its plugin (the message names
             it), or of an element type that the framework lacks; ``"limit"`` above ``max_output``.
     """
-    file = _Open(filename, framework, base, max_output, threads, dtype)
+    file = _Open(filename, framework, base, max_output, threads, dtype, all=True)
     if device is not None and framework != "torch":
         raise usage("device has no effect on NumPy arrays; give framework='torch' as well")
     result: dict[str, Any] = {}
     own = [index for index, entry in enumerate(file.tensors) if entry["tied_to"] is None]
-    for index, array in file.arrays(own):
-        result[file.tensors[index]["name"]] = array if device is None else array.to(device)
+    with file.checked():
+        for index, array in file.arrays(own):
+            result[file.tensors[index]["name"]] = array if device is None else array.to(device)
     names = [entry["name"] for entry in file.tensors]
     return {
         entry["name"]: result[entry["name"] if entry["tied_to"] is None else names[entry["tied_to"]]]
@@ -249,7 +263,8 @@ def load_into(
     """Writes the tensors of a file into memory that is there already: a model's, or a dict's.
 
     Nothing is allocated for contiguous arrays on the CPU: tensors of profile ``lanes`` are decoded
-    straight into them, on several threads. Everything is checked before the first write.
+    straight into them, on several threads. Everything is checked before the first write, the file's
+    digest in a pass of its own.
 
     Args:
         target: a torch module, of any device and element type, whose names are those of

@@ -1,0 +1,50 @@
+#include "artifact/file_digest.h"
+
+#include <algorithm>
+
+#include "artifact/header/header.h"
+#include "base/mapped_inputs.h"
+
+namespace gbcompress {
+
+FileDigest::FileDigest(std::span<const std::byte> file, std::string label, bool compare)
+    : content_(file.first(file.size() - kDigestBytes)),
+      stored_(file.last(kDigestBytes)),
+      label_(std::move(label)),
+      compare_(compare) {}
+
+void FileDigest::advance(std::size_t bytes) {
+  const auto piece = content_.subspan(taken_, std::min(bytes, content_.size() - taken_));
+  digest_.update(piece);
+  taken_ += piece.size();
+}
+
+void FileDigest::keep_up(std::size_t bytes) noexcept {
+  if (!compare_) return;
+  owed_ += bytes;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  while (const std::size_t owed = owed_.exchange(0)) advance(owed);
+}
+
+void FileDigest::check() {
+  if (!compare_) return;
+  const std::lock_guard lock(mutex_);
+  if (identity_.empty()) {
+    advance(content_.size());
+    const std::string digest = digest_.finish();
+    fits_ = std::equal(stored_.begin(), stored_.end(),
+                       reinterpret_cast<const std::byte*>(digest.data()));
+    identity_ = to_hex(digest);
+  }
+  if (fits_) return;
+  check_mapped_inputs();  // a file that became shorter since
+  throw Error(Errc::kCorrupt, label_ + " is damaged: its digest does not fit; copy it again");
+}
+
+const std::string& FileDigest::identity() {
+  check();
+  return identity_;
+}
+
+}  // namespace gbcompress

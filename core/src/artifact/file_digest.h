@@ -1,0 +1,62 @@
+#pragma once
+/// The digest that a file ends with, checked at once or along with decoding.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "base/digest.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+
+class FileDigest {
+ public:
+  /// @param file     of more bytes than a digest; must outlive this
+  /// @param compare  false: nothing is checked, and identity() is ""
+  FileDigest(std::span<const std::byte> file, std::string label, bool compare = true);
+
+  /// That many bytes were just decoded: takes about as many into the digest, from where it
+  /// stands. Decoders mostly go through a file in its order, so that these are in caches. A thread
+  /// that finds another one at it leaves its share to that one. [thread-safe]
+  void keep_up(std::size_t bytes) noexcept;
+  /// Takes what is left, and compares. [thread-safe]
+  /// @throws Error(kCorrupt)
+  void check();
+  /// In hexadecimal, once it is checked. @throws Error(kCorrupt)
+  const std::string& identity();
+
+ private:
+  void advance(std::size_t bytes);
+
+  const std::span<const std::byte> content_, stored_;
+  const std::string label_;
+  const bool compare_;
+  std::atomic<std::size_t> owed_ = 0;
+  std::mutex mutex_;
+  Sha256 digest_;
+  std::size_t taken_ = 0;
+  bool fits_ = false;
+  std::string identity_;  ///< "" until all is taken
+};
+
+/// What body() returns; of a file whose decoding fails, damage is the reason where there is some.
+/// @throws what body() throws, or Error(kCorrupt) for a digest that does not fit
+template <typename Body>
+auto blame_damage(const ArtifactReader& artifact, const Body& body) {
+  try {
+    return body();
+  } catch ([[maybe_unused]] const Error& error) {
+    const Errc code = error.code();
+    if (code == Errc::kCorrupt || code == Errc::kTruncated || code == Errc::kUnsupported ||
+        code == Errc::kLimit)
+      artifact.check_digest();
+    throw;
+  }
+}
+
+}  // namespace gbcompress
