@@ -42,7 +42,7 @@ struct WeightsOptions {
   ErrorMeasure measure = ErrorMeasure::kRelative;
   Quantiser quantiser = Quantiser::kTrellis;
   /// In files of profile lanes: matrices get the profile small where it saves at least
-  /// kSmallBytesASecond for each second of decoding; takes about twice the time.
+  /// kSmallBytesASecond for each second of decoding. All of them are coded both ways.
   bool small_where_it_pays = false;
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
   /// Makes a delta: tensors that the base has are stored as their change since. It has to outlive

@@ -19,6 +19,24 @@ using codec::lanes::StripeCursor;
 /// Of stripes that grids share, 4 MiB each: small tensors are read one after another.
 constexpr std::size_t kKeptStripes = 4;
 
+using LaneStates = std::array<std::uint32_t, codec::lanes::kLaneCount>;
+
+/// The values of integers in lanes next to each other, whose states they pass.
+template <typename Out>
+void put_values(std::span<const std::int32_t> integers, bool dependent, float scale,
+                std::uint32_t* states, Out* out) {
+  if (!dependent) {
+    for (std::size_t l = 0; l < integers.size(); ++l)
+      codec::lanes::put_value(out + l, integers[l], false, false, scale);
+    return;
+  }
+  for (std::size_t l = 0; l < integers.size(); ++l) {
+    const std::uint32_t state = states[l];
+    codec::lanes::put_value(out + l, integers[l], (state & 1) != 0, true, scale);
+    states[l] = codec::QuantiserState::after(state, static_cast<std::uint32_t>(integers[l]) & 1);
+  }
+}
+
 /// Of lines and columns, which the head has.
 double class_count(const IntegerGrid& form) {
   const Shape shape(form);
@@ -191,19 +209,19 @@ void LanesReader::read_part(std::size_t tensor, const LanesPart& part, float sca
   const Integers all = shared_stripe(part.stripe);
   const std::int32_t* integer = all->data() + place_in(part.stripe, g, part.first_block);
   for (std::int64_t block = part.first_block; block < part.first_block + part.blocks; ++block) {
-    std::array<codec::QuantiserState, codec::lanes::kLaneCount> states;
-    states.fill(codec::QuantiserState(form.dependent));
-    std::int64_t row = shape.first(block) / form.cols,
-                 left = (row + 1) * form.cols - shape.first(block);
-    for (std::int64_t i = 0; i < shape.size(block); ++i, ++integer, ++out, --left) {
-      if (left == 0) {
-        left = form.cols;
-        ++row;
-      }
-      codec::QuantiserState& state = states[static_cast<std::size_t>(i % codec::lanes::kLaneCount)];
-      codec::lanes::put_value(out, *integer, state.quantiser() != 0, form.dependent,
-                              rows.empty() ? scale : rows[static_cast<std::size_t>(row)]);
-      state.pass(*integer);
+    const std::int64_t size = shape.size(block);
+    LaneStates states{};
+    for (std::int64_t i = 0; i < size;) {
+      // To the end of the step, or of the row.
+      const std::int64_t at = shape.first(block) + i, lane = i % codec::lanes::kLaneCount;
+      std::int64_t count = std::min(size - i, codec::lanes::kLaneCount - lane);
+      if (!rows.empty()) count = std::min(count, form.cols - at % form.cols);
+      const float factor = rows.empty() ? scale : rows[static_cast<std::size_t>(at / form.cols)];
+      put_values(std::span(integer, static_cast<std::size_t>(count)), form.dependent, factor,
+                 states.data() + lane, out);
+      i += count;
+      integer += count;
+      out += count;
     }
   }
 }
