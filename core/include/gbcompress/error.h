@@ -38,7 +38,7 @@ enum class Errc {
 /// Stable lower-case name of a code ("shape_mismatch"), as printed by --json.
 std::string_view errc_name(Errc code) noexcept;
 
-#ifdef GBC_FREESTANDING  // libgbz (sdk/c) has no C++ run time, whose exceptions it could derive from
+#ifdef GBC_FREESTANDING  // libgbz (sdk/c) has no exceptions of the C++ run time
 class Error {
  public:
   Error(Errc code, std::string message) : message_(std::move(message)), code_(code) {}

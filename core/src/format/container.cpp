@@ -23,7 +23,7 @@ class ContainerReader {
   std::uint64_t number() {
     try {
       return protozero::decode_varint(&at_, end_);
-    } catch ([[maybe_unused]] const protozero::exception& ended) {
+    } catch (const protozero::exception& ended) {
       throw Error(Errc::kTruncated, label_ + ": a number of its container ends early");
     }
   }
@@ -270,7 +270,7 @@ std::optional<std::vector<std::byte>> from_varints(std::span<const std::byte> va
       const auto* first = reinterpret_cast<const std::byte*>(&value);
       elements.insert(elements.end(), first, first + size);
     }
-  } catch ([[maybe_unused]] const protozero::exception& ended) {
+  } catch (const protozero::exception& ended) {
     return {};
   }
   if (at != end || !std::ranges::equal(to_varints(elements, dtype), varints)) return {};

@@ -57,7 +57,9 @@ struct Nothing {
 
 }  // namespace gbz
 
+// The layout tool takes the last one apart.
 // clang-format off
 #define throw ::gbz::Raise() =
 #define try if (true)
 #define catch(declaration) else if (declaration = ::gbz::Nothing(); true)
+// clang-format on

@@ -5,7 +5,7 @@
 #else
 #define GBC_DISABLED_TOO 0
 #endif
-#define HWY_DISABLED_TARGETS                                                          \
+#define HWY_DISABLED_TARGETS                                                             \
   (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3 | HWY_AVX3_DL | \
    GBC_DISABLED_TOO)
 #undef HWY_TARGET_INCLUDE
