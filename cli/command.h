@@ -78,6 +78,7 @@ const Verb& compress_verb();
 const Verb& expand_verb();
 const Verb& inspect_verb();
 const Verb& compare_verb();
+const Verb& rebase_verb();
 const Verb& eval_verb();
 const Verb& plugins_verb();
 const Verb& doctor_verb();

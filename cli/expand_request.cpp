@@ -42,7 +42,8 @@ DecodeOptions ExpandRequest::decoding(const ArtifactReader& artifact,
                                       const Arguments& arguments) const {
   DecodeOptions options;
   if (arguments.has("base")) {
-    options.base = BaseModel::open(arguments.text("base"), limits).source_for(artifact);
+    options.base =
+        BaseModel::open_for(artifact, arguments.text("base"), limits).source_for(artifact);
     if (artifact.base().empty() && !arguments.quiet())
       say("--base is not needed: " + printable(input.string()) + " holds every tensor whole");
   } else if (!artifact.base().empty()) {

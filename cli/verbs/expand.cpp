@@ -19,7 +19,8 @@ void options(po::options_description& into) {
   add("max-output", po::value<std::string>()->value_name("N"),
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
   add("base", po::value<std::string>()->value_name("FILE"),
-      "of a file that was made with --base, the same model");
+      "of a file that was made with --base, the same model, or a folder with the links of its "
+      "chain");
   add("force", "replace the output file");
 }
 

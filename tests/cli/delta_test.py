@@ -163,11 +163,11 @@ class Deltas(harness.CliTest):
         self.succeed("expand", delta, "--base", self.path("base"), "-o", self.path("again.safetensors"))
 
         out = self.path("out.gbz")
-        self.refused(USAGE, "delta/model.gbz is a delta itself and cannot be a base; expand it first", "compress",
-                     self.path("tuned"), "--base", delta, "--max-error", "0.01", "-o", out, "-q")
+        self.refused(INPUT, "delta/model.gbz needs the model with the digest [0-9a-f]{64}, and no file in .*delta has it",
+                     "compress", self.path("tuned"), "--base", delta, "--max-error", "0.01", "-o", out, "-q")
         self.refused(USAGE, "another base", "expand", delta, "--base", self.path("model"), "-o", self.path("x.safetensors"))
         self.write("packed/second.gbz", self.read("packed/model.gbz"))
-        self.refused(USAGE, "several .gbz files", "expand", delta, "--base", packed, "-o", self.path("x.safetensors"))
+        self.succeed("expand", delta, "--base", packed, "-o", self.path("found.safetensors"))
         os.mkdir(self.path("empty"))
         self.refused(INPUT, "holds no", "expand", delta, "--base", self.path("empty"), "-o", self.path("x.safetensors"))
 
@@ -186,7 +186,37 @@ class Deltas(harness.CliTest):
         self.refused(USAGE, "name that one: --base FILE", "expand", self.delta, "-o", again)
         self.refused(USAGE, "another base .* is not " + digest, "expand", self.delta, "--base", self.next, "-o", again)
         self.refused(INPUT, "does not exist", "expand", self.delta, "--base", self.path("none"), "-o", again)
-        self.refused(USAGE, "is a delta itself", "compress", self.next, "--base", self.delta, "-o", self.path("b.gbz"))
+        self.succeed("compress", self.next, "--base", self.delta, "-o", self.path("b.gbz"))
+
+    def test_a_chain_of_exact_deltas(self):
+        model, files = harness.mlp((64, 48, 40, 10)), []
+        os.mkdir(self.path("run"))
+        for step in range(4):
+            files.append(self.write(f"ckpt-{step}.safetensors", harness.safetensors(model)))
+            before = ["--base", self.path(f"run/{step - 1}.gbz")] if step else []
+            report = self.succeed("compress", files[step], *before, "--mode", "exact", "-o",
+                                  self.path(f"run/{step}.gbz"), "-q", "--json").json
+            self.assertEqual(report["weight_error"], 0)
+            model = moved(model, ("0.weight", "2.weight"), scale=0.0001 * (step + 1))
+        self.assertIn("base and exact change", {t["stored"] for t in report["tensors"]})
+        last, out = self.path("run/3.gbz"), self.path("out.safetensors")
+        self.succeed("expand", last, "--base", self.path("run"), "-o", out)
+        self.assertEqual(read_safetensors(out), read_safetensors(files[3]))
+        chain = self.succeed("inspect", last, "--json").json["chain"]
+        self.assertEqual([os.path.basename(link["file"]) for link in chain], ["2.gbz", "1.gbz", "0.gbz"])
+        self.assertIn("run/1.gbz, ", self.succeed("inspect", last).out)
+
+        for onto in [], ["--onto", self.path("run/0.gbz")]:
+            self.succeed("rebase", last, *onto, "-o", self.path("rebased.gbz"), "--force")
+            self.succeed("expand", self.path("rebased.gbz"), *(["--base", self.path("run/0.gbz")] if onto else []), "-o", out,
+                         "--force")
+            self.assertEqual(read_safetensors(out), read_safetensors(files[3]))
+        self.refused(USAGE, "name it: -o OUT.gbz", "rebase", last)
+        self.refused(USAGE, "is no .gbz; make a delta", "rebase", files[0], "-o", self.path("r.gbz"))
+        os.rename(self.path("run/1.gbz"), self.path("away"))
+        self.refused(INPUT, "2.gbz needs the model with the digest [0-9a-f]{64}, and no file in", "expand", last, "--base",
+                     self.path("run"), "-o", self.path("none.safetensors"))
+        self.assertIsNone(self.succeed("inspect", last, "--json").json["chain"][-1]["file"])
 
     @unittest.skipIf(PORTABLE, "plugins need LibTorch")
     def test_expanded_beside_a_plugin(self):

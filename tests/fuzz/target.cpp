@@ -70,7 +70,7 @@ void on_free(const volatile void* memory) {
 const std::vector<Target>& all() {
   static const std::vector<Target> table = [] {
     std::vector<Target> every;
-    for (const auto* some : {&artifact_targets, &tensor_file_targets, &data_targets,
+    for (const auto* some : {&artifact_targets, &delta_targets, &tensor_file_targets, &data_targets,
                              &checkpoint_targets, &text_targets, &process_targets})
       every.insert(every.end(), some->begin(), some->end());
     return every;

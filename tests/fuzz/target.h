@@ -43,7 +43,7 @@ void run_guarded(const Target& target, Input input);
 void write_seeds(const Target& target, const std::string& folder);
 
 // Defined in the files of the same subject.
-extern const std::vector<Target> artifact_targets, tensor_file_targets, data_targets,
+extern const std::vector<Target> artifact_targets, delta_targets, tensor_file_targets, data_targets,
     checkpoint_targets, text_targets, process_targets;
 
 inline Bytes to_bytes(std::string_view text) {

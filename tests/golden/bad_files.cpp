@@ -93,6 +93,27 @@ class Collection {
     add("output_beyond_limit", Errc::kLimit, file(header({huge}), three_));
   }
 
+  /// Exact changes since a base.
+  void changes() {
+    const std::string digest(64, 'a');
+    const auto entry = [&](auto change) {
+      json e = {{"n", "p"}, {"d", "F32"}, {"h", {4}}, {"e", 3}};
+      json head = {{"b", digest}};
+      change(e, head);
+      head["t"] = {e};
+      return file(head, three_);
+    };
+    add("change_without_base", Errc::kCorrupt, entry([](json&, json& head) { head.erase("b"); }));
+    add("change_of_no_elements", Errc::kCorrupt, entry([](json& e, json&) { e["h"] = {0}; }));
+    add("change_of_complex_numbers", Errc::kCorrupt, entry([](json& e, json&) { e["d"] = "C64"; }));
+    add("change_of_nibbles", Errc::kCorrupt, entry([](json& e, json&) { e["d"] = "F4"; }));
+    add("change_that_is_the_base", Errc::kCorrupt, entry([](json& e, json&) { e["b"] = 1; }));
+    add("change_that_is_packed", Errc::kCorrupt, entry([](json& e, json&) { e["z"] = 3; }));
+    add("change_past_end", Errc::kCorrupt, entry([](json& e, json&) { e["e"] = 4; }));
+    add("digest_malformed", Errc::kCorrupt,
+        entry([](json&, json& head) { head["d"] = std::string(64, 'G'); }));
+  }
+
   void plain_tensors() {
     const auto entry = [&](auto change) {
       json e = plain_entry("p", three_);
@@ -324,6 +345,7 @@ std::vector<BadFile> bad_files() {
   Collection all;
   all.containers();
   all.headers();
+  all.changes();
   all.plain_tensors();
   all.sections();
   all.generated();

@@ -32,6 +32,9 @@ for file in "$golden"/v2/*.gbz; do
   "$python" "$golden/gbz_reader.py" "$file" "$folder/out.npz" --digests "$golden/v2/digests.json"
 done
 
+"$python" "$golden/gbz_reader.py" "$golden/deltas/delta.gbz" --base "$golden/deltas/base.safetensors" \
+  --compare "$golden/deltas/now.safetensors"
+
 # The comparison can fail: another file's tensors, and a flipped bit.
 if "$python" "$golden/gbz_reader.py" "$folder/sample-0.gbz" --compare "$folder/sample-1.safetensors"; then
   echo "two different files were called equal"

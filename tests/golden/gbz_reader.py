@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,lanes}.md alone.
+"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,exact-deltas,lanes}.md alone.
 
   gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
@@ -18,6 +18,7 @@ import sys
 
 import numpy as np
 
+from delta_decoder import apply_change
 from gnet_values import Plan, coded_size, decode_theta, from_cosines, generate, prior_classes
 from integer_decoder import BadStream, decode_integers, decode_lanes, states_in_lanes, states_of
 from reader_parts import (BadFile, arch_layout, compare, default_grid, known, need, parse_cbor, product,
@@ -105,7 +106,7 @@ class Tensor:
             entry = ({"one": entry - 2} if 2 <= entry <= 3 else {"k": 0, "m": 7} if entry == 6
                      else {"k": entry if entry < 2 else entry - 2})
         else:
-            known(entry, "nrhdzygckivmfxb", "a tensor")
+            known(entry, "nrhdzygckivmfxbe", "a tensor")
         self.entry = entry
         need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
         self.name = entry["n"] if "n" in entry else known_as[0]
@@ -118,8 +119,12 @@ class Tensor:
         self.dtype = entry.get("d", known_as[2] if known_as else "F32")
         need(self.dtype in BITS, f"the element type {self.dtype!r} is not known")
         self.plan = Plan(entry["g"], self.shape) if "g" in entry else None
-        self.on_base = "b" in entry
-        need(not self.on_base or (entry["b"] == 1 and not set(entry) & set("zygcvmfx")), "a bad base")
+        self.changed = "e" in entry
+        need(not self.changed or not set(entry) - set("nhde"), "a bad change")
+        need(not self.changed or (BITS[self.dtype] % 8 == 0 and self.dtype != "C64" and product(self.shape) > 0),
+             "a change of what has none")
+        self.on_base = self.changed or "b" in entry
+        need("b" not in entry or (entry["b"] == 1 and not set(entry) & set("zygcvmfx")), "a bad base")
         self.coded = "k" in entry
         self.constant = None
         if "v" in entry:
@@ -240,7 +245,7 @@ def read_header(data):
          "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "abstuvwx", "the header")
+    known(header, "abdstuvwx", "the header")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -276,9 +281,15 @@ def read_sections(data, at, tensors, sizes, profile):
     """Sizes and profile are those of integers' sections, or None. Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
     end, plain, integers = len(data) - 16, {}, {}
     for tensor in tensors:
-        if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and not tensor.coded):
+        if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and "b" in tensor.entry
+                                                                      and not tensor.coded):
             continue
         entry = tensor.entry
+        if tensor.changed:
+            need(entry["e"] <= end - at, "a section goes beyond the file")
+            plain[tensor.name] = data[at:at + entry["e"]]
+            at += entry["e"]
+            continue
         if tensor.coded or tensor.coded_theta:
             size = sizes.pop(0) if sizes is not None else 0
             if profile == "fast" or size > 0:
@@ -341,7 +352,9 @@ def read_gbz(path, base=None):
     for tensor in tensors:
         if tensor.tied is None:
             content, before = plain.get(tensor.name), base[tensor.name][2] if tensor.on_base else None
-            if tensor.on_base and not tensor.coded:
+            if tensor.changed:
+                content = apply_change(content, before, BITS[tensor.dtype] // 8, tensor.dtype, tensor.shape)
+            elif tensor.on_base and not tensor.coded:
                 content = before
             if content is None:
                 content = tensor.values(integers.get(tensor.name, []), before)

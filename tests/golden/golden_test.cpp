@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -49,6 +50,22 @@ TEST(Golden, EveryBadFileIsRefusedWithItsRecordedCode) {
     }
     EXPECT_EQ(got, code.get<std::string>()) << file;
   }
+}
+
+TEST(Golden, DeltasStillExpandOnTheirBase) {
+  const BaseModel base = BaseModel::open(kFolder / "deltas" / "base.safetensors");
+  const BaseModel now = BaseModel::open(kFolder / "deltas" / "now.safetensors");
+  const auto reader = ArtifactReader::open(kFolder / "deltas" / "delta.gbz");
+  EXPECT_EQ(reader.digest(), now.digest());
+  ASSERT_EQ(reader.tensors().size(), now.tensors().tensors.size());
+  int changes = 0;
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const ArtifactTensor& tensor = reader.tensors()[i];
+    const auto bytes = decode_tensor(reader, i, {.base = base.source_for(reader)});
+    EXPECT_TRUE(std::ranges::equal(bytes, now.find(tensor.name)->bytes)) << tensor.name;
+    changes += tensor.kind == TensorKind::kChange;
+  }
+  EXPECT_EQ(changes, 8);
 }
 
 /// The dump in the format's description is a file of this folder, byte by byte.

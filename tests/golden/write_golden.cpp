@@ -13,9 +13,11 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "format/safetensors/safetensors.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/craft.h"
+#include "golden/delta_sample.h"
 #include "golden/samples.h"
 
 namespace gbcompress {
@@ -48,6 +50,11 @@ void write_golden(const fs::path& folder) {
     put(folder / "errors" / (bad.name + ".gbz"), bad.bytes);
     codes[bad.name] = errc_name(bad.code);
   }
+  const samples::DeltaSample delta = samples::delta();
+  fs::create_directories(folder / "deltas");
+  put(folder / "deltas" / "delta.gbz", delta.writer.encode());
+  write_safetensors(folder / "deltas" / "base.safetensors", delta.base.bundle.tensors, {}, true);
+  write_safetensors(folder / "deltas" / "now.safetensors", delta.now.bundle.tensors, {}, true);
   put_json(folder / "v2" / "digests.json", digests);
   put_json(folder / "errors" / "codes.json", codes);
 }

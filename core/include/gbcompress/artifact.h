@@ -89,6 +89,21 @@ std::vector<std::byte> encode_section(const CodedValues& values,
 /// True for the types whose elements may be stored as integers: real and integer types.
 bool is_codable(DType dtype) noexcept;
 
+/// True for the types whose elements may be stored as an exact change since a base: all but complex
+/// numbers and those below a byte.
+bool has_change(DType dtype) noexcept;
+/// The exact change of a tensor since a base (docs/reference/exact-deltas.md). [thread-safe]
+/// @param base, now  elements, little-endian, at least one; as many as the shape says
+/// @throws Error(kUsage) for a type without changes and sizes that do not fit
+std::vector<std::byte> encode_change(DType dtype, std::span<const std::int64_t> shape,
+                                     std::span<const std::byte> base,
+                                     std::span<const std::byte> now);
+/// Turns the base's elements into the tensor's, in place. After an error some may have changed.
+/// [thread-safe]
+/// @throws Error(kCorrupt, kTruncated, kUnsupported) for what no encoder writes; as encode_change()
+void apply_change(DType dtype, std::span<const std::int64_t> shape,
+                  std::span<const std::byte> section, std::span<std::byte> elements);
+
 /// G-net parameters as integers.
 struct CodedTheta {
   std::vector<int> steps;              ///< one for each block of gnet_blocks()
@@ -109,6 +124,7 @@ enum class TensorKind : std::uint8_t {
   kPredicted,  ///< by g-nets, plus integers times a step size
   kConstant,   ///< one value everywhere
   kBase,       ///< that of the same name in the file's base
+  kChange,     ///< the same, and how each element changed since, exactly
   kPlain [[deprecated("use kExact")]] = kExact,
   kCoded [[deprecated("use kQuantized")]] = kQuantized,
   kResidual [[deprecated("use kPredicted")]] = kPredicted,
@@ -207,8 +223,17 @@ class ArtifactWriter {
   /// From here on the file is a delta: what changed since a base model (decode.h).
   /// @param digest  BaseModel::digest()
   void set_base(std::string digest);
+  /// The digest of the tensors themselves, by which a chain of deltas finds this file.
+  /// @param digest  BaseModel::digest()
+  void set_digest(std::string digest);
   /// A tensor that the base has, of that type and shape and bit for bit.
   void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
+  /// A tensor of at least one element that the base has, of that type and shape, and its exact
+  /// change.
+  /// @param section  encode_change() of base and tensor
+  /// @throws Error(kUsage) for a tensor that has no changes, as has_change() tells
+  void add_change(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                  std::vector<std::byte> section);
   /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, lanes above. Files
   /// of profile fast are for tests; readers know it for good.
   void set_profile(CodecProfile profile);
@@ -270,7 +295,7 @@ class ArtifactWriter {
   void emit(const Layout& layout,
             const std::function<void(std::span<const std::byte>)>& sink) const;
 
-  std::string arch_, settings_, base_;
+  std::string arch_, settings_, base_, digest_;
   std::optional<CodecProfile> profile_;
   int threads_ = 0;
   std::vector<ArtifactTensor> tensors_;
@@ -316,6 +341,8 @@ class ArtifactReader {
   const std::string& settings() const noexcept { return settings_; }
   /// BaseModel::digest() of the model that a delta needs to be expanded; "": none.
   const std::string& base() const noexcept { return base_; }
+  /// BaseModel::digest() of the file's own tensors, where it was stored; else "".
+  const std::string& digest() const noexcept { return own_digest_; }
   const std::vector<ArtifactTensor>& tensors() const noexcept { return tensors_; }
   /// As it was given to open(); "" for bytes in memory.
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -345,6 +372,8 @@ class ArtifactReader {
   const LanesReader* lanes() const noexcept;
   /// The parts of the file that the tensor is decoded from, in no order, beside the header.
   std::vector<std::span<const std::byte>> parts(std::size_t tensor) const;
+  /// The change of a tensor since the base, for apply_change(). @throws as theta()
+  std::span<const std::byte> change(std::size_t tensor) const;
   /// The bytes of one element of a constant tensor. @throws as theta()
   std::vector<std::byte> constant(std::size_t tensor) const;
   /// Bits of the file that each tensor takes beside the header. Shares of a common stream
@@ -371,7 +400,7 @@ class ArtifactReader {
   std::span<const std::byte> section(std::size_t tensor) const;
   std::vector<std::byte> unpacked(std::size_t tensor) const;
 
-  std::string label_, arch_, settings_, base_;
+  std::string label_, arch_, settings_, base_, own_digest_;
   std::shared_ptr<FileDigest> digest_;
   std::filesystem::path path_;
   std::shared_ptr<const void> file_;  ///< whoever holds bytes_

@@ -33,10 +33,19 @@ std::filesystem::path artifact_in(const std::filesystem::path& path);
 class BaseModel {
  public:
   /// A model file or folder as open_tensors() reads it, mapped where it can be, or a `.gbz`, which
-  /// is expanded into memory. In a folder without weights, its one `.gbz` (artifact_in()).
-  /// @throws Error(kUsage) for a `.gbz` that is a delta itself; Error(kUnsupported) for one of
+  /// is expanded into memory. In a folder without weights, its one `.gbz` (artifact_in()). Of a
+  /// `.gbz` that is a delta itself, the links of its chain are found in its folder.
+  /// @throws Error(kNotFound) naming a link that is missing; Error(kCorrupt) for a loop, and for a
+  ///         link that expands to other tensors than it states; Error(kUnsupported) for one of
   ///         layer types that need a plugin; else as open_tensors() and ArtifactReader::open()
   static BaseModel open(const std::filesystem::path& path, const ArtifactLimits& limits = {});
+  /// The base of a delta. In a folder of several files, the one whose tensors have the digest that
+  /// the delta needs, whole or at the end of a chain of deltas. @throws as open()
+  static BaseModel open_for(const ArtifactReader& delta, const std::filesystem::path& path,
+                            const ArtifactLimits& limits = {});
+  /// The model that a delta expands to. @param before  its base
+  /// @throws Error(kUsage) where the delta was made with another base; as decode_tensor()
+  static BaseModel on(const ArtifactReader& delta, const BaseModel& before);
   explicit BaseModel(TensorBundle tensors);
 
   /// SHA-256 of names, types, shapes and elements of all tensors in the order of their names, in
@@ -54,6 +63,17 @@ class BaseModel {
   std::shared_ptr<const TensorBundle> tensors_;
   std::string digest_;
 };
+
+/// A file between a delta and the whole model that its chain begins with.
+struct ChainLink {
+  std::filesystem::path file;  ///< "": no file has these tensors
+  std::string digest;          ///< of the tensors that the next link needs
+  std::int64_t bytes = 0;      ///< of the file
+};
+/// The chain of a delta: its base first, the whole model last. Of a file that is no delta, nothing.
+/// @throws Error(kCorrupt) for a loop; as BaseModel::open()
+std::vector<ChainLink> chain_of(const ArtifactReader& delta, const std::filesystem::path& folder,
+                                const ArtifactLimits& limits = {});
 
 // What tensors a built-in architecture has, from its name alone: files of known architectures
 // store neither names nor shapes (artifact-format.md, "Architectures"). LibTorch-free.

@@ -55,6 +55,9 @@ struct WeightsOptions {
   std::string arch;            ///< whose tensors they are, in its order; or ""
   std::string settings;        ///< JSON that large files keep, or ""
   bool keep_settings = false;  ///< small files too
+  /// Stores the digest of the tensors in a file without losses, so that deltas of it find it at
+  /// once. Exact deltas always have it.
+  bool keep_digest = false;
   bool overwrite = false;
   int threads = 0;  ///< 0: as many as there are processors. The bytes do not depend on it
   /// Sees the file as ArtifactWriter::write() shows it.

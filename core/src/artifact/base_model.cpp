@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "artifact/base_digest.h"
+#include "artifact/chain.h"
 #include "base/folder.h"
 #include "format/model_folder.h"
 #include "format/tensor_bundle.h"
@@ -28,12 +29,9 @@ std::vector<fs::path> artifacts_in(const fs::path& folder) {
 }
 
 TensorBundle expanded(const ArtifactReader& artifact, const std::string& label) {
-  if (!artifact.base().empty())
-    throw Error(Errc::kUsage, label +
-                                  " is a delta itself and cannot be a base; expand it first and "
-                                  "name the model that comes of it");
   TensorBundle bundle;
   bundle.files.push_back(artifact.path());
+  bundle.file_bytes = artifact.file_bytes();
   for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
     const ArtifactTensor& tensor = artifact.tensors()[i];
     auto bytes = std::make_shared<const std::vector<std::byte>>(decode_tensor(artifact, i));
@@ -42,6 +40,10 @@ TensorBundle expanded(const ArtifactReader& artifact, const std::string& label) 
   }
   sort_by_name(bundle, label);
   return bundle;
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
 }  // namespace
@@ -66,9 +68,22 @@ BaseModel BaseModel::open(const fs::path& path, const ArtifactLimits& limits) {
   if (fs::is_directory(path, ignored) && (holds_weights(path) || artifacts_in(path).empty()))
     return BaseModel(open_tensors(path));
   const fs::path file = artifact_in(path);
-  if (ArtifactReader::is_artifact(file))
-    return BaseModel(expanded(ArtifactReader::open(file, limits), printable(file.string())));
-  return BaseModel(open_tensors(file));
+  if (!ArtifactReader::is_artifact(file)) return BaseModel(open_tensors(file));
+  const ArtifactReader artifact = ArtifactReader::open(file, limits);
+  if (artifact.base().empty()) return BaseModel(expanded(artifact, printable(file.string())));
+  return on(artifact, base_in_folder(artifact, folder_of(file), limits));
+}
+
+BaseModel BaseModel::open_for(const ArtifactReader& delta, const fs::path& path,
+                              const ArtifactLimits& limits) {
+  std::error_code ignored;
+  if (delta.base().empty() || !fs::is_directory(path, ignored)) return open(path, limits);
+  const std::vector<fs::path> found = artifacts_in(path);
+  if (found.empty() ||
+      (found.size() == 1 && ArtifactReader::open(found[0], limits).base().empty() &&
+       !holds_weights(path)))
+    return open(path, limits);
+  return base_in_folder(delta, path, limits);
 }
 
 const TensorEntry* BaseModel::find(std::string_view name) const noexcept {

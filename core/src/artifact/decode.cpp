@@ -174,6 +174,12 @@ DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const T
     const auto bytes = base_bytes(artifact, entry, base);
     return {entry.dtype, {bytes.begin(), bytes.end()}};
   }
+  if (entry.kind == TensorKind::kChange) {
+    const auto before = base_bytes(artifact, entry, base);
+    std::vector<std::byte> elements(before.begin(), before.end());
+    apply_change(entry.dtype, entry.shape, artifact.change(tensor), elements);
+    return {entry.dtype, std::move(elements)};
+  }
   if (entry.kind == TensorKind::kExact) return {entry.dtype, artifact.plain(tensor)};
   if (entry.kind == TensorKind::kConstant)
     return {entry.dtype,

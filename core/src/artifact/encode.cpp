@@ -104,6 +104,7 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   if (needed && base_.empty())
     throw Error(Errc::kUsage, "a tensor refers to a base, and none is set");
   if (needed) header.base = base_;  // else nothing is left of it
+  header.digest = digest_;
   header.tensors = tensors_;
   header.profile = profile();
   const bool small = header.profile == CodecProfile::kSmall;

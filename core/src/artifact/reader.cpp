@@ -99,6 +99,8 @@ std::string_view kind_name(TensorKind kind) noexcept {
       return "predicted";
     case TensorKind::kBase:
       return "base";
+    case TensorKind::kChange:
+      return "change";
     case TensorKind::kConstant:
       return "constant";
   }
@@ -190,6 +192,7 @@ ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
   reader.arch_ = std::move(header.arch);
   reader.settings_ = std::move(header.settings);
   reader.base_ = std::move(header.base);
+  reader.own_digest_ = std::move(header.digest);
   reader.tensors_ = std::move(header.tensors);
   reader.profile_ = header.profile;
   reader.output_bytes_ = header.output_bytes;
@@ -317,6 +320,12 @@ std::vector<std::span<const std::byte>> ArtifactReader::parts(std::size_t tensor
   if (lanes() && in_stripes(tensors_[tensor])) return lanes()->bytes_of(tensor);
   if (sections_[tensor].stored == 0) return {};
   return {section(tensor)};
+}
+
+std::span<const std::byte> ArtifactReader::change(std::size_t tensor) const {
+  entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kChange,
+        "changed");
+  return section(tensor);
 }
 
 const LanesReader* ArtifactReader::lanes() const noexcept {

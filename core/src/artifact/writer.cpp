@@ -241,6 +241,29 @@ void ArtifactWriter::add_base(const std::string& name, DType dtype,
   add(std::move(tensor), {});
 }
 
+void ArtifactWriter::set_digest(std::string digest) {
+  if (!is_base_digest(digest))
+    throw Error(Errc::kUsage, "the digest of a model has 64 hexadecimal digits");
+  digest_ = std::move(digest);
+  layout_.reset();
+}
+
+void ArtifactWriter::add_change(const std::string& name, DType dtype,
+                                std::vector<std::int64_t> shape, std::vector<std::byte> section) {
+  ArtifactTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.kind = TensorKind::kChange;
+  if (tensor.shape.size() > 8)
+    throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
+  if (!has_change(dtype) || tensor_bytes(tensor.shape, dtype) == 0)
+    throw Error(Errc::kUsage, printable(name) + " has no elements that change; add it as plain");
+  Content content;
+  content.bytes = std::move(section);
+  add(std::move(tensor), std::move(content));
+}
+
 void ArtifactWriter::set_profile(CodecProfile profile) {
   profile_ = profile;
   layout_.reset();

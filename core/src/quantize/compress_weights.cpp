@@ -154,17 +154,18 @@ void count_base(WeightsReport& report, const ArtifactReader& artifact) {
     report.unchanged += tensor.kind == TensorKind::kBase;
     const std::int64_t bytes = tensor_elements(tensor.shape) * dtype_bits(tensor.dtype) / 8;
     if (tensor.kind != TensorKind::kTied) all += bytes;
-    if (tensor.kind == TensorKind::kBase || tensor.on_base) of_base += bytes;
+    if (tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base)
+      of_base += bytes;
   }
   report.change_error = change > 0 ? error / change : 0;
   const auto count = static_cast<std::int64_t>(report.tensors.size());
   if (report.unchanged == count)
     report.base_note = "the change is empty: the base has every tensor bit for bit";
   else if (static_cast<double>(of_base) < kWorthABase * static_cast<double>(all))
-    report.base_note = "the base saves nothing: " + std::to_string(report.unchanged) + " of " +
-                       std::to_string(count) +
-                       " tensors are bit for bit in it, and the others are stored whole; an error "
-                       "or a size as target stores their changes";
+    report.base_note =
+        "the base saves nothing: " + std::to_string(report.unchanged) + " of " +
+        std::to_string(count) +
+        " tensors are bit for bit in it, and the others are stored whole, which is smaller";
 }
 
 void judge(WeightsReport& report, const WeightsOptions& options) {
@@ -257,6 +258,8 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
   check_writable(output, options.overwrite);
   const WeightsPlan plan(weights, options);
   WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options));
+  if (is_exact(options) && (options.base || options.keep_digest))
+    store.set_digest(BaseModel(weights).digest());
   place(plan, store, options);
   WeightsReport report;
   store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
@@ -272,6 +275,8 @@ EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem
   if (options.base) check_base(weights, *options.base);
   const WeightsPlan plan(weights, options);
   WeightsStore store(plan, options, folder, kept_settings(weights, options));
+  if (is_exact(options) && (options.base || options.keep_digest))
+    store.set_digest(BaseModel(weights).digest());
   place(plan, store, options);
   EncodedWeights encoded{store.writer().encode(), {}};
   const ArtifactReader artifact = ArtifactReader::from_bytes(encoded.file, "the file");

@@ -30,6 +30,25 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
   return static_cast<int>(std::lrint(
       std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
 }
+/// A change of so small a share of a tensor is taken without storing the tensor for comparison,
+/// unless a piece of the tensor takes less than half of its bytes.
+constexpr std::size_t kSmallShare = 4, kPiece = std::size_t{1} << 16;
+
+/// Whether a change is smaller than the tensor would be.
+bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile profile) {
+  const auto piece = source.bytes.first(std::min(source.bytes.size(), kPiece));
+  if (change < source.bytes.size() / kSmallShare && is_real(source.dtype) &&
+      2 * compress_fast(piece).size() > piece.size())
+    return true;
+  const auto packed =
+      pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), is_real(source.dtype)).first;
+  if (change >= packed.size()) return false;
+  const std::optional<CodedValues> values = whole_numbers(source, profile);
+  const bool small = profile == CodecProfile::kSmall;
+  return !values ||
+         static_cast<double>(change) < coded_bytes(*values, small ? profile : CodecProfile::kFast);
+}
+
 /// Tries at a step whose error is known only once it was taken, and more where rounding to the
 /// element type makes errors jump.
 constexpr int kMostRefinements = 6, kMostBisections = 4;
@@ -86,8 +105,21 @@ void WeightsStore::add(const TensorPlan& tensor) {
     return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
-  if (is_bytes(source) || !add_whole(source))
+  if (is_bytes(source) || (!add_change(source) && !add_whole(source)))
     writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
+}
+
+/// Stores what changed since the base, if that is smaller than the tensor itself.
+bool WeightsStore::add_change(const TensorEntry& source) {
+  if (!options_.base || !is_exact(options_) || !has_change(source.dtype) || source.bytes.empty())
+    return false;
+  const TensorEntry* before = options_.base->find(source.name);
+  if (!before) return false;
+  std::vector<std::byte> section =
+      encode_change(source.dtype, source.shape, before->bytes, source.bytes);
+  if (!is_smaller(section.size(), source, plan_.profile())) return false;
+  writer_.add_change(source.name, source.dtype, source.shape, std::move(section));
+  return true;
 }
 
 /// Codes an integer type, if that is smaller than zstd's result.

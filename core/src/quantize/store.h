@@ -12,12 +12,20 @@
 
 namespace gbcompress {
 
+/// Whether every tensor is stored exactly.
+inline bool is_exact(const WeightsOptions& options) noexcept {
+  return !options.max_bytes && !options.max_error;
+}
+
 class WeightsStore {
  public:
   /// Adds all tensors in their order; matrices have no integers before one of the others is called.
   /// @param folder  where large content waits
   WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
                const std::filesystem::path& folder, std::string settings);
+
+  /// As ArtifactWriter::set_digest().
+  void set_digest(std::string digest) { writer_.set_digest(std::move(digest)); }
 
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
@@ -40,7 +48,7 @@ class WeightsStore {
 
  private:
   void add(const TensorPlan& tensor);
-  void add_exact(const TensorEntry& source);
+  bool add_change(const TensorEntry& source);
   bool add_whole(const TensorEntry& source);
   bool add_vector(const TensorPlan& tensor);
   /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.

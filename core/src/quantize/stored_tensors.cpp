@@ -41,6 +41,8 @@ std::string stored_as(const ArtifactTensor& tensor) {
                                         : "integers";
     case TensorKind::kBase:
       return "as in the base";
+    case TensorKind::kChange:
+      return "base and exact change";
   }
   return "";
 }

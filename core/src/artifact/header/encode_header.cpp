@@ -66,6 +66,7 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
   }
   if (tensor.kind == TensorKind::kConstant) entry["v"] = as_number(tensor.element);
   if (tensor.kind == TensorKind::kBase) entry["b"] = 1;
+  if (tensor.kind == TensorKind::kChange) entry["e"] = section.stored;
 }
 
 json encode_entries(const Header& header, const std::optional<Layout>& layout) {
@@ -116,6 +117,7 @@ std::vector<std::byte> encode_header(const Header& header) {
   json top = json::object(), steps = json::array(), sizes = json::array();
   if (!header.arch.empty()) top["a"] = header.arch;
   if (!header.base.empty()) top["b"] = header.base;
+  if (!header.digest.empty()) top["d"] = header.digest;
   if (!header.settings.empty()) top["s"] = header.settings;
   const std::optional<Layout> layout = fitting_layout(header);
   json entries = encode_entries(header, layout);

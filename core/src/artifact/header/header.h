@@ -40,7 +40,8 @@ struct SectionEntry {
 
 struct Header {
   std::string arch, settings;
-  std::string base;  ///< digest of the model that tensors refer to, or ""
+  std::string base;    ///< digest of the model that tensors refer to, or ""
+  std::string digest;  ///< of the file's own tensors, or ""
   CodecProfile profile = CodecProfile::kSmall;
   std::int64_t output_bytes = 0;  ///< of all tensors; found, not stored
   std::vector<ArtifactTensor> tensors;
@@ -87,7 +88,7 @@ std::vector<std::byte> encode_header(const Header& header);
 bool is_base_digest(std::string_view text);
 /// Whether the tensor is found in the base, or added to what is found there.
 constexpr bool needs_base(const ArtifactTensor& tensor) noexcept {
-  return tensor.kind == TensorKind::kBase || tensor.on_base;
+  return tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base;
 }
 
 /// Bytes of a tensor. @throws Error(kLimit) on overflow, Error(kCorrupt) for half bytes

@@ -29,7 +29,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "abstuvwx");
+    Keys keys(in_, "abdstuvwx");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -45,6 +45,11 @@ class HeaderParser {
         case 'b':
           header_.base = in_.text();
           if (!is_base_digest(header_.base)) in_.corrupt("the digest of its base is malformed");
+          break;
+        case 'd':
+          header_.digest = in_.text();
+          if (!is_base_digest(header_.digest))
+            in_.corrupt("the digest of its tensors is malformed");
           break;
         case 's':
           header_.settings = in_.text();
@@ -155,6 +160,8 @@ class HeaderParser {
       tensor.kind = entry.plan ? TensorKind::kPredicted : TensorKind::kQuantized;
     else if (entry.base)
       tensor.kind = TensorKind::kBase;
+    else if (entry.change)
+      tensor.kind = TensorKind::kChange;
     else
       tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kExact;
     if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
@@ -169,6 +176,7 @@ class HeaderParser {
     const std::int64_t bytes = tensor_bytes(tensor.shape, tensor.dtype);
     within(bytes, "one tensor");
     if (tensor.kind == TensorKind::kBase) return;
+    if (tensor.kind == TensorKind::kChange) return finish_change(tensor, section);
     if (tensor.kind == TensorKind::kExact) section.raw = bytes;
     if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
     if (entry.plan) finish_plan(tensor, entry);
@@ -187,6 +195,12 @@ class HeaderParser {
       in_.corrupt("a section of single bytes is shuffled");
     if (section.packing == Packing::kPlanes && !is_real(tensor.dtype))
       in_.corrupt("a section has planes of what are no floats");
+    tensor.stored_bytes = section.stored;
+  }
+
+  void finish_change(ArtifactTensor& tensor, const SectionEntry& section) {
+    if (!has_change(tensor.dtype)) in_.corrupt("this element type has no changes");
+    if (checked_elements(tensor.shape, "a tensor") < 1) in_.corrupt("a change has no elements");
     tensor.stored_bytes = section.stored;
   }
 

@@ -57,6 +57,10 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
       if (read_choice(in, 2) != 1) in.corrupt("key b is not 1");
       fields.base = true;
       break;
+    case 'e':
+      fields.change = true;
+      fields.section = packed(in, Packing::kRaw);
+      break;
     case 'i':
       fields.grid = read_sizes(in, 3);
       break;
@@ -72,14 +76,14 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
 
 TensorFields read_tensor_fields(CborReader& in) {
   TensorFields fields;
-  Keys keys(in, "ndhzygckirvmfxb");
+  Keys keys(in, "ndhzygckirvmfxbe");
   while (const char key = keys.next()) read_field(in, key, fields);
   if (keys.has('z') + keys.has('y') + keys.has('f') > 1)
     in.corrupt("a section is packed in two ways");
   if (keys.has('n') && fields.name.empty()) in.corrupt("a tensor's name is empty");
   if (keys.has('n') && !keys.has_any("hr")) in.corrupt("key h is missing");
   if (!keys.has('n') && keys.has('h')) in.corrupt("key n is missing");
-  if (keys.has('r') && keys.has_any("dhzygckivmfxb"))
+  if (keys.has('r') && keys.has_any("dhzygckivmfxbe"))
     in.corrupt("a tied tensor has keys of its own");
   if (keys.has('v') && keys.has_any("zygckimfx")) in.corrupt("a constant tensor has a section");
   if (keys.has('k') && keys.has_any("zycf")) in.corrupt("a coded tensor has a section");
@@ -90,6 +94,8 @@ TensorFields read_tensor_fields(CborReader& in) {
     in.corrupt("what has no steps has an axis");
   if (keys.has('b') && keys.has_any("zygcvmfx"))
     in.corrupt("what has no steps, or a section, is added to a base");
+  if (keys.has('e') && keys.has_any("zygckivmfxb"))
+    in.corrupt("what is stored in another way has a change");
   if (keys.has('c') && !keys.has('g')) in.corrupt("a plain tensor has a coding");
   if (keys.has('f') && keys.has('g')) in.corrupt("generated tensors have no planes");
   if (fields.coding == Coding::kCoded && keys.has_any("zy"))

@@ -28,6 +28,7 @@ struct TensorFields {
   int mantissa_bits = 0;
   int axis = -1;
   bool base = false;
+  bool change = false;
   std::size_t tied = kNotTied;
   SectionEntry section;
 };

@@ -33,7 +33,7 @@ class File {
       : path_(path), reader_(open(path, max_output, all)) {
     if (base) {
       const nb::gil_scoped_release release;
-      base_ = BaseModel::open(*base, limits(max_output)).source_for(reader_);
+      base_ = BaseModel::open_for(reader_, *base, limits(max_output)).source_for(reader_);
     }
     for (std::size_t i = 0; i < reader_.tensors().size(); ++i)
       index_.emplace(reader_.tensors()[i].name, i);
@@ -70,7 +70,8 @@ class File {
       entry["tied_to"] = tensor.kind == TensorKind::kTied
                              ? nb::object(nb::cast(index_.at(tensor.tied_to)))
                              : nb::object(nb::none());
-      entry["on_base"] = tensor.kind == TensorKind::kBase || tensor.on_base;
+      entry["on_base"] =
+          tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base;
       entry["plugin"] =
           is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.plan.type_id));
       const bool stepped = (tensor.kind == TensorKind::kQuantized && tensor.mantissa_bits == 0 &&

@@ -195,9 +195,27 @@ nb::dict save(const nb::list& tensors, const std::string& path, std::optional<do
   return report;
 }
 
-/// All tensors of a file: name, element type, shape and bytes of each, as save() takes them.
-nb::list read_tensors(const std::string& path) {
-  const TensorBundle bundle = open_tensors(path);
+/// A link of a chain: every tensor bit for bit, whatever it holds.
+/// @param before  the tensors of the link before, or nothing
+nb::dict save_link(const nb::list& tensors, const std::optional<nb::list>& before,
+                   const std::string& path, bool overwrite) {
+  TensorBundle bundle = bundle_of(tensors);
+  for (TensorEntry& entry : bundle.tensors) entry.exact = true;
+  std::optional<TensorBundle> base;
+  if (before) base = bundle_of(*before);
+  return to_dict(interruptible([&] {
+    WeightsOptions options;
+    options.keep_digest = true;
+    options.overwrite = overwrite;
+    std::optional<BaseModel> model;
+    if (base) model.emplace(std::move(*base));
+    options.base = model ? &*model : nullptr;
+    return compress_weights(bundle, path, options);
+  }));
+}
+
+/// Name, element type, shape and bytes of each tensor, as save() takes them.
+nb::list list_of(const TensorBundle& bundle) {
   nb::list tensors;
   for (const TensorEntry& entry : bundle.tensors) {
     auto bytes = std::make_unique<std::vector<std::byte>>(entry.bytes.begin(), entry.bytes.end());
@@ -209,6 +227,14 @@ nb::list read_tensors(const std::string& path) {
         nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(all.data(), {all.size()}, owner)));
   }
   return tensors;
+}
+
+/// All tensors of a model file.
+nb::list read_tensors(const std::string& path) { return list_of(open_tensors(path)); }
+
+/// Of a model file or a `.gbz`, a delta with the links in its folder.
+nb::list read_model(const std::string& path) {
+  return list_of(interruptible([&] { return BaseModel::open(path); }).tensors());
 }
 
 /// @param tensors  name, element type and shape of each
@@ -233,6 +259,9 @@ void bind_save(nb::module_& module) {
       [](const std::string& path, bool overwrite) { check_writable(path, overwrite); },
       nb::arg("path"), nb::arg("overwrite"));
   module.def("read_tensors", &read_tensors, nb::arg("path"));
+  module.def("read_model", &read_model, nb::arg("path"));
+  module.def("save_link", &save_link, nb::arg("tensors"), nb::arg("before").none(),
+             nb::arg("path"), nb::arg("overwrite"));
   module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
              nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
              nb::arg("exact"), nb::arg("base").none(), nb::arg("statistics").none(), nb::arg("use"),

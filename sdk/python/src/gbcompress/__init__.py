@@ -18,6 +18,8 @@ Files need NumPy alone; torch is imported when it is used.
 
 from typing import TYPE_CHECKING, Any
 
+from . import delta
+from ._chain import Chain
 from ._core import __version__
 from ._errors import (
     FileExists,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CalibrationReport",
+    "Chain",
     "Compression",
     "FileExists",
     "FileInfo",
@@ -60,6 +63,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "collect",
+    "delta",
     "inspect",
     "iter_file",
     "load_file",

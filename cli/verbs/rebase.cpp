@@ -1,0 +1,97 @@
+// `rebase`: another link for a delta, or none.
+#include <boost/program_options.hpp>
+#include <iostream>
+
+#include "command.h"
+#include "exit_status.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "model_folders.h"
+#include "model_options.h"
+#include "table.h"
+
+namespace gbcompress::cli {
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+namespace {
+
+void options(po::options_description& into) {
+  auto add = into.add_options();
+  add("output,o", po::value<std::string>()->value_name("FILE"), "the .gbz to write");
+  add("onto", po::value<std::string>()->value_name("FILE"),
+      "the model that the new file is a delta of; without it, the new file is whole");
+  add("base", po::value<std::string>()->value_name("FILE"),
+      "the base of IN.gbz, or a folder with the links of its chain (the folder of IN.gbz)");
+  add("force", "replace the output file");
+}
+
+/// What the file expands to. Every tensor of it is to stay bit for bit, whatever it holds.
+TensorBundle expanded(const fs::path& input, const Arguments& arguments) {
+  if (!ArtifactReader::is_artifact(input))
+    throw Error(Errc::kUsage, printable(input.string()) +
+                                  " is no .gbz; make a delta of a model with: gbcompress compress "
+                                  "MODEL --base FILE --mode exact");
+  const ArtifactReader artifact = ArtifactReader::open(input);
+  artifact.verify();
+  const BaseModel model =
+      arguments.has("base") && !artifact.base().empty()
+          ? BaseModel::on(artifact, BaseModel::open_for(artifact, arguments.text("base")))
+          : BaseModel::open(input);
+  TensorBundle tensors = model.tensors();
+  for (TensorEntry& tensor : tensors.tensors) tensor.exact = true;
+  return tensors;
+}
+
+int run(const Arguments& arguments) {
+  const fs::path input = artifact_in(arguments.words()[0]);
+  if (!arguments.has("output"))
+    throw Error(Errc::kUsage, "rebase writes a file of its own; name it: -o OUT.gbz");
+  ModelOutput output(arguments, input, ".gbz");
+  writing([&] { output.check(); });
+  const TensorBundle tensors = expanded(input, arguments);
+  std::optional<BaseModel> onto;
+  if (arguments.has("onto")) onto = BaseModel::open(arguments.text("onto"));
+  WeightsOptions options;
+  options.base = onto ? &*onto : nullptr;
+  options.keep_digest = true;
+  options.overwrite = arguments.has("force");
+  const WeightsReport report = writing([&] {
+    output.begin();
+    WeightsReport written = compress_weights(tensors, output.file(), options);
+    output.finish();
+    return written;
+  });
+  if (!report.base_note.empty()) say_notes(arguments, {report.base_note});
+  const auto input_bytes = static_cast<std::int64_t>(fs::file_size(input));
+  if (arguments.json()) {
+    print_json({{"output", output.name()},
+                {"input_bytes", input_bytes},
+                {"output_bytes", report.output_bytes},
+                {"base", onto ? onto->digest() : ""},
+                {"tensors", report.tensors.size()},
+                {"unchanged_tensors", report.unchanged},
+                {"identity", report.identity}});
+  } else {
+    std::cout << with_commas(report.output_bytes) << " bytes written to " << output.shown()
+              << (onto ? ", a delta of " + printable(arguments.text("onto")) : ", whole") << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+const Verb& rebase_verb() {
+  static const Verb verb = {"rebase",
+                            "Make an exact .gbz whole, or a delta of another model.",
+                            "IN.gbz -o OUT.gbz [--onto FILE] [--base FILE] [options]",
+                            "  gbcompress rebase ckpt-50.gbz -o whole.gbz\n"
+                            "  gbcompress rebase ckpt-50.gbz --onto ckpt-40.gbz -o short.gbz\n",
+                            1,
+                            1,
+                            options,
+                            run};
+  return verb;
+}
+
+}  // namespace gbcompress::cli

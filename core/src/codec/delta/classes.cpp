@@ -1,0 +1,67 @@
+#include "codec/delta/classes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace gbcompress::codec::delta {
+namespace {
+
+/// What a class costs beside its changes: its probabilities are learned from the first ones. Bits.
+constexpr double kClassBits = 48;
+
+/// Bits of the places of `changed` among `all`.
+double place_bits(double all, double changed) {
+  const double same = all - changed;
+  double bits = 0;
+  if (changed > 0) bits += changed * std::log2(all / changed);
+  if (same > 0) bits += same * std::log2(all / same);
+  return bits;
+}
+
+struct Level {
+  std::size_t level;
+  double all, changed;
+};
+
+}  // namespace
+
+Thresholds choose_classes(std::span<const std::uint64_t> all,
+                          std::span<const std::uint64_t> changed) {
+  std::vector<Level> levels;
+  for (std::size_t level = 0; level < all.size(); ++level)
+    if (all[level] > 0)
+      levels.push_back(
+          {level, static_cast<double>(all[level]), static_cast<double>(changed[level])});
+  const std::size_t n = levels.size();
+  if (n < 2) return {};
+  // best[k][end]: bits of the first `end` levels in k + 1 classes.
+  std::vector<std::vector<double>> best(
+      kMostClasses, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<std::size_t>> cut(kMostClasses, std::vector<std::size_t>(n + 1));
+  for (std::size_t end = 1; end <= n; ++end) {
+    double sum = 0, moved = 0;
+    for (std::size_t first = end; first-- > 0;) {
+      sum += levels[first].all;
+      moved += levels[first].changed;
+      const double bits = place_bits(sum, moved) + kClassBits;
+      if (first == 0) best[0][end] = bits;
+      for (std::size_t k = 1; first > 0 && k < kMostClasses; ++k) {
+        if (best[k - 1][first] + bits >= best[k][end]) continue;
+        best[k][end] = best[k - 1][first] + bits;
+        cut[k][end] = first;
+      }
+    }
+  }
+  std::size_t k = 0;
+  for (std::size_t other = 1; other < kMostClasses; ++other)
+    if (best[other][n] < best[k][n]) k = other;
+  Thresholds thresholds;
+  for (std::size_t end = n; k > 0; --k) {
+    end = cut[k][end];
+    thresholds.insert(thresholds.begin(), static_cast<std::uint16_t>(levels[end].level));
+  }
+  return thresholds;
+}
+
+}  // namespace gbcompress::codec::delta

@@ -1,0 +1,28 @@
+#pragma once
+/// The two forms of a change's section, without the byte that names the form.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "codec/delta/change.h"
+#include "codec/delta/elements.h"
+
+namespace gbcompress::codec::delta {
+
+template <typename U>
+std::vector<std::byte> encode_sparse(int mantissa_bits, std::span<const std::byte> base,
+                                     std::span<const std::byte> now);
+template <typename U>
+void apply_sparse(int mantissa_bits, std::span<const std::byte> section,
+                  std::span<std::byte> elements);
+
+template <typename U>
+std::vector<std::byte> encode_dense(int mantissa_bits, ChangeGrid grid,
+                                    std::span<const std::byte> base,
+                                    std::span<const std::byte> now);
+template <typename U>
+void apply_dense(int mantissa_bits, ChangeGrid grid, std::span<const std::byte> section,
+                 std::span<std::byte> elements);
+
+}  // namespace gbcompress::codec::delta

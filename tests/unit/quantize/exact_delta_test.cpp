@@ -1,0 +1,184 @@
+// Exact changes since a base model, and chains of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "base/file.h"
+#include "format/safetensors/safetensors.h"
+#include "gbcompress/artifact.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/weights.h"
+#include "support/code_of.h"
+#include "support/files.h"
+#include "support/made_tensors.h"
+
+namespace gbcompress {
+namespace {
+
+using testing::MadeTensors;
+using testing::normals;
+using testing::TempDir;
+
+/// The same weights after some steps, each of which moves every weight a little.
+TensorBundle trained(int steps) {
+  MadeTensors made;
+  std::vector<float> values = normals(12'000, 1);
+  for (int step = 1; step <= steps; ++step) {
+    const std::vector<float> change = normals(12'000, 10 + static_cast<std::uint64_t>(step), 1e-4f);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += change[i];
+  }
+  std::vector<std::uint16_t> halves;
+  for (const float value : values) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    halves.push_back(static_cast<std::uint16_t>(bits >> 16));
+  }
+  made.add("full", {100, 120}, values);
+  made.add<std::uint16_t>("half", DType::kBF16, {100, 120}, halves);
+  made.add("kept", {300}, normals(300, 5));
+  made.add<std::int64_t>("steps", DType::kI64, {}, {steps});
+  made.add<std::uint8_t>("none", DType::kU8, {0, 3}, {});
+  return made.sorted();
+}
+
+class ExactDeltas : public ::testing::Test {
+ protected:
+  std::filesystem::path file(int step) const {
+    return dir_.path() / ("ckpt-" + std::to_string(step) + ".gbz");
+  }
+  WeightsReport compress(int step, const BaseModel* base = nullptr) {
+    return compress_weights(trained(step), file(step), {.base = base, .overwrite = true});
+  }
+  /// ckpt-0 whole, and three deltas, each of the one before.
+  void make_chain() {
+    compress(0);
+    for (int step = 1; step <= 3; ++step) {
+      const BaseModel before = BaseModel::open(file(step - 1));
+      compress(step, &before);
+    }
+  }
+  void expect_tensors(const BaseModel& model, int step) {
+    EXPECT_EQ(model.digest(), BaseModel(trained(step)).digest());
+  }
+  /// What the error of opening a link says, its code first.
+  std::string refusal(int step) {
+    try {
+      BaseModel::open(file(step));
+    } catch (const Error& error) {
+      return std::string(errc_name(error.code())) + ": " + error.what();
+    }
+    return "accepted";
+  }
+  const TempDir dir_;
+};
+
+TEST_F(ExactDeltas, StoreEveryChangeBitForBitInFewerBytes) {
+  const BaseModel base(trained(0));
+  const WeightsReport whole = compress(1), delta = compress(1, &base);
+  EXPECT_LT(delta.output_bytes, whole.output_bytes * 3 / 4);
+  EXPECT_EQ(delta.total_error, 0);
+  const ArtifactReader artifact = ArtifactReader::open(file(1));
+  const TensorBundle now = trained(1);
+  std::map<std::string, std::string> stored;
+  for (std::size_t i = 0; i < now.tensors.size(); ++i) {
+    const auto bytes = decode_tensor(artifact, i, {.base = base.source_for(artifact)});
+    EXPECT_TRUE(std::ranges::equal(bytes, now.tensors[i].bytes)) << now.tensors[i].name;
+    stored[delta.tensors[i].name] = delta.tensors[i].stored;
+  }
+  EXPECT_EQ(stored["full"], "base and exact change");
+  EXPECT_EQ(stored["half"], "base and exact change");
+  EXPECT_EQ(stored["kept"], "as in the base");
+  EXPECT_EQ(artifact.digest(), BaseModel(now).digest());
+  EXPECT_EQ(artifact.base(), base.digest());
+}
+
+TEST_F(ExactDeltas, AreNeverLargerThanTheTensor) {
+  MadeTensors before, after;
+  before.add("a", {100, 100}, normals(10'000, 1));
+  after.add("a", {100, 100}, std::vector<float>(10'000, 0.5f));
+  before.add("b", {100, 100}, normals(10'000, 2));
+  std::vector<float> mostly(10'000, 0.5f);
+  mostly[77] = 1;
+  after.add("b", {100, 100}, mostly);
+  const BaseModel base(before.sorted());
+  const WeightsReport report = compress_weights(after.sorted(), file(0), {.base = &base});
+  EXPECT_EQ(report.tensors[0].stored, "constant");
+  EXPECT_EQ(report.tensors[1].stored, "exact");
+}
+
+TEST_F(ExactDeltas, FormChains) {
+  make_chain();
+  for (int step = 0; step <= 3; ++step) expect_tensors(BaseModel::open(file(step)), step);
+  const ArtifactReader last = ArtifactReader::open(file(3));
+  const BaseModel base = BaseModel::open_for(last, dir_.path());
+  expect_tensors(base, 2);
+  const BaseModel direct = BaseModel::open_for(last, file(2));
+  EXPECT_EQ(direct.digest(), base.digest());
+  // The model itself serves as well as its file.
+  std::filesystem::remove(file(0));
+  write_safetensors(dir_.path() / "first.safetensors", trained(0).tensors, {}, false);
+  expect_tensors(BaseModel::open(file(3)), 3);
+}
+
+TEST_F(ExactDeltas, NameAMissingADamagedAndAForgedLink) {
+  make_chain();
+  std::filesystem::rename(file(1), dir_.path() / "away");
+  EXPECT_NE(refusal(3).find("ckpt-2.gbz needs the model with the digest " +
+                            BaseModel(trained(1)).digest() + ", and no file in "),
+            std::string::npos)
+      << refusal(3);
+  EXPECT_TRUE(refusal(3).starts_with("not_found: ")) << refusal(3);
+  std::filesystem::copy_file(dir_.path() / "away", file(1));
+  std::fstream damaged(file(1), std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(200);
+  damaged.put('\x55').put('\x56');
+  damaged.close();
+  EXPECT_NE(refusal(3).find("ckpt-1.gbz is damaged"), std::string::npos) << refusal(3);
+  // A file that states a digest of other tensors.
+  const BaseModel base(trained(0));
+  ArtifactWriter forged("", "");
+  forged.set_base(base.digest());
+  forged.set_digest(BaseModel(trained(1)).digest());
+  for (const TensorEntry& tensor : base.tensors().tensors)
+    forged.add_base(tensor.name, tensor.dtype, tensor.shape);
+  forged.write(file(1), true);
+  EXPECT_NE(refusal(3).find("ckpt-1.gbz does not expand to the tensors whose digest it states"),
+            std::string::npos)
+      << refusal(3);
+}
+
+TEST_F(ExactDeltas, RefuseALoop) {
+  const BaseModel first(trained(0)), second(trained(1));
+  for (const int step : {0, 1}) {
+    ArtifactWriter writer("", "");
+    writer.set_base((step == 0 ? second : first).digest());
+    writer.set_digest((step == 0 ? first : second).digest());
+    writer.add_base("kept", DType::kF32, {300});
+    writer.write(file(step), false);
+  }
+  EXPECT_NE(refusal(1).find("is needed to expand itself: its chain of deltas is a loop"),
+            std::string::npos)
+      << refusal(1);
+}
+
+TEST_F(ExactDeltas, RefuseAnotherBaseAndOtherShapes) {
+  const BaseModel base(trained(0)), other(trained(2));
+  compress(1, &base);
+  const ArtifactReader artifact = ArtifactReader::open(file(1));
+  EXPECT_EQ(code_of([&] { other.source_for(artifact); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { decode_tensor(artifact, 0); }), Errc::kUsage);
+  MadeTensors changed;
+  changed.add("full", {120, 100}, normals(12'000, 1));
+  EXPECT_EQ(code_of([&] { compress_weights(changed.sorted(), file(2), {.base = &base}); }),
+            Errc::kShapeMismatch);
+  ArtifactWriter writer("", "");
+  EXPECT_EQ(code_of([&] { writer.add_change("c", DType::kC64, {3}, {}); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { writer.add_change("e", DType::kF32, {0}, {}); }), Errc::kUsage);
+}
+
+}  // namespace
+}  // namespace gbcompress
