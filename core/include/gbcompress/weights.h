@@ -58,6 +58,8 @@ struct WeightsOptions {
   /// Stores the digest of the tensors in a file without losses, so that deltas of it find it at
   /// once. Exact deltas always have it.
   bool keep_digest = false;
+  /// Profile lanes whatever the size: for files whose integers become part of a larger one.
+  bool lanes = false;
   bool overwrite = false;
   int threads = 0;  ///< 0: as many as there are processors. The bytes do not depend on it
   /// Sees the file as ArtifactWriter::write() shows it.

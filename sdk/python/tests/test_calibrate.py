@@ -78,7 +78,7 @@ def test_importance_is_the_squared_gradient_in_expectation() -> None:
     {"padding": 2, "padding_mode": "reflect"},
 ])  # fmt: skip
 def test_rows_of_convolutions_give_their_outputs(options: dict[str, object]) -> None:
-    from gbcompress._collect import convolution_rows
+    from gbcompress._moments import convolution_rows
 
     torch.manual_seed(1)
     conv = nn.Conv2d(4, 6, (3, 2), bias=False, **options)  # type: ignore[arg-type]

@@ -163,7 +163,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   if (options.base) bound_changes(options);
   if (options.statistics) use_statistics(options);
   std::int64_t integers = 0;
-  bool fits = true;
+  bool fits = !options.lanes;
   for (const TensorPlan& tensor : tensors_) {
     if (tensor.tied || is_bytes(*tensor.source)) continue;
     numbers_ += tensor.elements();

@@ -4,6 +4,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
@@ -12,10 +14,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "artifact/direct_values.h"
 #include "artifact/file_digest.h"
 #include "artifact/read_many.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
+#include "base/parallel.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -27,10 +31,11 @@ namespace {
 class File {
  public:
   /// @param base  the model that a delta is the difference from
-  /// @param all   the digest is checked while tensors are decoded, and then by check_digest()
+  /// @param check  "at_once", "decoding": while tensors are decoded, and then by check_digest();
+  ///               "never"
   File(const std::string& path, std::optional<std::int64_t> max_output,
-       const std::optional<std::string>& base, bool all)
-      : path_(path), reader_(open(path, max_output, all)) {
+       const std::optional<std::string>& base, const std::string& check)
+      : path_(path), reader_(open(path, max_output, check)) {
     if (base) {
       const nb::gil_scoped_release release;
       base_ = BaseModel::open_for(reader_, *base, limits(max_output)).source_for(reader_);
@@ -113,6 +118,24 @@ class File {
     read_many(reader_, requests, {.base = base_, .threads = threads});
   }
 
+  /// Rows [first, first + count) of a tensor that is not tied, along its first dimension: of all
+  /// stripes only those that hold them are decoded. None where the whole tensor has to be decoded.
+  nb::object read_rows(std::size_t index, const std::string& dtype_text, std::int64_t first,
+                       std::int64_t count, int threads) const {
+    const ArtifactTensor& tensor = reader_.tensors()[at(index)];
+    const DType dtype = type_of(dtype_text);
+    if (tensor.shape.empty() || count == 0 || !reads_directly(reader_, index) ||
+        !is_float(dtype, tensor.dtype))
+      return nb::none();
+    if (first < 0 || count < 0 || first > tensor.shape[0] - count)
+      throw nb::index_error("the rows go beyond the tensor");
+    FreshMemory rows = [&] {
+      const nb::gil_scoped_release release;
+      return decode_rows(index, dtype, first, count, threads);
+    }();
+    return array_of(std::move(rows));
+  }
+
   std::vector<double> tensor_bits() const {
     const nb::gil_scoped_release release;
     return reader_.tensor_bits();
@@ -132,6 +155,45 @@ class File {
   }
 
  private:
+  static nb::object array_of(FreshMemory memory) {
+    auto* kept = new FreshMemory(std::move(memory));
+    const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<FreshMemory*>(p); });
+    return nb::cast(
+        Output<std::uint8_t>(reinterpret_cast<std::uint8_t*>(kept->data()), {kept->size()}, owner));
+  }
+
+  /// Whether rows of a tensor of type `own` are decoded into that type.
+  static bool is_float(DType dtype, DType own) noexcept {
+    return dtype == own || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+  }
+
+  FreshMemory decode_rows(std::size_t index, DType dtype, std::int64_t first, std::int64_t count,
+                          int threads) const {
+    const ArtifactTensor& tensor = reader_.tensors()[index];
+    const std::int64_t width =
+        tensor_elements(tensor.shape) / std::max<std::int64_t>(1, tensor.shape[0]);
+    const std::int64_t begin = first * width, end = begin + count * width;
+    const std::int64_t size = dtype_bits(dtype) / 8;
+    FreshMemory rows(static_cast<std::size_t>(count * width * size));
+    const std::span<std::byte> out(rows.data(), rows.size());
+    const DirectValues values(reader_, index);
+    const auto& parts = values.parts();
+    parallel_tasks(threads > 0 ? threads : usable_processors(),
+                   static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
+                     const LanesPart& part = parts[static_cast<std::size_t>(i)];
+                     const std::int64_t from = std::max(begin, part.first);
+                     const std::int64_t to = std::min(end, part.first + part.size);
+                     if (from >= to) return;
+                     std::vector<std::byte> whole(static_cast<std::size_t>(part.size * size));
+                     values.read(static_cast<std::size_t>(i), dtype, whole);
+                     std::memcpy(out.data() + (from - begin) * size,
+                                 whole.data() + (from - part.first) * size,
+                                 static_cast<std::size_t>((to - from) * size));
+                   });
+    check_mapped_inputs();
+    return rows;
+  }
+
   /// One tensor on its way to Python: fresh memory where it is decoded straight into it.
   struct Read {
     std::size_t index;
@@ -140,13 +202,7 @@ class File {
     DecodedTensor decoded = {};
 
     nb::object array() {
-      if (fresh) {
-        auto* kept = new FreshMemory(std::move(*fresh));
-        const nb::capsule owner(kept,
-                                [](void* p) noexcept { delete static_cast<FreshMemory*>(p); });
-        return nb::cast(Output<std::uint8_t>(reinterpret_cast<std::uint8_t*>(kept->data()),
-                                             {kept->size()}, owner));
-      }
+      if (fresh) return array_of(std::move(*fresh));
       if (decoded.dtype() == DType::kF32)
         return nb::cast(to_numpy<float>(std::move(decoded).floats()));
       return nb::cast(to_numpy<std::uint8_t>(std::move(decoded).take_bytes()));
@@ -180,10 +236,12 @@ class File {
     return limits;
   }
   static ArtifactReader open(const std::string& path, std::optional<std::int64_t> max_output,
-                             bool all) {
+                             const std::string& check) {
     const nb::gil_scoped_release release;
     return ArtifactReader::open(path, limits(max_output),
-                                all ? DigestCheck::kWhileDecoding : DigestCheck::kAtOnce);
+                                check == "never"      ? DigestCheck::kNever
+                                : check == "decoding" ? DigestCheck::kWhileDecoding
+                                                      : DigestCheck::kAtOnce);
   }
 
   std::string path_;
@@ -200,9 +258,9 @@ void bind_files(nb::module_& module) {
       nb::arg("path"));
   nb::class_<File>(module, "File")
       .def(nb::init<const std::string&, std::optional<std::int64_t>,
-                    const std::optional<std::string>&, bool>(),
+                    const std::optional<std::string>&, const std::string&>(),
            nb::arg("path"), nb::arg("max_output").none() = nb::none(),
-           nb::arg("base").none() = nb::none(), nb::arg("all") = false)
+           nb::arg("base").none() = nb::none(), nb::arg("check") = "at_once")
       .def_prop_ro("arch", [](const File& file) { return file.reader().arch(); })
       .def_prop_ro("settings", [](const File& file) { return file.reader().settings(); })
       .def_prop_ro("identity", [](const File& file) { return file.reader().identity(); })
@@ -220,6 +278,8 @@ void bind_files(nb::module_& module) {
                &File::read, nb::const_),
            nb::arg("reads"), nb::arg("threads") = 0)
       .def("read_into", &File::read_into, nb::arg("reads"), nb::arg("threads") = 0)
+      .def("read_rows", &File::read_rows, nb::arg("index"), nb::arg("dtype"), nb::arg("first"),
+           nb::arg("count"), nb::arg("threads") = 0)
       .def("coded", &File::coded, nb::arg("index"))
       .def("tensor_bits", &File::tensor_bits);
 }

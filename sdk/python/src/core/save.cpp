@@ -160,13 +160,17 @@ StatisticsUse use_of(const std::map<std::string, double>& numbers) {
   return use;
 }
 
-nb::dict save(const nb::list& tensors, const std::string& path, std::optional<double> ratio,
+/// @param source  tensors as read_tensors() gives them, or the path of a model file or folder
+nb::dict save(const nb::object& source, const std::string& path, std::optional<double> ratio,
               std::optional<std::int64_t> max_bytes, std::optional<double> max_error,
               const std::vector<std::string>& exact, const std::optional<std::string>& base,
               const std::optional<nb::list>& of_weights, const std::map<std::string, double>& use,
-              const std::string& metadata, bool overwrite, int threads) {
-  const TensorBundle bundle = bundle_of(tensors);
-  const std::int64_t input_bytes = safetensors_bytes(bundle.tensors, map_of(metadata));
+              const std::string& metadata, bool overwrite, int threads, bool lanes) {
+  const bool stored = nb::isinstance<nb::str>(source);
+  const TensorBundle bundle =
+      stored ? open_tensors(nb::cast<std::string>(source)) : bundle_of(nb::cast<nb::list>(source));
+  const std::int64_t input_bytes =
+      stored ? bundle.file_bytes : safetensors_bytes(bundle.tensors, map_of(metadata));
   const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
   WeightsOptions options{.max_bytes = max_bytes,
                          .max_error = max_error,
@@ -175,6 +179,7 @@ nb::dict save(const nb::list& tensors, const std::string& path, std::optional<do
                          .exact = exact,
                          .settings = with_metadata(settings.changes_json(), metadata),
                          .keep_settings = !metadata.empty(),
+                         .lanes = lanes,
                          .overwrite = overwrite,
                          .threads = threads};
   if (ratio)
@@ -212,6 +217,26 @@ nb::dict save_link(const nb::list& tensors, const std::optional<nb::list>& befor
     options.base = model ? &*model : nullptr;
     return compress_weights(bundle, path, options);
   }));
+}
+
+/// Name, element type and shape of every tensor of a model file or folder.
+nb::list list_tensors(const std::string& path) {
+  const TensorBundle bundle = open_tensors(path);
+  nb::list tensors;
+  for (const TensorEntry& entry : bundle.tensors)
+    tensors.append(nb::make_tuple(entry.name, std::string(dtype_name(entry.dtype)),
+                                  nb::tuple(nb::cast(entry.shape))));
+  return tensors;
+}
+
+/// Copies the files of configuration and tokenizer from one folder to another, which exists.
+/// @return what stays behind, one note each
+std::vector<std::string> carry(const std::string& from, const std::string& to, bool overwrite) {
+  TensorBundle bundle;
+  find_carried(from, bundle);
+  CarriedCopies copies(from, bundle.carried, to, overwrite);
+  copies.commit();
+  return bundle.notes;
 }
 
 /// Name, element type, shape and bytes of each tensor, as save() takes them.
@@ -258,6 +283,8 @@ void bind_save(nb::module_& module) {
       "check_writable",
       [](const std::string& path, bool overwrite) { check_writable(path, overwrite); },
       nb::arg("path"), nb::arg("overwrite"));
+  module.def("list_tensors", &list_tensors, nb::arg("path"));
+  module.def("carry", &carry, nb::arg("source"), nb::arg("folder"), nb::arg("overwrite"));
   module.def("read_tensors", &read_tensors, nb::arg("path"));
   module.def("read_model", &read_model, nb::arg("path"));
   module.def("save_link", &save_link, nb::arg("tensors"), nb::arg("before").none(),
@@ -265,7 +292,8 @@ void bind_save(nb::module_& module) {
   module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
              nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
              nb::arg("exact"), nb::arg("base").none(), nb::arg("statistics").none(), nb::arg("use"),
-             nb::arg("metadata"), nb::arg("overwrite"), nb::arg("threads"));
+             nb::arg("metadata"), nb::arg("overwrite"), nb::arg("threads"),
+             nb::arg("lanes") = false);
 }
 
 }  // namespace gbcompress::python

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string>
 
 #include "artifact/sections/float_code.h"
@@ -77,6 +78,55 @@ class Writer {
   ArtifactWriter writer_;
 };
 
+/// A coded tensor of another file, its integers as they are.
+void add_integers(ArtifactWriter& writer, const ArtifactTensor& tensor, CodedValues values,
+                  bool lanes) {
+  if (!lanes) return writer.add_coded(tensor.name, tensor.dtype, tensor.shape, std::move(values));
+  std::vector<std::byte> section = encode_section(values);
+  writer.add_coded_section(tensor.name, tensor.dtype, tensor.shape, values, std::move(section));
+}
+
+void add_all(ArtifactWriter& writer, const ArtifactReader& reader) {
+  const bool lanes = reader.profile() == CodecProfile::kLanes;
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const ArtifactTensor& tensor = reader.tensors()[i];
+    switch (tensor.kind) {
+      case TensorKind::kExact:
+        writer.add_plain(tensor.name, tensor.dtype, tensor.shape, reader.plain(i));
+        break;
+      case TensorKind::kConstant:
+        writer.add_constant(tensor.name, tensor.dtype, tensor.shape, reader.constant(i));
+        break;
+      case TensorKind::kTied:
+        writer.add_tied(tensor.name, tensor.tied_to);
+        break;
+      case TensorKind::kQuantized:
+        add_integers(writer, tensor, reader.coded(i), lanes);
+        break;
+      default:
+        throw Error(Errc::kUnsupported, printable(tensor.name) +
+                                            " is made by g-nets or a base; only files without "
+                                            "either are joined");
+    }
+  }
+}
+
+/// The tensors of several files, of one profile, in one.
+/// @return bytes written. @throws as ArtifactReader::open() and ArtifactWriter
+std::int64_t join(const std::vector<std::string>& files, const std::string& path,
+                  const std::string& settings, bool overwrite) {
+  const nb::gil_scoped_release release;
+  ArtifactWriter writer("", settings);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  writer.spool_in(folder.empty() ? "." : folder);
+  for (const std::string& file : files) {
+    const ArtifactReader reader = ArtifactReader::open(file);
+    if (reader.profile() == CodecProfile::kLanes) writer.set_profile(CodecProfile::kLanes);
+    add_all(writer, reader);
+  }
+  return writer.write(path, overwrite);
+}
+
 /// What the numbers become as short floats of so many bits.
 Output<float> short_floats(const Shape& shape, const Input<float>& numbers, int mantissa_bits) {
   return to_numpy<float>(
@@ -96,6 +146,8 @@ void bind_writer(nb::module_& module) {
       .def("size", &Writer::size)
       .def("tensor_bits", &Writer::tensor_bits)
       .def("write", &Writer::write);
+  module.def("join", &join, nb::arg("files"), nb::arg("path"), nb::arg("settings"),
+             nb::arg("overwrite"));
   module.def("short_floats", &short_floats);
 }
 

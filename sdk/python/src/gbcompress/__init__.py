@@ -5,6 +5,8 @@
     gbc.save_file(model.state_dict(), "m.gbz", ratio=8)
     tensors = gbc.load_file("m.gbz")
     gbc.load_into(model, "m.gbz")
+    with gbc.open("m.gbz") as file:         # one tensor, or some of its rows
+        rows = file.get_slice("embed.weight")[:100]
     gbc.inspect("m.gbz")
 
     gbc.calibrate(model, batches, "m.gbz", ratio=8)     # without training, better than without data
@@ -31,17 +33,23 @@ from ._errors import (
     UsageError,
 )
 from ._files import SaveReport, StoredTensor, save_file
+from ._folders import compress_folder
 from ._inspect import FileInfo, TensorInfo, inspect
 from ._load import iter_file, load_file, load_into
+from ._open import OpenFile, TensorSlice, open
 
 if TYPE_CHECKING:
     from ._calibrate import CalibrationReport, calibrate
     from ._collect import Statistics, collect
     from ._compression import Compression
+    from ._pieces import BlockReport
     from ._prepare import Rule, prepare
+    from ._synthetic import synthetic_batches
     from ._write import Report, TensorReport
 
+# Without "open": `from gbcompress import *` is not to hide Python's own.
 __all__ = [
+    "BlockReport",
     "CalibrationReport",
     "Chain",
     "Compression",
@@ -49,6 +57,7 @@ __all__ = [
     "FileInfo",
     "GbzError",
     "NotFound",
+    "OpenFile",
     "Report",
     "Rule",
     "SaveReport",
@@ -59,10 +68,12 @@ __all__ = [
     "TargetNotMet",
     "TensorInfo",
     "TensorReport",
+    "TensorSlice",
     "UsageError",
     "__version__",
     "calibrate",
     "collect",
+    "compress_folder",
     "delta",
     "inspect",
     "iter_file",
@@ -70,6 +81,7 @@ __all__ = [
     "load_into",
     "prepare",
     "save_file",
+    "synthetic_batches",
 ]
 
 
@@ -83,10 +95,18 @@ def __getattr__(name: str) -> Any:
         from . import _calibrate
 
         return getattr(_calibrate, name)
+    if name == "synthetic_batches":
+        from . import _synthetic
+
+        return _synthetic.synthetic_batches
     if name in ("Statistics", "collect"):
         from . import _collect
 
         return getattr(_collect, name)
+    if name == "BlockReport":
+        from . import _pieces
+
+        return _pieces.BlockReport
     if name in ("Rule", "prepare"):
         from . import _prepare
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -11,13 +12,15 @@ from typing import Any
 
 import torch
 
-from ._arguments import output, positive, real, whole
+from ._arguments import output, path, positive, real, whole
 from ._arrays import Array
-from ._collect import Batch, Statistics, call, checked_batches, checked_model, collect, evaluating, outputs_of
+from ._collect import Batch, Statistics, call, called, checked_batches, checked_model, collect, evaluating, outputs_of
 from ._errors import TargetNotMet, usage, warn
 from ._files import Path, SaveReport, save
 from ._load import load_into
 from ._norms import corrected_norms, norm_statistics
+from ._pieces import BlockReport, owners_of
+from ._sequential import Blocks
 from ._write import input_bytes
 
 #: Of the batches, the share that chooses between candidates.
@@ -43,6 +46,7 @@ class CalibrationReport:
     candidates: dict[str, float]  #: the errors of all
     quality: float | None = None  #: evaluate(model) with the file's weights
     reference: float | None = None  #: evaluate(model) before
+    blocks: tuple[BlockReport, ...] = ()  #: with ``blocks=``: what each became, in order
 
 
 def _is_logits(result: Any) -> bool:
@@ -56,14 +60,18 @@ def _tensors_of(result: Any) -> list[torch.Tensor]:
 
 
 class _Held:
-    """Batches to choose by, with the outputs of the original model."""
+    """Batches to choose by, with the outputs of the original model.
 
-    def __init__(self, model: torch.nn.Module, batches: list[Batch]) -> None:
+    Args:
+        first: the first one's number among all batches.
+    """
+
+    def __init__(self, model: torch.nn.Module, batches: list[Batch], first: int) -> None:
         self.batches = batches
         self.originals = []
         with evaluating(model), torch.no_grad():
-            for batch in batches:
-                result = call(model, batch)
+            for number, batch in enumerate(batches, first):
+                result = called(model, batch, number)
                 self.logits = _is_logits(result)
                 self.originals.append(_tensors_of(result))
         if not self.originals[0]:
@@ -104,12 +112,21 @@ def _one_size(
     return None
 
 
+def copied_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The state dict in memory of its own; names that share memory share it in the copy."""
+    state = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    copies: dict[str, torch.Tensor] = {}
+    for name, owner in owners_of(state).items():
+        copies[name] = state[name].detach().clone() if owner == name else copies[owner]
+    return copies
+
+
 class _Search:
     """Writes candidates and keeps the best file of each size."""
 
     def __init__(self, model: torch.nn.Module, statistics: Statistics, held: _Held, threads: int) -> None:
         self.model, self.statistics, self.held, self.threads = model, statistics, held, threads
-        self.state = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        self.state = copied_state(model)
         self.norms = norm_statistics(model, held.batches) if _has_norms(model) else {}
         self.errors: dict[str, float] = {}
 
@@ -175,6 +192,9 @@ def calibrate(
     max_drop: float | None = None,
     evaluate: Callable[[torch.nn.Module], float] | None = None,
     statistics: Statistics | None = None,
+    blocks: bool | str = False,
+    state: Path | None = None,
+    importance: bool = True,
     minutes: float | None = None,
     overwrite: bool = False,
     threads: int = 0,
@@ -196,27 +216,47 @@ def calibrate(
             units of ``evaluate``; the size is found to 3 %.
         evaluate: quality of the model, more is better; with ``max_drop``.
         statistics: of collect(), instead of measuring them here.
-        minutes: no further candidate is begun after them.
+        blocks: quantizes the blocks of a large model one after another: True for the ModuleList with the
+            most weights whose modules are of one class, or its path, ``"model.layers"``. The inputs of
+            each block are those that the quantized blocks before it give. Memory holds the statistics of
+            one block, one activation per batch, and the weights twice. With ``ratio``, ``max_bytes`` or
+            ``bits``.
+        state: with ``blocks``: a folder for finished blocks. A run that was killed resumes from it with
+            the same arguments; the folder may be removed afterwards.
+        importance: with ``blocks``: gradients of the whole model for each batch tell which tensors are
+            sensitive; without them, memory and time of a backward pass are saved.
+        minutes: no further candidate is begun after them; without ``blocks``.
         overwrite: replaces an existing file.
         threads: 0: one for each processor.
 
     Raises:
-        UsageError: an argument of the wrong kind, no target or several, an empty ``batches``.
+        UsageError: an argument of the wrong kind, no target or several, an empty ``batches``, batches
+            that do not fit the model; blocks that do not follow each other, or a ``state`` of another
+            calibration.
         GbzError: ``code`` ``"non_finite"`` for inputs that are NaN or infinite.
     """
     checked_model(model)
     items = checked_batches(batches)
-    state: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    tensors: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     size = _one_size(model, ratio, max_bytes, bits, max_drop)
     if (max_drop is None) != (evaluate is None):
         raise usage("max_drop and evaluate belong together; give both or neither")
-    target = output(filename, overwrite, tensors=state)
+    target = output(filename, overwrite, tensors=tensors)
     end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")
     count = min(len(items) - 1, max(1, round(_HELD_OUT * len(items))))
     measured, chosen = (items[:-count], items[-count:]) if count > 0 else (items, items)
+    if blocks:
+        refused = {"max_drop": max_drop, "statistics": statistics, "minutes": minutes}
+        for name, value in refused.items():
+            if value is not None:
+                raise usage(f"{name} has no effect on blocks; leave it out, or leave out blocks")
+        assert size is not None
+        return _by_blocks(model, measured, chosen, target, size, blocks, state, importance, threads)
+    if state is not None or not importance:
+        raise usage("state and importance belong to blocks; give blocks=True, or leave them out")
     if statistics is None:
         statistics = collect(model, measured)
-    search = _Search(model, statistics, _Held(model, chosen), threads)
+    search = _Search(model, statistics, _Held(model, chosen, len(items) - len(chosen)), threads)
     folder = os.path.dirname(os.path.abspath(target))
     reference = None if evaluate is None else float(evaluate(model))
     with tempfile.TemporaryDirectory(dir=folder, prefix=".gbcompress-") as temporary:
@@ -235,6 +275,31 @@ def calibrate(
     if not report.target_met:
         warn(report.target_note, TargetNotMet)
     return CalibrationReport(report, name, search.errors[name], dict(search.errors), quality, reference)
+
+
+def _by_blocks(
+    model: torch.nn.Module, measured: list[Batch], chosen: list[Batch], target: str, size: int,
+    blocks: bool | str, state: Path | None, importance: bool, threads: int,
+) -> CalibrationReport:  # fmt: skip
+    """calibrate() with ``blocks``, its arguments checked."""
+    if not isinstance(blocks, bool | str) or not isinstance(importance, bool):
+        raise usage(f"blocks must be True or a path of modules, and importance a bool, got {blocks!r}")
+    held = _Held(model, chosen, len(measured) if measured is not chosen else 0)
+    originals = copied_state(model)
+    place = os.path.dirname(os.path.abspath(target))
+    with contextlib.ExitStack() as stack:
+        if state is None:
+            state = stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix=".gbcompress-"))
+        stack.callback(model.load_state_dict, originals)
+        work = Blocks(model, blocks, measured, chosen, size, path(state, "state"), importance, threads)
+        work.run()
+        work.pieces.join(target)
+        report = work.pieces.report(target)
+        error = held.error(model)
+    if not report.target_met:
+        warn(report.target_note, TargetNotMet)
+    name = "block by block, error feedback"
+    return CalibrationReport(report, name, error, {name: error}, blocks=tuple(work.pieces.reports))
 
 
 def _smallest(

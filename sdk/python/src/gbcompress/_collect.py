@@ -16,12 +16,7 @@ from torch.nn import functional
 from ._arguments import kind_of, path
 from ._arrays import is_module
 from ._errors import GbzError, usage, warn
-from ._recurrent import joint_inputs
-
-#: Rows of inputs of one call that count; more are taken evenly spread.
-_ROWS = 8192
-#: Inputs wider than this have no moment: it would take 4 * width^2 bytes.
-_WIDEST = 16384
+from ._moments import Collector
 
 Batch = Any  # a tensor, a tuple of arguments, or a dict of keyword arguments
 
@@ -52,16 +47,6 @@ class Statistics:
         return Statistics(dict(load_file(path(filename, "filename"))))
 
 
-@dataclass
-class _Sums:
-    """Of one matrix, on the device of the model."""
-
-    moment: torch.Tensor | None = None
-    mean: torch.Tensor | None = None
-    rows: int = 0
-    transposed: bool = False  #: [in, out]: the moment is one of rows
-
-
 def call(model: torch.nn.Module, batch: Batch) -> Any:
     """The model's outputs for a batch, whose tensors are moved to the model's device."""
     place = next(model.parameters()).device
@@ -74,6 +59,42 @@ def call(model: torch.nn.Module, batch: Batch) -> Any:
 
 def _moved(value: Any, place: torch.device) -> Any:
     return value.to(place) if isinstance(value, torch.Tensor) else value
+
+
+def called(model: torch.nn.Module, batch: Batch, number: int) -> Any:
+    """The same for batch ``number`` of a list. Raises UsageError where it does not fit the model."""
+    try:
+        return call(model, batch)
+    except (GbzError, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise usage(
+            f"batch {number} ({_described(batch)}) does not fit the model: {first[0]}; give batches as the "
+            "model takes them, tuples of arguments and dicts of keyword arguments too"
+        ) from error
+
+
+def _described(batch: Batch) -> str:
+    """Shapes of a batch, for messages."""
+    if isinstance(batch, torch.Tensor):
+        return f"a tensor {list(batch.shape)}"
+    values = batch.items() if isinstance(batch, Mapping) else enumerate(batch) if isinstance(batch, tuple | list) else ()
+    shapes = [f"{k}: {list(v.shape) if isinstance(v, torch.Tensor) else type(v).__name__}" for k, v in values]
+    return f"{type(batch).__name__} {', '.join(shapes)}".rstrip()
+
+
+def mentions_training(model: torch.nn.Module) -> None:
+    """Warns of a model in training mode, where that makes a difference."""
+    modes = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
+    for name, module in model.named_modules():
+        if module.training and isinstance(module, modes):
+            warn(
+                f"the model is in training mode ({name} is); it is measured in evaluation mode and is in "
+                "training mode again afterwards, model.eval() avoids this warning",
+                UserWarning,
+            )
+            return
 
 
 def outputs_of(result: Any) -> list[torch.Tensor]:
@@ -119,120 +140,6 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-class _Collector:
-    """Hooks on every module with a weight matrix, and the sums they fill."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.names: dict[int, str] = {}
-        for name, parameter in model.named_parameters():
-            self.names.setdefault(id(parameter), name)
-        self.sums: dict[str, _Sums] = {}
-        self.expected: set[str] = set()
-        self._handles: list[Any] = []
-        for name, module in model.named_modules():
-            hook = self._hook_of(module)
-            if hook is None:
-                continue
-            self._handles.append(module.register_forward_pre_hook(self._guarded(name, hook), with_kwargs=True))
-
-    def close(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-
-    def _hook_of(self, module: torch.nn.Module) -> Callable[..., None] | None:
-        weight = getattr(module, "weight", None)
-        if isinstance(module, torch.nn.RNNBase):
-            return self._recurrent
-        if isinstance(module, torch.nn.MultiheadAttention):
-            return self._attention if module.in_proj_weight is not None else None
-        if not isinstance(weight, torch.nn.Parameter):
-            return None
-        if isinstance(module, torch.nn.Linear):
-            hook = self._linear
-        elif isinstance(module, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
-            hook = self._convolution
-        elif type(module).__name__ == "Conv1D" and weight.ndim == 2:  # of transformers: [in, out]
-            hook = self._transposed
-        else:
-            return None
-        self.expected.add(self.names[id(weight)])
-        return hook
-
-    def _guarded(self, name: str, hook: Callable[..., None]) -> Callable[..., None]:
-        def run(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
-            inputs = args[0] if args else next(iter(kwargs.values()), None)
-            if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point():
-                return
-            if not bool(torch.isfinite(inputs).all()):
-                raise GbzError(
-                    f"the inputs of {name or 'the model'} are not finite; leave such samples out, or repair "
-                    "the model",
-                    "non_finite",
-                )
-            with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
-                hook(module, inputs.detach(), args, kwargs)
-
-        return run
-
-    def add(self, name: str, rows: torch.Tensor, transposed: bool = False) -> None:
-        """Rows of inputs, [count, in] or [groups, count, in]."""
-        if rows.shape[-1] > _WIDEST:
-            return
-        count = rows.shape[-2]
-        rows = rows[..., :: max(1, count // _ROWS), :].float()
-        sums = self.sums.setdefault(name, _Sums(transposed=transposed))
-        moment, mean = rows.mT @ rows, rows.sum(-2)
-        sums.moment = moment if sums.moment is None else sums.moment + moment
-        sums.mean = mean if sums.mean is None else sums.mean + mean
-        sums.rows += rows.shape[-2]
-
-    def _linear(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
-        self.add(self.names[id(module.weight)], inputs.reshape(-1, inputs.shape[-1]))
-
-    def _transposed(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
-        self.add(self.names[id(module.weight)], inputs.reshape(-1, inputs.shape[-1]), True)
-
-    def _attention(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
-        given = (*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs))
-        if len(given) < 3 or not (given[0] is given[1] is given[2]):
-            return  # three inputs of one matrix
-        self.add(self.names[id(module.in_proj_weight)], inputs.reshape(-1, inputs.shape[-1]))
-
-    def _convolution(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
-        rows = convolution_rows(module, inputs)
-        self.add(self.names[id(module.weight)], rows[0] if module.groups == 1 else rows)
-
-    def _recurrent(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
-        for first, second, rows in joint_inputs(module, inputs, args, kwargs):
-            pair = f"{self.names[id(first)]}|{self.names[id(second)]}"
-            self.add(pair, rows)
-
-
-def convolution_rows(module: Any, inputs: torch.Tensor) -> torch.Tensor:
-    """The values that each output position of a convolution sees, [groups, positions, in]."""
-    dims = len(module.kernel_size)
-    if inputs.ndim == dims + 1:
-        inputs = inputs.unsqueeze(0)
-    if isinstance(module.padding, str) or module.padding_mode != "zeros":
-        pads = module._reversed_padding_repeated_twice
-        mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
-        inputs = functional.pad(inputs, pads, mode=mode)
-    else:
-        inputs = functional.pad(inputs, [pad for size in reversed(module.padding) for pad in (size, size)])
-    for axis, (size, stride, dilation) in enumerate(
-        zip(module.kernel_size, module.stride, module.dilation, strict=True), start=2
-    ):
-        inputs = inputs.unfold(axis, dilation * (size - 1) + 1, stride)[..., ::dilation]
-    # [n, channels, positions..., kernel...] -> [groups, n * positions, channels of a group * kernel]
-    n, channels = inputs.shape[:2]
-    positions, kernel = inputs.shape[2 : 2 + dims], inputs.shape[2 + dims :]
-    own = channels // module.groups
-    every = max(1, n * int(np.prod(positions)) // _ROWS)
-    flat = inputs.reshape(n, module.groups, own, int(np.prod(positions)), int(np.prod(kernel)))
-    flat = flat.permute(1, 0, 3, 2, 4).reshape(module.groups, -1, own * int(np.prod(kernel)))
-    return flat[:, ::every]
-
-
 def _random_signs(outputs: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
     """Squares of its gradients are those of all outputs, added up, in expectation."""
     total = outputs[0].new_zeros(())
@@ -266,20 +173,59 @@ def _loss_of(result: Any, generator: torch.Generator) -> torch.Tensor:
     return loss
 
 
-def _importance(
-    model: torch.nn.Module, names: dict[int, str], found: dict[str, torch.Tensor]
-) -> None:
-    """Adds the squared gradients of this batch, row by row."""
-    for parameter in model.parameters():
-        gradient = parameter.grad
-        parameter.grad = None
-        if gradient is None or parameter.ndim < 2:
-            continue
-        if gradient.is_sparse:
-            gradient = gradient.to_dense()
-        squares = gradient.float().square().flatten(1).sum(1)
-        name = names[id(parameter)]
-        found[name] = squares + found[name] if name in found else squares
+class _Importance:
+    """Squared gradients of the matrices' rows, added up during each backward pass: of all gradients only
+    the one that was just made is in memory."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.found: dict[str, torch.Tensor] = {}
+        self._kept = [(p, p.requires_grad, p.grad) for p in model.parameters()]
+        self._handles = []
+        for name, parameter in model.named_parameters():
+            parameter.grad = None
+            parameter.requires_grad_(parameter.is_floating_point())
+            if parameter.requires_grad:
+                hook = self._hook(name)
+                self._handles.append(parameter.register_post_accumulate_grad_hook(hook))  # type: ignore[no-untyped-call]
+
+    def _hook(self, name: str) -> Callable[[torch.Tensor], None]:
+        def run(parameter: torch.Tensor) -> None:
+            gradient, parameter.grad = parameter.grad, None
+            if gradient is None or parameter.ndim < 2:
+                return
+            if gradient.is_sparse:
+                gradient = gradient.to_dense()
+            squares = gradient.float().square().flatten(1).sum(1)
+            self.found[name] = squares + self.found[name] if name in self.found else squares
+
+        return run
+
+    def close(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        for parameter, wanted, gradient in self._kept:
+            parameter.requires_grad_(wanted)
+            parameter.grad = gradient
+
+
+def row_importance(
+    model: torch.nn.Module,
+    items: list[Batch],
+    loss: Callable[[Any, Batch], torch.Tensor] | None = None,
+    seed: int = 0,
+) -> dict[str, torch.Tensor]:
+    """Squared gradients of every row of every matrix, added up over the batches, by name."""
+    generator = torch.Generator().manual_seed(seed)
+    importance = _Importance(model)
+    try:
+        with evaluating(model), torch.enable_grad():
+            for number, batch in enumerate(items):
+                result = called(model, batch, number)
+                value = loss(result, batch) if loss else _loss_of(result, generator)
+                value.backward()  # type: ignore[no-untyped-call]
+    finally:
+        importance.close()
+    return importance.found
 
 
 def collect(
@@ -315,32 +261,23 @@ def collect(
     """
     checked_model(model)
     items = checked_batches(batches)
-    collector = _Collector(model)
-    generator = torch.Generator().manual_seed(seed)
+    mentions_training(model)
+    collector = Collector(model)
     found: dict[str, torch.Tensor] = {}
-    wanted = {p: p.requires_grad for p in model.parameters()}
-    gradients = {p: p.grad for p in model.parameters()}
     try:
-        with evaluating(model), torch.set_grad_enabled(importance):
-            for parameter in model.parameters():
-                parameter.requires_grad_(importance and parameter.is_floating_point())
-                parameter.grad = None
-            for batch in items:
-                result = call(model, batch)
-                if not importance:
-                    continue
-                value = loss(result, batch) if loss else _loss_of(result, generator)
-                value.backward()  # type: ignore[no-untyped-call]
-                _importance(model, collector.names, found)
+        if importance:
+            found = row_importance(model, items, loss, seed)
+        else:
+            with evaluating(model), torch.no_grad():
+                for number, batch in enumerate(items):
+                    called(model, batch, number)
     finally:
         collector.close()
-        for parameter, gradient in gradients.items():
-            parameter.requires_grad_(wanted[parameter])
-            parameter.grad = gradient
-    return _finish(collector, found, len(items))
+    return finish(collector, found, len(items))
 
 
-def _finish(collector: _Collector, found: dict[str, torch.Tensor], count: int) -> Statistics:
+def finish(collector: Collector, found: dict[str, torch.Tensor], count: int) -> Statistics:
+    """What hooks and gradients of so many batches have added up, with warnings."""
     statistics = Statistics(samples=count)
 
     def put(name: str, tensor: torch.Tensor) -> None:
@@ -348,7 +285,8 @@ def _finish(collector: _Collector, found: dict[str, torch.Tensor], count: int) -
 
     few = []
     for name, sums in collector.sums.items():
-        assert sums.moment is not None and sums.mean is not None
+        if sums.moment is None or sums.mean is None:  # of modules that see the weight in two ways
+            continue
         width = sums.moment.shape[-1]
         if sums.rows < width:
             few.append(f"{name} ({sums.rows} of {width})")

@@ -1,7 +1,7 @@
 """The extension module; see src/core."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ class File:
         path: str,
         max_output: int | None = None,
         base: str | None = None,
-        all: bool = False,
+        check: Literal["at_once", "decoding", "never"] = "at_once",
     ) -> None: ...
     @property
     def arch(self) -> str: ...
@@ -39,6 +39,9 @@ class File:
     def read_into(
         self, wanted: list[tuple[int, str, NDArray[np.uint8]]], threads: int = 0
     ) -> None: ...
+    def read_rows(
+        self, index: int, dtype: str, first: int, count: int, threads: int = 0
+    ) -> NDArray[np.uint8] | None: ...
     def coded(
         self, index: int
     ) -> tuple[NDArray[np.int32], int, NDArray[np.int32], int, bool]: ...
@@ -108,7 +111,7 @@ class Writer:
     def write(self, path: str, overwrite: bool) -> int: ...
 
 def save(
-    tensors: list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]],
+    tensors: list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]] | str,
     path: str,
     *,
     ratio: float | None,
@@ -121,7 +124,10 @@ def save(
     metadata: str,
     overwrite: bool,
     threads: int,
+    lanes: bool = False,
 ) -> dict[str, Any]: ...
+def list_tensors(path: str) -> list[tuple[str, str, tuple[int, ...]]]: ...
+def carry(source: str, folder: str, overwrite: bool) -> list[str]: ...
 def read_tensors(path: str) -> list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]: ...
 def read_model(path: str) -> list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]: ...
 def save_link(
@@ -133,6 +139,7 @@ def save_link(
 def artifact_in(path: str) -> str: ...
 def safetensors_size(tensors: Sequence[tuple[str, str, Sequence[int]]]) -> int: ...
 def check_writable(path: str, overwrite: bool) -> None: ...
+def join(files: Sequence[str], path: str, settings: str, overwrite: bool) -> int: ...
 def short_floats(
     shape: Sequence[int], numbers: NDArray[np.float32], mantissa_bits: int
 ) -> NDArray[np.float32]: ...

@@ -204,8 +204,10 @@ def save(
     overwrite: bool = False,
     threads: int = 0,
     quiet: bool = False,
+    lanes: bool = False,
 ) -> SaveReport:
-    """save_file(), with the fields of the core's StatisticsUse, and without warnings where ``quiet``."""
+    """save_file(), with the fields of the core's StatisticsUse, without warnings where ``quiet``, and of
+    profile lanes whatever the size where ``lanes``."""
     _check_tensors(tensors)
     ratio, max_bytes, max_error = _one_target(ratio, max_bytes, max_error, lossless)
     kept = checked_metadata(metadata)
@@ -226,6 +228,7 @@ def save(
         metadata=json.dumps(kept, ensure_ascii=False) if kept else "",
         overwrite=overwrite,
         threads=threads,
+        lanes=lanes,
     )
     note = report.pop("base_note")
     stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,15 +19,26 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-Framework: TypeAlias = Literal["numpy", "torch"]
+Framework: TypeAlias = Literal["numpy", "np", "torch", "pt"]
 DType: TypeAlias = Union["str", "np.dtype[Any]", "type[np.generic]", "torch.dtype"]
 
 #: Bytes that are decoded at a time, so that Ctrl-C is heard in between.
 _BATCH = 256 << 20
+#: Bytes of a file whose digest is checked unless verify says otherwise: some 40 ms.
+_VERIFIED = 64 << 20
 _REAL = ("F16", "BF16", "F32", "F64")
 
 
-class _Open:
+def framework_of(value: object) -> Literal["numpy", "torch"]:
+    """The one that is meant; safetensors' short names are taken too. Raises UsageError."""
+    if value in ("numpy", "np"):
+        return "numpy"
+    if value in ("torch", "pt"):
+        return "torch"
+    raise usage(f"framework must be 'numpy' or 'torch', got {value!r}")
+
+
+class Opened:
     """A file whose layer types are all known."""
 
     def __init__(
@@ -38,16 +50,18 @@ class _Open:
         threads: int,
         dtype: DType | None = None,
         all: bool = False,
+        verify: bool | None = True,
     ) -> None:
         """With ``all``, everything that follows is within checked()."""
-        if framework not in ("numpy", "torch"):
-            raise usage(f"framework must be 'numpy' or 'torch', got {framework!r}")
-        self._make = to_torch if framework == "torch" else to_numpy
+        self._make = to_torch if framework_of(framework) == "torch" else to_numpy
         self._dtype = None if dtype is None else real_dtype(dtype)
         self._threads = whole(threads, "threads", 0)
         named = None if base is None else path(base, "base")
         limit = None if max_output is None else whole(max_output, "max_output", 1)
-        self._file = _core.File(_core.artifact_in(path(filename, "filename")), limit, named, all)
+        file = _core.artifact_in(path(filename, "filename"))
+        if verify is None:
+            verify = not os.path.exists(file) or os.path.getsize(file) <= _VERIFIED
+        self._file = _core.File(file, limit, named, "decoding" if all else "at_once" if verify else "never")
         self.tensors = self._file.tensors()
         if not all:
             self._file.check_readable()
@@ -60,6 +74,11 @@ class _Open:
             yield
         finally:
             self._file.check_digest()
+
+    def metadata(self) -> dict[str, str]:
+        settings = json.loads(self._file.settings) if self._file.settings else {}
+        found: dict[str, str] = settings.get("metadata", {})
+        return found
 
     def _dtype_of(self, index: int) -> str:
         own: str = self.tensors[index]["dtype"]
@@ -88,6 +107,12 @@ class _Open:
                 entry = self.tensors[index]
                 yield index, self._make(entry["name"], dtype, entry["shape"], data)
 
+    def rows(self, index: int, first: int, count: int) -> Any | None:
+        """Rows of an untied tensor in new memory; None where only the whole tensor is decoded."""
+        entry, dtype = self.tensors[index], self._dtype_of(index)
+        data = self._file.read_rows(index, dtype, first, count, self._threads)
+        return None if data is None else self._make(entry["name"], dtype, (count, *entry["shape"][1:]), data)
+
     def read_into(self, buffers: Mapping[int, tuple[str, NDArray[np.uint8]]]) -> None:
         """Into element types and writable bytes, by index."""
         for batch in self._batches(list(buffers)):
@@ -98,7 +123,7 @@ class _Open:
 def load_file(
     filename: Path,
     *,
-    framework: Literal["numpy"] = "numpy",
+    framework: Literal["numpy", "np"] = "numpy",
     dtype: DType | None = None,
     base: Path | None = None,
     max_output: int | None = None,
@@ -108,7 +133,7 @@ def load_file(
 def load_file(
     filename: Path,
     *,
-    framework: Literal["torch"],
+    framework: Literal["torch", "pt"],
     dtype: DType | None = None,
     device: str | torch.device | None = None,
     base: Path | None = None,
@@ -132,7 +157,7 @@ def load_file(
     Args:
         filename: a ``.gbz`` file, or a folder with one, as ``gbcompress compress FOLDER -o OUT/``
             writes. The file's digest is checked while it is decoded.
-        framework: ``"numpy"`` for arrays, ``"torch"`` for tensors.
+        framework: ``"numpy"`` (or ``"np"``) for arrays, ``"torch"`` (or ``"pt"``) for tensors.
         dtype: element type of real tensors, decoded straight into it: float32, float16 or bfloat16 as
             text, or as NumPy's or torch's type; rounded to nearest even from the tensor's own type.
             Integers and booleans keep theirs. Unset: each tensor's own.
@@ -153,8 +178,8 @@ def load_file(
             for one of a newer version, of a layer type that needs its plugin (the message names
             it), or of an element type that the framework lacks; ``"limit"`` above ``max_output``.
     """
-    file = _Open(filename, framework, base, max_output, threads, dtype, all=True)
-    if device is not None and framework != "torch":
+    file = Opened(filename, framework, base, max_output, threads, dtype, all=True)
+    if device is not None and framework_of(framework) != "torch":
         raise usage("device has no effect on NumPy arrays; give framework='torch' as well")
     result: dict[str, Any] = {}
     own = [index for index, entry in enumerate(file.tensors) if entry["tied_to"] is None]
@@ -172,7 +197,7 @@ def load_file(
 def iter_file(
     filename: Path,
     *,
-    framework: Literal["numpy"] = "numpy",
+    framework: Literal["numpy", "np"] = "numpy",
     dtype: DType | None = None,
     base: Path | None = None,
     max_output: int | None = None,
@@ -182,7 +207,7 @@ def iter_file(
 def iter_file(
     filename: Path,
     *,
-    framework: Literal["torch"],
+    framework: Literal["torch", "pt"],
     dtype: DType | None = None,
     base: Path | None = None,
     max_output: int | None = None,
@@ -202,7 +227,7 @@ def iter_file(
     Tensors are decoded one at a time; a tied one is decoded again. Arguments and errors are those of
     load_file(); a damaged file is refused before the first tensor.
     """
-    file = _Open(filename, framework, base, max_output, threads, dtype)
+    file = Opened(filename, framework, base, max_output, threads, dtype)
 
     def tensors() -> Iterator[tuple[str, Any]]:
         for index, entry in enumerate(file.tensors):
@@ -285,7 +310,7 @@ def load_into(
         NotFound, GbzError: as load_file().
     """
     state = _targets(target)
-    file = _Open(filename, "torch" if is_module(target) else "numpy", base, max_output, threads)
+    file = Opened(filename, "torch" if is_module(target) else "numpy", base, max_output, threads)
     stored = {entry["name"]: entry for entry in file.tensors}
     for name, value in state.items():
         if not is_module(target):
@@ -307,7 +332,7 @@ def load_into(
 
 
 def _write(
-    file: _Open,
+    file: Opened,
     state: Mapping[str, Any],
     buffers: Mapping[int, tuple[str, NDArray[np.uint8]]],
     converted: Sequence[int],

@@ -1,4 +1,12 @@
-"""For Hugging Face's Trainer: ``Trainer(..., callbacks=[GbzCallback("m.gbz", rate_weight=0.1)])``."""
+"""For Hugging Face's libraries: compressed folders, and a callback of the Trainer.
+
+    from gbcompress.huggingface import load_pretrained, save_pretrained
+
+    save_pretrained(model, "packed/", ratio=8, tokenizer=tokenizer)
+    model = load_pretrained(AutoModelForCausalLM, "packed/")
+
+    Trainer(..., callbacks=[GbzCallback("m.gbz", rate_weight=0.1)])
+"""
 
 from __future__ import annotations
 
@@ -12,6 +20,9 @@ from transformers.trainer_callback import CallbackHandler
 
 from ._callback import Callback
 from ._errors import NotFound
+from ._pretrained import load_pretrained, save_pretrained
+
+__all__ = ["GbzCallback", "load_pretrained", "save_pretrained"]
 
 #: In the folder of each checkpoint.
 STATE_NAME = "gbcompress.pt"

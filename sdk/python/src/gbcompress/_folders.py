@@ -1,0 +1,170 @@
+"""Folders of Hugging Face's libraries, compressed from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path as _Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _core
+from ._arguments import kind_of, output, path, texts, whole
+from ._errors import TargetNotMet, exists, usage, warn
+from ._files import Path, SaveReport, StoredTensor, _one_target, _statistics_entries
+
+if TYPE_CHECKING:
+    from ._collect import Statistics
+
+#: The file in a compressed folder.
+FILE_NAME = "model.gbz"
+#: Sentences of one batch where ``data`` is text.
+_SENTENCES = 16
+
+
+@contextlib.contextmanager
+def made_folder(folder: str, overwrite: bool) -> Iterator[str]:
+    """The ``.gbz`` to write in a folder that is made if it is missing, and goes again if writing fails.
+
+    Raises:
+        FileExists: the folder holds another one, or is a file.
+    """
+    place = _Path(folder)
+    if place.exists() and not place.is_dir():
+        raise exists(folder)
+    name = str(place / FILE_NAME)
+    output(name, overwrite)
+    fresh = not place.is_dir()
+    if fresh:
+        place.mkdir(parents=True)
+    try:
+        yield name
+    except BaseException:
+        if fresh:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def compress_folder(
+    source: Path,
+    folder: Path,
+    ratio: float | None = None,
+    *,
+    max_bytes: int | None = None,
+    max_error: float | None = None,
+    lossless: bool = False,
+    data: Iterable[Any] | None = None,
+    exact: Sequence[str] = (),
+    overwrite: bool = False,
+    threads: int = 0,
+) -> SaveReport:
+    """Compresses a model folder of Hugging Face's libraries to a folder with ``model.gbz``.
+
+    The result is that of ``gbcompress compress SOURCE -o FOLDER/``: the weights of all shards in one file, and
+    beside it the files of configuration and tokenizer, also those in subfolders.
+    huggingface.load_pretrained() opens it, and ``gbcompress expand`` makes a folder for other programs.
+
+    Args:
+        source: a folder as ``save_pretrained`` of Transformers or sentence-transformers writes it, or a
+            file of weights.
+        folder: the folder to write. It may exist, without a ``model.gbz``.
+        ratio: bytes of the weights over bytes of the file; 8 unless another target is given.
+        max_bytes, max_error, lossless, exact, threads: as save_file() takes them.
+        data: inputs to calibrate with: sentences, or batches as collect() takes them. Transformers opens
+            the model, and torch runs it.
+        overwrite: replaces ``model.gbz`` and the files beside it.
+
+    Returns:
+        How every tensor is stored. A warning TargetNotMet is given as by save_file().
+
+    Raises:
+        NotFound: there is no such folder, or it has no weights.
+        UsageError: an argument of the wrong kind; a folder that is written into itself; ``data`` with
+            ``max_error`` or ``lossless``, or for tensors that the model does not name.
+        FileExists: ``folder`` holds a ``model.gbz``.
+    """
+    given, target = path(source, "source"), path(folder, "folder")
+    if os.path.isdir(target) and os.path.exists(given) and os.path.samefile(given, target):
+        raise usage(f"{target} is the folder that is read; write another one")
+    if ratio is None and max_bytes is None and max_error is None and lossless is False:
+        ratio = 8
+    ratio, max_bytes, max_error = _one_target(ratio, max_bytes, max_error, lossless)
+    names = [name for name, _, _ in _core.list_tensors(given)]
+    globs = texts(exact, "exact")
+    for glob in globs:
+        if not any(_core.matches_glob(glob, name) for name in names):
+            raise usage(f"exact={glob!r} matches no tensor of {given}")
+    threads = whole(threads, "threads", 0)
+    statistics = None
+    if data is not None:
+        if ratio is None and max_bytes is None:
+            raise usage("data has an effect on a size alone; give ratio or max_bytes")
+        statistics = _statistics_of(given, names, data)
+    with made_folder(target, overwrite) as file:
+        report = _core.save(
+            given, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=globs, base=None,
+            statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=overwrite,
+            threads=threads,
+        )  # fmt: skip
+        if os.path.isdir(given):
+            _core.carry(given, target, overwrite)
+    report.pop("base_note")
+    stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
+    result = SaveReport(tensors=stored, **report)
+    if not result.target_met:
+        warn(result.target_note, TargetNotMet)
+    return result
+
+
+def _statistics_of(source: str, names: Sequence[str], data: Iterable[Any]) -> Statistics:
+    """Statistics by the names that the folder's file has."""
+    from ._collect import Statistics, collect
+
+    if isinstance(data, str):
+        raise usage("data must be a list of sentences or batches, got one text; write [text]")
+    if not isinstance(data, Iterable):
+        raise usage(f"data must be a list of sentences or batches, got {kind_of(data)}")
+    items = list(data)
+    model, tokenizer = _opened(source, any(isinstance(item, str) for item in items))
+    if items and all(isinstance(item, str) for item in items):
+        items = [
+            dict(tokenizer(items[i : i + _SENTENCES], padding=True, truncation=True, return_tensors="pt"))
+            for i in range(0, len(items), _SENTENCES)
+        ]
+    elif any(isinstance(item, str) for item in items):
+        raise usage("data has sentences and batches; give one kind")
+    found = collect(model, items)
+    stored = set(names)
+    kept: dict[str, np.ndarray[Any, np.dtype[np.float32]]] = {}
+    for key, value in found.tensors.items():
+        if all(part in stored for part in key.rsplit(".", 1)[0].split("|")):
+            kept[key] = value
+    if not kept:
+        raise usage(
+            f"the weights of {source} have other names than the model that Transformers makes of them "
+            f"({names[0]}); call calibrate() with that model"
+        )
+    return Statistics(kept, found.samples)
+
+
+def _opened(source: str, sentences: bool) -> tuple[Any, Any]:
+    """The model of a folder in the class that its configuration names, and its tokenizer if needed."""
+    import transformers
+
+    if not os.path.isdir(source):
+        raise usage(f"{source} is no folder, so its model is not known; call calibrate() with the model")
+    config = transformers.AutoConfig.from_pretrained(source)
+    classes = [getattr(transformers, name, None) for name in (config.architectures or [])]
+    cls = next((each for each in classes if each is not None), transformers.AutoModel)
+    model = cls.from_pretrained(source)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source) if sentences else None
+    if tokenizer is not None and tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer is not None:
+        longest = getattr(config, "max_position_embeddings", None)
+        if longest:
+            tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
+    return model.eval(), tokenizer
