@@ -5,7 +5,8 @@
 //
 // Prints one JSON object. "ours" is the form that encode_change() chooses for each tensor.
 // Baselines, all tensors of a type together:
-//   entropy        order-0 entropy of the differences in ulps, without any table. Where most differences occur once,
+//   entropy        order-0 entropy of the differences in ulps, without any table. Where most
+//   differences occur once,
 //                  as in float32, this is below what any coder reaches
 //   gaps16_zstd1   gaps of 16 bits and values of the changed elements under zstd -1 (PULSE)
 //   index32        an index of 32 bits and the value of each changed element (TRL)

@@ -241,8 +241,7 @@ def read_header(data):
     need(hashlib.sha256(data[:-16]).digest()[:16] == data[-16:], "the digest does not fit")
     stored, at = read_varint(data, at)
     raw, at = read_varint(data, at)
-    need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0),
-         "a bad header size")
+    need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0), "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
     known(header, "abdstuvwx", "the header")
@@ -255,8 +254,7 @@ def read_tensors(header):
     need("t" in header or layout, "there are no tensors")
     entries = header.get("t", [known_as[3] for known_as in layout or []])
     unnamed = [e for e in entries if isinstance(e, int) or "n" not in e]
-    need(not unnamed or (layout and len(unnamed) == len(entries) == len(layout)),
-         "tensors without names do not fit the architecture")
+    need(not unnamed or (layout and len(unnamed) == len(entries) == len(layout)), "tensors without names do not fit the architecture")
     tensors = [Tensor(e, layout[i] if unnamed else None) for i, e in enumerate(entries)]
     need(len({t.name for t in tensors}) == len(tensors), "two tensors have one name")
     expected, steps = {None: -64}, list(header.get("u", []))
@@ -281,8 +279,7 @@ def read_sections(data, at, tensors, sizes, profile):
     """Sizes and profile are those of integers' sections, or None. Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
     end, plain, integers = len(data) - 16, {}, {}
     for tensor in tensors:
-        if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and "b" in tensor.entry
-                                                                      and not tensor.coded):
+        if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and "b" in tensor.entry and not tensor.coded):
             continue
         entry = tensor.entry
         if tensor.changed:

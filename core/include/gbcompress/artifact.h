@@ -89,21 +89,6 @@ std::vector<std::byte> encode_section(const CodedValues& values,
 /// True for the types whose elements may be stored as integers: real and integer types.
 bool is_codable(DType dtype) noexcept;
 
-/// True for the types whose elements may be stored as an exact change since a base: all but complex
-/// numbers and those below a byte.
-bool has_change(DType dtype) noexcept;
-/// The exact change of a tensor since a base (docs/reference/exact-deltas.md). [thread-safe]
-/// @param base, now  elements, little-endian, at least one; as many as the shape says
-/// @throws Error(kUsage) for a type without changes and sizes that do not fit
-std::vector<std::byte> encode_change(DType dtype, std::span<const std::int64_t> shape,
-                                     std::span<const std::byte> base,
-                                     std::span<const std::byte> now);
-/// Turns the base's elements into the tensor's, in place. After an error some may have changed.
-/// [thread-safe]
-/// @throws Error(kCorrupt, kTruncated, kUnsupported) for what no encoder writes; as encode_change()
-void apply_change(DType dtype, std::span<const std::int64_t> shape,
-                  std::span<const std::byte> section, std::span<std::byte> elements);
-
 /// G-net parameters as integers.
 struct CodedTheta {
   std::vector<int> steps;              ///< one for each block of gnet_blocks()

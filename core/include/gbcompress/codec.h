@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
@@ -150,5 +151,20 @@ class IntegerDecoder {
 /// @throws Error(kUsage) for sizes that do not fit, values beyond kMaxMagnitude, dependent grids
 std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values,
                                    std::span<const std::uint8_t> prior = {});
+
+/// True for the types whose elements may be stored as an exact change since a base: all but complex
+/// numbers and those below a byte.
+bool has_change(DType dtype) noexcept;
+/// The exact change of a tensor since a base (docs/reference/exact-deltas.md). [thread-safe]
+/// @param base, now  elements, little-endian, at least one; as many as the shape says
+/// @throws Error(kUsage) for a type without changes and sizes that do not fit
+std::vector<std::byte> encode_change(DType dtype, std::span<const std::int64_t> shape,
+                                     std::span<const std::byte> base,
+                                     std::span<const std::byte> now);
+/// Turns the base's elements into the tensor's, in place. After an error some may have changed.
+/// [thread-safe]
+/// @throws Error(kCorrupt, kTruncated, kUnsupported) for what no encoder writes; as encode_change()
+void apply_change(DType dtype, std::span<const std::int64_t> shape,
+                  std::span<const std::byte> section, std::span<std::byte> elements);
 
 }  // namespace gbcompress

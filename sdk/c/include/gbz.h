@@ -35,21 +35,39 @@ extern "C" {
 /** How a call ended. The numbers do not change. */
 typedef enum gbz_status {
   GBZ_OK = 0,
-  GBZ_USAGE = 2,          /**< an argument is out of range or does not fit the file */
-  GBZ_TRUNCATED = 6,      /**< the bytes end before what they declare */
-  GBZ_CORRUPT = 7,        /**< the bytes contradict the format or their digest */
-  GBZ_UNSUPPORTED = 8,    /**< a newer version, or a layer type that needs a plugin */
-  GBZ_LIMIT = 9,          /**< the file declares more than gbz_options allow */
+  GBZ_USAGE = 2,           /**< an argument is out of range or does not fit the file */
+  GBZ_TRUNCATED = 6,       /**< the bytes end before what they declare */
+  GBZ_CORRUPT = 7,         /**< the bytes contradict the format or their digest */
+  GBZ_UNSUPPORTED = 8,     /**< a newer version, or a layer type that needs a plugin */
+  GBZ_LIMIT = 9,           /**< the file declares more than gbz_options allow */
   GBZ_SHAPE_MISMATCH = 10, /**< sizes do not fit each other */
-  GBZ_MEMORY = 100        /**< the allocator has no memory left */
+  GBZ_MEMORY = 100         /**< the allocator has no memory left */
 } gbz_status;
 
 /** Element types as safetensors names them. The numbers do not change. */
 typedef enum gbz_dtype {
-  GBZ_BOOL, GBZ_U8, GBZ_I8, GBZ_U16, GBZ_I16, GBZ_U32, GBZ_I32, GBZ_U64, GBZ_I64,
-  GBZ_F16, GBZ_BF16, GBZ_F32, GBZ_F64, GBZ_C64,
-  GBZ_F8_E5M2, GBZ_F8_E4M3, GBZ_F8_E5M2FNUZ, GBZ_F8_E4M3FNUZ, GBZ_F8_E8M0,
-  GBZ_F6_E2M3, GBZ_F6_E3M2, GBZ_F4
+  GBZ_BOOL,
+  GBZ_U8,
+  GBZ_I8,
+  GBZ_U16,
+  GBZ_I16,
+  GBZ_U32,
+  GBZ_I32,
+  GBZ_U64,
+  GBZ_I64,
+  GBZ_F16,
+  GBZ_BF16,
+  GBZ_F32,
+  GBZ_F64,
+  GBZ_C64,
+  GBZ_F8_E5M2,
+  GBZ_F8_E4M3,
+  GBZ_F8_E5M2FNUZ,
+  GBZ_F8_E4M3FNUZ,
+  GBZ_F8_E8M0,
+  GBZ_F6_E2M3,
+  GBZ_F6_E3M2,
+  GBZ_F4
 } gbz_dtype;
 
 /** How a tensor is stored. */
@@ -71,17 +89,18 @@ typedef struct gbz_error {
 /** Where memory comes from. Called only by calls on handles that were opened with it. */
 typedef struct gbz_allocator {
   /** @return `bytes` bytes aligned to 8 or more, or NULL where there are none */
-  void *(*allocate)(void *context, size_t bytes);
+  void* (*allocate)(void* context, size_t bytes);
   /** @param memory  what allocate() returned; never NULL */
-  void (*release)(void *context, void *memory);
-  void *context; /**< passed on */
+  void (*release)(void* context, void* memory);
+  void* context; /**< passed on */
 } gbz_allocator;
 
 /** Zeros select the defaults: `gbz_options options = {0};` */
 typedef struct gbz_options {
   gbz_allocator allocator; /**< default: malloc() and free() */
-  uint64_t memory_bytes;   /**< that the decoder may take in addition to the file; default: no limit */
-  uint64_t output_bytes;   /**< of all tensors together; default 2^40 */
+  uint64_t
+      memory_bytes; /**< that the decoder may take in addition to the file; default: no limit */
+  uint64_t output_bytes; /**< of all tensors together; default 2^40 */
   /** Not 0: the SHA-256 of the bytes is not compared, and only the bytes of the header, which
    *  gbz_header_bytes() counts, need to be there. gbz_ranges() says what a tensor needs. */
   int partial;
@@ -91,11 +110,11 @@ typedef struct gbz_file gbz_file;
 
 /** A tensor of the model that a delta was made from. */
 typedef struct gbz_tensor {
-  const char *name; /**< UTF-8 */
+  const char* name; /**< UTF-8 */
   gbz_dtype dtype;
-  const int64_t *shape; /**< `rank` sides */
+  const int64_t* shape; /**< `rank` sides */
   size_t rank;
-  const void *data; /**< row-major, little-endian */
+  const void* data; /**< row-major, little-endian */
   size_t bytes;
 } gbz_tensor;
 
@@ -106,11 +125,11 @@ typedef struct gbz_range {
 } gbz_range;
 
 /** @return "0.2.0" */
-GBZ_API const char *gbz_version(void);
+GBZ_API const char* gbz_version(void);
 /** @return "corrupt", ...; "unknown" for other numbers */
-GBZ_API const char *gbz_status_name(gbz_status status);
+GBZ_API const char* gbz_status_name(gbz_status status);
 /** @return "F32", ...; "" for other numbers */
-GBZ_API const char *gbz_dtype_name(gbz_dtype dtype);
+GBZ_API const char* gbz_dtype_name(gbz_dtype dtype);
 /** @return bits of one element: 4, 6, 8, 16, 32 or 64; 0 for other numbers */
 GBZ_API unsigned gbz_dtype_bits(gbz_dtype dtype);
 
@@ -122,53 +141,53 @@ GBZ_API unsigned gbz_dtype_bits(gbz_dtype dtype);
  * @param error    may be NULL, as everywhere
  * @return GBZ_OK; GBZ_TRUNCATED, GBZ_CORRUPT, GBZ_UNSUPPORTED, GBZ_LIMIT, GBZ_MEMORY, GBZ_USAGE
  */
-GBZ_API gbz_status gbz_open(const void *bytes, size_t size, const gbz_options *options,
-                            gbz_file **file, gbz_error *error);
+GBZ_API gbz_status gbz_open(const void* bytes, size_t size, const gbz_options* options,
+                            gbz_file** file, gbz_error* error);
 /** Gives all memory of the handle back. NULL is allowed. */
-GBZ_API void gbz_close(gbz_file *file);
+GBZ_API void gbz_close(gbz_file* file);
 
 /**
  * How many of a file's first bytes gbz_open() needs with the option `partial`.
  * @param bytes  its first `size` bytes, of which 32 are enough
  * @return 0 for what is no file of this version, and where `size` is too small
  */
-GBZ_API uint64_t gbz_header_bytes(const void *bytes, size_t size);
+GBZ_API uint64_t gbz_header_bytes(const void* bytes, size_t size);
 /**
  * The parts of the file that gbz_read() of a tensor needs, in no order; those of several tensors
  * may overlap.
  * @param ranges    receives the first `capacity` of them; NULL where that is 0
  * @return how many there are; 0 where there is no such tensor, or nothing is needed
  */
-GBZ_API size_t gbz_ranges(const gbz_file *file, size_t tensor, gbz_range *ranges, size_t capacity);
+GBZ_API size_t gbz_ranges(const gbz_file* file, size_t tensor, gbz_range* ranges, size_t capacity);
 
 /** How many tensors the file has. */
-GBZ_API size_t gbz_count(const gbz_file *file);
+GBZ_API size_t gbz_count(const gbz_file* file);
 /** The tensor of that name, or gbz_count() where there is none. */
-GBZ_API size_t gbz_find(const gbz_file *file, const char *name);
+GBZ_API size_t gbz_find(const gbz_file* file, const char* name);
 /** Its name: UTF-8, 1 to 512 bytes, unique in the file. NULL where there is no such tensor. */
-GBZ_API const char *gbz_name(const gbz_file *file, size_t tensor);
+GBZ_API const char* gbz_name(const gbz_file* file, size_t tensor);
 /** @param rank  receives the number of sides, 0 (a scalar) to 8. @return the sides; NULL: none */
-GBZ_API const int64_t *gbz_shape(const gbz_file *file, size_t tensor, size_t *rank);
+GBZ_API const int64_t* gbz_shape(const gbz_file* file, size_t tensor, size_t* rank);
 /** Its own element type. GBZ_F32 where there is no such tensor. */
-GBZ_API gbz_dtype gbz_type(const gbz_file *file, size_t tensor);
+GBZ_API gbz_dtype gbz_type(const gbz_file* file, size_t tensor);
 /** How it is stored. GBZ_PLAIN where there is no such tensor. */
-GBZ_API gbz_kind gbz_kind_of(const gbz_file *file, size_t tensor);
+GBZ_API gbz_kind gbz_kind_of(const gbz_file* file, size_t tensor);
 /**
  * Bits of the file that the tensor takes beside the header; integers that several tensors have
  * together count for each in proportion to its values. 0 for tied and constant tensors.
  */
-GBZ_API double gbz_bits(const gbz_file *file, size_t tensor);
+GBZ_API double gbz_bits(const gbz_file* file, size_t tensor);
 /** Bytes that gbz_read() writes for a tensor in that type; 0 where it cannot. */
-GBZ_API uint64_t gbz_bytes(const gbz_file *file, size_t tensor, gbz_dtype dtype);
+GBZ_API uint64_t gbz_bytes(const gbz_file* file, size_t tensor, gbz_dtype dtype);
 
 /** SHA-256 of the file, 64 hexadecimal digits; "" with the option `partial`. */
-GBZ_API const char *gbz_identity(const gbz_file *file);
+GBZ_API const char* gbz_identity(const gbz_file* file);
 /** The architecture that the header names, or "". */
-GBZ_API const char *gbz_architecture(const gbz_file *file);
+GBZ_API const char* gbz_architecture(const gbz_file* file);
 /** The settings that the file was made with, as JSON, or "". */
-GBZ_API const char *gbz_settings(const gbz_file *file);
+GBZ_API const char* gbz_settings(const gbz_file* file);
 /** Of a delta: the digest of its base, 64 hexadecimal digits; "": the file is no delta. */
-GBZ_API const char *gbz_base_digest(const gbz_file *file);
+GBZ_API const char* gbz_base_digest(const gbz_file* file);
 
 /**
  * Gives a delta the model that it was made from.
@@ -176,8 +195,8 @@ GBZ_API const char *gbz_base_digest(const gbz_file *file);
  *                 must stay as they are until gbz_close()
  * @return GBZ_USAGE where they do not have the digest gbz_base_digest()
  */
-GBZ_API gbz_status gbz_set_base(gbz_file *file, const gbz_tensor *tensors, size_t count,
-                                gbz_error *error);
+GBZ_API gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_t count,
+                                gbz_error* error);
 
 /**
  * Decodes a tensor into the caller's memory.
@@ -189,20 +208,20 @@ GBZ_API gbz_status gbz_set_base(gbz_file *file, const gbz_tensor *tensors, size_
  *         after an error that spoiled the handle; GBZ_UNSUPPORTED for a layer type that needs a
  *         plugin, which the text names; GBZ_CORRUPT, GBZ_TRUNCATED, GBZ_MEMORY
  */
-GBZ_API gbz_status gbz_read(gbz_file *file, size_t tensor, gbz_dtype dtype, void *out, size_t bytes,
-                            gbz_error *error);
+GBZ_API gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void* out, size_t bytes,
+                            gbz_error* error);
 
 /**
  * The size of the ONNX model that the file was made of.
  * @param bytes  receives it; 0 where the file holds no model
  * @return GBZ_UNSUPPORTED for a model with files of external data; else as gbz_read()
  */
-GBZ_API gbz_status gbz_onnx_bytes(gbz_file *file, uint64_t *bytes, gbz_error *error);
+GBZ_API gbz_status gbz_onnx_bytes(gbz_file* file, uint64_t* bytes, gbz_error* error);
 /**
  * That model, with the tensors as they are stored.
  * @param bytes  what gbz_onnx_bytes() gave
  */
-GBZ_API gbz_status gbz_onnx(gbz_file *file, void *out, size_t bytes, gbz_error *error);
+GBZ_API gbz_status gbz_onnx(gbz_file* file, void* out, size_t bytes, gbz_error* error);
 
 #ifdef __cplusplus
 }

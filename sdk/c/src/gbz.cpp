@@ -63,7 +63,11 @@ void open(gbz_file& file, std::span<const std::byte> bytes, const gbz_options& o
         static_cast<std::int64_t>(std::min<std::uint64_t>(options.output_bytes, INT64_MAX));
   file.bytes = bytes.data();
   file.contents =
-      new Contents{ArtifactReader::view(bytes, "the file", limits, options.partial == 0 ? gbcompress::DigestCheck::kAtOnce : gbcompress::DigestCheck::kNever), {}, {}};
+      new Contents{ArtifactReader::view(bytes, "the file", limits,
+                                        options.partial == 0 ? gbcompress::DigestCheck::kAtOnce
+                                                             : gbcompress::DigestCheck::kNever),
+                   {},
+                   {}};
   const auto& tensors = file.contents->reader.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) file.contents->places[tensors[i].name] = i;
   file.contents->bits = bits_of(file.contents->reader);

@@ -104,8 +104,9 @@ TEST(Mixed, OtherSectionsAreNotWritten) {
   const CodedValues in_order = values_of(4, 5, CodecProfile::kSmall, false);
   ArtifactWriter writer("", "");
   const auto code = [&](const CodedValues& values, CodecProfile profile) {
-    return code_of(
-        [&] { writer.add_coded_section("w", DType::kF32, {4, 5}, values, {}, profile); });
+    return code_of([&] {
+      writer.add_coded_section("w", DType::kF32, {4, 5}, values, {}, profile);
+    });
   };
   EXPECT_EQ(code(in_lanes, CodecProfile::kSmall), Errc::kUsage);
   EXPECT_EQ(code(in_order, CodecProfile::kLanes), Errc::kUsage);

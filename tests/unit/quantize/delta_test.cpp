@@ -136,7 +136,8 @@ TEST_F(Delta, WrongBases) {
   const auto whole = dir_.path() / "whole.gbz";
   compress_weights(next_, whole, {});
   EXPECT_NO_THROW(base_.source_for(ArtifactReader::open(whole))) << "nothing is taken from it";
-  EXPECT_EQ(code_of([&] { BaseModel::open(path_); }), Errc::kNotFound) << "a delta whose base is away";
+  EXPECT_EQ(code_of([&] { BaseModel::open(path_); }), Errc::kNotFound)
+      << "a delta whose base is away";
 
   MadeTensors shape, type, none;
   shape.add("a.weight", {100, 80}, normals(8000, 1));

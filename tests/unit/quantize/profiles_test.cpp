@@ -71,9 +71,8 @@ TEST(Profiles, SmallFilesHaveOneStream) {
   const testing::TempDir folder;
   MadeTensors made;
   made.add("w.weight", {64, 64}, normals(64 * 64, 1));
-  const WeightsReport report =
-      compress_weights(made.bundle, folder / "m.gbz",
-                       {.max_error = 0.01, .small_where_it_pays = true});
+  const WeightsReport report = compress_weights(made.bundle, folder / "m.gbz",
+                                                {.max_error = 0.01, .small_where_it_pays = true});
   EXPECT_EQ(report.tensors[0].profile, "small");
   EXPECT_EQ(ArtifactReader::open(folder / "m.gbz").profile(), CodecProfile::kSmall);
 }

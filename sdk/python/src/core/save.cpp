@@ -287,8 +287,8 @@ void bind_save(nb::module_& module) {
   module.def("carry", &carry, nb::arg("source"), nb::arg("folder"), nb::arg("overwrite"));
   module.def("read_tensors", &read_tensors, nb::arg("path"));
   module.def("read_model", &read_model, nb::arg("path"));
-  module.def("save_link", &save_link, nb::arg("tensors"), nb::arg("before").none(),
-             nb::arg("path"), nb::arg("overwrite"));
+  module.def("save_link", &save_link, nb::arg("tensors"), nb::arg("before").none(), nb::arg("path"),
+             nb::arg("overwrite"));
   module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
              nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
              nb::arg("exact"), nb::arg("base").none(), nb::arg("statistics").none(), nb::arg("use"),

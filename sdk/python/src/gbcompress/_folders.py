@@ -72,7 +72,11 @@ def compress_folder(
             file of weights.
         folder: the folder to write. It may exist, without a ``model.gbz``.
         ratio: bytes of the weights over bytes of the file; 8 unless another target is given.
-        max_bytes, max_error, lossless, exact, threads: as save_file() takes them.
+        max_bytes: as save_file() takes it.
+        max_error: as save_file() takes it.
+        lossless: as save_file() takes it.
+        exact: as save_file() takes it.
+        threads: as save_file() takes them.
         data: inputs to calibrate with: sentences, or batches as collect() takes them. Transformers opens
             the model, and torch runs it.
         overwrite: replaces ``model.gbz`` and the files beside it.

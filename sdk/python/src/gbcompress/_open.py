@@ -198,10 +198,13 @@ def open(
         filename: as load_file() takes it.
         framework: ``"numpy"`` (or ``"np"``) for arrays, ``"torch"`` (or ``"pt"``) for tensors.
         device: where torch tensors lie; unset: on the CPU.
-        dtype, base, max_output, threads: as load_file() takes them.
+        dtype: as load_file() takes it.
+        base: as load_file() takes it.
         verify: checks the digest over the whole file first, about 1 s per GB. Unset: of files up to 64
             MiB. Without it, damage that breaks the format is an error of get_tensor(), and other damage
             changes values.
+        max_output: as load_file() takes it.
+        threads: as load_file() takes them.
 
     Raises:
         NotFound, UsageError, GbzError: as load_file().
