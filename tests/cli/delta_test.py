@@ -121,7 +121,7 @@ class Deltas(harness.CliTest):
 
     def test_a_base_that_saves_nothing(self):
         tuned = self.write("all.safetensors", harness.safetensors(
-            moved(harness.mlp((64, 48, 40, 10)), harness.mlp((64, 48, 40, 10)), 0.001)))
+            moved(harness.mlp((64, 48, 40, 10)), harness.mlp((64, 48, 40, 10)), 1000)))
         made = self.succeed("compress", tuned, "--base", self.first, "--mode", "raw", "-o", self.delta)
         self.assertRegex(made.err, "the base saves nothing: 0 of 6 tensors .* stored whole")
         back = self.path("back.safetensors")
