@@ -12,7 +12,7 @@ import unittest
 import harness
 from harness import USAGE
 
-VERBS = ["compress", "expand", "inspect", "compare", "eval", "sweep", "plan", "bench", "plugins", "doctor",
+VERBS = ["compress", "expand", "inspect", "compare", "rebase", "eval", "sweep", "plan", "bench", "plugins", "doctor",
          "completion", "man"]
 
 

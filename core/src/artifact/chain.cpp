@@ -132,7 +132,9 @@ class LinkFolder {
     for (const std::string& name : others_) {
       const fs::path path = folder_ / name;
       std::error_code ignored;
-      if (!fs::is_regular_file(path, ignored) || sniff(path) != FileKind::kSafetensors) continue;
+      if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0 ||
+          sniff(path) != FileKind::kSafetensors)
+        continue;
       BaseModel model(open_tensors(path));
       if (model.digest() == digest) return model;
     }

@@ -120,7 +120,7 @@ def test_a_weight_that_two_modules_use(tmp_path: Path) -> None:
     # The file has the weight once, whatever calibrate() copies meanwhile.
     gbc.calibrate(model, [x, x + 1], tmp_path / "m.gbz", ratio=6)
     kinds = {tensor.name: tensor.kind for tensor in gbc.inspect(tmp_path / "m.gbz").tensors}
-    assert kinds["b.weight"] == "tied" and kinds["a.weight"] == "coded"
+    assert kinds["b.weight"] == "tied" and kinds["a.weight"] == "quantized"
 
 
 def test_a_weight_whose_modules_see_it_differently() -> None:

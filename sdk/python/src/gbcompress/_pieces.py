@@ -24,7 +24,7 @@ from ._write import input_bytes
 #: Files of a state folder.
 _PLAN, _PLAN_FILE, _IMPORTANCE = "plan.json", "plan.gbz", "importance.safetensors"
 #: The last piece is written again until the whole file is this close to its target, at most so often.
-_CLOSE, _TRIES = 0.985, 4
+_CLOSE, _TRIES = 0.985, 6
 
 
 @dataclass(frozen=True)
@@ -216,12 +216,12 @@ class Pieces:
              tensors: dict[str, torch.Tensor]) -> SaveReport | None:  # fmt: skip
         """Writes the last piece again until the whole file has its size."""
         report = None
-        for _ in range(_TRIES):
+        for tries in range(_TRIES):
             whole = self.join(str(self.folder / "joined.gbz"))
             if _CLOSE * self.size <= whole <= self.size:
                 break
             goal = self.size * (1 if whole > self.size else (1 + _CLOSE) / 2)
-            changed = int(size + goal - whole) - (64 if whole > self.size else 0)
+            changed = int(size + goal - whole) - ((64 << 2 * tries) if whole > self.size else 0)
             if changed < 1 or changed == size:
                 break
             size = changed

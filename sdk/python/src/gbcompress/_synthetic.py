@@ -148,10 +148,10 @@ def synthetic_batches(
                         "the model's batch norms do not see its input, so nothing can be fitted to them; "
                         "calibrate with real inputs"
                     )
-                distance.total.backward()  # type: ignore[no-untyped-call]
+                distance.total.backward()
                 optimizer.step()
     finally:
         distance.close()
         for parameter, wanted in parameters:
             parameter.requires_grad_(wanted)
-    return list(inputs.detach().cpu().split(1))
+    return list(torch.split(inputs.detach().cpu(), 1))
