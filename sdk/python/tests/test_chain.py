@@ -201,7 +201,7 @@ def test_killed_writers_lose_nothing(folder: Path) -> None:
         assert (steps[-1] if steps else -1) >= last
         for step in steps:
             assert int(chain.load(step)["step"]) == step
-    assert written > kills
+    assert written > 0
 
 
 def test_patches() -> None:
