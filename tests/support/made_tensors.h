@@ -19,7 +19,7 @@ class MadeTensors {
   void add(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
            const std::vector<T>& values) {
     auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * sizeof(T));
-    std::memcpy(bytes->data(), values.data(), bytes->size());
+    if (!values.empty()) std::memcpy(bytes->data(), values.data(), bytes->size());
     bundle.tensors.push_back({name, dtype, std::move(shape), *bytes});
     bundle.owners.push_back(std::move(bytes));
   }
