@@ -172,7 +172,16 @@ class Artifacts(harness.CliTest):
         self.succeed("compress", model, "-o", bare, "-q", "--ratio", "2", *harness.QUICK)
         self.refused(USAGE, "--arch NAME", "eval", bare, "--data", "digits")
         self.succeed("eval", bare, "--data", "digits", "--arch", "mlp", "-q")
-        self.refused(USAGE, "without a forward pass|forward", "eval", model, "--data", "digits")
+        self.refused(USAGE, "no program that can be run", "eval", model, "--data", "digits")
+
+    def test_data_for_weights_alone_names_the_python_call(self):
+        exported = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/inputs/exported.pt2")
+        output = self.path("calibrated.gbz")
+        for model in (self.model(), exported):
+            result = self.run_cli("compress", model, "--data", "digits", "-o", output)
+            self.assertEqual(result.status, USAGE, result)
+            self.assertIn("gbcompress.calibrate(model, batches, FILE)", result.err)
+            self.assertFalse(os.path.exists(output), result)
 
     def test_torchscript_brings_its_own_code(self):
         shared = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/data/models")

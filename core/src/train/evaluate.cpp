@@ -10,9 +10,10 @@ namespace gbcompress {
 
 void check_measurable(const Model& model, const Dataset& data) {
   if (!model.has_forward())
-    throw Error(Errc::kUsage,
-                "this model is a bare state dict without a forward pass and cannot be evaluated; "
-                "name its architecture with `arch`");
+    throw Error(
+        Errc::kUsage,
+        "the file holds weights and no program that can be run here, so the model cannot be "
+        "evaluated; name its architecture with `arch`");
   if (data.size() == 0) throw Error(Errc::kUsage, "the held-out split is empty");
 }
 

@@ -261,7 +261,7 @@ void check(const Model& model, const Dataset& data, const TrainOptions& options,
     throw Error(Errc::kUsage, "train.shards must be 0, or a power of two up to 4096");
   if (!model.has_forward())
     throw Error(Errc::kUsage,
-                "this model is a bare state dict without a forward pass; name its architecture "
+                "the file holds weights and no program that can be run here; name its architecture "
                 "with `arch`, or use `loss` weights");
   if (options.loss == Loss::kDistill && !teacher)
     throw Error(Errc::kUsage, "`loss` distill needs the original model as teacher");

@@ -1,8 +1,9 @@
 #pragma once
 /// Included before every source of libgbz: the decoder of the C++ library, compiled without
-/// exceptions, RTTI and a C++ run time (docs/explanation/adr/0012-libgbz.md). `throw` ends the call
-/// of the C interface that is under way, which gives all memory of the handle back at its end; a
-/// handler is never entered. libstdc++ compiles its own headers so without exceptions.
+/// exceptions, RTTI and a C++ run time
+/// (docs/explanation/adr/0012-one-decoder-without-a-run-time.md). `throw` ends the call of the C
+/// interface that is under way, which gives all memory of the handle back at its end; a handler is
+/// never entered. libstdc++ compiles its own headers so without exceptions.
 
 #include <algorithm>
 #include <array>
