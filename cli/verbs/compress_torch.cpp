@@ -111,7 +111,9 @@ DryRun dry_run_of(const CompressPlan& plan) {
 void print_plan(const CompressPlan& plan) {
   Table table;
   table.row({"", "plan"});
-  table.row({"file holds", plan.method});
+  const std::size_t colon = plan.method.find(": ");
+  table.row({"file holds", plan.method.substr(0, colon)});
+  if (colon != std::string::npos) table.row({"method", plan.method.substr(colon + 2)});
   if (plan.attempts > 0) {
     const TrainOptions& train = plan.train;
     std::string loss(loss_name(train.loss));

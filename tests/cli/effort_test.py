@@ -37,6 +37,10 @@ class Effort(harness.CliTest):
         self.assertEqual(plan["effort"], "balanced")
         self.assertIn("data-free, calibrated or trained", plan["method"])
         self.assertGreater(plan["attempts"], 0)
+        for effort in "balanced", "fast":
+            table = self.succeed("compress", self.net, *SIZE, "--ratio", "8", "--effort", effort, "--dry-run").out
+            self.assertRegex(table, r"\nmethod +data-free, .* quality drop\n")
+            self.assertNotIn("...", table)
         plan = self.succeed("compress", self.net, *SIZE, "--ratio", "8", "--effort", "fast", "--dry-run", "--json").json
         self.assertEqual((plan["effort"], plan["attempts"]), ("fast", 0))
         plan = self.succeed("compress", self.net, *SIZE, "--dry-run", "--json").json

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gbcompress/error.h"
+#include "model/forward_pass.h"
 
 namespace gbcompress {
 
@@ -55,12 +56,10 @@ void check_options(const CompressOptions& options, const Model& model, const Dat
   if (options.train.loss != Loss::kWeights && !data)
     throw Error(Errc::kUsage, "`loss` " + std::string(loss_name(options.train.loss)) +
                                   " needs data; give `data`, or use `loss` weights");
-  if (data && !model.has_forward())
-    throw Error(
-        Errc::kUsage,
-        "the file holds weights and no program that can be run here, so data cannot be used; "
-        "name its architecture with `arch`, calibrate the module in Python with "
-        "gbcompress.calibrate(model, batches, FILE), or leave `data` out");
+  if (data)
+    require_forward(model, "so data cannot be used",
+                    ", calibrate the module in Python with gbcompress.calibrate(model, batches, "
+                    "FILE), or leave `data` out");
   if (options.train.strategy.name != StrategyChoice().name && options.train.loss == Loss::kWeights)
     throw Error(Errc::kUsage, "`strategy` " + printable(options.train.strategy.name) +
                                   " needs data to train on; give `data`, and no `loss` weights");

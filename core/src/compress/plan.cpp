@@ -18,8 +18,7 @@ std::string method_of(const Job& job) {
   std::string text = names[static_cast<int>(job.options.bottleneck.mode)];
   if (job.tries_cheaper)
     return text + (job.trained
-                       ? ": data-free, calibrated or trained, the first without a measurable "
-                         "quality drop"
+                       ? ": data-free, calibrated or trained, the first without a quality drop"
                        : ": data-free, or calibrated if that has a measurable quality drop");
   if (!job.trained) return text + (job.allocation ? ", calibrated on training samples" : "");
   if (job.priced()) text += ", trained with the rate in the loss";

@@ -7,6 +7,7 @@
 
 #include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
+#include "model/forward_pass.h"
 #include "model/recurrent_names.h"
 #include "model/tensor_facts.h"
 
@@ -97,10 +98,6 @@ StateDictModel::StateDictModel(std::vector<NamedParameter> tensors) {
   }
 }
 
-at::Tensor StateDictModel::forward(const at::Tensor&) {
-  throw Error(Errc::kUsage,
-              "the file holds weights but no way to compute with them; name the architecture with "
-              "`arch`, or use `loss` weights, which needs none");
-}
+at::Tensor StateDictModel::forward(const at::Tensor&) { refuse_forward(""); }
 
 }  // namespace gbcompress

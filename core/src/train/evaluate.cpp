@@ -4,16 +4,13 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/train.h"
+#include "model/forward_pass.h"
 #include "train/measure.h"
 
 namespace gbcompress {
 
 void check_measurable(const Model& model, const Dataset& data) {
-  if (!model.has_forward())
-    throw Error(
-        Errc::kUsage,
-        "the file holds weights and no program that can be run here, so the model cannot be "
-        "evaluated; name its architecture with `arch`");
+  require_forward(model, "so it cannot be evaluated");
   if (data.size() == 0) throw Error(Errc::kUsage, "the held-out split is empty");
 }
 

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
+#include "model/forward_pass.h"
 #include "train/augment.h"
 
 namespace gbcompress {
@@ -259,10 +260,7 @@ void check(const Model& model, const Dataset& data, const TrainOptions& options,
     throw Error(Errc::kUsage, "train.shift must be 0 to 1024 pixels");
   if (options.shards < 0 || options.shards > kMaxShards)
     throw Error(Errc::kUsage, "train.shards must be 0, or a power of two up to 4096");
-  if (!model.has_forward())
-    throw Error(Errc::kUsage,
-                "the file holds weights and no program that can be run here; name its architecture "
-                "with `arch`, or use `loss` weights");
+  require_forward(model, "so it cannot be trained with data", ", or use `loss` weights");
   if (options.loss == Loss::kDistill && !teacher)
     throw Error(Errc::kUsage, "`loss` distill needs the original model as teacher");
   if (!data.has_classes() && options.strategy.name != StrategyChoice().name)

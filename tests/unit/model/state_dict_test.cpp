@@ -1,3 +1,5 @@
+#include "gbcompress/train.h"
+#include "model/forward_pass.h"
 #include "model/recurrent_names.h"
 #include "model/state_dict_model.h"
 
@@ -101,6 +103,33 @@ TEST(StateDictModel, KnowsValuesButNoForward) {
   EXPECT_FALSE(find(*model, "mask").trainable);
   EXPECT_EQ(find(*model, "mask").tensor.scalar_type(), torch::kHalf) << "kept as it was";
   expect_error([&] { model->forward(torch::ones({1, 2})); }, Errc::kUsage, {"`arch`"});
+}
+
+/// A model may come from no file: no message says that it does.
+TEST(StateDictModel, WithoutAForwardPassIsRefusedInTheSameWords) {
+  NamedParameter weight;
+  name_parameter(weight.info, "fc.weight", {10, 64});
+  weight.tensor = torch::zeros({10, 64});
+  StateDictModel model({weight});
+  const Dataset data(torch::zeros({3, 64}), torch::zeros({3}, torch::kLong));
+  const std::function<void()> calls[] = {
+      [&] { model.forward(torch::ones({1, 64})); },
+      [&] { evaluate(model, data, Metric::kAccuracy); },
+      [&] { require_forward(model, "so data cannot be used", ", or leave `data` out"); }};
+  for (const auto& call : calls) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::kUsage);
+      const std::string said = error.what();
+      EXPECT_TRUE(said.starts_with("the model has weights and no program that can be run here"))
+          << said;
+      EXPECT_NE(said.find("; name its architecture with `arch`"), std::string::npos) << said;
+      EXPECT_EQ(said.find("file"), std::string::npos) << said;
+    }
+  }
+  EXPECT_NO_THROW(require_forward(*build_model("mlp:64-10", builtin_registry()), "so it cannot be trained"));
 }
 
 TEST(StateDictModel, LoadTensorsChecksNames) {
