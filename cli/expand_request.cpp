@@ -80,7 +80,8 @@ int ExpandRequest::write(const ArtifactReader& artifact,
   } else {
     std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
               << with_commas(bytes) << " bytes written to " << output.shown();
-    if (carried > 0) std::cout << ", " << carried << (carried == 1 ? " file" : " files") << " copied beside it";
+    if (carried > 0)
+      std::cout << ", " << carried << (carried == 1 ? " file" : " files") << " copied beside it";
     std::cout << "\n";
   }
   return kDone;

@@ -5,10 +5,9 @@
 namespace gbcompress {
 
 void refuse_forward(const std::string& consequence, const std::string& instead) {
-  throw Error(Errc::kUsage,
-              "the model has weights and no program that can be run here" +
-                  (consequence.empty() ? "" : ", " + consequence) +
-                  "; name its architecture with `arch`" + instead);
+  throw Error(Errc::kUsage, "the model has weights and no program that can be run here" +
+                                (consequence.empty() ? "" : ", " + consequence) +
+                                "; name its architecture with `arch`" + instead);
 }
 
 void require_forward(const Model& model, const std::string& consequence,

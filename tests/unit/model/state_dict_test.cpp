@@ -113,7 +113,9 @@ TEST(StateDictModel, WithoutAForwardPassIsRefusedInTheSameWords) {
   StateDictModel model({weight});
   const Dataset data(torch::zeros({3, 64}), torch::zeros({3}, torch::kLong));
   const std::function<void()> calls[] = {
-      [&] { model.forward(torch::ones({1, 64})); },
+      [&] {
+        model.forward(torch::ones({1, 64}));
+      },
       [&] { evaluate(model, data, Metric::kAccuracy); },
       [&] { require_forward(model, "so data cannot be used", ", or leave `data` out"); }};
   for (const auto& call : calls) {
@@ -129,7 +131,8 @@ TEST(StateDictModel, WithoutAForwardPassIsRefusedInTheSameWords) {
       EXPECT_EQ(said.find("file"), std::string::npos) << said;
     }
   }
-  EXPECT_NO_THROW(require_forward(*build_model("mlp:64-10", builtin_registry()), "so it cannot be trained"));
+  EXPECT_NO_THROW(
+      require_forward(*build_model("mlp:64-10", builtin_registry()), "so it cannot be trained"));
 }
 
 TEST(StateDictModel, LoadTensorsChecksNames) {
