@@ -10,7 +10,8 @@ namespace gbcompress::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kInputOptions[] = {"base", "statistics", "model", "against", "config"};
+constexpr const char* kInputOptions[] = {"base",  "onto",    "statistics",
+                                         "model", "against", "config"};
 constexpr const char* kOutputOptions[] = {"output", "report", "tensorboard", "checkpoint"};
 /// Options that cannot be a stream, and what to give them.
 constexpr std::pair<const char*, const char*> kNoStreams[] = {

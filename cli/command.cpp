@@ -167,8 +167,7 @@ int dispatch(const std::string& program, const std::vector<std::string>& given) 
                         .verb = verb.name,
                         .options = std::move(parsed.options),
                         .suffixes = words.words});
-  const Arguments ready =
-      with_files(call, words.kind == Values::Kind::kFile, verb.max_words == kAnyNumber);
+  const Arguments ready = with_files(call, words.kind == Values::Kind::kFile, verb.streams);
   check_outputs(ready);
   return verb.run ? verb.run(ready) : run_with_torch(verb.name, ready);
 }

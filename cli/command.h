@@ -70,6 +70,7 @@ struct Verb {
   bool hidden = false;
   std::vector<std::string> words = {};    ///< what the first word may be, where it has names
   std::vector<std::string> aliases = {};  ///< other names of the verb
+  bool streams = false;                   ///< `-o -` writes to standard output
 };
 /// Of Verb::max_words: as many as are given.
 inline constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();

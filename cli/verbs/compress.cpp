@@ -104,7 +104,11 @@ const Verb& compress_verb() {
       0,
       kAnyNumber,
       options,
-      run};
+      run,
+      false,
+      {},
+      {},
+      true};
   return verb;
 }
 

@@ -65,7 +65,8 @@ const Verb& expand_verb() {
                             run,
                             false,
                             {},
-                            {"decompress"}};
+                            {"decompress"},
+                            true};
   return verb;
 }
 

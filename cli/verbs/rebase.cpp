@@ -7,6 +7,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
+#include "idle_options.h"
 #include "model_folders.h"
 #include "model_options.h"
 #include "table.h"
@@ -18,7 +19,8 @@ namespace {
 
 void options(po::options_description& into) {
   auto add = into.add_options();
-  add("output,o", po::value<std::string>()->value_name("FILE"), "the .gbz to write");
+  add("output,o", po::value<std::string>()->value_name("FILE"),
+      "the .gbz to write, or - for standard output");
   add("onto", po::value<std::string>()->value_name("FILE"),
       "the model that the new file is a delta of; without it, the new file is whole");
   add("base", po::value<std::string>()->value_name("FILE"),
@@ -34,6 +36,9 @@ TensorBundle expanded(const fs::path& input, const Arguments& arguments) {
                                   "MODEL --base FILE --mode exact");
   const ArtifactReader artifact = ArtifactReader::open(input);
   artifact.verify();
+  if (arguments.has("base") && artifact.base().empty())
+    say_notes(arguments,
+              {"--base is not needed: " + printable(input.string()) + " holds every tensor whole"});
   const BaseModel model =
       arguments.has("base") && !artifact.base().empty()
           ? BaseModel::on(artifact, BaseModel::open_for(artifact, arguments.text("base")))
@@ -62,7 +67,10 @@ int run(const Arguments& arguments) {
     output.finish();
     return written;
   });
-  if (!report.base_note.empty()) say_notes(arguments, {report.base_note});
+  std::vector<std::string> notes;
+  if (!report.base_note.empty()) notes.push_back(report.base_note);
+  note_idle(arguments, {"plugin"}, "rebase runs no layer types", notes);
+  say_notes(arguments, notes);
   const auto input_bytes = static_cast<std::int64_t>(fs::file_size(input));
   if (arguments.json()) {
     print_json({{"output", output.name()},
@@ -90,7 +98,11 @@ const Verb& rebase_verb() {
                             1,
                             1,
                             options,
-                            run};
+                            run,
+                            false,
+                            {},
+                            {},
+                            true};
   return verb;
 }
 

@@ -206,11 +206,17 @@ class Deltas(harness.CliTest):
         self.assertEqual([os.path.basename(link["file"]) for link in chain], ["2.gbz", "1.gbz", "0.gbz"])
         self.assertIn("run/1.gbz, ", self.succeed("inspect", last).out)
 
+        self.succeed("rebase", last, "-o", self.path("rebased-whole.gbz"))
         for onto in [], ["--onto", self.path("run/0.gbz")]:
             self.succeed("rebase", last, *onto, "-o", self.path("rebased.gbz"), "--force")
             self.succeed("expand", self.path("rebased.gbz"), *(["--base", self.path("run/0.gbz")] if onto else []), "-o", out,
                          "--force")
             self.assertEqual(read_safetensors(out), read_safetensors(files[3]))
+        made = subprocess.run([harness.EXECUTABLE, "rebase", last, "-o", "-"], capture_output=True, cwd=self.folder)
+        self.assertEqual(made.stdout, self.read("rebased-whole.gbz"))
+        self.assertIn(b"bytes written to standard output, whole", made.stderr)
+        whole = self.succeed("rebase", self.path("rebased-whole.gbz"), "--base", files[0], "-o", self.path("again.gbz"))
+        self.assertRegex(whole.err, "--base is not needed: .*rebased-whole.gbz holds every tensor whole")
         self.refused(USAGE, "name it: -o OUT.gbz", "rebase", last)
         self.refused(USAGE, "is no .gbz; make a delta", "rebase", files[0], "-o", self.path("r.gbz"))
         os.rename(self.path("run/1.gbz"), self.path("away"))

@@ -148,6 +148,7 @@ class WithoutEffect(harness.CliTest):
             (["inspect", out], ["--part", "a"], "a .gbz or TorchScript file has no parts"),
             (["compare", out, out], ["--part", "a"], "a .gbz or TorchScript file has no parts"),
             (["compare", model, model], ["--plugin", "none.so"], "these files hold no layer types of plugins"),
+            (["rebase", out, "-o", self.path("r.gbz"), "--force"], ["--plugin", "none.so"], "rebase runs no layer types"),
             (["plugins", "new", "a_layer", "-o", self.path("layer")], ["--plugin", "none.so"], "plugins new loads no other"),
             (["completion", "bash"], ["--json", "--plugin", "none.so"], "this verb prints one text"),
             (["man", "compress"], ["--json"], "this verb prints one text"),
@@ -191,12 +192,15 @@ class WithoutEffect(harness.CliTest):
                                         "arch"},
             "bench": {"shape", "threads", "seconds", "kernel", "isa"},
             "plugins": {"output"},
+            "rebase": {"output", "onto", "base", "force"},
             "doctor": set(), "completion": set(), "man": set(),
         }
         for verb, options in known.items():
             text = self.succeed(verb, "--help").out
             found = set(re.findall(r"(?m)^ +(?:-\w, )?--([a-z-]+)", text))
             self.assertEqual(found, options | everywhere, verb)
+        verbs = re.findall(r"(?m)^  ([a-z]+)  ", self.succeed("--help").out.split("Verbs:")[1])
+        self.assertEqual(set(verbs), set(known))
 
 
 @unittest.skipIf(PORTABLE, "built without LibTorch")

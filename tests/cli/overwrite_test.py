@@ -59,6 +59,16 @@ class Overwrites(harness.CliTest):
         for place in (base, delta):
             self.refused(USAGE, SAME, "expand", delta, "--base", base, "-o", place, "--force")
 
+    def test_of_rebase(self):
+        packed, model = self.packed()
+        onto = self.model("onto.safetensors", widths=(8, 4, 2))
+        for place in (packed, onto):
+            for name in self.linked(place):
+                self.refused(USAGE, SAME, "rebase", packed, "--onto", onto, "-o", name, "--force")
+            for name in ("symbolic", "hard", "far"):
+                os.remove(self.path(name))
+            os.rmdir(self.path("sub"))
+
     def test_settings_data_and_plugins(self):
         _, model = self.packed()
         config = self.write("run.toml", "[train]\nseed = 3\n")

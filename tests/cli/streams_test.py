@@ -138,6 +138,8 @@ class Streams(StreamTest):
         self.assertEqual(self.piped("compare", "-", gbz, given=content).status, DONE)
         delta = self.piped("compress", model, "--base", "-", *LOSSLESS, "-o", "d.gbz", given=content)
         self.assertEqual(delta.status, DONE, delta)
+        again = self.piped("rebase", gbz, "--onto", "-", "-o", "again.gbz", given=content)
+        self.assertEqual(again.status, DONE, again)
 
     def test_terminals_are_refused(self):
         try:
