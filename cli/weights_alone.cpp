@@ -181,14 +181,16 @@ Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBun
   return prepared;
 }
 
-/// Whether nothing is asked that takes a forward pass, or g-nets.
+/// Whether nothing is asked that takes a forward pass, or g-nets. A strategy without data is
+/// refused where strategies are known.
 bool asks_for_weights_alone(const Arguments& arguments, const Settings& settings) {
   const CompressOptions& run = settings.compress;
   for (const char* option : {"data", "from-scratch", "resume", "checkpoint"})
     if (arguments.has(option)) return false;
   return !arguments.words().empty() && !arguments.has("plugin") && !generates(run.bottleneck) &&
          run.bottleneck.mode != WeightMode::kGenerated && run.train.loss == Loss::kWeights &&
-         !run.target.max_drop && launch_of(arguments).world == 1;
+         run.train.strategy.name == StrategyChoice().name && !run.target.max_drop &&
+         launch_of(arguments).world == 1;
 }
 
 /// A graph has no forward pass here.

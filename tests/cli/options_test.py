@@ -239,6 +239,14 @@ class WithTorch(harness.CliTest):
                 self.assertEqual(len(said), 1, said)
                 self.assertIn(f"warning: {options[0]} has no effect: {why}", said[0])
 
+    def test_a_strategy_needs_data(self):
+        config = self.write("run.toml", '[strategy]\nname = "dtp"\n')
+        for more in (["--strategy", "dtp"], ["--config", config]):
+            for mode in ([], ["--mode", "exact"], ["--arch", "mlp"]):
+                self.refused(USAGE, "--strategy dtp needs data to train on; give --data", "compress", self.model(), "-o",
+                             self.path("x.gbz"), *more, *mode)
+        self.succeed("compress", self.model(), "-o", self.path("x.gbz"), "--strategy", "backprop")
+
     def test_data_only_evaluate_a_lossless_file(self):
         model, out = self.model(), self.path("x.gbz")
         report = self.succeed("compress", model, "--arch", "mlp", "--data", "digits", "--lossless", "-o", out, "--json").json
