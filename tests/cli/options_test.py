@@ -257,6 +257,20 @@ class WithTorch(harness.CliTest):
                               "--ratio", "8")
         self.assertEqual(missed.status, TARGET, missed)
 
+    def test_exact_values_of_a_trained_model(self):
+        """No word of g-nets, the size of a plan, and what reaches a target that exact values exceed."""
+        command = ("compress", self.model(), "--arch", "mlp", "--data", "digits", "--mode", "exact", "--epochs", "2", "-o",
+                   self.path("x.gbz"), "--force")
+        made = self.succeed(*command, "--json").json
+        self.assertEqual(made["method"], "trained")
+        for target in ([], ["--ratio", "8"]):
+            least, most = self.succeed(*command, *target, "--dry-run", "--json").json["expected_bytes"]
+            self.assertTrue(least <= made["output_bytes"] <= most, (least, most))
+        missed = self.run_cli(*command, "--ratio", "8")
+        self.assertEqual(missed.status, TARGET, missed)
+        self.assertRegex(missed.err, "the target is [0-9]+ bytes, and exact values take [0-9]+; use --mode quantized")
+        self.assertNotIn("g-net", missed.err)
+
     def test_bits_in_every_mode(self):
         model = self.model()
         weights = 64 * 32 + 32 + 32 * 10 + 10

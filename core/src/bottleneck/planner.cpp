@@ -21,6 +21,13 @@ bool any_prior(const BottleneckOptions& options) {
                      [](const LayerRule& rule) { return rule.prior.value_or(false); });
 }
 
+bool stores_exactly(const BottleneckOptions& options) {
+  return options.mode == WeightMode::kExact && !any_prior(options) &&
+         std::none_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
+           return rule.mode.value_or(WeightMode::kExact) != WeightMode::kExact;
+         });
+}
+
 std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
                                        const BottleneckOptions& options) {
   const ParameterInfo& info = parameter.info;

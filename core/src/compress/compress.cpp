@@ -50,10 +50,11 @@ void measure_original(Job& job) {
 }
 
 const char* method_name(const Job& job) {
-  if (job.trained) return job.residual() ? "trained" : "generated";
+  const WeightMode mode = job.options.bottleneck.mode;
+  if (job.trained && mode != WeightMode::kGenerated) return "trained";
   if (job.allocation) return "calibrated";
   const char* names[] = {"generated", "data-free", "exact"};
-  return names[static_cast<int>(job.options.bottleneck.mode)];
+  return names[static_cast<int>(mode)];
 }
 
 /// What the bottleneck knows and the file does not say.
@@ -127,10 +128,13 @@ void compare_with_target(Job& job) {
   CompressReport& report = job.report;
   if (job.wanted_bytes > 0 && report.output_bytes > job.wanted_bytes) {
     report.target_met = false;
+    const std::string bytes = std::to_string(report.output_bytes);
     if (report.target_note.empty())
-      report.target_note = "the target is " + std::to_string(job.wanted_bytes) +
-                           " bytes, and the file has " + std::to_string(report.output_bytes) +
-                           "; exact tensors and the smallest g-nets take the rest";
+      report.target_note =
+          "the target is " + std::to_string(job.wanted_bytes) + " bytes, and " +
+          (stores_exactly(job.options.bottleneck)
+               ? "exact values take " + bytes + "; use `mode` quantized"
+               : "the file has " + bytes + "; exact tensors and the smallest g-nets take the rest");
   }
   const std::optional<double>& most = job.options.target.max_error;
   if (most && report.weight_error > *most) {

@@ -1,5 +1,6 @@
 #include "compress/plan.h"
 
+#include "bottleneck/planner.h"
 #include "compress/timing.h"
 
 namespace gbcompress {
@@ -10,6 +11,8 @@ namespace {
 constexpr std::int64_t kValuesTrained = 12, kValuesUntrained = 12;
 /// Bits a parameter of models that were trained into integers without a loss, or with a small one.
 constexpr double kFewestBits = 0.15, kMostBits = 1.5;
+/// Of exact float32 values, entropy-coded or not.
+constexpr double kFewestExact = 16, kMostExact = 32;
 /// Data-free, at errors from 0.1 to 0.0001 of their squares.
 constexpr double kFewestUntrained = 1.5, kMostUntrained = 7;
 
@@ -44,6 +47,10 @@ CompressPlan plan(Job& job) {
   if (job.wanted_bytes == 0) {
     plan.least_bytes = bytes(job.trained ? kFewestBits : kFewestUntrained);
     plan.most_bytes = bytes(job.trained ? kMostBits : kMostUntrained);
+  }
+  if (stores_exactly(options.bottleneck)) {
+    plan.least_bytes = bytes(kFewestExact);
+    plan.most_bytes = bytes(kMostExact);
   }
   plan.effort = std::string(effort_name(job.effort));
   if (job.split && options.target.max_drop) plan.held_back = job.split->judge.size();
