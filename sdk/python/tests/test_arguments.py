@@ -155,6 +155,18 @@ def test_the_output_is_never_the_base(folder: Path, kind: str, overwrite: bool) 
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
+def test_the_output_is_not_the_statistics(folder: Path, overwrite: bool) -> None:
+    tensors = some_tensors()
+    path = folder / "statistics.safetensors"
+    save_safetensors({"x.input_mean": np.ones(3, np.float32)}, path)
+    before = path.read_bytes()
+    for name in other_names(folder, path).values():
+        with pytest.raises(gbc.UsageError, match="holds the statistics, which are read; write another file"):
+            gbc.save_file(tensors, name, ratio=4, statistics=path, overwrite=overwrite)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
 def test_the_output_is_no_file_of_the_bases_folder(folder: Path, overwrite: bool) -> None:
     tensors = some_tensors()
     (folder / "model").mkdir()

@@ -190,6 +190,8 @@ def test_refuses_what_cannot_be(tmp_path: Path) -> None:
     ]:
         with pytest.raises(gbc.UsageError, match=words):
             gbc.calibrate(net.eval(), x, out, ratio=5, **arguments)
+    with pytest.raises(gbc.UsageError, match="evaluate has no effect on blocks"):
+        gbc.calibrate(model, x, out, ratio=8, evaluate=lambda net: 1.0, blocks=True)
     with pytest.raises(gbc.UsageError, match="max_drop has no effect on blocks"):
         gbc.calibrate(model, x, out, max_drop=1, evaluate=lambda net: 1.0, blocks=True)
     assert not list(tmp_path.iterdir())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +218,57 @@ def test_max_drop_finds_a_small_file(tmp_path: Path) -> None:
     assert accuracy(model) == report.quality
     model.load_state_dict(state)
     assert report.file.ratio > 6
+
+
+def test_the_target_of_a_drop_is_the_drop(tmp_path: Path) -> None:
+    """No warning speaks of a size that the search tried, nor is one given for the smallest file."""
+    model, x = Net(), batches_of(4, 64, (64,))
+    modes: list[tuple[bool, bool]] = []
+
+    def constant(net: nn.Module) -> float:
+        modes.append((torch.is_grad_enabled(), net.training))
+        net.eval()
+        return 0.97
+
+    model.train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", gbc.TargetNotMet)
+        report = gbc.calibrate(model, x, tmp_path / "a.gbz", max_drop=0.01, evaluate=constant)
+    assert report.file.target_met and report.file.target_note == ""
+    assert model.training and set(modes) == {(False, True)}
+
+    def strict(net: nn.Module) -> float:
+        return -sum(float(p.detach().double().square().sum()) for p in net.parameters())
+
+    with pytest.warns(gbc.TargetNotMet, match=r"max_drop=0 is exceeded: the quality drop is .*half of the") as caught:
+        report = gbc.calibrate(model, x, tmp_path / "b.gbz", max_drop=0, evaluate=drop_of(strict, model))
+    assert sum(issubclass(each.category, gbc.TargetNotMet) for each in caught) == 1
+    assert not report.file.target_met and report.file.target_note == str(caught[-1].message)
+
+
+def drop_of(quality: Callable[[nn.Module], float], model: nn.Module) -> Callable[[nn.Module], float]:
+    """Minus the difference from the model's own quality, below -1."""
+    own = quality(model)
+    return lambda net: -1 - abs(quality(net) - own)
+
+
+@pytest.mark.parametrize(
+    ("value", "max_drop", "words"),
+    [
+        (0.97, 1, r"max_drop=1 is in units of evaluate, which returned 0.97"),
+        (0.97, 0.97, "every model is within it; give a smaller one, such as max_drop=0.0097"),
+        (0.0, 0.01, "evaluate returned 0 for the model as given.* or give ratio or max_bytes"),
+        (float("nan"), 0.01, "finite number, got nan"),
+        (None, 0.01, "evaluate must return a number, got None"),
+        (0.97, -0.1, "max_drop must be at least 0, got -0.1"),
+    ],
+)
+def test_drops_that_say_nothing(tmp_path: Path, value: object, max_drop: float, words: str) -> None:
+    with pytest.raises(gbc.UsageError, match=words):
+        gbc.calibrate(
+            Net(), batches_of(2, 64, (64,)), tmp_path / "x.gbz", max_drop=max_drop, evaluate=lambda net: value
+        )
+    assert not list(tmp_path.iterdir())
 
 
 def test_refuses_what_cannot_be(tmp_path: Path) -> None:

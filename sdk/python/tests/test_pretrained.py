@@ -146,6 +146,24 @@ def test_sentence_transformers(folder: Path) -> None:
     assert (np.sum(got * wanted, axis=1) > 0.9).all() and not np.array_equal(got, wanted)
 
 
+def test_nothing_is_written_beside_files_that_stay(folder: Path) -> None:
+    model = llama()
+    model.save_pretrained(folder / "own")
+    before = files_in(folder / "own")
+    for call in (
+        lambda: save_pretrained(model, folder / "own", 4),
+        lambda: gbc.compress_folder(folder / "own", folder / "own2", 4),
+    ):
+        (folder / "own2").mkdir(exist_ok=True)
+        (folder / "own2" / "config.json").write_text("{}")
+        with pytest.raises(gbc.FileExists, match="config.json exists"):
+            call()
+    assert files_in(folder / "own") == before
+    assert files_in(folder / "own2") == {"config.json"}
+    save_pretrained(model, folder / "own2", 4, overwrite=True)
+    assert "model.gbz" in files_in(folder / "own2")
+
+
 def test_refuses_what_cannot_be(folder: Path) -> None:
     model = llama()
     save_pretrained(model, folder / "packed", 4)

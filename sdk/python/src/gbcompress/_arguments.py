@@ -161,6 +161,7 @@ def output(
     overwrite: bool,
     *,
     base: str | None = None,
+    statistics: object = None,
     tensors: Mapping[str, Any] | None = None,
 ) -> str:
     """The name of a file that may be written.
@@ -169,6 +170,7 @@ def output(
         filename: as a caller gave it.
         overwrite: whether an existing file may be replaced.
         base: a file or folder that is read meanwhile.
+        statistics: those of a call; a file of them is read too.
         tensors: what is written: arrays and tensors, some of which may be mapped from a file.
 
     Raises:
@@ -182,6 +184,8 @@ def output(
         return name
     if base is not None and any(_same_file(name, file) for file in _files_read(base)):
         raise usage(f"{name} is the base, which is read; write another file")
+    if isinstance(statistics, str | os.PathLike) and _same_file(name, statistics):
+        raise usage(f"{name} holds the statistics, which are read; write another file")
     if mapped := _mapped_from(name, tensors or {}):
         raise usage(f"{name} is the file that {mapped} is mapped from; write another file")
     if not overwrite:

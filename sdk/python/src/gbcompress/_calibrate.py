@@ -7,12 +7,13 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
-from ._arguments import output, path, positive, real, whole
+from ._arguments import output, path, positive, whole
 from ._arrays import Array
 from ._collect import Batch, Statistics, call, called, checked_batches, checked_model, collect, evaluating, outputs_of
 from ._errors import TargetNotMet, usage, warn
@@ -20,6 +21,7 @@ from ._files import Path, SaveReport, save
 from ._load import load_into
 from ._norms import corrected_norms, norm_statistics
 from ._pieces import BlockReport, owners_of
+from ._quality import checked_drop, checked_reference, quality_of
 from ._sequential import Blocks
 from ._write import input_bytes
 
@@ -108,8 +110,20 @@ def _one_size(
     if bits is not None:
         weights = sum(value.numel() for value in model.state_dict().values())
         return max(1, int(positive(bits, "bits") * weights / 8))
-    real(max_drop, "max_drop")
+    checked_drop(max_drop)
     return None
+
+
+def _reference(
+    model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], float] | None, max_drop: float | None
+) -> float | None:
+    """Quality of the model as given; None without a drop. Raises UsageError for one without the other, and
+    where no drop can be measured."""
+    if (max_drop is None) != (evaluate is None):
+        raise usage("max_drop and evaluate belong together; give both or neither")
+    if evaluate is None or max_drop is None:
+        return None
+    return checked_reference(quality_of(model, partial(evaluate, model)), max_drop, "ratio or max_bytes")
 
 
 def copied_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -239,14 +253,13 @@ def calibrate(
     items = checked_batches(batches)
     tensors: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     size = _one_size(model, ratio, max_bytes, bits, max_drop)
-    if (max_drop is None) != (evaluate is None):
-        raise usage("max_drop and evaluate belong together; give both or neither")
     target = output(filename, overwrite, tensors=tensors)
+    reference = None if blocks else _reference(model, evaluate, max_drop)
     end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")
     count = min(len(items) - 1, max(1, round(_HELD_OUT * len(items))))
     measured, chosen = (items[:-count], items[-count:]) if count > 0 else (items, items)
     if blocks:
-        refused = {"max_drop": max_drop, "statistics": statistics, "minutes": minutes}
+        refused = {"max_drop": max_drop, "evaluate": evaluate, "statistics": statistics, "minutes": minutes}
         for name, value in refused.items():
             if value is not None:
                 raise usage(f"{name} has no effect on blocks; leave it out, or leave out blocks")
@@ -258,7 +271,6 @@ def calibrate(
         statistics = collect(model, measured)
     search = _Search(model, statistics, _Held(model, chosen, len(items) - len(chosen)), threads)
     folder = os.path.dirname(os.path.abspath(target))
-    reference = None if evaluate is None else float(evaluate(model))
     with tempfile.TemporaryDirectory(dir=folder, prefix=".gbcompress-") as temporary:
         try:
             if size is not None:
@@ -267,7 +279,7 @@ def calibrate(
             else:
                 assert evaluate is not None and max_drop is not None and reference is not None
                 name, file, report, quality = _smallest(
-                    search, temporary, evaluate, reference - max_drop, input_bytes(model), end
+                    search, temporary, evaluate, reference, max_drop, end
                 )
         finally:
             search.restore()
@@ -306,11 +318,13 @@ def _smallest(
     search: _Search,
     folder: str,
     evaluate: Callable[[torch.nn.Module], float],
-    least: float,
-    whole_size: int,
+    reference: float,
+    max_drop: float,
     end: float | None,
 ) -> tuple[str, str, SaveReport, float]:
-    """The smallest file of at least that quality, by bisection over the logarithm of the ratio."""
+    """The smallest file within the drop, by bisection over the logarithm of the ratio. The target of its
+    report is the drop: a size is one that was tried."""
+    whole_size = input_bytes(search.model)
     low, high = 2.0, 64.0  # a ratio that is expected to hold, and one that is not
     kept: tuple[str, str, SaveReport, float] | None = None
     best_errors: dict[str, float] = {}
@@ -320,20 +334,23 @@ def _smallest(
         name, file, report = search.best(place, int(whole_size / ratio), end)
         errors = dict(search.errors)
         load_into(search.model, file)
-        quality = float(evaluate(search.model))
+        quality = quality_of(search.model, partial(evaluate, search.model))
         search.restore()
-        if quality >= least:
+        smallest = False
+        if reference - quality <= max_drop:
+            smallest = not report.target_met
+            report = replace(report, target_met=True, target_note="")
             low, kept, best_errors = ratio, (name, file, report, quality), errors
         elif kept is None:
-            warn(
-                f"half of the original size has a quality of {quality:g}, below {least:g}; the file is "
-                "written all the same",
-                TargetNotMet,
+            note = (
+                f"max_drop={max_drop:g} is exceeded: the quality drop is {reference - quality:.3g} "
+                f"(evaluate returned {reference:.6g} for the model as given), with half of the original "
+                "size; give a larger max_drop, or a size"
             )
-            return name, file, report, quality
+            return name, file, replace(report, target_met=False, target_note=note), quality
         else:
             high = ratio
-        if end is not None and time.monotonic() > end:
+        if smallest or (end is not None and time.monotonic() > end):
             break
     assert kept is not None
     search.errors = best_errors

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
-from ._arguments import kind_of
-from ._errors import TargetNotMet, usage, warn
+from ._errors import TargetNotMet, warn
+from ._quality import checked_reference, quality_of
 from ._write import round_statistics
 
 if TYPE_CHECKING:
@@ -119,32 +119,11 @@ class ToDrop(Controller):
         self._measured_at = -1  #: updates at the last measurement
 
     def _measure(self, model: torch.nn.Module) -> float:
-        """What ``evaluate`` returns. Modules stay in the mode, training or evaluation, they were in."""
-        modes = [(module, module.training) for module in model.modules()]
-        with torch.no_grad():
-            value = self.evaluate()
-        for module, training in modes:
-            module.training = training
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise usage(f"evaluate must return a number, got {kind_of(value)}") from None
+        return quality_of(model, self.evaluate)
 
     def begin(self, model: torch.nn.Module) -> None:
         given = self._measure(model)
-        if not math.isfinite(given):
-            raise usage(f"evaluate must return a finite number, got {given} for the model as given")
-        if given == 0:
-            raise usage(
-                "evaluate returned 0 for the model as given: no drop of it can be measured; train the "
-                "model first, or give rate_weight or max_bytes"
-            )
-        if 0 < given <= self.max_drop:
-            raise usage(
-                f"max_drop={self.max_drop:g} is in units of evaluate, which returned {given:g} for the "
-                f"model as given: every model is within it; give a smaller one, such as max_drop={given / 100:.2g}"
-            )
-        self.quality_given = given
+        self.quality_given = checked_reference(given, self.max_drop, "rate_weight or max_bytes")
 
     def _within(self, quality: float) -> bool:
         assert self.quality_given is not None

@@ -142,7 +142,8 @@ def save_file(
             arrays, or a safetensors file of it: weights are rounded with error feedback, sensitive
             tensors get finer steps. With ``ratio`` or ``max_bytes``, and without ``base``.
         metadata: text kept in the file, as safetensors keeps it. It adds to the file's bytes.
-        overwrite: replaces an existing file, but never the base or a file that a tensor is mapped from.
+        overwrite: replaces an existing file, but never the base, the statistics, or a file that a tensor
+            is mapped from.
         threads: 0: one for each processor. The bytes do not depend on it.
 
     Returns:
@@ -217,7 +218,7 @@ def save(
     before = None if base is None else path(base, "base")
     report = _core.save(
         entries,
-        output(filename, overwrite, base=before, tensors=tensors),
+        output(filename, overwrite, base=before, statistics=statistics, tensors=tensors),
         ratio=ratio,
         max_bytes=max_bytes,
         max_error=max_error,

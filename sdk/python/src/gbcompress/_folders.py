@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,7 @@ def compress_folder(
     Args:
         source: a folder as ``save_pretrained`` of Transformers or sentence-transformers writes it, or a
             file of weights.
-        folder: the folder to write. It may exist, without a ``model.gbz``.
+        folder: the folder to write. It may exist, without the files that are written.
         ratio: bytes of the weights over bytes of the file; 8 unless another target is given.
         max_bytes: as save_file() takes it.
         max_error: as save_file() takes it.
@@ -88,7 +89,7 @@ def compress_folder(
         NotFound: there is no such folder, or it has no weights.
         UsageError: an argument of the wrong kind; a folder that is written into itself; ``data`` with
             ``max_error`` or ``lossless``, or for tensors that the model does not name.
-        FileExists: ``folder`` holds a ``model.gbz``.
+        FileExists: ``folder`` holds a ``model.gbz`` or another file that would be written.
     """
     given, target = path(source, "source"), path(folder, "folder")
     if os.path.isdir(target) and os.path.exists(given) and os.path.samefile(given, target):
@@ -107,14 +108,19 @@ def compress_folder(
         if ratio is None and max_bytes is None:
             raise usage("data has an effect on a size alone; give ratio or max_bytes")
         statistics = _statistics_of(given, names, data)
-    with made_folder(target, overwrite) as file:
+    with (
+        made_folder(target, overwrite) as file,
+        tempfile.TemporaryDirectory(dir=target, prefix=".gbcompress-") as temporary,
+    ):
+        whole_file = os.path.join(temporary, FILE_NAME)
         report = _core.save(
-            given, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=globs, base=None,
-            statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=overwrite,
+            given, whole_file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=globs, base=None,
+            statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=False,
             threads=threads,
         )  # fmt: skip
         if os.path.isdir(given):
             _core.carry(given, target, overwrite)
+        os.replace(whole_file, file)
     report.pop("base_note")
     stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
     result = SaveReport(tensors=stored, **report)

@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from . import _core
-from ._arguments import kind_of, positive, real, texts, whole
+from ._arguments import kind_of, positive, texts, whole
 from ._compression import PREPARED, Compression
 from ._controller import Controller, ToDrop, ToSize, first_rate_weight
 from ._errors import GbzError, usage, warn
+from ._quality import checked_drop
 from ._write import input_bytes
 
 #: Looks at the integers in a run with a fixed rate weight.
@@ -144,8 +145,7 @@ class _Target:
         if self.ratio is not None:
             self.ratio = positive(self.ratio, "ratio")
         if self.max_drop is not None:
-            if real(self.max_drop, "max_drop") < 0:
-                raise usage(f"max_drop must be at least 0, got {self.max_drop}")
+            self.max_drop = checked_drop(self.max_drop)
             if self.evaluate is None:
                 raise usage(
                     "max_drop needs evaluate=f: f() returns the quality of the model, larger is better"

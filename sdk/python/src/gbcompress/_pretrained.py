@@ -37,7 +37,7 @@ def save_pretrained(
 
     Args:
         model: of Transformers, or a SentenceTransformer.
-        folder: the folder to write. It may exist, without a ``model.gbz``.
+        folder: the folder to write. It may exist, without the files that are written.
         ratio: bytes of the weights over bytes of the file; 8 unless another target is given.
         tokenizer: saved along: a tokenizer, or a processor. A SentenceTransformer has its own.
         data: inputs to calibrate with, as compress_folder() takes them.
@@ -46,7 +46,7 @@ def save_pretrained(
 
     Raises:
         UsageError: no such model; arguments as of compress_folder().
-        FileExists: ``folder`` holds a ``model.gbz``.
+        FileExists: ``folder`` holds a ``model.gbz`` or another file that would be written.
     """
     if not is_module(model) or not hasattr(model, "save_pretrained"):
         raise usage(
