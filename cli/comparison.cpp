@@ -170,7 +170,7 @@ int print_comparison(const Arguments& arguments, const ComparedPair& pair,
             << with_commas(comparison.differ) << " differ (" << with_commas(comparison.other_shape)
             << " in shape, " << with_commas(comparison.other_dtype) << " in type), "
             << with_commas(comparison.only_a) << " only in A, " << with_commas(comparison.only_b)
-            << " only in B; relative squared error of all " << short_number(comparison.total_error)
+            << " only in B\nrelative squared error of all " << short_number(comparison.total_error)
             << "\n";
   if (outputs) print_outputs(*outputs);
   return kDone;

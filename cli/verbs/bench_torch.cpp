@@ -49,7 +49,7 @@ ordered_json report_json(const EngineReport& report) {
 }
 
 std::string millions(double number) { return fixed(number / 1e6, 1); }
-std::string percent(double fraction) { return fixed(100 * fraction, 0) + " %"; }
+std::string percent(double fraction) { return fixed(100 * fraction, 0); }
 std::string megabytes(std::int64_t bytes) {
   return bytes < 0 ? "?" : fixed(static_cast<double>(bytes) / 1048576, 1);
 }
@@ -61,9 +61,9 @@ void print_report(const EngineReport& report) {
             << " G multiply-adds/s, copies " << fixed(report.machine.copy_bytes_per_second / 1e9, 1)
             << " GB/s (read + written), load average " << fixed(report.load_average, 2) << "\n\n";
   Table table(2);
-  table.row({"shape", "g-net", "weights", "forward", "backward", "step", "of multiply-adds",
-             "of copying", "bank MiB", "extra MiB"});
-  table.row({"", "", "", "M/s", "M/s", "M/s", "forw / backw", "forw / backw", "", "of a step"});
+  table.row({"shape", "g-net", "weights", "forward", "backward", "step", "multiply-", "copying",
+             "bank", "extra"});
+  table.row({"", "", "", "M/s", "M/s", "M/s", "adds, %", "%", "MiB", "MiB"});
   for (const EngineRow& row : report.rows)
     table.row({printable(row.shape), row.gnet, with_commas(row.weights),
                millions(row.forward.weights_per_second), millions(row.backward.weights_per_second),

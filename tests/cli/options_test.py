@@ -369,7 +369,16 @@ class Width(harness.CliTest):
                  self.succeed("compare", model, out).out]
         if not PORTABLE:
             shown.append(self.succeed("plan", "--model", model, "--world", "4").out)
+            shown.append(self.succeed("bench", "engine", "--seconds", "0.01", "--threads", "1", "--shape", "llama-block",
+                                      "--shape", "pnas-layer").out)
+        digits = os.path.join(os.path.dirname(__file__), "../../samples/digits/mlp-64-128-64-10.safetensors")
+        self.succeed("compress", digits, "--base", digits, "-o", self.path("delta.gbz"))
+        shown += [self.succeed("inspect", self.path("delta.gbz")).out, self.succeed("compare", digits, model).out]
         for text in shown:
+            for line in text.splitlines():
+                if "/" not in line and not re.search("[0-9a-f]{64}", line):  # paths and digests are not broken
+                    self.assertLessEqual(len(line), COLUMNS, text)
+        for text in shown[:4]:
             tables = [line for line in text.splitlines() if "..." in line]
             self.assertTrue(tables, text)
             for line in tables:
