@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "standard_streams.h"
+
 namespace gbcompress::cli {
 namespace {
 
@@ -38,6 +40,7 @@ constexpr Word kWords[] = {
     {"`set`", "--set"},
     {"`strategy`", "--strategy"},
     {"`world`", "--world"},
+    {kStandardInput, "standard input"},
 };
 
 }  // namespace

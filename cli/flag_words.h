@@ -5,7 +5,8 @@
 
 namespace gbcompress::cli {
 
-/// The message with `ratio` as --ratio, and so on for every option that a flag sets.
+/// The message with `ratio` as --ratio, and so on for every option that a flag sets; the name under
+/// which standard input is opened becomes "standard input".
 std::string with_flags(std::string message);
 
 }  // namespace gbcompress::cli

@@ -150,7 +150,8 @@ class Deltas(harness.CliTest):
         packed, delta = self.path("packed"), self.path("delta")
         self.succeed("compress", self.path("model"), "--max-error", "0.001", "-o", packed + "/", "-q")
         self.succeed("compress", self.path("tuned"), "--base", packed, "--max-error", "0.01", "-o", delta + "/", "-q")
-        self.succeed("expand", delta, "--base", packed, "-o", self.path("back/"))
+        expanded = self.succeed("expand", delta, "--base", packed, "-o", self.path("back/"))
+        self.assertIn(", 1 file copied beside it", expanded.out)
         self.assertEqual(json.loads(self.read("back/config.json")), {"name": "tuned"})
         self.succeed("expand", packed, "-o", self.path("base/"))
         before, after, got = (read_safetensors(path) for path in (

@@ -18,7 +18,8 @@ class Effort(harness.CliTest):
     def test_the_method_and_its_reason_are_said(self):
         done = self.compress("--ratio", "2")
         self.assertRegex(done.out, r"\nmethod +data-free\n")
-        self.assertRegex(done.out, r"\ndata-free: quality (drop|gain) .* on the held-out split, within one standard error")
+        self.assertRegex(done.out, r"\ndata-free: quality (drop|gain) .* on the held-out split, within one standard error "
+                         r"\([0-9.]+ points\)\n")
         found = self.compress("--ratio", "2", "--json").json
         self.assertEqual(found["method"], "data-free")
         self.assertEqual(found["attempts"], 0)

@@ -127,7 +127,9 @@ class Streams(StreamTest):
         missing = self.run_cli("inspect", "-", stdin=None, preexec_fn=lambda: os.close(0))
         self.assertEqual(missing.status, INPUT, missing)
         self.one_message(missing, "standard input cannot be read")
-        self.refused(INPUT, "empty", "inspect", "-")
+        self.refused(INPUT, "standard input .*empty", "inspect", "-")
+        pointer = self.piped("compress", "-", *LOSSLESS, "-o", "x.gbz", given=b"version https://git-lfs.github.com/spec/v1\n")
+        self.one_message(pointer, "^gbcompress: standard input is a Git LFS pointer")
 
     def test_options_take_standard_input(self):
         model = self.model()

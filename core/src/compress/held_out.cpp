@@ -23,10 +23,9 @@ HeldOut::Drop HeldOut::drop(Model& model) const {
 }
 
 std::string HeldOut::text(const Drop& drop) const {
-  char error[80];
-  std::snprintf(error, sizeof error, ", %s one standard error (%.3g)",
-                drop.measurable() ? "above" : "within", drop.standard_error);
-  return drop_text(metric_, drop.drop) + " on the held-out split" + error;
+  return drop_text(metric_, drop.drop) + " on the held-out split, " +
+         (drop.measurable() ? "above" : "within") + " one standard error (" +
+         in_units(metric_, drop.standard_error) + ")";
 }
 
 }  // namespace gbcompress

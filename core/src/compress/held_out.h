@@ -25,7 +25,7 @@ class HeldOut {
   };
   Drop drop(Model& model) const;
   std::int64_t samples() const { return samples_.size(); }
-  /// "quality drop 0.02 points on the held-out split, within one standard error (0.03)"
+  /// "quality drop 0.02 points on the held-out split, within one standard error (0.03 points)"
   std::string text(const Drop& drop) const;
 
  private:

@@ -80,13 +80,18 @@ double Judge::drop(Model& model) const {
   return metric_drop(metric_, state_.baseline, quality(model, judge_));
 }
 
-std::string drop_text(Metric metric, double drop) {
+std::string in_units(Metric metric, double value) {
   char text[80];
-  std::snprintf(text, sizeof text, "quality %s %.3g%s", drop < 0 ? "gain" : "drop", std::fabs(drop),
+  std::snprintf(text, sizeof text, "%.3g%s", value,
                 metric == Metric::kAccuracy      ? " points"
                 : metric == Metric::kNatsPerChar ? " nats per character"
                                                  : "");
   return text;
+}
+
+std::string drop_text(Metric metric, double drop) {
+  return std::string("quality ") + (drop < 0 ? "gain " : "drop ") +
+         in_units(metric, std::fabs(drop));
 }
 
 }  // namespace gbcompress

@@ -69,6 +69,8 @@ double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b);
 /// Of an accuracy in percent on so many samples, in points; at least one sample's share.
 double binomial_error(double percent, std::int64_t samples);
 
+/// A difference of a metric: "0.3 points".
+std::string in_units(Metric metric, double value);
 /// "quality drop 0.3 points", "quality gain 0.02 nats per character".
 std::string drop_text(Metric metric, double drop);
 
