@@ -230,13 +230,17 @@ nb::list list_tensors(const std::string& path) {
 }
 
 /// Copies the files of configuration and tokenizer from one folder to another, which exists.
-/// @return what stays behind, one note each
-std::vector<std::string> carry(const std::string& from, const std::string& to, bool overwrite) {
+/// @param write  called while the copies lie beside their places, which they take only if it
+///               returns; or None
+/// @return what `write` returned
+nb::object carry(const std::string& from, const std::string& to, bool overwrite,
+                 const nb::object& write) {
   TensorBundle bundle;
   find_carried(from, bundle);
   CarriedCopies copies(from, bundle.carried, to, overwrite);
+  nb::object result = write.is_none() ? nb::none() : nb::object(write());
   copies.commit();
-  return bundle.notes;
+  return result;
 }
 
 /// Name, element type, shape and bytes of each tensor, as save() takes them.
@@ -284,7 +288,8 @@ void bind_save(nb::module_& module) {
       [](const std::string& path, bool overwrite) { check_writable(path, overwrite); },
       nb::arg("path"), nb::arg("overwrite"));
   module.def("list_tensors", &list_tensors, nb::arg("path"));
-  module.def("carry", &carry, nb::arg("source"), nb::arg("folder"), nb::arg("overwrite"));
+  module.def("carry", &carry, nb::arg("source"), nb::arg("folder"), nb::arg("overwrite"),
+             nb::arg("write").none() = nb::none());
   module.def("read_tensors", &read_tensors, nb::arg("path"));
   module.def("read_model", &read_model, nb::arg("path"));
   module.def("save_link", &save_link, nb::arg("tensors"), nb::arg("before").none(), nb::arg("path"),

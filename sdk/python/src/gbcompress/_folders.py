@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
@@ -108,19 +107,16 @@ def compress_folder(
         if ratio is None and max_bytes is None:
             raise usage("data has an effect on a size alone; give ratio or max_bytes")
         statistics = _statistics_of(given, names, data)
-    with (
-        made_folder(target, overwrite) as file,
-        tempfile.TemporaryDirectory(dir=target, prefix=".gbcompress-") as temporary,
-    ):
-        whole_file = os.path.join(temporary, FILE_NAME)
-        report = _core.save(
-            given, whole_file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=globs, base=None,
-            statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=False,
-            threads=threads,
-        )  # fmt: skip
-        if os.path.isdir(given):
-            _core.carry(given, target, overwrite)
-        os.replace(whole_file, file)
+    with made_folder(target, overwrite) as file:
+
+        def write() -> dict[str, Any]:
+            return _core.save(
+                given, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=globs, base=None,
+                statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=overwrite,
+                threads=threads,
+            )  # fmt: skip
+
+        report = _core.carry(given, target, overwrite, write) if os.path.isdir(given) else write()
     report.pop("base_note")
     stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
     result = SaveReport(tensors=stored, **report)
