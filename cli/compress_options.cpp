@@ -61,13 +61,6 @@ void make_lossless(const Arguments& arguments, Settings& settings) {
 
 }  // namespace
 
-bool generates(const BottleneckOptions& options) {
-  return options.gnet_prior || options.mode == WeightMode::kGenerated ||
-         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
-           return rule.mode == WeightMode::kGenerated || rule.prior == true;
-         });
-}
-
 Settings compress_settings(const Arguments& arguments) {
   Settings settings = settings_below_flags(arguments);
   std::string given;
@@ -98,6 +91,11 @@ Settings compress_settings(const Arguments& arguments) {
   return settings;
 }
 
+CompressionPlan request_plan(const Arguments& arguments, const Settings& settings) {
+  return plan_of(settings.compress,
+                 {.data = arguments.has("data"), .statistics = arguments.has("statistics")});
+}
+
 std::string default_target_text(const Settings& settings) {
   for (const auto& [key, ignored] : settings.given)
     if (key.starts_with("target.")) return "";
@@ -117,9 +115,10 @@ std::vector<std::string> compress_notes(const Arguments& arguments, const Settin
   if (arguments.has("dry-run"))
     note_idle(arguments, {"resume", "checkpoint", "report", "tensorboard", "force"},
               "--dry-run writes nothing", notes);
-  else if (!trains && !generates(run.bottleneck))
+  else if (!trains && !has_gnets(run.bottleneck))
     note_idle(arguments, {"resume", "checkpoint"}, "nothing is trained", notes);
   note_idle_ranks(arguments, notes);
+  note_idle_requantize(arguments, notes);
   note_idle_parts(arguments, {arguments.words().begin(), arguments.words().end()}, notes);
   // They concern the call, however many inputs it has.
   static std::set<std::string> said;

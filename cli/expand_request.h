@@ -13,7 +13,7 @@
 
 namespace gbcompress::cli {
 
-/// ".onnx" of a `.gbz` that was made of an ONNX model, else ".safetensors".
+/// ".onnx" or ".gguf" of a `.gbz` that was made of such a model, else ".safetensors".
 std::string expanded_suffix(const std::string& input);
 
 /// The request of `expand`, with either decoder.

@@ -15,6 +15,7 @@ constexpr std::string_view kModelEnds[] = {".safetensors.index.json",
                                            ".safetensors",
                                            ".pth.tar",
                                            ".onnx",
+                                           ".gguf",
                                            ".pt.tar",
                                            ".gbz",
                                            ".npz",
@@ -24,8 +25,8 @@ constexpr std::string_view kModelEnds[] = {".safetensors.index.json",
                                            ".bin",
                                            ".pt"};
 /// Files of tensors that this program neither reads nor writes.
-constexpr std::string_view kForeignEnds[] = {".npy", ".ort",  ".h5",  ".hdf5",    ".keras",
-                                             ".pb",  ".gguf", ".pkl", ".msgpack", ".tflite"};
+constexpr std::string_view kForeignEnds[] = {".npy", ".ort", ".h5",      ".hdf5",  ".keras",
+                                             ".pb",  ".pkl", ".msgpack", ".tflite"};
 
 std::string_view end_in(std::string_view name, std::span<const std::string_view> ends) {
   for (const std::string_view end : ends)

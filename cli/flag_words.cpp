@@ -36,6 +36,7 @@ constexpr Word kWords[] = {
     {"`rank`", "--rank"},
     {"`ratio`", "--ratio"},
     {"`ratios`", "--ratios"},
+    {"`requantize`", "--requantize"},
     {"`resume`", "--resume"},
     {"`set`", "--set"},
     {"`strategy`", "--strategy"},

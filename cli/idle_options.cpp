@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gbcompress/decode.h"
 #include "gbcompress/tensors.h"
 #include "run_options.h"
 
@@ -36,6 +37,14 @@ void note_idle_parts(const Arguments& arguments, const std::vector<std::filesyst
     note_idle(arguments, {"part", "keep"},
               files.empty() ? "no model file is read" : "a .gbz or TorchScript file has no parts",
               notes);
+}
+
+void note_idle_requantize(const Arguments& arguments, std::vector<std::string>& notes) {
+  const auto& files = arguments.words();
+  const bool any = std::any_of(files.begin(), files.end(), [](const std::string& file) {
+    return is_onnx(file) || is_gguf(file);
+  });
+  if (!any) note_idle(arguments, {"requantize"}, "no input is an ONNX or GGUF model", notes);
 }
 
 void note_idle_force(const Arguments& arguments, std::vector<std::string>& notes) {

@@ -18,6 +18,8 @@ void note_idle_ranks(const Arguments& arguments, std::vector<std::string>& notes
 /// --part and --keep where none of the files has parts. @throws as sniff()
 void note_idle_parts(const Arguments& arguments, const std::vector<std::filesystem::path>& files,
                      std::vector<std::string>& notes);
+/// --requantize, where no input is an ONNX or GGUF model.
+void note_idle_requantize(const Arguments& arguments, std::vector<std::string>& notes);
 /// --force of verbs that replace nothing but a report, without --report.
 void note_idle_force(const Arguments& arguments, std::vector<std::string>& notes);
 

@@ -25,7 +25,7 @@ std::string format_name(FileKind kind, const fs::path& file) {
     case FileKind::kTorchScript:
       return "torchscript";
     default:
-      return is_onnx(file) ? "onnx" : "state_dict";
+      return is_gguf(file) ? "gguf" : is_onnx(file) ? "onnx" : "state_dict";
   }
 }
 

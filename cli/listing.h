@@ -31,7 +31,7 @@ struct Listing {
   std::string column;  ///< what is known beside type and shape: "module", "consumers"; or ""
 };
 
-/// "safetensors", "folder", "gbz", "onnx", ...
+/// "safetensors", "folder", "gbz", "onnx", "gguf", ...
 std::string format_name(FileKind kind, const std::filesystem::path& file);
 /// @param page  gets the same
 void print_listing(const std::filesystem::path& file, const Listing& listing, bool json,

@@ -22,7 +22,7 @@ OpenOptions model_options(const Arguments& arguments) {
     throw Error(Errc::kUsage, "--part contradicts --keep all; give one of both");
   if (arguments.has("part") && arguments.text("part").empty())
     throw Error(Errc::kUsage, "--part needs the name of a part");
-  return {arguments.has("keep"), arguments.text("part")};
+  return {arguments.has("keep"), arguments.text("part"), arguments.has("requantize")};
 }
 
 void say_notes(const Arguments& arguments, const std::vector<std::string>& notes) {

@@ -223,6 +223,7 @@ void Report::list(const TensorSource& file) {
                        {"dtype", dtype_name(tensor.dtype)},
                        {"shape", tensor.shape},
                        {"stored", tensor.stored},
+                       {"profile", tensor.profile},
                        {"bits", tensor.bits()},
                        {"bytes", tensor.bytes}});
   page_["tensors"] = std::move(tensors);

@@ -1,5 +1,6 @@
 #include "result_json.h"
 
+#include "dry_run.h"
 #include "stored_table.h"
 
 namespace gbcompress::cli {
@@ -16,6 +17,7 @@ nlohmann::ordered_json to_json(const CompressResult& result) {
       {"plain_parameters", result.plain_parameters},
       {"generated_tensors", result.generated_tensors},
       {"weight_error", result.weight_error},
+      {"plan", plan_json(result.plan)},
       {"method", result.method},
       {"method_reason", result.method_reason},
       {"allocation", result.allocation},

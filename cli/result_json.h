@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/plan.h"
 #include "gbcompress/weights.h"
 
 namespace gbcompress::cli {
@@ -17,6 +18,7 @@ struct CompressResult {
   nlohmann::ordered_json metric;  ///< null: quality was not evaluated
   std::int64_t parameters = 0, gnet_parameters = 0, plain_parameters = 0, generated_tensors = 0;
   double weight_error = 0;
+  CompressionPlan plan;  ///< that was executed
   std::string method, method_reason, allocation;
   std::int64_t corrected_norms = 0, attempts = 0;
   std::string attempt_taken;

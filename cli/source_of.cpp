@@ -1,12 +1,15 @@
 #include "source_of.h"
 
+#include "gbcompress/decode.h"
 #include "gbcompress/weights.h"
 
 namespace gbcompress::cli {
 
 TensorBundle source_of(const ArtifactReader& artifact, const std::filesystem::path& file,
                        const OpenOptions& options) {
-  TensorBundle tensors = open_tensors(file, options);
+  OpenOptions own = options;
+  if (const auto container = container_of(artifact)) own.requantize = container->requantized;
+  TensorBundle tensors = open_tensors(file, own);
   if (!fits_layout(tensors, artifact.arch())) return tensors;
   WeightsOptions lossy{.max_bytes = 1, .arch = artifact.arch()};
   // A norm whose statistics were not made constant was left as it was.

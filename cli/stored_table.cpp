@@ -49,8 +49,8 @@ std::string stored_listing(const std::vector<StoredTensor>& tensors) {
   const bool delta = std::any_of(tensors.begin(), tensors.end(),
                                  [](const StoredTensor& tensor) { return tensor.in_base; });
   Table table(3);
-  std::vector<std::string> head = {"tensor", "shape", "stored", "profile",
-                                   "step",   "bits",  "bytes",  "error"};
+  std::vector<std::string> head = {"tensor", "shape", "stored",  "profile", "step",
+                                   "bits",   "bytes", "seconds", "error"};
   if (delta) head.emplace_back("of its change");
   table.row(head);
   for (const StoredTensor& tensor : tensors) {
@@ -61,6 +61,7 @@ std::string stored_listing(const std::vector<StoredTensor>& tensors) {
                                     step_text(tensor),
                                     fixed(tensor.bits(), 2),
                                     with_commas(std::llround(tensor.bytes)),
+                                    tensor.compared ? short_number(tensor.seconds) : "-",
                                     error_text(tensor)};
     if (delta) row.push_back(tensor.in_base ? short_number(tensor.change_error) : "-");
     table.row(row);

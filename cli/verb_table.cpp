@@ -64,8 +64,8 @@ namespace {
 
 using Kind = Values::Kind;
 
-const std::vector<std::string> kModels = {"safetensors", "pt",   "pth", "bin", "ckpt",
-                                          "pt2",         "json", "tar", "onnx"};
+const std::vector<std::string> kModels = {"safetensors", "pt",   "pth", "bin",  "ckpt",
+                                          "pt2",         "json", "tar", "onnx", "gguf"};
 
 std::vector<std::string> with_artifacts() {
   std::vector<std::string> all = kModels;

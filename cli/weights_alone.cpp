@@ -73,6 +73,9 @@ void judge_exact(WeightsReport& report, const WeightsOptions& options, const Tar
                        std::to_string(report.output_bytes) + "; use --mode quantized";
 }
 
+/// Weights from which on a run takes long enough to be continued after a kill.
+constexpr std::int64_t kPartsFrom = std::int64_t{1} << 28;
+
 struct Cost {
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;
@@ -127,16 +130,18 @@ void print_table(const WeightsReport& report, const std::string& output, std::in
 }
 
 CompressResult result_of(const WeightsReport& report, const std::string& output,
-                         std::int64_t input_bytes, bool calibrated, const Cost& cost,
+                         std::int64_t input_bytes, const CompressionPlan& plan, const Cost& cost,
                          const Settings& settings) {
   const bool exact = std::all_of(report.tensors.begin(), report.tensors.end(),
                                  [](const StoredTensor& tensor) { return tensor.error == 0; });
+  const bool calibrated = plan.methods.back() == Method::kCalibrated;
   CompressResult result;
   result.output = output;
   result.input_bytes = input_bytes;
   result.output_bytes = report.output_bytes;
   result.parameters = result.plain_parameters = report.parameters;
   result.weight_error = report.total_error;
+  result.plan = plan;
   result.method = exact ? "exact" : calibrated ? "calibrated" : "data-free";
   result.allocation = exact ? "" : calibrated ? "a file of statistics" : "the weights (data-free)";
   result.seconds = cost.seconds;
@@ -181,36 +186,45 @@ Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBun
   return prepared;
 }
 
-/// Whether nothing is asked that takes a forward pass, or g-nets. A strategy without data is
-/// refused where strategies are known.
-bool asks_for_weights_alone(const Arguments& arguments, const Settings& settings) {
-  const CompressOptions& run = settings.compress;
-  for (const char* option : {"data", "from-scratch", "resume", "checkpoint"})
+/// Whether the plan and the way of the run take nothing but a file of tensors.
+bool weights_suffice(const Arguments& arguments, const Settings& settings) {
+  for (const char* option : {"data", "from-scratch", "resume", "checkpoint", "plugin"})
     if (arguments.has(option)) return false;
-  return !arguments.words().empty() && !arguments.has("plugin") && !generates(run.bottleneck) &&
-         run.bottleneck.mode != WeightMode::kGenerated && run.train.loss == Loss::kWeights &&
-         run.train.strategy.name == StrategyChoice().name && !run.target.max_drop &&
+  return !arguments.words().empty() && !request_plan(arguments, settings).needs_model &&
          launch_of(arguments).world == 1;
 }
 
-/// A graph has no forward pass here.
-void refuse_onnx(const Arguments& arguments) {
+/// ONNX and GGUF models have no forward pass here.
+void refuse_graphs(const Arguments& arguments) {
   if (arguments.words().empty()) return;
   const std::string& model = arguments.words()[0];
-  if (is_onnx(model))
+  if (is_onnx(model) || is_gguf(model))
     throw Error(Errc::kUsage,
-                printable(model) +
-                    " is an ONNX model, which is compressed without data, training "
+                printable(model) + (is_gguf(model) ? " is a GGUF" : " is an ONNX") +
+                    " model, which is compressed without data, training "
                     "and plugins; leave out their options, and give a size or an error");
+}
+
+/// @throws Error(kUsage) where integers would have to come back as they are
+void check_requantize(const Arguments& arguments, const Settings& settings) {
+  if (settings.compress.bottleneck.mode == WeightMode::kExact)
+    throw Error(Errc::kUsage,
+                "--requantize contradicts --mode exact, which keeps the integers themselves; give "
+                "one of both");
+  if (arguments.has("base"))
+    throw Error(Errc::kUsage,
+                "--requantize contradicts --base, which compares the integers; give one of both");
 }
 
 }  // namespace
 
-std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,
-                                                 const Settings& settings) {
-  if (!asks_for_weights_alone(arguments, settings) || arguments.has("arch")) refuse_onnx(arguments);
-  if (!asks_for_weights_alone(arguments, settings)) return {};
+std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
+                                               const Settings& settings) {
+  const bool suffice = weights_suffice(arguments, settings);
+  if (!suffice || arguments.has("arch")) refuse_graphs(arguments);
+  if (!suffice) return {};
   const std::filesystem::path model = arguments.words()[0];
+  if (arguments.has("requantize")) check_requantize(arguments, settings);
   const FileKind kind = sniff(model);
   // What only models know (and messages about them) is the other path's: TorchScript, architectures
   // of plugins, tensors that do not fit.
@@ -237,6 +251,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   Prepared work = prepare(arguments, settings, std::move(tensors));
   WeightsReport report = writing([&] {
     output.begin();
+    if (!output.is_stream()) work.options.parts_from = kPartsFrom;
     WeightsReport written = compress_weights(work.tensors, output.file(), work.options);
     output.finish();
     return written;
@@ -247,8 +262,8 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
   ordered_json result;
   if (arguments.json() || page.wanted())
-    result = to_json(
-        result_of(report, output.name(), input_bytes, work.statistics != nullptr, cost, settings));
+    result = to_json(result_of(report, output.name(), input_bytes,
+                               request_plan(arguments, settings), cost, settings));
   if (arguments.json())
     print_json(result);
   else

@@ -9,11 +9,11 @@
 
 namespace gbcompress::cli {
 
-/// The tensors of MODEL, if compress_weights() suffices for the request: no data, one process, no
-/// g-nets, and tensors that a file of names and numbers holds; else nothing.
+/// The tensors of MODEL, if the plan needs no model (CompressionPlan::needs_model), the run is of
+/// one process without plugins, and the file holds tensors by name; else nothing.
 /// @throws as open_tensors()
-std::optional<TensorBundle> weights_that_suffice(const Arguments& arguments,
-                                                 const Settings& settings);
+std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
+                                               const Settings& settings);
 /// @return the exit status
 int compress_weights_alone(const Arguments& arguments, const Settings& settings,
                            TensorBundle tensors);

@@ -25,12 +25,14 @@ class Records(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.saved = record.RECORDS, record.PAGE, record.ROOT
+        self.saved = record.RECORDS, record.PAGE, record.ROOT, record.GUIDE
         record.RECORDS, record.PAGE, record.ROOT = self.folder / "records", self.folder / "index.md", self.folder
+        record.GUIDE = self.folder / "guide.md"
+        record.GUIDE.write_text("# A guide\n" + record.BEGIN + record.END + "Its end.\n")
         record.RECORDS.mkdir()
 
     def tearDown(self):
-        record.RECORDS, record.PAGE, record.ROOT = self.saved
+        record.RECORDS, record.PAGE, record.ROOT, record.GUIDE = self.saved
 
     def call(self, *words):
         """(status, what is said)"""
@@ -98,6 +100,20 @@ class Records(unittest.TestCase):
         self.put(bytes=999)
         self.assertIn("run tests/tools/record index", self.call("index", "--check")[1])
 
+    def test_the_table_of_a_guide_follows_its_records(self):
+        figures = [{"name": "float32 bytes", "value": 1000}, {"name": "float32 exact", "value": 900},
+                   {"name": "int8 bytes", "value": 300}]
+        self.put(section="onnx-sizes", figures=figures, bytes=None)
+        self.assertEqual(self.call("index")[0], 0)
+        text = record.GUIDE.read_text()
+        self.assertIn("| a net | float32 | 1,000 |  |  | 900 |  |  |\n| a net | int8 | 300 |", text)
+        self.assertTrue(text.startswith("# A guide\n") and text.endswith("Its end.\n"))
+        self.assertNotIn("a net", record.PAGE.read_text())
+        self.put(section="onnx-sizes", figures=figures[:1], bytes=None)
+        self.assertIn("run tests/tools/record index", self.call("index", "--check")[1])
+        record.GUIDE.write_text("# A guide\n")
+        self.assertIn("has no place for the table", self.call("index")[1])
+
     def test_a_page_that_would_be_too_long_is_refused(self):
         for i in range(record.LONGEST):
             (self.folder / f"records/n{i}.json").write_text(json.dumps(GOOD | {"id": f"n{i}"}))
@@ -109,6 +125,7 @@ class Page(unittest.TestCase):
         records = record.load()
         self.assertGreater(len(records), 50)
         self.assertEqual(record.PAGE.read_text(), record.page(records))
+        self.assertEqual(record.GUIDE.read_text(), record.guide(records, record.GUIDE.read_text()))
         self.assertLessEqual(len(record.PAGE.read_text().split("\n")), record.LONGEST)
 
 

@@ -37,6 +37,10 @@ void options(po::options_description& into) {
       "without data: largest relative squared weight error of a tensor, such as 0.001 or 0.1%");
   add("base", text_value("FILE"),
       "without data: store the change since this model or .gbz; expand then needs it too");
+  add("requantize",
+      "of ONNX and GGUF models: compress the real values that int8 weights with constant scales "
+      "and "
+      "Q8_0 tensors stand for; expand quantizes them again");
   add("statistics", text_value("FILE"),
       "calibrate: second-order statistics of the weights, a safetensors file as gbc.collect() in "
       "Python writes it");
@@ -67,7 +71,7 @@ int compress_one(const Arguments& arguments) {
     throw Error(Errc::kUsage,
                 "several processes cannot share standard input or output (-); name files");
   const Settings settings = compress_settings(arguments);
-  if (auto tensors = weights_that_suffice(arguments, settings))
+  if (auto tensors = tensors_of_request(arguments, settings))
     return compress_weights_alone(arguments, settings, *std::move(tensors));
   if (arguments.has("statistics"))
     throw Error(Errc::kUsage,

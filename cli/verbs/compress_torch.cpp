@@ -93,27 +93,14 @@ ordered_json training_json(const TrainOptions& train, double learning_rate, doub
           {"first_lambda", train.rate.lambda}};
 }
 
-DryRun dry_run_of(const CompressPlan& plan) {
-  return {.method = plan.method,
-          .least_bytes = plan.least_bytes,
-          .most_bytes = plan.most_bytes,
-          .memory_bytes = plan.memory_bytes,
-          .least_seconds = 60 * plan.least_minutes,
-          .seconds = 60 * plan.minutes,
-          .effort = plan.effort,
-          .training = training_json(plan.train, plan.learning_rate, plan.step_speed),
-          .training_samples = plan.training_samples,
-          .held_back = plan.held_back,
-          .attempts = plan.attempts,
-          .steps = plan.steps};
+DryRun dry_run_of(const CompressionPlan& plan) {
+  return {plan, training_json(plan.train, plan.learning_rate, plan.step_speed)};
 }
 
-void print_plan(const CompressPlan& plan) {
+void print_plan(const CompressionPlan& plan) {
   Table table;
   table.row({"", "plan"});
-  const std::size_t colon = plan.method.find(": ");
-  table.row({"file holds", plan.method.substr(0, colon)});
-  if (colon != std::string::npos) table.row({"method", plan.method.substr(colon + 2)});
+  add_method_rows(table, plan);
   if (plan.attempts > 0) {
     const TrainOptions& train = plan.train;
     std::string loss(loss_name(train.loss));
@@ -121,7 +108,7 @@ void print_plan(const CompressPlan& plan) {
       loss += ", labels " + short_number(train.labels);
     table.row({"loss", loss});
     table.row({"training samples", with_commas(plan.training_samples)});
-    if (plan.held_back > 0) table.row({"held-out samples", with_commas(plan.held_back)});
+    if (plan.held_out > 0) table.row({"held-out samples", with_commas(plan.held_out)});
     table.row({"attempts at most", std::to_string(plan.attempts)});
     table.row({"epochs of the first attempt", with_commas(train.epochs)});
     table.row({"batch size", with_commas(train.batch)});
@@ -131,7 +118,7 @@ void print_plan(const CompressPlan& plan) {
                std::to_string(train.shift) + (train.mirror ? ", and horizontal flip" : "")});
     table.row({"first lambda", short_number(train.rate.lambda)});
   }
-  add_cost_rows(table, dry_run_of(plan));
+  add_cost_rows(table, *plan.cost);
   std::cout << table.text() << "\nnothing was trained or written\n";
 }
 
@@ -151,6 +138,7 @@ CompressResult result_of(const CompressReport& report, const std::string& output
   result.plain_parameters = report.plain_parameters;
   result.generated_tensors = report.generated_tensors;
   result.weight_error = report.weight_error;
+  result.plan = report.plan;
   result.method = report.method;
   result.method_reason = report.method_reason;
   result.allocation = report.allocation;
@@ -194,7 +182,7 @@ std::vector<std::string> idle_plugins(const Arguments& arguments, const PluginHo
     const auto holds = [](const std::vector<std::string>& names, const std::string& name) {
       return std::find(names.begin(), names.end(), name) != names.end();
     };
-    if ((generates(options.bottleneck) && !plugin.gnet_types.empty()) ||
+    if ((has_gnets(options.bottleneck) && !plugin.gnet_types.empty()) ||
         holds(plugin.models, model) || holds(plugin.strategies, options.train.strategy.name))
       continue;
     notes.push_back("warning: plugin " + printable(plugin.fingerprint.name) +
@@ -236,8 +224,8 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
     if (!arguments.quiet() && speaks_for_all()) say(text);
   };
   if (arguments.has("dry-run")) {
-    const CompressPlan plan = plan_compression(*model, input.bytes, data ? &*data : nullptr,
-                                               teacher.get(), host.registry(), options);
+    const CompressionPlan plan = plan_compression(*model, input.bytes, data ? &*data : nullptr,
+                                                  teacher.get(), host.registry(), options);
     if (speaks_for_all())
       arguments.json() ? print_json(to_json(dry_run_of(plan))) : print_plan(plan);
     return kDone;

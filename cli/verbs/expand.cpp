@@ -13,9 +13,8 @@ namespace {
 void options(po::options_description& into) {
   auto add = into.add_options();
   add("output,o", po::value<std::string>()->value_name("FILE"),
-      "the .safetensors, .npz or .onnx to write (the input's name with .safetensors, or .onnx "
-      "where it "
-      "was made of that), a folder OUT/, or - for standard output");
+      "the .safetensors, .npz, .onnx or .gguf to write (the input's name with .safetensors, or "
+      ".onnx or .gguf where it was made of that), a folder OUT/, or - for standard output");
   add("max-output", po::value<std::string>()->value_name("N"),
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
   add("base", po::value<std::string>()->value_name("FILE"),
@@ -49,7 +48,7 @@ int run(const Arguments& arguments) {
 
 const Verb& expand_verb() {
   static const Verb verb = {"expand",
-                            "Turn a .gbz back into a .safetensors, .npz or .onnx file.",
+                            "Turn a .gbz back into a .safetensors, .npz, .onnx or .gguf file.",
                             "IN.gbz [IN.gbz...] [-o OUT] [options]",
                             "  gbcompress expand model.gbz -o model.safetensors\n"
                             "  gbcompress expand model.gbz -o model.npz\n"

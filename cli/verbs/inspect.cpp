@@ -261,15 +261,17 @@ void inspect_model(const fs::path& file, FileKind kind, const Arguments& argumen
                   .metadata = bundle.metadata,
                   .notes = bundle.notes,
                   .file_bytes = bundle.file_bytes};
-  const auto consumers = consumers_of(bundle);
-  for (const TensorEntry& entry : bundle.tensors) {
-    const auto at = consumers.find(entry.name);
-    if (consumers.empty() || at != consumers.end())
-      listing.tensors.push_back({entry.name, at == consumers.end() ? "" : joined(at->second, ", "),
-                                 entry.dtype, entry.shape,
-                                 static_cast<std::int64_t>(entry.bytes.size())});
+  std::map<std::string, std::string> words;
+  for (const auto& [name, operators] : consumers_of(bundle)) words[name] = joined(operators, ", ");
+  if (!words.empty()) listing.column = "consumers";
+  if (listing.format == "gguf") {
+    words = gguf_types(file);
+    listing.column = "type";
   }
-  if (!consumers.empty()) listing.column = "consumers";
+  for (const TensorEntry& entry : bundle.tensors)
+    if (entry.name != kContainer)
+      listing.tensors.push_back({entry.name, words[entry.name], entry.dtype, entry.shape,
+                                 static_cast<std::int64_t>(entry.bytes.size())});
   page.show(TensorSource::of(std::move(bundle)));
   print_listing(file, listing, arguments.json(), page);
 }

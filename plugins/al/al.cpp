@@ -42,6 +42,7 @@ class Al final : public Strategy {
   void compute(std::size_t piece);
   void read_out(const Item& item);
   void define_gradients() const;
+  void refuse_shared_parameters() const;
   /// What piece `piece` trains of the model.
   std::vector<at::Tensor> parameters_of(std::size_t piece) const;
   void measure(std::map<std::string, double>& measured) const;
@@ -54,6 +55,7 @@ class Al final : public Strategy {
   decltype(StrategySetup::loss) loss_;
   Settings settings_;
   std::int64_t classes_ = 0, batch_ = 0;
+  std::int64_t positions_ = 0;  ///< of the model's mask; 0: it has none
   std::vector<std::unique_ptr<Component>> components_;
   /// What waits for each piece, and what came out of each in this step.
   std::vector<Item> waiting_, done_;
@@ -82,8 +84,10 @@ void Al::build(const StrategySetup& setup) {
                 "set StrategySetup::batch");
   model_->train(false);  // for shapes: statistics stay as they are
   const c10::NoGradGuard no_grad;
+  const at::Tensor mask = model_->mask(setup.example);
+  positions_ = mask.defined() ? mask.size(1) : 0;
   at::Tensor x = setup.example;
-  for (const Stage& stage : stages) x = stage.forward(x);
+  for (const Stage& stage : stages) x = apply(stage, x, mask);
   if (x.dim() != 2)
     throw Error(Errc::kUsage,
                 "strategy al needs a model with one prediction a sample, [rows, "
@@ -95,16 +99,41 @@ void Al::build(const StrategySetup& setup) {
     const std::vector<Stage> own(next, next + settings_.split[i]);
     next += settings_.split[i];
     const std::int64_t before = i == 0 ? classes_ : components_.back()->width();
-    components_.push_back(
-        std::make_unique<Component>(own, x, before, settings_, i, setup.seed, exit_parameters(i)));
+    components_.push_back(std::make_unique<Component>(own, x, mask, before, settings_, i,
+                                                      setup.seed, exit_parameters(i)));
     x = components_.back()->example();
   }
+  refuse_shared_parameters();
   waiting_.resize(pieces());
   done_.resize(pieces());
   idle_.resize(pieces());
   seconds_.resize(pieces());
   read_out_loss_ = std::log(static_cast<double>(classes_));  // chance, until there is one
   workers_ = std::make_unique<Workers>(static_cast<int>(settings_.threads));
+}
+
+/// Components learn from losses of their own, on batches and ranks of their own: a parameter of two
+/// of them would get the gradients of both at different times.
+void Al::refuse_shared_parameters() const {
+  const auto name_of = [&](std::size_t piece) {
+    return piece < components_.size() ? "component " + std::to_string(piece + 1) : "the last stage";
+  };
+  std::map<const void*, std::size_t> holder;
+  for (std::size_t piece = 0; piece < pieces(); ++piece)
+    for (const at::Tensor& p : parameters_of(piece)) {
+      if (p.numel() == 0) continue;
+      const auto [found, added] = holder.emplace(p.const_data_ptr(), piece);
+      if (added || found->second == piece) continue;
+      std::string names;
+      for (const NamedParameter& named : model_->tensors())
+        if (named.tensor.numel() > 0 && named.tensor.const_data_ptr() == p.const_data_ptr())
+          names += (names.empty() ? "" : " = ") + printable(named.info.name);
+      throw Error(Errc::kUsage, "strategy al: " + name_of(found->second) + " and " +
+                                    name_of(piece) + " share the parameter " + names +
+                                    ", and each learns from a loss of its own; put the stages that "
+                                    "share it into one component (`strategy.split`), or train "
+                                    "with `strategy` backprop");
+    }
 }
 
 /// Of the model's exit behind component i; none unless its architecture is "exits:...".
@@ -126,7 +155,8 @@ Item Al::item_of(const StrategyBatch& batch) const {
                                   " classes, 0 to " + std::to_string(classes_ - 1));
   const at::Tensor code = batch.teacher.defined() ? batch.teacher.softmax(-1).to(at::kFloat)
                                                   : at::one_hot(targets, classes_).to(at::kFloat);
-  return {batch.inputs, code, batch.targets, batch.teacher, batch.weight};
+  return {batch.inputs,  code,         batch.targets,
+          batch.teacher, batch.weight, model_->mask(batch.inputs)};
 }
 
 void Al::read_out(const Item& item) {
@@ -134,7 +164,7 @@ void Al::read_out(const Item& item) {
   StrategyBatch batch;
   batch.targets = item.targets;
   batch.teacher = item.teacher;
-  const at::Tensor loss = loss_(model_->stages().back().forward(item.signal), batch);
+  const at::Tensor loss = loss_(apply(model_->stages().back(), item.signal, item.mask), batch);
   read_out_loss_ = loss.item<float>();  // as it travels
   if (std::isfinite(read_out_loss_)) (item.weight == 1 ? loss : loss * item.weight).backward();
 }
@@ -254,7 +284,7 @@ void Al::measure(std::map<std::string, double>& measured) const {
   for (std::size_t i = 0; i < components_.size(); ++i) {
     const Item& item = items[i];
     if (!item.there()) continue;
-    at::Tensor code = components_[i]->bridge(item.signal);
+    at::Tensor code = components_[i]->bridge(item.signal, item.mask);
     for (std::size_t k = i + 1; k-- > 0;) code = components_[k]->decode(code);
     const at::Tensor right = code.argmax(1).eq(item.targets.flatten()).to(at::kFloat);
     measured["exit_accuracy." + std::to_string(i + 1)] = 100 * right.mean().item<double>();
@@ -279,7 +309,7 @@ std::vector<StateEntry> Al::aux_state() const {
   for (std::size_t i = 1; i < pieces(); ++i) {
     const std::string name = "waiting" + std::to_string(i) + "#";
     const auto stored = pack(made[i - 1], components_[i - 1]->example(),
-                             components_[i - 1]->width(), classes_, batch_);
+                             components_[i - 1]->width(), classes_, batch_, positions_);
     for (std::size_t k = 0; k < stored.size(); ++k)
       state.push_back({name + std::to_string(k), stored[k]});
   }
@@ -296,7 +326,7 @@ void Al::restore(const std::vector<StateEntry>& state) {
   for (const auto& component : components_) component->restore(take(component->state().size()));
   if (!settings_.pipeline) return;
   read_out_loss_ = take(1)[0].item<double>();
-  for (std::size_t i = 1; i < pieces(); ++i) waiting_[i] = unpack(take(kPackedTensors));
+  for (std::size_t i = 1; i < pieces(); ++i) waiting_[i] = unpack(take(packed_tensors(positions_)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <gbcompress/error.h>
+#include <gbcompress/model.h>
 #include <gbcompress/strategy.h>
 
 #include <cmath>
@@ -29,17 +30,18 @@ at::Tensor laid_out(const at::Tensor& signal) {
   return channels_last(signal).contiguous(signal_layout(static_cast<std::size_t>(signal.dim())));
 }
 
-at::Tensor pooled(const at::Tensor& signal, std::int64_t pool) {
+at::Tensor pooled(const at::Tensor& signal, std::int64_t pool, const at::Tensor& mask) {
   if (signal.dim() == 4 && (signal.size(2) > pool || signal.size(3) > pool))
     return at::adaptive_avg_pool2d(signal,
                                    {std::min(pool, signal.size(2)), std::min(pool, signal.size(3))})
         .flatten(1);
-  return signal.dim() == 3 ? masked_mean(signal) : signal.flatten(1);
+  if (signal.dim() != 3) return signal.flatten(1);
+  return masked_mean(signal, mask.defined() ? mask : held_positions(signal));
 }
 
-Component::Component(std::vector<Stage> stages, const at::Tensor& input, std::int64_t before,
-                     const Settings& settings, std::size_t number, std::uint64_t seed,
-                     const std::map<std::string, at::Tensor>& exit)
+Component::Component(std::vector<Stage> stages, const at::Tensor& input, const at::Tensor& mask,
+                     std::int64_t before, const Settings& settings, std::size_t number,
+                     std::uint64_t seed, const std::map<std::string, at::Tensor>& exit)
     : stages_(std::move(stages)),
       pool_(settings.pool),
       width_(settings.widths[number]),
@@ -47,8 +49,8 @@ Component::Component(std::vector<Stage> stages, const at::Tensor& input, std::in
       name_(stages_.back().name) {
   const c10::NoGradGuard no_grad;
   example_ = input;
-  for (const Stage& stage : stages_) example_ = stage.forward(example_);
-  const std::int64_t inputs = pooled(example_, pool_).size(1);
+  for (const Stage& stage : stages_) example_ = apply(stage, example_, mask);
+  const std::int64_t inputs = pooled(example_, pool_, mask).size(1);
   const std::int64_t hidden = settings.bridge > 0 ? settings.bridge : inputs;
   const auto of_exit = [&](const std::string& name) {
     for (const char* part : {".weight", ".bias"}) of_exit_.push_back(exit.at(name + part));
@@ -66,6 +68,7 @@ Component::Component(std::vector<Stage> stages, const at::Tensor& input, std::in
   }
   AdamWOptions options;
   options.lr = settings.lr;
+  options.beta2 = settings.beta2;
   options.weight_decay = 0;
   bridge_optimizer_ = std::make_unique<AdamW>(of_bridge_, options);
   code_optimizer_ = std::make_unique<AdamW>(of_codes_, options);
@@ -89,8 +92,8 @@ Component::Dense Component::dense(std::int64_t inputs, std::int64_t outputs,
   return result;
 }
 
-at::Tensor Component::bridge(const at::Tensor& signal) const {
-  at::Tensor x = pooled(signal, pool_);
+at::Tensor Component::bridge(const at::Tensor& signal, const at::Tensor& mask) const {
+  at::Tensor x = pooled(signal, pool_, mask);
   for (std::size_t i = 0; i < bridge_.size(); ++i)
     x = i + 1 < bridge_.size() ? at::relu(bridge_[i](x)) : at::tanh(bridge_[i](x));
   return x;
@@ -112,8 +115,8 @@ Item Component::step(const Item& in) {
   const at::Tensor code_loss =
       first_ ? at::cross_entropy_loss(back, in.code) : gaussian(back, in.code);
   at::Tensor signal = in.signal;
-  for (const Stage& stage : stages_) signal = stage.forward(signal);
-  const at::Tensor bridge_loss = gaussian(bridge(signal), code.detach());
+  for (const Stage& stage : stages_) signal = apply(stage, signal, in.mask);
+  const at::Tensor bridge_loss = gaussian(bridge(signal, in.mask), code.detach());
   code_loss_ = code_loss.item<double>();
   bridge_loss_ = bridge_loss.item<double>();
   code_loss.backward();
@@ -123,7 +126,7 @@ Item Component::step(const Item& in) {
   const c10::NoGradGuard no_grad;
   update(*code_optimizer_, of_codes_);
   update(*bridge_optimizer_, of_bridge_);
-  return {laid_out(signal.detach()), code.detach(), in.targets, in.teacher, in.weight};
+  return {laid_out(signal.detach()), code.detach(), in.targets, in.teacher, in.weight, in.mask};
 }
 
 std::vector<at::Tensor> Component::state() const {

@@ -20,6 +20,8 @@ struct Item {
   at::Tensor targets;  ///< [rows] int64
   at::Tensor teacher;  ///< [rows, classes], or undefined
   double weight = 1;
+  /// Positions of the inputs that are no padding, bool [rows, positions], or undefined.
+  at::Tensor mask;
   bool there() const { return targets.defined(); }
 };
 
@@ -28,27 +30,29 @@ at::MemoryFormat signal_layout(std::size_t dimensions);
 at::Tensor laid_out(const at::Tensor& signal);
 
 /// [rows, features] of vectors, maps and sequences: maps are averaged to at most `pool` rows and
-/// columns, sequences over their positions.
-at::Tensor pooled(const at::Tensor& signal, std::int64_t pool);
+/// columns, sequences over the positions of the mask.
+/// @param mask  of a sequence, bool [rows, positions]; undefined: rows of zeros are padding
+at::Tensor pooled(const at::Tensor& signal, std::int64_t pool, const at::Tensor& mask = {});
 
 /// f: stages of the model. b: the bridge from what f gives to the code. g: from the code before to
 /// this one's; h: back again. f learns by b's error against the code, g and h by h's error.
 class Component {
  public:
   /// @param input   of its first stage for one sample, [1, ...]
+  /// @param mask    of that sample, bool [1, positions], or undefined
   /// @param before  width of the code before it: the number of classes for the first
   /// @param exit    parameters of the model's exit behind it, by their names in it
   /// ("bridge0.weight",
   ///                "back.bias"): b and h are these, and learn as the model does. Empty: its own
-  Component(std::vector<Stage> stages, const at::Tensor& input, std::int64_t before,
-            const Settings& settings, std::size_t number, std::uint64_t seed,
+  Component(std::vector<Stage> stages, const at::Tensor& input, const at::Tensor& mask,
+            std::int64_t before, const Settings& settings, std::size_t number, std::uint64_t seed,
             const std::map<std::string, at::Tensor>& exit);
 
   /// One batch: gradients are added to the parameters of f; b, g and h make their steps.
   /// @return what goes to the next component
   Item step(const Item& in);
   /// What the code that the bridge gives for this signal is decoded to: the code before it.
-  at::Tensor bridge(const at::Tensor& signal) const;
+  at::Tensor bridge(const at::Tensor& signal, const at::Tensor& mask) const;
   at::Tensor decode(const at::Tensor& code) const;
 
   double bridge_loss() const { return bridge_loss_; }  ///< of the last step, nats of unit Gaussians

@@ -114,12 +114,15 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
         loss[1] = components[i]->code_loss();
       } else {
         done[i] = waiting[i];
-        done[i].signal = travels ? empty_signal(*components[i], waiting[i]) : at::Tensor();
+        done[i].signal = owns(i + 1) ? empty_signal(*components[i], waiting[i]) : at::Tensor();
         done[i].code = at::empty({waiting[i].targets.size(0), components[i]->width()}, at::kFloat);
       }
       if (travels) {
         signals_[i].wait();  // the last step's, which the next component needs now
-        signals_[i] = group_.broadcast(in_memory_order(done[i].signal), owner_[i]);
+        if (owns(i))
+          signals_[i] = group_.send(in_memory_order(done[i].signal), owner_[i + 1]);
+        else if (owns(i + 1))
+          signals_[i] = group_.receive(in_memory_order(done[i].signal), owner_[i]);
       }
       flat.add(done[i].code);
       for (const Stage& stage : components[i]->stages()) add_stage(flat, stage);
@@ -167,20 +170,21 @@ void Exchange::share(const Components& components) const {
 void Exchange::share_signals(std::vector<Item>& items, const Components& components) const {
   arrive();
   for (std::size_t i = 0; i < components.size(); ++i) {
-    if (!items[i].there() || owner_[i + 1] != owner_[i]) continue;
+    if (!items[i].there()) continue;
     if (!owns(i)) items[i].signal = empty_signal(*components[i], items[i]);
     group_.broadcast(in_memory_order(items[i].signal), owner_[i]).wait();
   }
 }
 
 std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::int64_t width,
-                             std::int64_t classes, std::int64_t rows) {
+                             std::int64_t classes, std::int64_t rows, std::int64_t positions) {
   std::vector<std::int64_t> shape = example.sizes().vec();
   shape[0] = rows;
   std::vector<at::Tensor> packed = {
       at::zeros(shape, at::kFloat), at::zeros({rows, width}, at::kFloat),
       at::zeros({rows}, at::kLong), at::zeros({rows, classes}, at::kFloat),
       at::zeros({3}, at::kDouble)};
+  if (positions > 0) packed.push_back(at::zeros({rows, positions}, at::kByte));
   if (!item.there()) return packed;
   const std::int64_t count = item.targets.size(0);
   packed[0].narrow(0, 0, count).copy_(item.signal);
@@ -190,6 +194,7 @@ std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::i
   packed[4][0] = count;
   packed[4][1] = item.teacher.defined() ? 1 : 0;
   packed[4][2] = item.weight;
+  if (positions > 0) packed[5].narrow(0, 0, count).copy_(item.mask);
   return packed;
 }
 
@@ -197,8 +202,9 @@ Item unpack(const std::vector<at::Tensor>& packed) {
   const auto count = static_cast<std::int64_t>(packed.at(4)[0].item<double>());
   if (count == 0) return {};
   const auto rows = [&](std::size_t i) { return packed.at(i).narrow(0, 0, count).clone(); };
-  Item item{laid_out(rows(0)), rows(1), rows(2), {}, packed[4][2].item<double>()};
+  Item item{laid_out(rows(0)), rows(1), rows(2), {}, packed[4][2].item<double>(), {}};
   if (packed[4][1].item<double>() != 0) item.teacher = rows(3);
+  if (packed.size() > 5) item.mask = rows(5).to(at::kBool);
   return item;
 }
 

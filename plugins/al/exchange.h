@@ -30,8 +30,8 @@ class Exchange {
 
   /// Computes this rank's pieces, and passes on what each made of what waited for it: codes,
   /// losses, gradients of the model and batch-norm statistics to every rank, in one flat buffer a
-  /// rank; signals to where the next component is, where they have time until the next step.
-  /// [collective]
+  /// rank; signals to the rank of the next component alone, where they have time until the next
+  /// step. [collective]
   /// @param compute  of a piece of this rank
   void pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
                const Components& components, const Stage& readout, double& read_out_loss,
@@ -41,7 +41,7 @@ class Exchange {
   /// Every rank gets the bridges and autoencoders of all components, also those that are the
   /// model's exits. [collective]
   void share(const Components& components) const;
-  /// Every rank gets the signals that are not there. [collective]
+  /// Every rank gets all signals. [collective]
   /// @param items  one a component: what it made
   void share_signals(std::vector<Item>& items, const Components& components) const;
 
@@ -53,9 +53,10 @@ class Exchange {
 };
 
 /// A waiting item as tensors of fixed shapes, for checkpoints.
-constexpr std::size_t kPackedTensors = 5;
+/// @param positions  of the mask; 0: there is none
+constexpr std::size_t packed_tensors(std::int64_t positions) { return positions > 0 ? 6 : 5; }
 std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::int64_t width,
-                             std::int64_t classes, std::int64_t rows);
+                             std::int64_t classes, std::int64_t rows, std::int64_t positions);
 Item unpack(const std::vector<at::Tensor>& packed);
 
 }  // namespace gbcompress::al

@@ -171,12 +171,14 @@ BuiltModel with_exits(const ModelRequest& request) {
         std::make_shared<ExitImpl>(features, i == 0 ? signals.back().size(1) : shape->width,
                                    *shape)));
     stages += static_cast<std::size_t>(shape->split[i]);
-    net.exits.push_back({stages, [exits, pool = shape->pool](const at::Tensor& signal) {
-                           at::Tensor code = exits.back()->code(pooled(signal, pool));
-                           for (std::size_t k = exits.size(); k-- > 0;)
-                             code = exits[k]->back->forward(code);
-                           return code;
-                         }});
+    const auto answer = [exits, pool = shape->pool](const at::Tensor& signal,
+                                                    const at::Tensor& mask) {
+      at::Tensor code = exits.back()->code(pooled(signal, pool, mask));
+      for (std::size_t k = exits.size(); k-- > 0;) code = exits[k]->back->forward(code);
+      return code;
+    };
+    net.exits.push_back(
+        {stages, [answer](const at::Tensor& signal) { return answer(signal, {}); }, answer});
   }
   return net;
 }

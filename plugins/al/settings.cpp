@@ -9,7 +9,7 @@
 namespace gbcompress::al {
 
 std::vector<std::string> option_names() {
-  return {"split", "widths", "bridge", "pool", "lr", "pipeline", "threads", "exits"};
+  return {"split", "widths", "bridge", "pool", "lr", "beta2", "pipeline", "threads", "exits"};
 }
 
 Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages,
@@ -44,6 +44,7 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
     s.pool = exits->pool;
   }
   s.lr = options.number("lr", s.lr, 1e-9, 10);
+  s.beta2 = options.number("beta2", s.beta2, 0, 0.999999);
   s.pipeline = options.whole("pipeline", 0, 0, 1) == 1;
   s.threads = options.whole("threads", 1, 1, 64);
   if (s.threads > 1 && !s.pipeline)

@@ -18,6 +18,7 @@ struct Settings {
   std::int64_t bridge = 128;         ///< hidden units of a bridge, 0: none, to 65,536
   std::int64_t pool = 2;     ///< maps are pooled to so many rows and columns before a bridge
   double lr = 1e-3;          ///< of bridges and autoencoders, above 0
+  double beta2 = 0.95;       ///< of the second moment of their Adam, 0 to below 1
   bool pipeline = false;     ///< component i works on the batch of i - 1 steps ago
   std::int64_t threads = 1;  ///< that components are computed by, with pipeline; 1 to 64
   std::int64_t exits = 0;    ///< measure early exits every so many steps; 0: never

@@ -38,8 +38,10 @@ void tell(const std::string& pieces, const std::vector<std::string>& names,
   char number[120];
   for (std::size_t i = 0; i < owner.size(); ++i) {
     std::snprintf(number, sizeof number, " (%.3g s)", seconds[i]);
-    text += (i == 0 ? " " : ", ") + names[i] +
-            (owner[i] == kEverybody ? " all" : " " + std::to_string(owner[i])) + number;
+    text += i == 0 ? " " : ", ";
+    text += names[i] + " ";
+    text += owner[i] == kEverybody ? "all" : std::to_string(owner[i]);
+    text += number;
   }
   const double alone = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   std::snprintf(number, sizeof number, "; %.3g s a batch alone, %.3g s expected of %d ranks", alone,

@@ -5,12 +5,13 @@
 
 namespace gbcompress {
 
-/// Which positions hold something, bool [rows, positions]: those whose features are not all 0.
-/// Padding is passed on as zeros, so that a stage needs no more than its input.
+/// For callers without a mask: positions whose features are not all 0, bool [rows, positions].
+/// Padding is passed on as zeros; a position that is no padding may be 0 too.
 /// @param x  [rows, positions, features]
 at::Tensor held_positions(const at::Tensor& x);
 
-/// The mean over the positions that hold something, [rows, features]; 0 for a row without any.
-at::Tensor masked_mean(const at::Tensor& x);
+/// The mean over the positions of the mask, [rows, features]; 0 for a row without any.
+/// @param mask  bool [rows, positions]
+at::Tensor masked_mean(const at::Tensor& x, const at::Tensor& mask);
 
 }  // namespace gbcompress

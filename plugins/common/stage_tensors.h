@@ -13,5 +13,7 @@ namespace gbcompress {
 std::vector<at::Tensor> trainable_of(const Stage& stage);
 /// Running statistics and the like.
 std::vector<at::Tensor> buffers_of(const Stage& stage);
+/// Whether a batch norm in it computes with the statistics of the batch at present.
+bool computes_batch_statistics(const Stage& stage);
 
 }  // namespace gbcompress

@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "../common/stage_tensors.h"
 #include "diagnostics.h"
 #include "feedback.h"
 #include "settings.h"
@@ -41,6 +42,7 @@ class Dtp final : public Strategy {
   }
 
   Measurements step(const StrategyBatch& batch) override {
+    if (settings_.shards > 1) refuse_batch_statistics();
     const bool diagnose = settings_.diagnose > 0 && batch.step % settings_.diagnose == 0;
     const Forward forward = run(batch.inputs, diagnose);
     const at::Tensor logits = forward.outputs.back().detach().requires_grad_(true);
@@ -93,6 +95,17 @@ class Dtp final : public Strategy {
 
   static std::uint64_t key(const StrategyBatch& batch) {
     return static_cast<std::uint64_t>(batch.step);
+  }
+
+  /// Whether batch norms compute with running statistics is known when training has begun.
+  void refuse_batch_statistics() const {
+    for (std::size_t i = 1; i < model_->stages().size(); ++i)
+      if (computes_batch_statistics(model_->stages()[i]))
+        throw Error(Errc::kUsage,
+                    "strategy dtp: shards is " + std::to_string(settings_.shards) + ", but stage " +
+                        model_->stages()[i].name +
+                        " holds a batch norm, whose statistics are those of the whole batch and "
+                        "not of a shard; leave shards at 1");
   }
 
   void add_feedback(const Stage& stage, const at::Tensor& x, const at::Tensor& y,

@@ -31,7 +31,7 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
                    const LayerSettings& own, std::uint64_t seed)
     : name_(stage.name), settings_(settings), own_(own), seed_(seed) {
   const c10::NoGradGuard no_grad;
-  way_ = invert_stage(stage, example, seed);
+  way_ = invert_stage(stage, example, seed, settings.inverse);
   affine_ = way_->affine();
   std::vector<at::Tensor> parameters = way_->parameters();
   std::int64_t total = 0;
@@ -53,10 +53,11 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
   if (total > 0) choose_rate(example);
   if (settings.symmetric) way_->make_symmetric();
   momentum_ = at::zeros({total}, at::kFloat);
-  if (settings.variant != Variant::kDtp && total > 0) {
+  if (settings.optimizer == FeedbackOptimizer::kAdam && total > 0) {
     AdamWOptions options;
     options.lr = own_.rate;
-    options.weight_decay = 0;
+    options.beta2 = settings.beta2;
+    options.weight_decay = settings.decay;
     adam_.emplace(std::vector{weights_}, options);
   }
 }
@@ -65,7 +66,7 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
 /// makes of noise, beside the size of its weights, says how many positions share a weight.
 void Feedback::choose_rate(const at::Tensor& example) {
   if (own_.rate > 0) return;
-  if (settings_.variant != Variant::kDtp) {
+  if (settings_.optimizer == FeedbackOptimizer::kAdam) {
     own_.rate = kUsualAdam;
     return;
   }
@@ -102,8 +103,8 @@ at::Tensor Feedback::target(const StageCall& call, const at::Tensor& output_targ
 
 /// Summed over the rows of the call.
 at::Tensor Feedback::loss(const StageCall& call, std::span<const std::int64_t> samples,
-                          std::uint64_t step, std::int64_t iteration) const {
-  const std::string layer = name_ + "#" + std::to_string(iteration);
+                          std::uint64_t step, const std::string& noise) const {
+  const std::string layer = name_ + "#" + noise;
   at::Tensor dx, dy, noisy;
   CallRecord noisy_record;
   const bool reconstructs =
@@ -121,8 +122,11 @@ at::Tensor Feedback::loss(const StageCall& call, std::span<const std::int64_t> s
     return way_->inverse(dy, call.record, true).square().sum() -
            2 * (dx * way_->inverse(noisy - call.output, call.record, true)).sum();
   const at::Tensor r = way_->inverse(call.output, call.record, false);
+  // In published form a pool puts the noisy values back to the places of the noisy call.
+  const CallRecord& of_noisy =
+      settings_.inverse == InverseForm::kPublished ? noisy_record : call.record;
   return (way_->inverse(call.output + dy, call.record, false) - r).square().sum() -
-         2 * (dx * (way_->inverse(noisy, call.record, false) - r)).sum();
+         2 * (dx * (way_->inverse(noisy, of_noisy, false) - r)).sum();
 }
 
 double Feedback::accumulate(const StageCall& call, std::span<const std::int64_t> samples,
@@ -130,11 +134,21 @@ double Feedback::accumulate(const StageCall& call, std::span<const std::int64_t>
                             at::Tensor& gradient) {
   gradient_.zero_();
   const c10::AutoGradMode with_grad(true);
-  const at::Tensor mean = loss(call, samples, step, iteration) / rows;
-  mean.backward();
+  double mean = 0;
+  for (std::int64_t draw = 0; draw < settings_.samples; ++draw) {
+    std::string noise = std::to_string(iteration);
+    if (draw > 0) {
+      noise += '.';
+      noise += std::to_string(draw);
+    }
+    const at::Tensor part =
+        loss(call, samples, step, noise) / (rows * static_cast<double>(settings_.samples));
+    part.backward();
+    mean += part.item<double>();
+  }
   const c10::NoGradGuard no_grad;
   gradient.add_(gradient_);
-  return mean.item<double>();
+  return mean;
 }
 
 void Feedback::update(const at::Tensor& gradient, double rows) {
@@ -144,6 +158,7 @@ void Feedback::update(const at::Tensor& gradient, double rows) {
     return;
   }
   momentum_.mul_(settings_.momentum).add_(gradient);
+  if (settings_.decay > 0) momentum_.add_(weights_, settings_.decay);
   weights_.sub_(momentum_, own_.rate * std::min(1.0, rows / needed_rows_));
 }
 

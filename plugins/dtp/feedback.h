@@ -51,8 +51,9 @@ class Feedback {
   void restore_memory(const std::vector<at::Tensor>& memory);
 
  private:
+  /// @param noise  names the draw
   at::Tensor loss(const StageCall& call, std::span<const std::int64_t> samples, std::uint64_t step,
-                  std::int64_t iteration) const;
+                  const std::string& noise) const;
   void choose_rate(const at::Tensor& example);
 
   std::string name_;

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "../common/channels_last.h"
+#include "published.h"
 
 namespace gbcompress::dtp {
 namespace {
@@ -294,7 +295,8 @@ void collect(nn::Module& module, std::vector<nn::Module*>& layers) {
 
 /// The inverses of layers that run one after another, in the order of the forward pass.
 using Chain = std::vector<std::unique_ptr<LayerInverse>>;
-Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed);
+Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed,
+               InverseForm form);
 
 /// Several layers as one. The records of a call lie one
 /// behind another; how many tensors each layer leaves does not change from call to call.
@@ -349,11 +351,14 @@ class ChainInverse final : public LayerInverse {
 
 /// @param where  "conv1#0": the stage, and the number of the layer in it
 std::unique_ptr<LayerInverse> inverse_of(nn::Module& layer, const std::string& where,
-                                         const at::Tensor& input, std::uint64_t seed) {
+                                         const at::Tensor& input, std::uint64_t seed,
+                                         InverseForm form) {
   InverseRequest request{layer, input, {seed, "dtp.init", where, 0}, {}};
   request.invert = [&](nn::Module& part, const std::string& name, const at::Tensor& x) {
-    return std::make_unique<ChainInverse>(chain_of(part, where + "." + name, x, seed), x);
+    return std::make_unique<ChainInverse>(chain_of(part, where + "." + name, x, seed, form), x);
   };
+  if (form == InverseForm::kPublished)
+    if (auto inverse = published_inverse(request)) return inverse;
   if (auto inverse = built_in(request)) return inverse;
   const std::string type = type_of(layer);
   if (const InverseFactory factory = find_inverse(type))
@@ -364,12 +369,14 @@ std::unique_ptr<LayerInverse> inverse_of(nn::Module& layer, const std::string& w
                                 type + "\", factory) (gbcompress/strategy.h)");
 }
 
-Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed) {
+Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, std::uint64_t seed,
+               InverseForm form) {
   std::vector<nn::Module*> layers;
   collect(module, layers);
   Chain chain;
   for (nn::Module* layer : layers) {
-    auto inverse = inverse_of(*layer, where + "#" + std::to_string(chain.size()), input, seed);
+    auto inverse =
+        inverse_of(*layer, where + "#" + std::to_string(chain.size()), input, seed, form);
     CallRecord record;
     input = inverse->forward(input, record);
     chain.push_back(std::move(inverse));
@@ -380,8 +387,9 @@ Chain chain_of(nn::Module& module, const std::string& where, at::Tensor input, s
 }  // namespace
 
 std::unique_ptr<LayerInverse> invert_stage(const Stage& stage, const at::Tensor& input,
-                                           std::uint64_t seed) {
-  return std::make_unique<ChainInverse>(chain_of(*stage.module, stage.name, input, seed), input);
+                                           std::uint64_t seed, InverseForm form) {
+  return std::make_unique<ChainInverse>(chain_of(*stage.module, stage.name, input, seed, form),
+                                        input);
 }
 
 }  // namespace gbcompress::dtp

@@ -17,11 +17,48 @@ Variant variant_of(const OptionText& options) {
   options.refuse("variant", "must be dtp, vanilla, tp or parallel, not \"" + text + "\"");
 }
 
+/// What trains the feedback networks, and the options of the optimizer that is not in use.
+void read_optimizer(const OptionText& options, Settings& s) {
+  const std::string of_variant = s.variant == Variant::kDtp ? "sgd" : "adam";
+  const std::string text = options.text("feedback_optimizer", of_variant);
+  if (text != "sgd" && text != "adam")
+    options.refuse("feedback_optimizer", "must be sgd or adam, not \"" + text + "\"");
+  s.optimizer = text == "sgd" ? FeedbackOptimizer::kSgd : FeedbackOptimizer::kAdam;
+  const bool sgd = s.optimizer == FeedbackOptimizer::kSgd;
+  const std::string trained = " and variant " + options.text("variant", "dtp") +
+                              " trains its feedback networks with " + (sgd ? "SGD" : "Adam") +
+                              "; leave it out, or set feedback_optimizer=";
+  if (!sgd && options.given("momentum"))
+    options.refuse("momentum", "is an option of SGD," + trained + "sgd");
+  if (sgd && options.given("feedback_beta2"))
+    options.refuse("feedback_beta2", "is an option of Adam," + trained + "adam");
+  const bool reconstructs = s.variant == Variant::kVanilla || s.variant == Variant::kTp;
+  if (sgd && reconstructs && !options.given("feedback_lr"))
+    options.refuse("feedback_optimizer",
+                   "sgd needs feedback_lr with variant " + options.text("variant", "") +
+                       ": learning rates chosen from the layer are those of variant dtp");
+  s.momentum = options.number("momentum", s.momentum, 0, 0.9999);
+  s.beta2 = options.number("feedback_beta2", s.beta2, 0, 0.999999);
+  s.decay = options.number("feedback_decay", s.decay, 0, 1);
+}
+
 }  // namespace
 
 std::vector<std::string> option_names() {
-  return {"variant",  "K",         "sigma",  "feedback_lr", "beta",
-          "momentum", "symmetric", "shards", "diagnose"};
+  return {"variant",
+          "K",
+          "sigma",
+          "feedback_lr",
+          "feedback_optimizer",
+          "momentum",
+          "feedback_beta2",
+          "feedback_decay",
+          "samples",
+          "beta",
+          "inverse",
+          "symmetric",
+          "shards",
+          "diagnose"};
 }
 
 Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages) {
@@ -46,7 +83,12 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
   each("sigma", 1e-6, 100, [](LayerSettings& l, double v) { l.sigma = v; });
   each("feedback_lr", 1e-12, 1e3, [](LayerSettings& l, double v) { l.rate = v; });
   s.beta = options.number("beta", s.beta, 1e-6, 100);
-  s.momentum = options.number("momentum", s.momentum, 0, 0.9999);
+  read_optimizer(options, s);
+  s.samples = options.whole("samples", s.samples, 1, 1000);
+  const std::string form = options.text("inverse", "transpose");
+  if (form != "transpose" && form != "published")
+    options.refuse("inverse", "must be transpose or published, not \"" + form + "\"");
+  if (form == "published") s.inverse = InverseForm::kPublished;
   s.symmetric = options.whole("symmetric", 0, 0, 1) == 1;
   s.shards = options.whole("shards", 1, 1, kMaxShards);
   if ((s.shards & (s.shards - 1)) != 0) options.refuse("shards", "must be a power of two");

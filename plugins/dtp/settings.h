@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "inverses.h"
+
 namespace gbcompress::dtp {
 
 enum class Variant : std::uint8_t {
@@ -14,6 +16,9 @@ enum class Variant : std::uint8_t {
   kTp,        ///< targets without the difference
   kParallel,  ///< as kDtp, one Adam step a batch of all feedback networks
 };
+
+/// What steps the feedback networks.
+enum class FeedbackOptimizer : std::uint8_t { kSgd, kAdam };
 
 /// Of the feedback network of one layer.
 struct LayerSettings {
@@ -26,8 +31,14 @@ struct Settings {
   Variant variant = Variant::kDtp;
   std::vector<LayerSettings> layers;  ///< of stages 1, 2, ...: the first has none
   double beta = 0.7;                  ///< how far the output's target is from the output, above 0
-  double momentum = 0.9;              ///< of the feedback networks' SGD, 0 to below 1
-  bool symmetric = false;             ///< begins with the transposes of the layers' weights
+  /// kSgd for kDtp, otherwise kAdam, unless it is given.
+  FeedbackOptimizer optimizer = FeedbackOptimizer::kSgd;
+  double momentum = 0.9;     ///< of SGD, 0 to below 1
+  double beta2 = 0.95;       ///< of Adam's second moment, 0 to below 1
+  double decay = 0;          ///< weight decay: added to SGD's gradients, decoupled with Adam
+  std::int64_t samples = 1;  ///< draws of noise that an iteration averages over, 1 to 1,000
+  InverseForm inverse = InverseForm::kTranspose;
+  bool symmetric = false;  ///< begins with the transposes of the layers' weights
   /// Parts of a batch whose gradients are added up in a fixed tree, so that ranks can share one
   /// network: a power of two, 1 to 4096.
   std::int64_t shards = 1;

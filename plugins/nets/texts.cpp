@@ -53,8 +53,9 @@ struct TextNetImpl : nn::Module {
     head = register_module("head", nn::Linear(s.width, s.classes));
   }
 
+  static at::Tensor mask(const at::Tensor& tokens) { return tokens.ne(0); }
   at::Tensor embed(const at::Tensor& tokens) {
-    const at::Tensor held = tokens.ne(0).unsqueeze(-1);
+    const at::Tensor held = mask(tokens).unsqueeze(-1);
     const at::Tensor x = embedding->forward(tokens);
     if (encoders.empty()) return x * held;
     // Sines of the position, as in "Attention is all you need".
@@ -65,20 +66,22 @@ struct TextNetImpl : nn::Module {
         unit.remainder(2) * 1.5707963;
     return (x + angle.sin()) * held;
   }
-  at::Tensor layer(std::size_t i, const at::Tensor& x) {
-    const at::Tensor held = held_positions(x);
+  at::Tensor layer(std::size_t i, const at::Tensor& x, const at::Tensor& held) {
     if (!lstms.empty()) return std::get<0>(lstms[i]->forward(x)) * held.unsqueeze(-1);
     // A row of padding alone attends to all of it: a softmax over nothing is no number.
     const at::Tensor padding = held.logical_not() & held.any(1, true);
     return encoders[i]->forward(x.transpose(0, 1), {}, padding).transpose(0, 1) *
            held.unsqueeze(-1);
   }
-  at::Tensor answer(const at::Tensor& x) { return head->forward(masked_mean(x)); }
+  at::Tensor answer(const at::Tensor& x, const at::Tensor& held) {
+    return head->forward(masked_mean(x, held));
+  }
   std::size_t layers() const { return lstms.size() + encoders.size(); }
   at::Tensor forward(const at::Tensor& tokens) {
+    const at::Tensor held = mask(tokens);
     at::Tensor x = embed(tokens);
-    for (std::size_t i = 0; i < layers(); ++i) x = layer(i, x);
-    return answer(x);
+    for (std::size_t i = 0; i < layers(); ++i) x = layer(i, x, held);
+    return answer(x, held);
   }
 
   std::int64_t width;
@@ -90,19 +93,25 @@ struct TextNetImpl : nn::Module {
 
 BuiltModel built(const ModelRequest& request, bool lstm) {
   auto net = std::make_shared<TextNetImpl>(shape_of(request), lstm);
+  // Without a mask, rows of zeros count as padding.
   const auto stage = [&](const std::string& name, auto forward,
                          std::shared_ptr<nn::Module> module) {
-    return Stage{name, forward, std::move(module)};
+    return Stage{name, [forward](const at::Tensor& x) { return forward(x, held_positions(x)); },
+                 std::move(module), forward};
   };
-  std::vector<Stage> stages = {stage(
-      "embedding", [net](const at::Tensor& x) { return net->embed(x); }, net->embedding.ptr())};
+  std::vector<Stage> stages = {
+      {"embedding", [net](const at::Tensor& x) { return net->embed(x); }, net->embedding.ptr()}};
   for (std::size_t i = 0; i < net->layers(); ++i)
     stages.push_back(stage(
-        "layer" + std::to_string(i + 1), [net, i](const at::Tensor& x) { return net->layer(i, x); },
+        "layer" + std::to_string(i + 1),
+        [net, i](const at::Tensor& x, const at::Tensor& held) { return net->layer(i, x, held); },
         lstm ? std::shared_ptr<nn::Module>(net->lstms[i].ptr()) : net->encoders[i].ptr()));
   stages.push_back(stage(
-      "head", [net](const at::Tensor& x) { return net->answer(x); }, net->head.ptr()));
-  return {net, [net](const at::Tensor& x) { return net->forward(x); }, {}, std::move(stages)};
+      "head", [net](const at::Tensor& x, const at::Tensor& held) { return net->answer(x, held); },
+      net->head.ptr()));
+  return {net, [net](const at::Tensor& x) { return net->forward(x); },
+          {},  std::move(stages),
+          {},  &TextNetImpl::mask};
 }
 
 }  // namespace

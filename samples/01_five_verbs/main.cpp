@@ -28,7 +28,8 @@ int main(int argc, char** argv) try {
   // Third: the loop. The loss is the model's own; its gradients go on into the g-nets.
   for (int epoch = 0; epoch < 30; ++epoch) {
     for (std::int64_t first = 0; first < data.train.size(); first += 64) {
-      const auto batch = data.train.range(first, std::min<std::int64_t>(64, data.train.size() - first));
+      const auto batch =
+          data.train.range(first, std::min<std::int64_t>(64, data.train.size() - first));
       bottleneck.zero_grad();
       bottleneck.predict_weights();
       torch::nn::functional::cross_entropy(model->forward(batch.inputs), batch.targets).backward();
@@ -46,8 +47,8 @@ int main(int argc, char** argv) try {
   const auto held_out = data.test.range(0, data.test.size());
   const double right =
       model->forward(held_out.inputs).argmax(1).eq(held_out.targets).sum().item<double>();
-  std::printf("%lld bytes, %.1f %% of %lld held-out digits right\n",
-              static_cast<long long>(bytes), 100 * right / data.test.size(),
+  std::printf("%lld bytes, %.1f %% of %lld held-out digits right\n", static_cast<long long>(bytes),
+              100 * right / static_cast<double>(data.test.size()),
               static_cast<long long>(data.test.size()));
   return 0;
 } catch (const std::exception& x) {

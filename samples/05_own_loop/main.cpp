@@ -58,7 +58,8 @@ void run(double lambda, const char* path, const gbcompress::Data& data) {
     bottleneck.predict_weights();
     hinge(model.forward(batch.inputs), batch.targets).backward();
     bottleneck.backward();
-    bottleneck.step(0.5 + 0.5 * std::cos(M_PI * static_cast<double>(step) / steps));
+    bottleneck.step(0.5 +
+                    0.5 * std::cos(M_PI * static_cast<double>(step) / static_cast<double>(steps)));
   }
 
   // Third: the end, and the file.

@@ -1,9 +1,10 @@
 // Exact deltas of two model files, beside what other systems write: bytes, and bytes of the base a
 // second and core.
 //
-//   gbc_delta_bench BASE.safetensors NOW.safetensors
+//   gbc_delta_bench BASE.safetensors NOW.safetensors [forms]
 //
-// Prints one JSON object. "ours" is the form that encode_change() chooses for each tensor.
+// Prints one JSON object. "ours" is the form that encode_change() chooses for each tensor; with
+// "forms" both forms are measured too.
 // Baselines, all tensors of a type together:
 //   entropy        order-0 entropy of the differences in ulps, without any table. Where most
 //   differences occur once,
@@ -23,6 +24,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string_view>
 #include <unordered_map>
 
 #include "codec/delta/change.h"
@@ -157,7 +159,7 @@ nlohmann::json baselines(const std::vector<Pair>& pairs, std::size_t size, std::
   return row;
 }
 
-nlohmann::json measure(const std::vector<Pair>& pairs) {
+nlohmann::json measure(const std::vector<Pair>& pairs, bool forms) {
   const auto size = static_cast<std::size_t>(dtype_bits(pairs.front().dtype)) / 8;
   std::size_t elements = 0, changed = 0;
   for (const Pair& pair : pairs) {
@@ -196,12 +198,13 @@ nlohmann::json measure(const std::vector<Pair>& pairs) {
     row[name + "_decode_mb_s"] = bytes / 1e6 / decode;
   };
   one("ours", {});
+  if (!forms) return row;
   one("sparse", codec::ChangeForm::kSparse);
   one("dense", codec::ChangeForm::kDense);
   return row;
 }
 
-int run(const char* base_path, const char* now_path) {
+int run(const char* base_path, const char* now_path, bool forms) {
   const TensorBundle base = open_tensors(base_path), now = open_tensors(now_path);
   std::map<std::string, std::vector<Pair>> by_type;
   for (const TensorEntry& tensor : now.tensors) {
@@ -213,7 +216,7 @@ int run(const char* base_path, const char* now_path) {
         {tensor.dtype, codec::change_grid(tensor.shape), before->bytes, tensor.bytes});
   }
   nlohmann::json result;
-  for (const auto& [name, pairs] : by_type) result[name] = measure(pairs);
+  for (const auto& [name, pairs] : by_type) result[name] = measure(pairs, forms);
   std::puts(result.dump(2).c_str());
   return 0;
 }
@@ -222,12 +225,13 @@ int run(const char* base_path, const char* now_path) {
 }  // namespace gbcompress
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: gbc_delta_bench BASE.safetensors NOW.safetensors\n");
+  const bool forms = argc == 4 && std::string_view(argv[3]) == "forms";
+  if (argc != 3 && !forms) {
+    std::fprintf(stderr, "usage: gbc_delta_bench BASE.safetensors NOW.safetensors [forms]\n");
     return 2;
   }
   try {
-    return gbcompress::run(argv[1], argv[2]);
+    return gbcompress::run(argv[1], argv[2], forms);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -2,6 +2,7 @@
 """Makes the models of delta_bench.cpp: a Llama-style net, trained, then fine-tuned at several learning rates.
 
     delta_models.py FOLDER [--width 320] [--layers 6] [--train 200] [--steps 50] [--rates 1e-7,1e-6,1e-5,1e-4] [--every 0]
+                           [--batch 8]
 
 The net is trained from scratch on tokens of Python's own standard library and fine-tuned on its documentation strings.
 AdamW works on float32 master weights; what is saved is bfloat16, as training in mixed precision saves it, and the float32
@@ -21,7 +22,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-VOCABULARY, LENGTH, BATCH = 4096, 128, 8
+VOCABULARY, LENGTH = 4096, 128
 
 
 def tokens_of(part: str) -> list:
@@ -92,11 +93,12 @@ class Llama(nn.Module):
         return self.lm_head(self.norm(x))
 
 
-def train(model: Llama, data: torch.Tensor, steps: int, rate: float, seed: int, seen=lambda step: None) -> None:
+def train(model: Llama, data: torch.Tensor, steps: int, batch_size: int, rate: float, seed: int,
+          seen=lambda step: None) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
     draw = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
-        first = torch.randint(len(data) - LENGTH - 1, (BATCH,), generator=draw)
+        first = torch.randint(len(data) - LENGTH - 1, (batch_size,), generator=draw)
         batch = torch.stack([data[i:i + LENGTH + 1] for i in first])
         loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
         optimizer.zero_grad()
@@ -115,7 +117,7 @@ def save(model: Llama, path: str, dtype: torch.dtype) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
-    for name, value in (("width", 320), ("layers", 6), ("train", 200), ("steps", 50), ("every", 0)):
+    for name, value in (("width", 320), ("layers", 6), ("train", 200), ("steps", 50), ("every", 0), ("batch", 8)):
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--rates", default="1e-7,1e-6,1e-5,1e-4")
     args = parser.parse_args()
@@ -127,7 +129,7 @@ def main() -> None:
             for part in ("all", "strings")}
     model = Llama(args.width, args.layers)
     print(f"{sum(p.numel() for p in model.parameters()):,} weights")
-    train(model, data["all"], args.train, 1e-3, 1)
+    train(model, data["all"], args.train, args.batch, 1e-3, 1)
     os.makedirs(args.folder, exist_ok=True)
     save(model, os.path.join(args.folder, "base.safetensors"), torch.bfloat16)
     save(model, os.path.join(args.folder, "base.f32.safetensors"), torch.float32)
@@ -139,7 +141,7 @@ def main() -> None:
             if step in (1, args.steps) or (args.every and step % args.every == 0):
                 save(model, os.path.join(args.folder, f"rate-{rate}-step{step}.safetensors"), torch.bfloat16)
 
-        train(model, data["strings"], args.steps, float(rate), 2, seen)
+        train(model, data["strings"], args.steps, args.batch, float(rate), 2, seen)
         save(model, os.path.join(args.folder, f"rate-{rate}.f32.safetensors"), torch.float32)
 
 

@@ -14,9 +14,10 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Browser:
-    """One page. `problems` are errors of scripts, refusals of the page's policy, and requests beyond its file."""
+    """One page. `problems` are errors of scripts, refusals of the page's policy, and requests beyond its file or `origin`."""
 
-    def __init__(self, timeout=90):
+    def __init__(self, timeout=90, origin=None):
+        self.own = ("file:", "about:", *((origin + "/", "blob:", "data:") if origin else ()))
         program = next(filter(None, map(shutil.which, PROGRAMS)), None)
         if not program:
             raise unittest.SkipTest("no browser is installed; apt-get install chromium")
@@ -73,7 +74,7 @@ class Browser:
             self.problems.append(given["exceptionDetails"].get("exception", {}).get("description", "an exception"))
         elif method == "Log.entryAdded" and given["entry"]["level"] == "error":
             self.problems.append(given["entry"]["text"])
-        elif method == "Network.requestWillBeSent" and not given["request"]["url"].startswith(("file:", "about:")):
+        elif method == "Network.requestWillBeSent" and not given["request"]["url"].startswith(self.own):
             self.problems.append("a request of " + given["request"]["url"])
 
     def call(self, method, **given):
@@ -92,7 +93,7 @@ class Browser:
 
     def run(self, script):
         """The value of an expression in the page."""
-        done = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in done:
             raise RuntimeError(done["exceptionDetails"]["exception"].get("description", script))
         return done["result"].get("value")
@@ -101,9 +102,10 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        url = path if path.startswith("http:") else "file://" + os.path.abspath(path)
+        self.call("Page.navigate", url=url)
         end = time.monotonic() + self.timeout
-        while self.run("location.protocol + document.readyState") != "file:complete":
+        while self.run("location.protocol + document.readyState") != url.split("/")[0] + "complete":
             if time.monotonic() > end:
                 raise TimeoutError("the page does not load")
             time.sleep(0.05)

@@ -256,7 +256,9 @@ class Targets(harness.CliTest):
         self.assertRegex(result.out, r"worst tensors +[02]\.weight +error [0-9.e-]+")
         listing = self.succeed(*common, "--verbose").out
         for name in ("0.weight", "0.bias", "2.weight", "2.bias"):
-            self.assertRegex(listing, rf"(?m)^{name} +\d+(x\d+)? +(integers|short floats) ")
+            self.assertRegex(listing, rf"(?m)^{name} +\d+(x\d+)? +(integers|short floats) +small ")
+        self.assertRegex(listing, r"(?m)^tensor +shape +stored +profile +step +bits +bytes +seconds +error$")
+        self.assertRegex(listing, r"(?m)^0\.weight .* [\d,]+ +\d\S* +\S+$")
 
     def test_what_to_aim_at(self):
         model = self.model()

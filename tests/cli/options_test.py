@@ -181,7 +181,7 @@ class WithoutEffect(harness.CliTest):
         run = model | settings | {"arch", "from-scratch", "data", "loss", "strategy", "epochs", "seed"}
         known = {
             "compress": run | ranks | {"output", "mode", "lossless", "ratio", "max-bytes", "bits", "max-drop", "max-error",
-                                       "base", "effort", "statistics", "minutes", "dry-run", "force", "report",
+                                       "base", "effort", "statistics", "requantize", "minutes", "dry-run", "force", "report",
                                        "tensorboard", "resume", "checkpoint", "placement", "deterministic"},
             "expand": {"output", "max-output", "base", "force"},
             "inspect": model | settings | {"plan", "against", "world", "arch", "report", "force"},

@@ -283,11 +283,13 @@ class Formats(StreamTest):
         for name in ("e.pt", "e.pth", "e.bin", "e.ckpt", "e.pth.tar", "E.PT"):
             self.refused(USAGE, r"files are not written; name .*\.safetensors or .*\.npz \(in Python, torch\.save\(",
                          "expand", gbz, "-o", self.path(name))
-        for name in ("e.gguf", "e.h5", "e.npy", "e.gbz"):
+        for name in ("e.h5", "e.npy", "e.gbz"):
             self.refused(USAGE, r"files are not written; name .*\.safetensors or .*\.npz\n", "expand", gbz, "-o",
                          self.path(name))
         self.refused(USAGE, r"was not made of an ONNX model; name a \.safetensors or \.npz file", "expand", gbz, "-o",
                      self.path("e.onnx"))
+        self.refused(USAGE, r"was not made of a GGUF model; name a \.safetensors or \.npz file", "expand", gbz, "-o",
+                     self.path("e.gguf"))
         self.succeed("expand", gbz, "-o", self.path("model-v1.5"))  # no suffix of a format
 
 

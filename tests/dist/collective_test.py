@@ -22,6 +22,11 @@ class Collectives(unittest.TestCase):
             with self.subTest(world=world):
                 self.finish(ranks.Job(world, "collectives"))
 
+    def test_transfers(self):
+        for world in (1, 2, 3, 4):
+            with self.subTest(world=world):
+                self.finish(ranks.Job(world, "transfers"))
+
     def test_a_fixed_sum_has_the_same_bits_in_every_world(self):
         digests = {world: set(self.finish(ranks.Job(world, "fixed", 8, 4001))) for world in (1, 2, 3, 4, 8)}
         self.assertEqual(len(set().union(*digests.values())), 1, digests)
@@ -51,7 +56,7 @@ class Collectives(unittest.TestCase):
             self.assertLess(max(abs(a - b) for a, b in zip(alone, together)), 1e-5 * largest, world)
 
     def test_volume_of_each_kind(self):
-        """All ranks together send what the table in ranks.h says."""
+        """All ranks together send what the table in traffic.h says."""
         size = 4 * 1_000_000
         for world in (2, 4):
             for kind in KINDS:

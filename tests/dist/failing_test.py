@@ -103,6 +103,19 @@ class Failing(unittest.TestCase):
                                      f"{PATIENCE} s, since number 22 (all_reduce)")
             self.assertEqual(job.statuses[1], 1, job.text())
 
+    def test_transfers_fail_together(self):
+        job = ranks.Job(3, "ring").wait_ready()
+        since = time.monotonic()
+        job.ranks[1].process.kill()
+        self.others_name(job, 1, "killed, or crashed", since=since)
+        self.others_name(ranks.Job(3, "ring", "throw", 2, 20), 2, "the loss is not a number")
+
+    def test_a_rank_that_misses_a_transfer_is_named(self):
+        """Not the one that waits for it, which is late too."""
+        for culprit in (0, 1, 2):
+            job = ranks.Job(3, "ring", "idle", culprit, 20, timeout=PATIENCE)
+            self.others_name(job, culprit, "it has not taken part in a transfer for which rank")
+
     def test_error_file(self):
         with tempfile.TemporaryDirectory() as folder:
             def environment(rank, world, port):

@@ -29,6 +29,7 @@ namespace {
 
 constexpr int kMaxRanks = 16;
 constexpr std::int64_t kRoom = std::int64_t{8} << 20;  // bytes of one rank in one operation
+constexpr std::int64_t kPiece = 4096;
 constexpr int kHeader = 22809;
 
 /// What the ranks share; fresh shared memory is zero.
@@ -36,6 +37,9 @@ struct Shared {
   std::atomic<int> arrived, round;
   std::int64_t offsets[kMaxRanks][kMaxRanks];  // where in a rank's room another's part begins
   alignas(64) char room[kMaxRanks][kRoom];
+  /// What one rank sends to another, piece by piece; the number of bytes in it, 0: empty.
+  std::atomic<std::int64_t> filled[kMaxRanks][kMaxRanks];
+  alignas(64) char mail[kMaxRanks][kMaxRanks][kPiece];
 };
 
 /// Work that is done in order by a thread of the communicator.
@@ -105,6 +109,26 @@ class Comm {
       ++shared_->round;
     }
     while (shared_->round == round && !aborted_) ::sched_yield();
+  }
+
+  void send(const char* data, std::int64_t bytes, int to) {
+    auto& filled = shared_->filled[rank_][to];
+    for (std::int64_t at = 0; at < bytes && !aborted_; at += kPiece) {
+      while (filled != 0 && !aborted_) ::sched_yield();
+      const std::int64_t piece = std::min(kPiece, bytes - at);
+      std::memcpy(shared_->mail[rank_][to], data + at, static_cast<std::size_t>(piece));
+      filled = piece;
+    }
+  }
+  void receive(char* data, std::int64_t bytes, int from) {
+    auto& filled = shared_->filled[from][rank_];
+    for (std::int64_t at = 0; at < bytes && !aborted_;) {
+      while (filled == 0 && !aborted_) ::sched_yield();
+      const std::int64_t piece = filled;
+      std::memcpy(data + at, shared_->mail[from][rank_], static_cast<std::size_t>(piece));
+      at += piece;
+      filled = 0;
+    }
   }
 
   int rank() const { return rank_; }
@@ -223,6 +247,18 @@ const char* exchange(void* comm, const float* out, const std::int64_t* sent, flo
   });
   return nullptr;
 }
+const char* send(void* comm, const void* data, std::int64_t bytes, std::int32_t to, void* stream) {
+  of(comm).begin(static_cast<Stream*>(stream), [&c = of(comm), data, bytes, to] {
+    c.send(static_cast<const char*>(data), bytes, to);
+  });
+  return nullptr;
+}
+const char* receive(void* comm, void* data, std::int64_t bytes, std::int32_t from, void* stream) {
+  of(comm).begin(static_cast<Stream*>(stream), [&c = of(comm), data, bytes, from] {
+    c.receive(static_cast<char*>(data), bytes, from);
+  });
+  return nullptr;
+}
 void close(void* comm) { delete static_cast<Comm*>(comm); }
 
 const char* new_stream(void** stream) {
@@ -320,6 +356,8 @@ extern "C" const gbcompress::cuda::NcclModule* gbcompress_nccl_module() {
                                         free_stream,
                                         mark,
                                         passed,
-                                        free_mark};
+                                        free_mark,
+                                        send,
+                                        receive};
   return &module;
 }

@@ -22,6 +22,12 @@ class Nccl(unittest.TestCase):
                 self.assertEqual(job.statuses, [0] * world, job.text())
                 self.assertEqual("".join(rank.err for rank in job.ranks), "", job.text())
 
+    def test_transfers(self):
+        for world in (2, 3, 4):
+            with self.subTest(world=world):
+                job = ranks.Job(world, *FAKE, "transfers").finish()
+                self.assertEqual(job.statuses, [0] * world, job.text())
+
     def test_a_fixed_sum_has_gloos_bits(self):
         digests = set()
         for how in (FAKE, []):

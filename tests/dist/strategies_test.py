@@ -40,7 +40,7 @@ class Strategies(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     # In the mode raw every bit of every weight is in the file.
-    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="exact", epochs=2):
+    def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="exact", epochs=2, said=({},)):
         port = ranks.free_port()
         path = os.path.join(self.folder, name)
         command = ["compress", "--from-scratch", "--arch", net[0], "--data", net[1], "--mode", mode, "--max-bytes", "30M",
@@ -49,10 +49,26 @@ class Strategies(unittest.TestCase):
         kept, ranks.WORKER = ranks.WORKER, PROGRAM
         try:
             job = ranks.Job(0)
-            job.ranks = [ranks.Rank(command, environment(r, world, port)) for r in range(world)]
+            job.ranks = [ranks.Rank(command, environment(r, world, port) | said[r % len(said)]) for r in range(world)]
         finally:
             ranks.WORKER = kept
         return job.finish(), path
+
+    def test_ranks_compute_in_the_same_way(self):
+        for said, words in (({"OMP_NUM_THREADS": "2"}, 'the number of threads: rank 0 has "1", rank 1 has "2"; '),
+                            ({"ATEN_CPU_CAPABILITY": "default"}, "the instruction set: rank 0 has ")):
+            for strategy in (DTP, AL):
+                job, path = self.start(2, "unequal", *strategy, said=({}, said))
+                with self.subTest(strategy=strategy[1], said=said):
+                    self.assertEqual(job.statuses, [2, 2], job.text())
+                    for rank in job.ranks:
+                        self.assertEqual(rank.err.count("gbcompress: "), 1, job.text())
+                        self.assertIn("the ranks do not agree on " + words, rank.err)
+                        self.assertIn(f"set {[*said][0]} to one", rank.err)
+                    self.assertFalse(os.path.exists(path))
+            # Gradients of backpropagation are averaged, so that ranks may compute them in different ways.
+            job, _ = self.start(2, "averaged", said=({}, said), epochs=1)
+            self.assertEqual(job.statuses, [0, 0], job.text())
 
     def evaluate(self, path, exit_):
         kept, ranks.WORKER = ranks.WORKER, PROGRAM
@@ -82,6 +98,15 @@ class Strategies(unittest.TestCase):
         for world in WORLDS:
             self.assertEqual(self.file(world, str(world), *AL), alone, f"{world} ranks")
         self.assertNotEqual(alone, self.file(1, "other", "--strategy", "al"), "a pipeline changes nothing")
+
+    def test_a_signal_goes_to_one_rank_alone(self):
+        """Among four ranks a broadcast would send the wide layer's signal, most of what travels, twice from rank 0."""
+        job, _ = self.start(4, "wide", *AL, "--json", "--set", "train.batch=64", net=("mlp:64-4096-10", "digits"), epochs=2)
+        self.assertEqual(job.statuses, [0] * 4, job.text())
+        signal = 4 * 64 * 4096
+        sent = json.loads(job.ranks[0].out)["bytes_per_step"]
+        self.assertGreater(sent, 0.7 * signal, "rank 0 has the component")
+        self.assertLess(sent, 1.5 * signal)
 
     def test_gnets_and_integers_have_the_same_bits_in_every_world(self):
         for mode in ("generated", "quantized"):

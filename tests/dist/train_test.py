@@ -81,6 +81,31 @@ class Gradients(Case):
                 self.assertEqual(total, 3 * 2 * 4 * (shared + plain) * (world - 1), (world, placement))
 
 
+class SameWork(Case):
+    """Ranks that compute the same numbers, each for itself."""
+
+    def test_a_rank_that_drifts_is_noticed(self):
+        self.done(Job(3, TRAINER, "--timeout", 30, "drift", self.path("x"), -1))
+        job = Job(3, TRAINER, "--timeout", 30, "drift", self.path("x"), 130).finish()
+        self.assertEqual(set(job.statuses), {1}, job.text())
+        for rank in job.ranks:
+            self.assertRegex(rank.err, r'the ranks do not agree on 0.weight after step 200: rank 0 has "\d+", rank 1 has '
+                                       r'"\d+"; .*start all ranks on machines of one kind')
+        # The end of a run is compared too.
+        job = Job(2, TRAINER, "--timeout", 30, "drift", self.path("x"), 221).finish()
+        self.assertEqual(set(job.statuses), {1}, job.text())
+
+
+class Pipeline(Case):
+    def test_a_pipeline_has_the_bits_of_one_batch_after_another(self):
+        for world in (1, 2, 3):
+            for options in ("threads=1", "threads=2"):
+                for threads in (1, 2):
+                    with self.subTest(world=world, options=options, threads=threads):
+                        self.done(Job(world, TRAINER, "--timeout", 30, "pipeline", self.path("x"), options,
+                                      OMP_NUM_THREADS=threads))
+
+
 class Files(Case):
     def test_deterministic_runs_give_the_same_file_in_every_world(self):
         files = {}

@@ -107,6 +107,65 @@ void check_collectives(Group& group) {
   group.barrier();
 }
 
+void expect_refused(const std::string& words, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    expect(error.code() == Errc::kUsage && std::string(error.what()).find(words) != words.npos,
+           std::string("a refusal that says \"") + words + "\" and not " + error.what());
+    return;
+  }
+  expect(false, "a refusal that says " + words);
+}
+
+/// transfers: between each two ranks, several at once, of awkward sizes; counted; what is refused.
+void check_transfers(Group& group) {
+  const int rank = group.rank(), world = group.world();
+  const Traffic before = group.traffic();
+  std::int64_t sent = 0;
+  for (const std::int64_t count : {0, 1, 3, 1000, 70'001}) {
+    std::vector<Pending> pending;
+    std::vector<std::pair<torch::Tensor, torch::Tensor>> wanted;
+    // Every rank begins its transfers in the order of this loop.
+    for (int from = 0; from < world; ++from)
+      for (int to = 0; to < world; ++to)
+        for (const std::int64_t salt : {3, 4}) {
+          if (from == to) continue;
+          const torch::Tensor numbers = numbers_of(from, count, salt + to);
+          if (rank == from) {
+            pending.push_back(group.send(numbers, to));
+            sent += 4 * count;
+          }
+          if (rank == to) {
+            torch::Tensor into = torch::full({count}, -1.f);
+            pending.push_back(group.receive(into, from));
+            wanted.emplace_back(into, numbers);
+          }
+        }
+    for (std::size_t i = pending.size(); i-- > 0;) pending[i].wait();
+    for (const auto& [into, numbers] : wanted) expect(torch::equal(into, numbers), "a transfer");
+  }
+  torch::Tensor bytes = numbers_of(0, 300, 7).to(torch::kByte);
+  if (world > 1 && rank == 0) group.send(bytes, world - 1).wait();
+  if (world > 1 && rank == world - 1) {
+    torch::Tensor into = torch::zeros({300}, torch::kByte);
+    group.receive(into, 0).wait();
+    expect(torch::equal(into, bytes), "a transfer of bytes");
+  }
+  if (world > 1 && rank == 0) sent += 300;
+  const Traffic between = group.traffic() - before;
+  expect(between[Collective::kSend].bytes == sent && between.bytes() == sent, "bytes of transfers");
+  torch::Tensor a = torch::zeros({3});
+  expect_refused("cannot send to itself", [&] { group.send(a, rank).wait(); });
+  expect_refused("cannot receive from itself", [&] { group.receive(a, rank).wait(); });
+  expect_refused("is none of the", [&] { group.send(a, world).wait(); });
+  expect_refused("contiguous", [&] {
+    if (world == 1) throw Error(Errc::kUsage, "contiguous");
+    group.send(torch::zeros({3, 5}).t(), (rank + 1) % world).wait();
+  });
+  group.barrier();
+}
+
 /// fixed SHARDS ELEMENTS: prints the digest of a sum of shards whose order matters.
 void print_fixed_sum(Group& group, const Words& words) {
   const int shards = std::stoi(words.at(1));
@@ -127,16 +186,17 @@ void print_fixed_sum(Group& group, const Words& words) {
   say(to_hex(sha256({static_cast<const std::byte*>(into.const_data_ptr()), into.nbytes()})));
 }
 
-/// loop [EVENT RANK STEP]...: all_reduces for ever. At a step, a rank does what EVENT says: throw,
-/// exit (with status 0), abort, busy (computes for ever), leave (returns), idle (sleeps), end (all
-/// ranks finish).
+/// loop [EVENT RANK STEP]...: all_reduces for ever; ring: transfers to the next rank. At a step, a
+/// rank does what EVENT says: throw, exit (with status 0), abort, busy (computes for ever), leave
+/// (returns), idle (sleeps), end (all ranks finish).
 void loop(Group& group, const Words& words) {
   std::map<std::int64_t, std::string> events;
   for (std::size_t i = 1; i + 2 < words.size(); i += 3)
     if (std::stoi(words[i + 1]) == group.rank()) events[std::stoll(words[i + 2])] = words[i];
   group.barrier();
   say("ready");
-  torch::Tensor a = torch::ones({10'000});
+  torch::Tensor a = torch::ones({10'000}), b = torch::empty({10'000});
+  const bool ring = words[0] == "ring";
   for (std::int64_t step = 0;; ++step) {
     const auto event = events.find(step);
     if (event != events.end()) {
@@ -148,6 +208,13 @@ void loop(Group& group, const Words& words) {
       volatile std::uint64_t spin = 0;
       while (event->second == "busy") spin = spin + 1;
       while (event->second == "idle") ::pause();
+    }
+    if (ring) {
+      const int world = group.world(), rank = group.rank();
+      Pending sent = group.send(a, (rank + 1) % world);
+      group.receive(b, (rank + world - 1) % world).wait();
+      sent.wait();
+      continue;
     }
     group.all_reduce(a).wait();
     a.fill_(1);
@@ -247,8 +314,9 @@ void agree(Group& group, const Words& words) {
 void scenario(Group& group, const Words& words) {
   const std::string& name = words.at(0);
   if (name == "collectives") return check_collectives(group);
+  if (name == "transfers") return check_transfers(group);
   if (name == "fixed") return print_fixed_sum(group, words);
-  if (name == "loop") return loop(group, words);
+  if (name == "loop" || name == "ring") return loop(group, words);
   if (name == "traffic") return print_traffic(group, words);
   if (name == "ensemble") return train_ensemble(group);
   if (name == "average") return check_average(group);
@@ -301,7 +369,7 @@ int run(const Words& arguments) {
     const Launch launch = read_launch(flags);
     set_log_rank(launch.rank, launch.world);
     const auto group = Group::open(launch, options);
-    if (words.at(0) == "loop") try {
+    if (words.at(0) == "loop" || words.at(0) == "ring") try {
         scenario(*group, words);
       } catch (const std::exception& error) {
         group->fail(error.what());

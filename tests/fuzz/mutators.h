@@ -14,6 +14,9 @@ std::size_t mutate_zip(std::uint8_t* data, std::size_t size, std::size_t most, u
 /// Protocol buffers: the content of one field at any depth, with the lengths of the messages around
 /// it.
 std::size_t mutate_proto(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
+/// A GGUF file: one text or number of its list of metadata and tensors, with the length of the text
+/// and the padding behind the list.
+std::size_t mutate_gguf(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 /// The manifest of a checkpoint: its CBOR, under the SHA-256 at its end.
 std::size_t mutate_manifest(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 /// A shard: its table and its sections, with the sizes in its head.

@@ -5,12 +5,17 @@
 
 #include "format/container.h"
 #include "format/file_kind.h"
+#include "format/gguf/open.h"
 #include "format/onnx/open.h"
+#include "format/onnx/view.h"
+#include "format/payload.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/exported_program.h"
 #include "format/torch/state_dict.h"
 #include "fuzz/mutators.h"
 #include "fuzz/target.h"
+#include "unit/format/bundle_files.h"
+#include "unit/format/gguf_builder.h"
 #include "unit/format/onnx_builder.h"
 #include "unit/format/pickle_builder.h"
 
@@ -102,29 +107,23 @@ std::vector<Bytes> exported_seeds() {
 namespace b = testing::onnx;
 
 /// Every file that is accepted comes back from its container, byte for byte.
+void comes_back(const TensorBundle& bundle, Input input) {
+  if (testing::files_of(bundle).at(0) != to_text(input))
+    throw std::logic_error("a model's file came back with other bytes");
+}
+
 void run_onnx(Input input) {
   constexpr std::array<std::byte, 256> beside{};
   const auto external = [&](const std::string&) { return std::span<const std::byte>(beside); };
   const TensorBundle bundle = onnx::read_model(input, "x.onnx", external);
   touch(bundle);
   (void)onnx::read_hints(input, "x.onnx", external);
-  const auto container =
-      Container::decode(bundle.find(kContainerName)->bytes, bundle.tensors.size(), "x");
-  Bytes back;
-  const ContainerFile& file = container.files.at(0);
-  std::size_t from = 0;
-  const auto append = [&](Input bytes) { back.insert(back.end(), bytes.begin(), bytes.end()); };
-  for (const Hole& hole : file.holes) {
-    append(Input(file.skeleton).subspan(from, hole.before));
-    from += hole.before;
-    const TensorEntry& tensor = bundle.tensors[hole.tensor];
-    append(hole.encoding == PayloadEncoding::kBytes
-               ? Bytes(tensor.bytes.begin(), tensor.bytes.end())
-               : to_varints(tensor.bytes, tensor.dtype));
-  }
-  append(Input(file.skeleton).subspan(from));
-  if (!std::equal(back.begin(), back.end(), input.begin(), input.end()))
-    throw std::logic_error("an ONNX file came back with other bytes");
+  for (const onnx::ViewedUse& use : onnx::view_graph(input, "x.onnx", external))
+    if (!bundle.find(use.tensor) || (use.payload && use.payload->end() > input.size()))
+      throw std::logic_error("a node takes a weight that the file does not have");
+  comes_back(bundle, input);
+  // Integers that stand for real numbers come back from these.
+  comes_back(onnx::read_model(input, "x.onnx", external, true), input);
 }
 
 std::vector<Bytes> onnx_seeds() {
@@ -146,6 +145,12 @@ std::vector<Bytes> onnx_seeds() {
            b::node("LSTM", {"x", "k", "k", "g"}, {"l"}), b::node("Gather", {"w", "i"}, {"e"})},
           {b::tensor("k", 1, {4, 1, 2, 2}, b::ramp(16)), b::tensor("g", 1, {4}, b::ramp(4)),
            weight}))),
+      to_bytes(b::model(b::graph(
+          {b::node("DequantizeLinear", {"q", "s", "z"}, {"f"}),
+           b::node("MatMul", {"x", "f"}, {"y"}), b::node("MatMulInteger", {"x", "p"}, {"n"})},
+          {b::tensor("q", 3, {32, 4}, std::string(128, 'q')),
+           b::tensor("s", 1, {4}, b::ramp(200).substr(320, 16)), b::tensor("z", 3, {4}, "abcd"),
+           b::tensor("p", 2, {8, 8}, std::string(64, '\xee'))}))),
       to_bytes(b::model(
           b::graph({}, {b::varint_tensor("h", 10, {8}, 5, {0x3c00, 0xbc00, 1, 2, 3, 4, 5, 6}),
                         b::varint_tensor("i", 7, {9}, 7, {1, 2, 3, ~0ULL, 5, 6, 7, 8, 9})}))),
@@ -153,14 +158,49 @@ std::vector<Bytes> onnx_seeds() {
                                       b::external_tensor("e", {4, 4}, "d/x", "96", "")})))};
 }
 
-/// A container of two tensors, whose lengths follow one that grows.
+void run_gguf(Input input) {
+  const TensorBundle bundle = gguf::read_model(input, "x.gguf");
+  touch(bundle);
+  (void)gguf::hints(bundle);
+  comes_back(bundle, input);
+  touch(gguf::read_model(input, "x.gguf", true));
+}
+
+std::vector<Bytes> gguf_seeds() {
+  namespace g = testing::gguf;
+  const std::string row(68, 'q');
+  return {
+      to_bytes(g::file({g::key("general.architecture", 8, g::text("llama")),
+                        g::key("general.alignment", 4, g::u32(64)),
+                        g::key("split.count", 2, std::string(2, '\1')),
+                        g::key("tokens", 9, g::array(8, 2, g::text("a") + g::text("bc"))),
+                        g::key("nested", 9, g::array(9, 1, g::array(12, 1, g::u64(7))))},
+                       {{"token_embd.weight", 8, {64, 2}, row + row},
+                        {"rope_freqs.weight", 0, {4}, std::string(16, 'f')},
+                        {"half", 1, {6, 2}, std::string(24, 'h')}},
+                       64)),
+      to_bytes(g::file({},
+                       {{"a", 12, {256, 2}, std::string(288, 'k')},
+                        {"b", 99, {3}, std::string(40, '?')},
+                        {"c", 30, {2, 2}, std::string(8, 'b')},
+                        {"d", 27, {}, std::string(8, 'i')}},
+                       32, 2)),
+      to_bytes(g::head(~0ULL, 1ULL << 60)),
+      to_bytes(g::head(1, 0) + g::info({"w", 0, {1ULL << 62, 8}, {}}, 0)),
+  };
+}
+
+/// A container of two tensors, whose lengths follow one that grows; its other encodings are filled.
 void run_container(Input input) {
   Container container = Container::decode(input, 3, "x");
   if (container.encode().size() > input.size()) throw std::logic_error("a container grew");
   for (ContainerFile& file : container.files) {
     std::vector<std::int64_t> more(file.holes.size());
+    constexpr std::array<float, 64> values = {1, -1, 1e30F};
     for (std::size_t i = 0; i < more.size(); ++i)
-      if (file.holes[i].encoding == PayloadEncoding::kVarint) {
+      if (file.holes[i].encoding != PayloadEncoding::kVarint) {
+        (void)payload_of(file.holes[i], std::as_bytes(std::span(values)), DType::kF32, "x");
+      } else {
         (void)payload_size(file, file.holes[i], "x");
         more[i] = 200;
       }
@@ -175,7 +215,10 @@ std::vector<Bytes> container_seeds() {
         {{1, 6, PayloadEncoding::kVarint, {2, 5}}, {0, 3, PayloadEncoding::kBytes, {}}},
         to_bytes("x\x3a\x05\x08\x2a\x03" + std::string(8, 'e'))},
        {"d/x", {{2, 0, PayloadEncoding::kBytes, {}}}, {}}}};
-  return {one.encode()};
+  const Hole affine{0, 1, PayloadEncoding::kAffine, {}, {DType::kU8, 2, {0.5F, 2}, {128, 3}}};
+  const Container two{"gguf",
+                      {{"", {{1, 1, PayloadEncoding::kQ8_0, {}}, affine}, to_bytes("abc")}}};
+  return {one.encode(), two.encode()};
 }
 
 }  // namespace
@@ -186,6 +229,7 @@ const std::vector<Target> tensor_file_targets = {
     {"legacy_state_dict", run_state_dict, legacy_seeds},
     {"exported_program", run_exported, exported_seeds, mutate_zip},
     {"onnx", run_onnx, onnx_seeds, mutate_proto},
+    {"gguf", run_gguf, gguf_seeds, mutate_gguf},
     {"container", run_container, container_seeds},
 };
 

@@ -67,9 +67,9 @@ std::map<std::string, BottleneckOptions> all_kinds() {
 TEST(Al, APipelineHasTheStepsOfAdamWWithoutEmptyOnes) {
   // Three layers of one shape, whose g-nets are one bank.
   const std::string arch = "mlp:16-16-16-16-5";
-  for (const auto& [kind, stored] : all_kinds()) {
-    Training alone("", arch, {16}, false, stored),
-        together("pipeline=1", arch, {16}, false, stored);
+  const auto check = [&](const std::string& kind, const BottleneckOptions& stored,
+                         const std::string& options) {
+    Training alone("", arch, {16}, false, stored), together(options, arch, {16}, false, stored);
     alone.bottleneck->predict_weights();
     together.bottleneck->predict_weights();
     History one_by_one = {alone.weights()}, piped = {together.weights()};
@@ -80,8 +80,10 @@ TEST(Al, APipelineHasTheStepsOfAdamWWithoutEmptyOnes) {
       piped.push_back(together.weights());
     }
     EXPECT_EQ(together.bottleneck->layers().size(), kind.ends_with("g-nets") ? 4u : 0u) << kind;
-    expect_pipelined(one_by_one, piped, kind);
-  }
+    expect_pipelined(one_by_one, piped, kind + " " + options);
+  };
+  for (const auto& [kind, stored] : all_kinds())
+    for (const char* options : {"pipeline=1", "pipeline=1 threads=2"}) check(kind, stored, options);
 }
 
 TEST(Al, ATrainingStateKeepsWhatEachComponentWasLeftOutOf) {
@@ -121,6 +123,20 @@ TEST(Al, ResidualNetsArePipelinesToo) {
   together.step(2);
   EXPECT_TRUE(at::equal(alone.weights().at("layer2.0.bn1.weight"),
                         together.weights().at("layer2.0.bn1.weight")));
+}
+
+TEST(Al, APipelineOfTextsIsTakenUpWithItsMasks) {
+  const auto start = [] { return Training("pipeline=1", "lstm-classifier:30-8-2-5", {9}, true); };
+  Training whole = start(), resumed = start();
+  for (std::int64_t n = 0; n < 4; ++n) whole.step(n);
+  std::vector<StateEntry> state = whole.strategy->aux_state();
+  for (StateEntry& entry : state) entry.value = entry.value.clone();
+  const auto weights = whole.weights();
+  for (NamedParameter& p : resumed.model->tensors())
+    p.tensor.detach().copy_(weights.at(p.info.name));
+  resumed.strategy->restore(state);
+  for (std::int64_t n = 4; n < 7; ++n) EXPECT_EQ(whole.step(n).loss, resumed.step(n).loss);
+  expect_same(whole.strategy->aux_state(), resumed.strategy->aux_state());
 }
 
 TEST(Al, APipelineIsTakenUpInTheMiddle) {

@@ -163,6 +163,44 @@ TEST(Al, PaddingChangesNoAnswer) {
   }
 }
 
+/// Sets the embedding of token 5 to a constant.
+void set_embedding(Model& model, double value) {
+  const c10::NoGradGuard no_grad;
+  for (NamedParameter& p : model.tensors())
+    if (p.info.name == "embedding.weight") p.tensor[5].fill_(value);
+}
+
+TEST(Al, ATokenWithAnEmbeddingOfZeroIsNoPadding) {
+  // Next to 0 its embedding is not 0, and nothing else changes.
+  const std::string net = "lstm-classifier:30-8-2-5";
+  for (const std::string& arch :
+       std::vector<std::string>{net, "transformer-classifier:30-8-2-5", "exits:" + net}) {
+    const auto model = build_model(arch, host().registry());
+    model->train(false);
+    const c10::NoGradGuard no_grad;
+    const at::Tensor text = at::tensor({5, 7, 5, 9, 5, 5, 0, 0}, at::kLong).view({1, 8});
+    for (std::size_t exit = 0; exit <= model->exits().size(); ++exit) {
+      model->take_exit(static_cast<std::int64_t>(exit));
+      set_embedding(*model, 0);
+      const at::Tensor zero = model->forward(text);
+      set_embedding(*model, 1e-7);
+      EXPECT_TRUE(at::allclose(zero, model->forward(text), 1e-4, 1e-5)) << arch << " exit " << exit;
+      EXPECT_FALSE(at::allclose(zero, model->forward(text.eq(5).logical_not() * text)))
+          << arch << " exit " << exit;
+    }
+  }
+  const auto losses = [&](double value, const std::string& options) {
+    Training training(options, net, {9}, true);
+    set_embedding(*training.model, value);
+    const auto measured = training.step(0).more;
+    return std::vector{measured.at("bridge_loss.1"), measured.at("bridge_loss.2")};
+  };
+  for (const char* options : {"", "split=1,1,1"}) {
+    const auto zero = losses(0, options), next = losses(1e-7, options);
+    for (std::size_t i = 0; i < zero.size(); ++i) EXPECT_NEAR(zero[i], next[i], 1e-5) << options;
+  }
+}
+
 TEST(Al, TrainsNetsOfEveryKind) {
   struct Kind {
     const char* arch;
@@ -175,9 +213,10 @@ TEST(Al, TrainsNetsOfEveryKind) {
                                             {"transformer-classifier:30-16-2-5", {9}, true}}) {
     Training training("", kind.arch, kind.sample, kind.tokens);
     EXPECT_TRUE(std::isfinite(training.step(0).loss)) << kind.arch;
-    for (const NamedParameter& p : training.model->tensors())
-      if (p.trainable)
-        EXPECT_GT(p.tensor.grad().abs().max().item<float>(), 0) << kind.arch << " " << p.info.name;
+    for (const NamedParameter& p : training.model->tensors()) {
+      if (!p.trainable) continue;
+      EXPECT_GT(p.tensor.grad().abs().max().item<float>(), 0) << kind.arch << " " << p.info.name;
+    }
   }
 }
 
@@ -188,9 +227,20 @@ TEST(Al, OptionsAreChecked) {
   expect_has(refused_options("split=1,2 widths=8,8,8"), {"widths has 3 values", "2 components"});
   expect_has(refused_options("threads=2"), {"threads", "pipeline=1"});
   expect_has(refused_options("lr=0"), {"lr"});
+  expect_has(refused_options("beta2=1"), {"beta2", "0.999999"});
   expect_has(refused_options("", "mlp:20-5"), {"one stage"});
   EXPECT_NO_THROW(Training("split=1,2 widths=8,6 bridge=0"));
   EXPECT_NO_THROW(Training("", "lenet5", {1, 28, 28}));
+}
+
+TEST(Al, Beta2IsThatOfBridgesAndAutoencoders) {
+  const auto state_after = [](const std::string& options) {
+    Training training(options);
+    for (std::int64_t n = 0; n < 3; ++n) training.step(n);
+    return training.strategy->aux_state().front().value.clone();
+  };
+  EXPECT_TRUE(at::equal(state_after(""), state_after("beta2=0.95")));
+  EXPECT_FALSE(at::equal(state_after(""), state_after("beta2=0.999")));
 }
 
 TEST(Al, ALabelThatNoClassHasIsRefused) {

@@ -161,7 +161,7 @@ std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
 /// plain parameters, then floating-point buffers.
 std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan);
 
-/// Bytes that each rank sends in one step, by the formulas of gbcompress/ranks.h: [rank].
+/// Bytes that each rank sends in one step, by the formulas of gbcompress/traffic.h: [rank].
 /// @param placements  kOwner or kReplicated, one a bank; empty: only what plain parameters and
 ///                    buffers send
 std::vector<std::int64_t> step_bytes(const ModelPlan& plan, std::span<const Placement> placements,

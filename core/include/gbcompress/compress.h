@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gbcompress/plan.h"
 #include "gbcompress/train.h"
 #include "gbcompress/version.h"
 #include "gbcompress/weights.h"
@@ -31,6 +32,7 @@ struct CompressReport {
   double weight_error = 0;
   /// What made the file: "data-free", "calibrated", "trained", "generated" or "exact".
   std::string method;
+  CompressionPlan plan;  ///< that was executed; without an estimate of its cost
   /// Why that one, where cheaper methods were tried: one line; else empty.
   std::string method_reason;
   double seconds = 0;
@@ -52,33 +54,17 @@ struct CompressReport {
   double price = 0;           ///< lambda of the one that was kept; 0: none
   /// Which attempt of a search the file is of, and why: one line; empty without a search.
   std::string attempt_taken;
-  TrainOptions train;         ///< as chosen
-  double learning_rate = 0, step_speed = 0;
-};
-
-/// What compress() is about to do.
-struct CompressPlan {
-  std::string method;  ///< one line
-  std::string effort;  ///< effort_name() of what holds with data
   TrainOptions train;  ///< as chosen
   double learning_rate = 0, step_speed = 0;
-  std::int64_t attempts = 0;  ///< training runs at most; 0: nothing is trained
-  std::int64_t training_samples = 0, held_back = 0;
-  std::int64_t steps = 0;  ///< of all attempts together
-  /// Of the file, between these: the target size, else sizes measured on models of that many
-  /// parameters.
-  std::int64_t least_bytes = 0, most_bytes = 0;
-  std::int64_t memory_bytes = 0;  ///< about
-  /// About, on this machine: where the cheapest method suffices, and where all are tried. The same
-  /// where there is one method.
-  double least_minutes = 0, minutes = 0;
 };
 
-/// Everything of compress() before its first step: choices, held-out split, cost. Trains and writes
+using CompressPlan [[deprecated("use CompressionPlan")]] = CompressionPlan;
+
+/// The plan that compress() executes, with the choices of training and the cost. Trains and writes
 /// nothing. [collective]
-CompressPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
-                              Model* teacher, const Registry& registry,
-                              const CompressOptions& options);
+CompressionPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
+                                 Model* teacher, const Registry& registry,
+                                 const CompressOptions& options);
 
 /// Plans g-nets for the target, fits and trains them, writes the file, reads it back, expands and
 /// evaluates it. `model` ends with the expanded weights. With several ranks [collective]; only rank

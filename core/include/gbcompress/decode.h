@@ -179,6 +179,11 @@ void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
 inline constexpr std::string_view kContainer = "gbz.container";
 /// Whether a file is an ONNX model, by its name or its first bytes. @throws Error(kIo)
 bool is_onnx(const std::filesystem::path& path);
+/// Whether a file is a GGUF model, by its first bytes or its name. @throws Error(kIo)
+bool is_gguf(const std::filesystem::path& path);
+/// The element type of each tensor of a GGUF model as ggml calls it, by the tensor's name: "Q8_0".
+/// @throws as open_tensors()
+std::map<std::string, std::string> gguf_types(const std::filesystem::path& path);
 /// The operators that take each tensor of a bundle that open_tensors() read from an ONNX model, by
 /// its name: "Conv", "Add"; of other bundles nothing. @throws as open_tensors()
 std::map<std::string, std::vector<std::string>> consumers_of(const TensorBundle& bundle);
@@ -186,8 +191,11 @@ std::map<std::string, std::vector<std::string>> consumers_of(const TensorBundle&
 /// What a file keeps of the model that it was made of beside its tensors
 /// (docs/reference/container.md).
 struct ContainerInfo {
-  std::string format;              ///< "onnx"
+  std::string format;              ///< "onnx" or "gguf"
   std::vector<std::string> files;  ///< of external data, relative to the model
+  /// Whether tensors are real numbers that decode_to_container() quantizes again
+  /// (OpenOptions::requantize).
+  bool requantized = false;
 };
 /// Nothing without a container. @throws as ArtifactReader::plain(); Error(kCorrupt, kUnsupported)
 std::optional<ContainerInfo> container_of(const ArtifactReader& artifact);
@@ -203,7 +211,8 @@ std::int64_t decode_to_container(const ArtifactReader& artifact,
 /// All tensors, one after another straight into a safetensors file, or into NumPy's format where
 /// `output` ends in `.npz`: beside the artifact itself one tensor is in memory, or with several
 /// threads 128 MiB of them where there are integers alone. The file appears whole or not at all.
-/// A name that ends in `.onnx` selects decode_to_container(); other files leave the container out.
+/// A name that ends in `.onnx` or `.gguf` selects decode_to_container(), for a file that was made
+/// of such a model; other files leave the container out.
 /// @return bytes written
 /// @throws as decode_tensor(), write_safetensors() and, before the file has its name,
 ///         ArtifactReader::check_digest(); Error(kUsage) where `output` is the artifact itself,

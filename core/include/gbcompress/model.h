@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,6 +84,9 @@ class Model {
   const std::vector<Stage>& stages() const { return stages_; }
   /// Early answers, the earliest first (BuiltModel::exits); most models have none.
   const std::vector<Exit>& exits() const { return exits_; }
+  /// Which positions of a batch are no padding (BuiltModel::mask), bool [rows, positions];
+  /// undefined where the model does not say.
+  at::Tensor mask(const at::Tensor& inputs) const;
   /// forward() returns the output of this exit from now on: 1 is the earliest, 0 the model's end.
   /// @throws Error(kUsage) saying how many there are
   void take_exit(std::int64_t number);
@@ -93,10 +97,16 @@ class Model {
   std::vector<Stage> stages_;
   std::vector<Exit> exits_;
   std::size_t exit_ = 0;  ///< that is taken; 0: none
+  std::function<at::Tensor(const at::Tensor&)> mask_;
 
  private:
   std::vector<std::string> notes_;
 };
+
+/// What a stage, or an exit, gives for x.
+/// @param mask  Model::mask() of the inputs that x was made of; undefined: none
+at::Tensor apply(const Stage& stage, const at::Tensor& x, const at::Tensor& mask);
+at::Tensor apply(const Exit& exit, const at::Tensor& x, const at::Tensor& mask);
 
 /// Opens a model file by its content, not its suffix:
 ///   .safetensors, a state dict or checkpoint of torch.save (of any PyTorch from 0.2 on), weights

@@ -1,9 +1,7 @@
 #pragma once
 /// The ranks of one job: which of how many this process is, messages, collectives, sums in a fixed
-/// order, bytes on the wire. LibTorch's class is only named: whoever calls a collective includes
-/// it.
+/// order. LibTorch's class is only named: whoever calls a collective includes it.
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "gbcompress/traffic.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API at {
@@ -107,59 +106,6 @@ void log_line(std::string_view text) noexcept;
 /// destructors, of which LibTorch has a tenth of a second's worth. The other ranks may be waiting
 /// for this one's processor.
 [[noreturn]] void end_rank(int status) noexcept;
-
-// Bytes that collectives put on the wire, by the algorithms in use. No LibTorch.
-//
-// Counted is what one rank sends of the caller's data. Not counted: Gloo's header of each message,
-// TCP and IP headers, acknowledgements and heartbeats; together they are under 1 % for buffers
-// above 1 MiB (docs/explanation/ranks.md has the measurement). B bytes among W ranks:
-//
-// | collective | one rank sends | all ranks together |
-// |---|---|---|
-// | all_reduce | 2 B - two ring chunks: 2 B (W-1)/W | 2 B (W-1) |
-// | reduce_scatter | B - its own piece | B (W-1) |
-// | reduce_to | B; the owner 0 | B (W-1) |
-// | broadcast | B for each child in the binomial tree | B (W-1) |
-// | all_gather of pieces | each piece for each child in its owner's tree | B (W-1) |
-// | barrier | 0 | 0 |
-
-enum class Collective : std::uint8_t {
-  kAllReduce,
-  kReduce,  ///< to one owner or scattered over several
-  kBroadcast,
-  kAllGather,
-  kBarrier,
-};
-inline constexpr int kCollectives = 5;
-std::string_view collective_name(Collective kind) noexcept;  ///< "all_reduce", ...
-
-/// What one rank has done so far; the difference of two readings is what happened between them.
-struct Traffic {
-  struct Entry {
-    std::int64_t calls = 0;
-    std::int64_t bytes = 0;  ///< sent by this rank
-    bool operator==(const Entry&) const = default;
-  };
-  std::array<Entry, kCollectives> kinds{};
-
-  const Entry& operator[](Collective kind) const { return kinds[static_cast<std::size_t>(kind)]; }
-  std::int64_t bytes() const noexcept;  ///< over all kinds
-  std::int64_t calls() const noexcept;
-  bool operator==(const Traffic&) const = default;
-};
-Traffic operator-(const Traffic& later, const Traffic& earlier);
-
-/// The formulas. Ranks count from 0; sizes are bytes; 0 <= rank < world.
-namespace wire {
-/// @param bytes  a multiple of the element's size
-/// @param element  bytes of one element
-std::int64_t all_reduce(std::int64_t bytes, int rank, int world, std::int64_t element = 4);
-/// @param pieces  bytes that each rank ends up with, by rank; their number is the world
-std::int64_t reduce_scatter(std::span<const std::int64_t> pieces, int rank);
-std::int64_t broadcast(std::int64_t bytes, int from, int rank, int world);
-/// @param pieces  bytes that each rank contributes, by rank
-std::int64_t all_gather(std::span<const std::int64_t> pieces, int rank);
-}  // namespace wire
 
 // Sums whose bits do not depend on how many ranks compute them. No LibTorch.
 //
@@ -255,7 +201,8 @@ NcclStatus nccl_status(const std::filesystem::path& module = {});
 
 struct GroupState;
 
-/// A collective under way. The tensors it was given must not be touched until wait() returns.
+/// A collective or a transfer under way. The tensors it was given must not be touched until wait()
+/// returns.
 class [[nodiscard]] Pending {
  public:
   Pending();  ///< one that is complete
@@ -278,6 +225,8 @@ class [[nodiscard]] Pending {
 struct Fact {
   std::string name;   ///< "the binary", "plugin linear", "the settings"
   std::string value;  ///< text or a digest; at most 1 MiB
+  /// What to do where it differs; empty: to start all ranks with the same program and settings.
+  std::string remedy = {};
 };
 
 /// Tensors are contiguous and on the CPU. Collectives of one group are called by one thread.
@@ -324,6 +273,16 @@ class Group {
   /// The reverse of reduce_scatter, in place: rank r has filled in its piece of `tensor`, and all
   /// ranks get all pieces. Any element type. [collective]
   Pending all_gather(at::Tensor tensor, std::span<const std::int64_t> pieces);
+  /// From this rank to one other, which calls receive(). Any element type. Only these two ranks
+  /// call, each the same number of times for the other; transfers from one rank to another keep
+  /// their order. With RankBackend::kNccl, ranks begin their transfers and collectives in one
+  /// order.
+  /// @param to  another rank
+  /// @throws Error(kUsage) also for this rank itself
+  Pending send(const at::Tensor& tensor, int to);
+  /// @param into    as many bytes as are sent
+  /// @param from  another rank
+  Pending receive(at::Tensor into, int from);
   /// What every rank said, by rank; sizes may differ. At most 16 MiB each. [collective]
   std::vector<std::string> all_gather(std::string_view mine);
   /// Sums over all shards of all ranks, with bits that do not depend on the world.

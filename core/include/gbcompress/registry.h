@@ -108,12 +108,17 @@ struct Stage {
   /// Its layers, in the model's own memory: one module, or a Sequential of those that forward()
   /// runs one after another.
   std::shared_ptr<torch::nn::Module> module;
+  /// forward() for sequences of unequal length; empty: it needs no mask.
+  /// @param mask  of the model's inputs (BuiltModel::mask), bool [rows, positions]
+  std::function<at::Tensor(const at::Tensor& x, const at::Tensor& mask)> forward_masked = {};
 };
 /// An early answer of such a chain.
 struct Exit {
   std::size_t stages = 0;  ///< that are computed first, at least 1
   /// What the last of them gives to scores of the classes, [rows, classes].
   std::function<at::Tensor(const at::Tensor&)> forward;
+  /// As Stage::forward_masked.
+  std::function<at::Tensor(const at::Tensor& x, const at::Tensor& mask)> forward_masked = {};
 };
 /// A module whose `forward(Tensor) -> Tensor` is called as `forward(const at::Tensor&)`.
 struct BuiltModel {
@@ -125,6 +130,10 @@ struct BuiltModel {
   std::vector<Stage> stages = {};
   /// Early exits, the earliest first, whose parameters are the module's like all others.
   std::vector<Exit> exits = {};
+  /// Which positions of a batch of inputs are no padding, bool [rows, positions]. It travels beside
+  /// the signals between stages, which cannot tell padding from a position whose features are 0.
+  /// Empty where sequences have no padding.
+  std::function<at::Tensor(const at::Tensor& inputs)> mask = {};
 };
 using ModelFactory = std::function<BuiltModel(const ModelRequest&)>;
 

@@ -66,6 +66,9 @@ struct OpenOptions {
   /// "ema.state_dict");
   /// "" to find it.
   std::string part = {};
+  /// Of ONNX and GGUF models: integers that stand for real numbers (INT8 and UINT8 weights with
+  /// constant scales, Q8_0) are read as these, F32. decode_to_container() quantizes them again.
+  bool requantize = false;
 };
 
 // What a model file is, told by its content.

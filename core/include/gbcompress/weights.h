@@ -61,6 +61,11 @@ struct WeightsOptions {
   /// Profile lanes whatever the size: for files whose integers become part of a larger one.
   bool lanes = false;
   bool overwrite = false;
+  /// Where matrices have at least so many weights together, those that are encoded are kept in
+  /// OUTPUT.parts until the file is there: after a kill the same call continues with them and
+  /// writes the same bytes. Not with a base, and not matrices that statistics name. Unset: nothing
+  /// is kept.
+  std::optional<std::int64_t> parts_from;
   int threads = 0;  ///< 0: as many as there are processors. The bytes do not depend on it
   /// Sees the file as ArtifactWriter::write() shows it.
   std::function<void(const ArtifactReader&)> look = {};

@@ -5,7 +5,9 @@
 #include "artifact/expansion.h"
 #include "artifact/file_digest.h"
 #include "format/container.h"
+#include "format/gguf/open.h"
 #include "format/onnx/open.h"
+#include "format/payload.h"
 #include "format/tensor_hint.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -40,7 +42,7 @@ void fit(ContainerFile& file, const ArtifactReader& artifact, const DecodeOption
   std::vector<std::int64_t> more(file.holes.size());
   for (std::size_t i = 0; i < more.size(); ++i) {
     const Hole& hole = file.holes[i];
-    if (hole.encoding == PayloadEncoding::kBytes) continue;
+    if (hole.encoding != PayloadEncoding::kVarint) continue;
     const DecodedTensor tensor = decode_elements(artifact, hole.tensor, options);
     more[i] = static_cast<std::int64_t>(to_varints(tensor.bytes(), tensor.dtype()).size()) -
               static_cast<std::int64_t>(payload_size(file, hole, label_of(artifact)));
@@ -72,7 +74,7 @@ std::int64_t write_file(AtomicFile& to, const ContainerFile& file, const Artifac
     expansion.next([&](std::span<const std::byte> piece) {
       elements.insert(elements.end(), piece.begin(), piece.end());
     });
-    write(to_varints(elements, artifact.tensors()[hole.tensor].dtype));
+    write(payload_of(hole, elements, artifact.tensors()[hole.tensor].dtype, label));
   }
   write(skeleton.subspan(from));
   return bytes;
@@ -95,9 +97,14 @@ fs::path place_of(const fs::path& output, const ContainerFile& file) {
 static_assert(kContainer == kContainerName);
 
 bool is_onnx(const fs::path& path) { return onnx::is_model(path); }
+bool is_gguf(const fs::path& path) { return gguf::is_model(path); }
+std::map<std::string, std::string> gguf_types(const fs::path& path) {
+  return gguf::open_types(path);
+}
 
 std::map<std::string, std::vector<std::string>> consumers_of(const TensorBundle& bundle) {
   std::map<std::string, std::vector<std::string>> consumers;
+  if (bundle.files.empty() || !is_onnx(bundle.files.front())) return consumers;
   for (auto& [name, hint] : hints_of(bundle)) consumers[name] = hint.consumers;
   return consumers;
 }
@@ -107,8 +114,11 @@ std::optional<ContainerInfo> container_of(const ArtifactReader& artifact) {
   if (at == kNowhere) return {};
   const Container container = read_container(artifact, at);
   ContainerInfo info{container.format, {}};
-  for (const ContainerFile& file : container.files)
+  for (const ContainerFile& file : container.files) {
     if (!file.name.empty()) info.files.push_back(file.name);
+    for (const Hole& hole : file.holes)
+      info.requantized = info.requantized || hole.encoding > PayloadEncoding::kVarint;
+  }
   return info;
 }
 
@@ -118,9 +128,10 @@ std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path&
   const std::string label = label_of(artifact);
   const std::size_t at = container_at(artifact);
   if (at == kNowhere)
-    throw Error(
-        Errc::kUsage,
-        label + " was not made of an ONNX model; name a .safetensors or .npz file to write");
+    throw Error(Errc::kUsage,
+                label +
+                    " was not made of an ONNX or a GGUF model; name a .safetensors or .npz file to "
+                    "write");
   Container container = read_container(artifact, at);
   std::vector<std::size_t> order;
   for (ContainerFile& file : container.files) {

@@ -5,15 +5,33 @@
 #include "format/safetensors/safetensors_order.h"
 #include "format/tensor_format.h"
 #include "gbcompress/decode.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
+namespace {
+
+/// @param format  ONNX or GGUF
+void check_made_of(const ArtifactReader& artifact, TensorFormat format) {
+  const auto container = container_of(artifact);
+  const bool onnx = format == TensorFormat::kOnnx;
+  if (container && container->format == (onnx ? "onnx" : "gguf")) return;
+  throw Error(Errc::kUsage,
+              (artifact.path().empty() ? "the file" : printable(artifact.path().string())) +
+                  " was not made of " + (onnx ? "an ONNX" : "a GGUF") + " model; name a " +
+                  (container ? "." + container->format + ", " : "") +
+                  ".safetensors or .npz file to write");
+}
+
+}  // namespace
 
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
                             bool overwrite, const DecodeOptions& options) {
   check_not_an_input(output, {&artifact.path(), 1});
   const TensorFormat format = format_for(output);
-  if (format == TensorFormat::kOnnx)
+  if (format == TensorFormat::kOnnx || format == TensorFormat::kGguf) {
+    check_made_of(artifact, format);
     return decode_to_container(artifact, output, overwrite, options);
+  }
   const auto& tensors = artifact.tensors();
   const bool contained = container_of(artifact).has_value();
   std::vector<TensorEntry> entries;

@@ -31,7 +31,7 @@ std::vector<const void*> identities_of(const torch::nn::Module& module) {
 
 }  // namespace
 
-GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& types,
+GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& known,
                               const BottleneckOptions& chosen, Group* group)
     : options(chosen),
       tensors(std::move(all)),
@@ -39,7 +39,7 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& t
       integers(chosen),
       ranks(group) {
   for (const NamedParameter& p : tensors) this->types.push_back(p.tensor.scalar_type());
-  generated.plan(tensors, types, options);
+  generated.plan(tensors, known, options);
   make_latents();
   place();
   make_optimizers();

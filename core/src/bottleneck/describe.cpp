@@ -11,8 +11,10 @@ namespace {
 
 std::string joined(const std::vector<std::int64_t>& values, const char* between) {
   std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    text += (i ? between : "") + std::to_string(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text += between;
+    text += std::to_string(values[i]);
+  }
   return text.empty() ? "scalar" : text;
 }
 

@@ -27,6 +27,9 @@ struct BottleneckInternals {
   /// As predict_weights(), but after place_with_layers() nothing travels: each rank writes what it
   /// makes.
   static void predict_own_layers(GenomicBottleneck& bottleneck);
+  /// Tensors whose values every rank computes itself, indices into tensors(): those that no rank
+  /// has for itself after place_with_layers().
+  static std::vector<std::size_t> on_every_rank(const GenomicBottleneck& bottleneck);
   /// Until the next place_with_layers() every rank needs all weights again, and steps all plain
   /// parameters. [collective]
   static void leave_layers(GenomicBottleneck& bottleneck);

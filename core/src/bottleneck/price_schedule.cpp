@@ -70,13 +70,11 @@ bool PriceSchedule::contexts(std::int64_t step) const {
 }
 
 bool PriceSchedule::steers(std::int64_t step) const {
-  return options_.max_bytes && looks(step) && part(step) >= kSteerFrom &&
-         part(step) <= kSteerTo;
+  return options_.max_bytes && looks(step) && part(step) >= kSteerFrom && part(step) <= kSteerTo;
 }
 
 double PriceSchedule::steer(std::int64_t step, std::int64_t file_bytes) {
-  const double wanted =
-      kAim * static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
+  const double wanted = kAim * static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
   const double ratio = static_cast<double>(file_bytes) / wanted;
   lambda_ *= std::clamp(std::pow(ratio, kGain), 1 / kLargestChange, kLargestChange);
   return part(step) >= kSettled && ratio < 1 ? std::pow(ratio, kStepGain) : 1;

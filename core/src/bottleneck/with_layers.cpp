@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "bottleneck/impl.h"
 #include "bottleneck/internals.h"
@@ -50,6 +51,22 @@ AdamW::State GenomicBottleneck::Impl::whole_plain_state() const {
     state.steps[i] = steps[static_cast<std::int64_t>(i)].item<std::int64_t>();
   }
   return state;
+}
+
+std::vector<std::size_t> BottleneckInternals::on_every_rank(const GenomicBottleneck& bottleneck) {
+  const GenomicBottleneck::Impl& impl = *bottleneck.impl_;
+  std::set<std::size_t> elsewhere;
+  for (std::size_t i = 0; i < impl.ranks.plain.size(); ++i)
+    if (impl.ranks.plain[i] >= 0) elsewhere.insert(impl.plain[i]);
+  std::set<std::string> placed;
+  if (impl.ranks.with_layers)
+    for (const GeneratedLayer& layer : impl.generated.layers) placed.insert(layer.name);
+  std::vector<std::size_t> result;
+  for (std::size_t t = 0; t < impl.tensors.size(); ++t)
+    if (impl.tensors[t].tied_to.empty() && !elsewhere.contains(t) &&
+        !placed.contains(impl.tensors[t].info.name))
+      result.push_back(t);
+  return result;
 }
 
 std::vector<std::string> GenomicBottleneck::place_with_layers(

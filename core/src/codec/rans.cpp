@@ -55,7 +55,7 @@ void RansWriter::flush() {
 }
 
 void RansReader::load() {
-  if (stream_.size() - position_ < sizeof states_) truncated();
+  if (stream_.size() - position_ < sizeof states_) truncated(stream_.size());
   std::memcpy(states_.data(), stream_.data() + position_, sizeof states_);
   position_ += sizeof states_;
   for (std::uint32_t state : states_)
@@ -80,8 +80,8 @@ bool RansReader::at_end() const {
   return position_ == stream_.size() && (parts_ == 0 || states_at_rest());
 }
 
-void RansReader::truncated() const {
-  throw Error(Errc::kTruncated, "a coded stream ends after " + std::to_string(stream_.size()) +
+void RansReader::truncated(std::size_t stream_bytes) {
+  throw Error(Errc::kTruncated, "a coded stream ends after " + std::to_string(stream_bytes) +
                                     " bytes, before the last value; get the file again");
 }
 

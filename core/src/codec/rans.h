@@ -65,7 +65,7 @@ class RansReader {
       state = state << (16 * due) | (next & (0 - due));
       position_ += 2 * due;
     } else if (state < kLeastState) {
-      truncated();
+      truncated(stream_.size());
     }
     states_[lane_] = state;
     lane_ = (lane_ + 1) % kLanes;
@@ -90,7 +90,8 @@ class RansReader {
  private:
   void load();
   void unload();
-  [[noreturn]] void truncated() const;
+  // Static: a reader whose address nobody has stays in registers.
+  [[noreturn]] static void truncated(std::size_t stream_bytes);
   bool states_at_rest() const;
 
   std::span<const std::byte> stream_;

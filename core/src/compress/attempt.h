@@ -1,17 +1,17 @@
 #pragma once
-/// One run of compress(), from the model as it is to the integers and g-nets that are stored.
+/// One attempt, from the model as it is to the integers and g-nets that are stored.
 
 #include <memory>
 #include <vector>
 
-#include "compress/job.h"
+#include "compress/compress_run.h"
 #include "train/training_checkpoints.h"
 
 namespace gbcompress {
 
 class Attempts {
  public:
-  explicit Attempts(Job& job) : job_(job) {}
+  explicit Attempts(CompressRun& call) : call_(call) {}
 
   using State = std::vector<StateEntry>;
 
@@ -37,7 +37,10 @@ class Attempts {
   bool time_to_refit() const;
   void choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const;
 
-  Job& job_;
+  CompressRun& call_;
 };
+
+/// The plan of g-nets whose file has that size; quantized parameters need none.
+BottleneckOptions sized_to(const CompressRun& call, std::int64_t bytes);
 
 }  // namespace gbcompress

@@ -10,12 +10,11 @@
 #include "base/file.h"
 #include "bottleneck/internals.h"
 #include "bottleneck/planner.h"
-#include "compress/from_weights.h"
-#include "compress/job.h"
-#include "compress/ladder.h"
+#include "compress/compress_run.h"
+#include "compress/estimate.h"
 #include "compress/losses.h"
-#include "compress/plan.h"
-#include "compress/search.h"
+#include "compress/model_run.h"
+#include "compress/run_plan.h"
 #include "compress/timing.h"
 #include "gbcompress/error.h"
 
@@ -39,105 +38,102 @@ double weight_error(const GenomicBottleneck& bottleneck) {
 
 bool leads(const CompressOptions& options) { return !options.group || options.group->rank() == 0; }
 
-void measure_original(Job& job) {
-  CompressReport& report = job.report;
-  report.input_bytes = job.input_bytes;
-  for (const NamedParameter& p : job.model.tensors())
+void measure_original(const CompressRun& call, CompressReport& report) {
+  report.input_bytes = call.input_bytes;
+  for (const NamedParameter& p : call.model.tensors())
     if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
-  if (!job.data) return;
-  report.metric = job.data->metric;
-  report.before = evaluate(job.model, job.data->test, job.data->metric, job.progress);
+  if (!call.data) return;
+  report.metric = call.data->metric;
+  report.before = evaluate(call.model, call.data->test, call.data->metric, call.progress);
 }
 
-const char* method_name(const Job& job) {
-  const WeightMode mode = job.options.bottleneck.mode;
-  if (job.trained && mode != WeightMode::kGenerated) return "trained";
-  if (job.allocation) return "calibrated";
-  const char* names[] = {"generated", "data-free", "exact"};
-  return names[static_cast<int>(mode)];
+/// Where step sizes of untrained integers come from.
+void describe_allocation(const CompressRun& call, Method method, CompressReport& report) {
+  report.allocation = "the weights (data-free)";
+  if (method != Method::kCalibrated) return;
+  report.allocation =
+      std::to_string(call.allocation->samples()) + " training samples, " + call.allocation->rule();
+  report.corrected_norms = call.allocation->corrected_norms();
 }
 
 /// What the bottleneck knows and the file does not say.
-void describe(Job& job, const Outcome& outcome) {
-  CompressReport& report = job.report;
-  if (report.method.empty()) report.method = method_name(job);
-  if (!outcome.bottleneck) {
-    report.allocation = "the weights (data-free)";
-    report.plain_parameters = report.parameters;
-    if (outcome.weights) report.weight_error = outcome.weights->total_error;
-    return;
-  }
-  const GenomicBottleneck& bottleneck = *outcome.bottleneck;
+void describe_bottleneck(const CompressRun& call, const GenomicBottleneck& bottleneck,
+                         CompressReport& report) {
   report.gnet_parameters = gnet_parameters(bottleneck);
   report.plain_parameters = plain_parameters(bottleneck);
   report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
   report.description = bottleneck.describe();
   report.weight_error =
-      job.residual() ? BottleneckInternals::relative_error(bottleneck) : weight_error(bottleneck);
-  report.bytes_per_step = outcome.bytes_per_step;
-  report.attempts = job.trained ? outcome.attempts : 0;
-  report.price = outcome.price;
-  report.train = job.options.train;
-  report.learning_rate = job.options.bottleneck.residual_optimizer.lr;
-  report.step_speed = job.options.bottleneck.step_speed;
-  report.target_met = outcome.target_met;
-  report.target_note = outcome.note;
-  report.attempt_taken = outcome.taken;
-  if (!job.residual() || job.trained) return;
-  report.allocation = "the weights (data-free)";
-  if (job.allocation) {
-    report.allocation =
-        std::to_string(job.allocation->samples()) + " training samples, " + job.allocation->rule();
-    report.corrected_norms = job.allocation->corrected_norms();
-  }
+      call.quantized() ? BottleneckInternals::relative_error(bottleneck) : weight_error(bottleneck);
 }
 
-void warn_of_lost_model(const Job& job, const Outcome& outcome) {
-  if (outcome.kept < AboveChance::kLeastKept && job.options.tell)
-    job.options.tell("warning: the model in this file is collapsed: " +
-                     AboveChance::describe(outcome.kept));
+void describe(const CompressRun& call, const PlanResult& result,
+              const std::optional<GenomicBottleneck>& bottleneck, CompressReport& report) {
+  const Candidate& made = result.made;
+  report.plan = call.plan;
+  report.method = call.plan.name(result.method);
+  report.method_reason = result.reason;
+  report.target_met = made.target_met;
+  report.target_note = made.note;
+  report.attempt_taken = made.taken;
+  if (call.quantized() && !call.trained) describe_allocation(call, result.method, report);
+  if (!bottleneck) {
+    report.plain_parameters = report.parameters;
+    if (made.weights) report.weight_error = made.weights->total_error;
+    return;
+  }
+  describe_bottleneck(call, *bottleneck, report);
+  report.attempts = call.trained ? made.attempts : 0;
+  report.price = made.lambda;
+  report.train = call.options.train;
+  report.learning_rate = call.options.bottleneck.residual_optimizer.lr;
+  report.step_speed = call.options.bottleneck.step_speed;
+}
+
+void warn_of_lost_model(const CompressRun& call, const Candidate& made) {
+  if (made.collapsed() && call.options.tell)
+    call.options.tell("warning: the model in this file is collapsed: " +
+                      AboveChance::describe(made.kept));
 }
 
 /// @return the file, opened before it got its name: another process may replace it at any time
-ArtifactReader write(const Job& job, const Outcome& outcome) {
-  AtomicFile file(job.options.output, job.options.overwrite);
-  file.write(outcome.file);
+ArtifactReader write(const CompressRun& call, const std::vector<std::byte>& bytes) {
+  AtomicFile file(call.options.output, call.options.overwrite);
+  file.write(bytes);
   ArtifactReader artifact = ArtifactReader::open(file.flush());
   file.commit();
   return artifact;
 }
 
 /// From here on everything is about the file: opening checked its digest, expanding decodes it all.
-void measure_file(Job& job, const ArtifactReader& artifact) {
-  CompressReport& report = job.report;
-  load_tensors(job.model, expand(artifact, job.registry));
+void measure_file(CompressRun& call, const ArtifactReader& artifact, CompressReport& report) {
+  load_tensors(call.model, expand(artifact, call.registry));
   report.output_bytes = artifact.file_bytes();
-  report.ratio = static_cast<double>(job.input_bytes) / static_cast<double>(report.output_bytes);
+  report.ratio = static_cast<double>(call.input_bytes) / static_cast<double>(report.output_bytes);
   report.identity = artifact.identity();
-  if (!job.data) return;
+  if (!call.data) return;
   try {
-    report.after = evaluate(job.model, job.data->test, job.data->metric, job.progress);
+    report.after = evaluate(call.model, call.data->test, call.data->metric, call.progress);
   } catch (const Error& error) {
     if (error.code() != Errc::kInterrupted) throw;
-    throw Error(Errc::kInterrupted, "stopped on request; " + job.options.output.string() +
+    throw Error(Errc::kInterrupted, "stopped on request; " + call.options.output.string() +
                                         " is written and whole, but was not evaluated");
   }
 }
 
-void compare_with_target(Job& job) {
-  CompressReport& report = job.report;
-  if (job.wanted_bytes > 0 && report.output_bytes > job.wanted_bytes) {
+void compare_with_target(const CompressRun& call, CompressReport& report) {
+  if (call.wanted_bytes() > 0 && report.output_bytes > call.wanted_bytes()) {
     report.target_met = false;
     const std::string bytes = std::to_string(report.output_bytes);
     if (report.target_note.empty())
       report.target_note =
-          "the target is " + std::to_string(job.wanted_bytes) + " bytes, and " +
-          (stores_exactly(job.options.bottleneck)
+          "the target is " + std::to_string(call.wanted_bytes()) + " bytes, and " +
+          (stores_exactly(call.options.bottleneck)
                ? "exact values take " + bytes + "; use `mode` quantized"
                : "the file has " + bytes + "; exact tensors and the smallest g-nets take the rest");
   }
-  const std::optional<double>& most = job.options.target.max_error;
-  if (most && report.weight_error > *most) {
+  const std::optional<double>& most = call.options.target.max_error;
+  if (most && report.target_note.empty() && report.weight_error > *most) {
     report.target_met = false;
     char text[160];
     std::snprintf(text, sizeof text,
@@ -167,23 +163,14 @@ void measure_cost(CompressReport& report, Clock::time_point start) {
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Outcome made_by_cheapest_method(Job& job) {
-  if (!job.tries_cheaper) return attempt_all(job);
-  if (!job.checkpoints.resumed())
-    if (std::optional<Outcome> outcome = cheapest_without_training(job)) return *std::move(outcome);
-  train_instead(job);
-  return attempt_all(job);
-}
-
 }  // namespace
 
-CompressPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
-                              Model* teacher, const Registry& registry,
-                              const CompressOptions& options) {
+CompressionPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
+                                 Model* teacher, const Registry& registry,
+                                 const CompressOptions& options) {
   const ProgressSink silent;
-  const auto job = resolve(model, input_bytes, data, teacher, registry, options, silent);
-  if (job->trained && job->tries_cheaper) train_instead(*job);
-  return plan(*job);
+  const auto call = make_run({model, input_bytes, data, teacher, registry, silent}, options);
+  return estimated_plan(*call);
 }
 
 CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
@@ -192,35 +179,36 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   const auto start = Clock::now();
   const SameBytesForAnyThreads threads(options);
   if (leads(options)) check_writable(options.output, options.overwrite);
-  const auto job = resolve(model, input_bytes, data, teacher, registry, options, progress);
-  measure_original(*job);
-  prepare(*job);
-  if (is_from_weights(*job)) {
-    const std::optional<ArtifactReader> artifact = write_from_weights(*job);
-    job->checkpoints.finish();
-    if (!artifact) return job->report;
-    measure_file(*job, *artifact);
-    measure_cost(job->report, start);
-    return job->report;
-  }
-  std::optional<Originals> originals(*job);
-  Outcome outcome = made_by_cheapest_method(*job);
-  describe(*job, outcome);
-  job->checkpoints.finish();
-  if (!leads(options)) return job->report;
+  const auto call = make_run({model, input_bytes, data, teacher, registry, progress}, options);
+  CompressReport report;
+  measure_original(*call, report);
+  prepare(*call);
+  std::optional<Originals> originals;
+  if (!writes_weights(*call)) originals.emplace(*call);
+  std::optional<ModelRun> run(*call);
+  const PlanResult result = run_plan(call->plan, *run);
+  describe(*call, result, run->bottleneck(), report);
+  report.bytes_per_step = run->bytes_per_step();
+  call->checkpoints.finish();
+  if (!leads(options)) return report;
+  std::optional<ArtifactReader> artifact = run->written();
   // What follows expands the file, and needs their memory.
-  outcome.bottleneck.reset();
-  job->allocation.reset();
-  originals->compare(*job, outcome.file);
-  originals.reset();
-  job->originals.reset();
-  warn_of_lost_model(*job, outcome);
-  const ArtifactReader artifact = write(*job, outcome);
-  if (options.remove_checkpoints) job->checkpoints.remove();
-  measure_file(*job, artifact);
-  compare_with_target(*job);
-  measure_cost(job->report, start);
-  return job->report;
+  run.reset();
+  call->allocation.reset();
+  if (artifact) {
+    report.tensors = result.made.weights->tensors;
+  } else {
+    report.tensors = originals->compare(*call, result.made.file);
+    originals.reset();
+    call->originals.reset();
+    warn_of_lost_model(*call, result.made);
+    artifact = write(*call, result.made.file);
+  }
+  if (options.remove_checkpoints) call->checkpoints.remove();
+  measure_file(*call, *artifact, report);
+  compare_with_target(*call, report);
+  measure_cost(report, start);
+  return report;
 }
 
 }  // namespace gbcompress

@@ -38,14 +38,14 @@ TensorBundle model_bundle(const Model& model, const std::vector<at::Tensor>& val
   return bundle;
 }
 
-Originals::Originals(const Job& job) {
-  const CompressOptions& options = job.options;
+Originals::Originals(const CompressRun& call) {
+  const CompressOptions& options = call.options;
   if (options.from_scratch || (options.group && options.group->rank() != 0)) return;
-  if (job.originals) {
-    values_ = model_bundle(job.model, job.originals->values());
+  if (call.originals) {
+    values_ = model_bundle(call.model, call.originals->values());
     return;
   }
-  values_ = model_bundle(job.model);
+  values_ = model_bundle(call.model);
   for (TensorEntry& entry : values_->tensors) {
     auto copy = std::make_shared<std::vector<std::byte>>(entry.bytes.begin(), entry.bytes.end());
     entry.bytes = *copy;
@@ -53,17 +53,16 @@ Originals::Originals(const Job& job) {
   }
 }
 
-void Originals::compare(Job& job, const std::vector<std::byte>& file) const {
+std::vector<StoredTensor> Originals::compare(const CompressRun& call,
+                                             const std::vector<std::byte>& file) const {
   const ArtifactReader artifact = ArtifactReader::from_bytes(file, "the file");
-  if (!values_) {
-    job.report.tensors = stored_tensors(artifact);
-    return;
-  }
-  const std::vector<NamedParameter> expanded = expand(artifact, job.registry);
-  job.report.tensors = compare_with_source(
+  if (!values_) return stored_tensors(artifact);
+  const std::vector<NamedParameter> expanded = expand(artifact, call.registry);
+  std::vector<StoredTensor> tensors = compare_with_source(
       artifact, *values_, [&](std::size_t i) { return bytes_of(expanded[i].tensor); });
-  const std::string warning = lost_energy_warning(job.report.tensors);
-  if (!warning.empty() && job.options.tell) job.options.tell(warning);
+  const std::string warning = lost_energy_warning(tensors);
+  if (!warning.empty() && call.options.tell) call.options.tell(warning);
+  return tensors;
 }
 
 }  // namespace gbcompress

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "compress/job.h"
+#include "compress/compress_run.h"
 #include "format/tensor_bundle.h"
 
 namespace gbcompress {
@@ -16,11 +16,12 @@ TensorBundle model_bundle(const Model& model, const std::vector<at::Tensor>& val
 /// The values that a file is compared with: those of the model before anything is trained.
 class Originals {
  public:
-  /// Copies them on rank 0, unless the model begins with random values, or the job has them.
-  explicit Originals(const Job& job);
-  /// Says how every tensor is stored and what it lost, and tells where more than half of a tensor's
-  /// energy is gone. To be called on rank 0 before the file is written.
-  void compare(Job& job, const std::vector<std::byte>& file) const;
+  /// Copies them on rank 0, unless the model begins with random values, or the call has them.
+  explicit Originals(const CompressRun& call);
+  /// How every tensor is stored and what it lost; tells where more than half of a tensor's energy
+  /// is gone. To be called on rank 0 before the file is written.
+  std::vector<StoredTensor> compare(const CompressRun& call,
+                                    const std::vector<std::byte>& file) const;
 
  private:
   std::optional<TensorBundle> values_;

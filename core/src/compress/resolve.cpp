@@ -5,7 +5,7 @@
 
 #include "bottleneck/planner.h"
 #include "compress/check_options.h"
-#include "compress/job.h"
+#include "compress/compress_run.h"
 #include "compress/recipe.h"
 #include "compress/timing.h"
 #include "gbcompress/error.h"
@@ -51,19 +51,19 @@ void agree(Group* group, const CheckpointFacts& facts) {
 }
 
 /// Epochs and samples such that all attempts together take the minutes that were given.
-void fit_to_minutes(Job& job) {
-  TrainOptions& to = job.options.train;
-  double budget = 60 * kTrainingPart * *job.options.minutes;
-  if (job.tries_cheaper) {
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - job.start;
-    budget = std::max(budget - of_rank_0(job.options.group, spent.count()), kLeastBudget);
+void fit_to_minutes(CompressRun& call) {
+  TrainOptions& to = call.options.train;
+  double budget = 60 * kTrainingPart * *call.options.minutes;
+  if (call.several_methods()) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - call.start;
+    budget = std::max(budget - of_rank_0(call.options.group, spent.count()), kLeastBudget);
   }
-  const Timing timing = time_training(job);
-  std::int64_t samples = job.train->size();
+  const Timing timing = time_training(call);
+  std::int64_t samples = call.train->size();
   // Attempts are given up before samples are.
-  while (job.attempts > kFewestAttempts && all_seconds(job, timing, 1) > budget) --job.attempts;
-  const double one = all_seconds(job, timing, 1);
-  const double fitting = std::floor(budget / std::max(all_seconds(job, timing, kMany), 1e-9) *
+  while (call.attempts > kFewestAttempts && all_seconds(call, timing, 1) > budget) --call.attempts;
+  const double one = all_seconds(call, timing, 1);
+  const double fitting = std::floor(budget / std::max(all_seconds(call, timing, kMany), 1e-9) *
                                     static_cast<double>(kMany));
   const double most = kMostMore * static_cast<double>(to.epochs);
   to.epochs = static_cast<std::int64_t>(std::clamp(fitting, 1.0, most));
@@ -72,31 +72,31 @@ void fit_to_minutes(Job& job) {
         to.batch, static_cast<std::int64_t>(budget / one * static_cast<double>(samples)));
   // A run that is taken up goes on with what it began with, whatever the clock says now.
   const auto chosen = [&](const char* name, std::int64_t value) {
-    return std::stoll(job.checkpoints.chosen_fact(name, std::to_string(value)));
+    return std::stoll(call.checkpoints.chosen_fact(name, std::to_string(value)));
   };
   to.epochs = chosen("epochs for the minutes", to.epochs);
   samples = chosen("samples for the minutes", samples);
-  if (samples < job.train->size()) {
-    if (!job.split) job.split.emplace(HeldBack{*job.train, *job.train});
-    job.split->train = some_of(*job.train, samples, to.seed);
-    job.train = &job.split->train;
+  if (samples < call.train->size()) {
+    if (!call.split) call.split.emplace(HeldBack{*call.train, *call.train});
+    call.split->train = some_of(*call.train, samples, to.seed);
+    call.train = &call.split->train;
   }
 }
 
-void choose_training(Job& job) {
-  CompressOptions& options = job.options;
+void choose_training(CompressRun& call) {
+  CompressOptions& options = call.options;
   const bool chosen_epochs = options.choose.epochs;
-  if (job.priced())
-    choose_recipe(options, job.model, *job.data, *job.train, job.teacher != nullptr);
-  if (!job.searches_price()) {
-    job.attempts = 1;
+  if (call.priced())
+    choose_recipe(options, call.model, *call.data, *call.train, call.teacher != nullptr);
+  if (call.plan.methods.back() != Method::kRateSearch) {
+    call.attempts = 1;
   } else {
-    const double cost = multiply_adds(job.model, *job.train) *
-                        static_cast<double>(job.train->size()) *
+    const double cost = multiply_adds(call.model, *call.train) *
+                        static_cast<double>(call.train->size()) *
                         static_cast<double>(options.train.epochs);
-    job.attempts = cost < kCheapAttempt ? kCheapAttempts : kAttempts;
+    call.attempts = cost < kCheapAttempt ? kCheapAttempts : kAttempts;
   }
-  if (options.minutes && chosen_epochs) fit_to_minutes(job);
+  if (options.minutes && chosen_epochs) fit_to_minutes(call);
 }
 
 void warn_of_idle_rules(const CompressOptions& options, const Model& model) {
@@ -117,31 +117,20 @@ double of_rank_0(Group* group, double value) {
   return shared.item<double>();
 }
 
-bool Job::priced() const {
+bool CompressRun::priced() const {
   const BottleneckOptions& o = options.bottleneck;
-  return residual() || o.coding == Coding::kCoded ||
+  return quantized() || o.coding == Coding::kCoded ||
          std::any_of(o.layers.begin(), o.layers.end(),
                      [](const LayerRule& rule) { return rule.mode == WeightMode::kQuantized; });
 }
 
-std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data* data,
-                             Model* teacher, const Registry& registry, const CompressOptions& given,
-                             const ProgressSink& progress) {
-  check_options(given, model, data, teacher, input_bytes);
-  CompressOptions options = given;
-  const auto bytes = target_bytes(options.target, input_bytes, elements_of(model));
-  if (options.target.bits) options.target = {.max_bytes = bytes};
-  check_strategy(options.train.strategy, registry);
-  CheckpointFacts facts = facts_of(options, model, data);
-  agree(options.group, facts);
-  auto job = std::unique_ptr<Job>(new Job{
-      model, input_bytes, data, teacher, registry, progress, options,
-      TrainingCheckpoints(options.checkpoints, std::move(facts), options.group, options.tell)});
-  job->trained = trains(options, data);
-  job->effort = effort_of(options);
-  job->tries_cheaper = data && tries_cheaper_methods(options);
-  if (job->effort == Effort::kFast) job->options.train.epochs = 0;
-  BottleneckOptions& to = job->options.bottleneck;
+bool CompressRun::may_train() const { return gbcompress::trains(options, data); }
+
+namespace {
+
+/// Options of g-nets that follow from the target, the model and the ranks.
+void settle_gnets(CompressOptions& options, const Model& model) {
+  BottleneckOptions& to = options.bottleneck;
   const Target& target = options.target;
   to.arch = model.arch();
   to.settings = options.settings;
@@ -150,26 +139,57 @@ std::unique_ptr<Job> resolve(Model& model, std::int64_t input_bytes, const Data*
   if ((target.ratio || target.max_bytes || target.max_drop || any_prior(to)) &&
       !options.hidden_given)
     to.gnet.hidden = {kSizedHidden};
-  job->wanted_bytes = bytes.value_or(0);
-  warn_of_idle_rules(options, model);
-  if (data) job->train = &data->train;
-  if (target.max_drop || target.no_loss) {
-    job->split = hold_back(data->train, options.train.seed);
-    job->train = &job->split->train;
-    job->judge.emplace(model, *job->split, data->metric, options.from_scratch, options.train.seed);
-    if (target.max_drop && job->trained && !options.from_scratch &&
-        data->metric == Metric::kAccuracy)  // where memory is looked for
-      job->own_augmentation =
-          harmless_augmentation(model, *job->train, data->metric, options.train.seed, kSameAnswers);
-  }
-  if (data) job->above_chance.emplace(model, *job->train, data->metric, options.train.seed);
-  if (job->trained && !job->tries_cheaper) choose_training(*job);
-  return job;
 }
 
-std::int64_t calibration_count(const Job& job) {
-  const std::int64_t count = job.options.train.rate.calibration;
-  const double cost = multiply_adds(job.model, *job.train) * static_cast<double>(count);
+void hold_back_for_target(CompressRun& call) {
+  const CompressOptions& options = call.options;
+  const Data& data = *call.data;
+  call.split = hold_back(data.train, options.train.seed);
+  call.train = &call.split->train;
+  call.judge.emplace(call.model, *call.split, data.metric, options.from_scratch,
+                     options.train.seed);
+  call.plan.held_out = call.split->judge.size();
+  if (options.target.max_drop && call.may_train() && !options.from_scratch &&
+      data.metric == Metric::kAccuracy)  // where memory is looked for
+    call.own_augmentation = harmless_augmentation(call.model, *call.train, data.metric,
+                                                  options.train.seed, kSameAnswers);
+}
+
+}  // namespace
+
+std::unique_ptr<CompressRun> make_run(const CompressRequest& request,
+                                      const CompressOptions& given) {
+  check_options(given, request.model, request.data, request.teacher, request.input_bytes);
+  CompressOptions options = given;
+  const auto bytes = target_bytes(options.target, request.input_bytes, elements_of(request.model));
+  if (options.target.bits) options.target = {.max_bytes = bytes};
+  check_strategy(options.train.strategy, request.registry);
+  CheckpointFacts facts = facts_of(options, request.model, request.data);
+  agree(options.group, facts);
+  auto call = std::unique_ptr<CompressRun>(new CompressRun{
+      request, options,
+      TrainingCheckpoints(options.checkpoints, std::move(facts), options.group, options.tell)});
+  settle_gnets(call->options, request.model);
+  CompressionPlan& plan = call->plan;
+  plan = plan_of(options, {.data = request.data != nullptr,
+                           .resumes = call->checkpoints.resumed().has_value()});
+  plan.max_bytes = bytes.value_or(0);
+  plan.input_bytes = request.input_bytes;
+  plan.max_drop = options.target.max_drop;
+  if (plan.effort == Effort::kFast) call->options.train.epochs = 0;
+  warn_of_idle_rules(options, request.model);
+  if (request.data) call->train = &request.data->train;
+  if (options.target.max_drop || options.target.no_loss) hold_back_for_target(*call);
+  if (request.data)
+    call->above_chance.emplace(request.model, *call->train, request.data->metric,
+                               options.train.seed);
+  if (call->may_train() && !call->several_methods()) choose_training(*call);
+  return call;
+}
+
+std::int64_t calibration_count(const CompressRun& call) {
+  const std::int64_t count = call.options.train.rate.calibration;
+  const double cost = multiply_adds(call.model, *call.train) * static_cast<double>(count);
   return static_cast<std::int64_t>(static_cast<double>(count) *
                                    std::clamp(kCheapCalibration / cost, 1.0, kMostCalibration));
 }
@@ -189,43 +209,40 @@ void check_enough(const Dataset& train) {
                     "; give more, or set rate.calibration to 0 for data-free quantization");
 }
 
-void begin_allocation(Job& job) {
-  const CompressOptions& options = job.options;
-  check_enough(*job.train);
-  if (!job.split) {
-    job.split = hold_back(*job.train, options.train.seed);
-    job.train = &job.split->train;
+void begin_allocation(CompressRun& call) {
+  const CompressOptions& options = call.options;
+  check_enough(*call.train);
+  if (!call.split) {
+    call.split = hold_back(*call.train, options.train.seed);
+    call.train = &call.split->train;
   }
-  job.allocation.emplace(job.model, *job.train, calibration_count(job), job.split->judge,
-                         options.train, options.tell);
+  call.allocation.emplace(call.model, *call.train, calibration_count(call), call.split->judge,
+                          options.train, options.tell);
 }
 
 }  // namespace
 
-void train_instead(Job& job) {
-  job.trained = true;
-  job.allocation.reset();
-  job.originals.reset();
-  job.split.reset();
-  job.train = &job.data->train;
-  choose_training(job);
+void train_instead(CompressRun& call) {
+  call.allocation.reset();
+  call.originals.reset();
+  call.split.reset();
+  call.train = &call.data->train;
+  choose_training(call);
 }
 
-void prepare(Job& job) {
-  const CompressOptions& options = job.options;
-  if (!job.residual()) return;
-  const bool cheaper = job.tries_cheaper && !job.checkpoints.resumed();
-  if (job.data && options.train.loss != Loss::kWeights && (!job.trained || cheaper) &&
-      options.train.rate.calibration > 0)
-    begin_allocation(job);
-  if (cheaper && !job.split) job.split = hold_back(*job.train, options.train.seed);
-  const FoldedNorms norms = fold_batch_norms(job.model);
-  job.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
+void prepare(CompressRun& call) {
+  const CompressOptions& options = call.options;
+  if (!call.quantized()) return;
+  const std::vector<Method>& methods = call.plan.methods;
+  if (std::find(methods.begin(), methods.end(), Method::kCalibrated) != methods.end())
+    begin_allocation(call);
+  if (call.plan.judged && !call.split) call.split = hold_back(*call.train, options.train.seed);
+  const FoldedNorms norms = fold_batch_norms(call.model);
+  call.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
   if (norms.eps_unknown > 0 && options.tell)
     options.tell(std::to_string(norms.eps_unknown) +
                  " batch norms have no eps in the file; 1e-5, the usual value, is used");
-  if (job.allocation || cheaper) job.originals.emplace(job.model);
-  if (job.allocation && !cheaper) job.allocation->weigh(*job.originals, options.group);
+  if (call.allocation || call.plan.judged) call.originals.emplace(call.model);
 }
 
 }  // namespace gbcompress

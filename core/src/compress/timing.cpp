@@ -69,17 +69,17 @@ double forward_seconds(Model& model, const Dataset& data) {
   return least / static_cast<double>(std::max<std::int64_t>(batch.inputs.size(0), 1));
 }
 
-double timed_step(Job& job, GenomicBottleneck& bottleneck, const Batch& batch) {
+double timed_step(CompressRun& call, GenomicBottleneck& bottleneck, const Batch& batch) {
   const auto start = Clock::now();
   bottleneck.zero_grad();
   bottleneck.predict_weights();
-  if (job.options.train.loss == Loss::kDistill) {
+  if (call.options.train.loss == Loss::kDistill) {
     const at::NoGradGuard no_grad;
-    job.teacher->train(false);
-    job.teacher->forward(batch.inputs);
+    call.teacher->train(false);
+    call.teacher->forward(batch.inputs);
   }
   // Any loss takes about as long.
-  job.model.forward(batch.inputs).square().mean().backward();
+  call.model.forward(batch.inputs).square().mean().backward();
   bottleneck.backward();
   bottleneck.step(0);
   return seconds_since(start);
@@ -87,19 +87,19 @@ double timed_step(Job& job, GenomicBottleneck& bottleneck, const Batch& batch) {
 
 }  // namespace
 
-Timing time_training(Job& job) {
+Timing time_training(CompressRun& call) {
   const at::AutoGradMode with_grad(true);
-  const ModelSnapshot values(job.model);
-  const Batch batch = job.train->range(0, std::min(job.options.train.batch, job.train->size()));
+  const ModelSnapshot values(call.model);
+  const Batch batch = call.train->range(0, std::min(call.options.train.batch, call.train->size()));
   Timing timing;
   {
-    BottleneckOptions timed = job.options.bottleneck;
-    timed.rate = rate_of(job.options.train, *job.train);
+    BottleneckOptions timed = call.options.bottleneck;
+    timed.rate = rate_of(call.options.train, *call.train);
     timed.rate.steps = 0;  // the entropy model is refreshed before the first step only
-    GenomicBottleneck bottleneck(job.model.tensors(), job.registry, timed);
-    job.model.train(false);
+    GenomicBottleneck bottleneck(call.model.tensors(), call.registry, timed);
+    call.model.train(false);
     for (int i = 0; i < kSteps; ++i) {
-      const double seconds = timed_step(job, bottleneck, batch);
+      const double seconds = timed_step(call, bottleneck, batch);
       timing.step = i == 0 ? seconds : std::min(timing.step, seconds);
     }
     const auto start = Clock::now();
@@ -107,20 +107,20 @@ Timing time_training(Job& job) {
     timing.look = seconds_since(start);
     bottleneck.zero_grad();
   }
-  values.restore(job.model);
-  Group* const group = job.options.group;
+  values.restore(call.model);
+  Group* const group = call.options.group;
   return {of_rank_0(group, timing.step), of_rank_0(group, timing.look)};
 }
 
-std::int64_t all_steps(const Job& job, std::int64_t epochs) {
-  const std::int64_t batch = job.options.train.batch;
-  const std::int64_t per_epoch = (job.train->size() + batch - 1) / batch;
-  return per_epoch * (epochs + (job.attempts - 1) * later_epochs(epochs));
+std::int64_t all_steps(const CompressRun& call, std::int64_t epochs) {
+  const std::int64_t batch = call.options.train.batch;
+  const std::int64_t per_epoch = (call.train->size() + batch - 1) / batch;
+  return per_epoch * (epochs + (call.attempts - 1) * later_epochs(epochs));
 }
 
-double all_seconds(const Job& job, const Timing& timing, std::int64_t epochs) {
-  const double looks = job.priced() ? kLooks * static_cast<double>(job.attempts) : 0;
-  return static_cast<double>(all_steps(job, epochs)) * timing.step + looks * timing.look;
+double all_seconds(const CompressRun& call, const Timing& timing, std::int64_t epochs) {
+  const double looks = call.priced() ? kLooks * static_cast<double>(call.attempts) : 0;
+  return static_cast<double>(all_steps(call, epochs)) * timing.step + looks * timing.look;
 }
 
 std::int64_t peak_memory_bytes() {
@@ -129,16 +129,16 @@ std::int64_t peak_memory_bytes() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-UntrainedTiming untrained_timing(Job& job) {
-  const Work work = work_of(job.model);
+UntrainedTiming untrained_timing(CompressRun& call) {
+  const Work work = work_of(call.model);
   UntrainedTiming timing{kDataFreeSeconds * work.weights};
-  if (!job.data) return timing;
-  const double forward = forward_seconds(job.model, *job.train);
-  timing.data_free += 2 * forward * static_cast<double>(job.data->test.size());
-  const bool calibrates = job.options.train.loss != Loss::kWeights &&
-                          job.options.train.rate.calibration > 0 && job.residual();
+  if (!call.data) return timing;
+  const double forward = forward_seconds(call.model, *call.train);
+  timing.data_free += 2 * forward * static_cast<double>(call.data->test.size());
+  const bool calibrates = call.options.train.loss != Loss::kWeights &&
+                          call.options.train.rate.calibration > 0 && call.quantized();
   if (!calibrates) return timing;
-  const auto samples = static_cast<double>(std::min(calibration_count(job), job.train->size()));
+  const auto samples = static_cast<double>(std::min(calibration_count(call), call.train->size()));
   const double each = kPasses + kMomentCost * work.moments / std::max(work.products, 1.0);
   timing.calibrated = samples * forward * each +
                       kRules * (kCodingSeconds * work.weights + kFeedbackSeconds * work.feedback);

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "compress/job.h"
+#include "compress/compress_run.h"
 
 namespace gbcompress {
 
@@ -13,19 +13,19 @@ struct Timing {
 };
 /// Runs a few steps with a learning rate of 0; the model is left as it is. On rank 0's machine,
 /// with one process's share of nothing: an upper bound where several share a batch. [collective]
-Timing time_training(Job& job);
+Timing time_training(CompressRun& call);
 
 /// Steps of all attempts together, the first of `epochs`.
-std::int64_t all_steps(const Job& job, std::int64_t epochs);
+std::int64_t all_steps(const CompressRun& call, std::int64_t epochs);
 /// Seconds of them.
-double all_seconds(const Job& job, const Timing& timing, std::int64_t epochs);
+double all_seconds(const CompressRun& call, const Timing& timing, std::int64_t epochs);
 
 /// About the seconds of methods that train nothing, evaluation included.
 struct UntrainedTiming {
   double data_free = 0;
   double calibrated = 0;  ///< 0: there are no samples to calibrate on, or they are not used
 };
-UntrainedTiming untrained_timing(Job& job);
+UntrainedTiming untrained_timing(CompressRun& call);
 /// Of this process so far.
 std::int64_t peak_memory_bytes();
 

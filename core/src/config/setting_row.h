@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,7 @@ SettingRow<T> integer_row(std::string key, std::int64_t low, std::int64_t high, 
           [=](T& target, const SettingValue& value) {
             const auto* whole = std::get_if<std::int64_t>(&value);
             if (!whole || *whole < low || *whole > high) return false;
-            field(target) = *whole;
+            field(target) = static_cast<std::decay_t<decltype(field(target))>>(*whole);
             return true;
           },
           [=](const T& source) { return detail::shown(field(source)); }};

@@ -5,6 +5,7 @@
 
 #include "config/setting_rows.h"
 #include "gbcompress/error.h"
+#include "gbcompress/plan.h"
 
 namespace gbcompress {
 namespace {
@@ -20,23 +21,19 @@ struct Work {
         text(use.text),
         from_scratch(use.from_scratch),
         several_ranks(use.ranks > 1) {
-    const BottleneckOptions& b = o.bottleneck;
-    const auto rule = [&](auto holds) {
-      return std::any_of(b.layers.begin(), b.layers.end(), holds);
+    const CompressionPlan plan = plan_of(o, {.data = use.data});
+    const auto uses = [&](auto holds) {
+      return std::any_of(plan.methods.begin(), plan.methods.end(), holds);
     };
-    gnets = b.mode == WeightMode::kGenerated || b.gnet_prior || rule([](const LayerRule& r) {
-              return r.mode == WeightMode::kGenerated || r.prior == true;
-            });
-    quantized = b.mode == WeightMode::kQuantized ||
-                rule([](const LayerRule& r) { return r.mode == WeightMode::kQuantized; });
-    const bool learns = data && o.train.loss != Loss::kWeights;
+    const auto& rules = o.bottleneck.layers;
+    gnets = has_gnets(o.bottleneck);
+    quantized = plan.holds == WeightMode::kQuantized ||
+                std::any_of(rules.begin(), rules.end(),
+                            [](const LayerRule& r) { return r.mode == WeightMode::kQuantized; });
     trains = data && may_train(o);
     cheaper = data && tries_cheaper_methods(o);
-    calibrates = learns && (!trains || cheaper) && b.mode == WeightMode::kQuantized &&
-                 o.train.rate.calibration > 0;
-    search = trains && quantized &&
-             (o.target.ratio || o.target.max_bytes || o.target.bits || o.target.max_drop ||
-              o.target.no_loss);
+    calibrates = uses([](Method m) { return m == Method::kCalibrated; });
+    search = uses([](Method m) { return m == Method::kRateSearch; });
     weights_only = quantized && !gnets && !trains && !calibrates && !o.target.max_drop;
   }
 };

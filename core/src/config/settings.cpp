@@ -170,8 +170,8 @@ template <typename T>
 std::vector<SettingInfo> infos(const std::vector<SettingRow<T>>& rows, const T& defaults) {
   std::vector<SettingInfo> result;
   for (const auto& row : rows)
-    result.push_back(
-        {row.key, row.type, to_toml(row.get(defaults)), row.help + ": " + row.accepts, row.choices});
+    result.push_back({row.key, row.type, to_toml(row.get(defaults)), row.help + ": " + row.accepts,
+                      row.choices});
   return result;
 }
 

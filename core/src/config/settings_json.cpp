@@ -17,8 +17,8 @@ struct ToJson {
   }
 };
 
-/// How a run is carried out, not what comes out of it: a file does not remember it, and a checkpoint
-/// can be taken up with another.
+/// How a run is carried out, not what comes out of it: a file does not remember it, and a
+/// checkpoint can be taken up with another.
 bool describes_run_only(const std::string& key) {
   return key.starts_with("checkpoint.") || key.starts_with("ranks.") || key == "train.threads" ||
          key == "train.kernel";

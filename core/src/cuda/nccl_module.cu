@@ -153,6 +153,16 @@ const char* exchange(void* comm, const float* out, const std::int64_t* sent, flo
   return failed ? failed : error;
 }
 
+const char* send(void* comm, const void* data, std::int64_t bytes, std::int32_t to, void* stream) {
+  return said(nccl.send(data, static_cast<std::size_t>(bytes), ncclUint8, to,
+                        static_cast<ncclComm_t>(comm), static_cast<cudaStream_t>(stream)));
+}
+
+const char* receive(void* comm, void* data, std::int64_t bytes, std::int32_t from, void* stream) {
+  return said(nccl.receive(data, static_cast<std::size_t>(bytes), ncclUint8, from,
+                           static_cast<ncclComm_t>(comm), static_cast<cudaStream_t>(stream)));
+}
+
 void abort(void* comm) { nccl.comm_abort(static_cast<ncclComm_t>(comm)); }
 void close(void* comm) { nccl.comm_destroy(static_cast<ncclComm_t>(comm)); }
 
@@ -198,6 +208,8 @@ constexpr NcclModule kModule = {
     .mark = mark,
     .passed = passed,
     .free_mark = free_mark,
+    .send = send,
+    .receive = receive,
 };
 
 }  // namespace

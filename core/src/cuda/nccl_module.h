@@ -9,7 +9,8 @@
 namespace gbcompress::cuda {
 
 /// 1  first release
-inline constexpr std::uint32_t kNcclAbi = 1;
+/// 2  send, receive
+inline constexpr std::uint32_t kNcclAbi = 2;
 inline constexpr const char* kNcclEntry = "gbcompress_nccl_module";
 inline constexpr std::size_t kNcclIdBytes = 128;
 
@@ -48,6 +49,12 @@ struct NcclModule {
   const char* (*mark)(void** mark, void* stream);
   const char* (*passed)(void* mark, bool* answer);
   void (*free_mark)(void* mark);
+
+  /// From one rank to another; the other calls the second with as many bytes.
+  const char* (*send)(void* comm, const void* data, std::int64_t bytes, std::int32_t to,
+                      void* stream);
+  const char* (*receive)(void* comm, void* data, std::int64_t bytes, std::int32_t from,
+                         void* stream);
 };
 
 using NcclEntry = const NcclModule* (*)();

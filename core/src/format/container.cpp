@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <protozero/varint.hpp>
 
 #include "base/checked.h"
@@ -12,7 +13,9 @@
 namespace gbcompress {
 namespace {
 
-constexpr std::uint64_t kContainerVersion = 1;
+/// Files without encodings of real numbers as integers have the first.
+constexpr std::uint64_t kFirstVersion = 1, kContainerVersion = 2;
+constexpr std::uint64_t kMostInner = std::uint64_t{1} << 40;
 constexpr std::size_t kMaxContainerName = 4096, kMaxContainerFiles = 10'000;
 
 class ContainerReader {
@@ -71,7 +74,26 @@ bool is_text(std::string_view name) {
   return true;
 }
 
-Hole read_hole(ContainerReader& in, std::vector<bool>& filled, std::uint64_t& at) {
+Affine read_affine(ContainerReader& in) {
+  Affine affine;
+  affine.dtype = in.number(1, "a type of integers") == 0 ? DType::kI8 : DType::kU8;
+  affine.inner = in.number(kMostInner, "the elements of a scale");
+  const std::uint64_t count = in.number(in.left() / (sizeof(float) + 1), "the number of scales");
+  if (affine.inner == 0 || count == 0) in.corrupt("a hole of integers has no scale");
+  const auto scales = in.take(count * sizeof(float));
+  affine.scales.resize(count);
+  std::memcpy(affine.scales.data(), scales.data(), scales.size());
+  for (const float scale : affine.scales)
+    if (!(scale > 0) || scale > std::numeric_limits<float>::max())
+      in.corrupt("a scale is not a number above 0");
+  for (const std::byte zero : in.take(count))
+    affine.zeros.push_back(affine.dtype == DType::kI8 ? std::to_integer<std::int8_t>(zero)
+                                                      : std::to_integer<std::uint8_t>(zero));
+  return affine;
+}
+
+Hole read_hole(ContainerReader& in, std::uint64_t version, std::vector<bool>& filled,
+               std::uint64_t& at) {
   Hole hole;
   if (filled.empty()) in.corrupt("a hole has no tensor");
   hole.tensor = in.number(filled.size() - 1, "the index of a tensor");
@@ -79,8 +101,10 @@ Hole read_hole(ContainerReader& in, std::vector<bool>& filled, std::uint64_t& at
   filled[hole.tensor] = true;
   hole.before = in.number(kMaxSkeleton, "a gap");
   at = at + hole.before;
-  hole.encoding = static_cast<PayloadEncoding>(in.number(1, "an encoding"));
-  if (hole.encoding == PayloadEncoding::kBytes) return hole;
+  hole.encoding =
+      static_cast<PayloadEncoding>(in.number(version == kFirstVersion ? 1 : 3, "an encoding"));
+  if (hole.encoding == PayloadEncoding::kAffine) hole.affine = read_affine(in);
+  if (hole.encoding != PayloadEncoding::kVarint) return hole;
   std::uint64_t last = 0;
   const std::uint64_t frames = in.number(in.left(), "the number of lengths");
   for (std::uint64_t i = 0; i < frames; ++i) {
@@ -160,6 +184,35 @@ std::vector<Length> changed_lengths(const ContainerFile& file, std::span<const s
   return lengths;
 }
 
+void append_hole(std::vector<std::byte>& to, const Hole& hole) {
+  append_varint(to, hole.tensor);
+  append_varint(to, hole.before);
+  append_varint(to, static_cast<std::uint64_t>(hole.encoding));
+  if (hole.encoding == PayloadEncoding::kVarint) {
+    append_varint(to, hole.frames.size());
+    std::uint64_t last = 0;
+    for (const std::uint64_t place : hole.frames) {
+      append_varint(to, place - last);
+      last = place;
+    }
+  }
+  if (hole.encoding != PayloadEncoding::kAffine) return;
+  append_varint(to, hole.affine.dtype == DType::kI8 ? 0 : 1);
+  append_varint(to, hole.affine.inner);
+  append_varint(to, hole.affine.scales.size());
+  const auto scales = std::as_bytes(std::span(hole.affine.scales));
+  to.insert(to.end(), scales.begin(), scales.end());
+  for (const std::int32_t zero : hole.affine.zeros) to.push_back(static_cast<std::byte>(zero));
+}
+
+/// The first that has the encodings of these holes.
+std::uint64_t version_for(const std::vector<ContainerFile>& files) {
+  for (const ContainerFile& file : files)
+    for (const Hole& hole : file.holes)
+      if (hole.encoding > PayloadEncoding::kVarint) return kContainerVersion;
+  return kFirstVersion;
+}
+
 }  // namespace
 
 std::vector<std::byte> Container::encode() const {
@@ -169,25 +222,14 @@ std::vector<std::byte> Container::encode() const {
     const auto bytes = std::as_bytes(std::span(text));
     to.insert(to.end(), bytes.begin(), bytes.end());
   };
-  append_varint(to, kContainerVersion);
+  append_varint(to, version_for(files));
   append_text(format);
   append_varint(to, files.size());
   for (const ContainerFile& file : files) {
     append_text(file.name);
     append_varint(to, file.skeleton.size());
     append_varint(to, file.holes.size());
-    for (const Hole& hole : file.holes) {
-      append_varint(to, hole.tensor);
-      append_varint(to, hole.before);
-      append_varint(to, static_cast<std::uint64_t>(hole.encoding));
-      if (hole.encoding == PayloadEncoding::kBytes) continue;
-      append_varint(to, hole.frames.size());
-      std::uint64_t last = 0;
-      for (const std::uint64_t place : hole.frames) {
-        append_varint(to, place - last);
-        last = place;
-      }
-    }
+    for (const Hole& hole : file.holes) append_hole(to, hole);
   }
   for (const ContainerFile& file : files)
     to.insert(to.end(), file.skeleton.begin(), file.skeleton.end());
@@ -198,7 +240,7 @@ Container Container::decode(std::span<const std::byte> bytes, std::size_t tensor
                             const std::string& label) {
   ContainerReader in(bytes, label);
   const std::uint64_t version = in.number();
-  if (version != kContainerVersion)
+  if (version < kFirstVersion || version > kContainerVersion)
     throw Error(Errc::kUnsupported, label + " has a container of version " +
                                         std::to_string(version) + "; this build knows " +
                                         std::to_string(kContainerVersion) + ", upgrade gbcompress");
@@ -218,7 +260,7 @@ Container Container::decode(std::span<const std::byte> bytes, std::size_t tensor
     const std::uint64_t holes = in.number(tensors, "the number of holes");
     std::uint64_t at = 0;
     for (std::uint64_t k = 0; k < holes; ++k) {
-      file.holes.push_back(read_hole(in, filled, at));
+      file.holes.push_back(read_hole(in, version, filled, at));
       if (at > sizes.back()) in.corrupt("a hole lies behind the end of its file");
     }
   }

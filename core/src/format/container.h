@@ -25,6 +25,18 @@ inline constexpr std::uint64_t kMaxSkeleton = std::uint64_t{1} << 32;
 enum class PayloadEncoding : std::uint8_t {
   kBytes,   ///< row-major and little-endian
   kVarint,  ///< each as a varint: of signed types extended to 64 bits with its sign
+  kQ8_0,    ///< real numbers as blocks of ggml's Q8_0
+  kAffine,  ///< real numbers as the integers of a quantized model
+};
+
+/// Integers that stand for (integer - zero) * scale. Scale and zero of element i are those of index
+/// i / inner modulo their number.
+struct Affine {
+  DType dtype = DType::kI8;  ///< or U8
+  std::uint64_t inner = 1;
+  std::vector<float> scales;        ///< finite, above 0
+  std::vector<std::int32_t> zeros;  ///< as many, in the range of the type
+  bool operator==(const Affine&) const = default;
 };
 
 /// Where the elements of a tensor belong.
@@ -35,6 +47,7 @@ struct Hole {
   /// Of kVarint: places in the skeleton, ascending, of the lengths (varints) that count the
   /// elements' bytes.
   std::vector<std::uint64_t> frames;
+  Affine affine = {};  ///< of kAffine
 };
 
 struct ContainerFile {
@@ -44,7 +57,7 @@ struct ContainerFile {
 };
 
 struct Container {
-  std::string format;  ///< "onnx", "gguf"
+  std::string format;  ///< "onnx" or "gguf"
   std::vector<ContainerFile> files;
 
   std::vector<std::byte> encode() const;

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "format/gguf/open.h"
 #include "format/model_folder.h"
 #include "format/torch/exported_program.h"
 #include "gbcompress/error.h"
@@ -26,6 +27,8 @@ FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label)
   if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty");
   refuse_stand_in(bytes, label);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  // The number of its tensors may look like another format's mark.
+  if (gguf::looks_like_model(bytes)) return FileKind::kUnknown;
   // Of any version: the reader refuses those that it does not support.
   if (text.size() >= 4 && text.starts_with("GBZ") && text[3] >= '1' && text[3] <= '9')
     return FileKind::kArtifact;

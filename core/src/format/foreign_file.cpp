@@ -20,7 +20,6 @@ constexpr Signature kSignatures[] = {
      "is compressed with xz; unpack it first"},
     {"\x28\xb5\x2f\xfd", "is compressed with Zstandard; unpack it first"},
     {"\x89HDF", "is an HDF5 file (Keras), which is not read; save its tensors as safetensors"},
-    {"GGUF", "is a GGUF file, which is not read; start from the model it was made of"},
     {"\x93NUMPY", "is one NumPy array; save a dictionary of tensors as safetensors"},
 };
 

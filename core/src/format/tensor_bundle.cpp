@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "base/checked.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/utf8.h"
 #include "format/file_kind.h"
 #include "format/folder/left_out.h"
+#include "format/gguf/open.h"
 #include "format/model_folder.h"
 #include "format/onnx/open.h"
 #include "format/safetensors/safetensors.h"
@@ -73,6 +76,19 @@ void sort_by_name(TensorBundle& bundle, const std::string& label) {
     throw Error(Errc::kCorrupt, label + " holds tensor " + printable(twice->name) + " twice");
 }
 
+void share_equal(TensorBundle& bundle) {
+  std::unordered_map<std::uint64_t, std::size_t> first;
+  for (std::size_t i = 0; i < bundle.tensors.size(); ++i) {
+    TensorEntry& entry = bundle.tensors[i];
+    const auto [at, fresh] = first.emplace(xxh3_64(entry.bytes), i);
+    if (fresh) continue;
+    const TensorEntry& other = bundle.tensors[at->second];
+    if (other.dtype == entry.dtype && other.shape == entry.shape &&
+        std::ranges::equal(other.bytes, entry.bytes))
+      entry.bytes = other.bytes;
+  }
+}
+
 namespace {
 
 TensorBundle open_kind(FileKind kind, const std::filesystem::path& path,
@@ -95,7 +111,8 @@ TensorBundle open_kind(FileKind kind, const std::filesystem::path& path,
     case FileKind::kUnknown:
       break;
   }
-  if (onnx::is_model(path)) return onnx::open_model(path);
+  if (gguf::is_model(path)) return gguf::open_model(path, options.requantize);
+  if (onnx::is_model(path)) return onnx::open_model(path, options.requantize);
   const std::string foreign = describe_foreign(MappedFile(path).bytes());
   throw Error(Errc::kUnsupported,
               label + " " +
@@ -160,8 +177,8 @@ TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& 
     bundle.file_bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
   if (kind == FileKind::kUnknown) {
     if (!options.part.empty())
-      throw Error(Errc::kUsage,
-                  label + " is an ONNX model, which has no parts; leave out the part");
+      throw Error(Errc::kUsage, label + " is " + (gguf::is_model(path) ? "a GGUF" : "an ONNX") +
+                                    " model, which has no parts; leave out the part");
     return bundle;
   }
   const std::size_t notes = bundle.notes.size();

@@ -28,4 +28,8 @@ void check_tensor_name(std::string_view name, const std::string& label);
 std::int64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape,
                           const std::string& what);
 
+/// Tensors of the same elements, type and shape share their bytes from then on, and are stored
+/// once.
+void share_equal(TensorBundle& bundle);
+
 }  // namespace gbcompress

@@ -11,9 +11,9 @@ namespace gbcompress {
 namespace {
 
 constexpr std::string_view kPickled[] = {".pt", ".pth", ".bin", ".ckpt", ".tar", ".pt2"};
-constexpr std::string_view kOthers[] = {".gbz",    ".npy",  ".h5",  ".hdf5",   ".keras",
-                                        ".pb",     ".gguf", ".pkl", ".pickle", ".msgpack",
-                                        ".tflite", ".ort",  ".zip", ".json"};
+constexpr std::string_view kOthers[] = {".gbz", ".npy", ".h5",     ".hdf5",    ".keras",
+                                        ".pb",  ".pkl", ".pickle", ".msgpack", ".tflite",
+                                        ".ort", ".zip", ".json"};
 
 bool is_among(std::string_view suffix, auto& list) {
   return std::find(std::begin(list), std::end(list), suffix) != std::end(list);
@@ -27,6 +27,7 @@ TensorFormat format_for(const std::filesystem::path& path) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (suffix == ".npz") return TensorFormat::kNpz;
   if (suffix == ".onnx") return TensorFormat::kOnnx;
+  if (suffix == ".gguf") return TensorFormat::kGguf;
   const bool pickled = is_among(suffix, kPickled);
   if (!pickled && !is_among(suffix, kOthers)) return TensorFormat::kSafetensors;
   const std::string label = printable(path.string());

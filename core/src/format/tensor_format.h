@@ -5,9 +5,9 @@
 
 namespace gbcompress {
 
-enum class TensorFormat { kSafetensors, kNpz, kOnnx };
+enum class TensorFormat { kSafetensors, kNpz, kOnnx, kGguf };
 
-/// `.npz`, `.onnx`, else safetensors.
+/// `.npz`, `.onnx`, `.gguf`, else safetensors.
 /// @throws Error(kUsage) for a name that ends as files of another format do: ".pt", ".gbz"
 TensorFormat format_for(const std::filesystem::path& path);
 

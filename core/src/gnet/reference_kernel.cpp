@@ -23,6 +23,12 @@ class ReferenceKernel final : public TileKernel {
     }
   }
 
+#ifdef GBC_FREESTANDING  // decoders train nothing
+  void backward_impl(const BankShape&, std::span<const float>, std::span<const TileSource>,
+                     std::span<float>) const override {
+    std::abort();
+  }
+#else
   void backward_impl(const BankShape& shape, std::span<const float> theta,
                      std::span<const TileSource> tiles, std::span<float> grad) const override {
     const bool product = is_product(shape.generator);
@@ -37,6 +43,7 @@ class ReferenceKernel final : public TileKernel {
                                  grad.data() + first);
     }
   }
+#endif
 };
 
 }  // namespace

@@ -18,6 +18,26 @@ void Model::take_exit(std::int64_t number) {
   exit_ = static_cast<std::size_t>(number);
 }
 
+at::Tensor Model::mask(const at::Tensor& inputs) const {
+  return mask_ ? mask_(inputs) : at::Tensor();
+}
+
+namespace {
+
+template <typename Link>
+at::Tensor apply_link(const Link& link, const at::Tensor& x, const at::Tensor& mask) {
+  return link.forward_masked && mask.defined() ? link.forward_masked(x, mask) : link.forward(x);
+}
+
+}  // namespace
+
+at::Tensor apply(const Stage& stage, const at::Tensor& x, const at::Tensor& mask) {
+  return apply_link(stage, x, mask);
+}
+at::Tensor apply(const Exit& exit, const at::Tensor& x, const at::Tensor& mask) {
+  return apply_link(exit, x, mask);
+}
+
 ModuleModel::ModuleModel(std::string arch, BuiltModel built)
     : arch_(std::move(arch)), built_(std::move(built)) {
   if (!built_.module || !built_.forward)
@@ -32,6 +52,7 @@ ModuleModel::ModuleModel(std::string arch, BuiltModel built)
       throw Error(Errc::kFailure, "the factory of architecture " + printable(arch_) +
                                       " returned a stage without module or forward function; this "
                                       "is a defect of the plugin that provides it");
+  mask_ = built_.mask;
   exits_ = built_.exits;
   for (const Exit& exit : exits_)
     if (!exit.forward || exit.stages < 1 || exit.stages > stages_.size())
@@ -61,9 +82,10 @@ at::Tensor ModuleModel::forward(const at::Tensor& inputs) {
   try {
     if (exit_ == 0) return built_.forward(batch);
     const Exit& exit = exits_[exit_ - 1];
+    const at::Tensor padding = mask(batch);
     at::Tensor x = batch;
-    for (std::size_t i = 0; i < exit.stages; ++i) x = built_.stages[i].forward(x);
-    return exit.forward(x);
+    for (std::size_t i = 0; i < exit.stages; ++i) x = apply(built_.stages[i], x, padding);
+    return apply(exit, x, padding);
   } catch (const c10::Error& error) {
     throw Error(Errc::kShapeMismatch, printable(arch_) + " cannot take a batch of shape " +
                                           shape_text(inputs.sizes()) + ": " + reason(error));

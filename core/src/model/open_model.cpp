@@ -60,10 +60,10 @@ std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::
                                     printable(arch));
     return open_torchscript(file);
   }
-  if (is_onnx(file))
+  if (is_onnx(file) || is_gguf(file))
     throw Error(Errc::kUnsupported,
-                printable(file.string()) +
-                    " is an ONNX model, which is not run here; compress, expand, compare and "
+                printable(file.string()) + (is_gguf(file) ? " is a GGUF" : " is an ONNX") +
+                    " model, which is not run here; compress, expand, compare and "
                     "inspect take it");
   std::vector<std::string> notes;
   std::vector<NamedParameter> values = read_tensors(file, options, &notes);

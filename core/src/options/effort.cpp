@@ -1,21 +1,8 @@
 // How far up the methods a run goes.
-#include <algorithm>
-
 #include "gbcompress/options.h"
+#include "gbcompress/plan.h"
 
 namespace gbcompress {
-namespace {
-
-bool has_size(const Target& target) { return target.ratio || target.max_bytes || target.bits; }
-
-bool has_gnets(const BottleneckOptions& options) {
-  return options.gnet_prior || options.coding == Coding::kCoded ||
-         std::any_of(options.layers.begin(), options.layers.end(), [](const LayerRule& rule) {
-           return rule.mode == WeightMode::kGenerated || rule.prior == true;
-         });
-}
-
-}  // namespace
 
 Effort effort_of(const CompressOptions& options) {
   if (options.effort) return *options.effort;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 
 #include "base/file.h"
 #include "format/container.h"
@@ -237,6 +238,27 @@ void place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& o
     place_error(plan, store, options);
 }
 
+/// Beside an output that takes long.
+std::unique_ptr<KeptParts> kept_beside(const std::filesystem::path& output, const WeightsPlan& plan,
+                                       const WeightsOptions& options) {
+  if (!options.parts_from || plan.matrix_numbers() < *options.parts_from) return nullptr;
+  return std::make_unique<KeptParts>(output.string() + ".parts");
+}
+
+/// Calls work(); where it is stopped, says how it goes on.
+template <typename Work>
+void keep_if_stopped(KeptParts* kept, const Work& work) {
+  if (!kept || !kept->active()) return work();
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.code() != Errc::kInterrupted) throw;
+    kept->leave();
+    throw Error(Errc::kInterrupted, "stopped on request; the same call continues with " +
+                                        printable(kept->file().string()));
+  }
+}
+
 }  // namespace
 
 std::string_view measure_name(ErrorMeasure measure) noexcept {
@@ -257,14 +279,18 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
   if (options.base) check_not_an_input(output, options.base->tensors().files);
   check_writable(output, options.overwrite);
   const WeightsPlan plan(weights, options);
-  WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options));
+  const std::unique_ptr<KeptParts> kept = kept_beside(output, plan, options);
+  WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options),
+                     kept.get());
   if (is_exact(options) && (options.base || options.keep_digest))
     store.set_digest(BaseModel(weights).digest());
-  place(plan, store, options);
   WeightsReport report;
-  store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
-    report = measure(artifact, weights, options);
-    if (options.look) options.look(artifact);
+  keep_if_stopped(kept.get(), [&] {
+    place(plan, store, options);
+    store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
+      report = measure(artifact, weights, options);
+      if (options.look) options.look(artifact);
+    });
   });
   return report;
 }

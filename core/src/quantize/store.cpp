@@ -74,8 +74,9 @@ int steps_of(double error_ratio) {
 }  // namespace
 
 WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
-                           const std::filesystem::path& folder, std::string settings)
-    : plan_(plan), options_(options), writer_(options.arch, std::move(settings)) {
+                           const std::filesystem::path& folder, std::string settings,
+                           KeptParts* kept)
+    : plan_(plan), options_(options), kept_(kept), writer_(options.arch, std::move(settings)) {
   errors_.resize(plan.tensors().size());
   nudges_.resize(plan.tensors().size());
   profiles_.assign(plan.tensors().size(), plan.profile());
@@ -186,21 +187,30 @@ StepMatrix WeightsStore::matrix_of(std::size_t i) const {
   return {grid, tensor.numbers(), tensor.facts.row_steps};
 }
 
-void WeightsStore::put(std::size_t i, CodedValues values) {
+void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key) {
   const TensorPlan& tensor = plan_.tensors()[i];
-  const std::string& name = tensor.source->name;
   values.axis = tensor.axis;
   values.on_base = tensor.base != nullptr;
   if (plan_.profile() == CodecProfile::kSmall) {
     const std::lock_guard lock(mutex_);
-    return writer_.update_coded(name, std::move(values));
+    return writer_.update_coded(tensor.source->name, std::move(values));
   }
   std::vector<std::byte> section = encode_section(values, profiles_[i]);
+  values.integers = {};
+  if (key.empty()) return put_section(i, values, std::move(section));
+  const KeptParts::Part part{values.step, errors_[i], std::move(section)};
+  kept_->add(key, part);
+  put_section(i, values, part.section);
+}
+
+void WeightsStore::put_section(std::size_t i, const CodedValues& form,
+                               std::vector<std::byte> section) {
   placed_[i].reset();
   if (profiles_[i] == CodecProfile::kLanes)
-    placed_[i] = Placed{values.step, bytes_in_stripes(section, values.grid)};
+    placed_[i] = Placed{form.step, bytes_in_stripes(section, form.grid)};
   const std::lock_guard lock(mutex_);
-  writer_.update_coded_section(name, values, std::move(section), profiles_[i]);
+  writer_.update_coded_section(plan_.tensors()[i].source->name, form, std::move(section),
+                               profiles_[i]);
 }
 
 StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
@@ -218,6 +228,8 @@ std::int64_t WeightsStore::place(double x) {
     const TensorPlan& tensor = plan_.tensors()[i];
     if (tensor.second) return;  // placed with the first
     if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
+    const std::string key = key_of(i, "step", tensor.step(x) + nudges_[i]);
+    if (put_kept(i, key)) return;
     const StepMatrix matrix = matrix_of(i);
     int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
     StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
@@ -229,7 +241,7 @@ std::int64_t WeightsStore::place(double x) {
       chosen = choose(tensor, matrix, k, threads);
     }
     errors_[i] = chosen.relative_error;
-    put(i, std::move(chosen.values));
+    put(i, std::move(chosen.values), key);
   });
   put_biases();
   return writer_.size();
@@ -270,13 +282,16 @@ std::int64_t WeightsStore::place_error(double asked) {
     // Cosines are rounded to float32 twice.
     if (tensor.axis >= 0) max_error *= kCosineRoom;
     if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
+    const std::string key = key_of(i, "error", max_error);
+    if (put_kept(i, key)) return;
     const StepMatrix matrix = matrix_of(i);
     auto best = coarsest(tensor, matrix, max_error, threads);
     if (!best)
       throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
                                     " has a relative squared error of at most " +
                                     std::to_string(max_error) + "; store it exactly");
-    put(i, std::move(best->values));
+    errors_[i] = best->relative_error;
+    put(i, std::move(best->values), key);
   });
   return writer_.size();
 }

@@ -9,6 +9,7 @@
 
 #include "gbcompress/artifact.h"
 #include "quantize/allocation/plan.h"
+#include "quantize/kept_parts.h"
 
 namespace gbcompress {
 
@@ -21,8 +22,10 @@ class WeightsStore {
  public:
   /// Adds all tensors in their order; matrices have no integers before one of the others is called.
   /// @param folder  where large content waits
+  /// @param kept    takes matrices, and has those of an earlier run; or null
   WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
-               const std::filesystem::path& folder, std::string settings);
+               const std::filesystem::path& folder, std::string settings,
+               KeptParts* kept = nullptr);
 
   /// As ArtifactWriter::set_digest().
   void set_digest(std::string digest) { writer_.set_digest(std::move(digest)); }
@@ -55,7 +58,14 @@ class WeightsStore {
   std::optional<CodedValues> short_floats(const TensorPlan& tensor,
                                           const std::vector<float>& numbers) const;
   void for_matrices(const std::function<void(std::size_t, int)>& body);
-  void put(std::size_t i, CodedValues values);
+  /// @param key  under which it is kept, or ""
+  void put(std::size_t i, CodedValues values, const std::string& key = {});
+  void put_section(std::size_t i, const CodedValues& form, std::vector<std::byte> section);
+  /// What the integers depend on that are placed for that; "" where nothing is kept.
+  /// @param target  "step" or "error"
+  std::string key_of(std::size_t i, const char* target, double value) const;
+  /// Puts what an earlier run kept, if there is some.
+  bool put_kept(std::size_t i, const std::string& key);
   StepMatrix matrix_of(std::size_t i) const;
   /// What it saves to code that matrix with the profile small, about; nothing where it does not
   /// pay.
@@ -76,6 +86,7 @@ class WeightsStore {
 
   const WeightsPlan& plan_;
   const WeightsOptions& options_;
+  KeptParts* const kept_;
   ArtifactWriter writer_;
   std::mutex mutex_;
   std::vector<double> errors_;  ///< relative, of each matrix as it was chosen last
@@ -86,7 +97,7 @@ class WeightsStore {
     double bytes;  ///< of stripes
   };
   std::vector<std::optional<Placed>> placed_;  ///< of matrices in lanes
-  std::set<std::string> coded_vectors_;  ///< names of those that are short floats
+  std::set<std::string> coded_vectors_;        ///< names of those that are short floats
   /// Of matrices with a mean input: the place of the bias, a vector of short floats.
   std::map<std::size_t, std::size_t> biases_;
   std::map<std::size_t, std::vector<float>> corrections_;  ///< of biases

@@ -1,12 +1,17 @@
 #include "gbcompress/strategy.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
+#include "gbcompress/ranks.h"
 #include "gbcompress/registry.h"
+#include "gnet/fused.h"
 
 namespace gbcompress {
 
@@ -86,6 +91,18 @@ void check_needs(const StrategyChoice& choice, const Strategy& strategy, const M
   }
 }
 
+/// Ranks that compute the same numbers, each for itself, must compute them in the same way.
+void agree_on_arithmetic(const StrategySetup& setup, const Strategy& strategy) {
+  if (!setup.group || setup.group->world() == 1 || !holds(strategy.needs(), "whole-batch")) return;
+  setup.group->agree(std::vector<Fact>{
+      {"the number of threads", std::to_string(at::get_num_threads()),
+       "every rank computes the same sums, whose bits depend on it: set OMP_NUM_THREADS to one "
+       "number for all ranks"},
+      {"the instruction set", std::string(at::get_cpu_capability()) + ", " + fused_target_name(),
+       "every rank computes the same sums, whose bits depend on it: start all ranks on processors "
+       "of one kind, or set ATEN_CPU_CAPABILITY to one value for all ranks"}});
+}
+
 }  // namespace
 
 std::vector<std::string> known_strategies(const Registry& registry) {
@@ -118,6 +135,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategyChoice& choice, StrategySe
                                     " returned nothing; this is a defect of its plugin");
   setup.options = parse_options(choice, strategy->options());
   check_needs(choice, *strategy, setup.model);
+  agree_on_arithmetic(setup, *strategy);
   strategy->build(setup);
   return strategy;
 }

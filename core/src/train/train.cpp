@@ -11,6 +11,7 @@
 #include "gbcompress/error.h"
 #include "model/forward_pass.h"
 #include "train/augment.h"
+#include "train/compare_ranks.h"
 
 namespace gbcompress {
 
@@ -128,6 +129,11 @@ class Trainer {
       return loss;
     }
     return options_.shards > 0 ? in_shards(first, count) : in_parts(first, count);
+  }
+  /// After so many steps.
+  void compare(std::int64_t done, std::int64_t total) const {
+    if (whole_ && world_ > 1 && (done % kStepsBetweenComparisons == 0 || done == total))
+      compare_ranks(bottleneck_, done);
   }
   /// Measurements::more of the last part that was computed.
   const std::map<std::string, double>& measured() const { return measured_; }
@@ -300,6 +306,7 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
     std::map<std::string, double> measured = BottleneckInternals::rate(bottleneck);
     measured.insert(trainer.measured().begin(), trainer.measured().end());
     bottleneck.step(schedule_factor(options.schedule, step, total));
+    trainer.compare(step + 1, total);
     if (progress) progress({"train", step + 1, total, loss, std::move(measured)});
     if (control.after_step) control.after_step(step + 1);
   }

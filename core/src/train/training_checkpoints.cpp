@@ -320,7 +320,10 @@ std::string model_digest(const std::vector<NamedParameter>& tensors) {
   const auto add = [&](const std::string& text) { digest.update(std::as_bytes(std::span(text))); };
   for (const NamedParameter& p : tensors) {
     add(p.info.name + "|" + std::string(dtype_name(p.info.dtype)) + "|" + p.tied_to);
-    for (std::int64_t side : p.info.shape) add("," + std::to_string(side));
+    for (std::int64_t side : p.info.shape) {
+      add(",");
+      add(std::to_string(side));
+    }
     if (p.tied_to.empty()) digest.update(bytes_of(p.tensor.detach().contiguous()));
   }
   return to_hex(digest.finish());

@@ -46,7 +46,7 @@ void set_error(gbz_error* error, gbz_status status, const char* text) {
 
 #ifdef __wasm__
 // Of JavaScript: throws an exception there, and never returns.
-[[noreturn, gnu::import_module("gbz"), gnu::import_name("fail")]] extern "C" void gbz_fail(
+extern "C" [[noreturn, clang::import_module("gbz"), clang::import_name("fail")]] void gbz_fail(
     int status, const char* text, std::size_t size);
 void end_call(gbz_status status, const char* text) { gbz_fail(status, text, std::strlen(text)); }
 #else

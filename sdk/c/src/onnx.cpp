@@ -1,5 +1,6 @@
 // The ONNX model that a file was made of (docs/reference/container.md).
 #include "file.h"
+#include "format/payload.h"
 #include "gbcompress/error.h"
 
 using gbcompress::Container;
@@ -15,13 +16,13 @@ namespace {
 
 const char kLabel[] = "the file";
 
-std::vector<std::byte> varints_of(const gbz_file& file, const Hole& hole) {
+std::vector<std::byte> filling_of(const gbz_file& file, const Hole& hole) {
   const auto elements =
       gbcompress::decode_elements(file.contents->reader, hole.tensor, decode_options(file));
-  return gbcompress::to_varints(elements.bytes(), elements.dtype());
+  return gbcompress::payload_of(hole, elements.bytes(), elements.dtype(), kLabel);
 }
 
-/// Fills in file.model; leaves it null where there is no container.
+/// Fills in file.model; leaves it null where there is no container of an ONNX model.
 void find_model(gbz_file& file) {
   const auto place = file.contents->places.find(gbcompress::kContainerName);
   if (file.model || place == file.contents->places.end()) return;
@@ -30,6 +31,7 @@ void find_model(gbz_file& file) {
   if (entry.kind != gbcompress::TensorKind::kExact || entry.dtype != DType::kU8) return;
   Container container =
       Container::decode(reader.plain(place->second), reader.tensors().size(), kLabel);
+  if (container.format != "onnx") return;
   if (container.files.size() != 1)
     throw Error(Errc::kUnsupported,
                 "the model has " + std::to_string(container.files.size() - 1) +
@@ -46,8 +48,9 @@ void find_model(gbz_file& file) {
       bytes += gbz_bytes(&file, hole.tensor, gbz_type(&file, hole.tensor));
       continue;
     }
-    const auto size = static_cast<std::int64_t>(varints_of(file, hole).size());
-    more[i] = size - static_cast<std::int64_t>(gbcompress::payload_size(model, hole, kLabel));
+    const auto size = static_cast<std::int64_t>(filling_of(file, hole).size());
+    if (hole.encoding == PayloadEncoding::kVarint)
+      more[i] = size - static_cast<std::int64_t>(gbcompress::payload_size(model, hole, kLabel));
     bytes += static_cast<std::uint64_t>(size);
   }
   gbcompress::fit_lengths(model, more, kLabel);
@@ -74,7 +77,7 @@ void write_model(const gbz_file& file, std::span<std::byte> out) {
       write(gbcompress::decode_elements(file.contents->reader, hole.tensor, decode_options(file))
                 .bytes());
     else
-      write(varints_of(file, hole));
+      write(filling_of(file, hole));
   }
   write(skeleton.subspan(from));
 }

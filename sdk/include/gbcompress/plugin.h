@@ -58,10 +58,10 @@ inline constexpr const char* kPluginEntryName = "gbcompress_plugin_v1";
 #define GBC_PLUGIN(NAME, VERSION, ...)                                                           \
   __attribute__((used, retain)) static const char gbc_plugin_marker[] =                          \
       "@(#)gbcompress-plugin " NAME " " VERSION " " GBC_FINGERPRINT;                             \
-  static bool gbc_plugin_register(gbcompress::Registrar& registrar, char* error,                 \
+  static bool gbc_plugin_register(gbcompress::Registrar& gbc_registrar, char* error,             \
                                   std::size_t error_bytes) noexcept {                            \
     try {                                                                                        \
-      (__VA_ARGS__)(registrar);                                                                  \
+      (__VA_ARGS__)(gbc_registrar);                                                              \
       return true;                                                                               \
     } catch (const c10::Error& x) {                                                              \
       std::snprintf(error, error_bytes, "%s", x.what_without_backtrace());                       \

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/sections/float16.h"
 #include "artifact/sections/packing.h"
+#include "base/float16.h"
 #include "base/random.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"

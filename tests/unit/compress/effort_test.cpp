@@ -135,11 +135,11 @@ TEST(HeldOutDrop, AccuracyHasTheBinomialErrorAtLeastOneSample) {
   EXPECT_NEAR(binomial_error(98, 10'000), 0.14, 1e-12);
   EXPECT_DOUBLE_EQ(binomial_error(100, 50), 2);
   EXPECT_DOUBLE_EQ(binomial_error(0, 50), 2);
-  const HeldOut::Drop unknown{std::nan(""), 1};
+  const QualityDrop unknown{std::nan(""), 1};
   EXPECT_TRUE(unknown.measurable());
-  EXPECT_FALSE((HeldOut::Drop{1, 1}.measurable()));
-  EXPECT_FALSE((HeldOut::Drop{-5, 1}.measurable()));
-  EXPECT_TRUE((HeldOut::Drop{1.01, 1}.measurable()));
+  EXPECT_FALSE((QualityDrop{1, 1}.measurable()));
+  EXPECT_FALSE((QualityDrop{-5, 1}.measurable()));
+  EXPECT_TRUE((QualityDrop{1.01, 1}.measurable()));
 }
 
 }  // namespace

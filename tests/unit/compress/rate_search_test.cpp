@@ -4,96 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
+#include "fake_run.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
 
 namespace gbcompress {
 namespace {
-
-/// A run whose state is the number of attempts behind it, and whose files follow a power of lambda.
-class FakeRun final : public TrainingRun {
- public:
-  std::function<double(double lambda)> bytes = [](double lambda) {
-    return 1000 / std::sqrt(lambda);
-  };
-  std::function<double(double lambda)> drop = [](double lambda) { return lambda; };
-  double collapses_at = HUGE_VAL;
-  double leaks = 0;  ///< part of each drop that is leakage
-  bool cuts_collapse = false;
-  int time_left = 100;
-  std::size_t stops_after = 100;  ///< attempts, as a request to stop does
-  std::optional<Resumed> earlier;
-
-  std::vector<std::string> lines;
-  std::vector<LambdaPoint> made;
-  std::vector<LambdaSearchState> saved;
-  State saved_base;
-  int restored_beginnings = 0, leakages = 0, cuts = 0;
-
-  State beginning() const override { return beginning_; }
-  State state() const override { return std::make_shared<const double>(at_); }
-  void restore(const State& state) override {
-    restored_beginnings += state == beginning_;
-    at_ = *std::static_pointer_cast<const double>(state);
-  }
-  std::optional<Resumed> resumed() override { return earlier; }
-  void save(LambdaSearchState search, const std::vector<std::byte>& best_file,
-            const State& base) override {
-    saved.push_back(std::move(search));
-    best_bytes = best_file.size();
-    saved_base = base;
-  }
-  LambdaPoint attempt(double lambda, double from, bool baseline) override {
-    EXPECT_GT(lambda, 0);
-    EXPECT_EQ(from, at_) << "an attempt continues the run that its point names";
-    if (made.size() == stops_after) throw Error(Errc::kInterrupted, "stopped");
-    at_ = lambda;
-    LambdaPoint point{.lambda = lambda, .bytes = std::llround(bytes(lambda)), .from = from};
-    point.drop = baseline ? 0 : drop(lambda);
-    point.collapsed = lambda >= collapses_at;
-    made.push_back(point);
-    return point;
-  }
-  Candidate candidate() override { return file(bytes(at_)); }
-  Candidate cut_to(std::int64_t most) override {
-    ++cuts;
-    Candidate cut = file(std::min(bytes(at_), static_cast<double>(most)));
-    cut.loss += 1;
-    if (cuts_collapse) cut.kept = 0.1;
-    return cut;
-  }
-  double noise() const override { return 0; }
-  bool may_remember(double) override { return leaks > 0 && leakages == 0; }
-  double leakage() override {
-    ++leakages;
-    const double before = leaks;
-    drop = [old = drop, before](double lambda) { return old(lambda) - before; };
-    return before;
-  }
-  bool time_for(std::chrono::steady_clock::duration) const override {
-    return static_cast<int>(made.size()) < time_left;
-  }
-  void tell(const std::string& line) const override {
-    const_cast<FakeRun*>(this)->lines.push_back(line);
-  }
-  void show(const LambdaPoint&, std::int64_t done, bool) const override {
-    EXPECT_EQ(done, static_cast<std::int64_t>(made.size()) + offset);
-  }
-  std::string drop_text(double value) const override { return "drop " + std::to_string(value); }
-
-  std::int64_t offset = 0;
-  std::size_t best_bytes = 0;
-
- private:
-  Candidate file(double size) const {
-    return {std::vector<std::byte>(static_cast<std::size_t>(std::llround(size))), 0,
-            at_ >= collapses_at ? 0.1 : 0.9, at_};
-  }
-  double at_ = 0;  ///< lambda that the run stands at; 0: the beginning
-  State beginning_ = std::make_shared<const double>(0.0);
-};
 
 TEST(RateSearch, MeetsASizeFromBelow) {
   FakeRun run;
@@ -125,7 +42,7 @@ TEST(RateSearch, FindsTheSmallestFileWithinADropFromABaseline) {
 
 TEST(RateSearch, ADropThatNothingKeepsLeavesTheBaselineAndANote) {
   FakeRun run;
-  run.drop = [](double) { return 7.0; };
+  run.drop_of = [](double) { return 7.0; };
   const RateSearchResult found =
       RateSearch(run, {.drop = 0.5, .judged = true, .first_lambda = 0.2, .attempts = 4}).result();
   EXPECT_EQ(found.best.lambda, run.made.front().lambda)
@@ -161,7 +78,7 @@ TEST(RateSearch, ASizeThatNoAttemptHasIsCutToTheLastResort) {
 TEST(RateSearch, LeakageIsTakenOffOnceAndOfAllAttempts) {
   FakeRun run;
   run.leaks = 0.6;
-  run.drop = [](double lambda) { return 0.6 + lambda / 10; };
+  run.drop_of = [](double lambda) { return 0.6 + lambda / 10; };
   const RateSearchResult found = RateSearch(run, {.drop = 0.5,
                                                   .judged = true,
                                                   .looks_for_leakage = true,
@@ -209,7 +126,7 @@ TEST(RateSearch, AStateWithoutResultsIsRefused) {
 
 TEST(RateSearch, OfTwoFilesTheOneThatFitsServesBetter) {
   const auto file = [](std::size_t size, double kept, double loss) {
-    return Candidate{std::vector<std::byte>(size), 1, kept, loss};
+    return Candidate{.file = std::vector<std::byte>(size), .lambda = 1, .kept = kept, .loss = loss};
   };
   EXPECT_TRUE(serves_better(file(90, 0.9, 5), file(110, 0.9, 1), 100));
   EXPECT_TRUE(serves_better(file(90, 0.9, 1), file(80, 0.9, 2), 100));

@@ -3,40 +3,21 @@
 #include "format/container.h"
 #include "format/onnx/model.h"
 #include "format/onnx/open.h"
+#include "format/onnx/view.h"
 #include "format/tensor_hint.h"
 #include "support/files.h"
+#include "unit/format/bundle_files.h"
 #include "unit/format/onnx_builder.h"
 
 namespace gbcompress {
 namespace {
 
 namespace b = testing::onnx;
+using testing::files_of;
 using testing::put_file;
 using testing::TempDir;
 using testing::to_bytes;
 using testing::to_text;
-
-/// The files that a bundle's container and tensors make.
-std::vector<std::string> files_of(const TensorBundle& bundle) {
-  const TensorEntry* entry = bundle.find(kContainerName);
-  EXPECT_TRUE(entry);
-  const Container container = Container::decode(entry->bytes, bundle.tensors.size(), "x");
-  std::vector<std::string> files;
-  for (const ContainerFile& file : container.files) {
-    std::string text;
-    std::uint64_t from = 0;
-    for (const Hole& hole : file.holes) {
-      text += to_text(std::span(file.skeleton).subspan(from, hole.before));
-      from += hole.before;
-      const TensorEntry& tensor = bundle.tensors[hole.tensor];
-      text += hole.encoding == PayloadEncoding::kBytes
-                  ? to_text(tensor.bytes)
-                  : to_text(to_varints(tensor.bytes, tensor.dtype));
-    }
-    files.push_back(text + to_text(std::span(file.skeleton).subspan(from)));
-  }
-  return files;
-}
 
 struct Onnx : ::testing::Test {
   TensorBundle read(const std::string& file) {
@@ -158,6 +139,50 @@ TEST_F(Onnx, OfSeveralUsesTheStrictestCounts) {
                               {b::tensor("w", 1, {8, 8}, b::ramp(64))})));
   EXPECT_EQ(found.at("w").kind, TensorHint::Kind::kExact);
   EXPECT_EQ(found.at("w").consumers, (std::vector<std::string>{"MatMul", "Sin"}));
+}
+
+TEST_F(Onnx, TheGraphTellsWhichNodesTakeWeights) {
+  const auto values = [](const std::string& name, const std::vector<std::int64_t>& shape) {
+    std::size_t count = 1;
+    for (const std::int64_t side : shape) count *= static_cast<std::size_t>(side);
+    return b::tensor(name, 1, shape, b::ramp(count));
+  };
+  const std::string perm = b::bytes(1, "perm") + b::bytes(8, b::varint(1) + b::varint(0));
+  const std::string then_branch = b::graph(
+      {b::constant("k", values("", {4, 3, 3, 3})), b::node("Conv", {"x", "k"}, {"c"})}, {}, {"c"});
+  const std::string else_branch = b::graph({b::node("MatMul", {"x", "w"}, {"d"})}, {}, {"d"});
+  const std::string function = b::bytes(1, "f") +
+                               b::bytes(7, b::constant("v", values("", {8, 8}))) +
+                               b::bytes(7, b::node("MatMul", {"a", "v"}, {"o"}));
+  const std::string file = b::model(
+      b::graph({b::node("If", {"q"}, {"y"},
+                        {b::graph_attribute("then_branch", then_branch),
+                         b::graph_attribute("else_branch", else_branch)}),
+                b::node("Transpose", {"w"}, {"t"}, {perm}), b::node("Gemm", {"x", "t"}, {"z"}),
+                b::node("Concat", {"w", "u"}, {"wu"}), b::node("MatMul", {"x", "wu"}, {"m"}),
+                b::node("MatMul", {"x", "s"}, {"n"}), b::node("Sin", {"s"}, {"p"})},
+               {values("w", {8, 8}), values("u", {8, 8}), values("s", {8, 8})}),
+      b::bytes(25, function));
+  bytes = to_bytes(file);
+  const onnx::GraphView view = onnx::view_graph(bytes, "x.onnx", {});
+  ASSERT_EQ(view.size(), 3U);
+  EXPECT_EQ(view[0].tensor, "k");
+  EXPECT_EQ(view[0].graph, (onnx::GraphPath{{0, 0}}));
+  EXPECT_EQ(view[0].node, 1U);
+  EXPECT_EQ(view[0].input, 1U);
+  EXPECT_EQ(view[1].tensor, "w");
+  EXPECT_EQ(view[1].graph, (onnx::GraphPath{{0, 1}}));
+  EXPECT_FALSE(view[1].transposed);
+  EXPECT_EQ(view[1].rows, 8);
+  EXPECT_EQ(view[2].tensor, "w");
+  EXPECT_TRUE(view[2].graph.empty());
+  EXPECT_EQ(view[2].node, 2U);
+  EXPECT_TRUE(view[2].transposed);
+  for (const onnx::ViewedUse& use : view) {
+    ASSERT_TRUE(use.payload);
+    const std::string elements = use.tensor == "k" ? b::ramp(108) : b::ramp(64);
+    EXPECT_EQ(file.substr(use.payload->offset, use.payload->size), elements) << use.tensor;
+  }
 }
 
 TEST_F(Onnx, ExternalDataComeBack) {

@@ -84,6 +84,44 @@ TEST(Vigil, Rank0ItselfCanBeLate) {
   EXPECT_EQ(failure->rank, 0);
 }
 
+TEST(Vigil, ARankThatMissesATransferIsNamedAndNotTheOneThatWaits) {
+  // Rank 0 is ahead; rank 1 is late because it waits for rank 2, which computes.
+  Watch watch;
+  watch.pass(milliseconds{500}, {7, 7, 7});
+  watch.vigil.wait(1, 2, 1, watch.now);
+  EXPECT_EQ(watch.pass(milliseconds{900}, {8, 7, 7}), std::nullopt);
+  watch.vigil.wait(1, 2, 1, watch.now);
+  const auto failure = watch.pass(milliseconds{300}, {8, 7, 7});
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, 2);
+  EXPECT_NE(failure->cause.find("transfer for which rank 1 has waited for 1 s"), std::string::npos)
+      << failure->cause;
+}
+
+TEST(Vigil, ManyShortWaitsAreNoLongOne) {
+  Watch watch;
+  for (std::uint64_t n = 0; n < 50; ++n) {
+    watch.vigil.wait(1, 2, n, watch.now);
+    EXPECT_EQ(watch.pass(milliseconds{900}, {7, 7, 7}), std::nullopt);
+  }
+  watch.vigil.wait(1, -1, 50, watch.now);
+  EXPECT_EQ(watch.pass(milliseconds{5000}, {7, 7, 7}), std::nullopt);
+}
+
+TEST(Vigil, TheEndOfAChainOfWaitsIsNamed) {
+  Watch watch;
+  watch.vigil.wait(0, 1, 1, watch.now);
+  watch.vigil.wait(1, 2, 1, watch.now);
+  const auto failure = watch.pass(milliseconds{1500}, {7, 7, 7});
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, 2);
+  // Each waits for the other: one of them is named, and the search ends.
+  Watch circle;
+  circle.vigil.wait(0, 1, 1, circle.now);
+  circle.vigil.wait(1, 0, 1, circle.now);
+  EXPECT_TRUE(circle.pass(milliseconds{1500}, {7, 7, 7}));
+}
+
 TEST(Vigil, OwnStopIsHeldAgainstNobody) {
   Watch watch;
   watch.pass(milliseconds{500}, {1, 2, 2});

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "artifact/sections/float16.h"
 #include "base/checked.h"
+#include "base/float16.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

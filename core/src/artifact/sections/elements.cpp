@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "artifact/sections/float16.h"
+#include "base/float16.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
 

@@ -7,6 +7,10 @@
 #include <bit>
 #include <cstdint>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "codec/rans.h"
 
 namespace gbcompress::codec::delta {
@@ -27,11 +31,7 @@ class Adaptive {
 
   unsigned get(RansReader& in) {
     const auto slot = static_cast<std::int16_t>(in.peek());
-    std::int16_t reached = 0;
-    for (unsigned i = 0; i < kSymbols; ++i)
-      reached = static_cast<std::int16_t>(
-          reached + (static_cast<std::int16_t>((below_[i] >> 3) + static_cast<int>(i)) <= slot));
-    const auto symbol = static_cast<unsigned>(reached) - 1;
+    const unsigned symbol = symbol_at(slot);
     const unsigned start = edge(symbol);
     in.take(static_cast<std::uint32_t>(slot) - start,
             (symbol + 1 < kSymbols ? edge(symbol + 1) : kWhole) - start);
@@ -42,6 +42,30 @@ class Adaptive {
  private:
   /// In eighths of the slots that the symbols share beside the one that each has for itself.
   static constexpr int kAll = 8 * (static_cast<int>(kWhole) - 16);
+
+  /// The last symbol that starts at most there.
+  unsigned symbol_at(std::int16_t slot) const {
+#ifdef __SSE2__
+    // Symbols start in order, so the comparison is a row of ones with the symbol as its last one.
+    const auto* from = reinterpret_cast<const __m128i*>(below_.data());
+    const __m128i first = _mm_set_epi16(7, 6, 5, 4, 3, 2, 1, 0);
+    const __m128i slots = _mm_set1_epi16(slot);
+    const __m128i low = _mm_add_epi16(_mm_srai_epi16(_mm_load_si128(from), 3), first);
+    const __m128i high = _mm_add_epi16(_mm_srai_epi16(_mm_load_si128(from + 1), 3),
+                                       _mm_add_epi16(first, _mm_set1_epi16(8)));
+    const __m128i beyond =
+        _mm_packs_epi16(_mm_cmpgt_epi16(low, slots), _mm_cmpgt_epi16(high, slots));
+    return static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(_mm_movemask_epi8(beyond)) |
+                                                  1u << kSymbols)) -
+           1;
+#else
+    std::int16_t reached = 0;
+    for (unsigned i = 0; i < kSymbols; ++i)
+      reached = static_cast<std::int16_t>(
+          reached + (static_cast<std::int16_t>((below_[i] >> 3) + static_cast<int>(i)) <= slot));
+    return static_cast<unsigned>(reached) - 1;
+#endif
+  }
 
   unsigned edge(unsigned symbol) const {
     return (static_cast<unsigned>(below_[symbol]) >> 3) + symbol;

@@ -12,8 +12,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Below this share of changed elements the sparse form is smaller and much faster.
-constexpr std::size_t kSparseShare = 20;
+/// Below a twentieth of changed elements the sparse form is smaller and much faster, above a fifth
+/// the dense one is smaller. In between both are made.
+constexpr std::size_t kSparseShare = 20, kDenseShare = 5;
 
 delta::ElementForm checked_form(DType dtype, ChangeGrid grid, std::size_t bytes) {
   const auto form = delta::form_of(dtype);
@@ -70,16 +71,21 @@ Bytes encode_change(DType dtype, ChangeGrid grid, std::span<const std::byte> bas
     throw Error(Errc::kUsage, "a tensor and its base have different sizes");
   return for_size(element.bytes, [&](auto unsigned_type) {
     using U = decltype(unsigned_type);
-    if (!form)
-      form = count_changed<U>(base, now) * kSparseShare < base.size() / sizeof(U)
-                 ? ChangeForm::kSparse
-                 : ChangeForm::kDense;
-    const Bytes content = *form == ChangeForm::kSparse
-                              ? delta::encode_sparse<U>(element.mantissa_bits, base, now)
-                              : delta::encode_dense<U>(element.mantissa_bits, grid, base, now);
-    Bytes section{static_cast<std::byte>(*form)};
-    section.insert(section.end(), content.begin(), content.end());
-    return section;
+    const auto encode = [&](ChangeForm one) {
+      Bytes section{static_cast<std::byte>(one)};
+      const Bytes content = one == ChangeForm::kSparse
+                                ? delta::encode_sparse<U>(element.mantissa_bits, base, now)
+                                : delta::encode_dense<U>(element.mantissa_bits, grid, base, now);
+      section.insert(section.end(), content.begin(), content.end());
+      return section;
+    };
+    if (form) return encode(*form);
+    const std::size_t changed = count_changed<U>(base, now), all = base.size() / sizeof(U);
+    if (changed * kDenseShare >= all) return encode(ChangeForm::kDense);
+    Bytes sparse = encode(ChangeForm::kSparse);
+    if (changed * kSparseShare < all) return sparse;
+    Bytes dense = encode(ChangeForm::kDense);
+    return sparse.size() <= dense.size() ? sparse : dense;
   });
 }
 

@@ -1,6 +1,8 @@
 #include "codec/delta/classes.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -62,6 +64,33 @@ Thresholds choose_classes(std::span<const std::uint64_t> all,
     thresholds.insert(thresholds.begin(), static_cast<std::uint16_t>(levels[end].level));
   }
   return thresholds;
+}
+
+std::vector<std::uint64_t> limits_of(const Thresholds& thresholds, int mantissa_bits) {
+  std::vector<std::uint64_t> limits;
+  for (const std::uint16_t threshold : thresholds)
+    limits.push_back(std::uint64_t{threshold} << mantissa_bits);
+  return limits;
+}
+
+std::size_t classify_some(std::span<const std::byte> elements, int element_bytes,
+                          std::span<const std::uint64_t> limits,
+                          std::span<BlockClasses, kBlocksAtOnce> blocks) {
+  const std::size_t block_bytes = kBlock * static_cast<std::size_t>(element_bytes);
+  const std::size_t whole = std::min(elements.size() / block_bytes, kBlocksAtOnce);
+  classify(elements.data(), element_bytes, limits, blocks.first(whole));
+  if (whole == kBlocksAtOnce || whole * block_bytes == elements.size()) return whole;
+  const auto rest = elements.subspan(whole * block_bytes);
+  std::array<std::byte, kBlock * 8> padded{};
+  std::copy(rest.begin(), rest.end(), padded.begin());
+  BlockClasses& last = blocks[whole];
+  classify(padded.data(), element_bytes, limits, {&last, 1});
+  const std::size_t count = rest.size() / static_cast<std::size_t>(element_bytes);
+  for (std::size_t k = 0; k <= limits.size(); ++k) {
+    last.masks[k] &= (std::uint64_t{1} << count) - 1;
+    last.counts[k] = static_cast<std::uint8_t>(std::popcount(last.masks[k]));
+  }
+  return whole + 1;
 }
 
 }  // namespace gbcompress::codec::delta

@@ -72,26 +72,31 @@ class ClassModel {
   NumberModel<1> sizes_;
 };
 
-/// A bit for each of up to 64 elements, set where they differ.
+/// A bit for each element of as many blocks as classify_some() returns, set where they differ.
 template <typename U>
-std::uint64_t differing(const std::byte* a, const std::byte* b, std::size_t count) {
-  if (std::memcmp(a, b, count * sizeof(U)) == 0) return 0;
-  std::array<U, kBlock> before{}, after{};
-  std::memcpy(before.data(), a, count * sizeof(U));
-  std::memcpy(after.data(), b, count * sizeof(U));
-  std::array<std::uint8_t, kBlock> flags;
-  for (std::size_t i = 0; i < kBlock; ++i) flags[i] = before[i] != after[i];
-  return bits_of(flags);
+void compare_some(std::span<const std::byte> base, std::span<const std::byte> now,
+                  std::span<std::uint64_t, kBlocksAtOnce> masks) {
+  constexpr std::size_t kBlockBytes = kBlock * sizeof(U);
+  const std::size_t whole = std::min(base.size() / kBlockBytes, kBlocksAtOnce);
+  compare(base.data(), now.data(), sizeof(U), masks.first(whole));
+  if (whole == kBlocksAtOnce || whole * kBlockBytes == base.size()) return;
+  std::array<std::byte, kBlockBytes> before{}, after{};
+  std::copy(base.begin() + whole * kBlockBytes, base.end(), before.begin());
+  std::copy(now.begin() + whole * kBlockBytes, now.end(), after.begin());
+  compare(before.data(), after.data(), sizeof(U), masks.subspan(whole, 1));
 }
 
-/// Calls body(first, count, mask) for each block.
+/// Calls body(first element of the block, its classes, where it differs) for each block.
 template <typename U, typename Body>
-void for_blocks(std::span<const std::byte> base, std::span<const std::byte> now, const Body& body) {
-  const std::size_t n = base.size() / sizeof(U);
-  for (std::size_t first = 0; first < n; first += kBlock) {
-    const std::size_t count = std::min(kBlock, n - first);
-    body(first, count,
-         differing<U>(base.data() + first * sizeof(U), now.data() + first * sizeof(U), count));
+void for_blocks(std::span<const std::uint64_t> limits, std::span<const std::byte> base,
+                std::span<const std::byte> now, const Body& body) {
+  std::array<BlockClasses, kBlocksAtOnce> blocks;
+  std::array<std::uint64_t, kBlocksAtOnce> differing;
+  for (std::size_t at = 0; at < base.size(); at += kBlocksAtOnce * kBlock * sizeof(U)) {
+    const std::size_t count = classify_some(base.subspan(at), sizeof(U), limits, blocks);
+    compare_some<U>(base.subspan(at), now.subspan(at), differing);
+    for (std::size_t i = 0; i < count; ++i)
+      body(at / sizeof(U) + i * kBlock, blocks[i], differing[i]);
   }
 }
 
@@ -116,34 +121,35 @@ Thresholds thresholds_for(int mantissa_bits, std::span<const std::byte> base,
 
 /// The changes of each class, in the order of the elements.
 template <typename U>
-std::vector<std::vector<Change<U>>> find_changes(Block<U>& block, bool floats,
+std::vector<std::vector<Change<U>>> find_changes(std::span<const std::uint64_t> limits, bool floats,
                                                  std::span<const std::byte> base,
                                                  std::span<const std::byte> now) {
-  std::vector<std::vector<Change<U>>> changes(block.classes());
+  const std::size_t classes = limits.size() + 1;
+  std::vector<std::vector<Change<U>>> changes(classes);
   std::array<std::uint64_t, kMostClasses> gaps{};
-  for_blocks<U>(base, now, [&](std::size_t first, std::size_t count, std::uint64_t mask) {
-    block.load(base.data() + first * sizeof(U), count);
-    if (mask == 0) {
-      const auto counts = block.counts();
-      for (std::size_t k = 0; k < block.classes(); ++k) gaps[k] += counts[k];
+  const auto find = [&](std::size_t first, const BlockClasses& block, std::uint64_t differing) {
+    if (differing == 0) {
+      for (std::size_t k = 0; k < classes; ++k) gaps[k] += block.counts[k];
       return;
     }
-    const auto masks = block.masks();
-    for (std::size_t k = 0; k < block.classes(); ++k) {
-      std::uint64_t left = masks[k];
-      for (std::uint64_t moved = left & mask; moved != 0; moved &= moved - 1) {
+    for (std::size_t k = 0; k < classes; ++k) {
+      const std::uint64_t left = block.masks[k];
+      std::uint64_t before = 0;
+      for (std::uint64_t moved = left & differing; moved != 0; moved &= moved - 1) {
         const auto bit = static_cast<unsigned>(std::countr_zero(moved));
-        const std::uint64_t before = left & ((std::uint64_t{1} << bit) - 1);
+        const auto passed =
+            static_cast<std::uint64_t>(std::popcount(left & ((std::uint64_t{1} << bit) - 1)));
         const std::size_t at = (first + bit) * sizeof(U);
-        changes[k].push_back({gaps[k] + static_cast<std::uint64_t>(std::popcount(before)),
+        changes[k].push_back({gaps[k] + passed - before,
                               static_cast<U>(to_ordered(load<U>(now.data() + at), floats) -
                                              to_ordered(load<U>(base.data() + at), floats))});
         gaps[k] = 0;
-        left &= ~((std::uint64_t{2} << bit) - 1);
+        before = passed + 1;
       }
-      gaps[k] += static_cast<std::uint64_t>(std::popcount(left));
+      gaps[k] += block.counts[k] - before;
     }
-  });
+  };
+  for_blocks<U>(limits, base, now, find);
   return changes;
 }
 
@@ -171,10 +177,13 @@ std::vector<Pending<U>> read_changes(std::span<const std::byte> stream, std::siz
     most -= count;
     own.changes.resize(count);
     const auto model = std::make_unique<ClassModel<U>>();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (i % kChangesASegment == 0) in.begin_segment();
-      own.changes[i] = model->get(in);
-      if (i % kChangesASegment == kChangesASegment - 1) in.end_segment();
+    for (std::uint64_t first = 0; first < count; first += kChangesASegment) {
+      in.begin_segment();
+      RansReader local = in;  // stays in registers
+      const std::uint64_t end = std::min<std::uint64_t>(first + kChangesASegment, count);
+      for (std::uint64_t i = first; i < end; ++i) own.changes[i] = model->get(local);
+      in = local;
+      if (end == first + kChangesASegment) in.end_segment();
     }
     own.gap = count > 0 ? own.changes.front().gap : ~std::uint64_t{0};
   }
@@ -184,8 +193,8 @@ std::vector<Pending<U>> read_changes(std::span<const std::byte> stream, std::siz
 
 /// Applies what falls into the elements of a class in a block.
 template <typename U>
-void apply_block(std::uint64_t left, bool floats, std::byte* elements, Pending<U>& pending) {
-  auto count = static_cast<std::uint64_t>(std::popcount(left));
+void apply_block(std::uint64_t left, std::uint64_t count, bool floats, std::byte* elements,
+                 Pending<U>& pending) {
   while (pending.gap < count) {
     count -= pending.gap + 1;
     for (; pending.gap > 0; --pending.gap) left &= left - 1;
@@ -221,8 +230,8 @@ template <typename U>
 std::vector<std::byte> encode_sparse(int mantissa_bits, std::span<const std::byte> base,
                                      std::span<const std::byte> now) {
   const Thresholds thresholds = thresholds_for<U>(mantissa_bits, base, now);
-  Block<U> block(thresholds, mantissa_bits);
-  const auto changes = find_changes(block, mantissa_bits > 0, base, now);
+  const auto changes =
+      find_changes<U>(limits_of(thresholds, mantissa_bits), mantissa_bits > 0, base, now);
   RansWriter out;
   NumberModel<1> counts;
   for (const auto& own : changes) {
@@ -246,23 +255,16 @@ void apply_sparse(int mantissa_bits, std::span<const std::byte> section,
   const bool floats = mantissa_bits > 0;
   ByteReader head(section, "a sparse change");
   const Thresholds thresholds = read_thresholds<U>(head, mantissa_bits);
-  Block<U> block(thresholds, mantissa_bits);
-  const std::size_t n = elements.size() / sizeof(U);
-  std::vector<Pending<U>> pending =
-      read_changes<U>(section.subspan(head.position()), block.classes(), n);
-  for (std::size_t first = 0; first < n; first += kBlock) {
-    std::byte* at = elements.data() + first * sizeof(U);
-    block.load(at, std::min(kBlock, n - first));
-    const auto counts = block.counts();
-    std::uint64_t due = 0;
-    for (std::size_t k = 0; k < block.classes(); ++k) due |= pending[k].gap < counts[k];
-    if (due == 0) {
-      for (std::size_t k = 0; k < block.classes(); ++k)
-        if (pending[k].gap != ~std::uint64_t{0}) pending[k].gap -= counts[k];
-      continue;
-    }
-    const auto masks = block.masks();
-    for (std::size_t k = 0; k < block.classes(); ++k) apply_block(masks[k], floats, at, pending[k]);
+  const std::vector<std::uint64_t> limits = limits_of(thresholds, mantissa_bits);
+  std::vector<Pending<U>> pending = read_changes<U>(section.subspan(head.position()),
+                                                    limits.size() + 1, elements.size() / sizeof(U));
+  std::array<BlockClasses, kBlocksAtOnce> blocks;
+  for (std::size_t at = 0; at < elements.size(); at += kBlocksAtOnce * kBlock * sizeof(U)) {
+    const std::size_t count = classify_some(elements.subspan(at), sizeof(U), limits, blocks);
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t k = 0; k <= limits.size(); ++k)
+        apply_block(blocks[i].masks[k], blocks[i].counts[k], floats,
+                    elements.data() + at + i * kBlock * sizeof(U), pending[k]);
   }
   for (const Pending<U>& own : pending)
     if (own.next < own.changes.size()) corrupt("has changes beyond its elements");

@@ -16,8 +16,9 @@
 #include "codec/lanes/escape.h"
 #include "codec/trellis/quantizer_state.h"
 
-// Unrolled, the states of lanes stay in registers; sanitizers would compile that for minutes.
-#if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || HWY_TARGET == HWY_SCALAR
+// Unrolled, the states of lanes stay in registers; sanitizers would compile that for minutes, and
+// WebAssembly is compiled for machines with fewer registers than states.
+#if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || HWY_TARGET == HWY_SCALAR || defined(__wasm__)
 #define GBC_UNROLL
 #elif HWY_COMPILER_CLANG
 #define GBC_UNROLL _Pragma("clang loop unroll_count(16)")

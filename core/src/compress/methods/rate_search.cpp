@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compress/methods/methods.h"
 #include "compress/notes.h"
 #include "gbcompress/error.h"
 
@@ -86,8 +87,10 @@ void RateSearch::resume() {
     throw Error(Errc::kCorrupt,
                 "the checkpoint holds no results of earlier attempts; use another one, or start "
                 "again without `resume`");
-  best_ = {std::move(resumed->best_file), resumed->search.best_lambda, resumed->search.best_kept,
-           resumed->search.best_loss};
+  best_ = {.file = std::move(resumed->best_file),
+           .lambda = resumed->search.best_lambda,
+           .kept = resumed->search.best_kept,
+           .loss = resumed->search.best_loss};
   base_lambda_ = resumed->search.base_lambda;
   if (resumed->base) base_ = resumed->base;
 }
@@ -237,6 +240,22 @@ RateSearchResult RateSearch::outcome(const LambdaSearch& search) {
   result.points = points_;
   result.best = std::move(best_);
   return result;
+}
+
+Candidate RateSearchMethod::run(const CompressionPlan& plan, TrainingRun& run) {
+  RateSearchResult found = RateSearch(run, {.bytes = plan.max_bytes,
+                                            .drop = plan.max_drop.value_or(0),
+                                            .judged = plan.held_out > 0,
+                                            .looks_for_leakage = run.looks_for_leakage(),
+                                            .first_lambda = run.first_lambda(),
+                                            .attempts = run.most_attempts()})
+                               .result();
+  Candidate candidate = std::move(found.best);
+  candidate.target_met = found.target_met;
+  candidate.note = std::move(found.note);
+  candidate.taken = std::move(found.taken);
+  candidate.attempts = static_cast<std::int64_t>(found.points.size());
+  return candidate;
 }
 
 }  // namespace gbcompress

@@ -62,12 +62,15 @@ struct Node {
 
   const Attribute* find(std::string_view attribute) const noexcept;
   std::int64_t whole(std::string_view attribute, std::int64_t otherwise) const noexcept;
+  std::size_t subgraphs() const noexcept;
   bool is_standard() const noexcept { return domain.empty() || domain == "ai.onnx"; }
 };
 
 struct Graph {
   std::string_view name;
   std::optional<std::size_t> parent;  ///< the graph whose values it sees
+  std::size_t node = 0, place = 0;    ///< the parent's node, and which of that node's graphs
+  bool is_function = false;           ///< a model-local function
   std::vector<Node> nodes;
   std::vector<std::pair<std::string_view, std::size_t>> initializers;  ///< name and tensor
   std::vector<std::string_view> outputs;

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "base/checked.h"
-#include "base/digest.h"
 #include "format/container.h"
-#include "format/file_kind.h"
+#include "format/onnx/affine.h"
 #include "format/onnx/model.h"
 #include "format/onnx/roles.h"
 #include "format/onnx/types.h"
+#include "format/onnx/view.h"
+#include "format/payload.h"
 #include "format/tensor_bundle.h"
 
 namespace gbcompress::onnx {
@@ -23,6 +23,7 @@ struct Taken {
   Shown shown;
   std::string name;
   std::span<const std::byte> bytes;
+  std::optional<Affine> affine = {};  ///< of elements that are integers in the file
 };
 
 class Opener {
@@ -32,22 +33,23 @@ class Opener {
     find_external(external);
   }
 
-  TensorBundle run() {
+  TensorBundle run(bool requantize) {
     take();
+    if (requantize) dequantize();
     if (taken_.empty())
       throw Error(Errc::kUnsupported,
                   label_ +
                       " holds no weights: no constant of its graphs has 16 bytes "
                       "or more; there is nothing to compress");
     name();
-    share();
     TensorBundle bundle;
     for (const Taken& each : taken_)
       bundle.tensors.push_back({each.name, each.shown.dtype, each.shown.shape, each.bytes});
+    share_equal(bundle);
     add_container(bundle);
     for (const auto& [location, bytes] : files_)
       bundle.file_bytes += static_cast<std::int64_t>(bytes.size());
-    describe(bundle);
+    describe(bundle, requantize);
     return bundle;
   }
 
@@ -58,6 +60,33 @@ class Opener {
     TensorHints hints;
     for (const Taken& each : taken_) hints[each.name] = std::move(roles[each.tensor]);
     return hints;
+  }
+
+  GraphView view() {
+    std::vector<WeightUse> uses = weight_uses(model_, label_);
+    take();
+    name();
+    std::vector<const Taken*> taken(model_.tensors.size());
+    for (const Taken& each : taken_) taken[each.tensor] = &each;
+    GraphView view;
+    for (WeightUse& use : uses) {
+      const Taken* const found = taken[use.tensor];
+      auto path = path_to(model_, use.graph);
+      if (!found || !path) continue;
+      ViewedUse seen{.tensor = found->name,
+                     .graph = std::move(*path),
+                     .node = use.node,
+                     .input = use.input,
+                     .transposed = use.transposed,
+                     .reshaped = use.reshaped,
+                     .rows = use.rows,
+                     .payload = {}};
+      const Tensor& tensor = model_.tensors[use.tensor];
+      if (tensor.file == 0 && tensor.encoding == PayloadEncoding::kBytes)
+        seen.payload = *tensor.payload;
+      view.push_back(std::move(seen));
+    }
+    return view;
   }
 
  private:
@@ -138,6 +167,23 @@ class Opener {
     if (is_large_enough(taken.shown, taken.bytes.size())) taken_.push_back(std::move(taken));
   }
 
+  /// Integers that stand for real numbers become these.
+  void dequantize() {
+    const auto affine =
+        affine_weights(model_, [&](const Tensor& tensor) { return payload(tensor); });
+    for (Taken& each : taken_) {
+      if (!affine[each.tensor] || model_.tensors[each.tensor].encoding != PayloadEncoding::kBytes)
+        continue;
+      auto values = from_affine(each.bytes, *affine[each.tensor]);
+      if (!values) continue;
+      auto owned = std::make_shared<std::vector<float>>(std::move(*values));
+      each.shown.dtype = DType::kF32;
+      each.bytes = std::as_bytes(std::span(*owned));
+      each.affine = affine[each.tensor];
+      owned_.push_back(std::move(owned));
+    }
+  }
+
   static bool is_allowed(const std::string& name) {
     if (name == kContainerName) return false;
     try {
@@ -171,20 +217,6 @@ class Opener {
     }
     std::sort(taken_.begin(), taken_.end(),
               [](const Taken& a, const Taken& b) { return a.name < b.name; });
-  }
-
-  /// Tensors of the same elements are stored once.
-  void share() {
-    std::unordered_map<std::uint64_t, std::size_t> first;
-    for (std::size_t i = 0; i < taken_.size(); ++i) {
-      const auto [at, fresh] = first.emplace(xxh3_64(taken_[i].bytes), i);
-      if (fresh) continue;
-      const Taken& other = taken_[at->second];
-      if (other.shown.dtype == taken_[i].shown.dtype &&
-          other.shown.shape == taken_[i].shown.shape &&
-          std::ranges::equal(other.bytes, taken_[i].bytes))
-        taken_[i].bytes = other.bytes;
-    }
   }
 
   void add_container(TensorBundle& bundle) {
@@ -224,6 +256,10 @@ class Opener {
       Hole hole{i < container ? i : i + 1, offset - from, tensor.encoding, {}};
       for (const std::uint64_t place : tensor.frames)
         hole.frames.push_back(place - gone_before(removed, place));
+      if (taken_[i].affine) {
+        hole.encoding = PayloadEncoding::kAffine;
+        hole.affine = *taken_[i].affine;
+      }
       result.holes.push_back(std::move(hole));
       append(result.skeleton, bytes.subspan(from, offset - from));
       from = tensor.payload->end();
@@ -247,7 +283,7 @@ class Opener {
     return at == removed.begin() ? 0 : std::prev(at)->second;
   }
 
-  void describe(TensorBundle& bundle) const {
+  void describe(TensorBundle& bundle, bool requantize) const {
     std::string opsets;
     for (const auto& [domain, version] : model_.opsets)
       opsets += (opsets.empty() ? "" : ", ") + (domain.empty() ? "ai.onnx" : domain) + " " +
@@ -265,7 +301,9 @@ class Opener {
           });
         });
     std::int64_t whole = 0, all = 0;
+    bool any = false;
     for (const Taken& each : taken_) {
+      any = any || each.affine;
       all += static_cast<std::int64_t>(each.bytes.size());
       if (each.shown.dtype == DType::kI8 || each.shown.dtype == DType::kU8)
         whole += static_cast<std::int64_t>(each.bytes.size());
@@ -273,8 +311,11 @@ class Opener {
     if (integers && 2 * whole > all)
       bundle.notes.push_back(
           "the weights are quantized integers, which are kept exact; the float model gives a "
-          "smaller file of the "
-          "same quality");
+          "smaller file of the same quality, and `requantize` compresses the real values that they "
+          "stand for");
+    if (requantize && !any)
+      bundle.notes.push_back(
+          "warning: `requantize` has no effect: no weights are integers with constant scales");
   }
 
   const std::string& label_;
@@ -287,64 +328,8 @@ class Opener {
 }  // namespace
 
 TensorBundle read_model(std::span<const std::byte> bytes, const std::string& label,
-                        const ExternalFile& external) {
-  return Opener(bytes, label, external).run();
-}
-
-namespace {
-
-/// The model's own file and those beside it, mapped.
-class ModelFiles {
- public:
-  explicit ModelFiles(std::filesystem::path path)
-      : path_(std::move(path)),
-        folder_(path_.parent_path().empty() ? std::filesystem::path(".") : path_.parent_path()),
-        label(printable(path_.string())) {}
-
-  std::span<const std::byte> model() { return map(path_); }
-
-  std::span<const std::byte> beside(const std::string& location) {
-    namespace fs = std::filesystem;
-    const fs::path file = folder_ / location;
-    std::error_code ignored;
-    if (!fs::exists(file, ignored))
-      throw Error(Errc::kNotFound,
-                  label + " has data in " + printable(location) +
-                      ", which is not beside it; put that file into the folder of the model");
-    const std::string inside = fs::canonical(folder_).string() + "/";
-    if (!fs::canonical(file).string().starts_with(inside == "//" ? "/" : inside))
-      throw Error(Errc::kUnsupported,
-                  label + " has data in " + printable(location) +
-                      ", a link that leaves the model's folder; move the data beside the model");
-    return map(file);
-  }
-
- private:
-  std::span<const std::byte> map(const std::filesystem::path& file) {
-    auto mapped = std::make_shared<MappedFile>(file);
-    owners.push_back(mapped);
-    files.push_back(file);
-    return mapped->bytes();
-  }
-
-  std::filesystem::path path_, folder_;
-
- public:
-  std::string label;
-  std::vector<std::shared_ptr<const void>> owners;
-  std::vector<std::filesystem::path> files;
-};
-
-}  // namespace
-
-TensorBundle open_model(const std::filesystem::path& path) {
-  ModelFiles files(path);
-  TensorBundle bundle = read_model(files.model(), files.label, [&](const std::string& location) {
-    return files.beside(location);
-  });
-  bundle.owners.insert(bundle.owners.end(), files.owners.begin(), files.owners.end());
-  bundle.files = std::move(files.files);
-  return bundle;
+                        const ExternalFile& external, bool requantize) {
+  return Opener(bytes, label, external).run(requantize);
 }
 
 TensorHints read_hints(std::span<const std::byte> bytes, const std::string& label,
@@ -352,36 +337,9 @@ TensorHints read_hints(std::span<const std::byte> bytes, const std::string& labe
   return Opener(bytes, label, external).hints();
 }
 
-bool looks_like_model(std::span<const std::byte> bytes) noexcept {
-  // The IR version comes first, then the producer, a domain, a version, a text, or the graph.
-  constexpr unsigned kNext[] = {0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42};
-  if (bytes.size() < 4 || bytes[0] != std::byte{0x08}) return false;
-  const auto version = std::to_integer<unsigned>(bytes[1]),
-             next = std::to_integer<unsigned>(bytes[2]);
-  return version >= 1 && version <= 64 &&
-         std::find(std::begin(kNext), std::end(kNext), next) != std::end(kNext);
-}
-
-bool is_model(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const MappedFile map(path);
-  if (map.bytes().empty() || !describe_foreign(map.bytes()).empty() ||
-      !describe_stand_in(map.bytes()).empty())
-    return false;
-  return path.extension() == ".onnx" || looks_like_model(map.bytes());
+GraphView view_graph(std::span<const std::byte> bytes, const std::string& label,
+                     const ExternalFile& external) {
+  return Opener(bytes, label, external).view();
 }
 
 }  // namespace gbcompress::onnx
-
-namespace gbcompress {
-
-TensorHints hints_of(const TensorBundle& bundle) {
-  if (!bundle.find(kContainerName) || bundle.files.empty() || !onnx::is_model(bundle.files.front()))
-    return {};
-  onnx::ModelFiles files(bundle.files.front());
-  return onnx::read_hints(files.model(), files.label,
-                          [&](const std::string& location) { return files.beside(location); });
-}
-
-}  // namespace gbcompress

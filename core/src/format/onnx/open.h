@@ -25,19 +25,21 @@ using ExternalFile = std::function<std::span<const std::byte>(const std::string&
 
 /// The tensors with hints, and the container as a tensor of that name.
 /// @param bytes   must outlive the result
-/// @param folder  what external files are relative to
+/// @param requantize  as OpenOptions
 /// @throws Error(kUnsupported) for a model without tensors, or a path of external data that leaves
 /// the folder;
 ///         Error(kTruncated) for external data that is too short; as parse() and `external`
 TensorBundle read_model(std::span<const std::byte> bytes, const std::string& label,
-                        const ExternalFile& external);
+                        const ExternalFile& external, bool requantize = false);
 
 /// What the graph says about them.
 TensorHints read_hints(std::span<const std::byte> bytes, const std::string& label,
                        const ExternalFile& external);
 
 /// @throws also as MappedFile
-TensorBundle open_model(const std::filesystem::path& path);
+TensorBundle open_model(const std::filesystem::path& path, bool requantize = false);
+/// read_hints() of a file. @throws also as MappedFile
+TensorHints open_hints(const std::filesystem::path& path);
 
 /// Whether a file is an ONNX model, by its name or its first bytes. @throws Error(kIo) as
 /// MappedFile

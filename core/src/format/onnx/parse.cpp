@@ -119,6 +119,7 @@ class Parser {
     });
     const std::size_t index = new_graph({});
     model_.graphs[index].name = name;
+    model_.graphs[index].is_function = true;
     proto_.for_fields(message, [&](const Field& field) {
       if (!field.is_bytes()) return;
       if (field.number == kFunctionNodes)
@@ -168,7 +169,12 @@ class Parser {
       if (field.number == 5 || field.number == 10)
         inside(field, [&] { entry.tensor = tensor(field.bytes, owner, scope); });
       if (field.number == 6 || field.number == 11)
-        inside(field, [&] { entry.graphs.push_back(this->graph(field.bytes, graph, inner)); });
+        inside(field, [&] {
+          const std::size_t subgraph = this->graph(field.bytes, graph, inner);
+          model_.graphs[subgraph].node = model_.graphs[graph].nodes.size();
+          model_.graphs[subgraph].place = node.subgraphs() + entry.graphs.size();
+          entry.graphs.push_back(subgraph);
+        });
     });
     node.attributes.push_back(std::move(entry));
   }
@@ -319,6 +325,12 @@ const Attribute* Node::find(std::string_view attribute) const noexcept {
   for (const Attribute& each : attributes)
     if (each.name == attribute) return &each;
   return nullptr;
+}
+
+std::size_t Node::subgraphs() const noexcept {
+  std::size_t count = 0;
+  for (const Attribute& each : attributes) count += each.graphs.size();
+  return count;
 }
 
 std::int64_t Node::whole(std::string_view attribute, std::int64_t otherwise) const noexcept {

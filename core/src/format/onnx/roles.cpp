@@ -39,6 +39,21 @@ constexpr std::array<std::string_view, 4> kProducts = {"MatMul", "FusedMatMul", 
                                                        "Einsum"};
 constexpr std::array<std::string_view, 4> kConvolutions = {"Conv", "ConvTranspose", "FusedConv",
                                                            "NhwcFusedConv"};
+/// Operators that take integers in the place of weights: their inputs of these.
+struct QuantizedOperator {
+  std::string_view op;
+  std::size_t weight;
+  bool rows;  ///< whether the last axis is a row
+};
+constexpr std::array<QuantizedOperator, 9> kQuantized = {{{"QLinearConv", 3, false},
+                                                          {"ConvInteger", 1, false},
+                                                          {"QLinearMatMul", 3, true},
+                                                          {"QGemm", 3, true},
+                                                          {"MatMulInteger", 1, true},
+                                                          {"DynamicQuantizeMatMul", 1, true},
+                                                          {"MatMulIntegerToFloat", 1, true},
+                                                          {"DynamicQuantizeLSTM", 1, true},
+                                                          {"DynamicQuantizeLSTM", 2, true}}};
 constexpr std::array<std::string_view, 8> kNorms = {
     "BatchNormalization", "InstanceNormalization",        "LayerNormalization",
     "GroupNormalization", "SimplifiedLayerNormalization", "RMSNormalization",
@@ -76,13 +91,21 @@ class Finder {
     return std::move(roles_);
   }
 
+  std::vector<WeightUse> uses() {
+    const std::vector<TensorHint> roles = run();
+    std::erase_if(uses_,
+                  [&](const WeightUse& use) { return roles[use.tensor].kind != Kind::kWeight; });
+    for (WeightUse& use : uses_) use.rows = roles[use.tensor].rows;
+    return std::move(uses_);
+  }
+
  private:
   void graph(std::size_t index) {
     const Graph& graph = model_.graphs[index];
     scopes_.emplace_back();
     for (const auto& [name, tensor] : graph.initializers)
       scopes_.back()[name] = {{tensor}, false, false};
-    for (const std::size_t i : sorted_nodes(model_, index, label_)) node(graph.nodes[i]);
+    for (const std::size_t i : sorted_nodes(model_, index, label_)) node(index, i);
     for (const std::string_view name : graph.outputs)
       if (const Moved* value = find(name)) use(*value, "output", {Kind::kExact});
     scopes_.pop_back();
@@ -112,7 +135,8 @@ class Finder {
     }
   }
 
-  void node(const Node& node) {
+  void node(std::size_t graph_index, std::size_t place) {
+    const Node& node = model_.graphs[graph_index].nodes[place];
     if (node.is_standard() && node.op == "Constant" && !node.outputs.empty()) {
       const Attribute* value = node.find("value");
       if (value && value->tensor)
@@ -122,8 +146,15 @@ class Finder {
     for (const Attribute& attribute : node.attributes)
       for (const std::size_t inner : attribute.graphs) graph(inner);
     if (node.is_standard() && is_one_of(node.op, kMoving) && move(node)) return;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (const Moved* value = find(node.inputs[i])) take(node, i, *value);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Moved* const value = find(node.inputs[i]);
+      if (!value) continue;
+      take(node, i, *value);
+      if (is_one_tensor(*value) &&
+          hint_of(node, i, *value, value->tensors[0]).kind == Kind::kWeight)
+        uses_.push_back(
+            {value->tensors[0], graph_index, place, i, value->transposed, value->reshaped, 0});
+    }
     // Tensors in attributes of other nodes are constants of no known meaning.
   }
 
@@ -148,6 +179,12 @@ class Finder {
     if (node.op == "Reshape" || node.op == "Flatten") moved.reshaped = true;
     for (const std::string_view output : node.outputs) scopes_.back()[output] = moved;
     return true;
+  }
+
+  /// Also where it is one again after a Split or several Slices.
+  static bool is_one_tensor(const Moved& value) {
+    return std::all_of(value.tensors.begin(), value.tensors.end(),
+                       [&](std::size_t tensor) { return tensor == value.tensors[0]; });
   }
 
   static void turn(const Node& node, Moved& moved) {
@@ -190,6 +227,12 @@ class Finder {
       set_rows(weight, tensor, 1);
       return weight;
     }
+    for (const QuantizedOperator& each : kQuantized) {
+      if (op != each.op || input != each.weight) continue;
+      if (each.rows) set_rows(weight, tensor, 1);
+      weight.row_steps = op != "DynamicQuantizeLSTM";
+      return weight;
+    }
     if (op == "Gather" && input == 0) return embedding(node, value, tensor);
     if (op == "EmbedLayerNormalization" && input >= 2 && input <= 4)
       return embedding(node, value, tensor);
@@ -226,6 +269,7 @@ class Finder {
   const std::string& label_;
   std::vector<TensorHint> roles_;
   std::vector<bool> used_;
+  std::vector<WeightUse> uses_;
   std::vector<std::unordered_map<std::string_view, Moved>> scopes_;
   std::unordered_set<std::string_view> functions_;  ///< the main graph's name among them
 };
@@ -234,6 +278,22 @@ class Finder {
 
 std::vector<TensorHint> roles(const ModelFile& model, const std::string& label) {
   return Finder(model, label).run();
+}
+
+std::vector<WeightUse> weight_uses(const ModelFile& model, const std::string& label) {
+  return Finder(model, label).uses();
+}
+
+std::optional<std::vector<std::pair<std::size_t, std::size_t>>> path_to(const ModelFile& model,
+                                                                        std::size_t graph) {
+  std::vector<std::pair<std::size_t, std::size_t>> path;
+  while (const auto parent = model.graphs[graph].parent) {
+    path.emplace_back(model.graphs[graph].node, model.graphs[graph].place);
+    graph = *parent;
+  }
+  if (model.graphs[graph].is_function) return {};
+  std::ranges::reverse(path);
+  return path;
 }
 
 }  // namespace gbcompress::onnx

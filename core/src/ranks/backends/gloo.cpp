@@ -4,6 +4,9 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <map>
+#include <stdexcept>
+
 #include "ranks/backends/tcp_store.h"
 #include "ranks/collectives/transport.h"
 #include "ranks/rendezvous/socket_census.h"
@@ -16,7 +19,9 @@ using c10d::ProcessGroupGloo;
 class GlooWork : public TransportWork {
  public:
   explicit GlooWork(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
-  void wait() override { work_->wait(); }
+  void wait() override {
+    if (!work_->wait()) throw std::runtime_error("it was given up");
+  }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
@@ -59,10 +64,27 @@ class GlooTransport : public Transport {
 
   TransportWorkPtr barrier() override { return wrap(group_->barrier()); }
 
+  TransportWorkPtr send(at::Tensor tensor, int to) override {
+    std::vector<at::Tensor> tensors = {std::move(tensor)};
+    return wrap(group_->send(tensors, to, next_tag(sent_[to])));
+  }
+
+  TransportWorkPtr receive(at::Tensor into, int from) override {
+    std::vector<at::Tensor> tensors = {std::move(into)};
+    return wrap(group_->recv(tensors, from, next_tag(received_[from])));
+  }
+
   void abort() noexcept override { sockets_.shut_down(); }
 
  private:
+  /// Transfers of two ranks are told apart by their number, not by the order of their arrival.
+  static int next_tag(int& count) {
+    count = (count + 1) & 0x3fff'ffff;
+    return count;
+  }
+
   SocketCensus sockets_;
+  std::map<int, int> sent_, received_;  ///< to and from each rank
   c10::intrusive_ptr<ProcessGroupGloo> group_;
 };
 

@@ -110,6 +110,23 @@ class NcclTransport final : public Transport {
     });
   }
 
+  TransportWorkPtr send(at::Tensor tensor, int to) override {
+    return begin([&] {
+      Memory sent(*this, tensor);
+      check(nccl_.send(comm_, sent.data(), static_cast<std::int64_t>(tensor.nbytes()), to, work_));
+      return begun({}, std::move(sent), {});
+    });
+  }
+
+  TransportWorkPtr receive(at::Tensor into, int from) override {
+    return begin([&] {
+      const auto bytes = static_cast<std::int64_t>(into.nbytes());
+      Memory received(*this, bytes);
+      check(nccl_.receive(comm_, received.data(), bytes, from, work_));
+      return begun(std::move(received), {}, into);
+    });
+  }
+
   TransportWorkPtr barrier() override { return all_reduce(at::zeros({1}, at::kFloat)); }
 
   void abort() noexcept override { aborted_ = true; }
@@ -178,7 +195,7 @@ class NcclTransport final : public Transport {
         patience.pass();
       }
       done_ = true;
-      if (target_.nbytes() == 0) return;
+      if (!target_.defined() || target_.nbytes() == 0) return;
       check(owner_.gpu_.copy(target_.mutable_data_ptr(), result_.data(),
                              static_cast<std::int64_t>(target_.nbytes()), owner_.copies_));
       check(owner_.gpu_.finish(owner_.copies_));

@@ -52,7 +52,7 @@ std::string shown(const std::string& value, const std::string& other) {
 }
 
 [[noreturn]] void differ(Group& group, const std::string& name, int rank, const std::string& mine,
-                         const std::string& reference) {
+                         const std::string& reference, const std::string& remedy = "") {
   try {
     // The first to throw would end the exchange of those that have not read everything yet.
     group.barrier();
@@ -60,9 +60,10 @@ std::string shown(const std::string& value, const std::string& other) {
   }
   throw Error(Errc::kUsage, "the ranks do not agree on " + printable(name) + ": rank 0 has " +
                                 shown(reference, mine) + ", rank " + std::to_string(rank) +
-                                " has " + shown(mine, reference) +
-                                "; start all ranks with the same program, plugins, settings and "
-                                "data");
+                                " has " + shown(mine, reference) + "; " +
+                                (remedy.empty() ? "start all ranks with the same program, "
+                                                  "plugins, settings and data"
+                                                : remedy));
 }
 
 }  // namespace
@@ -131,7 +132,8 @@ void Group::agree(std::span<const Fact> facts) {
       if (theirs[i].name != reference[i].name)
         differ(*this, "what there is to agree on", r, theirs[i].name, reference[i].name);
       if (theirs[i].value != reference[i].value)
-        differ(*this, reference[i].name, r, theirs[i].value, reference[i].value);
+        differ(*this, reference[i].name, r, theirs[i].value, reference[i].value,
+               i < facts.size() ? facts[i].remedy : "");
     }
     differ(*this, "what there is to agree on", r,
            theirs.size() > common ? theirs[common].name : "nothing more",

@@ -22,6 +22,13 @@ void check_rank(int rank, int world) {
                 "rank " + std::to_string(rank) + " is none of the " + std::to_string(world));
 }
 
+void check_peer(const char* verb, int peer, int rank, int world) {
+  check_rank(peer, world);
+  if (peer == rank)
+    throw Error(Errc::kUsage,
+                "rank " + std::to_string(rank) + " cannot " + verb + " itself; name another rank");
+}
+
 std::int64_t check_pieces(std::span<const std::int64_t> pieces, int world) {
   if (static_cast<int>(pieces.size()) != world ||
       std::ranges::any_of(pieces, [](std::int64_t piece) { return piece < 0; }))
@@ -124,6 +131,32 @@ Pending Group::all_gather(at::Tensor tensor, std::span<const std::int64_t> piece
       impl->works.push_back(state_->transport->broadcast(flat.narrow(0, first, piece), from));
     first += piece;
   }
+  return Pending(std::move(impl));
+}
+
+Pending Group::send(const at::Tensor& tensor, int to) {
+  check_peer("send to", to, rank(), world());
+  check_tensor(tensor, false);
+  state_->begin(Collective::kSend, static_cast<std::int64_t>(tensor.nbytes()));
+  if (tensor.nbytes() == 0) return {};
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kSend;
+  impl->peer = to;
+  impl->works.push_back(state_->transport->send(tensor, to));
+  return Pending(std::move(impl));
+}
+
+Pending Group::receive(at::Tensor into, int from) {
+  check_peer("receive from", from, rank(), world());
+  check_tensor(into, false);
+  state_->begin(Collective::kReceive, 0);
+  if (into.nbytes() == 0) return {};
+  auto impl = std::make_unique<Pending::Impl>();
+  impl->state = state_;
+  impl->kind = Collective::kReceive;
+  impl->peer = from;
+  impl->works.push_back(state_->transport->receive(std::move(into), from));
   return Pending(std::move(impl));
 }
 

@@ -31,14 +31,17 @@ void GroupState::begin(Collective kind, std::int64_t bytes) {
   entry.bytes += bytes;
   if (!monitor) return;
   monitor->check();
-  monitor->enter(kind);
+  // What only two ranks call would put the counts of the others out of step.
+  if (kind != Collective::kSend && kind != Collective::kReceive) monitor->enter(kind);
 }
 
-void GroupState::explain(Collective kind, const std::exception& error) {
+void GroupState::explain(Collective kind, const std::exception& error, int peer) {
   if (const auto failure = monitor->failure(kFailureNews))
     throw Error(Errc::kFailure, failure_sentence(*failure, rank));
-  const std::string cause =
-      "its " + std::string(collective_name(kind)) + " failed: " + first_line(error);
+  std::string what = "its " + std::string(collective_name(kind));
+  if (peer >= 0)
+    what += (kind == Collective::kSend ? " to rank " : " from rank ") + std::to_string(peer);
+  const std::string cause = what + " failed: " + first_line(error);
   monitor->report(cause);
   throw Error(Errc::kFailure, "rank " + std::to_string(rank) + " failed: " + cause);
 }
@@ -52,11 +55,14 @@ Pending& Pending::operator=(Pending&&) noexcept = default;
 void Pending::wait() {
   if (!impl_) return;
   const std::unique_ptr<Impl> impl = std::move(impl_);
+  Monitor* const monitor = impl->peer >= 0 ? impl->state->monitor.get() : nullptr;
+  if (monitor) monitor->await(impl->peer);
   try {
     for (const TransportWorkPtr& work : impl->works) work->wait();
   } catch (const std::exception& error) {
-    impl->state->explain(impl->kind, error);
+    impl->state->explain(impl->kind, error, impl->peer);
   }
+  if (monitor) monitor->await(-1);
   if (impl->complete) impl->complete();
 }
 

@@ -38,12 +38,14 @@ struct GroupState {
   /// To be called in front of every collective. @throws Error(kFailure) after a failure
   void begin(Collective kind, std::int64_t bytes);
   /// A collective ended by an exception: says which rank failed first, or that this one did.
-  [[noreturn]] void explain(Collective kind, const std::exception& error);
+  /// @param peer  of a transfer; -1: none
+  [[noreturn]] void explain(Collective kind, const std::exception& error, int peer = -1);
 };
 
 struct Pending::Impl {
   std::shared_ptr<GroupState> state;
   Collective kind;
+  int peer = -1;  ///< the other rank of a transfer
   std::vector<TransportWorkPtr> works;
   std::function<void()> complete;  ///< what is left to do with what arrived
 };

@@ -1,4 +1,4 @@
-#include "gbcompress/ranks.h"
+#include "gbcompress/traffic.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@ namespace gbcompress {
 
 std::string_view collective_name(Collective kind) noexcept {
   static constexpr std::array<std::string_view, kCollectives> kNames = {
-      "all_reduce", "reduce", "broadcast", "all_gather", "barrier"};
+      "all_reduce", "reduce", "broadcast", "all_gather", "barrier", "send", "receive"};
   const auto i = static_cast<std::size_t>(kind);
   return i < kNames.size() ? kNames[i] : "unknown";
 }

@@ -36,6 +36,9 @@ class Transport {
   /// @param out  [world, elements of mine]
   virtual TransportWorkPtr all_gather(at::Tensor mine, at::Tensor out) = 0;
   virtual TransportWorkPtr barrier() = 0;
+  /// Between two ranks, in order: the n-th send() to a rank meets its n-th receive() from this one.
+  virtual TransportWorkPtr send(at::Tensor tensor, int to) = 0;
+  virtual TransportWorkPtr receive(at::Tensor into, int from) = 0;
   /// Ends whatever is blocked with an error. [thread-safe]
   virtual void abort() noexcept = 0;
 };

@@ -96,6 +96,11 @@ void Monitor::enter(Collective kind) noexcept {
   entered_.fetch_add(1, std::memory_order_release);
 }
 
+void Monitor::await(int rank) noexcept {
+  if (rank >= 0) waits_.fetch_add(1, std::memory_order_relaxed);
+  awaited_.store(rank, std::memory_order_release);
+}
+
 void Monitor::check() {
   if (!failed_.load(std::memory_order_acquire)) return;
   throw Error(Errc::kFailure, failure_sentence(*failure(), rank_));

@@ -60,6 +60,8 @@ class Monitor {
 
   /// This rank enters its next collective. [thread-safe]
   void enter(Collective kind) noexcept;
+  /// This rank waits for another in a transfer; -1: no longer. [thread-safe]
+  void await(int rank) noexcept;
   /// @throws Error(kFailure) naming the first failed rank, where there is one
   void check();
   /// The first failure, after waiting for up to `patience` for the news of it. Whoever asks is
@@ -99,6 +101,8 @@ class Monitor {
   net::Fd wake_;
   std::atomic<std::uint64_t> entered_{0};
   std::atomic<Collective> last_{Collective::kBarrier};
+  std::atomic<int> awaited_{-1};
+  std::atomic<std::uint32_t> waits_{0};
   std::atomic<bool> failed_{false};
 
   // Shared with the main thread.

@@ -93,6 +93,10 @@ void Monitor::beat(Clock::time_point now) {
   std::string body;
   append_number(body, entered, 8);
   append_number(body, static_cast<std::uint64_t>(last), 1);
+  const int awaited = awaited_.load(std::memory_order_acquire);
+  const std::uint64_t wait = waits_.load(std::memory_order_relaxed);
+  append_number(body, static_cast<std::uint64_t>(awaited + 1), 4);
+  append_number(body, wait, 4);
   tell(MessageKind::kBeat, body);
   bool over = false;
   {
@@ -101,7 +105,10 @@ void Monitor::beat(Clock::time_point now) {
   }
   if (over) return;
   // Only rank 0 has the state of every rank; the others watch whether it runs.
-  if (rank_ == 0) vigil_.beat(rank_, entered, last, now);
+  if (rank_ == 0) {
+    vigil_.beat(rank_, entered, last, now);
+    vigil_.wait(rank_, awaited, wait, now);
+  }
   if (const auto failure = vigil_.check(now)) declare(*failure, true, kGrace);
   if (launcher_ && launcher_->ended()) {
     declare({rank_, "its launcher ended"}, true, kGrace);
@@ -127,6 +134,8 @@ void Monitor::handle(Peer& peer, const Message& message) {
         // A rank behind rank 0 knows nothing of the others: no one is late there.
         const auto now = Clock::now();
         vigil_.beat(peer.rank, rank_ == 0 ? a : 0, static_cast<Collective>(b), now);
+        if (rank_ == 0 && take_number(body, 4, a) && take_number(body, 4, b))
+          vigil_.wait(peer.rank, static_cast<int>(a) - 1, b, now);
       }
       break;
     case MessageKind::kFail:

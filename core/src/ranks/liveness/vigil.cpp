@@ -30,11 +30,39 @@ void Vigil::beat(int rank, std::uint64_t entered, Collective last, Clock::time_p
   while (marks_.size() > 1 && marks_.front().entered <= hindmost) marks_.pop_front();
 }
 
+void Vigil::wait(int rank, int awaited, std::uint64_t number, Clock::time_point now) {
+  Rank& one = ranks_[rank];
+  if (one.awaited != awaited || one.wait != number) one.waits_since = now;
+  one.awaited = awaited;
+  one.wait = number;
+}
+
+/// The rank at the end of a chain of ranks that wait for each other.
+std::optional<Failure> Vigil::missed_transfer(Clock::time_point now) const {
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.awaited < 0 || now - rank.waits_since <= timeout_) continue;
+    int waiting = number, awaited = rank.awaited;
+    for (std::size_t links = 0; links < ranks_.size(); ++links) {
+      const auto next = ranks_.find(awaited);
+      if (next == ranks_.end() || next->second.awaited < 0) break;
+      waiting = awaited;
+      awaited = next->second.awaited;
+    }
+    return Failure{awaited, "it has not taken part in a transfer for which rank " +
+                                std::to_string(waiting) + " has waited for " +
+                                seconds_text(timeout_)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Failure> Vigil::check(Clock::time_point now) {
   const auto gap = now - checked_;
   checked_ = now;
   if (gap > kBeatsOfGap * beat_) {
-    for (auto& [_, rank] : ranks_) rank.heard += gap;
+    for (auto& [_, rank] : ranks_) {
+      rank.heard += gap;
+      rank.waits_since += gap;
+    }
     for (Mark& mark : marks_) mark.since += gap;
   }
   // The one that has been silent for longest is the likeliest culprit.
@@ -49,7 +77,9 @@ std::optional<Failure> Vigil::check(Clock::time_point now) {
     return Failure{silent_rank, "it has not been heard of for " + seconds_text(timeout_) +
                                     ": its process is stopped, or its machine or the network is "
                                     "down"};
+  if (const auto missed = missed_transfer(now)) return missed;
   for (const auto& [number, rank] : ranks_) {
+    if (rank.awaited >= 0) continue;  // late because of another rank
     // Silence explains why a rank is late; it will be told in a moment.
     if (rank.remote && now - rank.heard > kBeatsOfGap * beat_) continue;
     for (const Mark& mark : marks_) {

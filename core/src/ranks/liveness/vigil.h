@@ -33,15 +33,23 @@ class Vigil {
   /// @param entered  how many collectives `rank` has entered so far
   /// @param last  the kind of the last one
   void beat(int rank, std::uint64_t entered, Collective last, Clock::time_point now);
+  /// @param awaited  the rank that `rank` waits for in a transfer; -1: none
+  /// @param number   of that wait, so that several in a row are not taken for one
+  void wait(int rank, int awaited, std::uint64_t number, Clock::time_point now);
   /// To be called at least once a heartbeat. A gap between two calls means that this process itself
   /// was stopped, and counts as no failure.
   std::optional<Failure> check(Clock::time_point now);
 
  private:
+  std::optional<Failure> missed_transfer(Clock::time_point now) const;
+
   struct Rank {
     Clock::time_point heard;
     std::uint64_t entered = 0;
     bool remote = false;  ///< watched, so that silence counts
+    int awaited = -1;     ///< in a transfer
+    std::uint64_t wait = 0;
+    Clock::time_point waits_since;
   };
   struct Mark {
     std::uint64_t entered;

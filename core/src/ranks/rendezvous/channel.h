@@ -16,7 +16,8 @@ namespace GBC_INTERNAL gbcompress {
 enum class MessageKind : std::uint8_t {
   kHello = 1,    ///< JSON: who connects
   kWelcome = 2,  ///< JSON: everybody is there
-  kBeat = 3,     ///< 8 bytes: collectives entered; 1 byte: kind of the last
+  kBeat = 3,     ///< 8 bytes: collectives entered; 1 byte: kind of the last; 4 bytes: the rank
+                 ///< awaited in a transfer, plus 1; 4 bytes: how many such waits there were
   kFail = 4,     ///< 4 bytes: first failed rank; text: its cause
   kDone = 5,     ///< this rank has finished its work
   kAllDone = 6,  ///< every rank has

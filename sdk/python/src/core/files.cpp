@@ -72,6 +72,7 @@ class File {
       entry["dtype"] = std::string(dtype_name(tensor.dtype));
       entry["shape"] = nb::tuple(nb::cast(tensor.shape));
       entry["kind"] = std::string(kind_name(tensor.kind));
+      entry["axis"] = tensor.axis;
       entry["tied_to"] = tensor.kind == TensorKind::kTied
                              ? nb::object(nb::cast(index_.at(tensor.tied_to)))
                              : nb::object(nb::none());

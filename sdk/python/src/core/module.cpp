@@ -9,10 +9,12 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = GBC_VERSION_STRING;
   bind_errors(module);
   bind_files(module);
+  bind_onnx(module);
   bind_save(module);
   bind_writer(module);
   bind_rate(module);
   bind_step(module);
+  bind_stream(module);
 }
 
 }  // namespace gbcompress::python

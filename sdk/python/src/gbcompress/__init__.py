@@ -10,6 +10,7 @@
     gbc.inspect("m.gbz")
 
     gbc.calibrate(model, batches, "m.gbz", ratio=8)     # without training, better than without data
+    gbc.onnx.calibrate("m.onnx", batches, "m.gbz", ratio=8)
 
     c = gbc.prepare(model, optimizer, rate_weight=0.1, predictions=len(dataset), steps=total)
     ...                                     # the usual loop
@@ -20,7 +21,7 @@ Files need NumPy alone; torch is imported when it is used.
 
 from typing import TYPE_CHECKING, Any
 
-from . import delta
+from . import delta, onnx
 from ._chain import Chain
 from ._core import __version__
 from ._errors import (
@@ -37,10 +38,11 @@ from ._folders import compress_folder
 from ._inspect import FileInfo, TensorInfo, inspect
 from ._load import iter_file, load_file, load_into
 from ._open import OpenFile, TensorSlice, open
+from ._statistics import CalibrationReport, Statistics
 
 if TYPE_CHECKING:
-    from ._calibrate import CalibrationReport, calibrate
-    from ._collect import Statistics, collect
+    from ._calibrate import calibrate
+    from ._collect import collect
     from ._compression import Compression
     from ._pieces import BlockReport
     from ._prepare import Rule, prepare
@@ -79,6 +81,7 @@ __all__ = [
     "iter_file",
     "load_file",
     "load_into",
+    "onnx",
     "prepare",
     "save_file",
     "synthetic_batches",
@@ -91,18 +94,18 @@ def __getattr__(name: str) -> Any:
         from . import _compression
 
         return _compression.Compression
-    if name in ("CalibrationReport", "calibrate"):
+    if name == "calibrate":
         from . import _calibrate
 
-        return getattr(_calibrate, name)
+        return _calibrate.calibrate
     if name == "synthetic_batches":
         from . import _synthetic
 
         return _synthetic.synthetic_batches
-    if name in ("Statistics", "collect"):
+    if name == "collect":
         from . import _collect
 
-        return getattr(_collect, name)
+        return _collect.collect
     if name == "BlockReport":
         from . import _pieces
 

@@ -7,48 +7,23 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from ._arguments import output, path, positive, whole
+from ._arguments import output, path, positive
 from ._arrays import Array
-from ._collect import Batch, Statistics, call, called, checked_batches, checked_model, collect, evaluating, outputs_of
+from ._collect import Batch, call, called, checked_batches, checked_model, collect, evaluating, outputs_of
 from ._errors import TargetNotMet, usage, warn
 from ._files import Path, SaveReport, save
 from ._load import load_into
 from ._norms import corrected_norms, norm_statistics
-from ._pieces import BlockReport, owners_of
-from ._quality import checked_drop, checked_reference, quality_of
+from ._pieces import owners_of
+from ._quality import checked_reference, quality_of
 from ._sequential import Blocks
+from ._statistics import CANDIDATES, CalibrationReport, Statistics, held_out, size_of, smallest
 from ._write import input_bytes
-
-#: Of the batches, the share that chooses between candidates.
-_HELD_OUT = 0.2
-#: What each candidate does with the statistics; the first needs none.
-CANDIDATES: dict[str, dict[str, float] | None] = {
-    "data-free": None,
-    "error feedback": {"tensor_steps": 0, "row_power": 0, "joint_row_power": 0},
-    "error feedback, steps by importance": {"tensor_steps": 1, "row_power": 0, "joint_row_power": 0},
-    "error feedback, steps of rows by importance": {"tensor_steps": 1, "row_power": 1, "joint_row_power": 1},
-}
-
-
-@dataclass(frozen=True)
-class CalibrationReport:
-    """What calibrate() wrote."""
-
-    file: SaveReport  #: of the file
-    method: str  #: the candidate with the least error
-    #: squared error of the outputs on held-out batches over their variance; of logits the KL divergence
-    #: in nats per prediction
-    error: float
-    candidates: dict[str, float]  #: the errors of all
-    quality: float | None = None  #: evaluate(model) with the file's weights
-    reference: float | None = None  #: evaluate(model) before
-    blocks: tuple[BlockReport, ...] = ()  #: with ``blocks=``: what each became, in order
 
 
 def _is_logits(result: Any) -> bool:
@@ -94,26 +69,6 @@ class _Held:
         return error / variance if variance > 0 else error
 
 
-def _one_size(
-    model: torch.nn.Module, ratio: object, max_bytes: object, bits: object, max_drop: object
-) -> int | None:
-    """The target in bytes; None for max_drop. Raises UsageError unless there is one."""
-    given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
-        found = " and ".join(names) if names else "none"
-        raise usage(f"give one of ratio, max_bytes, bits and max_drop; got {found}")
-    if max_bytes is not None:
-        return whole(max_bytes, "max_bytes", 1)
-    if ratio is not None:
-        return int(input_bytes(model) / positive(ratio, "ratio"))
-    if bits is not None:
-        weights = sum(value.numel() for value in model.state_dict().values())
-        return max(1, int(positive(bits, "bits") * weights / 8))
-    checked_drop(max_drop)
-    return None
-
-
 def _reference(
     model: torch.nn.Module, evaluate: Callable[[torch.nn.Module], float] | None, max_drop: float | None
 ) -> float | None:
@@ -138,14 +93,30 @@ def copied_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 class _Search:
     """Writes candidates and keeps the best file of each size."""
 
-    def __init__(self, model: torch.nn.Module, statistics: Statistics, held: _Held, threads: int) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        statistics: Statistics,
+        held: _Held,
+        evaluate: Callable[[torch.nn.Module], float] | None,
+        threads: int,
+    ) -> None:
         self.model, self.statistics, self.held, self.threads = model, statistics, held, threads
+        self.evaluate = evaluate
         self.state = copied_state(model)
         self.norms = norm_statistics(model, held.batches) if _has_norms(model) else {}
         self.errors: dict[str, float] = {}
 
     def restore(self) -> None:
         self.model.load_state_dict(self.state)
+
+    def quality(self, file: str) -> float:
+        """What evaluate returns for the model with a file's weights."""
+        assert self.evaluate is not None
+        load_into(self.model, file)
+        quality = quality_of(self.model, partial(self.evaluate, self.model))
+        self.restore()
+        return quality
 
     def write(self, name: str, use: dict[str, float] | None, filename: str, size: int, norms: bool) -> SaveReport:
         """Writes one candidate and leaves its weights in the model."""
@@ -252,12 +223,13 @@ def calibrate(
     checked_model(model)
     items = checked_batches(batches)
     tensors: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
-    size = _one_size(model, ratio, max_bytes, bits, max_drop)
+    given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
+    weights = sum(value.numel() for value in model.state_dict().values())
+    size = size_of(given, input_bytes(model), weights)
     target = output(filename, overwrite, tensors=tensors)
     reference = None if blocks else _reference(model, evaluate, max_drop)
     end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")
-    count = min(len(items) - 1, max(1, round(_HELD_OUT * len(items))))
-    measured, chosen = (items[:-count], items[-count:]) if count > 0 else (items, items)
+    measured, chosen = held_out(items)
     if blocks:
         refused = {"max_drop": max_drop, "evaluate": evaluate, "statistics": statistics, "minutes": minutes}
         for name, value in refused.items():
@@ -269,7 +241,8 @@ def calibrate(
         raise usage("state and importance belong to blocks; give blocks=True, or leave them out")
     if statistics is None:
         statistics = collect(model, measured)
-    search = _Search(model, statistics, _Held(model, chosen, len(items) - len(chosen)), threads)
+    held = _Held(model, chosen, len(items) - len(chosen))
+    search = _Search(model, statistics, held, evaluate, threads)
     folder = os.path.dirname(os.path.abspath(target))
     with tempfile.TemporaryDirectory(dir=folder, prefix=".gbcompress-") as temporary:
         try:
@@ -277,9 +250,9 @@ def calibrate(
                 name, file, report = search.best(temporary, size, end)
                 quality = None
             else:
-                assert evaluate is not None and max_drop is not None and reference is not None
-                name, file, report, quality = _smallest(
-                    search, temporary, evaluate, reference, max_drop, end
+                assert max_drop is not None and reference is not None
+                name, file, report, quality = smallest(
+                    search, temporary, input_bytes(model), reference, max_drop, end
                 )
         finally:
             search.restore()
@@ -312,46 +285,3 @@ def _by_blocks(
         warn(report.target_note, TargetNotMet)
     name = "block by block, error feedback"
     return CalibrationReport(report, name, error, {name: error}, blocks=tuple(work.pieces.reports))
-
-
-def _smallest(
-    search: _Search,
-    folder: str,
-    evaluate: Callable[[torch.nn.Module], float],
-    reference: float,
-    max_drop: float,
-    end: float | None,
-) -> tuple[str, str, SaveReport, float]:
-    """The smallest file within the drop, by bisection over the logarithm of the ratio. The target of its
-    report is the drop: a size is one that was tried."""
-    whole_size = input_bytes(search.model)
-    low, high = 2.0, 64.0  # a ratio that is expected to hold, and one that is not
-    kept: tuple[str, str, SaveReport, float] | None = None
-    best_errors: dict[str, float] = {}
-    while high / low > 1.03:
-        ratio = low if kept is None and low == 2.0 else (low * high) ** 0.5
-        place = tempfile.mkdtemp(dir=folder)
-        name, file, report = search.best(place, int(whole_size / ratio), end)
-        errors = dict(search.errors)
-        load_into(search.model, file)
-        quality = quality_of(search.model, partial(evaluate, search.model))
-        search.restore()
-        smallest = False
-        if reference - quality <= max_drop:
-            smallest = not report.target_met
-            report = replace(report, target_met=True, target_note="")
-            low, kept, best_errors = ratio, (name, file, report, quality), errors
-        elif kept is None:
-            note = (
-                f"max_drop={max_drop:g} is exceeded: the quality drop is {reference - quality:.3g} "
-                f"(evaluate returned {reference:.6g} for the model as given), with half of the original "
-                "size; give a larger max_drop, or a size"
-            )
-            return name, file, replace(report, target_met=False, target_note=note), quality
-        else:
-            high = ratio
-        if smallest or (end is not None and time.monotonic() > end):
-            break
-    assert kept is not None
-    search.errors = best_errors
-    return kept

@@ -17,6 +17,8 @@ from ._errors import NotFound, exists, usage
 from ._files import Path
 
 _LINK = re.compile(r"step-(\d{12})\.gbz")
+#: What a killed writer leaves of the link that it was writing.
+_LEFT = re.compile(r"step-\d{12}\.gbz\.tmp-[\d-]+")
 
 
 class Chain:
@@ -156,7 +158,7 @@ class Chain:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """Held by one writer; the system takes it from a process that ends."""
+        """Held by one writer; the system takes it from a process that ends. Removes what killed ones left."""
         file = os.open(os.path.join(self._folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             try:
@@ -165,6 +167,8 @@ class Chain:
                 raise usage(
                     f"another process writes the chain in {self._folder}; wait until it is done"
                 ) from None
+            for name in filter(_LEFT.fullmatch, os.listdir(self._folder)):
+                os.unlink(os.path.join(self._folder, name))
             yield
         finally:
             os.close(file)

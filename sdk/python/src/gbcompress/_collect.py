@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 
-from ._arguments import kind_of, path
+from ._arguments import kind_of
 from ._arrays import is_module
 from ._errors import GbzError, usage, warn
 from ._moments import Collector
+from ._statistics import Statistics
 
 Batch = Any  # a tensor, a tuple of arguments, or a dict of keyword arguments
-
-
-@dataclass
-class Statistics:
-    """Second-order statistics of weight matrices, by the names of ``state_dict()``.
-
-    ``tensors`` maps ``NAME.input_moment`` [in, in] (or [groups, in, in]), ``NAME.output_moment``
-    [out, out], ``NAME.input_mean`` [in] and ``NAME.row_importance`` [out] to float32 arrays. Of a
-    recurrent layer, ``A|B.input_moment`` is the moment of the inputs of both matrices together.
-    """
-
-    tensors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    samples: int = 0  #: batches that were seen
-
-    def save(self, filename: str | os.PathLike[str]) -> None:
-        """Writes a safetensors file, as ``gbcompress compress --statistics`` reads it."""
-        from safetensors.numpy import save_file
-
-        save_file(self.tensors, path(filename, "filename"))
-
-    @staticmethod
-    def load(filename: str | os.PathLike[str]) -> Statistics:
-        """Reads what save() wrote."""
-        from safetensors.numpy import load_file
-
-        return Statistics(dict(load_file(path(filename, "filename"))))
 
 
 def call(model: torch.nn.Module, batch: Batch) -> Any:

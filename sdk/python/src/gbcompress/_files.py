@@ -15,7 +15,7 @@ from ._arrays import Array, Entry, is_module, to_entries
 from ._errors import TargetNotMet, usage, warn
 
 if TYPE_CHECKING:
-    from ._collect import Statistics
+    from ._statistics import Statistics
 
 Path: TypeAlias = "str | os.PathLike[str]"
 

@@ -17,7 +17,7 @@ from ._errors import TargetNotMet, exists, usage, warn
 from ._files import Path, SaveReport, StoredTensor, _one_target, _statistics_entries
 
 if TYPE_CHECKING:
-    from ._collect import Statistics
+    from ._statistics import Statistics
 
 #: The file in a compressed folder.
 FILE_NAME = "model.gbz"
@@ -127,7 +127,8 @@ def compress_folder(
 
 def _statistics_of(source: str, names: Sequence[str], data: Iterable[Any]) -> Statistics:
     """Statistics by the names that the folder's file has."""
-    from ._collect import Statistics, collect
+    from ._collect import collect
+    from ._statistics import Statistics
 
     if isinstance(data, str):
         raise usage("data must be a list of sentences or batches, got one text; write [text]")

@@ -61,6 +61,7 @@ def inspect(filename: Path) -> FileInfo:
         for side in entry["shape"]:
             numbers *= side
         tied = entry.pop("tied_to")
+        del entry["axis"]  # tells calibrate() alone something
         tensors.append(
             TensorInfo(
                 bits=total / max(numbers, 1),

@@ -15,10 +15,11 @@ import torch
 
 from . import _core
 from ._arrays import Array, torch_bytes
-from ._collect import Batch, Statistics, row_importance
+from ._collect import Batch, row_importance
 from ._errors import usage
 from ._files import SaveReport, StoredTensor, save
 from ._load import load_into
+from ._statistics import Statistics
 from ._write import input_bytes
 
 #: Files of a state folder.

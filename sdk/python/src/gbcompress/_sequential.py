@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from ._blocks import Captured, capture, find_blocks, run
-from ._collect import Batch, Statistics, called, evaluating, finish
+from ._collect import Batch, called, evaluating, finish
 from ._files import SaveReport
 from ._load import load_into
 from ._moments import Collector
 from ._pieces import BlockReport, Piece, Pieces, owners_of
+from ._statistics import Statistics
 
 #: What is tried for each block; "steps" follow the importance of tensors.
 _USES: dict[str, dict[str, float]] = {

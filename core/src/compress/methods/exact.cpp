@@ -1,0 +1,10 @@
+#include "compress/methods/methods.h"
+
+namespace gbcompress {
+
+Candidate ExactMethod::run(const CompressionPlan& plan, TrainingRun& run) {
+  run.make(plan.max_bytes);
+  return run.candidate();
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,51 @@
+// Matrices that an earlier run of the same call has placed.
+#include <cinttypes>
+#include <cstdio>
+
+#include "base/digest.h"
+#include "gbcompress/version.h"
+#include "quantize/store.h"
+
+namespace gbcompress {
+
+std::string WeightsStore::key_of(std::size_t i, const char* target, double value) const {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  if (!kept_ || !kept_->active() || plan_.profile() != CodecProfile::kLanes || tensor.base ||
+      tensor.model)
+    return "";
+  const TensorEntry& source = *tensor.source;
+  const std::vector<std::int32_t>& rows = tensor.facts.row_steps;
+  char numbers[240];
+  std::snprintf(numbers, sizeof numbers,
+                " %016" PRIx64 " %016" PRIx64 " rows %" PRId64 " cols %" PRId64 " stride %" PRId64
+                " axis %d share %a %s %a ",
+                xxh3_64(source.bytes), xxh3_64(std::as_bytes(std::span(rows))), tensor.grid.rows,
+                tensor.grid.cols, tensor.grid.stride, tensor.axis, tensor.share, target, value);
+  std::string key = "gbcompress " GBC_VERSION_STRING " ";
+  key += profile_name(profiles_[i]);
+  key += " ";
+  key += quantiser_name(options_.quantiser);
+  key += " ";
+  key += dtype_name(source.dtype);
+  key += numbers;
+  return key + source.name;
+}
+
+bool WeightsStore::put_kept(std::size_t i, const std::string& key) {
+  if (key.empty()) return false;
+  std::optional<KeptParts::Part> part = kept_->find(key);
+  if (!part) return false;
+  const TensorPlan& tensor = plan_.tensors()[i];
+  CodedValues form;
+  form.grid = tensor.grid;
+  form.step = part->step;
+  form.row_steps = tensor.facts.row_steps;
+  form.axis = tensor.axis;
+  form.grid.dependent = options_.quantiser == Quantiser::kTrellis;
+  form.grid.lanes = form.grid.dependent && profiles_[i] == CodecProfile::kLanes;
+  errors_[i] = part->error;
+  put_section(i, form, std::move(part->section));
+  return true;
+}
+
+}  // namespace gbcompress

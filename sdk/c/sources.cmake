@@ -1,0 +1,36 @@
+# What libgbz is made of; sdk/web compiles the same for WebAssembly.
+set(core ${CMAKE_CURRENT_LIST_DIR}/../../core)
+set(base digest sha256_blocks random text float16)
+set(format container dtype payload)
+set(geometry tile_grid)
+set(encoding code_text encoding waves)
+set(gnet bank_shape gnet_plan reference_kernel tile_kernel)
+set(codec byte_coder class_table codec delta/blocks delta/change delta/classes delta/dense delta/sparse fast/fast_decoder fast/fast_model lanes/decode_block lanes/decoder
+  lanes/head lanes/lanes_coder lanes/tables rans scales small/logistic small/small_coder small/small_model
+  small/surroundings small/wide_model)
+set(artifact arch_layout change decode direct_values file_digest header/cbor_reader header/header header/parse_header header/plan_fields
+  header/prelude header/tensor_fields header/text integers/integer_reader integers/integers
+  integers/lanes_reader integers/prior_classes integers/steps integers/transform read_many reader
+  sections/coding sections/elements sections/float_code sections/planes sections/unpacking)
+set(sources)
+foreach(name call gbz onnx runtime zstd)
+  list(APPEND sources ${CMAKE_CURRENT_LIST_DIR}/src/${name}.cpp)
+endforeach()
+foreach(rung base format geometry encoding gnet codec artifact)
+  foreach(name IN LISTS ${rung})
+    list(APPEND sources ${core}/src/${rung}/${name}.cpp)
+  endforeach()
+endforeach()
+
+# Loops over weights, which are compiled for speed.
+set(loops codec/fast/fast_decoder codec/small/small_coder codec/small/small_model codec/small/surroundings codec/small/wide_model codec/byte_coder
+  codec/lanes/decode_block artifact/integers/transform gnet/reference_kernel)
+list(TRANSFORM loops REPLACE "(.+)" "${core}/src/\\1.cpp")
+
+# Names after gbz_ that gbz.h declares.
+set(entries version status_name dtype_name dtype_bits open close header_bytes ranges count find name shape type kind_of bits
+  bytes identity architecture settings base_digest set_base read onnx_bytes onnx)
+
+set(gbz_definitions GBC_FREESTANDING _GLIBCXX_EXTERN_TEMPLATE=0 NDEBUG)
+set(gbz_options -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables
+  -fvisibility=hidden -ffunction-sections -fdata-sections -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)

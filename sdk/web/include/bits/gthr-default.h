@@ -1,0 +1,3 @@
+#pragma once
+// In place of libstdc++'s file for POSIX threads: a module has one thread.
+#include <bits/gthr-single.h>

@@ -1,0 +1,80 @@
+"""Joins the sources of sdk/web/src and a WebAssembly module to gbz.mjs, and makes the package for npm.
+
+    python3 sdk/web/pack.py MODULES OUTPUT
+
+MODULES holds simd.wasm and scalar.wasm. The second goes to gbz-scalar.mjs, which gbz.mjs loads where SIMD128 is
+missing. The package is the same for the same sources, whenever and wherever it is made.
+"""
+import base64
+import gzip
+import io
+import pathlib
+import re
+import sys
+import tarfile
+import zlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PARTS = ("decoder.js", "file.js", "source.js", "workers.js")
+
+
+def version():
+    text = (ROOT / "core/include/gbcompress/version.h").read_text()
+    return ".".join(re.search(rf"define GBC_VERSION_{part} (\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def packed(module):
+    """A module as text: base64 of its DEFLATE stream."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+    return base64.b64encode(packer.compress(module.read_bytes()) + packer.flush()).decode()
+
+
+def without_comments(text):
+    """Without lines that are comments alone, and without indentation: a third of the size."""
+    text = re.sub(r"^\s*/\*\*.*?\*/\n", "", text, flags=re.M | re.S)
+    text = re.sub(r"^\s*//.*\n", "", text, flags=re.M)
+    text = re.sub(r";  //.*$", ";", text, flags=re.M)
+    return re.sub(r"^\s+", "", text, flags=re.M)
+
+
+def script(modules):
+    given = {"VERSION": version(), "BASE64": packed(modules / "simd.wasm")}
+    head = re.sub("|".join(given), lambda found: given[found[0]], (HERE / "src/module.js").read_text())
+    parts = [head] + [(HERE / "src" / part).read_text() for part in PARTS]
+    return f"// gbcompress {version()}, Apache-2.0\n" + "".join(map(without_comments, parts))
+
+
+def package(files, path):
+    """What `npm pack` writes: a folder `package`, with times and owners that are fixed."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in sorted(files.items()):
+            entry = tarfile.TarInfo("package/" + name)
+            entry.size, entry.mode, entry.mtime = len(content), 0o644, 499162500  # npm's own time
+            archive.addfile(entry, io.BytesIO(content))
+    path.write_bytes(gzip.compress(data.getvalue(), 9, mtime=0))
+
+
+def main(modules, output):
+    output.mkdir(parents=True, exist_ok=True)
+    files = {
+        "gbz.mjs": script(modules).encode(),
+        "gbz-scalar.mjs": f'export default "{packed(modules / "scalar.wasm")}";\n'.encode(),
+        "gbz.d.ts": (HERE / "src/gbz.d.ts").read_bytes(),
+        "README.md": (HERE / "README.md").read_bytes(),
+        "LICENSE": (ROOT / "LICENSE").read_bytes(),
+        "package.json": (HERE / "package.json").read_text().replace("VERSION", version()).encode(),
+    }
+    for name in ("gbz.mjs", "gbz-scalar.mjs", "gbz.d.ts"):
+        (output / name).write_bytes(files[name])
+    path = output / f"gbcompress-{version()}.tgz"
+    package(files, path)
+    print(f"{output / 'gbz.mjs'}: {len(files['gbz.mjs'])} bytes")
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*map(pathlib.Path, sys.argv[1:]))

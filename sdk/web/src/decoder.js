@@ -1,0 +1,174 @@
+// One WebAssembly instance for one file: its memory goes with it.
+
+export class GbzError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.name = "GbzError";
+    this.status = status;
+  }
+}
+
+const STATUSES = { 2: "usage", 6: "truncated", 7: "corrupt", 8: "unsupported", 9: "limit", 10: "shape_mismatch", 100: "memory" };
+const KINDS = ["generated", "exact", "tied", "quantized", "predicted", "constant", "base"];
+const DTYPES = ["BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64", "C64", "F8_E5M2",
+  "F8_E4M3", "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4"];
+const ARRAYS = { I8: Int8Array, U16: Uint16Array, I16: Int16Array, U32: Uint32Array, I32: Int32Array, U64: BigUint64Array,
+  I64: BigInt64Array, F16: Uint16Array, BF16: Uint16Array, F32: Float32Array, F64: Float64Array, C64: Float32Array };
+const REAL = ["F16", "BF16", "F32", "F64"];
+const ADDRESSABLE = 2 ** 32 - 2 ** 20;
+
+const refuse = (status, message) => {
+  throw new GbzError(status, message);
+};
+const dtypeNumber = (name) => {
+  const number = DTYPES.indexOf(name);
+  return number >= 0 ? number : refuse("usage", `there is no element type ${name}; use one of ${DTYPES.join(", ")}`);
+};
+/** The type that a tensor is read in: the requested one for real tensors, else its own. */
+const dtypeFor = (tensor, asked) => (asked && REAL.includes(tensor.dtype) ? asked : tensor.dtype);
+
+class Decoder {
+  constructor() {
+    const fail = (status, text, size) => refuse(STATUSES[status] ?? "failure", this.text(text, size));
+    this.c = new WebAssembly.Instance(compiled, { gbz: { fail } }).exports;
+    this.c.__wasm_call_ctors();
+    this.work = this.allocate(1024);  // an error of 512 bytes, then what a call takes or gives
+    this.file = 0;
+  }
+
+  get view() {
+    return new DataView(this.c.memory.buffer);
+  }
+  bytes(at, size) {
+    return new Uint8Array(this.c.memory.buffer, at, size);
+  }
+  text(at, size) {
+    const end = size ?? this.bytes(0).indexOf(0, at) - at;
+    return new TextDecoder().decode(this.bytes(at, end)).replaceAll("gbz_set_base()", "setBase()");
+  }
+
+  allocate(size) {
+    const at = size <= ADDRESSABLE ? this.c.malloc(Number(size)) >>> 0 : 0;
+    return at || refuse("memory", `${size} bytes of memory are not there; WebAssembly has 4 GiB for a file and one tensor`);
+  }
+  free(at) {
+    this.c.free(at);
+  }
+
+  /** Runs what calls the decoder; the stack is as before where that throws. */
+  guard(body) {
+    const top = this.c.__stack_pointer.value;
+    try {
+      return body();
+    } catch (error) {
+      this.c.__stack_pointer.value = top;
+      if (error instanceof WebAssembly.RuntimeError) refuse("corrupt", `the file ended the decoder: ${error.message}`);
+      throw error;
+    }
+  }
+  check(status) {
+    if (status !== 0) refuse(STATUSES[status] ?? "failure", this.text(this.work + 4));
+  }
+
+  /** @param at  where the file's bytes are  @param partial  the digest is not compared */
+  open(at, size, partial, options) {
+    const view = this.view, to = this.work + 512;
+    this.bytes(to, 48).fill(0);
+    view.setBigUint64(to + 16, BigInt(options.memoryBytes ?? 0), true);
+    view.setBigUint64(to + 24, BigInt(options.outputBytes ?? 0), true);
+    view.setInt32(to + 32, partial ? 1 : 0, true);
+    try {
+      this.guard(() => this.check(this.c.gbz_open(at, size, to, to + 40, this.work)));
+    } catch (error) {
+      // What is wrong with a plan is told as of any plan; that of a file is not the caller's.
+      if (error.status === "usage" || error.status === "shape_mismatch") error.status = "corrupt";
+      throw error;
+    }
+    this.file = this.view.getUint32(to + 40, true);
+  }
+
+  tensors() {
+    const tensors = [], rank = this.work + 512;
+    for (let index = 0; index < this.c.gbz_count(this.file); ++index) {
+      const sides = this.c.gbz_shape(this.file, index, rank), view = this.view;
+      const shape = Array.from({ length: view.getUint32(rank, true) }, (_, i) => Number(view.getBigInt64(sides + 8 * i, true)));
+      const dtype = this.c.gbz_type(this.file, index);
+      tensors.push({ name: this.text(this.c.gbz_name(this.file, index)), index, dtype: DTYPES[dtype], shape,
+        kind: KINDS[this.c.gbz_kind_of(this.file, index)], bits: this.c.gbz_bits(this.file, index),
+        bytes: Number(BigInt.asUintN(64, this.c.gbz_bytes(this.file, index, dtype))) });
+    }
+    return tensors;
+  }
+
+  /** Parts of the file that a tensor needs: [offset, end]. */
+  ranges(index) {
+    return this.guard(() => {
+      const count = this.c.gbz_ranges(this.file, index, 0, 0);
+      if (count === 0) return [];
+      const at = this.allocate(16 * count), ranges = [];
+      this.c.gbz_ranges(this.file, index, at, count);
+      for (let i = 0, view = this.view; i < count; ++i) {
+        const offset = Number(view.getBigUint64(at + 16 * i, true));
+        ranges.push([offset, offset + Number(view.getBigUint64(at + 16 * i + 8, true))]);
+      }
+      this.free(at);
+      return ranges;
+    });
+  }
+
+  /** @return a typed array in memory of its own */
+  read(tensor, dtype) {
+    return this.guard(() => {
+      const number = dtypeNumber(dtype);
+      const size = BigInt.asUintN(64, this.c.gbz_bytes(this.file, tensor.index, number));
+      if (size === 0n && tensor.bytes > 0)
+        refuse("usage", `${tensor.name} is of type ${tensor.dtype}, which is not read as ${dtype}; request its own type`);
+      const out = this.allocate(size > 0n ? size : 1n), length = Number(size);
+      this.check(this.c.gbz_read(this.file, tensor.index, number, out, length, this.work));
+      const copy = this.copy(out, length), type = ARRAYS[dtype] ?? Uint8Array;
+      this.free(out);
+      return new type(copy.buffer);
+    });
+  }
+  copy(at, size) {
+    try {
+      return this.bytes(at, size).slice();
+    } catch {
+      return refuse("memory", `${size} bytes of memory are not there; close other files, or read single tensors`);
+    }
+  }
+
+  onnx() {
+    return this.guard(() => {
+      const to = this.work + 512;
+      this.check(this.c.gbz_onnx_bytes(this.file, to, this.work));
+      const size = this.view.getBigUint64(to, true);
+      if (size === 0n) refuse("usage", "the file was not made of an ONNX model; read its tensors");
+      const out = this.allocate(size);
+      this.check(this.c.gbz_onnx(this.file, out, Number(size), this.work));
+      const copy = this.copy(out, Number(size));
+      this.free(out);
+      return copy;
+    });
+  }
+
+  put(bytes) {
+    const at = this.allocate(bytes.length || 1);
+    this.bytes(at, bytes.length).set(bytes);
+    return at;
+  }
+
+  /** Gives a delta its base; the copies stay until the instance goes. */
+  setBase(tensors) {
+    this.guard(() => {
+      const list = this.allocate(24 * tensors.length || 1);
+      tensors.forEach(({ name, dtype, shape, data }, i) => {
+        const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+        const fields = [this.put(new TextEncoder().encode(name + "\0")), dtypeNumber(dtype),
+          this.put(new Uint8Array(BigInt64Array.from(shape, BigInt).buffer)), shape.length, this.put(bytes), bytes.length];
+        fields.forEach((field, k) => this.view.setUint32(list + 24 * i + 4 * k, field, true));
+      });
+      this.check(this.c.gbz_set_base(this.file, list, tensors.length, this.work));
+    });
+  }
+}

@@ -1,0 +1,171 @@
+// An open file: names, types and shapes at once, tensors when they are requested.
+
+const view = (bytes) =>
+  bytes instanceof ArrayBuffer || (globalThis.SharedArrayBuffer && bytes instanceof SharedArrayBuffer)
+    ? new Uint8Array(bytes)
+    : ArrayBuffer.isView(bytes)
+      ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+      : refuse("usage", "a file is given as an ArrayBuffer, a typed array, a Blob or a URL");
+
+/** The file's size and how many of its first bytes are its header; undefined where `bytes` does not say that. */
+function prelude(bytes) {
+  if (new TextDecoder().decode(bytes.subarray(0, 4)) !== "GBZ2") return undefined;
+  const numbers = [], ends = [];
+  for (let at = 4; numbers.length < 2; ends.push(at)) {
+    let number = 0;
+    for (let shift = 0; ; ++shift) {
+      if (at >= bytes.length || shift > 7) return undefined;
+      number += (bytes[at] & 127) * 128 ** shift;
+      if (bytes[at++] < 128) break;
+    }
+    numbers.push(number);
+  }
+  // The third number has as many bytes as it needs: at most nine.
+  return { size: ends[0] + numbers[0], header: Math.min(ends[0] + numbers[0], ends[1] + 9 + numbers[1]) };
+}
+
+/** What an ONNX model has beside its tensors, which is no tensor of the model. */
+const holdsModel = ({ name, dtype, kind }) => name === "gbz.container" && dtype === "U8" && kind === "exact";
+
+export class GbzFile {
+  #decoder;
+  #spoiled = false;
+  #busy = Promise.resolve();
+  #source;
+
+  /** Not for callers: see open(). @param source  fetches what is not there yet, or undefined */
+  constructor(decoder, at, size, source) {
+    this.#decoder = decoder;
+    this.#source = source;
+    this.at = at;
+    this.size = size;
+    const text = (name) => decoder.text(decoder.c["gbz_" + name](decoder.file));
+    this.identity = text("identity");
+    this.architecture = text("architecture");
+    this.settings = text("settings");
+    this.baseDigest = text("base_digest");
+    const tensors = decoder.tensors();
+    this.hasModel = tensors.some(holdsModel);
+    this.tensors = new Map(tensors.filter((tensor) => !holdsModel(tensor)).map((tensor) => [tensor.name, Object.freeze(tensor)]));
+  }
+
+  #open() {
+    if (this.#spoiled) refuse("usage", "an earlier error ended the decoding of this file; open it again");
+    return this.#decoder ?? refuse("usage", "the file is closed; open it again");
+  }
+  #use(body) {
+    try {
+      return body(this.#open());
+    } catch (error) {
+      if (error instanceof GbzError && ["usage", "unsupported"].includes(error.status)) throw error;
+      this.#spoiled = true;  // the decoder is left in the middle of its work
+      this.#decoder = undefined;
+      throw error;
+    }
+  }
+  #tensor(name) {
+    return this.tensors.get(name) ?? refuse("usage", `the file has no tensor ${name}`);
+  }
+
+  /** Requests of several calls follow one another. */
+  #load(ranges) {
+    const done = this.#busy.then(async () => {
+      const decoder = this.#open();
+      await this.#source?.load(ranges(decoder), (offset, bytes) => this.#open().bytes(this.at + offset, bytes.length).set(bytes));
+    });
+    this.#busy = done.catch(() => {});
+    return done;
+  }
+
+  /** One tensor; of real ones also as dtype "F32", "F16" or "BF16". */
+  async read(name, { dtype } = {}) {
+    this.#open();
+    const tensor = this.#tensor(name);
+    await this.#load((decoder) => decoder.ranges(tensor.index));
+    return this.#use((decoder) => decoder.read(tensor, dtypeFor(tensor, dtype)));
+  }
+  readSync(name, { dtype } = {}) {
+    const tensor = this.#tensor(name);
+    return this.#use((decoder) =>
+      this.#source?.lacks(decoder.ranges(tensor.index)).length
+        ? refuse("usage", `${name} is not loaded yet; use read()`)
+        : decoder.read(tensor, dtypeFor(tensor, dtype)));
+  }
+
+  /** All tensors, by `workers` at a time (default: as many as there are processors, at most 8). */
+  async readAll({ dtype, workers } = {}) {
+    await this.#load(() => [[0, this.size]]);
+    this.#verify();
+    const parts = this.baseDigest ? [] : this.#use((decoder) => shares(decoder, this, dtype, workers));
+    const found = parts.length > 1 ? await inWorkers(parts, this.#open(), this, dtype) : undefined;
+    this.#open();
+    return new Map(Array.from(this.tensors.keys(), (name) => [name, found?.get(name) ?? this.readSync(name, { dtype })]));
+  }
+
+  /** The ONNX model that the file was made of. */
+  async onnx() {
+    await this.#load(() => [[0, this.size]]);
+    this.#verify();
+    return this.#use((decoder) => decoder.onnx());
+  }
+  onnxSync() {
+    return this.#use((decoder) => decoder.onnx());
+  }
+
+  /** Compares the digest of a file that came in parts. */
+  #verify() {
+    if (this.identity) return;
+    this.#use((decoder) => {
+      const file = decoder.file;
+      decoder.open(this.at, this.size, false, this.#source?.options ?? {});
+      this.identity = decoder.text(decoder.c.gbz_identity(decoder.file));
+      decoder.c.gbz_close(decoder.file);
+      decoder.file = file;
+    });
+  }
+
+  /** Gives a delta its base: an open file, or tensors of {name, dtype, shape, data}. */
+  async setBase(base) {
+    this.#open();
+    const tensors = base instanceof GbzFile
+      ? Array.from(await base.readAll(), ([name, data]) => ({ ...base.tensors.get(name), data }))
+      : Array.from(base);
+    this.#use((decoder) => decoder.setBase(tensors));
+  }
+
+  /** Gives the memory back. Tensors that were read stay. */
+  close() {
+    this.#decoder = undefined;
+    this.#source?.close();
+  }
+  [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
+    this.close();
+  }
+}
+
+/** @param bytes  the whole file */
+function openBytes(bytes, options = {}) {
+  const given = view(bytes), decoder = new Decoder(), at = decoder.put(given);
+  decoder.open(at, given.length, false, options);
+  return new GbzFile(decoder, at, given.length);
+}
+
+function withFile(bytes, options, body) {
+  const file = openBytes(bytes, options);
+  try {
+    return body(file);
+  } finally {
+    file.close();
+  }
+}
+
+/** All tensors of a file in memory, by name. */
+export function decode(bytes, options = {}) {
+  return withFile(bytes, options, (file) =>
+    new Map(Array.from(file.tensors.keys(), (name) => [name, file.readSync(name, options)])));
+}
+
+/** The ONNX model that a file in memory was made of: what InferenceSession.create() takes. */
+export function decodeOnnx(bytes, options = {}) {
+  return withFile(bytes, options, (file) => file.onnxSync());
+}

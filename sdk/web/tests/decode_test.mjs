@@ -1,0 +1,136 @@
+// decode(), decodeOnnx() and the limits of memory, in both modules: with SIMD128 and without.
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
+import test from "node:test";
+import { brotliCompressSync } from "node:zlib";
+import { BEYOND_MEMORY, GOLDEN, WEB, digests, golden, json, load, read, safetensors, verdict } from "./common.mjs";
+
+const MOST_BYTES = 180_000, MOST_PACKED = 125_000;
+const withSimd = await load();
+globalThis.GBZ_SCALAR = true;
+const scalar = await load("scalar");
+delete globalThis.GBZ_SCALAR;
+
+test("this machine's Node.js runs both modules", () => {
+  assert.equal(withSimd.simd, true);
+  assert.equal(scalar.simd, false);
+  assert.match(withSimd.version, /^\d+\.\d+\.\d+$/);
+});
+
+for (const [kind, gbz] of Object.entries({ simd: withSimd, scalar })) {
+  test(`every tensor has its recorded digest: ${kind}`, () => {
+    const files = json(GOLDEN, "v2/digests.json");
+    assert.ok(Object.keys(files).length >= 20);
+    for (const [name, expected] of Object.entries(files))
+      assert.deepEqual(digests(gbz.decode(golden(name))), expected, name);
+  });
+
+  test(`every damaged file has its recorded verdict: ${kind}`, async () => {
+    const codes = json(GOLDEN, "errors/codes.json");
+    assert.ok(Object.keys(codes).length >= 80);
+    for (const [name, code] of Object.entries(codes)) {
+      const bytes = read(GOLDEN, `errors/${name}.gbz`);
+      assert.equal(await verdict(() => gbz.decode(bytes)), BEYOND_MEMORY[name] ?? code, name);
+    }
+  });
+}
+
+test("a typed array of the tensor's type holds its values", () => {
+  const tensors = withSimd.decode(golden("exact_lanes"));
+  const file = Object.fromEntries(Array.from(tensors, ([name, values]) => [name, values.constructor.name]));
+  assert.ok(Object.values(file).includes("Float32Array"), JSON.stringify(file));
+  for (const values of tensors.values()) assert.equal(values.byteOffset, 0);
+});
+
+test("real tensors are read as float32, rounded", () => {
+  const own = withSimd.decode(golden("coded_lanes")), short = withSimd.decode(golden("coded_lanes"), { dtype: "BF16" });
+  for (const [name, values] of own)
+    if (values instanceof Float32Array) {
+      assert.equal(short.get(name).length, values.length);
+      assert.ok(short.get(name) instanceof Uint16Array);
+    }
+});
+
+test("a changed bit anywhere is an error with a sentence", async () => {
+  const bytes = golden("coded_lanes");
+  for (let at = 0; at < bytes.length; at += 7) {
+    const changed = bytes.slice();
+    changed[at] ^= 1 << at % 8;
+    assert.throws(() => withSimd.decode(changed), (error) => error.name === "GbzError" && error.message.length > 10, `byte ${at}`);
+  }
+});
+
+test("what is no file is refused", async () => {
+  assert.equal(await verdict(() => withSimd.decode(new Uint8Array(0))), "truncated");
+  assert.equal(await verdict(() => withSimd.decode(new TextEncoder().encode("not a file"))), "corrupt");
+  assert.equal(await verdict(() => withSimd.decode("text")), "usage");
+  assert.equal(await verdict(() => withSimd.decodeOnnx(golden("tiny"))), "usage");
+  assert.equal(await verdict(() => withSimd.decode(golden("tiny"), { dtype: "F31" })), "usage");
+});
+
+test("limits hold before memory is taken", async () => {
+  assert.equal(await verdict(() => withSimd.decode(golden("tiny"), { outputBytes: 1 })), "limit");
+  assert.equal(await verdict(() => withSimd.decode(golden("coded_lanes"), { memoryBytes: 1000 })), "memory");
+});
+
+/** A file of a layer type that this decoder lacks. */
+function ofPlugin() {
+  const bytes = golden("deep_fp32"), at = Buffer.from(bytes).indexOf("attention");
+  assert.ok(at > 0);
+  bytes.set(Buffer.from("circulant"), at);
+  bytes.set(createHash("sha256").update(bytes.subarray(0, -16)).digest().subarray(0, 16), bytes.length - 16);
+  return bytes;
+}
+
+test("a plugin's layer type is named, and the file stays open", async () => {
+  assert.throws(() => withSimd.decode(ofPlugin()), (error) => error.status === "unsupported" && error.message.includes("circulant"));
+  const file = await withSimd.open(ofPlugin());
+  const [name] = file.tensors.keys();
+  for (let i = 0; i < 2; ++i) assert.equal(await verdict(() => file.read(name)), "unsupported");
+});
+
+test("a delta needs its base, and gets the model back with it", async () => {
+  const bytes = read(GOLDEN, "deltas/delta.gbz"), base = safetensors(read(GOLDEN, "deltas/base.safetensors"));
+  assert.throws(() => withSimd.decode(bytes), (error) => error.status === "usage" && /setBase\(\)/.test(error.message));
+  const file = await withSimd.open(bytes);
+  assert.match(file.baseDigest, /^[0-9a-f]{64}$/);
+  assert.equal(await verdict(() => file.setBase(base.slice(1))), "usage");
+  await file.setBase(base);
+  const expected = Object.fromEntries(safetensors(read(GOLDEN, "deltas/now.safetensors")).map(({ name, data }) => [name, data]));
+  assert.deepEqual(digests(await file.readAll()), digests(Object.entries(expected)));
+});
+
+test("a file that is closed, or whose decoding failed, is used no more", async () => {
+  const file = await withSimd.open(golden("tiny")), name = [...file.tensors.keys()][0];
+  const before = await file.read(name);
+  file.close();
+  file.close();
+  for (const call of [() => file.read(name), () => file.readSync(name), () => file.readAll(), () => file.onnx(), () => file.setBase([])])
+    await assert.rejects(async () => call(), (error) => error.status === "usage" && /closed/.test(error.message));
+  assert.ok(before.length > 0);
+  assert.equal(await verdict(async () => (await withSimd.open(golden("tiny"))).read("none")), "usage");
+});
+
+test("memory stays bounded over many good and damaged files", async () => {
+  const good = golden("coded_lanes"), bad = read(GOLDEN, "errors/stream_cut.gbz"), huge = read(GOLDEN, "errors/planes_of_a_terabyte.gbz");
+  const run = async (times) => {
+    for (let i = 0; i < times; ++i) {
+      withSimd.decode(good);
+      for (const bytes of [bad, huge]) assert.notEqual(await verdict(() => withSimd.decode(bytes)), "ok");
+      if (i % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  await run(100);
+  const before = process.memoryUsage().rss;
+  await run(400);
+  const growth = process.memoryUsage().rss - before;
+  assert.ok(growth < 200e6, `1200 files took ${growth} bytes`);
+});
+
+test("the module is small", () => {
+  const size = statSync(`${WEB}/gbz.mjs`).size, packed = brotliCompressSync(read(WEB, "gbz.mjs")).length;
+  console.log(`gbz.mjs has ${size} bytes, ${packed} with brotli`);
+  assert.ok(size <= MOST_BYTES, `${size} bytes, at most ${MOST_BYTES}`);
+  assert.ok(packed <= MOST_PACKED, `${packed} bytes with brotli, at most ${MOST_PACKED}`);
+});

@@ -1,0 +1,135 @@
+// open() and stream() over HTTP: ranges, one stream, workers, and servers that fail.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { BEYOND_MEMORY, GOLDEN, digests, golden, json, load, read, sha256, verdict } from "./common.mjs";
+import { serve } from "./server.mjs";
+
+const gbz = await load();
+const expected = json(GOLDEN, "v2/digests.json");
+// Made by make_large.py: a model of 25 MB, and one of ONNX.
+const LARGE = process.env.GBC_LARGE && read(process.env.GBC_LARGE, "large.gbz");
+const without = LARGE ? false : "GBC_LARGE is not set: sdk/web/tests/make_large.py makes the large model";
+
+async function served(bytes, behave, body) {
+  const server = await serve(bytes, behave);
+  try {
+    return await body(server);
+  } finally {
+    await server.close();
+  }
+}
+
+for (const behave of [{}, { ranges: false }, { ranges: false, piece: 37, chunked: true }])
+  test(`files come over HTTP: ${JSON.stringify(behave)}`, async () => {
+    for (const name of Object.keys(expected))
+      await served(golden(name), behave, async ({ url }) => {
+        const file = await gbz.open(url);
+        assert.deepEqual(digests(await file.readAll()), expected[name], name);
+        assert.match(file.identity, /^[0-9a-f]{64}$/);
+        file.close();
+      });
+  });
+
+test("damaged files have the same verdict over HTTP", async () => {
+  for (const [name, code] of Object.entries(json(GOLDEN, "errors/codes.json")))
+    for (const ranges of [true, false])
+      await served(read(GOLDEN, `errors/${name}.gbz`), { ranges }, async ({ url }) => {
+        const found = await verdict(async () => (await gbz.open(url)).readAll({ workers: 1 }));
+        assert.equal(found, BEYOND_MEMORY[name] ?? code, `${name}, ranges: ${ranges}`);
+      });
+});
+
+test("tensors come as their bytes arrive", async () => {
+  for (const name of Object.keys(expected))
+    await served(golden(name), { ranges: false, piece: 41 }, async ({ url }) => {
+      const tensors = [];
+      for await (const tensor of gbz.stream(url)) tensors.push(tensor);
+      assert.deepEqual(digests(tensors), expected[name], name);
+    });
+});
+
+test("a stream that is damaged is an error at its end at the latest", async () => {
+  const bytes = golden("exact_lanes").slice();
+  bytes[bytes.length - 40] ^= 1;
+  await served(bytes, {}, async ({ url }) => {
+    await assert.rejects(async () => { for await (const _ of gbz.stream(url)); }, { name: "GbzError" });
+  });
+});
+
+test("a download that ends early is truncated", async () => {
+  const bytes = golden("exact_lanes");
+  for (const behave of [{ ranges: false, hangUp: 300 }, { ranges: false, short: 300, chunked: true }, { hangUp: 300 },
+    { short: 300, chunked: true }])
+    await served(bytes, behave, async ({ url }) => {
+      const found = await verdict(async () => (await gbz.open(url)).readAll());
+      assert.equal(found, "truncated", JSON.stringify(behave));
+    });
+  await served(bytes.subarray(0, 500), {}, async ({ url }) => assert.equal(await verdict(() => gbz.open(url)), "truncated"));
+});
+
+test("a server's refusal is told with its status", async () => {
+  await served(golden("tiny"), { status: 404 }, async ({ url }) =>
+    assert.rejects(gbz.open(url), (error) => error.status === "failure" && error.message.includes("404")));
+});
+
+test("a Blob and a URL object are opened too", async () => {
+  for (const source of [new Blob([golden("tiny")]), golden("tiny").buffer]) {
+    const file = await gbz.open(source);
+    assert.deepEqual(digests(await file.readAll()), expected.tiny);
+  }
+  await served(golden("tiny"), {}, async ({ url }) => assert.equal((await gbz.open(new URL(url))).tensors.size, 2));
+});
+
+test("one tensor of a large file is a part of it", { skip: without }, async () => {
+  await served(LARGE, {}, async ({ url, requests, behave }) => {
+    const file = await gbz.open(url), name = [...file.tensors.keys()][1];
+    assert.equal(file.identity, "");
+    await file.read(name);
+    const loaded = requests.reduce((sum, [from, to]) => sum + to - from, 0);
+    assert.ok(loaded < LARGE.length / 2, `${loaded} of ${LARGE.length} bytes were requested`);
+    const count = requests.length;
+    await Promise.all([file.read(name), file.read(name)]);
+    assert.equal(requests.length, count, "what is there is not requested again");
+    behave.etag = '"2"';
+    await assert.rejects(file.readAll(), (error) => error.status === "corrupt" && /changed on the server/.test(error.message));
+    behave.etag = '"1"';
+    behave.short = 1000;
+    behave.chunked = true;
+    assert.equal(await verdict(() => file.readAll()), "truncated");
+    behave.short = 0;
+    assert.equal((await file.readAll({ workers: 1 })).size, file.tensors.size);
+    assert.match(file.identity, /^[0-9a-f]{64}$/);
+  });
+});
+
+test("closing a file ends its requests", { skip: without }, async () => {
+  await served(LARGE, {}, async ({ url, behave }) => {
+    const file = await gbz.open(url);
+    behave.piece = 1000;
+    const reading = file.readAll();
+    setTimeout(() => file.close(), 20);
+    await assert.rejects(reading, (error) => error.status === "usage" && /closed/.test(error.message));
+  });
+});
+
+test("the large model is that of `expand`, with workers and without", { skip: without }, async () => {
+  const names = JSON.parse(readFileSync(`${process.env.GBC_LARGE}/large.json`, "utf8"));
+  const file = await gbz.open(LARGE);
+  for (const workers of [1, 3]) {
+    const before = performance.now(), tensors = await file.readAll({ workers });
+    console.log(`${workers} workers: ${Math.round(performance.now() - before)} ms`);
+    assert.deepEqual(digests(tensors), names);
+  }
+  assert.deepEqual(digests(gbz.decode(LARGE)), names);
+});
+
+test("an ONNX model comes back, from memory and over HTTP", { skip: without }, async () => {
+  const bytes = read(process.env.GBC_LARGE, "model.onnx.gbz"), model = sha256(read(process.env.GBC_LARGE, "expanded.onnx"));
+  assert.equal(sha256(gbz.decodeOnnx(bytes)), model);
+  await served(bytes, {}, async ({ url }) => {
+    const file = await gbz.open(url);
+    assert.equal(file.hasModel, true);
+    assert.equal(sha256(await file.onnx()), model);
+  });
+});

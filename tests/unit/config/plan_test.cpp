@@ -1,0 +1,108 @@
+// Which methods options ask for.
+#include "gbcompress/plan.h"
+
+#include <gtest/gtest.h>
+
+namespace gbcompress {
+namespace {
+
+using Methods = std::vector<Method>;
+
+/// Defaults of the command line, with a target size.
+CompressOptions sized() {
+  CompressOptions options = Settings().compress;
+  options.target = {.ratio = 8.0};
+  return options;
+}
+
+CompressOptions without_data(CompressOptions options) {
+  options.train.loss = Loss::kWeights;
+  return options;
+}
+
+TEST(Plan, WithoutDataWeightsAreQuantizedFromThemselves) {
+  const CompressionPlan plan = plan_of(without_data(sized()), {});
+  EXPECT_EQ(plan.methods, Methods{Method::kDataFree});
+  EXPECT_FALSE(plan.needs_model);
+  EXPECT_EQ(plan.method_text(), "data-free");
+  EXPECT_EQ(plan.content_text(), "quantized weights");
+}
+
+TEST(Plan, StatisticsFromAFileCalibrateWithoutAModel) {
+  const CompressionPlan plan = plan_of(without_data(sized()), {.statistics = true});
+  EXPECT_EQ(plan.methods, Methods{Method::kCalibrated});
+  EXPECT_FALSE(plan.needs_model);
+}
+
+TEST(Plan, ExactValuesTakeNoModel) {
+  CompressOptions options = without_data(sized());
+  options.bottleneck.mode = WeightMode::kExact;
+  EXPECT_EQ(plan_of(options, {}).methods, Methods{Method::kExact});
+  EXPECT_FALSE(plan_of(options, {}).needs_model);
+  options.bottleneck.layers = {{.match = "*", .mode = WeightMode::kQuantized}};
+  EXPECT_EQ(plan_of(options, {}).methods, Methods{Method::kDataFree}) << "a rule names integers";
+}
+
+TEST(Plan, ATargetSizeWithDataTriesTheCheapestFirst) {
+  CompressOptions options = sized();
+  const RequestFacts data{.data = true};
+  EXPECT_EQ(plan_of(options, data).methods,
+            (Methods{Method::kDataFree, Method::kCalibrated, Method::kRateSearch}));
+  EXPECT_TRUE(plan_of(options, data).judged);
+  EXPECT_EQ(plan_of(options, data).method_text(),
+            "data-free, calibrated or trained, the first without a quality drop");
+  options.effort = Effort::kFast;
+  EXPECT_EQ(plan_of(options, data).methods, (Methods{Method::kDataFree, Method::kCalibrated}));
+  EXPECT_EQ(plan_of(options, data).method_text(),
+            "data-free, or calibrated if that has a measurable quality drop");
+  options.train.rate.calibration = 0;
+  EXPECT_EQ(plan_of(options, data).methods, Methods{Method::kDataFree});
+  EXPECT_TRUE(plan_of(options, data).judged) << "the report tells its quality drop";
+  options.effort = Effort::kMax;
+  EXPECT_EQ(plan_of(options, data).methods, Methods{Method::kRateSearch});
+  EXPECT_FALSE(plan_of(options, data).judged);
+}
+
+TEST(Plan, ARunThatIsResumedTrains) {
+  EXPECT_EQ(plan_of(sized(), {.data = true, .resumes = true}).methods,
+            Methods{Method::kRateSearch});
+}
+
+TEST(Plan, DataWithoutATargetSearchTheSmallestFile) {
+  CompressOptions options = sized();
+  options.target = {.no_loss = true};
+  EXPECT_EQ(plan_of(options, {.data = true}).methods, Methods{Method::kRateSearch});
+  options.target = {};
+  EXPECT_EQ(plan_of(options, {.data = true}).methods, Methods{Method::kFixedRate})
+      << "a given lambda";
+}
+
+TEST(Plan, ADropWithoutEpochsIsCalibrated) {
+  CompressOptions options = sized();
+  options.target = {.max_drop = 1.0};
+  options.train.epochs = 0;
+  EXPECT_EQ(plan_of(options, {.data = true}).methods, Methods{Method::kCalibrated});
+  options.train.rate.calibration = 0;
+  EXPECT_EQ(plan_of(options, {.data = true}).methods, Methods{Method::kDataFree});
+}
+
+TEST(Plan, GeneratedWeightsTakeAModel) {
+  CompressOptions options = without_data(sized());
+  options.bottleneck.mode = WeightMode::kGenerated;
+  const CompressionPlan plan = plan_of(options, {});
+  EXPECT_EQ(plan.methods, Methods{Method::kGnetSize});
+  EXPECT_TRUE(plan.needs_model);
+  EXPECT_EQ(plan.method_text(), "generated");
+  options.bottleneck.mode = WeightMode::kQuantized;
+  options.bottleneck.gnet_prior = true;
+  EXPECT_TRUE(plan_of(options, {}).needs_model) << "a prior is a g-net";
+}
+
+TEST(Plan, AStrategyTakesAModel) {
+  CompressOptions options = without_data(sized());
+  options.train.strategy.name = "dtp";
+  EXPECT_TRUE(plan_of(options, {}).needs_model) << "where it is refused without data";
+}
+
+}  // namespace
+}  // namespace gbcompress
