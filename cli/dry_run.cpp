@@ -28,7 +28,13 @@ void add_cost_rows(Table& table, const CompressionCost& cost) {
 nlohmann::ordered_json plan_json(const CompressionPlan& plan) {
   nlohmann::ordered_json methods = nlohmann::ordered_json::array();
   for (const Method method : plan.methods) methods.push_back(plan.name(method));
-  return {{"holds", plan.content_text()}, {"methods", methods}};
+  return {{"holds", plan.content_text()},
+          {"methods", methods},
+          {"effort", plan.attempts > 0 || plan.judged ? effort_name(plan.effort) : ""},
+          {"attempts", plan.attempts},
+          {"epochs", plan.attempts > 0 ? plan.train.epochs : 0},
+          {"training_samples", plan.training_samples},
+          {"held_out", plan.held_out}};
 }
 
 nlohmann::ordered_json to_json(const DryRun& run) {

@@ -58,6 +58,7 @@ void print_report(const CompressReport& report, const std::string& output,
   // After training on a task other weights do the same job: errors of theirs say little.
   if (report.attempts == 0 || !report.metric) add_stored_rows(table, report.tensors);
   if (!target.empty()) table.row({"target", "", target});
+  if (report.plan.methods.size() > 1) table.row({"plan", "", report.plan.method_text()});
   table.row({"method", "", report.method});
   if (!report.allocation.empty()) table.row({"step sizes from", "", report.allocation});
   if (report.attempts > 0 && report.price > 0)

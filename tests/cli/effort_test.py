@@ -1,7 +1,12 @@
 """--effort: which method a target size takes."""
 
+import os
+import unittest
+
 import harness
 from harness import USAGE
+
+SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/data")
 
 SIZE = ("--data", "digits", "--arch", "mlp")
 
@@ -47,12 +52,54 @@ class Effort(harness.CliTest):
         plan = self.succeed("compress", self.net, *SIZE, "--dry-run", "--json").json
         self.assertEqual(plan["effort"], "max")
 
+    def test_the_report_repeats_the_plan(self):
+        """Of a run of one method with all that was chosen, of several methods the methods."""
+        given = ("compress", self.net, *SIZE, "--epochs", "2", "--max-drop", "5", "--json")
+        planned = self.succeed(*given, "--dry-run").json["plan"]
+        self.assertEqual((planned["epochs"], planned["methods"]), (2, ["trained"]))
+        self.assertGreater(planned["held_out"], 0)
+        self.assertEqual(self.succeed(*given, "-o", self.out).json["plan"], planned)
+        planned = self.succeed("compress", self.net, *SIZE, "--ratio", "2", "--dry-run", "--json").json["plan"]
+        found = self.compress("--ratio", "2", "--json").json["plan"]
+        for key in "holds", "methods", "effort":
+            self.assertEqual(found[key], planned[key])
+        self.assertRegex(self.compress("--ratio", "2").out, r"\nplan +data-free, calibrated or trained, ")
+
     def test_what_has_no_effort_refuses_it(self):
         self.refused(USAGE, "--mode generated always trains", "compress", self.net, *SIZE, "--ratio", "8", "--effort", "fast",
                      "--mode", "generated", "-o", self.out)
         self.refused(USAGE, "fast, balanced, max", "compress", self.net, *SIZE, "--ratio", "8", "--effort", "most", "-o", self.out)
         alone = self.succeed("compress", self.net, "--ratio", "4", "--effort", "fast", "-o", self.out, "--force")
         self.assertIn("--effort has no effect: there are no data", alone.err)
+
+
+class EasyTargets(harness.CliTest):
+    """A twentieth of the size is reached without training, at the quality of the given model."""
+
+    def setUp(self):
+        super().setUp()
+        self.mnist = os.path.join(SHARED, "mnist")
+        if not os.path.isdir(self.mnist):
+            raise unittest.SkipTest("no MNIST at ../shared/data/mnist")
+
+    def check(self, model, arch):
+        out = self.path(arch + ".gbz")
+        found = self.succeed("compress", model, "--arch", arch, "--data", "mnist:" + self.mnist, "--ratio", "20", "-o", out,
+                             "--json", "-q").json
+        self.assertIn(found["method"], ("data-free", "calibrated"))
+        self.assertEqual(found["attempts"], 0)
+        self.assertLessEqual(20 * os.path.getsize(out), os.path.getsize(model))
+        self.assertLessEqual(found["metric"]["drop"], 0.1)
+
+    def test_lenet_300_100(self):
+        self.check(os.path.join(SHARED, "models/lenet-300-100-mnist.safetensors"), "lenet-300-100")
+
+    def test_lenet_5_trained_here(self):
+        trained, model = self.path("trained.gbz"), self.path("lenet5.safetensors")
+        self.succeed("compress", "--from-scratch", "--arch", "lenet5", "--mode", "exact", "--data", "mnist:" + self.mnist,
+                     "--epochs", "1", "--set", "train.batch=128", "-o", trained, "-q")
+        self.succeed("expand", trained, "-o", model, "-q")
+        self.check(model, "lenet5")
 
 
 harness.main()

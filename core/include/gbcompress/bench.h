@@ -1,21 +1,20 @@
 #pragma once
-/// How fast this machine and the engine are; plans and predicted times of models too large to load.
-/// No LibTorch.
+/// How fast this machine and the engine are, and predicted times of models too large to load. No
+/// LibTorch.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gbcompress/gnet.h"
+#include "gbcompress/model_plan.h"
 #include "gbcompress/options.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
 
-// How fast this machine is, and how much of that the engine reaches. From short samples; those of
 // different things alternate, so that a noisy moment hits all of them.
 
 class Registry;
@@ -103,69 +102,6 @@ std::vector<std::string> engine_shapes();
 /// @throws Error(kUsage) for a shape that is not known; Error(kPluginMissing) where no type claims
 ///         a layer
 EngineReport measure_engine(const Registry& types, const EngineOptions& options = {});
-
-// The plan of a whole model from names and shapes alone, and what its ranks send. Nothing the size
-// of the model is allocated: 7 billion weights take milliseconds.
-
-/// One tensor. Generated ones have a plan and a place in a bank.
-struct PlannedTensor {
-  enum class Kind : std::uint8_t { kGenerated, kPlain, kTied, kBuffer };
-  ParameterInfo info;
-  Kind kind = Kind::kPlain;
-  std::string tied_to;
-  std::optional<GNetPlan> plan;
-  std::size_t bank = 0;         ///< index into ModelPlan::banks
-  std::int64_t first_gnet = 0;  ///< its first one in the bank
-};
-
-/// All g-nets of one shape, as the bottleneck runs them together.
-struct PlannedBank {
-  BankShape shape;
-  std::int64_t gnets = 0;
-  std::int64_t weights = 0;  ///< that they generate
-
-  std::int64_t parameters() const noexcept { return gnets * shape.parameters(); }
-};
-
-struct ModelPlan {
-  std::vector<PlannedTensor> tensors;  ///< in the order given
-  std::vector<PlannedBank> banks;
-  std::int64_t trainable = 0;         ///< numbers of all trainable tensors
-  std::int64_t gnet_parameters = 0;   ///< all g-nets together
-  std::int64_t plain_parameters = 0;  ///< trainable, not generated
-};
-
-/// What a GenomicBottleneck of these tensors would be. Only infos, ties and whether a tensor is
-/// trainable are looked at; the tensors themselves may be undefined.
-/// @throws Error(kPluginMissing), Error(kUsage) as the bottleneck's constructor
-ModelPlan plan_model(const std::vector<NamedParameter>& tensors, const Registry& types,
-                     const BottleneckOptions& options = {});
-
-/// Which g-nets belong to which rank: [bank][rank], world + 1 numbers a bank; first[r] up to
-/// first[r + 1] are rank r's.
-using OwnerRows = std::vector<std::vector<std::int64_t>>;
-OwnerRows owner_rows(const ModelPlan& plan, int world);
-/// The g-nets of one generated tensor, by owner, in order; ranks without any are left out.
-struct OwnerShare {
-  int rank = 0;
-  std::int64_t gnets = 0;
-};
-std::vector<OwnerShare> owners_of(const PlannedTensor& tensor, const OwnerRows& rows);
-
-/// Weights that each rank generates as owner: [rank], of one bank. Cropped tiles count as what they
-/// are.
-std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
-                                        const std::vector<std::int64_t>& rows);
-
-/// Numbers of the tensors that are averaged over the ranks in every step, in order: gradients of
-/// plain parameters, then floating-point buffers.
-std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan);
-
-/// Bytes that each rank sends in one step, by the formulas of gbcompress/traffic.h: [rank].
-/// @param placements  kOwner or kReplicated, one a bank; empty: only what plain parameters and
-///                    buffers send
-std::vector<std::int64_t> step_bytes(const ModelPlan& plan, std::span<const Placement> placements,
-                                     int world);
 
 // How long a step takes on many ranks, from rates measured on one. scaling.md writes the
 // formulas down, checks them against measured steps, and says where they err.

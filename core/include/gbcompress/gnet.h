@@ -1,159 +1,19 @@
 #pragma once
-/// What g-nets are made from: tiles of a tensor, position codes, plans, banks. Plain data,
-/// LibTorch-free.
+/// Plans of g-nets, and banks: the g-nets of one shape, which are computed together. No LibTorch.
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "gbcompress/position_code.h"
 #include "gbcompress/tensors.h"
+#include "gbcompress/tile_grid.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
-
-// How one parameter is seen as matrices, and how a matrix is cut into tiles.
-
-/// Which dimensions of a tensor are the rows (outputs) and columns (inputs) of its matrix. All
-/// other dimensions are kernel positions, and they must come last in memory.
-///   linear [out, in]          rows 0, cols 1
-///   conv [out, in, k...]      rows 0, cols 1      transposed conv [in, out, k...]  rows 1, cols 0
-///   in_proj [3E, E]           rows 0, cols 1, row_splits 3: three matrices, each with its own
-///   tiles a vector [n]              rows 0, cols -1
-struct MatrixView {
-  int row_dim = 0;
-  int col_dim = 1;              ///< -1: the tensor has no column dimension
-  std::int64_t row_splits = 1;  ///< the row dimension holds this many matrices, one after another
-  std::int64_t col_splits = 1;
-
-  bool operator==(const MatrixView&) const = default;
-};
-
-/// Where one tile lies in the contiguous tensor, in elements. Positions (i, j, k) of the tile map
-/// to `offset + i * row_stride + j * col_stride + k`, for i < rows, j < cols, k < kernel.
-struct TileExtent {
-  std::int64_t offset = 0;
-  std::int64_t row_stride = 0;
-  std::int64_t col_stride = 0;
-  std::int64_t rows = 0;  ///< rows that exist: the last tile of a matrix may be cropped
-  std::int64_t cols = 0;
-};
-
-/// The exact partition of a tensor into equal tiles, the last ones cropped.
-/// Tiles are numbered matrix by matrix (row splits outer, column splits inner), then by rows of
-/// tiles, then by columns of tiles.
-class TileGrid {
- public:
-  /// @param shape  1 to 8 dimensions, each >= 1, product below 2^62
-  /// @param tile_rows, tile_cols  1 <= side <= the matrix's own side
-  /// @throws Error(kShapeMismatch) where view, shape and tile sides do not fit together
-  TileGrid(std::vector<std::int64_t> shape, MatrixView view, std::int64_t tile_rows,
-           std::int64_t tile_cols);
-
-  const std::vector<std::int64_t>& shape() const noexcept { return shape_; }
-  std::int64_t rows() const noexcept { return rows_; }      ///< of one matrix
-  std::int64_t cols() const noexcept { return cols_; }      ///< of one matrix
-  std::int64_t kernel() const noexcept { return kernel_; }  ///< kernel positions, at least 1
-  std::int64_t tile_rows() const noexcept { return tile_rows_; }
-  std::int64_t tile_cols() const noexcept { return tile_cols_; }
-  std::int64_t tiles() const noexcept { return matrices_ * grid_rows_ * grid_cols_; }
-  /// Positions of one uncropped tile: tile_rows * tile_cols * kernel.
-  std::int64_t positions() const noexcept { return tile_rows_ * tile_cols_ * kernel_; }
-  std::int64_t elements() const noexcept { return elements_; }
-  TileExtent extent(std::int64_t tile) const;
-
- private:
-  std::vector<std::int64_t> shape_;
-  MatrixView view_;
-  std::int64_t rows_, cols_, kernel_, tile_rows_, tile_cols_;
-  std::int64_t matrices_, grid_rows_, grid_cols_, elements_;
-  std::int64_t row_stride_, col_stride_;
-};
-
-/// The matrix a view makes of a shape. @throws Error(kShapeMismatch)
-struct MatrixSides {
-  std::int64_t rows = 0, cols = 0, kernel = 0;
-  std::vector<std::int64_t> kernel_dims;
-};
-MatrixSides matrix_sides(const std::vector<std::int64_t>& shape, const MatrixView& view);
-
-/// Copies a tensor into tiles [tiles, tile_rows, tile_cols, kernel]; cropped positions become 0.
-void disassemble(const TileGrid& grid, const float* tensor, float* tiles);
-/// The exact inverse: copies tiles into the tensor, cropped positions dropped.
-void assemble(const TileGrid& grid, const float* tiles, float* tensor);
-
-// Position codes: the inputs of a g-net for a weight's position in its tile.
-
-enum class Encoding : std::uint8_t {
-  kBinary,   ///< max(1, ceil(log2 n)) bits, most significant first
-  kGray,     ///< the same width; neighbors differ in one bit
-  kOneHot,   ///< n inputs
-  kFourier,  ///< `size` pairs of sine and cosine, 1 to `size` periods along the axis
-  kPixel,    ///< the axis is an image of `sides`; `size` cosines of each coordinate
-  kLatent,   ///< `size` numbers of each position, trained with the g-net and part of it
-};
-std::string_view encoding_name(Encoding encoding) noexcept;  ///< "binary", "one_hot", "latent", ...
-
-/// The code of one axis.
-struct AxisCode {
-  Encoding encoding = Encoding::kBinary;
-  std::int64_t size = 0;            ///< kFourier, kPixel, kLatent: 1 to 1024; otherwise 0
-  std::vector<std::int64_t> sides;  ///< kPixel: 1 to 8 sides in memory order; otherwise empty
-
-  AxisCode() = default;
-  AxisCode(Encoding e, std::int64_t n = 0,
-           std::vector<std::int64_t> image = {})  // NOLINT: implicit
-      : encoding(e), size(n), sides(std::move(image)) {}
-  bool operator==(const AxisCode&) const = default;
-};
-
-/// As the configuration writes it: "gray", "fourier:4", "pixel:28x28:6", "latent:3".
-std::string code_text(const AxisCode& code);
-/// Nothing where the text is not a code. A size may be left out: fourier 4, pixel 4, latent 2.
-std::optional<AxisCode> parse_code(std::string_view text);
-
-/// Inputs that an axis of n positions needs.
-/// @throws Error(kUsage) when n < 1, when the sizes are out of range, or when the sides of an image
-///         do not multiply to n
-std::int64_t code_width(const AxisCode& code, std::int64_t n);
-
-/// Row-major table [count, width] of one axis (or of all kernel axes together). Trained codes have
-/// no values here: they are parameters of each g-net.
-struct CodeTable {
-  std::int64_t count = 1;
-  std::int64_t width = 0;
-  bool trained = false;
-  std::vector<float> values;
-};
-
-/// Codes 0 and 1, not normalized; waves with mean 0 and mean square 1 along the axis: sqrt(2) times
-/// cos or sin, computed in double in one fixed way (artifact-format.md), rounded once.
-/// @throws Error(kLimit) above 2^28 values, Error(kUsage) as code_width
-CodeTable encode_axis(const AxisCode& code, std::int64_t n);
-
-/// The codes of a whole tile. The input of position (i, j, k) is the concatenation of row i, column
-/// j and kernel position k. Kernel axes are combined in row-major order of their positions.
-struct TileCodes {
-  CodeTable rows;
-  CodeTable cols;
-  CodeTable kernel;  ///< width 0 where the tensor has no kernel dimensions
-
-  std::int64_t inputs() const noexcept { return rows.width + cols.width + kernel.width; }
-};
-
-/// Encodes each axis, then normalizes the codes of 0 and 1 together: over every position and every
-/// such input the mean becomes 0 and the standard deviation (with n - 1, as torch.std) becomes 1.
-/// Mean and deviation are computed in double, and each value is (code - mean) / deviation rounded
-/// once to float. A tile whose codes are all equal is only centered. Waves and trained codes have
-/// that mean and deviation by themselves.
-/// @param kernel_codes  none of them trained
-TileCodes encode_tile(const AxisCode& row_code, std::int64_t tile_rows, const AxisCode& col_code,
-                      std::int64_t tile_cols, const std::vector<AxisCode>& kernel_codes,
-                      const std::vector<std::int64_t>& kernel_dims);
 
 // Plain data: how a layer type plans one parameter. A plan is stored in the artifact, so that
 // a file can be inspected without any plugin.

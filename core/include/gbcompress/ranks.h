@@ -1,19 +1,20 @@
 #pragma once
-/// The ranks of one job: which of how many this process is, messages, collectives, sums in a fixed
-/// order. LibTorch's class is only named: whoever calls a collective includes it.
+/// The ranks of one job: collectives, agreement, and failing together. LibTorch's class is only
+/// named: whoever calls a collective includes it.
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "gbcompress/fixed_sum.h"
+#include "gbcompress/group_options.h"
+#include "gbcompress/launch.h"
 #include "gbcompress/traffic.h"
 #include "gbcompress/version.h"
 
@@ -23,146 +24,6 @@ class Tensor;
 
 namespace GBC_API gbcompress {
 
-// Which rank of how many this process is, and where the ranks meet. No LibTorch.
-
-/// Who started this process, in the order of precedence; the first that speaks is believed.
-enum class Launcher : std::uint8_t {
-  kFlags,     ///< --rank, --world, --local-rank, --master
-  kTorchrun,  ///< RANK, WORLD_SIZE (torchrun, or set by hand)
-  kOpenMpi,   ///< OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
-  kPmi,       ///< PMI_RANK, PMI_SIZE (Hydra of MPICH, Intel MPI)
-  kSlurm,     ///< SLURM_PROCID, SLURM_NTASKS, inside a step only (SLURM_STEP_ID)
-  kSingle,    ///< no launcher: one process
-};
-std::string_view launcher_name(Launcher launcher) noexcept;  ///< "torchrun", "Slurm", ...
-
-/// What the command line said; every field as it was typed.
-struct LaunchFlags {
-  std::optional<std::string> rank, world, local_rank;
-  std::optional<std::string> master;  ///< "HOST:PORT", "[::1]:PORT"
-};
-
-struct Launch {
-  Launcher launcher = Launcher::kSingle;
-  int rank = 0;                                ///< 0 <= rank < world
-  int world = 1;                               ///< 1 to kMaxWorld
-  std::optional<int> local_rank, local_world;  ///< on this machine, where the launcher says so
-  std::string master_host;                     ///< empty for a world of 1
-  int master_port = 0;                         ///< 1 to 65535; 0 for a world of 1
-  /// The launcher itself serves the store (TORCHELASTIC_USE_AGENT_STORE=True): every rank, 0 too,
-  /// is a client of it. Otherwise rank 0 serves.
-  bool agent_store = false;
-  /// A program that stays as long as the ranks run has started them, and they end with it. Not so
-  /// for ranks that a shell started one by one: the shell may well go.
-  bool has_launcher = false;
-  std::string job;  ///< tells this start from others that use the same store, restarts too
-
-  /// Whether the launcher says that all ranks run on this machine.
-  bool on_one_machine() const noexcept { return world == 1 || local_world == world; }
-};
-
-inline constexpr int kMaxWorld = 65'536;
-
-/// The value of a variable, null where it is not set.
-using Environment = std::function<const char*(const char* name)>;
-
-/// Reads flags, then the environment. Ranks of one machine meet at 127.0.0.1 where nothing else is
-/// said; the port then comes from the job's number, or is 29500. MASTER_ADDR and MASTER_PORT are
-/// honored under every launcher.
-/// @throws Error(kUsage): a rank without a world or the reverse, something that is no number, a
-/// rank
-///         outside the world, a port outside 1 to 65535, no place to meet
-Launch read_launch(const LaunchFlags& flags = {});
-Launch read_launch(const LaunchFlags& flags, const Environment& environment);
-
-/// The GPU of this rank: its number on this machine.
-/// @param gpus  how many this machine shows
-/// @throws Error(kUsage) where there are fewer than ranks, or where the launcher does not tell
-/// ranks
-///         of one machine apart
-int pick_gpu(const Launch& launch, int gpus);
-
-/// Tells torchrun why this process ends: writes {"message": {"message": TEXT, "extraInfo":
-/// {"py_callstack": TEXT, "timestamp": "SECONDS"}}} to the file that TORCHELASTIC_ERROR_FILE names,
-/// whole or not at all. Nothing is done where the variable is not set. Never throws: it runs while
-/// something worse is being told.
-/// @return whether a file was written
-bool write_error_file(std::string_view message) noexcept;
-bool write_error_file(std::string_view message, const Environment& environment) noexcept;
-
-// Messages of one rank of several. No LibTorch.
-
-/// Call once, as soon as the rank is known. [not thread-safe against the others]
-void set_log_rank(int rank, int world) noexcept;
-/// "[rank 2] ", or "" where there is one rank.
-std::string rank_prefix();
-/// Whether this rank draws progress and tells what concerns all: rank 0 does.
-bool speaks_for_all() noexcept;
-/// One line to stderr, "gbcompress: [rank 2] TEXT", in one piece, so that lines of several ranks on
-/// one terminal do not mix. [thread-safe]
-void log_line(std::string_view text) noexcept;
-
-/// Ends the process of a rank that failed: flushes the standard streams and skips the static
-/// destructors, of which LibTorch has a tenth of a second's worth. The other ranks may be waiting
-/// for this one's processor.
-[[noreturn]] void end_rank(int status) noexcept;
-
-// Sums whose bits do not depend on how many ranks compute them. No LibTorch.
-//
-// The work of a step is cut into a fixed number of shards, a power of two, whatever the world.
-// Shard sums are leaves of one binary tree, and every inner node is left + right in float32. A
-// rank owns neighboring leaves and adds up the largest whole subtrees among them; the nodes that
-// are left are exchanged and added in the same tree. For a power-of-two world each rank sends one
-// node, so that this costs no more bytes than an ordinary all_reduce.
-
-/// A run of shards: [first, first + count).
-struct ShardRange {
-  int first = 0;
-  int count = 0;
-  bool operator==(const ShardRange&) const = default;
-};
-
-inline constexpr int kMaxShards = 4096;
-
-/// The shards of one rank; all ranks' ranges follow each other and differ in size by one at most.
-/// @throws Error(kUsage): `shards` is no power of two up to kMaxShards, or fewer than ranks
-ShardRange shards_of(int rank, int world, int shards);
-
-/// The largest whole subtrees that make up a range, from left to right.
-std::vector<ShardRange> subtrees(ShardRange range);
-
-class FixedSum {
- public:
-  /// @param elements  of one shard's sum, at least 0
-  /// @param own  this rank's shards
-  FixedSum(std::int64_t elements, ShardRange own);
-  /// The next shard of this rank. Memory: one buffer for each open subtree, log2(shards) + 1 at
-  /// most.
-  /// @throws Error(kShapeMismatch), Error(kUsage) when all are there already
-  void add(std::span<const float> shard);
-  std::int64_t elements() const noexcept { return elements_; }
-  ShardRange own() const noexcept { return own_; }
-  bool complete() const noexcept { return added_ == own_.count; }
-  /// The sums of subtrees(own()). @throws Error(kUsage) before all shards are there
-  const std::vector<std::vector<float>>& nodes() const;
-
- private:
-  std::int64_t elements_;
-  ShardRange own_;
-  int added_ = 0;
-  std::vector<ShardRange> open_;
-  std::vector<std::vector<float>> sums_;
-};
-
-/// Adds up all nodes of the tree, in shard order, to its root.
-/// @param nodes  consecutive subtrees that cover all shards, each with its sum; sums are used as
-///               scratch memory
-/// @param into  the root's sum
-/// @throws Error(kShapeMismatch) where they do not make up one tree
-void add_tree(std::vector<std::pair<ShardRange, std::span<float>>> nodes, std::span<float> into);
-
-// The ranks of one job: collectives, agreement, and failing together.
-//
 // A group is opened from a Launch and lives as long as the work. A world of
 // 1 needs no store and no network: every collective is then a no-op.
 //
@@ -171,33 +32,6 @@ void add_tree(std::vector<std::pair<ShardRange, std::span<float>>> nodes, std::s
 // Error(kFailure, "rank 2 failed first: ITS CAUSE"). A rank whose main thread does not get there
 // within half a second is ended with status 1 after printing the same sentence; it may be
 // computing, and Gloo has no other way of giving up. docs/explanation/ranks.md has the whole story.
-
-enum class RankBackend : std::uint8_t {
-  kGloo,  ///< CPU tensors
-  kNccl,  ///< the same tensors, copied through one GPU a rank: NCCL in libgbcompress_cuda.so
-};
-using DistBackend [[deprecated("use RankBackend")]] = RankBackend;
-
-struct GroupOptions {
-  /// How long to wait for a rank that is silent, or that does not enter a collective. 100 ms to 24
-  /// h.
-  std::chrono::milliseconds timeout{120'000};
-  /// How long the start may take; 0: as `timeout`.
-  std::chrono::milliseconds start_timeout{0};
-  /// Which of this machine's addresses other ranks connect to: "" for loopback only, an address, a
-  /// network interface, or "any". Needed as soon as ranks run on several machines.
-  std::string listen;
-  RankBackend backend = RankBackend::kGloo;
-  /// Of kNccl; empty: libgbcompress_cuda.so beside libgbcompress.so.
-  std::filesystem::path module;
-};
-
-/// What this machine has for RankBackend::kNccl, in words.
-struct NcclStatus {
-  std::string versions;  ///< "header 2.28.9, library 2.28.9"; empty: no module, or one without NCCL
-  std::string problem;   ///< the two do not fit together
-};
-NcclStatus nccl_status(const std::filesystem::path& module = {});
 
 struct GroupState;
 

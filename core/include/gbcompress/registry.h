@@ -1,8 +1,6 @@
 #pragma once
-/// Plugins: what they add, what their files say of themselves, and the host that loads them.
-/// LibTorch's class is only named; plugin.h brings it.
+/// Finds, checks and loads plugins, and holds what they registered.
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -10,189 +8,16 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "gbcompress/gnet.h"
+#include "gbcompress/gnet_type.h"
+#include "gbcompress/plugin_file.h"
+#include "gbcompress/registrar.h"
 #include "gbcompress/version.h"
 
-namespace GBC_API at {
-class Tensor;
-}
-namespace torch::nn {
-class Module;
-}
-
 namespace GBC_API gbcompress {
-
-// A layer type: how the parameters of one kind of module are cut into tiles and put together
-// again.
-
-/// Stateless; one object serves all parameters of its kind. [thread-safe]
-class GNetType {
- public:
-  virtual ~GNetType();
-
-  /// Stored in artifacts and never renamed: "linear", "conv". 1 to 64 of [a-z0-9_.-].
-  virtual std::string_view id() const noexcept = 0;
-  /// Raised when plan or build change so that old artifacts need the old code.
-  virtual std::uint32_t revision() const noexcept { return 1; }
-  /// Module type names this type claims, as ParameterInfo::module_type spells them. No other type
-  /// may claim the same.
-  virtual std::vector<std::string> modules() const = 0;
-  /// Optional abilities by name; unknown names are 0, so that new names break no compiled plugin.
-  ///   "custom-build"      build() does more than placing the tiles
-  ///   "unused-positions"  some positions of uncropped tiles do not reach the result
-  ///   "revision-N"        build() also takes plans of its older revision N
-  ///   "only-by-rule"      parameters are planned only where a [[layer]] rule names the type
-  virtual int supports(std::string_view ability) const noexcept;
-
-  /// The plan for a parameter of a claimed module, or nothing: the parameter then stays plain.
-  /// Pure: the same arguments give the same plan.
-  /// @throws as validate(plan), and Error(kShapeMismatch) where the plan's shape is not the
-  ///         parameter's although the type has no "custom-build"
-  std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) const;
-
-  /// The parameter's value from its tiles; differentiable by autograd.
-  /// @param tiles  [tiles, tile_rows, tile_cols, kernel] float32
-  /// @param shape  the parameter's own shape, and so the result's
-  /// @throws Error(kShapeMismatch) where tiles or result have another shape
-  at::Tensor build(const GNetPlan& plan, const at::Tensor& tiles,
-                   const std::vector<std::int64_t>& shape) const;
-
- private:
-  virtual std::optional<GNetPlan> plan_impl(const ParameterInfo& parameter,
-                                            const GNetOptions& options) const = 0;
-  /// Unless overridden: place_tiles(plan, tiles).
-  virtual at::Tensor build_impl(const GNetPlan& plan, const at::Tensor& tiles) const;
-};
-
-/// Puts tiles [tiles, tile_rows, tile_cols, kernel] together as the plan says, to plan.shape.
-/// Differentiable; cropped positions are dropped. The result is contiguous.
-/// @throws Error(kShapeMismatch)
-at::Tensor place_tiles(const GNetPlan& plan, const at::Tensor& tiles);
-
-using PlanFunction =
-    std::function<std::optional<GNetPlan>(const ParameterInfo&, const GNetOptions&)>;
-using BuildFunction = std::function<at::Tensor(const GNetPlan&, const at::Tensor& tiles)>;
-
-// What a plugin, or the program itself, adds to the host.
-
-/// Name of a layer type made from two callables.
-struct GNetTypeInfo {
-  std::string id;                    ///< "linear"
-  std::vector<std::string> modules;  ///< {"Linear"}
-  std::uint32_t revision = 1;
-};
-
-struct BuiltModel;
-
-/// The request that a model factory gets.
-struct ModelRequest {
-  std::string arch;     ///< the whole request, "mlp:784-300-10"
-  std::string options;  ///< what stands behind the first ':', "784-300-10", or ""
-  /// Names and shapes of the weights that will be loaded; empty when the model is built fresh.
-  std::vector<ParameterInfo> weights;
-  /// Builds another architecture for the same weights: for one that adds something to others. Valid
-  /// until the factory returns.
-  /// @throws Error(kUsage) for an unknown one
-  std::function<BuiltModel(const std::string& arch)> build = {};
-};
-/// One link of a model whose forward pass is a chain: the next one takes what it gives.
-struct Stage {
-  std::string name;  ///< "conv1", "layer2"
-  std::function<at::Tensor(const at::Tensor&)> forward;
-  /// Its layers, in the model's own memory: one module, or a Sequential of those that forward()
-  /// runs one after another.
-  std::shared_ptr<torch::nn::Module> module;
-  /// forward() for sequences of unequal length; empty: it needs no mask.
-  /// @param mask  of the model's inputs (BuiltModel::mask), bool [rows, positions]
-  std::function<at::Tensor(const at::Tensor& x, const at::Tensor& mask)> forward_masked = {};
-};
-/// An early answer of such a chain.
-struct Exit {
-  std::size_t stages = 0;  ///< that are computed first, at least 1
-  /// What the last of them gives to scores of the classes, [rows, classes].
-  std::function<at::Tensor(const at::Tensor&)> forward;
-  /// As Stage::forward_masked.
-  std::function<at::Tensor(const at::Tensor& x, const at::Tensor& mask)> forward_masked = {};
-};
-/// A module whose `forward(Tensor) -> Tensor` is called as `forward(const at::Tensor&)`.
-struct BuiltModel {
-  std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor(const at::Tensor&)> forward;
-  /// Shape of one input without the batch, empty where any will do: {784}, {3, 32, 32}.
-  std::vector<std::int64_t> input_shape;
-  /// Whose forward passes, one after another, are the model's; empty where it does not say.
-  std::vector<Stage> stages = {};
-  /// Early exits, the earliest first, whose parameters are the module's like all others.
-  std::vector<Exit> exits = {};
-  /// Which positions of a batch of inputs are no padding, bool [rows, positions]. It travels beside
-  /// the signals between stages, which cannot tell padding from a position whose features are 0.
-  /// Empty where sequences have no padding.
-  std::function<at::Tensor(const at::Tensor& inputs)> mask = {};
-};
-using ModelFactory = std::function<BuiltModel(const ModelRequest&)>;
-
-class Strategy;
-/// A new object for each run. (gbcompress/strategy.h)
-using StrategyFactory = std::function<std::unique_ptr<Strategy>()>;
-
-/// [not thread-safe] Valid only inside the registration call. Virtual functions are only ever
-/// added at the end, with a new ABI number.
-class Registrar {
- public:
-  virtual ~Registrar();
-
-  /// @throws Error(kPluginRefused) where the id or a module is already claimed, naming both files
-  virtual void register_gnet_type(std::unique_ptr<GNetType> type) = 0;
-  /// An architecture that `--arch NAME[:options]` can build.
-  /// @throws Error(kPluginRefused) where the name is taken
-  virtual void register_model(const std::string& name, ModelFactory factory) = 0;
-  /// A way of training that `--strategy NAME` can choose.
-  /// @throws Error(kPluginRefused) where the name is taken
-  virtual void register_strategy(const std::string& name, StrategyFactory factory) = 0;
-
-  /// A layer type from two callables. An empty `build` means: place the tiles as the plan says.
-  void register_gnet_type(GNetTypeInfo info, PlanFunction init, BuildFunction build = {});
-  /// The short form: the id is the module's name in lower case.
-  void register_gnet_type(const char* module, PlanFunction init, BuildFunction build = {});
-};
-
-// What a plugin file says of itself, read from its bytes. No LibTorch, and no code of the file is
-// run.
-
-/// The marker inside a plugin file, which GBC_PLUGIN writes there.
-struct PluginFingerprint {
-  std::string name;     ///< "linear"
-  std::string version;  ///< "0.1.0"
-  /// In the order written: abi, torch, gcc, std, cxx11abi.
-  std::vector<std::pair<std::string, std::string>> fields;
-
-  std::string text() const;  ///< "abi=1 torch=2.11.0 ..."
-  bool operator==(const PluginFingerprint&) const = default;
-};
-
-/// Reads the marker of a file of at most 256 MiB.
-/// @throws Error(kNotFound, kIo); Error(kPluginRefused): not an ELF library of this processor,
-///         truncated (something its headers declare reaches past the end), no marker, two markers,
-///         a malformed one
-PluginFingerprint scan_plugin(const std::filesystem::path& file);
-/// The same for bytes already in memory. @param label  names the file in messages
-PluginFingerprint scan_plugin(std::span<const std::byte> bytes, const std::string& label);
-
-/// The fingerprint this host requires; its name is "gbcompress".
-PluginFingerprint host_fingerprint();
-
-/// One sentence a differing field ("it was built for LibTorch 2.12.0, this program has 2.11.0").
-/// Empty when they agree.
-std::vector<std::string> explain_mismatch(const PluginFingerprint& plugin,
-                                          const PluginFingerprint& host);
-
-// Finds, checks and loads plugins, and holds what they registered.
 
 /// The LibTorch that is running against the one this program was compiled for.
 /// @return a sentence naming both versions where they differ

@@ -1,26 +1,23 @@
 #pragma once
-/// Weights without data or LibTorch: from those of a model to a `.gbz` (weights.md), and two
-/// sets of tensors side by side.
+/// From the weights of a model alone to a `.gbz` file (docs/guides/weights.md); one tensor at a
+/// time is in memory. No LibTorch.
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <string_view>
 #include <vector>
 
 #include "gbcompress/codec.h"
+#include "gbcompress/compare.h"
 #include "gbcompress/statistics.h"
+#include "gbcompress/stored_tensor.h"
 #include "gbcompress/tensors.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
-
-// From the weights of a model alone, without any data, to a `.gbz` file (docs/guides/weights.md).
-// LibTorch-free; one tensor at a time is in memory.
 
 class ArtifactReader;
 class BaseModel;
@@ -79,34 +76,6 @@ inline constexpr double kMostRelativeError = 0.5;
 /// small decodes in it.
 inline constexpr double kSmallBytesASecond = 4096, kSmallIntegersASecond = 4e6;
 
-/// How one tensor ended.
-struct StoredTensor {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  /// "integers", "short floats", "exact", "constant", "tied", "g-nets", "g-nets and integers", "as
-  /// in the base", "base and integers"
-  std::string stored;
-  double step = 0;  ///< of integers; of rows with steps of their own, the one in their middle
-  bool row_steps = false;
-  std::string profile;  ///< of integers and short floats: "small", "fast", "lanes"; else ""
-  double bytes = 0;     ///< its share of the file beside the header
-  double seconds = 0;   ///< in which it was decoded, where it was compared
-  /// Whether error and energy are known: the source has such a tensor.
-  bool compared = false;
-  double error = 0;   ///< squared error over squares, of the decoded file; 0: exact
-  double energy = 1;  ///< squares of the decoded file over the source's
-  /// Whether a base has the tensor, of real numbers, so that the next two are known.
-  bool in_base = false;
-  double change_error = 0;  ///< squared error over `change`; 0: exact
-  double change = 0;        ///< squares of the source minus the base
-
-  std::int64_t elements() const noexcept;
-  double bits() const noexcept {
-    return elements() > 0 ? 8 * bytes / static_cast<double>(elements()) : 0;
-  }
-};
-
 struct WeightsReport {
   std::int64_t output_bytes = 0;
   std::int64_t parameters = 0;  ///< numbers of all tensors that are not tied
@@ -145,99 +114,6 @@ struct WeightsEstimate {
 /// Writes nothing. Takes the time of a part of the work, which it measures.
 /// @throws as compress_weights()
 WeightsEstimate estimate_weights(const TensorBundle& weights, const WeightsOptions& options);
-
-using TensorDecoder = std::function<std::vector<std::byte>(std::size_t index)>;
-
-/// How the tensors of a file are stored, in its order; nothing is decoded or compared.
-std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact);
-
-/// The same, with errors against the tensors of those names that the file was made of. Ties
-/// count as exact, unless the base has them.
-/// @param decode  the bytes of a tensor by its index in the file, called one after another; without
-///                it, the decoder for files without layer types of plugins
-/// @param base    of a delta: sets in_base, change_error and change; or null
-std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
-                                              const TensorBundle& weights,
-                                              const TensorDecoder& decode = {},
-                                              const BaseModel* base = nullptr);
-
-/// "warning: 2 of 40 tensors lost more than half of their energy (sum of squares): fc.weight keeps
-/// 12 %, ..."; "" where none did.
-std::string lost_energy_warning(const std::vector<StoredTensor>& tensors);
-
-// Two sets of tensors side by side: what each file stores, and how far their numbers are apart.
-// LibTorch-free.
-
-/// Named tensors of a model file or of a `.gbz`, whose bytes can be read. Copies share them.
-class TensorSource {
- public:
-  /// Tensors that are stored as they are.
-  static TensorSource of(TensorBundle tensors);
-  /// @param decode  as of compare_with_source()
-  static TensorSource of(ArtifactReader artifact, TensorDecoder decode = {});
-
-  /// How each is stored, in the file's order; nothing is compared.
-  const std::vector<StoredTensor>& tensors() const noexcept;
-  /// Row-major and little-endian, in the tensor's own element type.
-  /// @throws as the decoder
-  std::vector<std::byte> bytes(std::size_t index) const;
-  /// Whether bytes() may be called by several threads at once.
-  bool parallel() const noexcept;
-  /// Of the files that hold the tensors.
-  std::int64_t file_bytes() const noexcept;
-
- private:
-  struct Impl;
-  std::shared_ptr<const Impl> impl_;
-};
-
-/// One name, in one source or in both.
-struct ComparedTensor {
-  std::string name;
-  std::optional<StoredTensor> a, b;  ///< unset: that source has no such tensor
-  bool same = false;                 ///< in element type, shape and every bit
-  /// Of real numbers of one shape, whatever their element types, as float32: squared difference
-  /// over A's squares (where these are 0: 1, if there is a difference), and B's squares over A's.
-  /// NaN where an infinity or NaN is involved.
-  std::optional<double> error, energy;
-
-  bool same_shape() const { return a && b && a->shape == b->shape; }
-  bool same_dtype() const { return a && b && a->dtype == b->dtype; }
-};
-
-struct Comparison {
-  std::vector<ComparedTensor> tensors;  ///< in A's order, then what B has alone
-  /// Squared difference of all tensors that have an error, over A's squares of them.
-  double total_error = 0;
-  std::int64_t same = 0, differ = 0;  ///< of tensors that both have
-  std::int64_t only_a = 0, only_b = 0;
-  std::int64_t other_shape = 0, other_dtype = 0;  ///< among `differ`
-};
-
-/// @throws as TensorSource::bytes()
-Comparison compare_tensors(const TensorSource& a, const TensorSource& b);
-
-// How the numbers of tensors are distributed, before and after. LibTorch-free.
-
-inline constexpr std::size_t kHistogramBins = 32;
-
-/// Bins of equal width from `low` to `high`: four standard deviations around the mean of the
-/// original (of the file, where there is none), and no further than its values reach. What lies
-/// beyond counts to the first or the last bin.
-struct TensorHistogram {
-  std::string name;
-  double low = 0, high = 0;
-  std::vector<std::int64_t> file;      ///< [kHistogramBins]
-  std::vector<std::int64_t> original;  ///< [kHistogramBins], or empty: there is no such tensor
-  std::int64_t not_finite = 0;         ///< NaN and infinities of both, which no bin counts
-};
-
-/// Of the tensors of real numbers with those names, in the file's order; of the original's only
-/// those of the same shape.
-/// @param original  or null
-/// @throws as TensorSource::bytes()
-std::vector<TensorHistogram> histograms(const TensorSource& file, const TensorSource* original,
-                                        const std::unordered_set<std::string>& names);
 
 // Tensors of an architecture whose layout follows from its name (arch_layout()).
 

@@ -38,14 +38,11 @@ void estimate_bytes(const CompressRun& call, std::int64_t parameters, Compressio
 
 CompressionPlan estimated_plan(CompressRun& call) {
   const bool trained = call.may_train(), cheaper = call.plan.judged;
-  CompressionPlan plan = call.plan;
   CompressionCost cost;
   const UntrainedTiming untrained =
       trained && !cheaper ? UntrainedTiming() : untrained_timing(call);
   if (trained && call.several_methods()) train_instead(call);
-  plan.train = call.options.train;
-  plan.learning_rate = call.options.bottleneck.residual_optimizer.lr;
-  plan.step_speed = call.options.bottleneck.step_speed;
+  CompressionPlan plan = call.plan;
   const std::int64_t parameters = elements_of(call.model);
   estimate_bytes(call, parameters, cost);
   cost.least_minutes = untrained.data_free / 60;
@@ -54,8 +51,6 @@ CompressionPlan estimated_plan(CompressRun& call) {
   cost.memory_bytes =
       peak_memory_bytes() + 4 * parameters * (trained ? kValuesTrained : kValuesUntrained);
   if (trained) {
-    plan.training_samples = call.train->size();
-    plan.attempts = call.attempts;
     cost.steps = all_steps(call, plan.train.epochs);
     const double training = all_seconds(call, time_training(call), plan.train.epochs) / 60;
     cost.minutes += training;

@@ -83,6 +83,16 @@ void fit_to_minutes(CompressRun& call) {
   }
 }
 
+/// The training as it is chosen, in the plan that is executed, printed and reported.
+void state_training(CompressRun& call) {
+  CompressionPlan& plan = call.plan;
+  plan.train = call.options.train;
+  plan.learning_rate = call.options.bottleneck.residual_optimizer.lr;
+  plan.step_speed = call.options.bottleneck.step_speed;
+  plan.attempts = call.attempts;
+  plan.training_samples = call.train->size();
+}
+
 void choose_training(CompressRun& call) {
   CompressOptions& options = call.options;
   const bool chosen_epochs = options.choose.epochs;
@@ -97,6 +107,7 @@ void choose_training(CompressRun& call) {
     call.attempts = cost < kCheapAttempt ? kCheapAttempts : kAttempts;
   }
   if (options.minutes && chosen_epochs) fit_to_minutes(call);
+  state_training(call);
 }
 
 void warn_of_idle_rules(const CompressOptions& options, const Model& model) {

@@ -27,6 +27,8 @@ class PlanRunner {
       if (judged.suffices()) return taken(method, std::move(judged), before);
       if (trains(next) && !run_.time_to_train())
         return taken(method, usable(method, std::move(judged)), "; no time is left to train");
+      if (!trains(next) && !run_.time_for({}))
+        return taken(method, std::move(judged), "; no time is left to calibrate");
       const std::string said =
           "the " + std::string(method_name(method)) + " file: " + this->said(judged);
       before = "; " + said;

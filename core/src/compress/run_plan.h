@@ -14,7 +14,7 @@ struct PlanResult {
 
 /// The file of the first method that suffices: it has the target size, and its expanded model has
 /// no measurable quality drop on the held-out split. The last method's file is taken in any case,
-/// and the last untrained one's where no time is left to train. [collective]
+/// and the last one's that was tried where no time is left for the next. [collective]
 PlanResult run_plan(const CompressionPlan& plan, TrainingRun& run);
 
 }  // namespace gbcompress

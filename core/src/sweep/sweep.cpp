@@ -11,6 +11,7 @@
 #include "bottleneck/planner.h"
 #include "compress/check_options.h"
 #include "gbcompress/error.h"
+#include "model/model_snapshot.h"
 #include "sweep/controls.h"
 #include "sweep/sweep_points.h"
 #include "train/calibrate.h"
@@ -68,16 +69,12 @@ std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
 /// A model's values and what is known of them, to begin a point with.
 class Values {
  public:
-  explicit Values(const Model& model) : tensors_(model.tensors()) {
-    for (NamedParameter& p : tensors_) p.tensor = p.tensor.detach().clone();
+  explicit Values(const Model& model) : values_(model), tensors_(model.tensors()) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].tensor = values_.values()[i];
   }
   void restore(Model& model) const {
-    const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      NamedParameter& p = model.tensors()[i];
-      p.tensor.copy_(tensors_[i].tensor);
-      p.info = tensors_[i].info;
-    }
+    values_.restore(model);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) model.tensors()[i].info = tensors_[i].info;
   }
   const std::vector<NamedParameter>& tensors() const { return tensors_; }
   /// Of the model as it is now, matrices alone.
@@ -94,6 +91,7 @@ class Values {
   }
 
  private:
+  ModelSnapshot values_;
   std::vector<NamedParameter> tensors_;
 };
 

@@ -79,6 +79,16 @@ TEST(RunPlan, WithoutTimeToTrainTheUntrainedFileIsTaken) {
   EXPECT_NE(found.reason.find("no time is left to train"), std::string::npos) << found.reason;
 }
 
+TEST(RunPlan, WithoutTimeTheDataFreeFileIsTaken) {
+  FakeRun run;
+  run.data_free_drop = 1;
+  run.time_left = 0;
+  const PlanResult found = run_plan(plan_for(kAll, 100), run);
+  EXPECT_EQ(found.method, Method::kDataFree);
+  EXPECT_EQ(run.begun, std::vector{Method::kDataFree});
+  EXPECT_NE(found.reason.find("no time is left to calibrate"), std::string::npos) << found.reason;
+}
+
 TEST(RunPlan, ACollapsedModelIsGivenUpForTheSmallestThatIsNotWhereNothingIsTrained) {
   FakeRun run;
   run.data_free_drop = 1;

@@ -1,0 +1,148 @@
+#pragma once
+/// Writes `.gbz` files (docs/reference/artifact-format.md). No LibTorch.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gbcompress/artifact_tensor.h"
+#include "gbcompress/version.h"
+
+namespace GBC_API gbcompress {
+
+class Spool;
+class ArtifactReader;
+
+class ArtifactWriter {
+ public:
+  /// @param arch      what `--arch` was, or ""
+  /// @param settings  resolved settings as JSON text, or ""
+  /// @throws Error(kUsage) for text that is not UTF-8
+  ArtifactWriter(std::string arch, std::string settings);
+
+  /// @param theta  [tiles, gnet_parameters(plan)]
+  /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot
+  /// stand
+  ///         in for, a plan without type_id; Error(kNonFinite) naming the tensor; and as validate()
+  void add_generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                     const GNetPlan& plan, Coding coding, std::span<const float> theta);
+  /// @throws Error(kUsage) as above; Error(kShapeMismatch) where bytes and shape do not fit
+  void add_plain(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                 std::span<const std::byte> bytes);
+  /// @param tied_to  a tensor added before that is not tied itself; else Error(kNotFound, kUsage)
+  void add_tied(const std::string& name, const std::string& tied_to);
+  /// @throws Error(kUsage, kShapeMismatch) as above, for steps out of range and for integers beyond
+  ///         kMaxMagnitude; so do the next two
+  void add_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                 CodedValues values);
+  /// A coded tensor whose integers are encoded already, by encode_section(); the file then has the
+  /// profile lanes, and no more than one tensor's integers need to be in memory. Those of profile
+  /// small stay a section of their own; some other tensor has to have integers in lanes.
+  /// @param form     of the values, without their integers
+  /// @param profile  encode_section()'s
+  void add_coded_section(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                         const CodedValues& form, std::vector<std::byte> section,
+                         CodecProfile profile = CodecProfile::kLanes);
+  /// The g-nets' weights plus `values`: one product, one sum, each rounded to float32.
+  void add_residual(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                    const GNetPlan& plan, CodedTheta theta, CodedValues values);
+  void add_generated_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                           const GNetPlan& plan, CodedTheta theta);
+  /// @param element  the bytes of one element; types below a byte are refused
+  void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                    std::span<const std::byte> element);
+  /// From here on the file is a delta: what changed since a base model (decode.h).
+  /// @param digest  BaseModel::digest()
+  void set_base(std::string digest);
+  /// The digest of the tensors themselves, by which a chain of deltas finds this file.
+  /// @param digest  BaseModel::digest()
+  void set_digest(std::string digest);
+  /// A tensor that the base has, of that type and shape and bit for bit.
+  void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
+  /// A tensor of at least one element that the base has, of that type and shape, and its exact
+  /// change.
+  /// @param section  encode_change() of base and tensor
+  /// @throws Error(kUsage) for a tensor that has no changes, as has_change() tells
+  void add_change(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                  std::vector<std::byte> section);
+  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, lanes above. Files
+  /// of profile fast are for tests; readers know it for good.
+  void set_profile(CodecProfile profile);
+  /// Instead of those given to the constructor; integers are not coded again. @throws Error(kUsage)
+  /// for text that is not UTF-8
+  void set_settings(std::string settings);
+  /// With the small profile: the integers of everything added so far are this stream, from where
+  /// they were coded before in the same order. Forgotten where something is added or changed.
+  void reuse_stream(std::vector<std::byte> stream);
+  /// Of all integers; empty without any, and with other profiles. @throws as encode()
+  const std::vector<std::byte>& stream() const;
+
+  /// Gives a coded tensor other integers, as add_coded() and add_coded_section() do.
+  /// @throws Error(kNotFound) where no coded tensor has that name; as those
+  void update_coded(const std::string& name, CodedValues values);
+  void update_coded_section(const std::string& name, const CodedValues& form,
+                            std::vector<std::byte> section,
+                            CodecProfile profile = CodecProfile::kLanes);
+  /// Of the profile lanes, 0: one for each processor. They change no bit.
+  void set_threads(int threads) noexcept { threads_ = threads; }
+  /// From here on sections wait in an unnamed file in `folder` instead of in memory.
+  /// @throws Error(kIo)
+  void spool_in(const std::filesystem::path& folder);
+
+  /// Bytes that the file has as things stand: what was coded to find it is what encode() and
+  /// write() write.
+  std::int64_t size() const;
+  /// The whole file in memory. Same content, same bytes.
+  std::vector<std::byte> encode() const;
+  /// Atomically: a temporary file beside `path`, fsync, rename.
+  /// @param look  sees the file before it has its name, where no other process can have replaced
+  /// it;
+  ///              what it throws leaves `path` as it was
+  /// @return bytes written
+  /// @throws Error(kExists) unless `overwrite`, Error(kIo)
+  std::int64_t write(const std::filesystem::path& path, bool overwrite,
+                     const std::function<void(const ArtifactReader&)>& look = {}) const;
+
+ private:
+  struct Content {
+    std::vector<std::byte> bytes;  ///< as stored; empty for tied, constant and coded tensors
+    std::int64_t spooled = -1;     ///< where the bytes wait in the spool, if they do
+    bool encoded = false;          ///< the bytes are the integers' section
+    Packing packing = Packing::kRaw;
+    CodedTheta theta;
+    CodedValues values;
+  };
+  ArtifactTensor generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                           const GNetPlan& plan, Coding coding) const;
+  void add(ArtifactTensor tensor, Content content);
+  CodecProfile profile() const;
+  struct Layout;
+  const Layout& layout() const;
+  /// Calls visit() with a tensor's integers, whichever way they were added.
+  void visit_integers(std::size_t tensor,
+                      const std::function<void(std::span<const std::int32_t>)>& visit) const;
+  Layout make_layout() const;
+  ArtifactTensor& coded_tensor(const std::string& name);
+  /// Calls sink(piece) for every byte of the file but the digest, in order.
+  void emit(const Layout& layout,
+            const std::function<void(std::span<const std::byte>)>& sink) const;
+
+  std::string arch_, settings_, base_, digest_;
+  std::optional<CodecProfile> profile_;
+  int threads_ = 0;
+  std::vector<ArtifactTensor> tensors_;
+  std::vector<Content> contents_;  ///< one a tensor
+  std::shared_ptr<Spool> spool_;
+  mutable std::shared_ptr<const Layout> layout_;  ///< of everything added so far, or null
+  std::optional<std::vector<std::byte>> stream_;  ///< of its integers, where it is known
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+}  // namespace gbcompress

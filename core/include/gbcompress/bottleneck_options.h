@@ -1,0 +1,119 @@
+#pragma once
+/// Options of a GenomicBottleneck: what the file holds of each parameter, g-nets, the rate term. No
+/// LibTorch.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gbcompress/artifact.h"
+#include "gbcompress/gnet.h"
+#include "gbcompress/schedule.h"
+#include "gbcompress/version.h"
+
+namespace GBC_API gbcompress {
+
+class GenomicBottleneck;
+class Group;
+
+/// Factor on dL/dW before it enters the g-nets.
+enum class GradientScale : std::uint8_t {
+  kTorchGb,  ///< 1 / (positions of a tile * std^2), std = output_scale / 2
+  kNone,
+};
+
+/// Where g-nets are computed when there are several ranks. Both give the same result but for
+/// rounding.
+enum class Placement : std::uint8_t {
+  kAuto,        ///< per bank, from what computing and sending takes on these machines
+  kOwner,       ///< each g-net on one rank; gradients of weights travel there, weights travel back
+  kReplicated,  ///< every g-net on every rank; gradients of g-net parameters travel
+};
+std::string_view placement_name(Placement placement) noexcept;  ///< "auto", "owner", "replicated"
+std::optional<Placement> parse_placement(std::string_view name) noexcept;
+
+/// What a file holds of a trainable parameter.
+enum class WeightMode : std::uint8_t {
+  kGenerated,  ///< g-nets where a layer type takes it and they are smaller, else the exact values
+  kQuantized,  ///< integers times a step size, entropy-coded, trained with the rate in the loss
+  kExact,      ///< the exact values
+  kResidual [[deprecated("use kQuantized")]] = kQuantized,
+  kRaw [[deprecated("use kExact")]] = kExact,
+};
+std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "quantized", "exact"
+/// Also of the names of version 0.1, "residual" and "raw".
+std::optional<WeightMode> parse_mode(std::string_view name) noexcept;
+
+/// Overrides for the parameters whose names match; of several matching rules the last one wins, key
+/// by key. From `[[layer]]` tables of the configuration.
+struct LayerRule {
+  std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
+  std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
+  std::optional<WeightMode> mode;
+  std::optional<bool> prior;
+  std::optional<std::int64_t> tile_weights;
+  std::optional<double> ratio;
+  std::optional<std::vector<std::int64_t>> hidden;
+  std::optional<AxisCode> row_code, col_code, kernel_code;
+  std::optional<Generator> generator;
+  std::optional<std::int64_t> rank;
+};
+
+/// What bits of parameters that are stored as integers cost while they are trained.
+struct RateOptions {
+  /// The loss is the task's plus lambda * bits / predictions; 0 or more. At ln 2 it is a
+  /// description length: of the labels given the model, and of the model.
+  double lambda = 0.3;
+  /// Rate weight at the start of training, 0 or more; it rises to lambda in the first half of the
+  /// run. Above 0 for a run that continues another one.
+  double first_lambda = 0;
+  /// What the task's loss is a mean over, in all training data together: one per image, one per
+  /// character. At least 1 with a rate weight.
+  std::int64_t predictions = 0;
+  /// Calls of step() in the whole run: the rate weight rises over the first half of them. 0:
+  /// unknown, and the rate weight is constant.
+  std::int64_t steps = 0;
+  /// finish() chooses integers for a file of at most so many bytes, and lambda is only the
+  /// first rate weight, which is adapted to that size; needs `steps`. Several runs at fixed
+  /// rate weights, as compress() searches, give smaller files.
+  std::optional<std::int64_t> max_bytes;
+};
+
+struct BottleneckOptions {
+  GNetOptions gnet;
+  std::vector<LayerRule> layers;
+  /// Parameters with fewer elements stay plain, as do those whose g-nets would not be smaller.
+  std::int64_t min_elements = 512;
+  AdamWOptions gnet_optimizer;
+  AdamWOptions plain_optimizer = {.weight_decay = 0};
+  WeightMode mode = WeightMode::kGenerated;
+  /// How g-nets are stored. With kCoded they are integers times trained step sizes, and every rank
+  /// computes all of them; the same holds, whatever the value, if one of them is a
+  /// prior.
+  Coding coding = Coding::kI8;
+  /// Quantized weights that a layer type takes have a g-net as prior: it gives every weight a mean
+  /// and, if it is stochastic, a deviation for the coder; the integers hold the difference.
+  bool gnet_prior = false;
+  /// Rows of quantized matrices (outputs) have step sizes of their own instead of one per tensor.
+  bool row_steps = false;
+  /// Learning rate of the logarithms of step sizes over that of weights, above 0: an optimizer
+  /// moves either by about its learning rate, and step sizes may change by octaves.
+  double step_speed = 3;
+  /// Of quantized weights and their step sizes; the weight decay is that of the weights alone.
+  AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
+  RateOptions rate;
+  GradientScale gradient_scale = GradientScale::kTorchGb;
+  std::uint64_t seed = 0;
+  std::string kernel = "fused";            ///< or "cuda", "reference"
+  Placement placement = Placement::kAuto;  ///< with one rank nothing to choose
+  /// What the file says of itself, which is part of its size: what `--arch` is, and the settings as
+  /// JSON. Small files of integers go without the settings.
+  std::string arch, settings;
+};
+
+/// What the file holds of the parameter `name`, after all rules.
+WeightMode mode_of(const std::string& name, const BottleneckOptions& options);
+
+}  // namespace gbcompress

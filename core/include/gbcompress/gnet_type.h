@@ -1,0 +1,69 @@
+#pragma once
+/// A layer type: how the parameters of one kind of module are cut into tiles and put together
+/// again. LibTorch's class is only named.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gbcompress/gnet.h"
+#include "gbcompress/version.h"
+
+namespace GBC_API at {
+class Tensor;
+}
+
+namespace GBC_API gbcompress {
+
+/// Stateless; one object serves all parameters of its kind. [thread-safe]
+class GNetType {
+ public:
+  virtual ~GNetType();
+
+  /// Stored in artifacts and never renamed: "linear", "conv". 1 to 64 of [a-z0-9_.-].
+  virtual std::string_view id() const noexcept = 0;
+  /// Raised when plan or build change so that old artifacts need the old code.
+  virtual std::uint32_t revision() const noexcept { return 1; }
+  /// Module type names this type claims, as ParameterInfo::module_type spells them. No other type
+  /// may claim the same.
+  virtual std::vector<std::string> modules() const = 0;
+  /// Optional abilities by name; unknown names are 0, so that new names break no compiled plugin.
+  ///   "custom-build"      build() does more than placing the tiles
+  ///   "unused-positions"  some positions of uncropped tiles do not reach the result
+  ///   "revision-N"        build() also takes plans of its older revision N
+  ///   "only-by-rule"      parameters are planned only where a [[layer]] rule names the type
+  virtual int supports(std::string_view ability) const noexcept;
+
+  /// The plan for a parameter of a claimed module, or nothing: the parameter then stays plain.
+  /// Pure: the same arguments give the same plan.
+  /// @throws as validate(plan), and Error(kShapeMismatch) where the plan's shape is not the
+  ///         parameter's although the type has no "custom-build"
+  std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) const;
+
+  /// The parameter's value from its tiles; differentiable by autograd.
+  /// @param tiles  [tiles, tile_rows, tile_cols, kernel] float32
+  /// @param shape  the parameter's own shape, and so the result's
+  /// @throws Error(kShapeMismatch) where tiles or result have another shape
+  at::Tensor build(const GNetPlan& plan, const at::Tensor& tiles,
+                   const std::vector<std::int64_t>& shape) const;
+
+ private:
+  virtual std::optional<GNetPlan> plan_impl(const ParameterInfo& parameter,
+                                            const GNetOptions& options) const = 0;
+  /// Unless overridden: place_tiles(plan, tiles).
+  virtual at::Tensor build_impl(const GNetPlan& plan, const at::Tensor& tiles) const;
+};
+
+/// Puts tiles [tiles, tile_rows, tile_cols, kernel] together as the plan says, to plan.shape.
+/// Differentiable; cropped positions are dropped. The result is contiguous.
+/// @throws Error(kShapeMismatch)
+at::Tensor place_tiles(const GNetPlan& plan, const at::Tensor& tiles);
+
+using PlanFunction =
+    std::function<std::optional<GNetPlan>(const ParameterInfo&, const GNetOptions&)>;
+using BuildFunction = std::function<at::Tensor(const GNetPlan&, const at::Tensor& tiles)>;
+
+}  // namespace gbcompress
