@@ -146,7 +146,7 @@ class Results(harness.CliTest):
         self.assertEqual([(t["name"], t["error"]) for t in trained], [(t["name"], t["error"]) for t in seen])
         self.assertLessEqual(sum(t["bytes"] for t in trained), os.path.getsize(out))
         self.assertRegex(self.succeed("compress", model, "--arch", "mlp", *common, "-v").out,
-                         r"tensor +shape +stored +profile +step +bits +bytes +error\n")
+                         r"tensor +shape +stored +profile +step +bits +bytes +seconds +error\n")
         scratch = self.succeed("compress", "--from-scratch", "--arch", "mlp:64-32-10", *common, "--json").json
         self.assertEqual([t["error"] for t in scratch["tensors"]], [None] * 4)
 

@@ -35,8 +35,8 @@ def runtime() -> Any:
         import onnxruntime
     except ImportError:
         raise GbzError(
-            "calibration of ONNX models needs onnxruntime, which is not installed; run pip install onnxruntime, "
-            "or call gbcompress.onnx.compress(), which needs no data",
+            "calibration of ONNX models needs onnxruntime, which is not installed; "
+            "gbcompress.onnx.compress() needs neither it nor data; to calibrate, run pip install onnxruntime",
             "unsupported",
         ) from None
     return onnxruntime
