@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <protozero/varint.hpp>
+#include <set>
 
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -16,7 +17,6 @@ namespace {
 /// Files without encodings of real numbers as integers have the first.
 constexpr std::uint64_t kFirstVersion = 1, kContainerVersion = 2;
 constexpr std::uint64_t kMostInner = std::uint64_t{1} << 40;
-constexpr std::size_t kMaxContainerName = 4096, kMaxContainerFiles = 10'000;
 
 class ContainerReader {
  public:
@@ -118,6 +118,10 @@ Hole read_hole(ContainerReader& in, std::uint64_t version, std::vector<bool>& fi
 
 /// The size of one element of those types, and whether its sign is extended.
 std::pair<std::size_t, bool> varint_form(DType dtype) {
+  if (dtype_bits(dtype) % 8 != 0)
+    throw Error(Errc::kCorrupt, "in a container, a hole of varints has a tensor of " +
+                                    std::string(dtype_name(dtype)) +
+                                    ", whose elements are no whole bytes");
   const bool sign =
       dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
   return {static_cast<std::size_t>(dtype_bits(dtype)) / 8, sign};
@@ -248,14 +252,14 @@ Container Container::decode(std::span<const std::byte> bytes, std::size_t tensor
   container.format = in.text(64);
   const std::uint64_t count = in.number(kMaxContainerFiles, "the number of files");
   std::vector<bool> filled(tensors);
+  std::set<std::string> names;
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t i = 0; i < count; ++i) {
     ContainerFile& file = container.files.emplace_back();
     file.name = in.text(kMaxContainerName);
-    if (file.name.empty() != (i == 0) || !is_text(file.name) || (i > 0 && !stays_inside(file.name)))
+    if (i == 0 ? !file.name.empty() : !is_file_name(file.name))
       in.corrupt("the file name " + printable(file.name) + " is not allowed");
-    for (std::uint64_t k = 0; k < i; ++k)
-      if (container.files[k].name == file.name) in.corrupt("a file is there twice");
+    if (!names.insert(file.name).second) in.corrupt("a file is there twice");
     sizes.push_back(in.number(kMaxSkeleton, "the size of a skeleton"));
     const std::uint64_t holes = in.number(tensors, "the number of holes");
     std::uint64_t at = 0;
@@ -283,6 +287,10 @@ bool stays_inside(std::string_view path) noexcept {
     first = end + 1;
   }
   return true;
+}
+
+bool is_file_name(std::string_view name) noexcept {
+  return name.size() <= kMaxContainerName && stays_inside(name) && is_text(name);
 }
 
 std::vector<std::byte> to_varints(std::span<const std::byte> elements, DType dtype) {

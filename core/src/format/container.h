@@ -21,6 +21,9 @@ inline constexpr std::string_view kContainerName = "gbz.container";
 /// Bytes of all files without elements.
 inline constexpr std::uint64_t kMaxSkeleton = std::uint64_t{1} << 32;
 
+/// Files, the model's own among them, and bytes of the name of one.
+inline constexpr std::size_t kMaxContainerFiles = 10'000, kMaxContainerName = 4096;
+
 /// How elements stand in a file.
 enum class PayloadEncoding : std::uint8_t {
   kBytes,   ///< row-major and little-endian
@@ -70,10 +73,16 @@ struct Container {
 /// Whether a path names a file in the folder it is relative to, or below it.
 bool stays_inside(std::string_view path) noexcept;
 
+/// Whether a container may have a file of that name beside the model's own: one that stays inside,
+/// of at most kMaxContainerName bytes of UTF-8 without control characters.
+bool is_file_name(std::string_view name) noexcept;
+
 /// @param elements  whole ones, of at most 64 bits
 /// @return their varints
+/// @throws Error(kCorrupt) for a type whose elements are no whole bytes
 std::vector<std::byte> to_varints(std::span<const std::byte> elements, DType dtype);
 /// The elements, where to_varints() makes the same bytes of them; else nothing.
+/// @throws as to_varints()
 std::optional<std::vector<std::byte>> from_varints(std::span<const std::byte> varints, DType dtype,
                                                    std::int64_t count);
 

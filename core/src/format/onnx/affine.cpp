@@ -16,6 +16,7 @@ enum TensorType : int { kFloat = 1, kUint8 = 2, kInt8 = 3, kFloat16 = 10, kBfloa
 /// Scales of more elements belong to no weight.
 constexpr std::int64_t kMostScales = 1 << 20;
 constexpr int kNone = -1;
+constexpr std::size_t kNoConstant = static_cast<std::size_t>(-1);
 
 enum class Axis : std::uint8_t { kAttribute, kFirst, kLast, kColumns };
 
@@ -63,6 +64,11 @@ class AffineFinder {
  private:
   void name_constants(const Graph& graph) {
     auto& names = names_.emplace_back();
+    if (graph.parent) {  // its own values hide outer ones of their names
+      for (const std::string_view name : graph.inputs) names[name] = kNoConstant;
+      for (const Node& node : graph.nodes)
+        for (const std::string_view name : node.outputs) names[name] = kNoConstant;
+    }
     for (const auto& [name, tensor] : graph.initializers) names[name] = tensor;
     for (const Node& node : graph.nodes) {
       const Attribute* value = node.op == "Constant" ? node.find("value") : nullptr;
@@ -74,7 +80,7 @@ class AffineFinder {
     if (name.empty()) return {};
     for (std::optional<std::size_t> at = graph; at; at = model_.graphs[*at].parent)
       if (const auto found = names_[*at].find(name); found != names_[*at].end())
-        return found->second;
+        return found->second == kNoConstant ? std::nullopt : std::optional(found->second);
     return {};
   }
   std::optional<std::size_t> input(std::size_t graph, const Node& node, int index) const {

@@ -18,7 +18,9 @@
 namespace GBC_INTERNAL gbcompress {
 namespace onnx {
 
-inline constexpr std::size_t kMaxNodes = 1'000'000, kMaxNames = 10'000'000, kMaxDepth = 64;
+inline constexpr std::size_t kMaxNodes = 1'000'000, kMaxDepth = 64;
+/// Names of values together with attributes and subgraphs, each as many as it takes of memory.
+inline constexpr std::size_t kMaxNames = 10'000'000, kNamesOfAttribute = 8, kNamesOfGraph = 16;
 /// Protocol buffers end here.
 inline constexpr std::uint64_t kMaxFile = (std::uint64_t{1} << 31) - 1;
 
@@ -27,12 +29,12 @@ struct External {
   std::string_view location;
   std::uint64_t offset = 0;
   std::optional<std::uint64_t> length;
+  bool whole = false;  ///< the bytes are the tensor's elements; false: they stay in their file
 };
 
 struct Tensor {
   std::string_view own_name;  ///< as the file has it: of an initializer, or of a node's output
-  std::string scope;          ///< of a subgraph: "If_0.then_branch/"; "" in the main graph
-  std::string name;           ///< unique in the file
+  std::size_t graph = 0;      ///< that it is a constant of
   int type = 0;               ///< TensorProto.DataType
   std::vector<std::int64_t> shape;
   /// Where the elements are; unset: they stay among the file's other bytes (strings, packed fields
@@ -62,7 +64,6 @@ struct Node {
 
   const Attribute* find(std::string_view attribute) const noexcept;
   std::int64_t whole(std::string_view attribute, std::int64_t otherwise) const noexcept;
-  std::size_t subgraphs() const noexcept;
   bool is_standard() const noexcept { return domain.empty() || domain == "ai.onnx"; }
 };
 
@@ -71,7 +72,10 @@ struct Graph {
   std::optional<std::size_t> parent;  ///< the graph whose values it sees
   std::size_t node = 0, place = 0;    ///< the parent's node, and which of that node's graphs
   bool is_function = false;           ///< a model-local function
+  std::string_view owner, attribute;  ///< of a subgraph: the node's name, and the attribute's
+  std::vector<std::string_view> inputs;
   std::vector<Node> nodes;
+  std::vector<std::size_t> order;  ///< of nodes: each comes after those whose outputs it takes
   std::vector<std::pair<std::string_view, std::size_t>> initializers;  ///< name and tensor
   std::vector<std::string_view> outputs;
 };
@@ -86,15 +90,20 @@ struct ModelFile {
 
 /// @param bytes  must outlive the result
 /// @throws Error(kTruncated) for an empty file; Error(kCorrupt) for damage, a cycle among the nodes
-/// of a graph, and a
-///         tensor whose size does not fit its shape; Error(kLimit) above kMaxFile, kMaxNodes or
-///         kMaxDepth
+///         of a graph, and a tensor whose size does not fit its shape; Error(kLimit) above
+///         kMaxFile, kMaxNodes, kMaxNames or kMaxDepth
 ModelFile parse(std::span<const std::byte> bytes, const std::string& label);
 
-/// Nodes of a graph such that each comes after those whose outputs it takes.
+/// Sets the order of every graph's nodes.
 /// @throws Error(kCorrupt) naming a node of a cycle
-std::vector<std::size_t> sorted_nodes(const ModelFile& model, std::size_t graph,
-                                      const std::string& label);
+void sort_nodes(ModelFile& model, const std::string& label);
+
+/// "If_0.then_branch/", "function/"; "" for the main graph. Cut off where it is longer than a
+/// tensor's name may be.
+std::string scope_of(const ModelFile& model, std::size_t graph);
+
+/// A name for messages: printable, and cut off where it is long.
+std::string shown_name(std::string_view name);
 
 }  // namespace onnx
 }  // namespace gbcompress

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/checked.h"
 #include "format/container.h"
 #include "format/onnx/affine.h"
 #include "format/onnx/model.h"
+#include "format/onnx/names.h"
 #include "format/onnx/roles.h"
 #include "format/onnx/types.h"
 #include "format/onnx/view.h"
@@ -54,7 +54,7 @@ class Opener {
   }
 
   TensorHints hints() {
-    std::vector<TensorHint> roles = onnx::roles(model_, label_);
+    std::vector<TensorHint> roles = onnx::roles(model_);
     take();
     name();
     TensorHints hints;
@@ -63,7 +63,7 @@ class Opener {
   }
 
   GraphView view() {
-    std::vector<WeightUse> uses = weight_uses(model_, label_);
+    std::vector<WeightUse> uses = weight_uses(model_);
     take();
     name();
     std::vector<const Taken*> taken(model_.tensors.size());
@@ -99,23 +99,38 @@ class Opener {
     std::map<std::string, std::size_t, std::less<>> known;
     for (Tensor& tensor : model_.tensors) {
       if (!tensor.external) continue;
-      const std::string location(tensor.external->location);
-      const std::string what = label_ + ": tensor " + printable(tensor.own_name);
-      if (!stays_inside(location))
-        throw Error(Errc::kUnsupported,
-                    what + " has its data in " + printable(location) +
-                        ", which leaves the model's folder; move the data beside the model");
+      const std::string location = inner_path(tensor.external->location);
+      const std::string what = label_ + ": tensor " + shown_name(tensor.own_name);
       const auto [at, fresh] = known.emplace(location, files_.size());
-      if (fresh) files_.push_back({location, external(location)});
+      if (fresh) {
+        check_location(location, what);
+        files_.push_back({location, external(location)});
+      }
       tensor.file = at->second;
       const std::uint64_t size = files_[tensor.file].bytes.size();
-      const std::uint64_t offset = tensor.external->offset, length = *tensor.external->length;
+      const std::uint64_t offset = tensor.external->offset;
+      const std::uint64_t length = tensor.external->length.value_or(0);
       if (offset > size || length > size - offset)
         throw Error(Errc::kTruncated, what + " ends at byte " + std::to_string(offset + length) +
-                                          " of " + printable(location) + ", which has " +
+                                          " of " + shown_name(location) + ", which has " +
                                           std::to_string(size) + "; load that file again");
-      tensor.payload = Range{offset, length};
+      if (tensor.external->whole) tensor.payload = Range{offset, length};
     }
+  }
+
+  /// A file that no container holds could not be written again.
+  void check_location(const std::string& location, const std::string& what) const {
+    const std::string has = what + " has its data in " + shown_name(location) + ", ";
+    if (!stays_inside(location))
+      throw Error(Errc::kUnsupported,
+                  has + "which leaves the model's folder; move the data beside the model");
+    if (!is_file_name(location))
+      throw Error(Errc::kUnsupported,
+                  has + "whose name is longer than 4096 bytes or no printable UTF-8; rename it");
+    if (files_.size() >= kMaxContainerFiles)
+      throw Error(Errc::kUnsupported, label_ + " has its data in more than " +
+                                          std::to_string(kMaxContainerFiles - 1) +
+                                          " files; save it with one file of external data");
   }
 
   std::span<const std::byte> payload(const Tensor& tensor) const {
@@ -184,37 +199,14 @@ class Opener {
     }
   }
 
-  static bool is_allowed(const std::string& name) {
-    if (name == kContainerName) return false;
-    try {
-      check_tensor_name(name, "");
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
-  /// Names of different scopes may be the same.
   void name() {
-    std::set<std::string> used;
+    UniqueNames names;
     // The main graph's names stay as they are.
     std::stable_partition(taken_.begin(), taken_.end(), [&](const Taken& each) {
-      return model_.tensors[each.tensor].scope.empty();
+      const Graph& graph = model_.graphs[model_.tensors[each.tensor].graph];
+      return !graph.parent && !graph.is_function;
     });
-    for (Taken& each : taken_) {
-      const Tensor& tensor = model_.tensors[each.tensor];
-      const std::string own(tensor.own_name), scoped = tensor.scope + own;
-      each.name = own;
-      if (!is_allowed(own) || used.contains(own)) each.name = scoped;
-      if (!is_allowed(each.name)) each.name = "tensor_" + std::to_string(each.tensor);
-      const std::string base = each.name;
-      for (std::size_t n = 2; used.contains(each.name); ++n) {
-        each.name = base + "#" + std::to_string(n);
-        if (!is_allowed(each.name)) each.name = "tensor_" + std::to_string(each.tensor);
-        if (n > taken_.size() + 2) each.name += "_" + std::to_string(n);
-      }
-      used.insert(each.name);
-    }
+    for (Taken& each : taken_) each.name = names.take(model_, each.tensor);
     std::sort(taken_.begin(), taken_.end(),
               [](const Taken& a, const Taken& b) { return a.name < b.name; });
   }
@@ -223,9 +215,12 @@ class Opener {
     const auto at = std::lower_bound(taken_.begin(), taken_.end(), kContainerName,
                                      [](const Taken& a, std::string_view b) { return a.name < b; });
     const auto place = static_cast<std::size_t>(at - taken_.begin());
+    std::vector<std::vector<std::size_t>> of_files(files_.size());
+    for (std::size_t i = 0; i < taken_.size(); ++i)
+      of_files[model_.tensors[taken_[i].tensor].file].push_back(i);
     Container container{"onnx", {}};
     for (std::size_t file = 0; file < files_.size(); ++file)
-      container.files.push_back(without_payloads(file, place));
+      container.files.push_back(without_payloads(file, of_files[file], place));
     auto owned = std::make_shared<std::vector<std::byte>>(container.encode());
     TensorEntry entry{std::string(kContainerName),
                       DType::kU8,
@@ -237,14 +232,14 @@ class Opener {
     bundle.owners.assign(owned_.begin(), owned_.end());
   }
 
+  /// @param tensors    those of the file, indices of taken_
   /// @param container  the index of the container among the bundle's tensors
-  ContainerFile without_payloads(std::size_t file, std::size_t container) const {
+  ContainerFile without_payloads(std::size_t file, const std::vector<std::size_t>& tensors,
+                                 std::size_t container) const {
     ContainerFile result{files_[file].location, {}, {}};
     std::vector<std::pair<std::uint64_t, std::size_t>> order;
-    for (std::size_t i = 0; i < taken_.size(); ++i) {
-      const Tensor& tensor = model_.tensors[taken_[i].tensor];
-      if (tensor.file == file) order.emplace_back(tensor.payload->offset, i);
-    }
+    for (const std::size_t i : tensors)
+      order.emplace_back(model_.tensors[taken_[i].tensor].payload->offset, i);
     std::sort(order.begin(), order.end());
     const auto bytes = files_[file].bytes;
     // Where places of the file lie in the skeleton.

@@ -1,4 +1,3 @@
-#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -8,30 +7,43 @@
 namespace gbcompress::onnx {
 namespace {
 
-/// Calls visit(name) for what a node takes, also through its subgraphs, but for what those make
-/// themselves.
-void for_taken(const ModelFile& model, const Node& node,
-               const std::function<void(std::string_view)>& visit) {
+using Names = std::vector<std::string_view>;
+
+/// Calls visit(name) for what a node takes, also through its subgraphs.
+/// @param outer  what each graph takes from those around it
+template <typename Visit>
+void for_taken(const Node& node, const std::vector<Names>& outer, Visit visit) {
   for (const std::string_view name : node.inputs) visit(name);
   for (const Attribute& attribute : node.attributes)
-    for (const std::size_t index : attribute.graphs) {
-      const Graph& graph = model.graphs[index];
-      std::unordered_set<std::string_view> own;
-      for (const auto& [name, tensor] : graph.initializers) own.insert(name);
-      for (const Node& inner : graph.nodes) own.insert(inner.outputs.begin(), inner.outputs.end());
-      const auto outer = [&](std::string_view name) {
-        if (!own.contains(name)) visit(name);
-      };
-      for (const Node& inner : graph.nodes) for_taken(model, inner, outer);
-      for (const std::string_view name : graph.outputs) outer(name);
-    }
+    for (const std::size_t graph : attribute.graphs)
+      for (const std::string_view name : outer[graph]) visit(name);
 }
 
-}  // namespace
+/// What a graph takes from those around it, each name once: its own values, and its inputs, hide
+/// outer ones of the same name.
+Names taken_from_outside(const Graph& graph, const std::vector<Names>& outer) {
+  std::unordered_set<std::string_view> known(graph.inputs.begin(), graph.inputs.end());
+  for (const auto& [name, tensor] : graph.initializers) known.insert(name);
+  for (const Node& node : graph.nodes) known.insert(node.outputs.begin(), node.outputs.end());
+  Names taken;
+  const auto take = [&](std::string_view name) {
+    if (known.insert(name).second) taken.push_back(name);
+  };
+  for (const Node& node : graph.nodes) for_taken(node, outer, take);
+  for (const std::string_view name : graph.outputs) take(name);
+  return taken;
+}
 
-std::vector<std::size_t> sorted_nodes(const ModelFile& model, std::size_t graph,
-                                      const std::string& label) {
-  const std::vector<Node>& nodes = model.graphs[graph].nodes;
+[[noreturn]] void refuse_cycle(const Graph& graph, const Node& node, const std::string& label) {
+  throw Error(Errc::kCorrupt, label + ": nodes of its graph " + shown_name(graph.name) +
+                                  " form a cycle, through node " +
+                                  shown_name(node.name.empty() ? node.op : node.name) +
+                                  "; export the model again");
+}
+
+std::vector<std::size_t> sorted(const Graph& graph, const std::vector<Names>& outer,
+                                const std::string& label) {
+  const std::vector<Node>& nodes = graph.nodes;
   std::unordered_map<std::string_view, std::size_t> makers;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     for (const std::string_view name : nodes[i].outputs)
@@ -39,7 +51,7 @@ std::vector<std::size_t> sorted_nodes(const ModelFile& model, std::size_t graph,
   std::vector<std::size_t> waits(nodes.size()), order;
   std::vector<std::vector<std::size_t>> users(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    for_taken(model, nodes[i], [&](std::string_view name) {
+    for_taken(nodes[i], outer, [&](std::string_view name) {
       const auto maker = makers.find(name);
       if (maker == makers.end()) return;
       users[maker->second].push_back(i);
@@ -52,13 +64,23 @@ std::vector<std::size_t> sorted_nodes(const ModelFile& model, std::size_t graph,
       if (--waits[user] == 0) order.push_back(user);
   if (order.size() == nodes.size()) return order;
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (waits[i] > 0)
-      throw Error(Errc::kCorrupt,
-                  label + ": nodes of its graph " + printable(model.graphs[graph].name) +
-                      " form a cycle, through node " +
-                      printable(nodes[i].name.empty() ? nodes[i].op : nodes[i].name) +
-                      "; export the model again");
+    if (waits[i] > 0) refuse_cycle(graph, nodes[i], label);
   return order;
+}
+
+}  // namespace
+
+void sort_nodes(ModelFile& model, const std::string& label) {
+  std::vector<Names> outer(model.graphs.size());
+  // Subgraphs come behind their parents.
+  for (std::size_t i = model.graphs.size(); i-- > 0;) {
+    Graph& graph = model.graphs[i];
+    graph.order = sorted(graph, outer, label);
+    if (graph.parent) outer[i] = taken_from_outside(graph, outer);
+    for (const Node& node : graph.nodes)
+      for (const Attribute& attribute : node.attributes)
+        for (const std::size_t inner : attribute.graphs) outer[inner] = {};
+  }
 }
 
 }  // namespace gbcompress::onnx

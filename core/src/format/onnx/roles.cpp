@@ -14,6 +14,8 @@ using Kind = TensorHint::Kind;
 
 /// Tensors that one value may be made of, and operators that are named of one tensor.
 constexpr std::size_t kMostSources = 64, kMostConsumers = 16;
+/// Bytes of an operator's name, and sources of all outputs of moving operators together.
+constexpr std::size_t kMostOpName = 128, kMostMoved = 4'000'000;
 /// An embedding has rows of at least so many elements, and together at least so many.
 constexpr std::int64_t kEmbeddingCols = 8, kEmbeddingElements = 1024;
 /// Vectors of more elements are no biases.
@@ -77,8 +79,8 @@ void set_rows(TensorHint& hint, const Tensor& tensor, std::size_t axes) {
 
 class Finder {
  public:
-  Finder(const ModelFile& model, const std::string& label)
-      : model_(model), label_(label), roles_(model.tensors.size()), used_(roles_.size()) {
+  explicit Finder(const ModelFile& model)
+      : model_(model), roles_(model.tensors.size()), used_(roles_.size()) {
     for (const Graph& graph : model.graphs)
       if (!graph.parent) functions_.insert(graph.name);
   }
@@ -103,9 +105,10 @@ class Finder {
   void graph(std::size_t index) {
     const Graph& graph = model_.graphs[index];
     scopes_.emplace_back();
+    hide(graph.inputs);
     for (const auto& [name, tensor] : graph.initializers)
       scopes_.back()[name] = {{tensor}, false, false};
-    for (const std::size_t i : sorted_nodes(model_, index, label_)) node(index, i);
+    for (const std::size_t i : graph.order) node(index, i);
     for (const std::string_view name : graph.outputs)
       if (const Moved* value = find(name)) use(*value, "output", {Kind::kExact});
     scopes_.pop_back();
@@ -113,12 +116,20 @@ class Finder {
 
   const Moved* find(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-      if (const auto at = scope->find(name); at != scope->end()) return &at->second;
+      if (const auto at = scope->find(name); at != scope->end())
+        return at->second.tensors.empty() ? nullptr : &at->second;
     return nullptr;
   }
 
+  /// Values of these names are no constants from here on, whatever outer ones of the name are.
+  void hide(const std::vector<std::string_view>& names) {
+    for (const std::string_view name : names)
+      if (find(name)) scopes_.back()[name] = {};
+  }
+
   /// Of several uses the strictest counts.
-  void use(const Moved& value, std::string_view op, const TensorHint& hint) {
+  void use(const Moved& value, std::string_view name, const TensorHint& hint) {
+    const std::string_view op = name.substr(0, kMostOpName);
     for (const std::size_t tensor : value.tensors) {
       TensorHint& role = roles_[tensor];
       if (role.consumers.size() < kMostConsumers &&
@@ -155,6 +166,7 @@ class Finder {
         uses_.push_back(
             {value->tensors[0], graph_index, place, i, value->transposed, value->reshaped, 0});
     }
+    hide(node.outputs);
     // Tensors in attributes of other nodes are constants of no known meaning.
   }
 
@@ -174,7 +186,8 @@ class Finder {
       moved.transposed = value->transposed;
       moved.reshaped = moved.reshaped || value->reshaped;
     }
-    if (moved.tensors.size() > kMostSources) return false;
+    moved_ += node.outputs.size() * (1 + moved.tensors.size());
+    if (moved.tensors.size() > kMostSources || moved_ > kMostMoved) return false;
     if (node.op == "Transpose") turn(node, moved);
     if (node.op == "Reshape" || node.op == "Flatten") moved.reshaped = true;
     for (const std::string_view output : node.outputs) scopes_.back()[output] = moved;
@@ -210,6 +223,7 @@ class Finder {
   TensorHint hint_of(const Node& node, std::size_t input, const Moved& value,
                      std::size_t index) const {
     const Tensor& tensor = model_.tensors[index];
+    if (!tensor.payload) return {Kind::kExact};  // its shape may be anything
     TensorHint weight{Kind::kWeight};
     const std::string_view op = node.op;
     if (is_function(node)) return {};
@@ -266,9 +280,9 @@ class Finder {
   }
 
   const ModelFile& model_;
-  const std::string& label_;
   std::vector<TensorHint> roles_;
   std::vector<bool> used_;
+  std::size_t moved_ = 0;
   std::vector<WeightUse> uses_;
   std::vector<std::unordered_map<std::string_view, Moved>> scopes_;
   std::unordered_set<std::string_view> functions_;  ///< the main graph's name among them
@@ -276,13 +290,9 @@ class Finder {
 
 }  // namespace
 
-std::vector<TensorHint> roles(const ModelFile& model, const std::string& label) {
-  return Finder(model, label).run();
-}
+std::vector<TensorHint> roles(const ModelFile& model) { return Finder(model).run(); }
 
-std::vector<WeightUse> weight_uses(const ModelFile& model, const std::string& label) {
-  return Finder(model, label).uses();
-}
+std::vector<WeightUse> weight_uses(const ModelFile& model) { return Finder(model).uses(); }
 
 std::optional<std::vector<std::pair<std::size_t, std::size_t>>> path_to(const ModelFile& model,
                                                                         std::size_t graph) {

@@ -17,7 +17,7 @@ namespace GBC_INTERNAL gbcompress {
 namespace onnx {
 
 /// One for each tensor of the model.
-std::vector<TensorHint> roles(const ModelFile& model, const std::string& label);
+std::vector<TensorHint> roles(const ModelFile& model);
 
 /// A node that takes a tensor, by itself, as its weight. Graphs, nodes and tensors are indices in
 /// the model.
@@ -28,7 +28,7 @@ struct WeightUse {
 };
 
 /// In the order of the graphs; of tensors whose hint is a weight.
-std::vector<WeightUse> weight_uses(const ModelFile& model, const std::string& label);
+std::vector<WeightUse> weight_uses(const ModelFile& model);
 
 /// How the main graph leads to one of its subgraphs: a node of each graph on the way, and which of
 /// the graphs in its attributes; nothing for graphs of functions.

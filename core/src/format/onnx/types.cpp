@@ -62,7 +62,7 @@ Shown shown_as(const Tensor& tensor) {
   if (type.dtype) return {*type.dtype, tensor.shape};
   const std::int64_t bits =
       checked_mul(checked_elements(tensor.shape, "a tensor"), type.bits, "a tensor");
-  return {DType::kU8, {(bits + 7) / 8}};
+  return {DType::kU8, {checked_add(bits, 7, "a tensor") / 8}};
 }
 
 }  // namespace gbcompress::onnx
