@@ -142,6 +142,22 @@ TEST_F(Gguf, EqualTensorsShareTheirBytes) {
   EXPECT_EQ(files_of(bundle), std::vector<std::string>{file});
 }
 
+TEST_F(Gguf, BlocksThatTheirValuesDoNotGiveStayAsTheyAre) {
+  // Blocks of scale 1, whose largest integer is 127 or not.
+  std::string good("\0\x3c", 2), odd = good;
+  good += "\x7f" + std::string(31, '\x05');
+  odd += std::string(32, '\x05');
+  const std::string file =
+      b::file({}, {{"good", kQ8_0, {32, 2}, good + good}, {"odd", kQ8_0, {32, 2}, good + odd}});
+  bytes = to_bytes(file);
+  const TensorBundle bundle = gguf::read_model(bytes, "x.gguf", true);
+  EXPECT_EQ(bundle.find("good")->dtype, DType::kF32);
+  EXPECT_EQ(bundle.find("odd")->dtype, DType::kU8);
+  EXPECT_EQ(files_of(bundle), std::vector<std::string>{file});
+  ASSERT_FALSE(bundle.notes.empty());
+  EXPECT_NE(bundle.notes.back().find("no effect on 1 of 2 tensors of Q8_0"), std::string::npos);
+}
+
 TEST_F(Gguf, FilesAreToldByContentOrName) {
   const TempDir dir;
   // 123 tensors: the ninth byte is that of a safetensors header.

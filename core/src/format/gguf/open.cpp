@@ -40,11 +40,12 @@ TensorEntry entry_of(const GgufTensor& tensor, std::span<const std::byte> bytes)
   return entry;
 }
 
-/// Makes the last tensor of a bundle real numbers. @return whether its blocks stand for some
+/// Makes the last tensor of a bundle real numbers. @return whether its blocks stand for some, and
+/// are what Q8_0 makes of these: a tensor that stays exact has its bytes again
 bool dequantize(const GgufTensor& tensor, TensorBundle& bundle) {
   TensorEntry& entry = bundle.tensors.back();
   auto values = from_q8_0(entry.bytes);
-  if (!values) return false;
+  if (!values || !std::ranges::equal(to_q8_0(*values), entry.bytes)) return false;
   auto owned = std::make_shared<std::vector<float>>(std::move(*values));
   entry.dtype = DType::kF32;
   entry.shape = tensor.shape;
@@ -110,22 +111,27 @@ std::string types_text(const std::vector<std::pair<std::uint64_t, std::string>>&
 }
 
 /// @param requantize  whether Q8_0 tensors are real numbers where they can be
-void describe(TensorBundle& bundle, GgufFile model, bool requantize, bool any) {
+void describe(TensorBundle& bundle, const GgufFile& model, const std::vector<Taken>& taken,
+              bool requantize) {
   std::map<std::uint32_t, std::uint64_t> bytes;
   std::uint64_t all = 0, kept = 0;
-  for (const GgufTensor& tensor : model.tensors) {
+  std::size_t blocks = 0, real = 0;  // tensors of Q8_0
+  for (const Taken& each : taken) {
+    const GgufTensor& tensor = *each.tensor;
     const Type* type = find_type(tensor.type);
+    const bool read = each.encoding == PayloadEncoding::kQ8_0;
     bytes[tensor.type] += tensor.size;
     all += tensor.size;
-    const bool read = type && (type->dtype || (requantize && tensor.type == kQ8_0));
-    if (!read) kept += tensor.size;
+    if (!read && !(type && type->dtype)) kept += tensor.size;
+    blocks += tensor.type == kQ8_0 ? 1 : 0;
+    real += read ? 1 : 0;
   }
   std::vector<std::pair<std::uint64_t, std::string>> types;
   for (const auto& [type, size] : bytes) types.emplace_back(size, type_name(type));
   std::sort(types.begin(), types.end(), [](const auto& a, const auto& b) {
     return a.first > b.first || (a.first == b.first && a.second < b.second);
   });
-  bundle.metadata = std::move(model.metadata);
+  bundle.metadata = model.metadata;
   bundle.metadata["GGUF version"] = std::to_string(model.version);
   bundle.metadata["element types"] = types_text(types);
   if (2 * kept > all)
@@ -134,8 +140,13 @@ void describe(TensorBundle& bundle, GgufFile model, bool requantize, bool any) {
                            (bytes.contains(kQ8_0) && !requantize
                                 ? ", and `requantize` compresses what Q8_0 stands for"
                                 : ""));
-  if (requantize && !any)
+  if (requantize && blocks == 0)
     bundle.notes.push_back("warning: `requantize` has no effect: no tensor is Q8_0");
+  else if (requantize && real < blocks)
+    bundle.notes.push_back("warning: `requantize` has no effect on " +
+                           std::to_string(blocks - real) + " of " + std::to_string(blocks) +
+                           " tensors of Q8_0, which are kept exact: their blocks are not what Q8_0 "
+                           "makes of their values");
   if (model.parts > 1)
     bundle.notes.push_back("the model is in " + std::to_string(model.parts) +
                            " files, and this is one; compress each of them");
@@ -145,9 +156,8 @@ void describe(TensorBundle& bundle, GgufFile model, bool requantize, bool any) {
 
 TensorBundle read_model(std::span<const std::byte> bytes, const std::string& label,
                         bool requantize) {
-  GgufFile model = parse(bytes, label);
+  const GgufFile model = parse(bytes, label);
   std::vector<Taken> taken;
-  bool any = false;
   TensorBundle bundle;
   for (const GgufTensor& tensor : model.tensors) {
     if (tensor.size == 0) continue;
@@ -156,10 +166,8 @@ TensorBundle read_model(std::span<const std::byte> bytes, const std::string& lab
                                           ", which is reserved; rename the tensor");
     taken.push_back({&tensor, PayloadEncoding::kBytes});
     bundle.tensors.push_back(entry_of(tensor, bytes.subspan(tensor.offset, tensor.size)));
-    if (requantize && tensor.type == kQ8_0 && dequantize(tensor, bundle)) {
+    if (requantize && tensor.type == kQ8_0 && dequantize(tensor, bundle))
       taken.back().encoding = PayloadEncoding::kQ8_0;
-      any = true;
-    }
   }
   if (taken.empty())
     throw Error(Errc::kUnsupported,
@@ -170,7 +178,7 @@ TensorBundle read_model(std::span<const std::byte> bytes, const std::string& lab
   share_equal(bundle);
   add_container(bundle, bytes, taken, label);
   bundle.file_bytes = static_cast<std::int64_t>(bytes.size());
-  describe(bundle, std::move(model), requantize, any);
+  describe(bundle, model, taken, requantize);
   return bundle;
 }
 
