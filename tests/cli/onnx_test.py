@@ -117,6 +117,49 @@ def halves_in_varints(path):
                 [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [1, 64])])
 
 
+def bodies(path):
+    """A Loop and a Scan whose bodies have weights of their own and take the outer graph's."""
+    value = helper.make_tensor_value_info
+    tensor = lambda name, seed: numpy_helper.from_array(draw((16, 16), seed, 0.3), name)
+    loop = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("MatMul", ["s", "k"], ["a"]),
+         helper.make_node("Tanh", ["a"], ["b"]), helper.make_node("Gemm", ["b", "outer"], ["t"], transB=1)], "loop",
+        [value("i", INT64, []), value("go", TensorProto.BOOL, []), value("s", FLOAT, [4, 16])],
+        [value("on", TensorProto.BOOL, []), value("t", FLOAT, [4, 16])], [tensor("k", 1)])
+    # The input of the body has the name of an outer constant.
+    scan = helper.make_graph(
+        [helper.make_node("MatMul", ["state", "k"], ["m"]), helper.make_node("Add", ["m", "outer"], ["n"]),
+         helper.make_node("Tanh", ["n"], ["o"]), helper.make_node("Identity", ["o"], ["each"])], "scan",
+        [value("state", FLOAT, [16, 16]), value("outer", FLOAT, [16])],
+        [value("o", FLOAT, [16, 16]), value("each", FLOAT, [16, 16])], [tensor("k", 2)])
+    nodes = [helper.make_node("Loop", ["times", "yes", "x"], ["u"], body=loop),
+             helper.make_node("Scan", ["start", "u"], ["last", "y"], body=scan, num_scan_inputs=1)]
+    return save(path, nodes, [tensor("outer", 3), tensor("start", 4), numpy_helper.from_array(np.int64(3), "times"),
+                              numpy_helper.from_array(np.array(True), "yes")],
+                [value("x", FLOAT, [4, 16])], [value("y", FLOAT, [4, 16, 16])])
+
+
+def integers(path):
+    """What onnxruntime's tool makes of a network: QuantizeLinear and DequantizeLinear around int8 weights."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    class Reader(CalibrationDataReader):
+        def __init__(self):
+            self.batches = iter([{"x": draw((2, 3, 8, 8), seed, 1)} for seed in range(4)])
+
+        def get_next(self):
+            return next(self.batches, None)
+
+    convolutions(path + ".float.onnx")
+    quantize_static(path + ".float.onnx", path, Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
+                    weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8)
+    os.remove(path + ".float.onnx")
+
+
+def halves(path):
+    return convolutions(path, np.float16)
+
+
 def outputs(path, seed=11):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -146,10 +189,10 @@ class Onnx(harness.CliTest):
             self.assertLess(error, most)
 
     def test_exact_files_are_identical(self):
-        for maker in (convolutions, branches, fields, halves_in_varints):
+        for maker in (convolutions, branches, fields, halves, halves_in_varints, bodies, integers):
             with self.subTest(maker.__name__):
                 model = self.made(maker, maker.__name__ + ".onnx")
-                back = self.round_trip(model, "--lossless")
+                back = self.round_trip(model, "--mode", "exact")
                 self.assertEqual(sha256(back), sha256(model))
 
     def test_external_data_come_back(self):
@@ -166,7 +209,8 @@ class Onnx(harness.CliTest):
         self.refused(USAGE, "expands to several files", "expand", self.path("m.gbz"), "-o", "-")
 
     def test_quantized_models_run(self):
-        for maker, most in ((convolutions, 1e-2), (branches, 1e-2), (halves_in_varints, 2e-2)):
+        for maker, most in ((convolutions, 1e-2), (branches, 1e-2), (halves, 1e-2), (halves_in_varints, 2e-2),
+                            (bodies, 1e-2)):
             with self.subTest(maker.__name__):
                 model = self.made(maker, maker.__name__ + ".onnx")
                 back = self.round_trip(model, "--bits", "8")
@@ -233,6 +277,50 @@ class Onnx(harness.CliTest):
         self.assertIn("the weights are quantized integers, which are kept exact", result.err)
         self.succeed("expand", self.path("q.gbz"), "-o", self.path("q2.onnx"))
         self.assertEqual(sha256(self.path("q.onnx")), sha256(self.path("q2.onnx")))
+
+    def test_integers_of_onnxruntime_are_exact(self):
+        model = self.made(integers)
+        before = {t.name: t for t in onnx.load(model).graph.initializer}
+        back = self.round_trip(model, "--ratio", "3")
+        onnx.checker.check_model(back, full_check=True)
+        after = {t.name: t for t in onnx.load(back).graph.initializer}
+        self.assertEqual(list(before), list(after))
+        whole = [name for name, t in before.items() if t.data_type in (TensorProto.INT8, TensorProto.INT32)]
+        self.assertGreater(len(whole), 5)
+        for name in whole:
+            self.assertEqual(before[name].SerializeToString(), after[name].SerializeToString(), name)
+        self.close(model, back, 1e-3)
+
+    def test_a_report_is_written(self):
+        model = self.made(convolutions)
+        self.succeed("compress", model, "--ratio", "6", "-o", self.path("m.gbz"), "--report", self.path("m.html"))
+        with open(self.path("m.html"), encoding="utf-8") as file:
+            page = file.read()
+        for word in ("</html>", "model.onnx", "c2"):
+            self.assertIn(word, page)
+
+    def test_linked_folders_are_not_written_into(self):
+        os.makedirs(self.path("in/sub"))
+        convolutions(self.path("in/m.onnx"), save_as_external_data=True, location="sub/w.data", size_threshold=0)
+        self.succeed("compress", self.path("in/m.onnx"), "--lossless", "-o", self.path("m.gbz"))
+        os.makedirs(self.path("elsewhere"))
+        os.mkdir(self.path("out"))
+        os.symlink(self.path("elsewhere"), self.path("out/sub"))
+        self.refused(INPUT, "sub is a link to another folder", "expand", self.path("m.gbz"), "-o", self.path("out/m.onnx"))
+        self.assertEqual(os.listdir(self.path("elsewhere")), [])
+        self.assertEqual(os.listdir(self.path("out")), ["sub"])
+        os.remove(self.path("out/sub"))
+        self.succeed("expand", self.path("m.gbz"), "-o", self.path("out/m.onnx"))
+        for name in ("m.onnx", "sub/w.data"):
+            self.assertEqual(sha256(self.path("in/" + name)), sha256(self.path("out/" + name)))
+
+    def test_the_model_has_no_name_of_its_data(self):
+        convolutions(self.path("m.onnx"), save_as_external_data=True, location="w.onnx", size_threshold=0)
+        self.succeed("compress", self.path("m.onnx"), "--lossless", "-o", self.path("m.gbz"))
+        os.mkdir(self.path("out"))
+        self.refused(USAGE, "a file of the name w.onnx beside the model", "expand", self.path("m.gbz"), "-o",
+                     self.path("out/w.onnx"))
+        self.assertEqual(os.listdir(self.path("out")), [])
 
     def test_wrong_files(self):
         with open(self.made(convolutions), "rb") as file:

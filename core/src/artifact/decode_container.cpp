@@ -80,11 +80,19 @@ std::int64_t write_file(AtomicFile& to, const ContainerFile& file, const Artifac
   return bytes;
 }
 
-/// Where a file of external data is written; subfolders are made.
-fs::path place_of(const fs::path& output, const ContainerFile& file) {
+/// Where a file of external data is written; subfolders are made. A subfolder that is a link would
+/// let a file of a stranger write elsewhere.
+fs::path place_of(const fs::path& output, const ContainerFile& file, const std::string& label) {
   if (file.name.empty()) return output;
   const fs::path path = output.parent_path() / file.name;
   std::error_code failed;
+  fs::path folder = output.parent_path();
+  for (const fs::path& part : fs::path(file.name).parent_path())
+    if (fs::is_symlink(fs::symlink_status(folder /= part, failed)))
+      throw Error(Errc::kUnsupported, label + " has a file in " + printable(file.name) + ", and " +
+                                          printable(folder.string()) +
+                                          " is a link to another folder; remove the link, or "
+                                          "expand into an empty folder");
   fs::create_directories(path.parent_path().empty() ? fs::path(".") : path.parent_path(), failed);
   if (failed)
     throw Error(Errc::kIo, "the folder of " + printable(path.string()) +
@@ -143,7 +151,10 @@ std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path&
   }
   std::vector<fs::path> paths;
   for (const ContainerFile& file : container.files) {
-    paths.push_back(place_of(output, file));
+    paths.push_back(place_of(output, file, label));
+    if (std::find(paths.begin(), paths.end() - 1, paths.back()) != paths.end() - 1)
+      throw Error(Errc::kUsage, label + " has a file of the name " + printable(file.name) +
+                                    " beside the model; give the model another name");
     check_not_an_input(paths.back(), {&artifact.path(), 1});
     check_writable(paths.back(), overwrite);
   }
