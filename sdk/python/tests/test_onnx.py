@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,6 +213,33 @@ def test_expand_gives_the_original_back(tmp_path: Path) -> None:
     gbc.save_file({"a": draw(8, 8)}, tmp_path / "a.gbz", ratio=2)
     with pytest.raises(gbc.UsageError, match="was not made of an ONNX model"):
         gbc.onnx.expand(tmp_path / "a.gbz", tmp_path / "a.onnx")
+
+
+def test_a_gguf_file_is_no_onnx_model(tmp_path, program):
+    # One tensor "w" of eight float32 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + struct.pack("<Q", 1) + b"w" + struct.pack("<IQIQ", 1, 8, 0, 0)
+    (tmp_path / "m.gguf").write_bytes(head.ljust(64, b"\0") + draw(8).tobytes())
+    program("compress", tmp_path / "m.gguf", "--lossless", "-o", tmp_path / "m.gbz")
+    with pytest.raises(gbc.UsageError, match="was not made of an ONNX model but of a GGUF file"):
+        gbc.onnx.expand(tmp_path / "m.gbz", tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.parametrize("met", [["a", "c"], ["a", "b", "c"], []])
+def test_a_candidate_that_has_the_size_comes_first(monkeypatch, met):
+    from gbcompress import _onnx_search
+
+    errors = {"a": 0.3, "b": 0.1, "c": 0.2}
+    search = object.__new__(_onnx_search.OnnxSearch)
+    search.candidates = {name: (None, {}) for name in errors}
+    search.evaluate, search.count, search.costs = None, 0, {}
+    search.held = SimpleNamespace(error_of=lambda model: errors[model])
+    names = iter(errors)
+    monkeypatch.setattr(_onnx_search, "cosines_of", lambda file: set())
+    monkeypatch.setattr(search, "write", lambda *_: SimpleNamespace(target_met=next(names) in met))
+    models = iter(errors)
+    monkeypatch.setattr(search, "expanded", lambda file: next(models))
+    assert search.best("", 1, None)[0] == ("c" if met == ["a", "c"] else "b")
 
 
 def test_external_data(tmp_path: Path) -> None:

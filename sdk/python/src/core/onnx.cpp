@@ -8,6 +8,7 @@
 #include "format/onnx/view.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
+#include "gbcompress/error.h"
 #include "gbcompress/tensors.h"
 #include "module.h"
 
@@ -37,10 +38,19 @@ nb::list onnx_graph(const std::string& path) {
 }
 
 /// @return bytes of the files
+/// @throws Error(kUsage) for a file that was not made of an ONNX model
 std::int64_t expand_container(const std::string& path, const std::string& output, bool overwrite,
                               int threads) {
   const nb::gil_scoped_release release;
-  return decode_to_container(ArtifactReader::open(path), output, overwrite, {.threads = threads});
+  const ArtifactReader artifact = ArtifactReader::open(path);
+  const auto container = container_of(artifact);
+  if (container && container->format != "onnx")
+    throw Error(Errc::kUsage,
+                printable(path) + " was not made of an ONNX model but of a " +
+                    (container->format == "gguf" ? "GGUF file"
+                                                 : "file of " + printable(container->format)) +
+                    "; `gbcompress expand` writes it");
+  return decode_to_container(artifact, output, overwrite, {.threads = threads});
 }
 
 }  // namespace

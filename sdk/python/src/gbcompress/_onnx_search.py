@@ -156,8 +156,9 @@ class OnnxSearch:
         return self.quality_of(self.expanded(file))
 
     def best(self, folder: str, size: int, end: float | None) -> tuple[str, str, SaveReport]:
-        """Name, file and report of the candidate with the most quality, or the least error."""
-        found: tuple[tuple[float, float], str, str, SaveReport] | None = None
+        """Name, file and report of the candidate with the most quality, or the least error, of those that have
+        the size where any has."""
+        found: tuple[tuple[bool, float, float], str, str, SaveReport] | None = None
         self.errors, self.qualities = {}, {}
         cosines: set[str] = set()
         for name, (statistics, use) in self.candidates.items():
@@ -177,7 +178,8 @@ class OnnxSearch:
             if self.evaluate is not None:
                 self.qualities[name] = self.quality_of(model)
             quality = self.qualities.get(name, 0.0)
-            score = (math.inf if math.isnan(quality) else -quality, self.errors[name])
+            worse = math.inf if math.isnan(quality) else -quality
+            score = (not report.target_met, worse, self.errors[name])
             if found is None or score < found[0]:
                 found = (score, name, file, report)
         assert found is not None
