@@ -11,8 +11,8 @@
  * Errors: functions that can fail return a gbz_status and, where `error` is not NULL, put it with
  * one sentence of UTF-8 text there. Whatever the bytes are, no function reads or writes outside of
  * what it was given, and none terminates the process. After GBZ_CORRUPT, GBZ_TRUNCATED, GBZ_LIMIT
- * and GBZ_MEMORY of gbz_read() or gbz_onnx() a handle still gives names, types and shapes, and
- * reads no more of them.
+ * and GBZ_MEMORY of gbz_read(), gbz_onnx_bytes() or gbz_onnx() a handle still gives names, types
+ * and shapes, and reads no more of them.
  *
  * Processors: little-endian ones. Results are the same bits on all of them.
  */
@@ -40,7 +40,7 @@ typedef enum gbz_status {
   GBZ_CORRUPT = 7,         /**< the bytes contradict the format or their digest */
   GBZ_UNSUPPORTED = 8,     /**< a newer version, or a layer type that needs a plugin */
   GBZ_LIMIT = 9,           /**< the file declares more than gbz_options allow */
-  GBZ_SHAPE_MISMATCH = 10, /**< sizes do not fit each other */
+  GBZ_SHAPE_MISMATCH = 10, /**< the size of the output does not fit the tensor */
   GBZ_MEMORY = 100         /**< the allocator has no memory left */
 } gbz_status;
 
@@ -78,7 +78,8 @@ typedef enum gbz_kind {
   GBZ_CODED,     /**< integers times a step size, or short floats */
   GBZ_PREDICTED, /**< by g-nets, plus integers times a step size */
   GBZ_CONSTANT,  /**< one value everywhere */
-  GBZ_BASE       /**< that of the same name in the base */
+  GBZ_BASE,      /**< that of the same name in the base */
+  GBZ_CHANGE     /**< the same, and how each element changed since, exactly */
 } gbz_kind;
 
 typedef struct gbz_error {
@@ -204,9 +205,10 @@ GBZ_API gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_
  *               nearest, ties to even
  * @param out    row-major, little-endian; aligned to its elements
  * @param bytes  gbz_bytes(file, tensor, dtype)
- * @return GBZ_OK; GBZ_USAGE for another type, size or alignment, for a delta without its base, and
- *         after an error that spoiled the handle; GBZ_UNSUPPORTED for a layer type that needs a
- *         plugin, which the text names; GBZ_CORRUPT, GBZ_TRUNCATED, GBZ_MEMORY
+ * @return GBZ_OK; GBZ_USAGE for another type or alignment, for a delta without its base, and after
+ *         an error that spoiled the handle; GBZ_SHAPE_MISMATCH for another size; GBZ_UNSUPPORTED
+ *         for a layer type that needs a plugin, which the text names; GBZ_CORRUPT, GBZ_TRUNCATED,
+ *         GBZ_LIMIT, GBZ_MEMORY
  */
 GBZ_API gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void* out, size_t bytes,
                             gbz_error* error);

@@ -32,8 +32,8 @@ void Arena::release(void* memory) {
   if (memory) unlink(reinterpret_cast<Block*>(static_cast<char*>(memory) - sizeof(Block)));
 }
 
-void Arena::release_since(std::uint64_t mark) {
-  while (newest_ && newest_->number > mark) unlink(newest_);
+void Arena::release_since(std::uint64_t number) {
+  while (newest_ && newest_->number > number) unlink(newest_);
 }
 
 void set_error(gbz_error* error, gbz_status status, const char* text) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "gbz.h"
 
@@ -24,9 +25,13 @@ class Arena {
   /// Null where the allocator has none, or the limit is reached.
   void* allocate(std::size_t bytes, std::size_t alignment);
   void release(void* memory);
-  /// The blocks taken after one with that number, which mark() returned.
-  void release_since(std::uint64_t mark);
-  std::uint64_t mark() const { return number_; }
+
+  /// Begins a trial: what is taken from now on goes at its end, unless it is kept.
+  void try_out() { trial_ = number_; }
+  void end_trial(bool keep) {
+    if (!keep && trial_) release_since(*trial_);
+    trial_.reset();
+  }
 
  private:
   struct Block {
@@ -36,9 +41,12 @@ class Arena {
     std::size_t bytes;
   };
   void unlink(Block* block);
+  /// The blocks taken after the one with that number.
+  void release_since(std::uint64_t number);
 
   gbz_allocator allocator_;
   std::uint64_t most_, taken_ = 0, number_ = 0;
+  std::optional<std::uint64_t> trial_;  ///< the newest block's number before it
   Block* newest_ = nullptr;
 };
 
@@ -66,6 +74,7 @@ gbz_status run(Arena& arena, gbz_error* error, const Body& body) {
   Call call{.arena = arena, .error = error};
   Call* const before = current;
   current = &call;
+  arena.end_trial(false);  // of a call that an exception of JavaScript left
   set_error(error, GBZ_OK, "");
 #ifdef __wasm__
   body();  // end_call() throws an exception of JavaScript through it

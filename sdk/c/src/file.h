@@ -36,8 +36,8 @@ struct Base {
 /// A model of ONNX that the file holds.
 struct Model {
   gbcompress::Container container;
-  std::size_t tensor;  ///< that holds the container
-  std::uint64_t bytes;
+  std::size_t tensor;                  ///< that holds the container
+  std::optional<std::uint64_t> bytes;  ///< once they are known
 };
 
 }  // namespace gbz
@@ -59,23 +59,49 @@ namespace gbz {
 
 const gbcompress::ArtifactTensor* tensor_of(const gbz_file* file, std::size_t tensor);
 gbcompress::DecodeOptions decode_options(const gbz_file& file);
+/// @throws Error(kUsage) where an earlier call ended inside of the decoder
+void check_unspoiled(const gbz_file& file);
 /// What has to hold before the decoder is entered. @throws Error(kUsage, kUnsupported)
 void check_readable(const gbz_file& file, std::size_t tensor);
 
-/// run() of what allocates nothing that stays: what it took is given back whatever it finds.
-template <typename Body>
-gbz_status check(gbz_file& file, gbz_error* error, const Body& body) {
-  const std::uint64_t mark = file.arena.mark();
-  const gbz_status status = run(file.arena, error, body);
-  file.arena.release_since(mark);
+/// run() whose memory goes at its end, unless keeps(status).
+template <typename Keeps, typename Body>
+gbz_status run_keeping(gbz_file& file, gbz_error* error, const Keeps& keeps, const Body& body) {
+  const gbz_status status = run(file.arena, error, [&] {
+    file.arena.try_out();
+    body();
+  });
+  file.arena.end_trial(keeps(status));
   return status;
 }
-/// run() of what uses the decoder, which is left in the middle of its work where its input is bad.
+/// Of what leaves nothing behind, whatever it finds.
+template <typename Body>
+gbz_status check(gbz_file& file, gbz_error* error, const Body& body) {
+  return run_keeping(
+      file, error, [](gbz_status) { return false; }, body);
+}
+/// Of what sets the handle up without the decoder.
+template <typename Body>
+gbz_status set(gbz_file& file, gbz_error* error, const Body& body) {
+  return run_keeping(
+      file, error, [](gbz_status status) { return status == GBZ_OK; }, body);
+}
+/// Whether the decoder was left in the middle of its work.
+inline bool spoils(gbz_status status) {
+  return status != GBZ_OK && status != GBZ_USAGE && status != GBZ_UNSUPPORTED;
+}
+/// Of what uses the decoder. Where its input is bad it is not used any more, so that what it took
+/// in this call goes. @throws Error(kUsage) after such an end
 template <typename Body>
 gbz_status use(gbz_file& file, gbz_error* error, const Body& body) {
-  const gbz_status status = run(file.arena, error, body);
-  file.spoiled = status != GBZ_OK && status != GBZ_USAGE && status != GBZ_UNSUPPORTED;
-  return status;
+  const auto keeps = [&](gbz_status status) {
+    file.spoiled |= spoils(status);
+    return !spoils(status);
+  };
+  return run_keeping(file, error, keeps, [&] {
+    check_unspoiled(file);
+    body();
+  });
 }
 
 }  // namespace gbz

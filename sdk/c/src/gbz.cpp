@@ -19,7 +19,7 @@ namespace gbz {
 namespace {
 
 static_assert(static_cast<int>(DType::kF4) == GBZ_F4 &&
-              static_cast<int>(TensorKind::kBase) == GBZ_BASE &&
+              static_cast<int>(TensorKind::kChange) == GBZ_CHANGE &&
               static_cast<int>(Errc::kShapeMismatch) == GBZ_SHAPE_MISMATCH);
 
 void* take_memory(void*, std::size_t bytes) { return std::malloc(bytes); }
@@ -127,9 +127,13 @@ gbcompress::DecodeOptions decode_options(const gbz_file& file) {
   return options;
 }
 
-void check_readable(const gbz_file& file, std::size_t tensor) {
+void check_unspoiled(const gbz_file& file) {
   if (file.spoiled)
     throw Error(Errc::kUsage, "an earlier error ended the decoding of this file; open it again");
+}
+
+void check_readable(const gbz_file& file, std::size_t tensor) {
+  check_unspoiled(file);
   const ArtifactTensor* entry = tensor_of(&file, tensor);
   if (!entry) throw Error(Errc::kUsage, "there is no tensor " + std::to_string(tensor));
   if (entry->kind == TensorKind::kTied)
@@ -312,7 +316,7 @@ const char* gbz_base_digest(const gbz_file* file) {
 gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_t count, gbz_error* error) {
   if (!file || (!tensors && count > 0))
     return gbz::refuse(error, GBZ_USAGE, "`file` or `tensors` is NULL");
-  return gbz::run(file->arena, error, [&] { gbz::set_base(*file, {tensors, count}); });
+  return gbz::set(*file, error, [&] { gbz::set_base(*file, {tensors, count}); });
 }
 
 gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void* out, size_t bytes,

@@ -23,27 +23,37 @@ std::vector<std::byte> filling_of(const gbz_file& file, const Hole& hole) {
 }
 
 /// Fills in file.model; leaves it null where there is no container of an ONNX model.
-void find_model(gbz_file& file) {
+void load_model(gbz_file& file) {
+  check_unspoiled(file);
   const auto place = file.contents->places.find(gbcompress::kContainerName);
-  if (file.model || place == file.contents->places.end()) return;
+  if (place == file.contents->places.end()) return;
   const auto& reader = file.contents->reader;
   const auto& entry = reader.tensors()[place->second];
   if (entry.kind != gbcompress::TensorKind::kExact || entry.dtype != DType::kU8) return;
   Container container =
       Container::decode(reader.plain(place->second), reader.tensors().size(), kLabel);
-  if (container.format != "onnx") return;
-  if (container.files.size() != 1)
+  if (container.format == "onnx") file.model = new Model{std::move(container), place->second};
+}
+
+/// What has to hold before the decoder is entered. @throws Error(kUsage, kUnsupported)
+void check_model(const gbz_file& file) {
+  const auto& files = file.model->container.files;
+  if (files.size() != 1)
     throw Error(Errc::kUnsupported,
-                "the model has " + std::to_string(container.files.size() - 1) +
+                "the model has " + std::to_string(files.size() - 1) +
                     " files of external data; expand the file with the program gbcompress");
-  ContainerFile& model = container.files.front();
+  for (const Hole& hole : files.front().holes) check_readable(file, hole.tensor);
+}
+
+/// Lengths that depend on values are those of the model that is written.
+void measure_model(gbz_file& file) {
+  ContainerFile& model = file.model->container.files.front();
   std::vector<std::int64_t> more(model.holes.size());
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < more.size(); ++i) {
     const Hole& hole = model.holes[i];
-    if (hole.tensor == place->second)
+    if (hole.tensor == file.model->tensor)
       throw Error(Errc::kCorrupt, "the container of the file fills itself");
-    check_readable(file, hole.tensor);
     if (hole.encoding == PayloadEncoding::kBytes) {
       bytes += gbz_bytes(&file, hole.tensor, gbz_type(&file, hole.tensor));
       continue;
@@ -54,8 +64,17 @@ void find_model(gbz_file& file) {
     bytes += static_cast<std::uint64_t>(size);
   }
   gbcompress::fit_lengths(model, more, kLabel);
-  bytes += model.skeleton.size();
-  file.model = new Model{std::move(container), place->second, bytes};
+  file.model->bytes = bytes + model.skeleton.size();
+}
+
+/// In parts, so that what is refused before the decoder is entered leaves no memory behind.
+gbz_status find_model(gbz_file& file, gbz_error* error) {
+  gbz_status status = GBZ_OK;
+  if (!file.model) status = set(file, error, [&] { load_model(file); });
+  file.spoiled |= spoils(status);
+  if (status != GBZ_OK || !file.model || file.model->bytes) return status;
+  status = check(file, error, [&] { check_model(file); });
+  return status == GBZ_OK ? use(file, error, [&] { measure_model(file); }) : status;
 }
 
 void write_model(const gbz_file& file, std::span<std::byte> out) {
@@ -93,8 +112,8 @@ gbz_status gbz_onnx_bytes(gbz_file* file, uint64_t* bytes, gbz_error* error) {
     gbz::set_error(error, GBZ_USAGE, "`file` or `bytes` is NULL");
     return GBZ_USAGE;
   }
-  const gbz_status status = gbz::use(*file, error, [&] { gbz::find_model(*file); });
-  if (status == GBZ_OK && file->model) *bytes = file->model->bytes;
+  const gbz_status status = gbz::find_model(*file, error);
+  if (status == GBZ_OK && file->model) *bytes = *file->model->bytes;
   return status;
 }
 
