@@ -9,7 +9,8 @@ export class GbzError extends Error {
 }
 
 const STATUSES = { 2: "usage", 6: "truncated", 7: "corrupt", 8: "unsupported", 9: "limit", 10: "shape_mismatch", 100: "memory" };
-const KINDS = ["generated", "exact", "tied", "quantized", "predicted", "constant", "base"];
+const KINDS =
+    ['generated', 'exact', 'tied', 'quantized', 'predicted', 'constant', 'base', 'change'];
 const DTYPES = ["BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64", "C64", "F8_E5M2",
   "F8_E4M3", "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4"];
 const ARRAYS = { I8: Int8Array, U16: Uint16Array, I16: Int16Array, U32: Uint32Array, I32: Int32Array, U64: BigUint64Array,
@@ -30,10 +31,15 @@ const dtypeFor = (tensor, asked) => (asked && REAL.includes(tensor.dtype) ? aske
 class Decoder {
   constructor() {
     const fail = (status, text, size) => refuse(STATUSES[status] ?? "failure", this.text(text, size));
-    this.c = new WebAssembly.Instance(compiled, { gbz: { fail } }).exports;
+    try {
+      this.c = new WebAssembly.Instance(compiled, {gbz: {fail}}).exports;
+    } catch (error) {
+      refuse('memory', `memory for a decoder is not there: ${error.message}; close other files`);
+    }
     this.c.__wasm_call_ctors();
     this.work = this.allocate(1024);  // an error of 512 bytes, then what a call takes or gives
     this.file = 0;
+    this.base = [];  // memory of the tensors of a delta's base
   }
 
   get view() {
@@ -42,8 +48,9 @@ class Decoder {
   bytes(at, size) {
     return new Uint8Array(this.c.memory.buffer, at, size);
   }
-  text(at, size) {
-    const end = size ?? this.bytes(0).indexOf(0, at) - at;
+  text(pointer, size) {
+    const at = pointer >>> 0,
+          end = size ?? this.bytes(0).indexOf(0, at) - at;  // pointers come with a sign
     return new TextDecoder().decode(this.bytes(at, end)).replaceAll("gbz_set_base()", "setBase()");
   }
 
@@ -53,6 +60,15 @@ class Decoder {
   }
   free(at) {
     this.c.free(at);
+  }
+  /** body(at) with memory that goes at its end. */
+  lend(size, body) {
+    const at = this.allocate(size);
+    try {
+      return body(at);
+    } finally {
+      this.free(at);
+    }
   }
 
   /** Runs what calls the decoder; the stack is as before where that throws. */
@@ -90,7 +106,7 @@ class Decoder {
   tensors() {
     const tensors = [], rank = this.work + 512;
     for (let index = 0; index < this.c.gbz_count(this.file); ++index) {
-      const sides = this.c.gbz_shape(this.file, index, rank), view = this.view;
+      const sides = this.c.gbz_shape(this.file, index, rank) >>> 0, view = this.view;
       const shape = Array.from({ length: view.getUint32(rank, true) }, (_, i) => Number(view.getBigInt64(sides + 8 * i, true)));
       const dtype = this.c.gbz_type(this.file, index);
       tensors.push({ name: this.text(this.c.gbz_name(this.file, index)), index, dtype: DTYPES[dtype], shape,
@@ -105,14 +121,15 @@ class Decoder {
     return this.guard(() => {
       const count = this.c.gbz_ranges(this.file, index, 0, 0);
       if (count === 0) return [];
-      const at = this.allocate(16 * count), ranges = [];
-      this.c.gbz_ranges(this.file, index, at, count);
-      for (let i = 0, view = this.view; i < count; ++i) {
-        const offset = Number(view.getBigUint64(at + 16 * i, true));
-        ranges.push([offset, offset + Number(view.getBigUint64(at + 16 * i + 8, true))]);
-      }
-      this.free(at);
-      return ranges;
+      return this.lend(16 * count, (at) => {
+        const ranges = [];
+        this.c.gbz_ranges(this.file, index, at, count);
+        for (let i = 0, view = this.view; i < count; ++i) {
+          const offset = Number(view.getBigUint64(at + 16 * i, true));
+          ranges.push([offset, offset + Number(view.getBigUint64(at + 16 * i + 8, true))]);
+        }
+        return ranges;
+      });
     });
   }
 
@@ -123,11 +140,11 @@ class Decoder {
       const size = BigInt.asUintN(64, this.c.gbz_bytes(this.file, tensor.index, number));
       if (size === 0n && tensor.bytes > 0)
         refuse("usage", `${tensor.name} is of type ${tensor.dtype}, which is not read as ${dtype}; request its own type`);
-      const out = this.allocate(size > 0n ? size : 1n), length = Number(size);
-      this.check(this.c.gbz_read(this.file, tensor.index, number, out, length, this.work));
-      const copy = this.copy(out, length), type = ARRAYS[dtype] ?? Uint8Array;
-      this.free(out);
-      return new type(copy.buffer);
+      const length = Number(size), type = ARRAYS[dtype] ?? Uint8Array;
+      return this.lend(size > 0n ? size : 1n, (out) => {
+        this.check(this.c.gbz_read(this.file, tensor.index, number, out, length, this.work));
+        return new type(this.copy(out, length).buffer);
+      });
     });
   }
   copy(at, size) {
@@ -144,11 +161,10 @@ class Decoder {
       this.check(this.c.gbz_onnx_bytes(this.file, to, this.work));
       const size = this.view.getBigUint64(to, true);
       if (size === 0n) refuse("usage", "the file was not made of an ONNX model; read its tensors");
-      const out = this.allocate(size);
-      this.check(this.c.gbz_onnx(this.file, out, Number(size), this.work));
-      const copy = this.copy(out, Number(size));
-      this.free(out);
-      return copy;
+      return this.lend(size, (out) => {
+        this.check(this.c.gbz_onnx(this.file, out, Number(size), this.work));
+        return this.copy(out, Number(size));
+      });
     });
   }
 
@@ -158,17 +174,33 @@ class Decoder {
     return at;
   }
 
-  /** Gives a delta its base; the copies stay until the instance goes. */
+  /**
+   * Gives a delta its base; copies of its tensors stay until another one, or until the instance
+   * goes.
+   */
   setBase(tensors) {
-    this.guard(() => {
-      const list = this.allocate(24 * tensors.length || 1);
-      tensors.forEach(({ name, dtype, shape, data }, i) => {
-        const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-        const fields = [this.put(new TextEncoder().encode(name + "\0")), dtypeNumber(dtype),
-          this.put(new Uint8Array(BigInt64Array.from(shape, BigInt).buffer)), shape.length, this.put(bytes), bytes.length];
+    const lent = [], data = [];
+    const put = (bytes, kept) => {
+      kept.push(this.put(bytes));
+      return kept.at(-1);
+    };
+    try {
+      const list = put(new Uint8Array(24 * tensors.length), lent);
+      tensors.forEach(({name, dtype, shape, data: values}, i) => {
+        if (!ArrayBuffer.isView(values))
+          refuse('usage', `the tensor ${name} of the base has no data; give it as a typed array`);
+        const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+        const sides = new Uint8Array(BigInt64Array.from(shape, BigInt).buffer);
+        const fields = [
+          put(new TextEncoder().encode(name + '\0'), lent), dtypeNumber(dtype), put(sides, lent),
+          shape.length, put(bytes, data), bytes.length
+        ];
         fields.forEach((field, k) => this.view.setUint32(list + 24 * i + 4 * k, field, true));
       });
-      this.check(this.c.gbz_set_base(this.file, list, tensors.length, this.work));
-    });
+      this.guard(() => this.check(this.c.gbz_set_base(this.file, list, tensors.length, this.work)));
+      lent.push(...this.base.splice(0, Infinity, ...data.splice(0)));
+    } finally {
+      for (const at of [...lent, ...data]) this.free(at);
+    }
   }
 }

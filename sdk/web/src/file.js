@@ -24,8 +24,12 @@ function prelude(bytes) {
   return { size: ends[0] + numbers[0], header: Math.min(ends[0] + numbers[0], ends[1] + 9 + numbers[1]) };
 }
 
-/** What an ONNX model has beside its tensors, which is no tensor of the model. */
-const holdsModel = ({ name, dtype, kind }) => name === "gbz.container" && dtype === "U8" && kind === "exact";
+/** What a model's file has beside its tensors, which is no tensor of the model. */
+const holdsContainer = ({name, dtype, kind}) =>
+    name === 'gbz.container' && dtype === 'U8' && kind === 'exact';
+/** Whether a container is that of one file of ONNX: its version, a text, the number of files. */
+const holdsModel = (bytes) => [1, 2].includes(bytes[0]) &&
+    new TextDecoder().decode(bytes.subarray(1, 7)) === '\x04onnx\x01';
 
 export class GbzFile {
   #decoder;
@@ -33,7 +37,10 @@ export class GbzFile {
   #busy = Promise.resolve();
   #source;
 
-  /** Not for callers: see open(). @param source  fetches what is not there yet, or undefined */
+  /**
+   * Not for callers: see open(). The container is there. @param source  fetches what is not there
+   * yet, or undefined
+   */
   constructor(decoder, at, size, source) {
     this.#decoder = decoder;
     this.#source = source;
@@ -45,8 +52,10 @@ export class GbzFile {
     this.settings = text("settings");
     this.baseDigest = text("base_digest");
     const tensors = decoder.tensors();
-    this.hasModel = tensors.some(holdsModel);
-    this.tensors = new Map(tensors.filter((tensor) => !holdsModel(tensor)).map((tensor) => [tensor.name, Object.freeze(tensor)]));
+    this.hasModel =
+        tensors.some((tensor) => holdsContainer(tensor) && holdsModel(decoder.read(tensor, 'U8')));
+    this.tensors = new Map(tensors.filter((tensor) => !holdsContainer(tensor))
+                               .map((tensor) => [tensor.name, Object.freeze(tensor)]));
   }
 
   #open() {

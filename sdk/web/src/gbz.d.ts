@@ -24,7 +24,7 @@ export interface Tensor {
   readonly index: number;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
-  readonly kind: "generated" | "exact" | "tied" | "quantized" | "predicted" | "constant" | "base";
+  readonly kind: 'generated'|'exact'|'tied'|'quantized'|'predicted'|'constant'|'base'|'change';
   /** Bits of the file that it takes; 0 for tied and constant tensors. */
   readonly bits: number;
   /** Of its elements in its own type. */
@@ -54,6 +54,7 @@ export interface LimitOptions {
 export interface OpenOptions extends LimitOptions {
   /** false: the whole file is loaded and its digest compared; default: range requests where the server answers them. */
   ranges?: boolean;
+  /** Ends the download: the call rejects with the signal's reason. */
   signal?: AbortSignal;
   /** Further options of fetch(): headers, credentials, cache. */
   fetch?: RequestInit;
@@ -69,7 +70,10 @@ export function decode(bytes: Bytes, options?: ReadOptions & LimitOptions): Map<
 export function decodeOnnx(bytes: Bytes, options?: LimitOptions): Uint8Array;
 /** @param source  a URL, or the whole file. @throws GbzError */
 export function open(source: string | URL | Blob | Bytes, options?: OpenOptions): Promise<GbzFile>;
-/** Each tensor as soon as its bytes are there. The digest is compared at the end: an error then concerns all of them. */
+/**
+ * Each tensor as soon as its bytes are there. The digest is compared at the end: an error then
+ * concerns all of them. The download waits for the caller, and ends where the loop is left.
+ */
 export function stream(
   source: string | URL | Response, options?: ReadOptions & OpenOptions): AsyncGenerator<[string, Values], void, void>;
 
@@ -85,7 +89,7 @@ export class GbzFile {
   readonly settings: string;
   /** Of a delta: the digest of its base; else "". */
   readonly baseDigest: string;
-  /** Whether the file was made of an ONNX model: see onnx(). */
+  /** Whether the file was made of an ONNX model without files of external data: see onnx(). */
   readonly hasModel: boolean;
   read(name: string, options?: ReadOptions): Promise<Values>;
   /** read() of what is loaded. */

@@ -1,6 +1,7 @@
 // Files that come over the network: by range requests where the server answers them, else as one stream.
 
 const FIRST = 1 << 16;  // bytes of the first request, which hold most headers
+const PRELUDE = 32;     // bytes that say a file's size and that of its header
 const GAP = 1 << 14;    // bytes between two parts that are fetched rather than asked for apart
 
 /** What of [offset, end] parts is not among the parts that are there, neighbors united. */
@@ -37,35 +38,49 @@ const stamp = (response) => response.headers.get("etag") ?? response.headers.get
 async function request(url, options, from, to) {
   const headers = new Headers(options.fetch?.headers);
   if (to !== undefined) headers.set("range", `bytes=${from}-${to - 1}`);
-  const response = await fetch(url, { ...options.fetch, headers, signal: options.signal }).catch((error) => {
-    if (!(error instanceof TypeError)) throw error;
-    return refuse("failure", `${url} cannot be loaded: ${error.cause?.message ?? error.message}`);
-  });
+  const response =
+      await fetch(url, {...options.fetch, headers, signal: options.signal}).catch((error) => {
+        if (options.signal?.aborted || !(error instanceof TypeError)) throw error;
+        return refuse(
+            "failure", `${url} cannot be loaded: ${error.cause?.message ?? error.message}`);
+      });
   if (!response.ok && response.status !== 416)
     refuse("failure", `${url} was answered with status ${response.status} ${response.statusText}`.trim());
   return response;
 }
 
-/** Puts the bytes of a response where put() says. @return how many there were */
-async function drain(response, most, put, progress) {
-  let count = 0;
+/** The pieces of a response. It is ended where the caller asks no more. */
+async function* pieces(response, signal) {
   const reader = response.body?.getReader();
-  if (!reader) return 0;
+  let count = 0;
+  const broken = (error) => {
+    if (signal?.aborted || ['AbortError', 'TimeoutError'].includes(error.name))
+      throw signal?.reason ?? error;
+    return refuse(
+        'truncated', `the download ended after ${count} bytes: ${error.message}; load it again`);
+  };
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return count;
-      if (count + value.length > most) refuse("corrupt", "the server sends more bytes than the file declares");
-      put(count, value);
+    while (reader) {
+      const {done, value} = await reader.read().catch(broken);
+      if (done) return;
       count += value.length;
-      progress?.(count);
+      yield value;
     }
-  } catch (error) {
-    if (error instanceof GbzError || error.name === "AbortError") throw error;
-    throw new GbzError("truncated", `the download ended after ${count} bytes: ${error.message}; load it again`);
   } finally {
-    reader.cancel().catch(() => {});
+    reader?.cancel().catch(() => {});
   }
+}
+
+/** Puts the bytes of a response where put() says. @return how many there were */
+async function drain(response, most, put, signal) {
+  let count = 0;
+  for await (const piece of pieces(response, signal)) {
+    if (count + piece.length > most)
+      refuse('corrupt', 'the server sends more bytes than the file declares');
+    put(count, piece);
+    count += piece.length;
+  }
+  return count;
 }
 
 class RangeSource {
@@ -87,7 +102,8 @@ class RangeSource {
         await response.body?.cancel();
         refuse("corrupt", `${this.url} changed on the server while it was read; open it again`);
       }
-      const count = await drain(response, to - from, (at, bytes) => put(from + at, bytes));
+      const count =
+          await drain(response, to - from, (at, bytes) => put(from + at, bytes), this.asked);
       if (count < to - from) refuse("truncated", `${this.url} ended ${to - from - count} bytes too early; load it again`);
       this.there = united(this.there, [from, to]);
     }
@@ -97,46 +113,72 @@ class RangeSource {
   }
 }
 
-/** The memory of a file that comes as one stream; arrived() is called after each piece with the bytes that are there. */
-async function download(response, options, arrived) {
-  const decoder = new Decoder();
-  let head = new Uint8Array(0), known, at = 0, there = 0;
-  const coded = response.headers.has("content-encoding");
-  const length = coded ? 0 : Number(response.headers.get("content-length"));
-  const put = (offset, bytes) => {
-    if (!known) {
-      const joined = new Uint8Array(head.length + bytes.length);
-      joined.set(head);
-      joined.set(bytes, head.length);
-      head = bytes = joined;
-      offset = 0;
-      known = prelude(head);
-      if (!known && head.length < 32) return;
-      known ??= { size: head.length, header: head.length };  // no file of this version: its open() says why
-      if (length && length < known.size)
-        refuse("truncated", `the file has ${known.size} bytes, the server sends ${length}; copy it to the server again`);
-      at = decoder.allocate(known.size || 1);
+/** A file that comes as one stream. */
+class Incoming {
+  constructor(response, options) {
+    const coded = response.headers.has('content-encoding');
+    Object.assign(
+        this,
+        {options, decoder: new Decoder(), head: new Uint8Array(0), at: 0, there: 0, received: 0});
+    this.length = coded ? 0 : Number(response.headers.get('content-length'));
+  }
+  /** Of the next bytes. */
+  put(bytes) {
+    this.received += bytes.length;
+    const next = this.known ? bytes : this.#begin(bytes);
+    this.options.onProgress?.(this.received, this.known?.size);
+    if (!this.known) return;
+    if (this.there + next.length > this.known.size)
+      refuse('corrupt', 'the file has bytes behind its end');
+    this.decoder.bytes(this.at + this.there, next.length).set(next);
+    this.there += next.length;
+  }
+  /** Until the file's size is known, its bytes are kept. */
+  #begin(bytes) {
+    const joined = new Uint8Array(this.head.length + bytes.length);
+    joined.set(this.head);
+    joined.set(bytes, this.head.length);
+    this.head = joined;
+    this.known = prelude(joined);
+    if (!this.known) {
+      if (joined.length >= PRELUDE) refuseHead(joined, this.options);
+      return joined;
     }
-    if (offset + bytes.length > known.size) refuse("corrupt", "the file has bytes behind its end");
-    decoder.bytes(at + offset, bytes.length).set(bytes);
-    there = offset + bytes.length;
-    arrived?.(decoder, at, known, there);
-  };
-  const size = await drain(response, Infinity, put, options.onProgress && ((count) => options.onProgress(count, known?.size)));
-  if (!known) at = decoder.put(head);
-  return { decoder, at, size: known ? there : head.length, received: size };
+    const {size} = this.known;
+    if (this.length && this.length < size)
+      refuse(
+          'truncated',
+          `the file has ${size} bytes, the server sends ${
+              this.length}; copy it to the server again`);
+    this.at = this.decoder.allocate(size || 1);
+    return joined;
+  }
+  /** Opens what came. @param partial  the header is there, and the digest not compared */
+  open(partial) {
+    if (!this.known) this.at = this.decoder.put(this.head);
+    const size = partial ? this.known.size : this.known ? this.there : this.head.length;
+    this.decoder.open(this.at, size, partial, this.options);
+    return size;
+  }
+}
+
+/** Of bytes that are no file of this version: what is wrong with them. */
+function refuseHead(head, options) {
+  openBytes(head, options);
+  refuse('corrupt', 'the file\'s first bytes contradict its format; get the file again');
 }
 
 async function openUrl(url, options) {
   const first = await request(url, options, 0, options.ranges === false ? undefined : FIRST);
   if (first.status === 416) return openBytes(new Uint8Array(0), options);
   if (first.status !== 206) {
-    const { decoder, at, size } = await download(first, options);
-    decoder.open(at, size, false, options);
-    return new GbzFile(decoder, at, size);
+    const incoming = new Incoming(first, options);
+    for await (const piece of pieces(first, options.signal)) incoming.put(piece);
+    const size = incoming.open(false);
+    return new GbzFile(incoming.decoder, incoming.at, size);
   }
   const head = new Uint8Array(FIRST);
-  const count = await drain(first, FIRST, (at, bytes) => head.set(bytes, at));
+  const count = await drain(first, FIRST, (at, bytes) => head.set(bytes, at), options.signal);
   const total = Number(first.headers.get("content-range")?.split("/")[1]);
   const known = prelude(head.subarray(0, count));
   // No file of this version, or all of it.
@@ -147,8 +189,11 @@ async function openUrl(url, options) {
   const decoder = new Decoder(), at = decoder.allocate(known.size), source = new RangeSource(url, known.size, first, options);
   decoder.bytes(at, count).set(head.subarray(0, count));
   source.there = [[0, count]];
-  await source.load([[0, known.header]], (offset, bytes) => decoder.bytes(at + offset, bytes.length).set(bytes));
+  const load = (ranges) =>
+      source.load(ranges, (offset, bytes) => decoder.bytes(at + offset, bytes.length).set(bytes));
+  await load([[0, known.header]]);
   decoder.open(at, known.size, true, options);
+  await load(decoder.tensors().filter(holdsContainer).flatMap(({index}) => decoder.ranges(index)));
   return new GbzFile(decoder, at, known.size, source);
 }
 
@@ -163,27 +208,24 @@ export async function open(source, options = {}) {
 export async function* stream(source, options = {}) {
   const response = source instanceof Response ? source : await request(String(source), options);
   if (!response.ok) refuse("failure", `the file was answered with status ${response.status}`);
-  const ready = [];
-  let waiting, wake = () => {}, failure, done = false;
-  const arrived = (decoder, at, known, there) => {
-    if (!waiting && there >= known.header) {
-      decoder.open(at, known.size, true, options);
-      waiting = decoder.tensors().filter((tensor) => !holdsModel(tensor)).map((tensor) => [Math.max(0, ...decoder.ranges(tensor.index).map(([, end]) => end)), tensor]);
-      waiting.sort((a, b) => a[0] - b[0]);
+  const incoming = new Incoming(response, options), {decoder} = incoming;
+  let waiting;
+  for await (const piece of pieces(response, options.signal)) {
+    incoming.put(piece);
+    if (!waiting && incoming.known && incoming.there >= incoming.known.header) {
+      incoming.open(true);
+      waiting =
+          decoder.tensors()
+              .filter((tensor) => !holdsContainer(tensor))
+              .map(
+                  (tensor) =>
+                      [Math.max(0, ...decoder.ranges(tensor.index).map(([, end]) => end)), tensor])
+              .sort((a, b) => a[0] - b[0]);
     }
-    while (waiting?.length && waiting[0][0] <= there) {
+    while (waiting?.length && waiting[0][0] <= incoming.there) {
       const [, tensor] = waiting.shift();
-      ready.push([tensor.name, decoder.read(tensor, dtypeFor(tensor, options.dtype))]);
+      yield [tensor.name, decoder.read(tensor, dtypeFor(tensor, options.dtype))];
     }
-    wake();
-  };
-  download(response, options, arrived)
-    .then(({ decoder, at, size }) => decoder.open(at, size, false, options))
-    .catch((error) => { failure = error; })
-    .finally(() => { done = true; wake(); });
-  while (!done || ready.length > 0) {
-    if (ready.length > 0) yield ready.shift();
-    else await new Promise((resolve) => { wake = resolve; });
   }
-  if (failure) throw failure;
+  incoming.open(false);
 }

@@ -34,3 +34,18 @@ export function safetensors(bytes) {
   return Object.entries(header).filter(([name]) => name !== "__metadata__").map(([name, { dtype, shape, data_offsets: [from, to] }]) =>
     ({ name, dtype, shape, data: bytes.slice(8 + size + from, 8 + size + to) }));
 }
+/** The exports of every decoder that body() makes. @param before  what is done to each of them first */
+export async function decoders(body, before = () => {}) {
+  const made = [], { Instance } = WebAssembly;
+  WebAssembly.Instance = function (...words) {
+    const instance = new Instance(...words);
+    made.push(instance.exports);
+    before(instance.exports);
+    return instance;
+  };
+  try {
+    await body(made);
+  } finally {
+    WebAssembly.Instance = Instance;
+  }
+}

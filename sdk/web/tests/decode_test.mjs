@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import test from "node:test";
 import { brotliCompressSync } from "node:zlib";
-import { BEYOND_MEMORY, GOLDEN, WEB, digests, golden, json, load, read, safetensors, verdict } from "./common.mjs";
+import { BEYOND_MEMORY, GOLDEN, WEB, decoders, digests, golden, json, load, read, safetensors, verdict } from "./common.mjs";
 
 const MOST_BYTES = 180_000, MOST_PACKED = 125_000;
 const withSimd = await load();
@@ -99,6 +99,51 @@ test("a delta needs its base, and gets the model back with it", async () => {
   await file.setBase(base);
   const expected = Object.fromEntries(safetensors(read(GOLDEN, "deltas/now.safetensors")).map(({ name, data }) => [name, data]));
   assert.deepEqual(digests(await file.readAll()), digests(Object.entries(expected)));
+});
+
+test("every tensor says how it is stored", async () => {
+  const kinds = new Set();
+  for (const bytes of [...Object.keys(json(GOLDEN, "v2/digests.json")).map(golden), read(GOLDEN, "deltas/delta.gbz")])
+    for (const { name, kind } of (await withSimd.open(bytes)).tensors.values()) {
+      assert.equal(typeof kind, "string", name);
+      kinds.add(kind);
+    }
+  for (const kind of ["generated", "exact", "tied", "quantized", "predicted", "constant", "base", "change"])
+    assert.ok(kinds.has(kind), `${kind} is not among ${[...kinds]}`);
+});
+
+test("calls that fail leave no memory behind", async () => {
+  const delta = read(GOLDEN, "deltas/delta.gbz"), base = safetensors(read(GOLDEN, "deltas/base.safetensors"));
+  await decoders(async (made) => {
+    const plugin = await withSimd.open(ofPlugin()), changed = await withSimd.open(delta);
+    await changed.setBase(base);
+    const [name] = plugin.tensors.keys();
+    const fail = async () => {
+      assert.equal(await verdict(() => plugin.read(name)), "unsupported");
+      assert.equal(await verdict(() => changed.setBase(base.slice(1))), "usage");
+      assert.equal(await verdict(() => changed.setBase([{ ...base[0], data: undefined }])), "usage");
+    };
+    await fail();
+    const sizes = () => made.map(({ memory }) => memory.buffer.byteLength);
+    const before = sizes();
+    for (let i = 0; i < 500; ++i) await fail();
+    assert.deepEqual(sizes(), before);
+  });
+});
+
+test("memory above 2 GiB is addressed", async () => {
+  await decoders(async () => {
+    const bytes = golden("exact_lanes");
+    assert.deepEqual(digests(withSimd.decode(bytes)), json(GOLDEN, "v2/digests.json").exact_lanes);
+    const file = await withSimd.open(ofPlugin());
+    assert.match(file.identity, /^[0-9a-f]{64}$/);
+    await assert.rejects(file.read([...file.tensors.keys()][0]), (error) => error.message.includes("circulant"));
+  }, ({ malloc }) => assert.ok(malloc(2 ** 30) && malloc(2 ** 30)));
+});
+
+test("memory that is not there for a decoder is an error with a status", async () => {
+  const before = () => { throw new RangeError("Out of memory: Cannot allocate Wasm memory for new instance"); };
+  await decoders(async () => assert.equal(await verdict(() => withSimd.decode(golden("tiny"))), "memory"), before);
 });
 
 test("a file that is closed, or whose decoding failed, is used no more", async () => {

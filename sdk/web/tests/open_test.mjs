@@ -33,10 +33,10 @@ for (const behave of [{}, { ranges: false }, { ranges: false, piece: 37, chunked
 
 test("damaged files have the same verdict over HTTP", async () => {
   for (const [name, code] of Object.entries(json(GOLDEN, "errors/codes.json")))
-    for (const ranges of [true, false])
-      await served(read(GOLDEN, `errors/${name}.gbz`), { ranges }, async ({ url }) => {
+    for (const behave of [{}, { ranges: false }, { ranges: false, piece: 100 }])
+      await served(read(GOLDEN, `errors/${name}.gbz`), behave, async ({ url }) => {
         const found = await verdict(async () => (await gbz.open(url)).readAll({ workers: 1 }));
-        assert.equal(found, BEYOND_MEMORY[name] ?? code, `${name}, ranges: ${ranges}`);
+        assert.equal(found, BEYOND_MEMORY[name] ?? code, `${name}, ${JSON.stringify(behave)}`);
       });
 });
 
@@ -55,6 +55,68 @@ test("a stream that is damaged is an error at its end at the latest", async () =
   await served(bytes, {}, async ({ url }) => {
     await assert.rejects(async () => { for await (const _ of gbz.stream(url)); }, { name: "GbzError" });
   });
+});
+
+/** A response that comes in pieces when they are requested. */
+function response(bytes, piece) {
+  const state = { given: 0, ended: false };
+  const body = new ReadableStream({
+    pull(controller) {
+      if (state.given >= bytes.length) return controller.close();
+      controller.enqueue(bytes.slice(state.given, state.given + piece));
+      state.given += piece;
+    },
+    cancel() { state.ended = true; },
+  }, { highWaterMark: 0 });
+  return [new Response(body), state];
+}
+
+test("what is no file of this version is told by its first bytes", async () => {
+  const newer = golden("exact_lanes");
+  newer[3] = "3".charCodeAt(0);
+  const page = new TextEncoder().encode(`<!doctype html><title>Not found</title>${"<p>No such page.</p>".repeat(20)}`);
+  for (const piece of [40, 100, 10000])
+    for (const [bytes, status] of [[newer, "unsupported"], [page, "corrupt"]]) {
+      const right = (error) => error.status === status && !/behind its end/.test(error.message);
+      const [streamed, state] = response(bytes, piece);
+      await assert.rejects(async () => { for await (const _ of gbz.stream(streamed)); }, right, `${piece} ${status}`);
+      if (piece < bytes.length) assert.equal(state.ended, true);
+      await served(bytes, { ranges: false, chunked: true, piece, pause: 2 }, async ({ url }) => assert.rejects(gbz.open(url), right));
+      await served(bytes, {}, async ({ url }) => assert.rejects(gbz.open(url), right));
+    }
+});
+
+test("a stream waits for its caller, and ends where the loop is left", async () => {
+  const bytes = golden("exact_lanes"), [streamed, state] = response(bytes, 41);
+  for await (const [name] of gbz.stream(streamed)) {
+    assert.ok(name in expected.exact_lanes);
+    const { given } = state;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    assert.equal(state.given, given);
+    assert.ok(given < bytes.length);
+    break;
+  }
+  assert.equal(state.ended, true);
+});
+
+test("a signal's reason is what the call rejects with", async () => {
+  const reason = new Error("the page is left");
+  for (const ranges of [true, false])
+    await served(golden("exact_lanes"), { ranges, stall: 300 }, async ({ url }) => {
+      await assert.rejects(gbz.open(url, { signal: AbortSignal.timeout(100) }), { name: "TimeoutError" });
+      const control = new AbortController();
+      setTimeout(() => control.abort(reason), 100);
+      await assert.rejects(gbz.open(url, { signal: control.signal }), reason);
+    });
+});
+
+test("only files of one ONNX model say that they hold one", async () => {
+  for (const [name, holds] of [["onnx", true], ["external", false], ["gguf", false]]) {
+    const bytes = read(GOLDEN, `containers/${name}.gbz`);
+    assert.equal((await gbz.open(bytes)).hasModel, holds, name);
+    await served(bytes, {}, async ({ url }) => assert.equal((await gbz.open(url)).hasModel, holds, name));
+    if (!holds) assert.ok(["usage", "unsupported"].includes(await verdict(() => gbz.decodeOnnx(bytes))));
+  }
 });
 
 test("a download that ends early is truncated", async () => {

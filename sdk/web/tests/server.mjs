@@ -17,9 +17,14 @@ export async function serve(bytes, behave = {}) {
     if (behave.short && from >= (behave.shortFrom ?? 0)) body = body.subarray(0, behave.short);
     response.writeHead(range ? 206 : 200, headers);
     if (behave.hangUp) return response.write(body.subarray(0, behave.hangUp), () => response.destroy());
+    if (behave.stall) return response.write(body.subarray(0, behave.stall));
     if (!behave.piece) return response.end(body);
-    for (let at = 0; at < body.length; at += behave.piece) response.write(body.subarray(at, at + behave.piece));
-    response.end();
+    const write = (at) => {
+      if (at >= body.length) return response.end();
+      response.write(body.subarray(at, at + behave.piece));
+      return behave.pause ? setTimeout(write, behave.pause, at + behave.piece) : write(at + behave.piece);
+    };
+    write(0);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { url: `http://127.0.0.1:${server.address().port}/model.gbz`, requests, behave,
