@@ -77,8 +77,12 @@ async function showTensor(tensor, line) {
     for (const [name, value] of Object.entries({ x: i * width + 0.5, y: 200 - height, width: width - 1, height })) bar.setAttribute(name, value);
     return bar;
   }));
-  at("caption").textContent = `${tensor.name}: ${size.format(values.length)} values from ${short(found.least)} to ${short(found.most)}, ` +
-    `mean ${short(found.mean)}, standard deviation ${short(found.deviation)}, ${((100 * found.zeros) / values.length).toFixed(1)} % zeros`;
+  at('caption').textContent = found.finite === 0 ?
+      `${tensor.name}: ${size.format(values.length)} values, none of them finite` :
+      `${tensor.name}: ${size.format(values.length)} values from ${short(found.least)} to ${
+          short(found.most)}, ` +
+          `mean ${short(found.mean)}, standard deviation ${short(found.deviation)}, ${
+              ((100 * found.zeros) / values.length).toFixed(1)} % zeros`;
 }
 
 function show(opened, name) {
@@ -112,8 +116,10 @@ for (const kind of ["dragover", "dragleave", "drop"])
   });
 at("fetch").addEventListener("submit", (event) => {
   event.preventDefault();
-  const url = new URL(at("url").value, location.href);
-  attempt(`Loading ${url.pathname} …`, async () => show(await open(url), url.pathname.split("/").pop()));
+  attempt(`Loading ${at('url').value} …`, async () => {
+    const url = new URL(at('url').value, location.href);
+    show(await open(url), url.pathname.split('/').pop());
+  });
 });
 at("safetensors").addEventListener("click", () => attempt("Decoding all tensors …", async () => {
   const values = await file.readAll();

@@ -1,6 +1,9 @@
 // What the page computes of tensors: histograms, and files for others to read.
 
-/** Counts of `count` bins of equal width between the smallest and the largest finite value. */
+/**
+ * Counts of `count` bins of equal width between the smallest and the largest finite value; none
+ * without such a value.
+ */
 export function histogram(values, count) {
   let least = Infinity, most = -Infinity, sum = 0, squares = 0, finite = 0, zeros = 0;
   for (let i = 0; i < values.length; ++i) {
@@ -13,7 +16,7 @@ export function histogram(values, count) {
     ++finite;
     if (value === 0) ++zeros;
   }
-  const bins = new Array(count).fill(0), width = (most - least) / count || 1;
+  const bins = new Array(finite > 0 ? count : 0).fill(0), width = (most - least) / count || 1;
   for (let i = 0; i < values.length; ++i) {
     const value = Number(values[i]);
     if (Number.isFinite(value)) ++bins[Math.min(count - 1, Math.floor((value - least) / width))];
@@ -24,7 +27,7 @@ export function histogram(values, count) {
 
 /** Parts of a safetensors file. @param tensors  [{name, dtype, shape}, values] */
 export function safetensors(tensors) {
-  const header = {};
+  const header = Object.create(null);  // names are any, __proto__ among them
   let at = 0;
   for (const [{ name, dtype, shape }, values] of tensors) {
     header[name] = { dtype, shape, data_offsets: [at, at + values.byteLength] };

@@ -200,6 +200,26 @@ class Browser(unittest.TestCase):
         self.assertIn("404", self.text("error"))
         self.assertTrue(self.browser.run("document.getElementById('found').hidden"))
 
+    def test_an_address_that_is_none_is_a_sentence(self):
+        self.load("http://[")
+        self.assertIn("URL", self.text("error"))
+        self.assertEqual(self.browser.problems, [])
+
+    def test_values_that_are_not_finite_have_no_histogram(self):
+        self.load("large/odd.gbz")
+        self.browser.run("[...document.querySelectorAll('#rows button')].find((b) => b.textContent === 'nan').click()")
+        self.wait("document.getElementById('caption').textContent.startsWith('nan: ')")
+        self.assertIn("none of them finite", self.text("caption"))
+        self.assertEqual(self.browser.run("document.querySelectorAll('#histogram rect').length"), 0)
+        self.assertEqual(self.browser.problems, [])
+
+    def test_a_download_holds_tensors_of_every_name(self):
+        header = self.script("""
+          const { safetensors } = await import("/tensors.js"), file = await gbz.open("/large/odd.gbz"), values = await file.readAll();
+          const [head] = safetensors([...file.tensors.values()].map((tensor) => [tensor, values.get(tensor.name)]));
+          return new TextDecoder().decode(head.subarray(8));""")
+        self.assertEqual(sorted(json.loads(header)), ["__proto__", "nan"])
+
     def test_downloads_hold_what_expand_writes(self):
         with tempfile.TemporaryDirectory() as folder:
             self.browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=folder)

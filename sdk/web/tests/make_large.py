@@ -2,7 +2,8 @@
 
     python3 make_large.py GBCOMPRESS FOLDER
 
-large.gbz and large.json: the SHA-256 of each tensor that `expand` writes. model.onnx.gbz and expanded.onnx. Standard library only.
+large.gbz and large.json: the SHA-256 of each tensor that `expand` writes. model.onnx.gbz and expanded.onnx. odd.gbz: a tensor
+without finite values, and one of an unusual name. Standard library only.
 """
 import array
 import hashlib
@@ -26,11 +27,14 @@ def normal(count, scale, seed):
     return array.array("f", (table[draw >> 4] for draw in draws)).tobytes()
 
 
-def safetensors(shapes):
-    header, data = {}, b""
+def drawn(shapes):
     for seed, (name, shape) in enumerate(shapes.items()):
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        values = normal(count, 0.05, seed)
+        yield name, shape, normal(shape[0] * (shape[1] if len(shape) > 1 else 1), 0.05, seed)
+
+
+def safetensors(tensors):
+    header, data = {}, b""
+    for name, shape, values in tensors:
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
         data += values
     text = json.dumps(header).encode()
@@ -71,14 +75,22 @@ def main(program, folder):
 
     def run(*words):
         subprocess.run([program, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    (folder / "large.safetensors").write_bytes(safetensors(SHAPES))
+    (folder / "large.safetensors").write_bytes(safetensors(drawn(SHAPES)))
     run("compress", "large.safetensors", "--ratio", "8", "-o", "large.gbz", "--force", "-q")
     run("expand", "large.gbz", "-o", "expanded.safetensors", "--force")
     (folder / "large.json").write_text(json.dumps(digests((folder / "expanded.safetensors").read_bytes())))
     (folder / "model.onnx").write_bytes(onnx())
     run("compress", "model.onnx", "--bits", "6", "-o", "model.onnx.gbz", "--force", "-q")
     run("expand", "model.onnx.gbz", "-o", "expanded.onnx", "--force")
-    for name in ("large.safetensors", "expanded.safetensors"):
+    values, nan = array.array("f", [1.7, -3.1, 0.013]).tobytes(), array.array("f", [float("nan")] * 3).tobytes()
+    odd = [("__proto__", [2], array.array("f", [1, 2]).tobytes()), ("nan", [3], values)]
+    (folder / "odd.safetensors").write_bytes(safetensors(odd))
+    run("compress", "odd.safetensors", "--lossless", "-o", "odd.gbz", "--force", "-q")
+    content = (folder / "odd.gbz").read_bytes()[:-16]  # `compress` refuses such values
+    assert content.count(values) == 1
+    content = content.replace(values, nan)
+    (folder / "odd.gbz").write_bytes(content + hashlib.sha256(content).digest()[:16])
+    for name in ("large.safetensors", "expanded.safetensors", "odd.safetensors"):
         (folder / name).unlink()
 
 
