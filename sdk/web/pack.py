@@ -3,7 +3,8 @@
     python3 sdk/web/pack.py MODULES OUTPUT
 
 MODULES holds simd.wasm and scalar.wasm. The second goes to gbz-scalar.mjs, which gbz.mjs loads where SIMD128 is
-missing. The package is the same for the same sources, whenever and wherever it is made.
+missing. OUTPUT becomes the folder of the package, in which `npm pack` works too. The package is the same for the same
+sources, whenever and wherever it is made.
 """
 import base64
 import gzip
@@ -63,11 +64,14 @@ def main(modules, output):
         "gbz-scalar.mjs": f'export default "{packed(modules / "scalar.wasm")}";\n'.encode(),
         "gbz.d.ts": (HERE / "src/gbz.d.ts").read_bytes(),
         "README.md": (HERE / "README.md").read_bytes(),
+        "THIRD-PARTY.txt": (HERE / "THIRD-PARTY.txt").read_bytes(),
         "LICENSE": (ROOT / "LICENSE").read_bytes(),
         "package.json": (HERE / "package.json").read_text().replace("VERSION", version()).encode(),
     }
-    for name in ("gbz.mjs", "gbz-scalar.mjs", "gbz.d.ts"):
-        (output / name).write_bytes(files[name])
+    for name, content in files.items():
+        (output / name).write_bytes(content)
+    for old in output.glob("gbcompress-*.tgz"):
+        old.unlink()
     path = output / f"gbcompress-{version()}.tgz"
     package(files, path)
     print(f"{output / 'gbz.mjs'}: {len(files['gbz.mjs'])} bytes")

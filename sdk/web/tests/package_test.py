@@ -12,7 +12,11 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 WEB = pathlib.Path(os.environ["GBC_WEB"])
-PACKAGE = next(WEB.glob("gbcompress-*.tgz"), None)
+sys.path.insert(0, str(HERE.parent))
+import pack
+
+PACKAGE = WEB / f"gbcompress-{pack.version()}.tgz"
+NAMES = ["LICENSE", "README.md", "THIRD-PARTY.txt", "gbz-scalar.mjs", "gbz.d.ts", "gbz.mjs", "package.json"]
 
 
 def run(*command, **options):
@@ -22,14 +26,35 @@ def run(*command, **options):
     return done.stdout
 
 
+def contents(path):
+    with tarfile.open(path) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
+
+
 class Package(unittest.TestCase):
     def test_it_holds_the_module_its_types_and_the_license(self):
-        with tarfile.open(PACKAGE) as archive:
-            names = archive.getnames()
-            self.assertEqual(names, [f"package/{name}" for name in ("LICENSE", "README.md", "gbz-scalar.mjs", "gbz.d.ts", "gbz.mjs", "package.json")])
-            described = json.load(archive.extractfile("package/package.json"))
-            self.assertEqual(archive.extractfile("package/gbz.mjs").read(), (WEB / "gbz.mjs").read_bytes())
-        self.assertEqual(f"{described['name']}-{described['version']}.tgz", PACKAGE.name)
+        files = contents(PACKAGE)
+        self.assertEqual(sorted(files), [f"package/{name}" for name in NAMES])
+        for name in NAMES:
+            self.assertEqual(files[f"package/{name}"], (WEB / name).read_bytes(), name)
+        described = json.loads(files["package/package.json"])
+        self.assertEqual((described["name"], described["version"]), ("gbcompress", pack.version()))
+        for project in (b"xxHash", b"musl", b"wasi-libc", b"Highway"):
+            self.assertIn(project, files["package/THIRD-PARTY.txt"])
+
+    def test_it_is_the_only_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            old = pathlib.Path(folder, "gbcompress-0.0.1.tgz")
+            old.write_bytes(b"")
+            run(sys.executable, "-B", HERE.parent / "pack.py", WEB / "wasm", folder)
+            self.assertEqual([path.name for path in pathlib.Path(folder).glob("*.tgz")], [PACKAGE.name])
+
+    def test_npm_packs_the_same(self):
+        if not shutil.which("npm"):
+            self.skipTest("npm is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            run("npm", "pack", "--offline", "--pack-destination", folder, cwd=WEB, env=dict(os.environ, npm_config_cache=folder))
+            self.assertEqual(contents(pathlib.Path(folder, PACKAGE.name)), contents(PACKAGE))
 
     def test_it_is_the_same_when_it_is_made_again(self):
         with tempfile.TemporaryDirectory() as folder:
