@@ -101,10 +101,10 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def dtp_step(folder, arch, angles):
-    """A whole step of the published sequential algorithm: feedback phase, targets, forward update."""
+def published_dtp(folder):
+    """The package's module `dtp`, imported without what else the packages import."""
     import torch
-    for package in ("target_prop", "target_prop.models"):  # without what else the packages import
+    for package in ("target_prop", "target_prop.models"):
         if package not in sys.modules:
             module = sys.modules[package] = types.ModuleType(package)
             module.__path__ = [os.path.join(folder, *package.split("."))]
@@ -120,9 +120,27 @@ def dtp_step(folder, arch, angles):
 
     pytorch_lightning.LightningModule = Module
     from target_prop.models import dtp
-    from target_prop.networks import LeNet, SimpleVGG
 
     dtp.instantiate = lambda options, **more: torch.optim.SGD(**(vars(options) | more))
+    return dtp
+
+
+def dtp_net(dtp, network, shape, rows, options):
+    """Their algorithm around a network, ready for training_step()."""
+    space = types.SimpleNamespace
+    net = dtp.DTP(space(batch_size=rows, dims=shape), network, options, space(seed=None, debug=False), space())
+    optimizers = [one["optimizer"] for one in net.configure_optimizers()]
+    net._feedback_optimizers, net._forward_optimizer = optimizers[:-1] + [None], optimizers[-1]
+    net.train()
+    return net
+
+
+def dtp_step(folder, arch, angles):
+    """A whole step of the published sequential algorithm: feedback phase, targets, forward update."""
+    import torch
+    dtp = published_dtp(folder)
+    from target_prop.networks import LeNet, SimpleVGG
+
     measured = dtp.compute_dist_angle
 
     space = types.SimpleNamespace
@@ -134,10 +152,7 @@ def dtp_step(folder, arch, angles):
                     b_optim=space(lr=[1e-3] * layers, weight_decay=0, momentum=0.9))
     build = SimpleVGG if layers == 5 else LeNet
     network = build(space(channels=channels, activation=torch.nn.ELU()), shape[0], CLASSES)
-    net = dtp.DTP(space(batch_size=BATCH, dims=shape), network, options, space(seed=None, debug=False), space())
-    optimizers = [one["optimizer"] for one in net.configure_optimizers()]
-    net._feedback_optimizers, net._forward_optimizer = optimizers[:-1] + [None], optimizers[-1]
-    net.train()
+    net = dtp_net(dtp, network, shape, BATCH, options)
     batch = torch.randn(BATCH, *shape), torch.randint(CLASSES, (BATCH,))
 
     def step():

@@ -45,15 +45,19 @@ def repaired_copy(checkout, folder):
         path.write_text(content.replace(text, replacement))
 
 
-def worker(folder, threads):
-    """Answers each line "SHAPE SECONDS" with the median seconds of a step."""
-    sys.path.insert(0, folder)
+def stand_in_for_scipy():
     try:
         import scipy.optimize  # noqa: F401
     except ImportError:  # imported for a function that is not used here
         import types
         sys.modules["scipy"] = types.ModuleType("scipy")
         sys.modules["scipy.optimize"] = sys.modules["scipy"].optimize = types.ModuleType("scipy.optimize")
+
+
+def worker(folder, threads):
+    """Answers each line "SHAPE SECONDS" with the median seconds of a step."""
+    sys.path.insert(0, folder)
+    stand_in_for_scipy()
     import torch
     torch.set_num_threads(threads)
     torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(folder, "rendezvous"), rank=0,
