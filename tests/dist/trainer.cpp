@@ -130,6 +130,7 @@ class Drifting : public Strategy {
 };
 
 void drift(const PluginHost& plugins, Group& group, const std::string& from) {
+  torch::manual_seed(1);  // the same weights on every rank
   const auto model = build_model("mlp:64-16-10", plugins.registry());
   GenomicBottleneck bottleneck(model->tensors(), plugins.registry(), all_plain(), &group);
   Drifting strategy(group, std::stoll(from));

@@ -44,12 +44,13 @@ std::int64_t expand_container(const std::string& path, const std::string& output
   const nb::gil_scoped_release release;
   const ArtifactReader artifact = ArtifactReader::open(path);
   const auto container = container_of(artifact);
-  if (container && container->format != "onnx")
-    throw Error(Errc::kUsage,
-                printable(path) + " was not made of an ONNX model but of a " +
-                    (container->format == "gguf" ? "GGUF file"
-                                                 : "file of " + printable(container->format)) +
-                    "; `gbcompress expand` writes it");
+  if (!container || container->format != "onnx")
+    throw Error(Errc::kUsage, printable(path) + " was not made of an ONNX model" +
+                                  (!container ? ""
+                                   : container->format == "gguf"
+                                       ? " but of a GGUF file"
+                                       : " but of a file of " + printable(container->format)) +
+                                  "; `gbcompress expand` writes it");
   return decode_to_container(artifact, output, overwrite, {.threads = threads});
 }
 
