@@ -28,4 +28,7 @@ struct LayoutEntry {
 /// @return nothing for another text, and for widths and sizes that the architectures refuse
 std::optional<std::vector<LayoutEntry>> arch_layout(std::string_view arch);
 
+/// Names of those architectures, without what follows a colon, sorted.
+const std::vector<std::string>& layout_names();
+
 }  // namespace gbcompress
