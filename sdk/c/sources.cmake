@@ -5,7 +5,7 @@ set(format container dtype payload)
 set(geometry tile_grid)
 set(encoding code_text encoding waves)
 set(gnet bank_shape gnet_plan reference_kernel tile_kernel)
-set(codec byte_coder class_table codec delta/blocks delta/change delta/classes delta/dense delta/sparse fast/fast_decoder fast/fast_model lanes/decode_block lanes/decoder
+set(codec byte_coder class_table codec delta/blocks delta/change delta/classes delta/dense delta/dense_tables delta/sparse fast/fast_decoder fast/fast_model lanes/decode_block lanes/decoder
   lanes/head lanes/lanes_coder lanes/tables rans scales small/logistic small/small_coder small/small_model
   small/surroundings small/wide_model)
 set(artifact arch_layout change decode direct_values file_digest header/cbor_reader header/header header/parse_header header/plan_fields

@@ -1,55 +1,48 @@
 """Exact changes, written from docs/reference/exact-deltas.md alone."""
 
-from fast_decoder import States
 from integer_common import clamp, need
 
 MANTISSA = {"BF16": 7, "F16": 10, "F32": 23, "F64": 52, "F8_E5M2": 2, "F8_E5M2FNUZ": 2, "F8_E4M3": 3,
             "F8_E4M3FNUZ": 3}
 
 
-class Model:
-    """Of symbols 0 to 15."""
+class Bits:
+    """The lowest of a byte first."""
 
-    def __init__(self):
-        self.below, self.count = [2040 * i for i in range(17)], 0
+    def __init__(self, content):
+        self.content, self.bits, self.at = content, int.from_bytes(content, "little"), 0
 
-    def start(self, i):
-        return (self.below[i] >> 3) + i if i < 16 else 4096
+    def take(self, count):
+        value = self.bits >> self.at & (1 << count) - 1
+        self.at += count
+        need(self.at <= 8 * len(self.content), "bits end early")
+        return value
 
-    def read(self, states):
-        slot = states.slot()
-        symbol = max(i for i in range(16) if self.start(i) <= slot)
-        states.take(self.start(symbol), self.start(symbol + 1) - self.start(symbol))
-        rate = 2 + sum(self.count >= n for n in (3, 11, 27, 59, 123))
-        for i in range(1, 16):
-            self.below[i] += ((32640 if i > symbol else 0) - self.below[i]) >> rate
-        self.count += 1
-        return symbol
+    def zeros(self, most):
+        """Up to the next 1, which is taken too; of `most` no 1 follows."""
+        for count in range(most):
+            if self.take(1):
+                return count
+        return most
 
+    def end_byte(self):
+        need(self.take(-self.at % 8) == 0, "bits at the end are not 0")
+        return self.at // 8
 
-def read_bits(states, count):
-    value = 0
-    for at in range(0, count, 12):
-        value |= states.even(min(count - at, 12)) << at
-    return value
+    def count(self):
+        return self.take(min(self.take(7), 64))
 
 
 class Numbers:
-    def __init__(self, contexts):
-        self.lengths, self.tops = [Model() for _ in range(contexts)], [Model() for _ in range(16)]
+    def __init__(self, octave):
+        self.mean = 1 << octave
 
-    def read(self, states, context=0):
-        length = self.lengths[context].read(states)
-        if length == 15:
-            length = states.even(7)
-        need(length <= 64, "a number is too long")
-        if length < 2:
-            return length
-        top_bits = min(length - 1, 4)
-        top = self.tops[min(length, 15)].read(states)
-        need(top < 1 << top_bits, "a number has more bits than its length")
-        below = length - 1 - top_bits
-        return ((1 << top_bits) + top << below) + read_bits(states, below)
+    def read(self, bits):
+        low = min(((self.mean + 32) * 123 >> 14).bit_length(), 30)
+        high = bits.zeros(24)
+        number = high << low | bits.take(low) if high < 24 else bits.count()
+        self.mean += ((min(number, 1 << 30) << 6) - self.mean) >> 4
+        return number
 
 
 class Elements:
@@ -85,90 +78,109 @@ def apply_sparse(section, elements):
     members = [[] for _ in range(classes)]
     for i in range(len(elements.values)):
         members[sum(limit <= elements.field(i) for limit in limits)].append(i)
-    states, counts = States(section[start:]), Numbers(1)
-    changes = []
-    for own in members:
-        states.begin_segment()
-        count = counts.read(states)
-        need(count <= len(elements.values), "more changes than elements")
-        gaps, sizes, mean, at = Numbers(24), Numbers(1), 0, 0
-        for n in range(count):
-            if n % 1024 == 0:
-                states.begin_segment()
-            gap = gaps.read(states, min((mean >> 4).bit_length(), 23))
-            mean += (16 * min(gap, 1 << 40) - mean) >> 3
-            size = sizes.read(states)
-            need(size < 1 << elements.bits - 1, "a change beyond its type")
-            at += gap
-            need(at < len(own), "a change beyond the last element")
-            changes.append((own[at], -1 - size if states.even(1) else 1 + size))
-            at += 1
-            if n % 1024 == 1023:
-                states.end_segment()
-    states.end_segment(last=True)
-    need(states.at == len(states.stream), "bytes follow the changes")
+    bits = Bits(section[start:])
+    changes = [change for own in members for change in read_class(bits, own, elements)]
+    need(bits.end_byte() == len(bits.content), "bytes follow the changes")
     for i, difference in changes:
         elements.add(i, difference)
 
 
-class Dense:
-    def __init__(self, rows, cols, bits):
-        self.bits, self.own = bits, rows > 1 and cols <= 1 << 20
-        self.columns, self.signs = [0] * cols, [0] * cols
-        self.row = self.quiet = self.agreement = 0
-        self.lengths, self.tops = [Model() for _ in range(128)], [Model() for _ in range(35)]
+def read_class(bits, own, elements):
+    count, places, at = bits.count(), [], 0
+    need(count <= len(own), "more changes than elements")
+    if count == 0:
+        return []
+    gaps = Numbers(min(bits.take(6), 36))
+    for _ in range(count):
+        at += gaps.read(bits)
+        need(at < len(own), "a change beyond the last element")
+        places.append(own[at])
+        at += 1
+    signs = [1 - 2 * bits.take(1) for _ in range(count)]
+    sizes, larger = [1] * count, bits.count()
+    need(larger <= count, "more sizes than changes")
+    if larger:
+        between, beyond = Numbers(min(bits.take(6), 36)), Numbers(min(bits.take(6), 36))
+        at = 0
+        for _ in range(larger):
+            at += between.read(bits)
+            size = beyond.read(bits)
+            need(at < count and size < (1 << elements.bits - 1) - 1, "a size beyond the changes or their type")
+            sizes[at] = 2 + size
+            at += 1
+    return [(place, sign * size) for place, sign, size in zip(places, signs, sizes)]
 
-    def read(self, states, row, col, shift):
-        x = (self.row + (self.columns[col] if self.own else self.row)) >> shift
-        top = x.bit_length() - 1
-        half = min(x if x < 2 else 2 * top + (x >> top - 1 & 1), 63)
-        low, expected = max(1, (half >> 1) - 15), (half >> 1) - 6
-        length = self.lengths[half + (64 if self.quiet >= 16 else 0)].read(states)
-        if length == 15:
-            length = states.even(7)
-        elif length:
-            length += low - 1
-        need(length <= self.bits, "a difference is too long")
-        size = sign = 0
-        if length:
-            kind = length - 1 if length < 4 else 3 + clamp(length - expected + 1, 0, 3)
-            likely = self.signs[col] * self.agreement if self.own else 0
-            trust = 0 if likely < -160 else 1 if likely < -64 else 4 if likely > 160 else 3 if likely > 64 else 2
-            symbol = self.tops[7 * trust + kind].read(states)
-            bits = min(length - 1, 3)
-            need(symbol % 8 < 1 << bits, "a difference has more bits than its length")
-            below = length - 1 - bits
-            size = ((1 << bits) + symbol % 8 << below) + read_bits(states, below)
-            sign = -1 if symbol >= 8 else 1
-        self.learn(row, col, min(size, 1 << 24) << shift + 6, sign)
-        return sign * size
 
-    def learn(self, row, col, activity, sign):
-        self.row += (activity - self.row) >> 5
-        self.quiet = 0 if sign else self.quiet + 1
-        if not self.own:
-            return
-        self.columns[col] += (activity - self.columns[col]) >> min(4, row.bit_length())
-        if sign:
-            if self.signs[col]:
-                self.agreement += (256 * sign * self.signs[col] - self.agreement) >> 4
-            self.signs[col] = sign
+class Tables:
+    def __init__(self, bits):
+        self.tables = []
+        for _ in range(18):
+            count = bits.take(6)
+            need(count <= 50, "a table of more symbols")
+            widths = []
+            for _ in range(count):
+                length = bits.take(4)
+                widths.append(length if length < 2 else 1 << length - 1 | bits.take(length - 1))
+            need(not count or sum(widths) == 4096, "a table that does not fill the unit interval")
+            self.tables.append(widths or [4096])
+
+    def read(self, states, lane, table):
+        slot, start = states[lane] & 4095, 0
+        for symbol, width in enumerate(self.tables[table]):
+            if slot < start + width:
+                states[lane] = width * (states[lane] >> 12) + slot - start
+                return symbol
+            start += width
+        raise AssertionError
+
+
+def read_value(bits, symbol):
+    if symbol < 41:
+        return (symbol + 1) // 2 if symbol % 2 else -(symbol // 2)
+    sign, length = 1 - 2 * bits.take(1), symbol - 41
+    if length == 8:
+        length = bits.take(6)
+    beyond = length if length < 2 else 1 << length - 1 | bits.take(length - 1)
+    return sign * (21 + beyond)
+
+
+def read_scales(bits, count):
+    steps, scales, scale = Numbers(6), [], 12
+    for _ in range(count):
+        step = steps.read(bits)
+        scale += step // 2 + 1 if step % 2 else -(step // 2)
+        need(0 <= scale <= 109, "a scale that there is not")
+        scales.append(scale)
+    return scales
 
 
 def apply_dense(section, elements, shape):
     need(len(section) >= 2, "the lowest level is missing")
     lowest, n = section[0] + 256 * section[1], len(elements.values)
     rows = shape[0] if len(shape) > 1 else 1
-    model, states = Dense(rows, n // rows, elements.bits), States(section[2:])
-    states.begin_segment()
+    line = n // rows if rows > 1 and 128 <= n // rows <= 8192 else 1024
+    head = Bits(section[2:])
+    scales = read_scales(head, -(-n // line))
+    tables, raw_bytes = Tables(head), head.count()
+    raw_at = 2 + head.end_byte()
+    states_at = raw_at + raw_bytes
+    at = states_at + 16
+    need(at <= len(section), "the states are missing")
+    raw = Bits(section[raw_at:states_at])
+    states = [int.from_bytes(section[states_at + 4 * i:states_at + 4 * i + 4], "little") for i in range(4)]
+    need(min(states) >= 1 << 16, "a state is too low")
     for i in range(n):
         shift = clamp(max(elements.field(i), 1) - lowest, 0, 24)
-        elements.add(i, model.read(states, i // (n // rows), i % (n // rows), shift))
-        if i % 4096 == 4095 and i < n - 1:
-            states.end_segment()
-            states.begin_segment()
-    states.end_segment(last=True)
-    need(states.at == len(states.stream), "bytes follow the differences")
+        context = max(scales[i // line] - 2 * shift, 0)
+        table, low = (context, 0) if context < 16 else (16 + context % 2, (context - 16) // 2)
+        symbol = tables.read(states, i % 4, table)
+        if states[i % 4] < 1 << 16:
+            need(at + 2 <= len(section), "the words end early")
+            states[i % 4] = states[i % 4] << 16 | int.from_bytes(section[at:at + 2], "little")
+            at += 2
+        elements.add(i, (read_value(raw, symbol) << low) + raw.take(low))
+    need(at == len(section) and states == [1 << 16] * 4, "the words do not end as they began")
+    need(raw.end_byte() == raw_bytes, "bytes follow the low bits")
 
 
 def apply_change(section, before, width, dtype, shape):

@@ -21,14 +21,17 @@ std::vector<std::uint16_t> halves(const std::vector<float>& values) {
 }
 
 /// Elements as they are, and some of them moved.
+/// @param unit  moves are up to 4 of them, of the first element much more
 template <typename T>
 void add(DeltaSample& sample, const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-         std::vector<T> values, unsigned rarity) {
+         std::vector<T> values, unsigned rarity, T unit = 1) {
   sample.base.add<T>(name, dtype, shape, values);
   const RandomStream noise(values.size(), name);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (noise.bits(i) % rarity == 0)
-      values[i] = static_cast<T>(values[i] + static_cast<T>((noise.bits(i) >> 8) % 9) - 4);
+      values[i] =
+          static_cast<T>(values[i] + (static_cast<T>((noise.bits(i) >> 8) % 9) - T{4}) * unit);
+  if (unit > 1) values[0] = static_cast<T>(values[0] + static_cast<T>(2000) * unit);
   sample.now.add<T>(name, dtype, shape, values);
 }
 
@@ -47,6 +50,8 @@ DeltaSample delta() {
   words[8] = 0x80000000;
   add(sample, "f32.all", DType::kF32, {300}, words, 1);
   add(sample, "f32.rare", DType::kF32, {3, 100}, words, 60);
+  add<std::uint32_t>(sample, "f32.far", DType::kF32, {4, 75}, words, 1, 123'457);
+  add(sample, "bf16.lines", DType::kBF16, {7, 150}, halves(normals(1050, 5, 0.02f)), 1);
   add(sample, "fp8", DType::kF8E4M3, {10, 20}, std::vector<std::uint8_t>(200, 0x31), 3);
   add(sample, "i64", DType::kI64, {40}, std::vector<std::uint64_t>(40, 1'000'000), 4);
   add(sample, "u16", DType::kU16, {200}, std::vector<std::uint16_t>(200, 77), 70);

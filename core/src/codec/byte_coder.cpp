@@ -7,6 +7,7 @@
 
 #include "base/byte_reader.h"
 #include "codec/rans.h"
+#include "codec/widths.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::codec {
@@ -31,23 +32,9 @@ Counts count(std::span<const std::byte> bytes) {
   return parts[0];
 }
 
-/// Parts of the unit interval, at least 1 for each byte that there is.
 Counts widths_of(const Counts& counts, std::size_t total) {
   Counts widths{};
-  std::int64_t left = kWhole;
-  for (std::size_t s = 0; s < kSymbols; ++s) {
-    if (counts[s] == 0) continue;
-    const double share = static_cast<double>(counts[s]) / static_cast<double>(total);
-    widths[s] = std::max(1u, static_cast<std::uint32_t>(std::lrint(share * kWhole)));
-    left -= widths[s];
-  }
-  while (left != 0) {  // what rounding left or took, the widest first
-    std::uint32_t& widest = *std::max_element(widths.begin(), widths.end());
-    const std::int64_t most = left > 0 ? left : -std::int64_t{std::max(1u, widest / 16)};
-    const std::int64_t change = left > 0 ? most : std::max(left, most);
-    widest = static_cast<std::uint32_t>(widest + change);
-    left -= change;
-  }
+  set_widths(counts, total, widths);
   return widths;
 }
 

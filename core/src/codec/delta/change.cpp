@@ -1,8 +1,10 @@
 #include "codec/delta/change.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
+#include "codec/delta/classes.h"
 #include "codec/delta/elements.h"
 #include "codec/delta/forms.h"
 #include "gbcompress/error.h"
@@ -12,9 +14,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Below a twentieth of changed elements the sparse form is smaller and much faster, above a fifth
-/// the dense one is smaller. In between both are made.
-constexpr std::size_t kSparseShare = 20, kDenseShare = 5;
+/// Below a twentieth of changed elements the sparse form is smaller and faster, above a fifth the
+/// dense one is smaller. In between, and of tensors so small that tables count, both are made.
+constexpr std::size_t kSparseShare = 20, kDenseShare = 5, kSmall = std::size_t{1} << 14;
 
 delta::ElementForm checked_form(DType dtype, ChangeGrid grid, std::size_t bytes) {
   const auto form = delta::form_of(dtype);
@@ -44,13 +46,10 @@ auto for_size(int bytes, const Body& body) {
   }
 }
 
-template <typename U>
-std::size_t count_changed(std::span<const std::byte> base, std::span<const std::byte> now) {
-  std::size_t changed = 0;
-  for (std::size_t i = 0; i < base.size() / sizeof(U); ++i)
-    changed +=
-        delta::load<U>(base.data() + i * sizeof(U)) != delta::load<U>(now.data() + i * sizeof(U));
-  return changed;
+std::size_t count_bits(std::span<const std::uint64_t> masks) {
+  std::size_t count = 0;
+  for (const std::uint64_t mask : masks) count += static_cast<std::size_t>(std::popcount(mask));
+  return count;
 }
 
 }  // namespace
@@ -69,19 +68,21 @@ Bytes encode_change(DType dtype, ChangeGrid grid, std::span<const std::byte> bas
   const delta::ElementForm element = checked_form(dtype, grid, now.size());
   if (base.size() != now.size())
     throw Error(Errc::kUsage, "a tensor and its base have different sizes");
+  const std::vector<std::uint64_t> differing = delta::differing_elements(base, now, element.bytes);
   return for_size(element.bytes, [&](auto unsigned_type) {
     using U = decltype(unsigned_type);
     const auto encode = [&](ChangeForm one) {
       Bytes section{static_cast<std::byte>(one)};
-      const Bytes content = one == ChangeForm::kSparse
-                                ? delta::encode_sparse<U>(element.mantissa_bits, base, now)
-                                : delta::encode_dense<U>(element.mantissa_bits, grid, base, now);
+      const Bytes content =
+          one == ChangeForm::kSparse
+              ? delta::encode_sparse<U>(element.mantissa_bits, base, now, differing)
+              : delta::encode_dense<U>(element.mantissa_bits, grid, base, now);
       section.insert(section.end(), content.begin(), content.end());
       return section;
     };
     if (form) return encode(*form);
-    const std::size_t changed = count_changed<U>(base, now), all = base.size() / sizeof(U);
-    if (changed * kDenseShare >= all) return encode(ChangeForm::kDense);
+    const std::size_t changed = count_bits(differing), all = base.size() / sizeof(U);
+    if (all > kSmall && changed * kDenseShare >= all) return encode(ChangeForm::kDense);
     Bytes sparse = encode(ChangeForm::kSparse);
     if (changed * kSparseShare < all) return sparse;
     Bytes dense = encode(ChangeForm::kDense);

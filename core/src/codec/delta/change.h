@@ -29,7 +29,7 @@ enum class ChangeForm : std::uint8_t {
 bool has_changes(DType dtype) noexcept;
 
 /// The section of the smaller form. Without a comparison sparse where less than a twentieth of the
-/// elements changed, dense where a fifth did. [thread-safe]
+/// elements changed, of large tensors dense where a fifth did. [thread-safe]
 /// @param base, now  elements, little-endian: grid.rows * grid.cols of them each, at least one
 /// @param form       that form instead
 /// @throws Error(kUsage) for a type without changes and sizes that do not fit

@@ -93,4 +93,18 @@ std::size_t classify_some(std::span<const std::byte> elements, int element_bytes
   return whole + 1;
 }
 
+std::vector<std::uint64_t> differing_elements(std::span<const std::byte> base,
+                                              std::span<const std::byte> now, int element_bytes) {
+  const std::size_t block_bytes = kBlock * static_cast<std::size_t>(element_bytes);
+  const std::size_t whole = base.size() / block_bytes, rest = base.size() % block_bytes;
+  std::vector<std::uint64_t> masks(whole + (rest > 0 ? 1 : 0));
+  compare(base.data(), now.data(), element_bytes, std::span(masks).first(whole));
+  if (rest == 0) return masks;
+  std::array<std::byte, kBlock * 8> before{}, after{};
+  std::copy_n(base.data() + whole * block_bytes, rest, before.begin());
+  std::copy_n(now.data() + whole * block_bytes, rest, after.begin());
+  compare(before.data(), after.data(), element_bytes, std::span(masks).subspan(whole));
+  return masks;
+}
+
 }  // namespace gbcompress::codec::delta

@@ -29,4 +29,8 @@ std::size_t classify_some(std::span<const std::byte> elements, int element_bytes
                           std::span<const std::uint64_t> limits,
                           std::span<BlockClasses, kBlocksAtOnce> blocks);
 
+/// A bit for each element, block by block, set where both differ. Of as many bytes.
+std::vector<std::uint64_t> differing_elements(std::span<const std::byte> base,
+                                              std::span<const std::byte> now, int element_bytes);
+
 }  // namespace gbcompress::codec::delta

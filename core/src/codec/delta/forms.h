@@ -2,6 +2,7 @@
 /// The two forms of a change's section, without the byte that names the form.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -10,9 +11,11 @@
 
 namespace gbcompress::codec::delta {
 
+/// @param differing  of differing_elements()
 template <typename U>
 std::vector<std::byte> encode_sparse(int mantissa_bits, std::span<const std::byte> base,
-                                     std::span<const std::byte> now);
+                                     std::span<const std::byte> now,
+                                     std::span<const std::uint64_t> differing);
 template <typename U>
 void apply_sparse(int mantissa_bits, std::span<const std::byte> section,
                   std::span<std::byte> elements);

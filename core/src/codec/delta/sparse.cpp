@@ -1,22 +1,22 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
-#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "base/byte_reader.h"
+#include "codec/delta/bits.h"
 #include "codec/delta/classes.h"
 #include "codec/delta/forms.h"
-#include "codec/delta/number_model.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress::codec::delta {
 namespace {
 
-/// Changes between two places where a chunk of the stream may end.
-constexpr std::size_t kChangesASegment = 1024;
-/// Of more elements, every 16th block of 64 tells how many there are of each level.
-constexpr std::size_t kManyElements = std::size_t{1} << 18, kSampled = 16;
+/// About so many elements, in blocks of 64, tell how many there are of each level; of large tensors
+/// a sixteenth.
+constexpr std::size_t kSample = std::size_t{1} << 15, kMostStride = 16;
 
 [[noreturn]] void corrupt(const char* why) {
   throw Error(Errc::kCorrupt, std::string("a sparse change ") + why + "; get the file again");
@@ -29,116 +29,44 @@ struct Change {
   U difference;
 };
 
-/// Gaps and differences of one class.
-template <typename U>
-class ClassModel {
- public:
-  void put(RansWriter& out, Change<U> change) {
-    gaps_.put(out, context(), change.gap);
-    learn(change.gap);
-    const auto difference = static_cast<std::make_signed_t<U>>(change.difference);
-    const bool down = difference < 0;
-    const auto size = static_cast<U>(down ? U{0} - change.difference : change.difference);
-    sizes_.put(out, 0, static_cast<std::uint64_t>(size) - 1);
-    out.put_even(down, 1);
-  }
-
-  Change<U> get(RansReader& in) {
-    const std::uint64_t gap = gaps_.get(in, context());
-    learn(gap);
-    const std::uint64_t size = sizes_.get(in, 0);
-    if (size >= kSign<U>) corrupt("is longer than its elements");
-    const auto difference = static_cast<U>(size + 1);
-    return {gap, in.take_even(1) ? static_cast<U>(U{0} - difference) : difference};
-  }
-
- private:
-  static constexpr std::size_t kContexts = 24;
-  static constexpr std::uint64_t kMostGap = std::uint64_t{1} << 40;
-
-  /// By the octave of the mean of the last gaps.
-  std::size_t context() const {
-    return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(mean_ >> 4)),
-                                 kContexts - 1);
-  }
-  void learn(std::uint64_t gap) {
-    const auto seen = static_cast<std::int64_t>(std::min(gap, kMostGap) << 4);
-    mean_ = static_cast<std::uint64_t>(static_cast<std::int64_t>(mean_) +
-                                       ((seen - static_cast<std::int64_t>(mean_)) >> 3));
-  }
-
-  std::uint64_t mean_ = 0;  ///< sixteenths
-  NumberModel<kContexts> gaps_;
-  NumberModel<1> sizes_;
-};
-
-/// A bit for each element of as many blocks as classify_some() returns, set where they differ.
-template <typename U>
-void compare_some(std::span<const std::byte> base, std::span<const std::byte> now,
-                  std::span<std::uint64_t, kBlocksAtOnce> masks) {
-  constexpr std::size_t kBlockBytes = kBlock * sizeof(U);
-  const std::size_t whole = std::min(base.size() / kBlockBytes, kBlocksAtOnce);
-  compare(base.data(), now.data(), sizeof(U), masks.first(whole));
-  if (whole == kBlocksAtOnce || whole * kBlockBytes == base.size()) return;
-  std::array<std::byte, kBlockBytes> before{}, after{};
-  std::copy(base.begin() + whole * kBlockBytes, base.end(), before.begin());
-  std::copy(now.begin() + whole * kBlockBytes, now.end(), after.begin());
-  compare(before.data(), after.data(), sizeof(U), masks.subspan(whole, 1));
-}
-
-/// Calls body(first element of the block, its classes, where it differs) for each block.
-template <typename U, typename Body>
-void for_blocks(std::span<const std::uint64_t> limits, std::span<const std::byte> base,
-                std::span<const std::byte> now, const Body& body) {
-  std::array<BlockClasses, kBlocksAtOnce> blocks;
-  std::array<std::uint64_t, kBlocksAtOnce> differing;
-  for (std::size_t at = 0; at < base.size(); at += kBlocksAtOnce * kBlock * sizeof(U)) {
-    const std::size_t count = classify_some(base.subspan(at), sizeof(U), limits, blocks);
-    compare_some<U>(base.subspan(at), now.subspan(at), differing);
-    for (std::size_t i = 0; i < count; ++i)
-      body(at / sizeof(U) + i * kBlock, blocks[i], differing[i]);
-  }
-}
-
 template <typename U>
 Thresholds thresholds_for(int mantissa_bits, std::span<const std::byte> base,
-                          std::span<const std::byte> now) {
+                          std::span<const std::uint64_t> differing) {
   if (mantissa_bits == 0) return {};
   const std::size_t levels = std::size_t{1} << (kBits<U> - 1 - mantissa_bits);
   std::vector<std::uint64_t> all(levels), changed(levels);
-  const std::size_t n = base.size() / sizeof(U), stride = n > kManyElements ? kSampled : 1;
-  for (std::size_t first = 0; first < n; first += stride * kBlock) {
-    const std::size_t count = std::min(kBlock, n - first);
-    for (std::size_t i = first; i < first + count; ++i) {
-      const U element = load<U>(base.data() + i * sizeof(U));
-      const unsigned level = level_of(element, mantissa_bits);
-      ++all[level];
-      changed[level] += element != load<U>(now.data() + i * sizeof(U));
-    }
+  const std::size_t n = base.size() / sizeof(U);
+  const std::size_t stride = std::clamp<std::size_t>(n / kSample, 1, kMostStride);
+  const auto level = [&](std::size_t i) {
+    return level_of(load<U>(base.data() + i * sizeof(U)), mantissa_bits);
+  };
+  for (std::size_t block = 0; block < differing.size(); block += stride) {
+    const std::size_t first = block * kBlock, end = std::min(first + kBlock, n);
+    for (std::size_t i = first; i < end; ++i) ++all[level(i)];
+    for (std::uint64_t moved = differing[block]; moved != 0; moved &= moved - 1)
+      ++changed[level(first + static_cast<std::size_t>(std::countr_zero(moved)))];
   }
   return choose_classes(all, changed);
 }
 
 /// The changes of each class, in the order of the elements.
+/// @param differing  a bit for each element
 template <typename U>
 std::vector<std::vector<Change<U>>> find_changes(std::span<const std::uint64_t> limits, bool floats,
                                                  std::span<const std::byte> base,
-                                                 std::span<const std::byte> now) {
+                                                 std::span<const std::byte> now,
+                                                 std::span<const std::uint64_t> differing) {
   const std::size_t classes = limits.size() + 1;
   std::vector<std::vector<Change<U>>> changes(classes);
   std::array<std::uint64_t, kMostClasses> gaps{};
-  const auto find = [&](std::size_t first, const BlockClasses& block, std::uint64_t differing) {
-    if (differing == 0) {
-      for (std::size_t k = 0; k < classes; ++k) gaps[k] += block.counts[k];
-      return;
-    }
+  const auto find = [&](std::size_t first, const BlockClasses& block, std::uint64_t moved_ones) {
     for (std::size_t k = 0; k < classes; ++k) {
-      const std::uint64_t left = block.masks[k];
+      const std::uint64_t own = block.masks[k];
       std::uint64_t before = 0;
-      for (std::uint64_t moved = left & differing; moved != 0; moved &= moved - 1) {
+      for (std::uint64_t moved = own & moved_ones; moved != 0; moved &= moved - 1) {
         const auto bit = static_cast<unsigned>(std::countr_zero(moved));
         const auto passed =
-            static_cast<std::uint64_t>(std::popcount(left & ((std::uint64_t{1} << bit) - 1)));
+            static_cast<std::uint64_t>(std::popcount(own & ((std::uint64_t{1} << bit) - 1)));
         const std::size_t at = (first + bit) * sizeof(U);
         changes[k].push_back({gaps[k] + passed - before,
                               static_cast<U>(to_ordered(load<U>(now.data() + at), floats) -
@@ -149,7 +77,102 @@ std::vector<std::vector<Change<U>>> find_changes(std::span<const std::uint64_t> 
       gaps[k] += block.counts[k] - before;
     }
   };
-  for_blocks<U>(limits, base, now, find);
+  std::array<BlockClasses, kBlocksAtOnce> blocks;
+  for (std::size_t first = 0; first < differing.size(); first += kBlocksAtOnce) {
+    const auto rest = base.subspan(first * kBlock * sizeof(U));
+    const std::size_t count = classify_some(rest, sizeof(U), limits, blocks);
+    for (std::size_t i = 0; i < count; ++i)
+      find((first + i) * kBlock, blocks[i], differing[first + i]);
+  }
+  return changes;
+}
+
+template <typename U>
+U size_of(U difference) {
+  return static_cast<std::make_signed_t<U>>(difference) < 0 ? static_cast<U>(U{0} - difference)
+                                                            : difference;
+}
+
+/// Where a list of numbers begins: their count, and where there are some, about their mean.
+Drifting begin_numbers(BitWriter& out, std::uint64_t count, double sum) {
+  const int octave =
+      Drifting::octave_of(sum / static_cast<double>(std::max<std::uint64_t>(count, 1)));
+  if (count > 0) out.put(static_cast<std::uint64_t>(octave), Drifting::kOctaveBits);
+  return Drifting(octave);
+}
+
+template <typename U>
+void write_changes(BitWriter& out, std::span<const Change<U>> changes) {
+  double gaps = 0, sizes = 0;
+  std::uint64_t larger = 0;
+  for (const Change<U>& change : changes) {
+    gaps += static_cast<double>(change.gap);
+    if (const U size = size_of(change.difference); size > 1) {
+      ++larger;
+      sizes += static_cast<double>(size) - 2;
+    }
+  }
+  put_count(out, changes.size());
+  if (changes.empty()) return;
+  Drifting places = begin_numbers(out, changes.size(), gaps);
+  for (const Change<U>& change : changes) places.put(out, change.gap);
+  for (const Change<U>& change : changes)
+    out.put(static_cast<std::make_signed_t<U>>(change.difference) < 0, 1);
+  put_count(out, larger);
+  if (larger == 0) return;
+  Drifting between =
+      begin_numbers(out, larger, static_cast<double>(changes.size()) - static_cast<double>(larger));
+  Drifting beyond = begin_numbers(out, larger, sizes);
+  std::uint64_t gap = 0;
+  for (const Change<U>& change : changes) {
+    const U size = size_of(change.difference);
+    if (size < 2) {
+      ++gap;
+      continue;
+    }
+    between.put(out, std::exchange(gap, 0));
+    beyond.put(out, static_cast<std::uint64_t>(size) - 2);
+  }
+}
+
+Drifting begin_numbers(BitReader& in) {
+  return Drifting(
+      std::min(static_cast<int>(in.take(Drifting::kOctaveBits)), Drifting::kMostOctave));
+}
+
+/// Of one class.
+/// @param most  of them
+template <typename U>
+std::vector<Change<U>> read_changes(BitReader& in, std::uint64_t most) {
+  const std::uint64_t count = get_count(in);
+  if (count > most) corrupt("has more changes than elements");
+  std::vector<Change<U>> changes(count);
+  if (count == 0) return changes;
+  Drifting places = begin_numbers(in);
+  for (Change<U>& change : changes) change.gap = places.get(in);
+  for (std::size_t i = 0; i < count;) {
+    std::uint64_t signs = in.peek();
+    const std::size_t end = std::min<std::size_t>(i + 56, count);
+    in.skip(static_cast<int>(end - i));
+    for (; i < end; ++i, signs >>= 1)
+      changes[i].difference = static_cast<U>(1 - 2 * static_cast<int>(signs & 1));
+  }
+  const std::uint64_t larger = get_count(in);
+  if (larger > count) corrupt("has more sizes than changes");
+  if (larger == 0) return changes;
+  Drifting between = begin_numbers(in), beyond = begin_numbers(in);
+  std::uint64_t at = 0;
+  for (std::uint64_t i = 0; i < larger; ++i, ++at) {
+    const std::uint64_t gap = between.get(in), size = beyond.get(in);
+    if (gap >= count - at) corrupt("has sizes beyond its changes");
+    if (size >= kSign<U> - std::uint64_t{1}) corrupt("is longer than its elements");
+    at += gap;
+    if (changes[at].difference == 1)
+      changes[at].difference = static_cast<U>(size + 2);
+    else
+      changes[at].difference = static_cast<U>(U{0} - static_cast<U>(size + 2));
+  }
+  in.check();
   return changes;
 }
 
@@ -163,31 +186,18 @@ struct Pending {
 };
 
 template <typename U>
-std::vector<Pending<U>> read_changes(std::span<const std::byte> stream, std::size_t classes,
+std::vector<Pending<U>> read_classes(std::span<const std::byte> stream, std::size_t classes,
                                      std::uint64_t elements) {
-  RansReader in(stream);
-  NumberModel<1> counts;
+  BitReader in(stream);
   std::vector<Pending<U>> pending(classes);
-  // A sign takes a bit of each change.
-  std::uint64_t most = std::min<std::uint64_t>(elements, 8 * stream.size());
+  // A place takes a bit of each change, and so does a sign.
+  std::uint64_t most = std::min<std::uint64_t>(elements, 4 * stream.size());
   for (Pending<U>& own : pending) {
-    in.begin_segment();
-    const std::uint64_t count = counts.get(in, 0);
-    if (count > most) corrupt("has more changes than elements");
-    most -= count;
-    own.changes.resize(count);
-    const auto model = std::make_unique<ClassModel<U>>();
-    for (std::uint64_t first = 0; first < count; first += kChangesASegment) {
-      in.begin_segment();
-      RansReader local = in;  // stays in registers
-      const std::uint64_t end = std::min<std::uint64_t>(first + kChangesASegment, count);
-      for (std::uint64_t i = first; i < end; ++i) own.changes[i] = model->get(local);
-      in = local;
-      if (end == first + kChangesASegment) in.end_segment();
-    }
-    own.gap = count > 0 ? own.changes.front().gap : ~std::uint64_t{0};
+    own.changes = read_changes<U>(in, most);
+    most -= own.changes.size();
+    own.gap = own.changes.empty() ? ~std::uint64_t{0} : own.changes.front().gap;
   }
-  if (!in.at_end()) corrupt("does not end with its stream");
+  in.check_end();
   return pending;
 }
 
@@ -228,20 +238,13 @@ Thresholds read_thresholds(ByteReader& head, int mantissa_bits) {
 
 template <typename U>
 std::vector<std::byte> encode_sparse(int mantissa_bits, std::span<const std::byte> base,
-                                     std::span<const std::byte> now) {
-  const Thresholds thresholds = thresholds_for<U>(mantissa_bits, base, now);
-  const auto changes =
-      find_changes<U>(limits_of(thresholds, mantissa_bits), mantissa_bits > 0, base, now);
-  RansWriter out;
-  NumberModel<1> counts;
-  for (const auto& own : changes) {
-    counts.put(out, 0, own.size());
-    const auto model = std::make_unique<ClassModel<U>>();
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      model->put(out, own[i]);
-      if (i % kChangesASegment == kChangesASegment - 1) out.end_segment();
-    }
-  }
+                                     std::span<const std::byte> now,
+                                     std::span<const std::uint64_t> differing) {
+  const Thresholds thresholds = thresholds_for<U>(mantissa_bits, base, differing);
+  const auto changes = find_changes<U>(limits_of(thresholds, mantissa_bits), mantissa_bits > 0,
+                                       base, now, differing);
+  BitWriter out;
+  for (const auto& own : changes) write_changes<U>(out, own);
   std::vector<std::byte> section{static_cast<std::byte>(thresholds.size() + 1)};
   for (const std::uint16_t threshold : thresholds) append_number(section, threshold);
   const std::vector<std::byte> stream = out.finish();
@@ -256,7 +259,7 @@ void apply_sparse(int mantissa_bits, std::span<const std::byte> section,
   ByteReader head(section, "a sparse change");
   const Thresholds thresholds = read_thresholds<U>(head, mantissa_bits);
   const std::vector<std::uint64_t> limits = limits_of(thresholds, mantissa_bits);
-  std::vector<Pending<U>> pending = read_changes<U>(section.subspan(head.position()),
+  std::vector<Pending<U>> pending = read_classes<U>(section.subspan(head.position()),
                                                     limits.size() + 1, elements.size() / sizeof(U));
   std::array<BlockClasses, kBlocksAtOnce> blocks;
   for (std::size_t at = 0; at < elements.size(); at += kBlocksAtOnce * kBlock * sizeof(U)) {
@@ -272,7 +275,8 @@ void apply_sparse(int mantissa_bits, std::span<const std::byte> section,
 
 #define GBC_SPARSE(U)                                                               \
   template std::vector<std::byte> encode_sparse<U>(int, std::span<const std::byte>, \
-                                                   std::span<const std::byte>);     \
+                                                   std::span<const std::byte>,      \
+                                                   std::span<const std::uint64_t>); \
   template void apply_sparse<U>(int, std::span<const std::byte>, std::span<std::byte>);
 GBC_SPARSE(std::uint8_t)
 GBC_SPARSE(std::uint16_t)

@@ -1,0 +1,79 @@
+#pragma once
+/// What the dense form makes of a difference: a symbol under one of some tables, and bits
+/// (docs/reference/exact-deltas.md, "Dense").
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/delta/bits.h"
+#include "codec/rans.h"
+
+namespace gbcompress::codec::delta {
+
+/// Levels above the lowest one that make a difference, and bits behind the point of a line's mean.
+inline constexpr unsigned kMostShift = 24, kFractionBits = 6;
+/// The half octave of the largest mean.
+inline constexpr unsigned kMostScale = 2 * (2 * 24 + kFractionBits) + 1;
+/// Tables: from the context kFolded on two of them serve all, and differences lose low bits first.
+inline constexpr unsigned kTables = 18, kFolded = 16;
+/// Values up to kDirect have a symbol each, larger ones one for each length of what is beyond it.
+inline constexpr unsigned kDirect = 20, kBeyond = 2 * kDirect + 1, kLongest = 8,
+                          kSymbols = kBeyond + kLongest + 1;
+
+/// Index of half octaves: 0 for 0, 1 for 1, then 2 for 2, 3 for 3, 4 for 4 and 5, 5 for 6 and 7.
+inline unsigned half_octave(std::uint64_t x) noexcept {
+  if (x < 2) return static_cast<unsigned>(x);
+  const auto top = static_cast<unsigned>(std::bit_width(x)) - 1;
+  return 2 * top + static_cast<unsigned>(x >> (top - 1) & 1);
+}
+
+/// The bits that a value of a symbol above kDirect's has.
+inline void put_beyond(BitWriter& raw, std::int64_t value) {
+  const std::uint64_t size =
+      value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  const std::uint64_t beyond = size - kDirect - 1;
+  const auto length = static_cast<unsigned>(std::bit_width(beyond));
+  raw.put(value < 0, 1);
+  if (length >= kLongest) raw.put(length, 6);
+  if (length > 1)
+    raw.put_long(beyond & ((std::uint64_t{1} << (length - 1)) - 1), static_cast<int>(length) - 1);
+}
+
+inline unsigned symbol_beyond(std::int64_t value) {
+  const std::uint64_t size =
+      value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  return kBeyond + std::min(static_cast<unsigned>(std::bit_width(size - kDirect - 1)), kLongest);
+}
+
+inline std::uint64_t get_beyond(BitReader& raw, unsigned symbol) {
+  const bool negative = raw.take(1) != 0;
+  unsigned length = symbol - kBeyond;
+  if (length == kLongest) length = static_cast<unsigned>(raw.take(6));
+  std::uint64_t beyond = length;
+  if (length > 1)
+    beyond = std::uint64_t{1} << (length - 1) | raw.take_long(static_cast<int>(length) - 1);
+  const std::uint64_t size = beyond + kDirect + 1;
+  return negative ? 0 - size : size;
+}
+
+/// How often each symbol occurs under each table.
+using DenseCounts = std::array<std::uint32_t, kTables * kSymbols>;
+
+/// Parts of the unit interval for each table that has counts; else none.
+DenseCounts dense_widths(const DenseCounts& counts);
+void put_tables(BitWriter& out, const DenseCounts& widths);
+
+/// For each slot of the unit interval its symbol (8 bits), its place in the symbol's part (12) and
+/// the part's width less 1 (12).
+using DenseSlots = std::vector<std::array<std::uint32_t, kWhole>>;
+
+/// @return of kTables tables; those that the stream lacks have one symbol: 0
+/// @throws Error(kCorrupt)
+DenseSlots get_tables(BitReader& in);
+
+}  // namespace gbcompress::codec::delta
