@@ -49,6 +49,10 @@ class BaseModel {
       const ArtifactReader& artifact) const;
 
  private:
+  friend struct OwnModel;
+  /// @param digest  of these tensors; "": unknown
+  [[gnu::visibility("hidden")]] BaseModel(TensorBundle tensors, std::string digest);
+
   std::shared_ptr<const TensorBundle> tensors_;
   std::string digest_;
 };

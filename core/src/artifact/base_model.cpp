@@ -7,7 +7,6 @@
 #include "artifact/chain.h"
 #include "base/folder.h"
 #include "format/model_folder.h"
-#include "format/tensor_bundle.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -28,20 +27,6 @@ std::vector<fs::path> artifacts_in(const fs::path& folder) {
   return found;
 }
 
-TensorBundle expanded(const ArtifactReader& artifact, const std::string& label) {
-  TensorBundle bundle;
-  bundle.files.push_back(artifact.path());
-  bundle.file_bytes = artifact.file_bytes();
-  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
-    const ArtifactTensor& tensor = artifact.tensors()[i];
-    auto bytes = std::make_shared<const std::vector<std::byte>>(decode_tensor(artifact, i));
-    bundle.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, *bytes});
-    bundle.owners.push_back(std::move(bytes));
-  }
-  sort_by_name(bundle, label);
-  return bundle;
-}
-
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
@@ -59,9 +44,11 @@ fs::path artifact_in(const fs::path& path) {
   return found.front();
 }
 
-BaseModel::BaseModel(TensorBundle tensors)
+BaseModel::BaseModel(TensorBundle tensors) : BaseModel(std::move(tensors), std::string()) {}
+
+BaseModel::BaseModel(TensorBundle tensors, std::string digest)
     : tensors_(std::make_shared<const TensorBundle>(std::move(tensors))),
-      digest_(digest_of(*tensors_)) {}
+      digest_(digest.empty() ? digest_of(*tensors_) : std::move(digest)) {}
 
 BaseModel BaseModel::open(const fs::path& path, const ArtifactLimits& limits) {
   std::error_code ignored;
@@ -69,9 +56,7 @@ BaseModel BaseModel::open(const fs::path& path, const ArtifactLimits& limits) {
     return BaseModel(open_tensors(path));
   const fs::path file = artifact_in(path);
   if (!ArtifactReader::is_artifact(file)) return BaseModel(open_tensors(file));
-  const ArtifactReader artifact = ArtifactReader::open(file, limits);
-  if (artifact.base().empty()) return BaseModel(expanded(artifact, printable(file.string())));
-  return on(artifact, base_in_folder(artifact, folder_of(file), limits));
+  return expanded(ArtifactReader::open(file, limits), folder_of(file), limits).model();
 }
 
 BaseModel BaseModel::open_for(const ArtifactReader& delta, const fs::path& path,

@@ -2,10 +2,36 @@
 /// Deltas of deltas: which files lead from a delta back to a whole model, and what they expand to.
 
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "gbcompress/decode.h"
 
 namespace gbcompress {
+
+/// A tensor on its way through a chain. Whoever holds its bytes alone may change them in place.
+struct OwnTensor {
+  TensorEntry entry;
+  std::shared_ptr<std::vector<std::byte>> own;  ///< null: the bytes are a file's
+};
+
+/// Tensors by name.
+struct [[gnu::visibility("hidden")]] OwnModel {
+  OwnModel() = default;
+  explicit OwnModel(const BaseModel& model);
+  TensorBundle bundle() const;
+  /// Of these tensors, which it shares.
+  BaseModel model() const { return BaseModel(bundle(), digest); }
+
+  std::map<std::string, OwnTensor, std::less<>> tensors;
+  std::vector<std::shared_ptr<const void>> owners;  ///< of bytes that are a file's
+  std::vector<std::filesystem::path> files;
+  std::int64_t file_bytes = 0;
+  std::string digest;  ///< BaseModel::digest(); "": not computed yet
+};
 
 /// The model that a delta needs, from files of a folder.
 /// @throws Error(kNotFound) naming the link that is missing; Error(kCorrupt) for one that expands
@@ -13,5 +39,15 @@ namespace gbcompress {
 ///         other tensors than it states, and for a loop; as ArtifactReader::open()
 BaseModel base_in_folder(const ArtifactReader& delta, const std::filesystem::path& folder,
                          const ArtifactLimits& limits);
+
+/// The tensors of a file, of a delta with the links in a folder.
+/// @throws as base_in_folder() and decode_tensor()
+OwnModel expanded(const ArtifactReader& artifact, const std::filesystem::path& folder,
+                  const ArtifactLimits& limits);
+
+/// The tensors of the last of some links, each of which is the change since what the one before
+/// expands to, the first one since `start`. Digests of tensors are not looked at.
+/// @throws Error naming the file of the link
+OwnModel passed_through(OwnModel start, const std::vector<const ArtifactReader*>& links);
 
 }  // namespace gbcompress

@@ -31,14 +31,23 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
       std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
 }
 /// A change of so small a share of a tensor is taken without storing the tensor for comparison,
-/// unless a piece of the tensor takes less than half of its bytes.
-constexpr std::size_t kSmallShare = 4, kPiece = std::size_t{1} << 16;
+/// unless pieces of it from all over the tensor take less than half of their bytes.
+constexpr std::size_t kSmallShare = 20, kPieces = 16, kPiece = 4096;
+
+bool packs_well(std::span<const std::byte> bytes) {
+  if (bytes.size() <= kPieces * kPiece) return 2 * compress_fast(bytes).size() <= bytes.size();
+  std::vector<std::byte> pieces;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const auto piece = bytes.subspan((bytes.size() - kPiece) / (kPieces - 1) * i, kPiece);
+    pieces.insert(pieces.end(), piece.begin(), piece.end());
+  }
+  return 2 * compress_fast(pieces).size() <= pieces.size();
+}
 
 /// Whether a change is smaller than the tensor would be.
 bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile profile) {
-  const auto piece = source.bytes.first(std::min(source.bytes.size(), kPiece));
   if (change < source.bytes.size() / kSmallShare && is_real(source.dtype) &&
-      2 * compress_fast(piece).size() > piece.size())
+      !packs_well(source.bytes))
     return true;
   const auto packed =
       pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), is_real(source.dtype)).first;

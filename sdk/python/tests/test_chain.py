@@ -89,10 +89,65 @@ def test_whole_every_bounds_a_chain(folder: Path) -> None:
 
 
 def test_other_tensors_are_stored_whole(folder: Path) -> None:
-    chain = make_chain(folder, steps_of(2))
+    versions = steps_of(3)
+    chain = make_chain(folder, versions[:2])
+    # One of another shape: the others are still changes.
+    other = dict(versions[2], **{"layers.0.bias": np.ones((3, 5), np.float32)})
+    chain.append(other, step=11)
+    assert same(chain.load(11), other)
+    kinds = {tensor.name: tensor.kind for tensor in gbc.inspect(chain.file(11)).tensors}
+    assert kinds["layers.0.weight"] == "change" and kinds["layers.0.bias"] != "change"
+    assert gbc.inspect(chain.file(11)).base
     wide = {"layers.0.weight": np.ones((3, 5), np.float32), "new": np.arange(4.0)}
-    chain.append(wide, step=11)
-    assert same(chain.load(11), wide)
+    chain.append(wide, step=12)
+    assert same(chain.load(12), wide) and same(chain.load(11), other)
+
+
+def test_steps_of_many_digits(folder: Path) -> None:
+    versions = steps_of(4)
+    chain = gbc.Chain(folder / "run")
+    steps = [3, 999_999_999_999, 1_000_000_000_000, 1_700_000_000_000_000_000]
+    for step, tensors in zip(steps, versions, strict=True):
+        chain.append(tensors, step=step)
+    assert chain.steps() == steps
+    for step, tensors in zip(steps, versions, strict=True):
+        assert same(chain.load(step), tensors)
+    assert chain.prune(keep=2) == steps[:2] and same(chain.load(), versions[3])
+    (folder / "run" / "step-1000000000001.gbz.tmp-12-0").write_bytes(b"half a link")
+    chain.append(versions[0], step=steps[-1] + 1)
+    assert not [name for name in os.listdir(folder / "run") if ".tmp-" in name]
+
+
+def test_a_step_that_changed_nothing_before_a_whole_one(folder: Path) -> None:
+    """The file of an unchanged checkpoint may come first in the folder, as a delta of its own tensors."""
+    versions = steps_of(2)
+    chain = gbc.Chain(folder / "run")
+    for step, tensors in ((5, versions[0]), (6, versions[0]), (7, versions[1])):
+        chain.append(tensors, step=step)
+    os.rename(chain.file(6), chain.file(4))
+    assert same(chain.load(4), versions[0]) and same(chain.load(7), versions[1])
+
+
+def test_whole_every_reads_no_old_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gbcompress import _core
+
+    opened: list[str] = []
+    versions = steps_of(6)
+    chain = gbc.Chain(folder / "run", whole_every=4)
+    chain.append(versions[0], step=0)
+
+    def opening(path: str, *rest: object, **named: object) -> object:
+        opened.append(path)
+        return file(path, *rest, **named)
+
+    file = _core.File
+    monkeypatch.setattr(_core, "File", opening)
+    for step in range(1, 6):
+        chain.append(versions[step], step=step)
+    assert opened == []
+    chain = gbc.Chain(folder / "run", whole_every=4)
+    chain.append(versions[0], step=6)
+    assert len(opened) == 1 and same(chain.load(6), versions[0])
 
 
 def test_refusals(folder: Path) -> None:
@@ -268,6 +323,20 @@ def test_patches_of_other_models() -> None:
     ):
         with pytest.raises(gbc.UsageError):
             gbc.delta.apply_(model, [patch])
+
+
+def test_patches_without_a_shape() -> None:
+    """As engines of before ``full_shape`` make them."""
+    from types import SimpleNamespace
+
+    model = {"a": np.zeros((2, 2), np.float32)}
+    values = np.array([2], np.float32)
+    gbc.delta.apply_(model, [SimpleNamespace(name="a", indices=np.array([3]), values=values)])
+    assert model["a"].tolist() == [[0, 0], [0, 2]]
+    with pytest.raises(gbc.ShapeMismatch, match="beyond its 4 elements"):
+        gbc.delta.apply_(model, [SimpleNamespace(name="a", indices=np.array([4]), values=values)])
+    with pytest.raises(gbc.UsageError, match="has no values"):
+        gbc.delta.apply_(model, [SimpleNamespace(name="a", indices=np.array([3]))])
 
 
 def test_patches_of_torch_modules() -> None:

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include "base/file.h"
 #include "format/safetensors/safetensors.h"
@@ -110,6 +111,27 @@ TEST_F(ExactDeltas, AreNeverLargerThanTheTensor) {
   EXPECT_EQ(report.tensors[1].stored, "exact");
 }
 
+/// Whatever its first bytes are: here they hardly pack, and the rest does very well.
+TEST_F(ExactDeltas, AreNeverLargerThanATensorOfUnlikeParts) {
+  constexpr std::size_t kCount = 400'000, kNoise = 17'000;
+  std::vector<float> before(kCount, 0.5f);
+  const std::vector<float> noise = normals(static_cast<int>(kNoise), 3);
+  std::ranges::copy(noise, before.begin());
+  std::vector<float> now = before;
+  const std::vector<float> moved = normals(60'000, 4);
+  // Most of the base is noise, of which the tensor has nothing left.
+  for (std::size_t i = 0; i < moved.size(); ++i) before[kNoise + 6 * i] = moved[i];
+  MadeTensors old, made;
+  old.add("a", {400, 1000}, before);
+  made.add("a", {400, 1000}, now);
+  const BaseModel base(old.sorted());
+  const TensorBundle next = made.sorted();
+  const std::int64_t whole = compress_weights(next, file(0), {}).output_bytes;
+  const WeightsReport delta = compress_weights(next, file(1), {.base = &base});
+  EXPECT_LT(delta.output_bytes, whole + 200);
+  EXPECT_EQ(delta.tensors[0].stored, "exact");
+}
+
 TEST_F(ExactDeltas, FormChains) {
   make_chain();
   for (int step = 0; step <= 3; ++step) expect_tensors(BaseModel::open(file(step)), step);
@@ -163,6 +185,75 @@ TEST_F(ExactDeltas, RefuseALoop) {
   EXPECT_NE(refusal(1).find("is needed to expand itself: its chain of deltas is a loop"),
             std::string::npos)
       << refusal(1);
+}
+
+/// A checkpoint that is the one before it bit for bit, and whose name comes first.
+TEST_F(ExactDeltas, FindTheFileThatServesAmongSeveral) {
+  compress(0);
+  const BaseModel first = BaseModel::open(file(0));
+  const auto again = dir_.path() / "a-copy.gbz", next = dir_.path() / "ckpt-0-next.gbz";
+  compress_weights(trained(0), again, {.base = &first});
+  compress_weights(trained(1), next, {.base = &first});
+  expect_tensors(BaseModel::open(again), 0);
+  expect_tensors(BaseModel::open(next), 1);
+  // The same tensors as the change since a later step, which is a loop.
+  const BaseModel second(trained(1));
+  compress_weights(trained(0), dir_.path() / "a-loop.gbz", {.base = &second});
+  expect_tensors(BaseModel::open(next), 1);
+  expect_tensors(BaseModel::open(again), 0);
+  // And without the whole file as a file that states no digest.
+  std::filesystem::remove(file(0));
+  write_safetensors(dir_.path() / "first.safetensors", trained(0).tensors, {}, false);
+  expect_tensors(BaseModel::open(next), 1);
+  std::filesystem::remove(dir_.path() / "first.safetensors");
+  EXPECT_EQ(code_of([&] { BaseModel::open(again); }), Errc::kCorrupt);
+}
+
+/// A damaged file that no link needs, and one beside a copy that serves.
+TEST_F(ExactDeltas, ReadNoFilesThatTheyDoNotNeed) {
+  make_chain();
+  const auto damage = [](const std::filesystem::path& path) {
+    std::fstream damaged(path, std::ios::in | std::ios::out | std::ios::binary);
+    damaged.seekp(-40, std::ios::end);
+    damaged.put('\x55').put('\x56');
+  };
+  std::filesystem::copy_file(file(1), dir_.path() / "a-damaged.gbz");
+  damage(dir_.path() / "a-damaged.gbz");
+  expect_tensors(BaseModel::open(file(3)), 3);
+  damage(file(3));
+  expect_tensors(BaseModel::open(file(2)), 2);
+}
+
+TEST_F(ExactDeltas, CompareTheirTensorsWithTheDigestThatTheyState) {
+  const BaseModel base(trained(0));
+  ArtifactWriter forged("", "");
+  forged.set_base(base.digest());
+  forged.set_digest(BaseModel(trained(1)).digest());
+  for (const TensorEntry& tensor : base.tensors().tensors)
+    forged.add_base(tensor.name, tensor.dtype, tensor.shape);
+  forged.write(file(1), true);
+  EXPECT_EQ(code_of([&] { BaseModel::on(ArtifactReader::open(file(1)), base); }), Errc::kCorrupt);
+}
+
+TEST_F(ExactDeltas, KeepTiesThroughChains) {
+  const auto tied = [](std::uint64_t one, std::uint64_t other) {
+    MadeTensors made;
+    made.add("a", {3, 40}, normals(120, one));
+    made.add("b", {3, 40}, normals(120, other));
+    made.add("c", {50}, normals(50, 2));
+    if (one == other) made.bundle.tensors[1].bytes = made.bundle.tensors[0].bytes;
+    return made.sorted();
+  };
+  const std::uint64_t values[][2] = {{1, 1}, {2, 2}, {2, 3}, {2, 3}, {4, 3}};
+  for (int step = 0; step < 5; ++step) {
+    std::optional<BaseModel> before;
+    if (step > 0) before = BaseModel::open(file(step - 1));
+    compress_weights(tied(values[step][0], values[step][1]), file(step),
+                     {.base = before ? &*before : nullptr, .keep_digest = true});
+  }
+  for (int step = 0; step < 5; ++step)
+    EXPECT_EQ(BaseModel::open(file(step)).digest(),
+              BaseModel(tied(values[step][0], values[step][1])).digest());
 }
 
 TEST_F(ExactDeltas, RefuseAnotherBaseAndOtherShapes) {

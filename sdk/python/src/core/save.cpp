@@ -15,6 +15,7 @@
 #include <string>
 #include <tuple>
 
+#include "artifact/chain.h"
 #include "format/safetensors/safetensors.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/decode.h"
@@ -200,23 +201,41 @@ nb::dict save(const nb::object& source, const std::string& path, std::optional<d
   return report;
 }
 
+/// What a delta of the tensors can refer to: those of the base of the same type and shape, under
+/// the digest of all. Nothing where there are none.
+std::optional<BaseModel> base_for(const TensorBundle& tensors, TensorBundle before) {
+  OwnModel base{BaseModel(std::move(before))};
+  std::erase_if(base.tensors, [&](const auto& item) {
+    const TensorEntry* now = tensors.find(item.first);
+    const TensorEntry& entry = item.second.entry;
+    return !now || now->dtype != entry.dtype || now->shape != entry.shape;
+  });
+  if (base.tensors.empty()) return {};
+  return base.model();
+}
+
 /// A link of a chain: every tensor bit for bit, whatever it holds.
 /// @param before  the tensors of the link before, or nothing
+/// @return a report, and whether the link is a delta
 nb::dict save_link(const nb::list& tensors, const std::optional<nb::list>& before,
                    const std::string& path, bool overwrite) {
   TensorBundle bundle = bundle_of(tensors);
   for (TensorEntry& entry : bundle.tensors) entry.exact = true;
   std::optional<TensorBundle> base;
   if (before) base = bundle_of(*before);
-  return to_dict(interruptible([&] {
+  bool delta = false;
+  nb::dict report = to_dict(interruptible([&] {
     WeightsOptions options;
     options.keep_digest = true;
     options.overwrite = overwrite;
     std::optional<BaseModel> model;
-    if (base) model.emplace(std::move(*base));
+    if (base) model = base_for(bundle, std::move(*base));
     options.base = model ? &*model : nullptr;
+    delta = model.has_value();
     return compress_weights(bundle, path, options);
   }));
+  report["delta"] = delta;
+  return report;
 }
 
 /// Name, element type and shape of every tensor of a model file or folder.
@@ -261,9 +280,29 @@ nb::list list_of(const TensorBundle& bundle) {
 /// All tensors of a model file.
 nb::list read_tensors(const std::string& path) { return list_of(open_tensors(path)); }
 
-/// Of a model file or a `.gbz`, a delta with the links in its folder.
+/// Of a `.gbz`, a delta with the links in its folder. The arrays can be written.
 nb::list read_model(const std::string& path) {
-  return list_of(interruptible([&] { return BaseModel::open(path); }).tensors());
+  OwnModel model = interruptible([&] {
+    const std::filesystem::path file(path);
+    return expanded(ArtifactReader::open(file),
+                    file.has_parent_path() ? file.parent_path() : std::filesystem::path("."), {});
+  });
+  nb::list tensors;
+  for (auto& [name, tensor] : model.tensors) {
+    // Tied tensors share their bytes, and what is a file's cannot be written.
+    using Bytes = std::vector<std::byte>;
+    auto bytes =
+        tensor.own && tensor.own.use_count() == 1
+            ? std::make_unique<Bytes>(std::move(*tensor.own))
+            : std::make_unique<Bytes>(tensor.entry.bytes.begin(), tensor.entry.bytes.end());
+    Bytes& all = *bytes;
+    const nb::capsule owner(bytes.release(),
+                            [](void* p) noexcept { delete static_cast<Bytes*>(p); });
+    tensors.append(nb::make_tuple(
+        name, std::string(dtype_name(tensor.entry.dtype)), nb::tuple(nb::cast(tensor.entry.shape)),
+        nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(all.data(), {all.size()}, owner)));
+  }
+  return tensors;
 }
 
 /// @param tensors  name, element type and shape of each

@@ -16,9 +16,11 @@ from ._arrays import Array, Entry, to_entries, to_numpy, to_torch
 from ._errors import NotFound, exists, usage
 from ._files import Path
 
-_LINK = re.compile(r"step-(\d{12})\.gbz")
+#: Steps have 12 digits, and more only where they need more.
+_STEP = r"step-(\d{12}|[1-9]\d{12,})\.gbz"
+_LINK = re.compile(_STEP)
 #: What a killed writer leaves of the link that it was writing.
-_LEFT = re.compile(r"step-\d{12}\.gbz\.tmp-[\d-]+")
+_LEFT = re.compile(_STEP + r"\.tmp-[\d-]+")
 
 
 class Chain:
@@ -52,6 +54,7 @@ class Chain:
         self._whole_every = whole(whole_every, "whole_every", 0)
         os.makedirs(self._folder, exist_ok=True)
         self._last: tuple[int, list[Entry]] | None = None  # step and tensors of the newest link
+        self._since: tuple[int, int] | None = None  # its step, and the changes up to it since a whole one
         self._writer = ThreadPoolExecutor(1, "gbcompress-chain") if background else None
         self._writing: Future[dict[str, Any]] | None = None
 
@@ -116,7 +119,7 @@ class Chain:
                 "not_found",
             )
         make = to_torch if framework == "torch" else to_numpy
-        return {entry[0]: make(*entry) for entry in _writable(_core.read_model(self.file(step)))}
+        return {entry[0]: make(*entry) for entry in _core.read_model(self.file(step))}
 
     def prune(self, keep: int) -> list[int]:
         """Removes all steps but the last ``keep``, at least 1; the oldest one that stays becomes whole.
@@ -180,37 +183,26 @@ class Chain:
                 raise exists(target)
             if known and step < known[-1]:
                 raise usage(f"step {step} is below the last one of the chain, {known[-1]}; steps ascend")
-            before = self._before(known)
-            report = _core.save_link(entries, _alike(before, entries), target, False)
+            since = self._changes(known) if self._whole_every and known else 0
+            due = not known or (self._whole_every and since >= self._whole_every)
+            report = _core.save_link(entries, None if due else self._before(known[-1]), target, False)
             self._last = (step, entries)
+            self._since = (step, since + 1 if report["delta"] else 0)
             return report
 
-    def _before(self, known: list[int]) -> list[Entry] | None:
-        """The tensors of the last step; None: the new one is to be whole."""
-        if not known:
-            return None
-        if self._whole_every:
-            since = 0
-            for step in reversed(known):
-                if not _core.File(self.file(step)).base:
-                    break
-                since += 1
-            if since >= self._whole_every:
-                return None
-        if self._last is None or self._last[0] != known[-1]:
-            self._last = (known[-1], _core.read_model(self.file(known[-1])))
+    def _changes(self, known: list[int]) -> int:
+        """How many of the last steps are changes, up to the newest whole one."""
+        if self._since is not None and self._since[0] == known[-1]:
+            return self._since[1]
+        since = 0
+        for step in reversed(known):
+            if since == self._whole_every or not _core.File(self.file(step)).base:
+                break
+            since += 1
+        return since
+
+    def _before(self, last: int) -> list[Entry]:
+        """The tensors of the last step."""
+        if self._last is None or self._last[0] != last:
+            self._last = (last, _core.read_model(self.file(last)))
         return self._last[1]
-
-
-def _alike(before: list[Entry] | None, entries: list[Entry]) -> list[Entry] | None:
-    """What a delta can refer to; None where that is nothing."""
-    if before is None:
-        return None
-    forms = {name: (dtype, shape) for name, dtype, shape, _ in entries}
-    fits = all(forms.get(name, (dtype, shape)) == (dtype, shape) for name, dtype, shape, _ in before)
-    return before if fits and any(name in forms for name, *_ in before) else None
-
-
-def _writable(entries: list[Entry]) -> Iterator[Entry]:
-    for name, dtype, shape, data in entries:
-        yield name, dtype, shape, data if data.flags.writeable else data.copy()

@@ -84,11 +84,13 @@ def apply_(model: Any, patches: Mapping[str, SparseWeightPatch] | Iterable[Spars
     Args:
         model: a torch.nn.Module, or a dict of writable, contiguous arrays or tensors.
         patches: of to_patch(), or objects of any kind with the same fields, as a dict or one after another.
+            Engines that know no ``full_shape`` leave it out: the shape is then not compared.
 
     Raises:
         ShapeMismatch: a tensor that the model lacks, another shape or element type, or an index beyond its
             last element; nothing was changed then.
-        UsageError: a model of another kind, memory that cannot be written, or indices that are no integers.
+        UsageError: a model of another kind, memory that cannot be written, indices that are no integers, or
+            a patch without name, indices or values.
     """
     if is_module(model):
         tensors: Mapping[str, Any] = model.state_dict(keep_vars=True)
@@ -114,13 +116,17 @@ def apply_(model: Any, patches: Mapping[str, SparseWeightPatch] | Iterable[Spars
 
 
 def _check(tensors: Mapping[str, Any], patch: SparseWeightPatch) -> None:
-    name, indices, values, shape = patch.name, patch.indices, patch.values, tuple(patch.full_shape)
+    for field in ("name", "indices", "values"):
+        if not hasattr(patch, field):
+            raise usage(f"a patch has name, indices and values, and {kind_of(patch)} has no {field}")
+    name, indices, values = patch.name, patch.indices, patch.values
     own = tensors.get(name)
     if own is None:
         raise mismatch(f"the model has no tensor {name}; the patch is of another model")
     if not (is_torch(own) or isinstance(own, np.ndarray)):
         raise usage(f"{name} is {kind_of(own)}; pass NumPy arrays or torch tensors")
-    if tuple(own.shape) != shape:
+    shape = getattr(patch, "full_shape", None)
+    if shape is not None and tuple(own.shape) != tuple(shape):
         raise mismatch(f"{name} has the shape {list(own.shape)}, and its patch {list(shape)}: it is of another model")
     kind = str(values.dtype).removeprefix("torch.")
     if kind != str(own.dtype).removeprefix("torch."):
@@ -129,7 +135,7 @@ def _check(tensors: Mapping[str, Any], patch: SparseWeightPatch) -> None:
         raise mismatch(f"the patch of {name} has {tuple(indices.shape)} places and {tuple(values.shape)} values")
     if str(indices.dtype).removeprefix("torch.") not in ("int32", "int64"):
         raise usage(f"the patch of {name} has indices of type {indices.dtype}; pass int32 or int64")
-    elements = int(np.prod(shape, dtype=np.int64))
+    elements = int(np.prod(tuple(own.shape), dtype=np.int64))
     if indices.shape[0] and not (0 <= int(indices.min()) and int(indices.max()) < elements):
         raise mismatch(f"the patch of {name} has an index beyond its {elements} elements")
     contiguous = own.is_contiguous() if is_torch(own) else own.flags.c_contiguous and own.flags.writeable
