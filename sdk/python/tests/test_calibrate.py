@@ -183,8 +183,8 @@ def test_arguments_may_be_tuples_and_dicts(tmp_path: Path) -> None:
     assert as_tuple.tensors.keys() == as_dict.tensors.keys()
     for name, value in as_tuple.tensors.items():
         np.testing.assert_array_equal(value, as_dict.tensors[name])
-    # One importance for all rows of a table: those that no sample has matter as well.
-    assert len(set(as_tuple.tensors["table.weight.row_importance"])) == 1
+    # Rows of a table that no sample has matter as well.
+    assert as_tuple.tensors["table.weight.row_importance"].min() > 0
     gbc.save_file(model.state_dict(), tmp_path / "t.gbz", ratio=6, statistics=as_tuple)
 
 

@@ -14,6 +14,7 @@ from ._arguments import kind_of
 from ._arrays import is_module
 from ._errors import GbzError, usage, warn
 from ._moments import Collector
+from ._progress import memory_errors, progress, ran_out
 from ._statistics import Statistics
 
 Batch = Any  # a tensor, a tuple of arguments, or a dict of keyword arguments
@@ -37,9 +38,11 @@ def called(model: torch.nn.Module, batch: Batch, number: int) -> Any:
     """The same for batch ``number`` of a list. Raises UsageError where it does not fit the model."""
     try:
         return call(model, batch)
-    except (GbzError, torch.OutOfMemoryError):
+    except GbzError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
+        if ran_out(error):
+            raise
         first = str(error).strip().splitlines() or [type(error).__name__]
         raise usage(
             f"batch {number} ({_described(batch)}) does not fit the model: {first[0]}; give batches as the "
@@ -191,7 +194,7 @@ def row_importance(
     importance = _Importance(model)
     try:
         with evaluating(model), torch.enable_grad():
-            for number, batch in enumerate(items):
+            for number, batch in enumerate(progress(items, "gradients of batches")):
                 result = called(model, batch, number)
                 value = loss(result, batch) if loss else _loss_of(result, generator)
                 value.backward()  # type: ignore[no-untyped-call]
@@ -210,9 +213,9 @@ def collect(
 ) -> Statistics:
     """Measures second-order statistics of a model's weights, for ``save_file(statistics=)``.
 
-    Inputs of linear layers, convolutions, recurrent layers and self-attention are seen by hooks. Other
-    matrices, such as embeddings, get their importance alone. The model is evaluated in evaluation mode
-    and is not changed.
+    Inputs of linear layers, convolutions, transposed ones too, recurrent layers and cells, and attention are
+    seen by hooks; embeddings count how often each row is read. Other matrices get their importance alone.
+    The model is evaluated in evaluation mode and is not changed.
 
     Args:
         model: on any device, of any floating type.
@@ -229,10 +232,24 @@ def collect(
 
     Raises:
         UsageError: no batches; outputs without a gradient.
-        GbzError: ``code`` ``"non_finite"`` for inputs of a layer that are NaN or infinite.
+        GbzError: ``code`` ``"non_finite"`` for inputs of a layer that are NaN or infinite, ``"limit"``
+            where memory runs out.
     """
     checked_model(model)
     items = checked_batches(batches)
+    with memory_errors("give smaller batches; importance=False saves the memory of a backward pass"):
+        return measure(model, items, importance=importance, loss=loss, seed=seed)
+
+
+def measure(
+    model: torch.nn.Module,
+    items: list[Batch],
+    *,
+    importance: bool = True,
+    loss: Callable[[Any, Batch], torch.Tensor] | None = None,
+    seed: int = 0,
+) -> Statistics:
+    """collect(), its arguments checked."""
     mentions_training(model)
     collector = Collector(model)
     found: dict[str, torch.Tensor] = {}
@@ -241,11 +258,18 @@ def collect(
             found = row_importance(model, items, loss, seed)
         else:
             with evaluating(model), torch.no_grad():
-                for number, batch in enumerate(items):
+                for number, batch in enumerate(progress(items, "moments of batches")):
                     called(model, batch, number)
     finally:
         collector.close()
     return finish(collector, found, len(items))
+
+
+def _spread(squares: torch.Tensor, counts: torch.Tensor | None) -> torch.Tensor:
+    """Importance of rows that few samples tell. Rows of an embedding are tokens, most of which no sample has:
+    each counts as often as it was read and once more. Rows of other tensors count alike."""
+    shares = torch.ones_like(squares) if counts is None else counts.to(squares) + 1
+    return squares.sum() * shares / shares.sum()
 
 
 def finish(collector: Collector, found: dict[str, torch.Tensor], count: int) -> Statistics:
@@ -268,8 +292,7 @@ def finish(collector: Collector, found: dict[str, torch.Tensor], count: int) -> 
             put(f"{name}.input_mean", sums.mean / sums.rows)
     matrices = {part for name in collector.sums for part in name.split("|")}
     for name, squares in found.items():
-        # Rows of an embedding are tokens, most of which no sample has: one importance for all.
-        rows = squares if name in matrices else squares.mean().expand_as(squares)
+        rows = squares if name in matrices else _spread(squares, collector.counts.get(name))
         put(f"{name}.row_importance", rows / count)
     if unseen := sorted(collector.expected - matrices):
         warn(

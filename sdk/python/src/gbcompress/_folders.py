@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,14 @@ from ._errors import TargetNotMet, exists, usage, warn
 from ._files import Path, SaveReport, StoredTensor, _one_target, _statistics_entries
 
 if TYPE_CHECKING:
+    from ._candidates import Candidate
+    from ._search import Search
     from ._statistics import Statistics
 
 #: The file in a compressed folder.
 FILE_NAME = "model.gbz"
-#: Sentences of one batch where ``data`` is text.
-_SENTENCES = 16
+#: Sentences of one batch where ``data`` is text; fewer where that makes fewer batches than these.
+_SENTENCES, _LEAST_BATCHES = 16, 5
 
 
 @contextlib.contextmanager
@@ -78,7 +82,9 @@ def compress_folder(
         exact: as save_file() takes it.
         threads: as save_file() takes them.
         data: inputs to calibrate with: sentences, or batches as collect() takes them. Transformers opens
-            the model, and torch runs it.
+            the model, and torch runs it. As calibrate() does, the use of the statistics is chosen on a
+            fifth of the batches, and the file without data is kept where it is better; batch norms keep
+            their statistics.
         overwrite: replaces ``model.gbz`` and the files beside it.
 
     Returns:
@@ -102,33 +108,66 @@ def compress_folder(
         if not any(_core.matches_glob(glob, name) for name in names):
             raise usage(f"exact={glob!r} matches no tensor of {given}")
     threads = whole(threads, "threads", 0)
-    statistics = None
-    if data is not None:
-        if ratio is None and max_bytes is None:
-            raise usage("data has an effect on a size alone; give ratio or max_bytes")
-        statistics = _statistics_of(given, names, data)
+    if data is not None and ratio is None and max_bytes is None:
+        raise usage("data has an effect on a size alone; give ratio or max_bytes")
+    write = partial(_written, given, globs, ratio, max_bytes, max_error, threads)
+    chosen = None if data is None else _calibration(given, names, data, write)
     with made_folder(target, overwrite) as file:
 
-        def write() -> dict[str, Any]:
-            return _core.save(
-                given, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=globs, base=None,
-                statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=overwrite,
-                threads=threads,
-            )  # fmt: skip
+        def place() -> SaveReport:
+            if chosen is None:
+                return write(file, overwrite)
+            with tempfile.TemporaryDirectory(dir=target, prefix=".gbcompress-") as temporary:
+                _, best, report = chosen.best(temporary, 0, None)
+                os.replace(best, file)
+            return report
 
-        report = _core.carry(given, target, overwrite, write) if os.path.isdir(given) else write()
-    report.pop("base_note")
-    stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
-    result = SaveReport(tensors=stored, **report)
+        result: SaveReport = _core.carry(given, target, overwrite, place) if os.path.isdir(given) else place()
     if not result.target_met:
         warn(result.target_note, TargetNotMet)
     return result
 
 
-def _statistics_of(source: str, names: Sequence[str], data: Iterable[Any]) -> Statistics:
-    """Statistics by the names that the folder's file has."""
-    from ._collect import collect
-    from ._statistics import Statistics
+def _written(
+    source: str, globs: Sequence[str], ratio: float | None, max_bytes: int | None, max_error: float | None,
+    threads: int, file: str, overwrite: bool, statistics: Statistics | None = None,
+    use: Mapping[str, float] | None = None,
+) -> SaveReport:  # fmt: skip
+    """One ``.gbz`` of the weights of a folder."""
+    report = _core.save(
+        source, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=list(globs), base=None,
+        statistics=_statistics_entries(statistics), use=dict(use or {}), metadata="", overwrite=overwrite,
+        threads=threads,
+    )  # fmt: skip
+    report.pop("base_note")
+    stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
+    return SaveReport(tensors=stored, **report)
+
+
+def _calibration(source: str, names: Sequence[str], data: Iterable[Any], write: Callable[..., SaveReport]) -> Search:
+    """The choice of calibrate() among files of a folder. Batch norms keep their statistics."""
+    from ._collect import measure
+    from ._progress import memory_errors
+    from ._search import Held, Search, copied_state
+    from ._statistics import held_out
+
+    class Writer:
+        norms = False
+
+        def __call__(self, filename: str, size: int, candidate: Candidate, moved: Mapping[str, Any]) -> SaveReport:
+            return write(filename, True, candidate.statistics, candidate.use)  # of the size of the folder
+
+    model, items = _batches_of(source, data)
+    measured, chosen = held_out(items)
+    with memory_errors("give fewer or shorter inputs, or call calibrate() with the model and blocks=True"):
+        found = _stored(measure(model, measured), source, names)
+        held = Held(model, chosen, len(items) - len(chosen))
+        return Search(model, found, measured, held, copied_state(model), Writer())
+
+
+def _batches_of(source: str, data: Iterable[Any]) -> tuple[Any, list[Any]]:
+    """The folder's model, and the data as its batches."""
+    from ._collect import checked_batches
 
     if isinstance(data, str):
         raise usage("data must be a list of sentences or batches, got one text; write [text]")
@@ -137,13 +176,20 @@ def _statistics_of(source: str, names: Sequence[str], data: Iterable[Any]) -> St
     items = list(data)
     model, tokenizer = _opened(source, any(isinstance(item, str) for item in items))
     if items and all(isinstance(item, str) for item in items):
+        count = max(1, min(_SENTENCES, len(items) // _LEAST_BATCHES))
         items = [
-            dict(tokenizer(items[i : i + _SENTENCES], padding=True, truncation=True, return_tensors="pt"))
-            for i in range(0, len(items), _SENTENCES)
+            dict(tokenizer(items[i : i + count], padding=True, truncation=True, return_tensors="pt"))
+            for i in range(0, len(items), count)
         ]
     elif any(isinstance(item, str) for item in items):
         raise usage("data has sentences and batches; give one kind")
-    found = collect(model, items)
+    return model, checked_batches(items)
+
+
+def _stored(found: Statistics, source: str, names: Sequence[str]) -> Statistics:
+    """Statistics of the tensors that the folder's files name as the model does."""
+    from ._statistics import Statistics
+
     stored = set(names)
     kept: dict[str, np.ndarray[Any, np.dtype[np.float32]]] = {}
     for key, value in found.tensors.items():

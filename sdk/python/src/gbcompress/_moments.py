@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
+from ._attention import arguments_of, mixed_values
 from ._errors import GbzError, warn
-from ._recurrent import joint_inputs
+from ._recurrent import cell_inputs, joint_inputs
+from ._statistics import every_row
 
-#: Rows of inputs of one call that count; more are taken evenly spread.
-_ROWS = 8192
 #: Inputs wider than this have no moment: it would take 4 * width^2 bytes.
 _WIDEST = 16384
 
@@ -40,55 +40,77 @@ class Collector:
     def __init__(
         self, model: torch.nn.Module, prefix: str = "", only: Container[str] | None = None
     ) -> None:
+        # Parameters of scripted modules are kept alive, or their ids would be others' later.
+        self._parameters = [(prefix + name, parameter) for name, parameter in model.named_parameters()]
         self.names: dict[int, str] = {}
-        for name, parameter in model.named_parameters():
-            self.names.setdefault(id(parameter), prefix + name)
+        for name, parameter in self._parameters:
+            self.names.setdefault(id(parameter), name)
         self.sums: dict[str, Sums] = {}
+        self.counts: dict[str, torch.Tensor] = {}  #: of embeddings: how often each row was read
         self.expected: set[str] = set()
         self.differing: set[str] = set()
         self._handles: list[Any] = []
+        # Fused attention calls no module, and gives the hooks nested tensors.
+        self._fast: bool = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        scripted: dict[int, Callable[..., None]] = {}
         for name, module in model.named_modules():
             full = f"{prefix}{name}".rstrip(".")
             hook = self._hook_of(module) if only is None or full in only else None
             if hook is None:
                 continue
             guarded = self._guarded(full, hook)
-            self._handles.append(module.register_forward_pre_hook(guarded, with_kwargs=True))
+            if isinstance(module, torch.jit.ScriptModule):
+                scripted[id(module)] = guarded
+            else:
+                self._handles.append(module.register_forward_pre_hook(guarded, with_kwargs=True))
+        if scripted:
+            self._handles.append(_on_scripted(scripted))
 
     def close(self) -> None:
+        torch.backends.mha.set_fastpath_enabled(self._fast)
         for handle in self._handles:
             handle.remove()
 
     def _hook_of(self, module: torch.nn.Module) -> Callable[..., None] | None:
-        weight = getattr(module, "weight", None)
-        if isinstance(module, torch.nn.RNNBase):
-            return self._recurrent
-        if isinstance(module, torch.nn.MultiheadAttention):
-            return self._attention if module.in_proj_weight is not None else None
-        if not isinstance(weight, torch.nn.Parameter):
-            return None
-        if isinstance(module, torch.nn.Linear):
+        kind, weights = _kind_of(module), ["weight"]
+        if kind in ("LSTM", "GRU", "RNN"):
+            hook, weights = self._recurrent, [f"weight_ih_l{i}" for i in range(module.num_layers)]  # type: ignore[arg-type]
+        elif kind.endswith("Cell"):
+            hook, weights = self._cell, ["weight_ih", "weight_hh"]
+        elif kind == "MultiheadAttention":
+            hook, weights = self._attention, ["in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"]
+        elif kind in ("Embedding", "EmbeddingBag"):
+            return self._embedding if id(module.weight) in self.names else None
+        elif kind == "Linear":
             hook = self._linear
-        elif isinstance(module, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
+        elif kind.startswith("ConvTranspose"):
+            hook = self._transposed_convolution
+        elif kind in ("Conv1d", "Conv2d", "Conv3d"):
             hook = self._convolution
-        elif type(module).__name__ == "Conv1D" and weight.ndim == 2:  # of transformers: [in, out]
+        elif kind == "Conv1D" and getattr(module.weight, "ndim", 0) == 2:  # of transformers: [in, out]
             hook = self._transposed
         else:
             return None
-        self.expected.add(self.names[id(weight)])
+        found = [self.names.get(id(getattr(module, weight, None))) for weight in weights]
+        if not any(found):
+            return None  # weights that are computed, such as those of parametrizations
+        self.expected.update(name for name in found if name)
         return hook
 
     def _guarded(self, name: str, hook: Callable[..., None]) -> Callable[..., None]:
         def run(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
             inputs = args[0] if args else next(iter(kwargs.values()), None)
-            if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point():
+            if not isinstance(inputs, torch.Tensor):
                 return
-            if not bool(torch.isfinite(inputs).all()):
+            if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
                 raise GbzError(
                     f"the inputs of {name or 'the model'} are not finite; leave such samples out, or repair "
                     "the model",
                     "non_finite",
                 )
+            if inputs.is_floating_point() == (hook == self._embedding):
+                return
             with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
                 hook(module, inputs.detach(), args, kwargs)
 
@@ -98,15 +120,19 @@ class Collector:
         """Rows of inputs, [count, in] or [groups, count, in]."""
         if rows.shape[-1] > _WIDEST:
             return
-        count = rows.shape[-2]
-        rows = rows[..., :: max(1, count // _ROWS), :].float()
+        rows = rows[..., :: every_row(rows.shape[-2]), :].float()
+        self.add_moment(name, rows.mT @ rows, rows.sum(-2), rows.shape[-2], transposed)
+
+    def add_moment(
+        self, name: str, moment: torch.Tensor, mean: torch.Tensor, count: int, transposed: bool = False
+    ) -> None:
+        """Sums over ``count`` rows."""
         sums = self.sums.setdefault(name, Sums(transposed=transposed))
-        moment, mean = rows.mT @ rows, rows.sum(-2)
         if self._differs(name, sums, moment, transposed):
             return
         sums.moment = moment if sums.moment is None else sums.moment + moment
         sums.mean = mean if sums.mean is None else sums.mean + mean
-        sums.rows += rows.shape[-2]
+        sums.rows += count
 
     def _differs(self, name: str, sums: Sums, moment: torch.Tensor, transposed: bool) -> bool:
         """Whether modules that share a weight see it as different matrices, which no moment describes."""
@@ -134,10 +160,55 @@ class Collector:
         self.add(self.names[id(module.weight)], inputs.reshape(-1, inputs.shape[-1]), True)
 
     def _attention(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
-        given = (*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs))
-        if len(given) < 3 or not (given[0] is given[1] is given[2]):
-            return  # three inputs of one matrix
-        self.add(self.names[id(module.in_proj_weight)], inputs.reshape(-1, inputs.shape[-1]))
+        given = arguments_of(args, kwargs)
+        if given is None:
+            return
+        three = [given[name].detach() for name in ("query", "key", "value")]
+        three = [each.reshape(-1, each.shape[-1]) for each in three]
+        if module.in_proj_weight is None:
+            for name, rows in zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), three, strict=True):
+                self.add(self.names[id(getattr(module, name))], rows)
+        elif given["query"] is given["key"] is given["value"]:
+            self.add(self.names[id(module.in_proj_weight)], three[0])
+        else:
+            self._three_inputs(self.names[id(module.in_proj_weight)], three)
+        out = self.names.get(id(module.out_proj.weight))
+        if out is not None:
+            mixed = mixed_values(module, given)
+            self.add(out, mixed.reshape(-1, mixed.shape[-1]))
+
+    def _three_inputs(self, name: str, three: list[torch.Tensor]) -> None:
+        """Query, key and value of one matrix: a moment for each third of its rows, all of equal weight."""
+        if three[0].shape[-1] > _WIDEST:
+            return
+        three = [rows[:: every_row(len(rows))].float() for rows in three]
+        count = len(three[0])
+        shares = [count / max(1, len(rows)) for rows in three]
+        moment = torch.stack([rows.mT @ rows * share for rows, share in zip(three, shares, strict=True)])
+        mean = torch.stack([rows.sum(0) * share for rows, share in zip(three, shares, strict=True)])
+        self.add_moment(name, moment, mean, count)
+
+    def _embedding(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
+        name, count = self.names[id(module.weight)], len(module.weight)
+        if inputs.numel() and (int(inputs.min()) < 0 or int(inputs.max()) >= count):
+            return  # the module itself refuses them
+        found = torch.bincount(inputs.reshape(-1), minlength=count)
+        self.counts[name] = self.counts[name] + found if name in self.counts else found
+
+    def _transposed_convolution(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
+        """The weight [in, out, ...] is multiplied from its left; groups share no output."""
+        weight = module.weight
+        if inputs.ndim == weight.ndim - 1:
+            inputs = inputs.unsqueeze(0)
+        if inputs.shape[1] != len(weight) or len(weight) > _WIDEST:
+            return
+        rows = inputs.transpose(0, 1).flatten(1)
+        rows = rows[:, :: every_row(rows.shape[1])].float()
+        moment = rows @ rows.mT
+        if module.groups > 1:
+            group = torch.arange(len(weight), device=moment.device) // (len(weight) // module.groups)
+            moment = moment * (group[:, None] == group[None, :])
+        self.add_moment(self.names[id(weight)], moment, rows.sum(1), rows.shape[1], True)
 
     def _convolution(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
         rows = convolution_rows(module, inputs)
@@ -145,8 +216,36 @@ class Collector:
 
     def _recurrent(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
         for first, second, rows in joint_inputs(module, inputs, args, kwargs):
-            pair = f"{self.names[id(first)]}|{self.names[id(second)]}"
-            self.add(pair, rows)
+            self.add(f"{self.names[id(first)]}|{self.names[id(second)]}", rows)
+
+    def _cell(self, module: Any, inputs: torch.Tensor, args: Any, kwargs: Any) -> None:
+        for first, second, rows in cell_inputs(module, inputs, args, kwargs):
+            self.add(f"{self.names[id(first)]}|{self.names[id(second)]}", rows)
+
+
+_KINDS = (
+    "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention", "Embedding", "EmbeddingBag",
+    "Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+)  # fmt: skip
+
+
+def _kind_of(module: torch.nn.Module) -> str:
+    """The class of torch.nn that a module is of, also one that was scripted; else its own."""
+    own = getattr(module, "original_name", None) if isinstance(module, torch.jit.ScriptModule) else None
+    for kind in _KINDS:
+        if own == kind or isinstance(module, getattr(torch.nn, kind)):
+            return kind
+    return type(module).__name__
+
+
+def _on_scripted(hooks: dict[int, Callable[..., None]]) -> Any:
+    """Scripted modules take no hooks of their own; those of all modules run where Python calls them."""
+
+    def run(module: torch.nn.Module, args: Any) -> None:
+        if id(module) in hooks:
+            hooks[id(module)](module, args, {})
+
+    return torch.nn.modules.module.register_module_forward_pre_hook(run)
 
 
 def convolution_rows(module: Any, inputs: torch.Tensor) -> torch.Tensor:
@@ -164,11 +263,9 @@ def convolution_rows(module: Any, inputs: torch.Tensor) -> torch.Tensor:
         zip(module.kernel_size, module.stride, module.dilation, strict=True), start=2
     ):
         inputs = inputs.unfold(axis, dilation * (size - 1) + 1, stride)[..., ::dilation]
-    # [n, channels, positions..., kernel...] -> [groups, n * positions, channels of a group * kernel]
-    n, channels = inputs.shape[:2]
-    positions, kernel = inputs.shape[2 : 2 + dims], inputs.shape[2 + dims :]
-    own = channels // module.groups
-    every = max(1, n * int(np.prod(positions)) // _ROWS)
-    flat = inputs.reshape(n, module.groups, own, int(np.prod(positions)), int(np.prod(kernel)))
-    flat = flat.permute(1, 0, 3, 2, 4).reshape(module.groups, -1, own * int(np.prod(kernel)))
-    return flat[:, ::every]
+    # [n, channels, positions..., kernel...] -> [rows, channels, kernel...], of which few are copied
+    places = (len(inputs), *inputs.shape[2 : 2 + dims])
+    count = math.prod(places)
+    chosen = torch.arange(0, count, every_row(count), device=inputs.device)
+    rows = inputs.movedim(1, 1 + dims)[torch.unravel_index(chosen, places)]
+    return rows.reshape(len(chosen), module.groups, -1).transpose(0, 1)

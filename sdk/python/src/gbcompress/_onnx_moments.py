@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._onnx_graph import Graph, Node, Path
+from ._statistics import every_row
 
 Floats: TypeAlias = "NDArray[np.float32]"
-#: Rows of inputs of one call that count; more are taken evenly spread.
-_ROWS = 8192
 #: Inputs wider than this have no moment: it would take 4 * width^2 bytes.
 _WIDEST = 16384
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -61,7 +60,7 @@ class Measured:
 
 def _spread(rows: Floats) -> Floats:
     count = rows.shape[-2]
-    return rows[..., :: max(1, count // _ROWS), :]
+    return rows[..., :: every_row(count), :]
 
 
 def _product(use: Use) -> Measured | None:
@@ -117,7 +116,7 @@ def convolution_rows(node: Node, shape: tuple[int, ...], x: Floats) -> Floats:
     seen = seen[(*cut, *(slice(None, None, gap) for gap in gaps))]
     places = (seen.shape[0], *seen.shape[2 : 2 + dims])
     count = int(np.prod(places))
-    chosen = np.unravel_index(np.arange(0, count, max(1, count // _ROWS)), places)
+    chosen = np.unravel_index(np.arange(0, count, every_row(count)), places)
     rows = seen[(chosen[0], slice(None), *chosen[1:])]  # [count, channels, kernel...]
     return np.ascontiguousarray(
         rows.reshape(rows.shape[0], groups, -1).transpose(1, 0, 2), dtype=np.float32

@@ -5,85 +5,20 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from . import _core
 from ._arguments import kind_of
+from ._candidates import cosines_of, costs_of, shrunk, where_feedback_pays, without_moments
 from ._errors import usage
 from ._files import SaveReport, StoredTensor, _statistics_entries
 from ._onnx_session import Held, Model
 from ._statistics import Statistics
 
-_MOMENTS = (".input_moment", ".output_moment", ".input_mean")
-#: Damping as the core's, and the cost of error feedback up to which it is better than the trellis.
-_DAMP, _PAYS, _WIDEST_FACTOR = 0.02, 0.6, 4096
-_SHRINKAGE = 0.5
 _WHERE_IT_PAYS = "error feedback where it pays"
 _PLAIN = {"tensor_steps": 0.0, "row_power": 0.0, "joint_row_power": 0.0}
 _STEPS = {"tensor_steps": 1.0, "row_power": 0.0, "joint_row_power": 0.0}
-
-
-def without_moments(statistics: Statistics) -> Statistics:
-    """The importance alone: integers are chosen as without data, steps are not."""
-    kept = {name: value for name, value in statistics.tensors.items() if not name.endswith(_MOMENTS)}
-    return replace(statistics, tensors=kept)
-
-
-def feedback_cost(moment: NDArray[np.float32]) -> float:
-    """Mean squared error of the outputs under error feedback over that of rounding to nearest: the mean of
-    R_jj^2, where R is the upper factor of the damped moment of mean diagonal 1; of groups, their mean."""
-    blocks = moment.reshape(-1, *moment.shape[-2:]).astype(np.float64)
-    n = blocks.shape[-1]
-    if n > _WIDEST_FACTOR:
-        return 0.0
-    means = np.trace(blocks, axis1=-2, axis2=-1)[:, None, None] / n
-    damped = blocks / np.maximum(means, 1e-30) + _DAMP * np.eye(n)
-    # The upper factor is the lower one of the reversed matrix, reversed.
-    factors = np.linalg.cholesky(damped[:, ::-1, ::-1])
-    return float(np.square(np.diagonal(factors, axis1=-2, axis2=-1)).mean())
-
-
-def cosines_of(file: str) -> set[str]:
-    """Names of the tensors that a file holds as cosines."""
-    return {tensor["name"] for tensor in _core.File(file).tensors() if tensor["axis"] >= 0}
-
-
-def where_feedback_pays(statistics: Statistics, costs: Mapping[str, float], cosines: set[str]) -> Statistics:
-    """Without the moments of tensors whose integers are as good without feedback: those are chosen by the
-    trellis, and may be cosines.
-
-    Args:
-        costs: feedback_cost() of each moment.
-        cosines: names of tensors that the data-free file holds as cosines.
-    """
-    cheap = {
-        name
-        for name, cost in costs.items()
-        if cost > _PAYS or not cosines.isdisjoint(name.split("|"))
-    }
-    kept = {
-        name: value
-        for name, value in statistics.tensors.items()
-        if not (name.endswith(_MOMENTS) and name.rsplit(".", 1)[0] in cheap)
-    }
-    return replace(statistics, tensors=kept)
-
-
-def shrunk(statistics: Statistics) -> Statistics:
-    """With half of each moment replaced by the identity of the same mean diagonal: moments of few samples
-    overstate how much the inputs depend on each other."""
-    tensors = dict(statistics.tensors)
-    for name, value in tensors.items():
-        if name.endswith(_MOMENTS[:2]):
-            means = np.trace(value, axis1=-2, axis2=-1)[..., None, None] / value.shape[-1]
-            identity = means * np.eye(value.shape[-1])
-            tensors[name] = ((1 - _SHRINKAGE) * value + _SHRINKAGE * identity).astype(np.float32)
-    return replace(statistics, tensors=tensors)
 
 
 class OnnxSearch:
@@ -119,11 +54,7 @@ class OnnxSearch:
             if bare.tensors:
                 self.candidates["error feedback, steps by importance"] = (statistics, _STEPS)
             self.candidates[_WHERE_IT_PAYS] = (statistics, _STEPS if bare.tensors else _PLAIN)
-        self.costs = {
-            name.rsplit(".", 1)[0]: feedback_cost(value)
-            for name, value in statistics.tensors.items()
-            if name.endswith(_MOMENTS[:2])
-        }
+        self.costs = costs_of(statistics)
 
     def write(self, file: str, size: int, statistics: Statistics | None, use: dict[str, float]) -> SaveReport:
         """Writes one candidate."""

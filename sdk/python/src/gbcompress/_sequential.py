@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from ._files import SaveReport
 from ._load import load_into
 from ._moments import Collector
 from ._pieces import BlockReport, Piece, Pieces, owners_of
+from ._progress import progress
 from ._statistics import Statistics
 
 #: What is tried for each block; "steps" follow the importance of tensors.
@@ -39,16 +40,6 @@ def without_cache(model: torch.nn.Module) -> Iterator[None]:
         yield
     finally:
         config.use_cache = before  # type: ignore[union-attr]
-
-
-def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """With a bar on a terminal, where tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return items
-    bar: Iterable[Any] = tqdm(items, desc=what, disable=None)
-    return bar
 
 
 class Blocks:

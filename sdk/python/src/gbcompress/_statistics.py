@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -24,15 +25,10 @@ T = TypeVar("T")
 
 #: Of the batches, the share that chooses between candidates.
 _HELD_OUT = 0.2
+#: Rows of inputs of one call that count; more are taken evenly spread.
+_ROWS = 8192
 #: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.
 _RESOLUTION, _LOWEST, _HIGHEST = 1.03, 2.0, 64.0
-#: What each candidate does with the statistics; the first needs none.
-CANDIDATES: dict[str, dict[str, float] | None] = {
-    "data-free": None,
-    "error feedback": {"tensor_steps": 0, "row_power": 0, "joint_row_power": 0},
-    "error feedback, steps by importance": {"tensor_steps": 1, "row_power": 0, "joint_row_power": 0},
-    "error feedback, steps of rows by importance": {"tensor_steps": 1, "row_power": 1, "joint_row_power": 1},
-}
 
 
 @dataclass
@@ -103,6 +99,15 @@ def size_of(
         return max(1, int(positive(value, "bits") * weights / 8))
     checked_drop(value)
     return None
+
+
+def every_row(count: int) -> int:
+    """Of so many rows of inputs, every which one counts. The distance and the count have no common divisor,
+    so that rows of images or sequences are not all of one column or one time."""
+    every = max(1, count // _ROWS)
+    while math.gcd(every, count) > 1:
+        every += 1
+    return every
 
 
 def held_out(items: Sequence[T]) -> tuple[list[T], list[T]]:

@@ -1,0 +1,233 @@
+"""What calibrate() tries, on which batches, and what it does where memory runs out."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Run
+
+torch = pytest.importorskip("torch")
+from test_calibrate import Net, batches_of, error_of  # noqa: E402
+from torch import nn  # noqa: E402
+
+import gbcompress as gbc  # noqa: E402
+from gbcompress import _norms, _search  # noqa: E402
+
+
+def normed() -> nn.Module:
+    torch.manual_seed(3)
+    layers: list[nn.Module] = []
+    for i in range(4):
+        layers += [nn.Conv2d(3 if i == 0 else 16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)).train()
+    with torch.no_grad():
+        for _ in range(4):
+            model(torch.randn(16, 3, 12, 12))
+    return model.eval()
+
+
+def test_norms_are_moved_with_the_measured_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are judged on the others, which would be no judges of what was fitted to them."""
+    model, seen = normed(), []
+    batches = [torch.randn(4, 3, 12, 12) for _ in range(10)]
+    call = _norms.call
+
+    def recorded(net: nn.Module, batch: torch.Tensor) -> Any:
+        seen.append(next(i for i, each in enumerate(batches) if each is batch))
+        return call(net, batch)
+
+    monkeypatch.setattr(_norms, "call", recorded)
+    report = gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=7)
+    assert set(seen) == set(range(8))
+    # Of the original once; of the quantized model once for each candidate.
+    corrected = sum("norms corrected" in name for name in report.candidates)
+    assert len(seen) == 8 * (1 + corrected)
+
+
+def test_moved_norms_take_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batches = normed(), [torch.randn(4, 3, 12, 12) for _ in range(6)]
+    before = _norms.norm_statistics(model, batches)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    with torch.no_grad():
+        model[0].weight.mul_(1.1)
+    moved = _norms.corrected_norms(model, batches, before, state)
+    monkeypatch.setattr(_norms, "_BITS", 23)
+    for name, value in _norms.corrected_norms(model, batches, before, state).items():
+        torch.testing.assert_close(moved[name], value, rtol=2**-11, atol=0)
+        bits = moved[name].view(torch.int32)
+        assert int((bits & 0xFFF).abs().max()) == 0, name
+
+
+def test_minutes_stop_after_the_best_guess(tmp_path: Path) -> None:
+    report = gbc.calibrate(Net(), batches_of(10, 64, (64,)), tmp_path / "c.gbz", ratio=10, minutes=1e-9)
+    assert list(report.candidates) == ["data-free", "error feedback, steps by importance"]
+    assert report.method == "error feedback, steps by importance"
+
+
+def test_what_is_tried(tmp_path: Path) -> None:
+    report = gbc.calibrate(Net(), batches_of(10, 64, (64,)), tmp_path / "c.gbz", ratio=10)
+    names = list(report.candidates)
+    assert names[:3] == [
+        "data-free", "error feedback, steps by importance", "error feedback, steps of rows by importance"
+    ]  # fmt: skip
+    assert "steps of rows by importance" in names and any(name.endswith("biases kept") for name in names)
+    assert report.error == min(report.candidates.values())
+    other = batches_of(1, 400, (64,), seed=5)[0]
+    assert error_of(Net(), tmp_path / "c.gbz", other) < 2 * report.error
+
+
+def test_cosines_stay_cosines(tmp_path: Path) -> None:
+    """A Fourier basis takes fewer bytes than its integers under moments."""
+    class Spectrum(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.basis, self.head = nn.Conv1d(1, 128, 128, 32, bias=False), nn.Linear(128, 64)
+            k, t = torch.arange(64)[:, None], torch.arange(128)[None]
+            phase = 2 * torch.pi * k * t / 128
+            self.basis.weight.data = torch.cat([phase.cos(), phase.sin()])[:, None] * torch.hann_window(128)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.basis(x).abs().mean(2))
+
+    model = Spectrum()
+    waves = list(torch.randn(6, 20, 1, 2000).cumsum(-1) / 30)
+    gbc.calibrate(model, waves, tmp_path / "c.gbz", ratio=9)
+    gbc.save_file(model.state_dict(), tmp_path / "d.gbz", ratio=9)
+    from gbcompress._candidates import cosines_of
+
+    assert cosines_of(str(tmp_path / "d.gbz")) == cosines_of(str(tmp_path / "c.gbz")) == {"basis.weight"}
+
+
+class Detached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x).detach()
+
+
+def test_outputs_without_a_gradient(tmp_path: Path) -> None:
+    """The advice of the message works."""
+    batches = batches_of(10, 64, (64,))
+    with pytest.raises(gbc.UsageError, match="give importance=False"):
+        gbc.calibrate(Detached(), batches, tmp_path / "c.gbz", ratio=10)
+    report = gbc.calibrate(Detached(), batches, tmp_path / "c.gbz", ratio=10, importance=False)
+    assert "error feedback" in report.candidates and not any("importance" in name for name in report.candidates)
+    assert report.error < report.candidates["data-free"]
+    with pytest.raises(gbc.UsageError, match="importance must be True or False"):
+        gbc.calibrate(Net(), batches, tmp_path / "x.gbz", ratio=10, importance=1)  # type: ignore[arg-type]
+
+
+def test_further_sizes_try_what_was_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search for a drop does not write all candidates at each of its sizes."""
+    sizes: list[int] = []
+    write = _search.StateWriter.__call__
+
+    def counted(self: Any, filename: str, size: int, *rest: Any) -> Any:
+        sizes.append(size)
+        return write(self, filename, size, *rest)
+
+    monkeypatch.setattr(_search.StateWriter, "__call__", counted)
+    held = batches_of(1, 500, (64,), seed=8)[0]
+    model = Net()
+    with torch.no_grad():
+        labels = model(held).argmax(1)
+    gbc.calibrate(
+        model, batches_of(8, 64, (64,)), tmp_path / "c.gbz", max_drop=5,
+        evaluate=lambda net: 100 * float((net(held).argmax(1) == labels).float().mean()),
+    )  # fmt: skip
+    counts = [sizes.count(size) for size in dict.fromkeys(sizes)]
+    assert len(counts) > 4 and counts[0] >= 7 and counts[1:] == [3] * (len(counts) - 1)
+
+
+def test_progress_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: dict[str, int] = {}
+
+    def tqdm(items: Iterable[Any], desc: str, disable: bool | None) -> Iterator[Any]:
+        assert disable is None  # on a terminal alone
+        for item in items:
+            shown[desc] = shown.get(desc, 0) + 1
+            yield item
+
+    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=tqdm))
+    batches = batches_of(5, 80, (64,))
+    report = gbc.calibrate(Net(), batches, tmp_path / "c.gbz", ratio=10)
+    assert shown["gradients of batches"] == 4
+    assert shown["calibration files"] in (len(report.candidates), len(report.candidates) - 1)
+    gbc.collect(Net(), batches, importance=False)
+    assert shown["moments of batches"] == 5
+    monkeypatch.setitem(sys.modules, "tqdm", None)  # not installed
+    gbc.collect(Net(), batches)
+
+
+WORDS = "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+class Full(nn.Module):
+    """Runs out of memory in its n-th call."""
+
+    def __init__(self, calls: int, error: Exception) -> None:
+        super().__init__()
+        self.net, self.calls, self.error = Net(), calls, error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls -= 1
+        if self.calls == 0:
+            raise self.error
+        return self.net(x)
+
+
+@pytest.mark.parametrize("error", [
+    torch.OutOfMemoryError(WORDS),
+    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes"),
+])  # fmt: skip
+@pytest.mark.parametrize("calls", [2, 6, 9])  # gradients, outputs of the original, candidates
+def test_memory_runs_out(error: Exception, calls: int, tmp_path: Path) -> None:
+    model = Full(calls, error)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    with pytest.raises(gbc.GbzError, match="memory ran out: .*; give smaller batches, or blocks=True") as caught:
+        gbc.calibrate(model, batches_of(5, 80, (64,)), tmp_path / "c.gbz", ratio=10)
+    assert caught.value.code == "limit" and "\n" not in str(caught.value)
+    assert not isinstance(caught.value, gbc.UsageError)
+    assert all(torch.equal(state[k], v) for k, v in model.state_dict().items())
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(gbc.GbzError, match="memory ran out: .*importance=False saves"):
+        gbc.collect(Full(2, error), batches_of(5, 80, (64,)))
+
+
+def test_the_command_line_writes_the_same_bytes(program: Run, tmp_path: Path) -> None:
+    from safetensors.torch import save_file as save_safetensors
+
+    model = Net()
+    found = gbc.collect(model, batches_of(4, 100, (64,)))
+    lstm = nn.LSTM(12, 24)
+    for name, net, statistics in (
+        ("net", model, found),
+        ("lstm", lstm, gbc.collect(lstm, [torch.randn(30, 8, 12) for _ in range(2)])),
+    ):
+        file, of_it = tmp_path / f"{name}.safetensors", tmp_path / f"{name}-statistics.safetensors"
+        save_safetensors(net.state_dict(), file)
+        statistics.save(of_it)
+        program("compress", file, "--ratio", "8", "--statistics", of_it, "-o", tmp_path / f"{name}-cli.gbz")
+        gbc.save_file(net.state_dict(), tmp_path / f"{name}.gbz", ratio=8, statistics=statistics)
+        assert (tmp_path / f"{name}.gbz").read_bytes() == (tmp_path / f"{name}-cli.gbz").read_bytes()
+        gbc.save_file(net.state_dict(), tmp_path / f"{name}-plain.gbz", ratio=8)
+        assert (tmp_path / f"{name}.gbz").read_bytes() != (tmp_path / f"{name}-plain.gbz").read_bytes()
+
+
+def test_held_out_batches_choose(tmp_path: Path) -> None:
+    """Moments of a batch that is like no other one are worse than none."""
+    batches = [torch.zeros(200, 64) for _ in range(4)]
+    for batch in batches:
+        batch[:, :2] = 10 * torch.randn(200, 2)
+    report = gbc.calibrate(Net(), [*batches, torch.randn(200, 64)], tmp_path / "c.gbz", ratio=10)
+    worst = max(report.candidates.values())
+    assert report.error < worst and np.isfinite(worst)
