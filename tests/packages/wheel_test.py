@@ -18,7 +18,7 @@ MOST = 3_000_000
 # Of the system, as manylinux allows them, and of an installed torch.
 SYSTEM = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 TORCH = {"libtorch_cpu.so", "libc10.so", "libgomp.so.1"}
-OWN = re.compile(r"libgbcompress(_portable)?\.so\.\d+|libhwy\.so\.1|libboost_program_options\.so\.[\d.]+")
+OWN = re.compile(r"libgbcompress(_portable)?\.so\.\d+|libgbcompress_core\.so|libhwy\.so\.1|libboost_program_options\.so\.[\d.]+")
 
 
 def run(*command, **more):
