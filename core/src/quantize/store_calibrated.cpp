@@ -113,8 +113,13 @@ void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
     const TensorPlan& of = plan_.tensors()[at];
     return std::max(of.step(x) + nudges_[at], finest_step(values, of.grid.cols, row_steps));
   };
-  IntegerGrid grid = tensor.grid;
-  grid.dependent = grid.lanes = false;
+  const auto grid_of = [&](const TensorPlan& of) {
+    IntegerGrid grid = of.grid;
+    grid.dependent = model.order != nullptr;
+    grid.lanes = grid.dependent && plan_.profile() == CodecProfile::kLanes;
+    return grid;
+  };
+  const IntegerGrid grid = grid_of(tensor);
   std::vector<float> values = tensor.numbers();
   Rounding rounding{.step = step_of(i, values), .row_steps = row_steps, .threads = threads};
   if (!model.second) return finish_calibrated(i, round_within(grid, values, model, rounding));
@@ -136,8 +141,7 @@ void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
   CodedValues one = joint, two = joint;
   one.grid = grid;
   one.integers = columns_of(joint.integers, both.cols, 0, grid.cols);
-  two.grid = second.grid;
-  two.grid.dependent = two.grid.lanes = false;
+  two.grid = grid_of(second);
   two.step += apart;
   two.integers = columns_of(joint.integers, both.cols, grid.cols, second.grid.cols);
   finish_calibrated(i, std::move(one));

@@ -7,6 +7,7 @@
 
 #include "gbcompress/error.h"
 #include "moments.h"
+#include "quantize/rounding/subtract_products.h"
 
 namespace gbcompress {
 namespace {
@@ -46,6 +47,65 @@ TEST(UpperFactor, IsARootOfTheDampedMoments) {
       EXPECT_NEAR(factor.mean_square(), mean_square, 1e-12);
     }
   }
+}
+
+/// R by its definition, number by number, from the last column to the first.
+std::vector<double> plain_factor(std::vector<double> h, std::int64_t n, double damp) {
+  const double mean = mean_diagonal(h, n);
+  const auto at = [n](std::int64_t i, std::int64_t j) {
+    return static_cast<std::size_t>(i * n + j);
+  };
+  for (double& x : h) x /= mean;
+  for (std::int64_t i = 0; i < n; ++i) h[at(i, i)] += damp;
+  std::vector<double> r(h.size());
+  for (std::int64_t j = n; j-- > 0;)
+    for (std::int64_t i = j + 1; i-- > 0;) {
+      double left = h[at(i, j)];
+      for (std::int64_t k = j + 1; k < n; ++k) left -= r[at(i, k)] * r[at(j, k)];
+      r[at(i, j)] = i == j ? std::sqrt(left) : left / r[at(j, j)];
+    }
+  return r;
+}
+
+/// Sides around those of squares and panels.
+TEST(UpperFactor, IsThePlainOneWithTheSameBitsForAnyThreads) {
+  for (const std::int64_t n : {16, 127, 128, 129, 272, 401}) {
+    const std::vector<double> h = moments(n, n / 2, 5);
+    const std::vector<double> plain = plain_factor(h, n, 0.02);
+    const UpperFactor one(h, n, 0.02);
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = i; j < n; ++j) {
+        const double wanted = plain[static_cast<std::size_t>(i * n + j)];
+        ASSERT_NEAR(i == j ? one.diagonal(i) : one.row(i)[j] * one.diagonal(j), wanted, 1e-10)
+            << n << ": " << i << ", " << j;
+      }
+    for (const int threads : {2, 3}) {
+      const UpperFactor many(h, n, 0.02, threads);
+      for (std::int64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(many.diagonal(i), one.diagonal(i));
+        for (std::int64_t j = i + 1; j < n; ++j) ASSERT_EQ(many.row(i)[j], one.row(i)[j]);
+      }
+    }
+  }
+}
+
+/// What is known of any processor: each number has its products subtracted one by one.
+TEST(UpperFactor, SubtractsProductsInOneOrder) {
+  const std::int64_t depth = 37;
+  const std::vector<float> left = testing::normals(depth * kSquare, 1),
+                           right = testing::normals(depth * kSquare, 2);
+  const std::vector<double> a(left.begin(), left.end()), b(right.begin(), right.end());
+  std::vector<double> c(static_cast<std::size_t>(kSquare * kSquare), 0.1), wanted = c;
+  double* to[kSquare];
+  for (std::int64_t i = 0; i < kSquare; ++i) to[i] = c.data() + i * kSquare;
+  subtract_products(to, a.data(), b.data(), depth);
+  for (std::int64_t k = 0; k < depth; ++k)
+    for (std::int64_t i = 0; i < kSquare; ++i)
+      for (std::int64_t j = 0; j < kSquare; ++j)
+        wanted[static_cast<std::size_t>(i * kSquare + j)] -=
+            a[static_cast<std::size_t>(k * kSquare + i)] *
+            b[static_cast<std::size_t>(k * kSquare + j)];
+  EXPECT_EQ(c, wanted);
 }
 
 TEST(UpperFactor, OfFloatsIsThatOfTheSameNumbers) {

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "codec/lanes/layout.h"
+#include "codec/trellis/scale_classes.h"
 #include "codec/trellis/trellis_path.h"
 #include "gbcompress/codec.h"
 #include "gbcompress/error.h"
@@ -49,8 +50,12 @@ codec::Prices make_prices() {
   return prices;
 }
 
-const codec::Prices& prices() {
-  static const codec::Prices instance = make_prices();
+}  // namespace
+
+namespace codec {
+
+const Prices& prices() {
+  static const Prices instance = make_prices();
   return instance;
 }
 
@@ -58,7 +63,38 @@ std::int16_t sixteenths(double size) {
   return static_cast<std::int16_t>(std::lrint(16 * std::log2(std::max(size, 1e-30))));
 }
 
-}  // namespace
+std::int8_t scale_class(int row_scale, int col_scale, int unit) {
+  return static_cast<std::int8_t>(
+      std::clamp((row_scale - unit + 2 + col_scale) >> 2, kLeastPriced, kMostPriced));
+}
+
+Scales scales_of(const IntegerGrid& grid, std::span<const float> values) {
+  Scales scales;
+  const auto rows = static_cast<std::size_t>(grid.rows), cols = static_cast<std::size_t>(grid.cols);
+  std::vector<double> row_sums(rows);
+  for (std::size_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (const float value : values.subspan(r * cols, cols))
+      sum += static_cast<double>(std::fabs(value));
+    row_sums[r] = sum;
+  }
+  double all = 0;
+  for (const double sum : row_sums) all += sum;
+  const double mean = all / static_cast<double>(grid.size());
+  std::vector<double> col_sums(cols, kTrust);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const double size = (row_sums[r] + kTrust * mean) / (static_cast<double>(cols) + kTrust);
+    scales.rows.push_back(sixteenths(size));
+    const float inverse = size > 0 ? static_cast<float>(1 / size) : 0;
+    for (std::size_t c = 0; c < cols; ++c)
+      col_sums[c] += static_cast<double>(std::fabs(values[r * cols + c]) * inverse);
+  }
+  for (const double sum : col_sums)
+    scales.cols.push_back(sixteenths(sum / (static_cast<double>(rows) + kTrust)));
+  return scales;
+}
+
+}  // namespace codec
 
 Trellis::Trellis(const IntegerGrid& grid, std::span<const float> values)
     : values_(values), cols_(grid.cols), lanes_(grid.lanes) {
@@ -73,27 +109,9 @@ Trellis::Trellis(const IntegerGrid& grid, std::span<const float> values)
   // Rounded up, the bands may be more than the numbers fill.
   bands_ = up(n, band_size_);
 
-  const auto rows = static_cast<std::size_t>(grid.rows), cols = static_cast<std::size_t>(grid.cols);
-  std::vector<double> row_sums(rows);
-  for (std::size_t r = 0; r < rows; ++r) {
-    double sum = 0;
-    for (const float value : values.subspan(r * cols, cols))
-      sum += static_cast<double>(std::fabs(value));
-    row_sums[r] = sum;
-  }
-  double all = 0;
-  for (const double sum : row_sums) all += sum;
-  const double mean = all / static_cast<double>(n);
-  std::vector<double> col_sums(cols, kTrust);
-  for (std::size_t r = 0; r < rows; ++r) {
-    const double size = (row_sums[r] + kTrust * mean) / (static_cast<double>(cols) + kTrust);
-    row_scales_.push_back(sixteenths(size));
-    const float inverse = size > 0 ? static_cast<float>(1 / size) : 0;
-    for (std::size_t c = 0; c < cols; ++c)
-      col_sums[c] += static_cast<double>(std::fabs(values[r * cols + c]) * inverse);
-  }
-  for (const double sum : col_sums)
-    col_scales_.push_back(sixteenths(sum / (static_cast<double>(rows) + kTrust)));
+  auto [row_scales, col_scales] = codec::scales_of(grid, values);
+  row_scales_ = std::move(row_scales);
+  col_scales_ = std::move(col_scales);
 }
 
 std::int64_t Trellis::parts() const noexcept {
@@ -101,14 +119,14 @@ std::int64_t Trellis::parts() const noexcept {
 }
 
 std::vector<std::int8_t> Trellis::classes(std::int64_t first, std::int64_t end, float step) const {
-  const int unit = sixteenths(static_cast<double>(step));
+  const int unit = codec::sixteenths(static_cast<double>(step));
   std::vector<std::int8_t> classes(static_cast<std::size_t>(end - first));
   for (std::int64_t i = first; i < end;) {
     const std::int64_t row = i / cols_, stop = std::min(end, (row + 1) * cols_);
-    const int scale = row_scales_[static_cast<std::size_t>(row)] - unit + 2;
+    const int scale = row_scales_[static_cast<std::size_t>(row)];
     for (std::int64_t c = i % cols_; i < stop; ++i, ++c)
-      classes[static_cast<std::size_t>(i - first)] = static_cast<std::int8_t>(std::clamp(
-          (scale + col_scales_[static_cast<std::size_t>(c)]) >> 2, kLeastPriced, kMostPriced));
+      classes[static_cast<std::size_t>(i - first)] =
+          codec::scale_class(scale, col_scales_[static_cast<std::size_t>(c)], unit);
   }
   return classes;
 }
@@ -139,7 +157,7 @@ double Trellis::choose_lanes(std::int64_t block, float step,
     bands.push_back({values.data() + at, kinds.data() + at, chosen.data() + at, count, false});
     at += count;
   }
-  codec::choose_paths(bands, step, prices());
+  codec::choose_paths(bands, step, codec::prices());
   for_lanes([&](std::size_t from, std::size_t i) {
     integers[static_cast<std::size_t>(first) + i] = chosen[from];
   });
@@ -161,7 +179,7 @@ double Trellis::choose(std::int64_t part, float step, std::span<std::int32_t> in
     bands.push_back({values_.data() + at, classes.data() + (at - first), integers.data() + at, size,
                      band + 1 < bands_});
   }
-  codec::choose_paths(bands, step, prices());
+  codec::choose_paths(bands, step, codec::prices());
   double error = 0;
   for (const codec::Band& band : bands) error += band.error;
   return error;

@@ -161,7 +161,6 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
                       " holds NaN or infinity; repair or retrain the model first");
   find_ties();
   if (options.base) bound_changes(options);
-  if (options.statistics) use_statistics(options);
   std::int64_t integers = 0;
   bool fits = !options.lanes;
   for (const TensorPlan& tensor : tensors_) {
@@ -175,6 +174,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
     fits = fits && (whole || fits_small({&tensor.grid, 1}));
   }
   profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kLanes;
+  if (options.statistics) use_statistics(options);
   take_samples();
   // Samples are too small for a head and stripes of their own: `fast` tells what they take.
   for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;

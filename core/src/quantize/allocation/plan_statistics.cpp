@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 #include "quantize/allocation/plan.h"
+#include "quantize/rounding/trellis_feedback.h"
 
 namespace gbcompress {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr double kTemper = 0.75;
 /// A cost counts as at least this share of the largest.
 constexpr double kLeastCost = 1e-6;
+/// Multiplications of the search for dependent integers that are worth their time: some seconds.
+constexpr double kMostWork = 4e10;
 
 /// One entry of the statistics and its place in the plan.
 struct Task {
@@ -72,37 +75,99 @@ double sum_of(std::span<const float> values) {
   return sum;
 }
 
+/// In which dependent integers are chosen; null where they are independent.
+std::shared_ptr<const ColumnOrder> order_of(const Task& task,
+                                            const std::vector<TensorPlan>& tensors,
+                                            CodecProfile profile, const WeightsOptions& options) {
+  if (options.quantiser != Quantiser::kTrellis ||
+      !dependent(*task.statistics, options.statistics_use))
+    return nullptr;
+  std::vector<IntegerGrid> grids{tensors[task.first].grid};
+  if (task.second) grids.push_back(tensors[*task.second].grid);
+  for (IntegerGrid& grid : grids) {
+    grid.dependent = true;
+    grid.lanes = profile == CodecProfile::kLanes;
+  }
+  const auto order = column_order(grids);
+  double work = 0;
+  if (order)
+    for (const ColumnGroup& group : order->groups)
+      work += static_cast<double>(static_cast<std::int64_t>(paths_of(grids[0].size())) *
+                                  grids[0].rows * group.count) *
+              static_cast<double>(group.count) / 2;
+  return work > kMostWork ? nullptr : order;
+}
+
+/// For each task the first one that has the same moments in the same order.
+std::vector<std::size_t> owners_of(const std::vector<Task>& tasks,
+                                   const std::vector<FactorSetup>& setups) {
+  const auto columns = [&](std::size_t n) {
+    return setups[n].order ? setups[n].order->columns : std::vector<std::int64_t>();
+  };
+  std::vector<std::size_t> owners;
+  for (std::size_t n = 0; n < tasks.size(); ++n) {
+    const TensorStatistics& own = *tasks[n].statistics;
+    std::size_t owner = 0;
+    while (owner < n && (own.input_moment.empty() || own.groups != 1 || owners[owner] != owner ||
+                         tasks[owner].statistics->groups != 1 ||
+                         tasks[owner].statistics->input_moment != own.input_moment ||
+                         columns(owner) != columns(n)))
+      ++owner;
+    owners.push_back(owner);
+  }
+  return owners;
+}
+
+/// What the statistics say of a tensor, or of two.
+void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup setup,
+              const WeightsOptions& options) {
+  TensorPlan& first = tensors[task.first];
+  StatisticsUse use = options.statistics_use;
+  std::int64_t cols = first.grid.cols;
+  if (task.second) {
+    cols += tensors[*task.second].grid.cols;
+    use.row_power = use.joint_row_power;
+  }
+  const auto of_first = importance_of(*options.statistics, first);
+  std::vector<float> importance(of_first.begin(), of_first.end());
+  if (task.second) {
+    const auto of_second = importance_of(*options.statistics, tensors[*task.second]);
+    if (of_second.size() != importance.size()) importance.clear();
+    for (std::size_t i = 0; i < importance.size(); ++i) importance[i] += of_second[i];
+  }
+  RoundingModel model = rounding_model(task.name, *task.statistics, first.grid.rows, cols,
+                                       importance, use, std::move(setup));
+  model.second = task.second;
+  first.model = std::make_shared<const RoundingModel>(std::move(model));
+  if (!first.model->row_steps.empty()) first.facts.row_steps = first.model->row_steps;
+  if (!task.second) return;
+  TensorPlan& second = tensors[*task.second];
+  second.second = true;
+  second.facts.row_steps = first.facts.row_steps;
+}
+
 }  // namespace
 
 void WeightsPlan::use_statistics(const WeightsOptions& options) {
   const std::vector<Task> tasks = tasks_of(tensors_, *options.statistics);
-  parallel_tasks(threads_, static_cast<std::int64_t>(tasks.size()), [&](std::int64_t n) {
-    const Task& task = tasks[static_cast<std::size_t>(n)];
-    throw_if_interrupted();
-    TensorPlan& first = tensors_[task.first];
-    StatisticsUse use = options.statistics_use;
-    std::int64_t cols = first.grid.cols;
-    if (task.second) {
-      cols += tensors_[*task.second].grid.cols;
-      use.row_power = use.joint_row_power;
-    }
-    const auto of_first = importance_of(*options.statistics, first);
-    std::vector<float> importance(of_first.begin(), of_first.end());
-    if (task.second) {
-      const auto of_second = importance_of(*options.statistics, tensors_[*task.second]);
-      if (of_second.size() != importance.size()) importance.clear();
-      for (std::size_t i = 0; i < importance.size(); ++i) importance[i] += of_second[i];
-    }
-    RoundingModel model =
-        rounding_model(task.name, *task.statistics, first.grid.rows, cols, importance, use);
-    model.second = task.second;
-    first.model = std::make_shared<const RoundingModel>(std::move(model));
-    if (!first.model->row_steps.empty()) first.facts.row_steps = first.model->row_steps;
-    if (!task.second) return;
-    TensorPlan& second = tensors_[*task.second];
-    second.second = true;
-    second.facts.row_steps = first.facts.row_steps;
-  });
+  std::vector<FactorSetup> setups;
+  for (const Task& task : tasks)
+    setups.push_back({.order = order_of(task, tensors_, profile_, options)});
+  const std::vector<std::size_t> owners = owners_of(tasks, setups);
+  // Factors first that others share; large ones have all threads.
+  for (const bool own : {true, false}) {
+    std::vector<std::int64_t> sizes;
+    for (std::size_t n = 0; n < tasks.size(); ++n)
+      sizes.push_back((owners[n] == n) == own
+                          ? static_cast<std::int64_t>(tasks[n].statistics->input_moment.size())
+                          : 0);
+    for_bounded(sizes, threads_, [&](std::size_t n, int threads) {
+      if ((owners[n] == n) != own) return;
+      setups[n].threads = threads;
+      if (!own) setups[n].columns = tensors_[tasks[owners[n]].first].model->groups[0].columns;
+      use_task(tensors_, tasks[n], std::move(setups[n]), options);
+    });
+  }
   balance(options);
 }
 

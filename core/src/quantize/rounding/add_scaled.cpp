@@ -26,6 +26,20 @@ void AddScaled(double* to, const double* from, double factor, std::int64_t count
   for (; i < count; ++i) to[i] += factor * from[i];
 }
 
+void AddErrors(float* const* to, const float* const* from, const float* errors,
+               const float* factors, std::int64_t rows, std::int64_t count) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t k = 0; k < rows; ++k) {
+    const auto error = hn::Set(d, errors[k]);
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      hn::StoreU(hn::Add(hn::LoadU(d, from[k] + i), hn::Mul(hn::LoadU(d, factors + i), error)), d,
+                 to[k] + i);
+    for (; i < count; ++i) to[k][i] = from[k][i] + factors[i] * errors[k];
+  }
+}
+
 void AddOuter(double* to, const double* factors, const double* of_rows, std::int64_t count) {
   const Doubles d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -85,11 +99,17 @@ HWY_AFTER_NAMESPACE();
 namespace gbcompress {
 
 HWY_EXPORT(AddScaled);
+HWY_EXPORT(AddErrors);
 HWY_EXPORT(AddOuter);
 HWY_EXPORT(AddOuters);
 
 void add_scaled(double* to, const double* from, double factor, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddScaled)(to, from, factor, count);
+}
+
+void add_errors(float* const* to, const float* const* from, const float* errors,
+                const float* factors, std::int64_t rows, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddErrors)(to, from, errors, factors, rows, count);
 }
 
 void add_outer(double* to, const double* factors, const double* of_rows, std::int64_t count) {

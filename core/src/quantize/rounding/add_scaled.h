@@ -9,6 +9,11 @@ namespace gbcompress {
 /// to[i] += factor * from[i] for i < count.
 void add_scaled(double* to, const double* from, double factor, std::int64_t count);
 
+/// to[k][i] = from[k][i] + factors[i] * errors[k] for k < rows, i < count. A row of `to` may be
+/// none of `from`.
+void add_errors(float* const* to, const float* const* from, const float* errors,
+                const float* factors, std::int64_t rows, std::int64_t count);
+
 /// Rows that add_outer() has side by side.
 constexpr std::int64_t kOuterWidth = 16;
 /// to[16 i + b] += factors[i] * of_rows[b] for i < count, b < 16.

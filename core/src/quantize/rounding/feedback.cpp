@@ -5,13 +5,11 @@
 
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "quantize/rounding/add_scaled.h"
+#include "quantize/rounding/spread_errors.h"
 
 namespace gbcompress {
 namespace {
 
-/// Rows that go side by side.
-constexpr std::int64_t kBand = kOuterWidth;
 /// Columns whose errors are added to all later columns at once, so that these are read once.
 constexpr std::int64_t kColumns = 64;
 
@@ -36,10 +34,11 @@ class Feedback {
     const std::int64_t bands = (m_ + kBand - 1) / kBand;
     losses_.resize(static_cast<std::size_t>(bands));
     if (!model_.rows && !rounding_.chooser) {
-      parallel_tasks(rounding_.threads, bands, [this](std::int64_t band) {
+      parallel_tasks(rounding_.threads, (bands + kBands - 1) / kBands, [&](std::int64_t group) {
         throw_if_interrupted();
-        std::vector<double> targets(static_cast<std::size_t>(n_ * kBand));
-        pass<kBand>(band, 0, rows_of(band), targets.data());
+        const std::int64_t first = group * kBands, count = std::min(kBands, bands - first);
+        std::vector<double> targets(static_cast<std::size_t>(count * n_ * kBand));
+        pass_bands(first, count, targets.data());
       });
       return;
     }
@@ -51,9 +50,9 @@ class Feedback {
       take_shares(band * kBand, count);
       // The coder needs whole rows one after another; else a band of them is many times faster.
       if (rounding_.chooser)
-        for (std::int64_t b = 0; b < count; ++b) pass<1>(band, b, 1, targets.data());
+        for (std::int64_t b = 0; b < count; ++b) pass_row(band, b, targets.data());
       else
-        pass<kBand>(band, 0, count, targets.data());
+        pass_bands(band, 1, targets.data());
     }
     if (rounding_.chooser) rounding_.chooser->end();
   }
@@ -80,40 +79,48 @@ class Feedback {
     }
   }
 
-  /// Rows offset + 0 ... count - 1 of the band, column after column; `Width` values of a column lie
-  /// side by side in t [cols, Width].
-  template <std::int64_t Width>
-  void pass(std::int64_t band, std::int64_t offset, std::int64_t count, double* t) {
-    const std::int64_t first = band * kBand;
-    for (std::int64_t b = 0; b < Width; ++b)
-      for (std::int64_t j = 0; j < n_; ++j)
-        t[j * Width + b] =
-            b < count ? static_cast<double>(values_[index(first + offset + b, j)]) : 0.0;
-    double errors[kColumns * Width] = {};
-    const double* factors[kColumns];
-    for (std::int64_t begin = 0; begin < n_; begin += kColumns) {
-      const std::int64_t end = std::min(begin + kColumns, n_);
-      for (std::int64_t j = begin; j < end; ++j) {
-        double* const own = errors + (j - begin) * Width;
-        for (std::int64_t b = 0; b < count; ++b)
-          own[b] = round_one(first, offset + b, j, t[j * Width + b]);
-        if (!model_.columns) continue;
-        spread<Width>(t, own, model_.columns->row(j), j + 1, Width == 1 ? n_ : end);
-        factors[j - begin] = model_.columns->row(j) + end;
-      }
-      if constexpr (Width > 1)
-        if (model_.columns && end < n_)
-          add_outers(t + end * Width, factors, errors, end - begin, n_ - end);
+  /// One row of the band, column after column.
+  void pass_row(std::int64_t band, std::int64_t offset, double* t) {
+    for (std::int64_t j = 0; j < n_; ++j)
+      t[j] = static_cast<double>(values_[index(band * kBand + offset, j)]);
+    for (std::int64_t j = 0; j < n_; ++j) {
+      const double error = round_one(band * kBand, offset, j, t[j]);
+      if (model_.columns && error != 0)
+        add_scaled(t + j + 1, model_.columns->row(j) + j + 1, error, n_ - j - 1);
     }
   }
 
-  template <std::int64_t Width>
-  static void spread(double* t, const double* errors, const double* factors, std::int64_t from,
-                     std::int64_t end) {
-    if constexpr (Width == 1) {
-      if (errors[0] != 0) add_scaled(t + from, factors + from, errors[0], end - from);
-    } else {
-      add_outer(t + from * Width, factors + from, errors, end - from);
+  /// `count` bands from `first` on, column after column; t has [cols, kBand] for each.
+  void pass_bands(std::int64_t first, std::int64_t count, double* t) {
+    const std::int64_t size = n_ * kBand;  // of a band's part of t
+    for (std::int64_t band = 0; band < count; ++band)
+      for (std::int64_t b = 0; b < kBand; ++b)
+        for (std::int64_t j = 0; j < n_; ++j)
+          t[band * size + j * kBand + b] =
+              b < rows_of(first + band)
+                  ? static_cast<double>(values_[index((first + band) * kBand + b, j)])
+                  : 0.0;
+    std::vector<double> errors(static_cast<std::size_t>(count * kColumns * kBand));
+    for (std::int64_t begin = 0; begin < n_; begin += kColumns) {
+      const std::int64_t end = std::min(begin + kColumns, n_);
+      for (std::int64_t band = 0; band < count; ++band)
+        round_columns(first + band, begin, end, t + band * size,
+                      errors.data() + band * kColumns * kBand);
+      if (model_.columns)
+        spread_errors(*model_.columns, begin, end - begin, count, t, errors.data(),
+                      kColumns * kBand);
+    }
+  }
+
+  /// Columns [begin, end) of a band, whose errors are added to those that follow among them.
+  void round_columns(std::int64_t band, std::int64_t begin, std::int64_t end, double* t,
+                     double* errors) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      double* const own = errors + (j - begin) * kBand;
+      for (std::int64_t b = 0; b < rows_of(band); ++b)
+        own[b] = round_one(band * kBand, b, j, t[j * kBand + b]);
+      if (model_.columns)
+        add_outer(t + (j + 1) * kBand, model_.columns->row(j) + j + 1, own, end - j - 1);
     }
   }
 

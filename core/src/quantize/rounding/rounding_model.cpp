@@ -8,6 +8,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "quantize/matrix.h"
+#include "quantize/rounding/trellis_feedback.h"
 
 namespace gbcompress {
 namespace {
@@ -31,9 +32,9 @@ std::string square(std::int64_t n) {
 }
 
 std::shared_ptr<const UpperFactor> factor(const std::string& name, std::span<const float> moment,
-                                          std::int64_t n, double damp) {
+                                          std::int64_t n, double damp, int threads) {
   try {
-    return std::make_shared<const UpperFactor>(moment, n, damp);
+    return std::make_shared<const UpperFactor>(moment, n, damp, threads);
   } catch (const Error& error) {
     throw Error(error.code(), "statistics of " + printable(name) + ": " + error.what());
   }
@@ -57,6 +58,17 @@ void check(const std::string& name, const TensorStatistics& statistics, std::int
     refuse(name, "input_mean", "[" + std::to_string(groups * cols) + "]");
   if (size(statistics.row_importance) > 0 && size(statistics.row_importance) != rows)
     refuse(name, "row_importance", "[" + std::to_string(rows) + "]");
+}
+
+/// Rows and columns of a square matrix in another order.
+std::vector<float> ordered(std::span<const float> square, std::span<const std::int64_t> order) {
+  const std::size_t n = order.size();
+  std::vector<float> moved(square.size());
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      moved[i * n + j] =
+          square[static_cast<std::size_t>(order[i]) * n + static_cast<std::size_t>(order[j])];
+  return moved;
 }
 
 /// Offsets of steps, proportional to importance^(-power / 2), around 0.
@@ -106,6 +118,17 @@ CodedValues round_groups(const IntegerGrid& grid, std::span<const float> values,
   return all;
 }
 
+/// Columns in the order of the model's factor.
+std::vector<float> in_order(std::span<const float> values, const RoundingModel& model) {
+  if (!model.order) return {values.begin(), values.end()};
+  const std::vector<std::int64_t>& columns = model.order->columns;
+  std::vector<float> moved;
+  moved.reserve(values.size());
+  for (std::size_t row = 0; row < values.size(); row += columns.size())
+    for (const std::int64_t j : columns) moved.push_back(values[row + static_cast<std::size_t>(j)]);
+  return moved;
+}
+
 /// Squared error over squares.
 double error_of(const CodedValues& coded, std::span<const float> values,
                 std::span<const double> column_factors) {
@@ -134,6 +157,11 @@ bool has_moments(const Statistics& statistics, const std::string& name) {
   });
 }
 
+bool dependent(const TensorStatistics& statistics, const StatisticsUse& use) {
+  return use.feedback && statistics.groups == 1 && !statistics.input_moment.empty() &&
+         statistics.output_moment.empty();
+}
+
 bool RoundingModel::has_feedback() const noexcept {
   return std::any_of(groups.begin(), groups.end(),
                      [](const SecondOrder& of) { return of.columns || of.rows; });
@@ -141,18 +169,27 @@ bool RoundingModel::has_feedback() const noexcept {
 
 RoundingModel rounding_model(const std::string& name, const TensorStatistics& statistics,
                              std::int64_t rows, std::int64_t cols,
-                             std::span<const float> importance, const StatisticsUse& use) {
+                             std::span<const float> importance, const StatisticsUse& use,
+                             FactorSetup setup) {
   check(name, statistics, rows, cols);
   RoundingModel model;
   model.groups.resize(static_cast<std::size_t>(statistics.groups));
+  if (dependent(statistics, use)) model.order = std::move(setup.order);
   model.mean_square = 0;
   for (std::size_t g = 0; g < model.groups.size(); ++g) {
     const auto n = static_cast<std::size_t>(cols);
-    if (use.feedback && !statistics.input_moment.empty())
-      model.groups[g].columns = factor(
-          name, std::span(statistics.input_moment).subspan(g * n * n, n * n), cols, kColumnDamp);
+    const auto moment = [&] {
+      return std::span(statistics.input_moment).subspan(g * n * n, n * n);
+    };
+    if (use.feedback && setup.columns)
+      model.groups[g].columns = setup.columns;
+    else if (use.feedback && !statistics.input_moment.empty())
+      model.groups[g].columns = model.order
+                                    ? factor(name, ordered(moment(), model.order->columns), cols,
+                                             kColumnDamp, setup.threads)
+                                    : factor(name, moment(), cols, kColumnDamp, setup.threads);
     if (use.feedback && statistics.groups == 1 && !statistics.output_moment.empty())
-      model.groups[g].rows = factor(name, statistics.output_moment, rows, kRowDamp);
+      model.groups[g].rows = factor(name, statistics.output_moment, rows, kRowDamp, setup.threads);
     model.mean_square += model.groups[g].mean_square() / static_cast<double>(model.groups.size());
   }
   if (use.bias) model.input_mean = statistics.input_mean;
@@ -168,16 +205,30 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
 CodedValues round_within(const IntegerGrid& grid, std::span<const float> values,
                          const RoundingModel& model, Rounding rounding) {
   double zeros = -1;  // cost of zeros
-  CodedValues coded;
+  CodedValues coded{.grid = grid};
+  coded.row_steps.assign(rounding.row_steps.begin(), rounding.row_steps.end());
+  const auto round = [&](const Rounding& with, double& loss) {
+    if (!model.order) {
+      coded = round_groups(grid, values, model, with, loss);
+      return error_of(coded, values, with.column_factors);
+    }
+    DependentIntegers chosen =
+        round_dependent(grid, values, *model.groups[0].columns, *model.order, with);
+    coded.step = with.step;
+    coded.integers = std::move(chosen.integers);
+    loss = chosen.loss;
+    return chosen.error / squares_of(values);
+  };
   for (int tries = 0; tries < kFinerTries; ++tries, rounding.step -= kFiner) {
     double loss = 0;
-    coded = round_groups(grid, values, model, rounding, loss);
-    if (error_of(coded, values, rounding.column_factors) <= kMostRelativeError) break;
+    if (round(rounding, loss) <= kMostRelativeError) break;
     if (zeros < 0) {
       Rounding coarsest = rounding;
       coarsest.step = kMaxStep;
       coarsest.row_steps = {};
-      round_groups(grid, values, model, coarsest, zeros);
+      IntegerGrid independent = grid;
+      independent.dependent = independent.lanes = false;
+      round_groups(independent, in_order(values, model), model, coarsest, zeros);
     }
     if (loss <= kMostRelativeError * zeros) break;
   }

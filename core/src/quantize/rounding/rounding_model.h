@@ -8,14 +8,18 @@
 
 #include "base/internal.h"
 #include "gbcompress/statistics.h"
+#include "quantize/rounding/column_order.h"
 #include "quantize/rounding/feedback.h"
 
 namespace GBC_INTERNAL gbcompress {
 
-/// Of one matrix, or of two that are rounded as one.
+/// Of one matrix, or of two that are rounded as one. Factors stay for all steps that are tried;
+/// each takes as much memory as its moments.
 struct RoundingModel {
   /// One, or one for each group of a grouped convolution: rows are divided evenly.
   std::vector<SecondOrder> groups;
+  /// Dependent integers: the order of the only group's factor. Null: they are independent.
+  std::shared_ptr<const ColumnOrder> order;
   /// Cost of a squared error of an element whose later elements compensate for it, over that of
   /// one without moments.
   double mean_square = 1;
@@ -28,9 +32,22 @@ struct RoundingModel {
   bool has_feedback() const noexcept;
 };
 
+/// How the factor of a matrix is made.
+struct FactorSetup {
+  /// In which dependent integers are chosen where the moments allow it; or null.
+  std::shared_ptr<const ColumnOrder> order = nullptr;
+  /// Of the same moments in the same order, as matrices with one input have; or null.
+  std::shared_ptr<const UpperFactor> columns = nullptr;
+  int threads = 1;
+};
+
 /// Whether errors of the tensor's weights compensate for each other, which errors of cosines do
 /// not.
 bool has_moments(const Statistics& statistics, const std::string& name);
+
+/// Whether integers of the tensor may depend on each other: errors move along columns alone, and
+/// all rows have the same moments.
+bool dependent(const TensorStatistics& statistics, const StatisticsUse& use);
 
 /// @param name  of the matrix, for messages
 /// @param rows, cols  of the matrix, or of both side by side
@@ -38,7 +55,8 @@ bool has_moments(const Statistics& statistics, const std::string& name);
 /// @throws Error(kShapeMismatch) where a member does not fit; Error(kNonFinite)
 RoundingModel rounding_model(const std::string& name, const TensorStatistics& statistics,
                              std::int64_t rows, std::int64_t cols,
-                             std::span<const float> importance, const StatisticsUse& use);
+                             std::span<const float> importance, const StatisticsUse& use,
+                             FactorSetup setup = {});
 
 /// Integers of [rows, cols] values for a step, at most half of whose cost (that of zeros) is lost;
 /// finer ones where the step asks for more.

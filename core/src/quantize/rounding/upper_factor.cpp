@@ -4,13 +4,15 @@
 #include <array>
 #include <cmath>
 
+#include "base/parallel.h"
 #include "gbcompress/error.h"
+#include "quantize/rounding/subtract_products.h"
 
 namespace gbcompress {
 namespace {
 
-/// Rows and columns that are worked on together, so that they stay in the cache.
-constexpr std::int64_t kBlock = 48;
+/// Columns that are factored together: so many products go into a number while it is in the cache.
+constexpr std::int64_t kPanel = 8 * kSquare;
 
 /// Sum of a[k] b[k], in several sums side by side.
 double dot(const double* a, const double* b, std::int64_t count) {
@@ -35,45 +37,121 @@ class Triangle {
   std::int64_t n_;
 };
 
-/// H -= P P' above and on the diagonal of its first `rows` rows, P being columns [first, last).
-void subtract_panel(const Triangle& h, std::int64_t rows, std::int64_t first, std::int64_t last) {
-  for (std::int64_t i0 = 0; i0 < rows; i0 += kBlock)
-    for (std::int64_t j0 = i0; j0 < rows; j0 += kBlock)
-      for (std::int64_t i = i0; i < std::min(i0 + kBlock, rows); ++i)
-        for (std::int64_t j = std::max(i, j0); j < std::min(j0 + kBlock, rows); ++j)
-          h.row(i)[j] -= dot(h.row(i) + first, h.row(j) + first, last - first);
-}
+/// Replaces the upper triangle of H by R, from the last panel of columns to the first. Each number
+/// has its products subtracted in an order that depends on its place alone.
+class Factorization {
+ public:
+  Factorization(const Triangle& h, std::int64_t n, int threads)
+      : h_(h),
+        n_(n),
+        threads_(threads),
+        above_(static_cast<std::size_t>((n + kPanel) * kPanel)),
+        corner_(static_cast<std::size_t>(kPanel * kPanel)) {}
 
-/// Replaces the upper triangle of H by R, from the last column to the first.
-void factor(const Triangle& h, std::int64_t n) {
-  for (std::int64_t last = n; last > 0; last -= std::min(kBlock, last)) {
-    const std::int64_t first = std::max<std::int64_t>(last - kBlock, 0);
-    for (std::int64_t j = last - 1; j >= first; --j) {
-      const double* const right = h.row(j) + j + 1;
-      const double pivot = h.row(j)[j] - dot(right, right, last - j - 1);
+  void run() {
+    for (first_ = (n_ - 1) / kPanel * kPanel; first_ >= 0; first_ -= kPanel) {
+      throw_if_interrupted();
+      last_ = std::min(first_ + kPanel, n_);
+      factor_corner();
+      const std::int64_t blocks = first_ / kPanel;
+      parallel_tasks(threads_, first_ / kSquare, [this](std::int64_t t) { solve(t * kSquare); });
+      parallel_tasks(threads_, blocks * (blocks + 1) / 2, [this](std::int64_t t) {
+        std::int64_t column = 0;
+        while ((column + 1) * (column + 2) / 2 <= t) ++column;
+        subtract(t - column * (column + 1) / 2, column);
+      });
+    }
+  }
+
+ private:
+  /// The panel's rows from its diagonal on: few, and each needs the one below.
+  void factor_corner() {
+    for (std::int64_t j = last_ - 1; j >= first_; --j) {
+      const double* const right = h_.row(j) + j + 1;
+      const double pivot = h_.row(j)[j] - dot(right, right, last_ - j - 1);
       if (!(pivot > 0 && std::isfinite(pivot)))
         throw Error(Errc::kNonFinite,
                     "second moments are not positive; use other calibration samples");
       const double root = std::sqrt(pivot);
-      h.row(j)[j] = root;
-      for (std::int64_t i = 0; i < j; ++i)
-        h.row(i)[j] = (h.row(i)[j] - dot(h.row(i) + j + 1, right, last - j - 1)) / root;
+      h_.row(j)[j] = root;
+      for (std::int64_t i = first_; i < j; ++i)
+        h_.row(i)[j] = (h_.row(i)[j] - dot(h_.row(i) + j + 1, right, last_ - j - 1)) / root;
     }
-    subtract_panel(h, first, first, last);
+    // By squares of rows, column after column, as subtract_products() reads them.
+    for (std::int64_t c0 = first_; c0 + kSquare < last_; c0 += kSquare)
+      for (std::int64_t k = c0 + kSquare; k < last_; ++k)
+        for (std::int64_t i = 0; i < kSquare; ++i)
+          corner_[static_cast<std::size_t>((c0 - first_) * kPanel + (k - first_) * kSquare + i)] =
+              h_.row(c0 + i)[k];
   }
-}
+
+  /// Columns of the panel in rows [16 s, 16 s + 16), one after another.
+  double* square_of(std::int64_t row) { return above_.data() + row * kPanel; }
+
+  /// The panel in rows [i0, i0 + 16), which lie above it: X with X R' = what is there.
+  void solve(std::int64_t i0) {
+    double* const x = square_of(i0);
+    for (std::int64_t c = first_; c < last_; ++c)
+      for (std::int64_t b = 0; b < kSquare; ++b) x[(c - first_) * kSquare + b] = h_.row(i0 + b)[c];
+    for (std::int64_t c0 = (last_ - 1) / kSquare * kSquare; c0 >= first_; c0 -= kSquare) {
+      const std::int64_t end = std::min(c0 + kSquare, last_);
+      double* to[kSquare];
+      for (std::int64_t i = 0; i < kSquare; ++i) to[i] = x + (c0 - first_ + i) * kSquare;
+      const std::int64_t done = (end - first_) * kSquare;
+      if (end < last_)
+        subtract_products(to, corner_.data() + (c0 - first_) * kPanel + done, x + done,
+                          last_ - end);
+      for (std::int64_t c = end - 1; c >= c0; --c) {
+        const double* const r = h_.row(c);
+        for (std::int64_t k = c + 1; k < end; ++k)
+          for (std::int64_t b = 0; b < kSquare; ++b) to[c - c0][b] -= r[k] * to[k - c0][b];
+        for (std::int64_t b = 0; b < kSquare; ++b) to[c - c0][b] /= r[c];
+      }
+    }
+    for (std::int64_t c = first_; c < last_; ++c)
+      for (std::int64_t b = 0; b < kSquare; ++b) h_.row(i0 + b)[c] = x[(c - first_) * kSquare + b];
+  }
+
+  /// H -= X X' in a block of panels' sides on or above the diagonal, X being the panel above.
+  void subtract(std::int64_t row, std::int64_t column) {
+    double* to[kSquare];
+    double square[kSquare * kSquare];
+    for (std::int64_t i0 = row * kPanel; i0 < (row + 1) * kPanel; i0 += kSquare)
+      for (std::int64_t j0 = std::max(i0, column * kPanel); j0 < (column + 1) * kPanel;
+           j0 += kSquare) {
+        const bool diagonal = i0 == j0;  // what lies before it is other rows
+        for (std::int64_t i = 0; i < kSquare; ++i) {
+          to[i] = diagonal ? square + i * kSquare : h_.row(i0 + i) + j0;
+          if (diagonal) std::copy_n(h_.row(i0 + i) + j0 + i, kSquare - i, to[i] + i);
+        }
+        subtract_products(to, square_of(i0), square_of(j0), last_ - first_);
+        for (std::int64_t i = 0; diagonal && i < kSquare; ++i)
+          std::copy_n(to[i] + i, kSquare - i, h_.row(i0 + i) + j0 + i);
+      }
+  }
+
+  const Triangle& h_;
+  const std::int64_t n_;
+  const int threads_;
+  std::int64_t first_ = 0, last_ = 0;  ///< the panel
+  std::vector<double> above_;          ///< what lies above it, by squares of rows
+  std::vector<double> corner_;
+};
 
 }  // namespace
 
-UpperFactor::UpperFactor(std::span<const double> symmetric, std::int64_t n, double damp) : n_(n) {
-  take(symmetric, damp);
+UpperFactor::UpperFactor(std::span<const double> symmetric, std::int64_t n, double damp,
+                         int threads)
+    : n_(n) {
+  take(symmetric, damp, threads);
 }
-UpperFactor::UpperFactor(std::span<const float> symmetric, std::int64_t n, double damp) : n_(n) {
-  take(symmetric, damp);
+UpperFactor::UpperFactor(std::span<const float> symmetric, std::int64_t n, double damp, int threads)
+    : n_(n) {
+  take(symmetric, damp, threads);
 }
 
 template <typename T>
-void UpperFactor::take(std::span<const T> symmetric, double damp) {
+void UpperFactor::take(std::span<const T> symmetric, double damp, int threads) {
   const std::int64_t n = n_;
   if (n < 1 || symmetric.size() != static_cast<std::size_t>(n) * static_cast<std::size_t>(n))
     throw Error(Errc::kUsage, "second moments must be a square matrix");
@@ -89,18 +167,25 @@ void UpperFactor::take(std::span<const T> symmetric, double damp) {
                 "large values");
   unit_.resize(static_cast<std::size_t>(n * (n + 1) / 2));
   const Triangle triangle(unit_.data(), n);
-  for (std::int64_t i = 0; i < n; ++i) {
+  const auto for_rows = [&](const auto& body) {
+    parallel_tasks(threads, (n + kPanel - 1) / kPanel, [&](std::int64_t block) {
+      for (std::int64_t i = block * kPanel; i < std::min((block + 1) * kPanel, n); ++i) body(i);
+    });
+  };
+  for_rows([&](std::int64_t i) {
     for (std::int64_t j = i; j < n; ++j) triangle.row(i)[j] = mean_ > 0 ? given(i, j) / mean_ : 0;
     triangle.row(i)[i] += mean_ > 0 ? damp : 1 + damp;
-  }
-  factor(triangle, n);
+  });
+  Factorization(triangle, n, threads).run();
   mean_square_ = 0;
   for (std::int64_t j = 0; j < n; ++j) {
     const double root = triangle.row(j)[j];
     diagonal_.push_back(root);
     mean_square_ += root * root / static_cast<double>(n);
-    for (std::int64_t i = 0; i < j; ++i) triangle.row(i)[j] /= root;
   }
+  for_rows([&](std::int64_t i) {
+    for (std::int64_t j = i + 1; j < n; ++j) triangle.row(i)[j] /= diagonal(j);
+  });
 }
 
 void UpperFactor::solve(std::span<double> rows) const {

@@ -18,10 +18,11 @@ class UpperFactor {
   ///                   fewer samples than n are no error, `damp` stands in for what was not seen;
   ///                   all 0 gives R = sqrt(1 + damp) I
   /// @param damp       above 0
+  /// @param threads    that share the work; the bits do not depend on it
   /// @throws Error(kUsage) for other sizes; Error(kNonFinite) for a number that is not finite, and
   ///         where rounding leaves no positive pivot
-  UpperFactor(std::span<const double> symmetric, std::int64_t n, double damp);
-  UpperFactor(std::span<const float> symmetric, std::int64_t n, double damp);
+  UpperFactor(std::span<const double> symmetric, std::int64_t n, double damp, int threads = 1);
+  UpperFactor(std::span<const float> symmetric, std::int64_t n, double damp, int threads = 1);
 
   std::int64_t size() const noexcept { return n_; }
   /// R(j, j)
@@ -36,7 +37,7 @@ class UpperFactor {
 
  private:
   template <typename T>
-  void take(std::span<const T> symmetric, double damp);
+  void take(std::span<const T> symmetric, double damp, int threads);
   /// Where row i would begin if what lies before its diagonal were there.
   std::int64_t first(std::int64_t i) const { return i * n_ - i * (i + 1) / 2; }
 

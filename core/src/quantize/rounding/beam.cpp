@@ -1,0 +1,186 @@
+#include "quantize/rounding/beam.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "codec/trellis/scale_classes.h"
+#include "gbcompress/error.h"
+#include "quantize/rounding/add_scaled.h"
+
+namespace gbcompress {
+namespace {
+
+using codec::QuantiserState;
+
+/// Integers that stay open: all paths have long come from one path then.
+constexpr std::size_t kOpen = 1024;
+constexpr float kMostSteps = 0x1p20f;
+constexpr float kNever = 0x1p100f;  ///< cost of paths that are given up
+
+constexpr std::uint64_t kIndex = 0xffff;  ///< of a branch, in its key
+
+/// codec::prices() in squared steps.
+const std::vector<float>& bit_prices() {
+  static const std::vector<float> instance = [] {
+    std::vector<float> prices;
+    for (const std::int32_t price : codec::prices())
+      prices.push_back(static_cast<float>(price) / 1024);
+    return prices;
+  }();
+  return instance;
+}
+
+/// An integer and what it stands for, in steps.
+struct Choice {
+  std::int32_t magnitude;
+  float value;
+};
+
+/// The nearest of that parity; quantizer 1 is half a step nearer to zero.
+Choice nearest(float magnitude, unsigned quantiser, int parity) {
+  const float shift = quantiser ? 0.5f : 0.0f;
+  const auto half = static_cast<std::int32_t>((magnitude + shift) * 0.5f + (parity ? 0.0f : 0.5f));
+  std::int32_t integer = 2 * half + parity;
+  if (quantiser && integer == 0) integer = 2;
+  return {integer, static_cast<float>(integer) - shift};
+}
+
+}  // namespace
+
+Beam::Beam(const BeamColumns& columns, std::size_t paths)
+    : columns_(columns), count_(columns.sizes.size()), most_(paths), paths_(1) {
+  for (auto& targets : targets_) targets.resize(most_ * count_);
+  keys_.reserve(2 * most_);
+  next_.reserve(most_);
+}
+
+void Beam::row(std::span<const float> values, std::span<const float> targets,
+               std::span<const std::int8_t> classes, double row_cost) {
+  for (std::size_t p = 0; p < paths_.size(); ++p)
+    std::copy(targets.begin(), targets.end(),
+              targets_[0].begin() + static_cast<std::ptrdiff_t>(p * count_));
+  for (std::size_t j = 0; j < count_; ++j) {
+    branch(j, classes[j]);
+    choose();
+    float* to[kMostPaths];
+    const float* from[kMostPaths];
+    float errors[kMostPaths];
+    next_.clear();
+    const std::size_t open = steps_.size();
+    steps_.resize(open + most_);
+    const float size = columns_.sizes[j];
+    const double cost = row_cost * columns_.costs[j];
+    for (std::size_t p = 0; p < keys_.size(); ++p) {
+      const Branch& of = branches_[keys_[p] & kIndex];
+      steps_[open + p] = {of.integer, of.path};
+      next_.push_back({of.cost,
+                       paths_[of.path].loss + cost * static_cast<double>(of.error * of.error),
+                       of.state});
+      from[p] = targets_[j % 2].data() + of.path * count_ + j + 1;
+      to[p] = targets_[1 - j % 2].data() + p * count_ + j + 1;
+      // The path's target less its error is what the integer stands for.
+      errors[p] = values[j] - (from[p][-1] - of.error * size);
+    }
+    add_errors(to, from, errors, columns_.factors.data() + j * count_ + j + 1,
+               static_cast<std::int64_t>(keys_.size()), static_cast<std::int64_t>(count_ - j - 1));
+    paths_.swap(next_);
+  }
+  float least = paths_[0].cost;
+  for (const Path& path : paths_) least = std::min(least, path.cost);
+  for (Path& path : paths_) path.cost -= least;
+  if (steps_.size() >= 2 * kOpen * most_) decide(kOpen);
+}
+
+/// Both parities of each path, with the cheapest integer of each.
+void Beam::branch(std::size_t column, int scale) {
+  const float inverse = 1 / columns_.sizes[column], weight = columns_.weights[column];
+  const float* const prices =
+      bit_prices().data() + (scale - codec::kLeastPriced) * 2 * codec::kPricedMagnitudes;
+  for (std::size_t p = 0; p < paths_.size(); ++p) {
+    const Path& path = paths_[p];
+    const unsigned quantiser = path.state & 1;
+    const float* const own = prices + (quantiser ? codec::kPricedMagnitudes : 0);
+    const float scaled = targets_[column % 2][p * count_ + column] * inverse;
+    const float magnitude = std::fabs(scaled), sign = scaled < 0 ? -1.0f : 1.0f;
+    if (!(magnitude < kMostSteps))
+      throw Error(Errc::kNonFinite, "error feedback leaves the range of integers");
+    const auto cost = [&](const Choice& of) {
+      const float off = magnitude - of.value;
+      return weight * off * off + own[std::min(of.magnitude, codec::kPricedMagnitudes - 1)];
+    };
+    for (const unsigned parity : {0u, 1u}) {
+      Choice best = nearest(magnitude, quantiser, static_cast<int>(parity));
+      float least = cost(best);
+      if (parity == 0) {
+        const float of_zero = weight * magnitude * magnitude + own[0];
+        if (of_zero < least) {
+          best = {0, 0};
+          least = of_zero;
+        }
+      }
+      branches_[2 * p + parity] = {
+          path.cost + least, sign * (magnitude - best.value),
+          scaled < 0 ? -best.magnitude : best.magnitude, static_cast<std::uint8_t>(p),
+          static_cast<std::uint8_t>(QuantiserState::after(path.state, parity))};
+    }
+  }
+}
+
+/// Leaves the cheapest branch of each state, and of these the cheapest. Where two cost the same,
+/// the state that they come from decides, so that the order of the paths means nothing.
+void Beam::choose() {
+  std::array<std::uint8_t, QuantiserState::kStates> at;
+  at.fill(0xff);
+  keys_.clear();
+  for (std::size_t b = 0; b < 2 * paths_.size(); ++b) {
+    const Branch& branch = branches_[b];
+    // Costs are not negative: they have the order of their bits.
+    const std::uint64_t key = std::uint64_t{std::bit_cast<std::uint32_t>(branch.cost)} << 32 |
+                              std::uint64_t{paths_[branch.path].state} << 16 | b;
+    std::uint8_t& place = at[branch.state];
+    if (place == 0xff) {
+      place = static_cast<std::uint8_t>(keys_.size());
+      keys_.push_back(key);
+    } else {
+      keys_[place] = std::min(keys_[place], key);
+    }
+  }
+  if (keys_.size() <= most_) return;
+  std::nth_element(keys_.begin(), keys_.begin() + static_cast<std::ptrdiff_t>(most_), keys_.end());
+  keys_.resize(most_);
+}
+
+/// Decides on all but the last `open` integers as the cheapest path does, and leaves the paths that
+/// agree.
+void Beam::decide(std::size_t open) {
+  const std::size_t length = steps_.size() / most_, done = length - open;
+  std::vector<std::size_t> origin(paths_.size());  // of each path, where the open ones begin
+  std::size_t cheapest = 0;
+  for (std::size_t p = 0; p < paths_.size(); ++p) {
+    std::size_t at = p;
+    for (std::size_t t = length; t-- > done;) at = steps_[t * most_ + at].before;
+    origin[p] = at;
+    if (paths_[p].cost < paths_[cheapest].cost) cheapest = p;
+  }
+  const std::size_t first = integers_.size();
+  integers_.resize(first + done);
+  std::size_t at = origin[cheapest];
+  for (std::size_t t = done; t-- > 0;) {
+    integers_[first + t] = steps_[t * most_ + at].integer;
+    at = steps_[t * most_ + at].before;
+  }
+  for (std::size_t p = 0; p < paths_.size(); ++p)
+    if (origin[p] != origin[cheapest]) paths_[p].cost = kNever;
+  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(done * most_));
+}
+
+std::vector<std::int32_t> Beam::finish() {
+  const auto cheapest = std::min_element(
+      paths_.begin(), paths_.end(), [](const Path& a, const Path& b) { return a.cost < b.cost; });
+  loss_ = cheapest->loss;
+  decide(0);
+  return std::move(integers_);
+}
+
+}  // namespace gbcompress

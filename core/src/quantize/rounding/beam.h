@@ -1,0 +1,77 @@
+#pragma once
+/// A search for dependent integers whose errors move the numbers to come.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/internal.h"
+#include "codec/trellis/quantizer_state.h"
+#include "codec/trellis/trellis_path.h"
+
+namespace GBC_INTERNAL gbcompress {
+
+/// What the rows of one sequence have in common; [count] each.
+struct BeamColumns {
+  std::span<const float> sizes;    ///< step sizes
+  std::span<const float> weights;  ///< of squared steps beside bits
+  std::span<const double> costs;   ///< of squared steps, for the loss
+  std::span<const float> factors;  ///< [count, count]: how the error of one moves a later one
+};
+
+/// The cheapest of the sequences that were followed so far: a fixed number of paths through the
+/// states, each with the errors of its own in the row at hand. One path a state; the same for
+/// every processor.
+class Beam {
+ public:
+  static constexpr std::size_t kMostPaths = 16;
+
+  /// @param paths  that are followed: 1 to kMostPaths; the time is in proportion
+  Beam(const BeamColumns& columns, std::size_t paths);
+
+  /// Follows the paths through one more row.
+  /// @param values   as they are
+  /// @param targets  with the errors of all columns before these
+  /// @param classes  what bits cost: kLeastPriced ... kMostPriced
+  /// @param row_cost  the loss of this row counts so many times
+  /// @throws Error(kNonFinite) for numbers beyond the range of integers
+  void row(std::span<const float> values, std::span<const float> targets,
+           std::span<const std::int8_t> classes, double row_cost);
+  /// Decides on the integers that were left open. Integers of all rows, one after another.
+  std::vector<std::int32_t> finish();
+  /// Sum of the squared errors in steps, each times what it costs.
+  double loss() const { return loss_; }
+
+ private:
+  struct Path {
+    float cost = 0;  ///< beside that of the cheapest, some rows ago
+    double loss = 0;
+    std::uint8_t state = 0;
+  };
+  struct Step {
+    std::int32_t integer;
+    std::uint8_t before;  ///< the path that it continues
+  };
+  struct Branch {
+    float cost, error;  ///< error: of the target, in steps
+    std::int32_t integer;
+    std::uint8_t path, state;
+  };
+
+  void branch(std::size_t column, int scale);
+  void choose();
+  void decide(std::size_t open);
+
+  const BeamColumns columns_;
+  const std::size_t count_, most_;  ///< columns; paths
+  std::vector<Path> paths_, next_;
+  std::array<Branch, 2 * kMostPaths> branches_;  ///< the even and the odd one of each path
+  std::vector<std::uint64_t> keys_;              ///< of branches that are followed
+  std::array<std::vector<float>, 2> targets_;    ///< [paths, count]
+  std::vector<Step> steps_;                      ///< [open, paths]
+  std::vector<std::int32_t> integers_;           ///< decided
+  double loss_ = 0;
+};
+
+}  // namespace gbcompress
