@@ -11,6 +11,14 @@
 
 namespace GBC_INTERNAL gbcompress {
 
+/// What is likely of a convolution's inputs where nothing was measured.
+struct LikelyInputs {
+  bool positive = false;  ///< none is negative: they come from a ReLU, say
+  /// Sides of a kernel over an image, whose neighbors resemble each other: of a row's elements, so
+  /// many after another belong to one channel. Empty: nothing is known.
+  std::vector<std::int64_t> kernel;
+};
+
 struct TensorHint {
   enum class Kind : std::uint8_t {
     kUnknown,  ///< told by name, shape and values
@@ -23,6 +31,9 @@ struct TensorHint {
   /// says.
   std::int64_t rows = 0, cols = 0;
   bool row_steps = true;  ///< of weights: whether rows may have step sizes of their own
+  LikelyInputs inputs;
+  /// Empty, or what a norm behind the weight multiplies each row of its outputs by; 0 or above.
+  std::vector<float> row_scales;
   std::vector<std::string> consumers;  ///< operators that take the tensor: "Conv", "Add"
 };
 

@@ -17,6 +17,11 @@ std::atomic<std::int64_t> values_chosen_so_far{0};
 constexpr std::int64_t kRowNumbers = 8;
 /// A row's rms counts as at least this share of its tensor's.
 constexpr double kLeastRow = 0.03;
+/// A product's rows have steps of (row's rms x scale)^(1/2); over the scale, that is this power of
+/// the scale, halved for the geometric mean with steps that do not know it.
+constexpr double kScalePower = 0.25;
+/// A scale counts as at least this share of the largest.
+constexpr double kLeastScale = 0.01;
 constexpr int kRowUnit = 4;
 
 /// Numbers that are rounded in one task.
@@ -38,6 +43,22 @@ void round_rows(std::span<const float> scaled, std::size_t cols, float size,
     }
     errors[row] = sum;
   }
+}
+
+/// log2 of the scales of rows over their geometric mean, so that the tensor's step stays; empty
+/// where rows have none.
+std::vector<double> centered_octaves(std::span<const float> scales, std::int64_t rows) {
+  if (scales.empty() || static_cast<std::int64_t>(scales.size()) != rows) return {};
+  const float largest = *std::max_element(scales.begin(), scales.end());
+  if (!(largest > 0)) return {};
+  std::vector<double> octaves;
+  double sum = 0;
+  for (const float scale : scales) {
+    octaves.push_back(std::log2(std::max(static_cast<double>(scale / largest), kLeastScale)));
+    sum += octaves.back();
+  }
+  for (double& octave : octaves) octave -= sum / static_cast<double>(rows);
+  return octaves;
 }
 
 std::size_t first_nonzero(std::span<const float> values) {
@@ -116,18 +137,21 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads
   return chosen;
 }
 
-MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart) {
+MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart,
+                         std::span<const float> row_scales) {
   MatrixFacts facts{.numbers = grid.size()};
   const double n = static_cast<double>(values.size());
   const double squares = squares_of(values);
   facts.rms = std::sqrt(squares / n);
   if (!rows_apart || grid.cols < kRowNumbers || grid.rows < 2) return facts;
+  const std::vector<double> scales = centered_octaves(row_scales, grid.rows);
   const auto cols = static_cast<std::size_t>(grid.cols);
   bool same = true;
   for (std::size_t row = 0; row < static_cast<std::size_t>(grid.rows); ++row) {
     const double rms =
         std::sqrt(squares_of(values.subspan(row * cols, cols)) / static_cast<double>(cols));
-    const double octaves = std::log2(std::max(rms / facts.rms, kLeastRow)) / 2;
+    double octaves = std::log2(std::max(rms / facts.rms, kLeastRow)) / 2;
+    if (!scales.empty()) octaves -= kScalePower * scales[row];
     facts.row_steps.push_back(
         kRowUnit * static_cast<std::int32_t>(std::lrint(octaves * kStepsPerOctave / kRowUnit)));
     same = same && facts.row_steps.back() == 0;

@@ -54,7 +54,11 @@ struct MatrixFacts {
   double squares() const noexcept { return rms * rms * static_cast<double>(numbers); }
 };
 /// @param rows_apart  rows have steps of their own: (row's rms)^(1/2), in quarters of an octave
-MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart);
+/// @param row_scales  empty, or what the output of each row is multiplied by later: where rows have
+///                    steps of their own, the geometric mean of these and of the product's over
+///                    the scale
+MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart,
+                         std::span<const float> row_scales = {});
 
 /// Some whole rows of a matrix (one piece of its only row), evenly spread over it.
 /// @param most  numbers, at least

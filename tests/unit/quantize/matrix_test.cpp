@@ -51,6 +51,26 @@ TEST(StepMatrix, GivesRowsStepsByTheRootOfTheirSize) {
   EXPECT_TRUE(matrix_facts({1, 3200, 0}, values, true).row_steps.empty());
 }
 
+TEST(StepMatrix, RowsThatAreScaledLaterHaveStepsBetweenTheirOwnAndTheProducts) {
+  const IntegerGrid grid{8, 400, 0};
+  const auto values = normals(8 * 400, 4);
+  const std::vector<float> scales = {4, 1, 1, 16, 1, 0.25F, 1, 1};
+  const MatrixFacts facts = matrix_facts(grid, values, true, scales);
+  ASSERT_EQ(facts.row_steps.size(), 8u);
+  // Rows are alike: their steps are those of the scales, to the power of -1/4.
+  EXPECT_NEAR(facts.row_steps[0] - facts.row_steps[1], -8, 4);
+  EXPECT_NEAR(facts.row_steps[3] - facts.row_steps[1], -16, 4);
+  EXPECT_NEAR(facts.row_steps[5] - facts.row_steps[1], 8, 4);
+  double sum = 0;
+  for (const std::int32_t step : facts.row_steps) sum += step;
+  EXPECT_NEAR(sum / 8, 0, 2);  // the tensor's own step stays
+  EXPECT_TRUE(matrix_facts(grid, values, false, scales).row_steps.empty());
+  const std::vector<float> none(8, 0), few(7, 2);
+  const auto plain = matrix_facts(grid, values, true).row_steps;
+  EXPECT_EQ(matrix_facts(grid, values, true, none).row_steps, plain);
+  EXPECT_EQ(matrix_facts(grid, values, true, few).row_steps, plain);
+}
+
 TEST(StepMatrix, TheFinestStepsStayWithinTheCodersBounds) {
   auto values = normals(40 * 50, 3);
   values[7] = 5000;

@@ -72,6 +72,7 @@ struct Graph {
   std::optional<std::size_t> parent;  ///< the graph whose values it sees
   std::size_t node = 0, place = 0;    ///< the parent's node, and which of that node's graphs
   bool is_function = false;           ///< a model-local function
+  std::string_view domain;            ///< of a function
   std::string_view owner, attribute;  ///< of a subgraph: the node's name, and the attribute's
   std::vector<std::string_view> inputs;
   std::vector<Node> nodes;

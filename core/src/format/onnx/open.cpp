@@ -8,6 +8,7 @@
 #include "format/onnx/affine.h"
 #include "format/onnx/model.h"
 #include "format/onnx/names.h"
+#include "format/onnx/neighbors.h"
 #include "format/onnx/roles.h"
 #include "format/onnx/types.h"
 #include "format/onnx/view.h"
@@ -55,6 +56,8 @@ class Opener {
 
   TensorHints hints() {
     std::vector<TensorHint> roles = onnx::roles(model_);
+    look_around(
+        model_, weight_uses(model_), [&](const Tensor& tensor) { return payload(tensor); }, roles);
     take();
     name();
     TensorHints hints;

@@ -98,6 +98,7 @@ class Parser {
       if (field.number == 1) model_.graphs[index].name = proto_.text(field.bytes);
       if (field.number == 4) model_.graphs[index].inputs.push_back(name_in(field));
       if (field.number == 5) model_.graphs[index].outputs.push_back(name_in(field));
+      if (field.number == 10) model_.graphs[index].domain = proto_.text(field.bytes);
       if (field.number == kFunctionNodes) inside(field, [&] { node(field.bytes, index); });
       if (field.number == 11) find_kept(proto_, Kept::kAttribute, field.bytes, model_.tensors);
     });

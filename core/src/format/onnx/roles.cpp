@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "format/onnx/types.h"
 
@@ -20,6 +20,10 @@ constexpr std::size_t kMostOpName = 128, kMostMoved = 4'000'000;
 constexpr std::int64_t kEmbeddingCols = 8, kEmbeddingElements = 1024;
 /// Vectors of more elements are no biases.
 constexpr std::int64_t kLongestVector = 16384;
+/// Nodes that are looked at once more where functions get constants, and such calls inside of
+/// others.
+constexpr std::size_t kMostCalled = 1'000'000;
+constexpr int kMostCalls = 16;
 
 /// A value that is a constant, moved about: the tensors it is made of, and whether its last two
 /// axes changed places.
@@ -27,11 +31,6 @@ struct Moved {
   std::vector<std::size_t> tensors;
   bool transposed = false, reshaped = false;
 };
-
-template <std::size_t N>
-bool is_one_of(std::string_view op, const std::array<std::string_view, N>& list) {
-  return std::find(list.begin(), list.end(), op) != list.end();
-}
 
 constexpr std::array<std::string_view, 13> kMoving = {
     "Identity", "Cast",   "Transpose",        "Reshape",        "Squeeze", "Unsqueeze", "Flatten",
@@ -60,6 +59,9 @@ constexpr std::array<std::string_view, 8> kNorms = {
     "BatchNormalization", "InstanceNormalization",        "LayerNormalization",
     "GroupNormalization", "SimplifiedLayerNormalization", "RMSNormalization",
     "GroupNorm",          "SkipLayerNormalization"};
+/// onnxruntime's own domains, whose Conv is ONNX's.
+constexpr std::array<std::string_view, 3> kRuntimeDomains = {
+    "com.microsoft", "com.ms.internal.nhwc", "com.microsoft.nchwc"};
 constexpr std::array<std::string_view, 5> kElementwise = {"Add", "Sub", "Mul", "Div", "PRelu"};
 
 std::int64_t elements_in(const Tensor& tensor) {
@@ -81,8 +83,9 @@ class Finder {
  public:
   explicit Finder(const ModelFile& model)
       : model_(model), roles_(model.tensors.size()), used_(roles_.size()) {
-    for (const Graph& graph : model.graphs)
-      if (!graph.parent) functions_.insert(graph.name);
+    for (std::size_t i = 0; i < model.graphs.size(); ++i)
+      if (model.graphs[i].is_function)
+        functions_[{model.graphs[i].domain, model.graphs[i].name}] = i;
   }
 
   std::vector<TensorHint> run() {
@@ -102,6 +105,8 @@ class Finder {
   }
 
  private:
+  using Scope = std::unordered_map<std::string_view, Moved>;
+
   void graph(std::size_t index) {
     const Graph& graph = model_.graphs[index];
     scopes_.emplace_back();
@@ -148,6 +153,7 @@ class Finder {
 
   void node(std::size_t graph_index, std::size_t place) {
     const Node& node = model_.graphs[graph_index].nodes[place];
+    if (depth_ > 0) ++called_;
     if (node.is_standard() && node.op == "Constant" && !node.outputs.empty()) {
       const Attribute* value = node.find("value");
       if (value && value->tensor)
@@ -156,18 +162,54 @@ class Finder {
     }
     for (const Attribute& attribute : node.attributes)
       for (const std::size_t inner : attribute.graphs) graph(inner);
+    if (call(node)) return;
     if (node.is_standard() && is_one_of(node.op, kMoving) && move(node)) return;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Moved* const value = find(node.inputs[i]);
       if (!value) continue;
       take(node, i, *value);
-      if (is_one_tensor(*value) &&
+      if (depth_ == 0 && is_one_tensor(*value) &&
           hint_of(node, i, *value, value->tensors[0]).kind == Kind::kWeight)
         uses_.push_back(
             {value->tensors[0], graph_index, place, i, value->transposed, value->reshaped, 0});
     }
     hide(node.outputs);
     // Tensors in attributes of other nodes are constants of no known meaning.
+  }
+
+  /// What a function does with the constants that it gets.
+  /// @return whether the node is a call of one
+  bool call(const Node& node) {
+    const auto at = functions_.find({node.domain, node.op});
+    if (at == functions_.end()) return false;
+    const Graph& function = model_.graphs[at->second];
+    Scope given;
+    for (std::size_t i = 0; i < std::min(node.inputs.size(), function.inputs.size()); ++i)
+      if (const Moved* value = find(node.inputs[i])) given[function.inputs[i]] = *value;
+    if (given.empty()) {
+      hide(node.outputs);
+      return true;
+    }
+    called_ += node.inputs.size() + function.nodes.size() + 1;
+    if (depth_ >= kMostCalls || called_ > kMostCalled) {
+      for (const auto& [name, value] : given) use(value, node.op, {});
+      hide(node.outputs);
+      return true;
+    }
+    // It sees nothing else of the graph.
+    std::vector<Scope> outer = std::move(scopes_);
+    scopes_ = {};
+    scopes_.push_back(std::move(given));
+    ++depth_;
+    for (const std::size_t i : function.order) this->node(at->second, i);
+    --depth_;
+    Scope results;
+    for (std::size_t i = 0; i < std::min(node.outputs.size(), function.outputs.size()); ++i)
+      if (const Moved* value = find(function.outputs[i])) results[node.outputs[i]] = *value;
+    scopes_ = std::move(outer);
+    hide(node.outputs);
+    for (auto& [name, value] : results) scopes_.back()[name] = std::move(value);
+    return true;
   }
 
   /// @return whether the node's first input is a constant, which it hands on
@@ -226,7 +268,7 @@ class Finder {
     if (!tensor.payload) return {Kind::kExact};  // its shape may be anything
     TensorHint weight{Kind::kWeight};
     const std::string_view op = node.op;
-    if (is_function(node)) return {};
+    if (!is_known(node)) return {Kind::kExact};
     if (is_one_of(op, kProducts) || (op == "Gemm" && input < 2)) {
       set_rows(weight, tensor, 1);
       return weight;
@@ -275,8 +317,9 @@ class Finder {
     return sides == 1 && elements_in(tensor) <= kLongestVector;
   }
 
-  bool is_function(const Node& node) const {
-    return !node.is_standard() && functions_.contains(node.op);
+  /// Operators of other domains may mean anything by a name.
+  static bool is_known(const Node& node) {
+    return node.is_standard() || is_one_of(node.domain, kRuntimeDomains);
   }
 
   const ModelFile& model_;
@@ -284,8 +327,10 @@ class Finder {
   std::vector<bool> used_;
   std::size_t moved_ = 0;
   std::vector<WeightUse> uses_;
-  std::vector<std::unordered_map<std::string_view, Moved>> scopes_;
-  std::unordered_set<std::string_view> functions_;  ///< the main graph's name among them
+  std::vector<Scope> scopes_;
+  std::map<std::pair<std::string_view, std::string_view>, std::size_t> functions_;
+  std::size_t called_ = 0;  ///< nodes of functions that were called with constants
+  int depth_ = 0;           ///< of such calls
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "gbcompress/error.h"
 #include "quantize/change.h"
 #include "quantize/matrix.h"
+#include "quantize/rounding/assumed_model.h"
 #include "quantize/transforms/axis.h"
 #include "search/bracket_search.h"
 
@@ -67,9 +68,22 @@ std::vector<float> differences(std::vector<float> values, const TensorEntry& bas
   return values;
 }
 
+/// Whether weights are rounded for likely inputs: errors of the weights themselves grow.
+bool assumes_inputs(const WeightsOptions& options) {
+  return options.max_bytes && options.measure == ErrorMeasure::kRelative &&
+         (!options.statistics || options.statistics_use.feedback);
+}
+
 /// How the integers lie, as far as a graph tells.
 IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint) {
   return hint.rows == 0 ? default_grid(tensor.shape) : IntegerGrid{hint.rows, hint.cols, 0};
+}
+
+/// log2 of a matrix's step where x is 0.
+double factor_of(const TensorPlan& tensor, bool total) {
+  const double rms = std::log2(tensor.facts.rms);
+  if (total) return kTotalPower * rms + (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0);
+  return kRmsPower * rms + std::log2(static_cast<double>(tensor.facts.numbers)) / 2;
 }
 
 /// Whether all elements are the same bytes.
@@ -161,6 +175,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
                       " holds NaN or infinity; repair or retrain the model first");
   find_ties();
   if (options.base) bound_changes(options);
+  assume_inputs();
   std::int64_t integers = 0;
   bool fits = !options.lanes;
   for (const TensorPlan& tensor : tensors_) {
@@ -217,19 +232,19 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   tensor.kind = WeightKind::kMatrix;
   // Step sizes of rows serve outputs; a target error takes the fewest bits without them.
   const bool calibrated = options.statistics && has_moments(*options.statistics, source.name);
-  if (!tensor.base && !calibrated) tensor.axis = cosine_axis(values, source.shape, likely_error_);
+  tensor.assumed =
+      !tensor.base && assumes_inputs(options) && assumed_pieces(hint.inputs, tensor.grid.cols);
+  if (!tensor.base && !calibrated && !tensor.assumed)
+    tensor.axis = cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   const std::vector<float> numbers = tensor.numbers();
-  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart);
+  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales);
   if (options.max_error && finest_error(tensor, numbers) > *options.max_error) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
-  tensor.factor = total ? kTotalPower * std::log2(tensor.facts.rms) +
-                              (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0)
-                        : kRmsPower * std::log2(tensor.facts.rms) +
-                              std::log2(static_cast<double>(tensor.facts.numbers)) / 2;
+  tensor.factor = factor_of(tensor, total);
   return tensor;
 }
 

@@ -37,9 +37,11 @@ struct TensorPlan {
   double factor = 0;        ///< log2 of its step where x is 0
   int coarsest = kMaxStep;  ///< at which no more is lost than may be
   std::optional<StepMatrix> sample;
-  /// Of matrices with statistics: rounding with error feedback; null for the second of a pair.
+  /// Of matrices with statistics or likely inputs: rounding with error feedback; null for the
+  /// second of a pair.
   std::shared_ptr<const RoundingModel> model;
-  bool second = false;  ///< rounded as one with an earlier matrix
+  bool assumed = false;  ///< the graph makes its inputs likely
+  bool second = false;   ///< rounded as one with an earlier matrix
 
   std::int64_t elements() const noexcept;
   /// What integers are made of: its float32 numbers, or their cosines, or what changed.
@@ -74,6 +76,7 @@ class WeightsPlan {
                       const GlobSet& exact) const;
   void find_ties();
   void bound_changes(const WeightsOptions& options);
+  void assume_inputs();
   void use_statistics(const WeightsOptions& options);
   void balance(const WeightsOptions& options);
   void take_samples();

@@ -138,6 +138,12 @@ void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup se
   RoundingModel model = rounding_model(task.name, *task.statistics, first.grid.rows, cols,
                                        importance, use, std::move(setup));
   model.second = task.second;
+  if (first.model && !task.second && !model.has_feedback()) {
+    // Importance alone: moments stay those that are likely.
+    model.groups = first.model->groups;
+    model.pieces = first.model->pieces;
+    model.mean_square = first.model->mean_square;
+  }
   first.model = std::make_shared<const RoundingModel>(std::move(model));
   if (!first.model->row_steps.empty()) first.facts.row_steps = first.model->row_steps;
   if (!task.second) return;

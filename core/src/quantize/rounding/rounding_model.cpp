@@ -202,8 +202,16 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
   return model;
 }
 
-CodedValues round_within(const IntegerGrid& grid, std::span<const float> values,
+CodedValues round_within(const IntegerGrid& whole, std::span<const float> values,
                          const RoundingModel& model, Rounding rounding) {
+  IntegerGrid grid = whole;
+  grid.rows *= model.pieces;
+  grid.cols /= model.pieces;
+  std::vector<std::int32_t> row_steps;
+  for (const std::int32_t step : rounding.row_steps)
+    row_steps.insert(row_steps.end(), static_cast<std::size_t>(model.pieces), step);
+  const auto steps = rounding.row_steps;
+  rounding.row_steps = row_steps;
   double zeros = -1;  // cost of zeros
   CodedValues coded{.grid = grid};
   coded.row_steps.assign(rounding.row_steps.begin(), rounding.row_steps.end());
@@ -232,6 +240,8 @@ CodedValues round_within(const IntegerGrid& grid, std::span<const float> values,
     }
     if (loss <= kMostRelativeError * zeros) break;
   }
+  coded.grid = whole;
+  coded.row_steps.assign(steps.begin(), steps.end());
   return coded;
 }
 

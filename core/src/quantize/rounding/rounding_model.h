@@ -25,6 +25,9 @@ struct RoundingModel {
   double mean_square = 1;
   std::vector<std::int32_t> row_steps;  ///< by importance, [rows], or empty
   std::vector<float> input_mean;        ///< [groups, cols], or empty
+  /// A row's pieces, of equally many columns, each of which is rounded by itself: the factor of
+  /// the columns is that of a piece.
+  std::int64_t pieces = 1;
   /// The second of two matrices that are rounded as one: its place in the plan.
   std::optional<std::size_t> second;
 
