@@ -22,15 +22,32 @@ foreach(rung base format geometry encoding gnet codec artifact)
   endforeach()
 endforeach()
 
-# Loops over weights, which are compiled for speed.
-set(loops codec/fast/fast_decoder codec/small/small_coder codec/small/small_model codec/small/surroundings codec/small/wide_model codec/byte_coder
-  codec/lanes/decode_block artifact/integers/transform gnet/reference_kernel)
+# Parts that a build may leave out for less code; files that need them are GBZ_UNSUPPORTED then.
+option(GBZ_WITHOUT_ZSTD "libgbz without sections of zstd" OFF)
+option(GBZ_WITHOUT_FAST "libgbz without the profile fast" OFF)
+option(GBZ_WITHOUT_SMALL "libgbz without the profile small" OFF)
+set(gbz_parts)
+foreach(part "ZSTD ${CMAKE_CURRENT_LIST_DIR}/src/zstd" "FAST ${core}/src/codec/fast/fast_decoder" "SMALL ${core}/src/codec/small/small_coder")
+  separate_arguments(part)
+  list(GET part 0 name)
+  list(GET part 1 file)
+  if(GBZ_WITHOUT_${name})
+    list(REMOVE_ITEM sources ${file}.cpp)
+    list(APPEND gbz_parts GBZ_WITHOUT_${name})
+  endif()
+endforeach()
+if(gbz_parts)
+  list(APPEND sources ${CMAKE_CURRENT_LIST_DIR}/src/without.cpp)
+endif()
+
+# Loops over the weights of the profile `lanes`, which are compiled for speed; everything else is compiled for size.
+set(loops codec/lanes/decode_block artifact/integers/transform)
 list(TRANSFORM loops REPLACE "(.+)" "${core}/src/\\1.cpp")
 
 # Names after gbz_ that gbz.h declares.
 set(entries version status_name dtype_name dtype_bits open close header_bytes ranges count find name shape type kind_of bits
   bytes identity architecture settings base_digest set_base read onnx_bytes onnx)
 
-set(gbz_definitions GBC_FREESTANDING _GLIBCXX_EXTERN_TEMPLATE=0 NDEBUG)
+set(gbz_definitions GBC_FREESTANDING _GLIBCXX_EXTERN_TEMPLATE=0 NDEBUG ${gbz_parts})
 set(gbz_options -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables
   -fvisibility=hidden -ffunction-sections -fdata-sections -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)

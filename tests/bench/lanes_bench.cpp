@@ -96,7 +96,7 @@ void decode(benchmark::State& state, bool dependent, std::int64_t target) {
   for (auto _ : state) {
     const lanes::StreamParts parts = lanes::stream_parts(bytes);
     lanes::HeadReader reader(parts.head);
-    const lanes::Entries entries(reader.sets(), lanes::Unit::kHalfSteps);
+    const lanes::Entries entries(reader.sets());
     const lanes::Shape shape(form);
     const lanes::GridHead head = reader.read(shape, dependent);
     lanes::GridDecoder decoder(form, head, entries);

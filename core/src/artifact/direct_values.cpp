@@ -42,9 +42,11 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
     if (dtype == DType::kF32 && own_ == DType::kF32)
       return lanes.read_part(tensor_, values, scale_, rows_,
                              reinterpret_cast<float*>(bytes.data()));
+#ifndef GBC_FREESTANDING  // libgbz has less code instead
     if (dtype == DType::kBF16 && (own_ == DType::kF32 || own_ == DType::kBF16))
       return lanes.read_part(tensor_, values, scale_, rows_,
                              reinterpret_cast<codec::lanes::Bfloat16*>(bytes.data()));
+#endif
 #ifndef GBC_FREESTANDING  // where memory belongs to a handle, not to a thread
     thread_local
 #endif

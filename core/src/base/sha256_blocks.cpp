@@ -30,27 +30,32 @@ uint32_t big_endian(const std::byte* bytes) {
          std::to_integer<uint32_t>(bytes[2]) << 8 | std::to_integer<uint32_t>(bytes[3]);
 }
 
-/// Round `t` of a block. The eight working variables stay where they are and change their roles:
-/// what FIPS 180-4 calls a is s[-t mod 8].
+/// Round `t` of a part of 16. The eight working variables stay where they are and change their
+/// roles: what FIPS 180-4 calls a is s[-t mod 8].
 template <std::size_t t>
-inline void sha256_round(Sha256State& s, std::array<uint32_t, 16>& w) {
-  constexpr auto at = [](std::size_t role) { return (role + 64 - t) % 8; };
-  if constexpr (t >= 16) {
-    const uint32_t before2 = w[(t - 2) % 16], before15 = w[(t - 15) % 16];
-    w[t % 16] += (rotr(before15, 7) ^ rotr(before15, 18) ^ before15 >> 3) + w[(t - 7) % 16] +
-                 (rotr(before2, 17) ^ rotr(before2, 19) ^ before2 >> 10);
-  }
+inline void sha256_round(Sha256State& s, uint32_t word, uint32_t constant) {
+  constexpr auto at = [](std::size_t role) { return (role + 16 - t) % 8; };
   const uint32_t a = s[at(0)], b = s[at(1)], c = s[at(2)];
   const uint32_t e = s[at(4)], f = s[at(5)], g = s[at(6)];
-  const uint32_t first = s[at(7)] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + (g ^ (e & (f ^ g))) +
-                         kRoundConstants[t] + w[t % 16];
+  const uint32_t first =
+      s[at(7)] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + (g ^ (e & (f ^ g))) + constant + word;
   s[at(3)] += first;
   s[at(7)] = first + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) | (c & (a | b)));
 }
 
 template <std::size_t... t>
-inline void sha256_rounds(Sha256State& s, std::array<uint32_t, 16>& w, std::index_sequence<t...>) {
-  (sha256_round<t>(s, w), ...);
+inline void sha256_rounds(Sha256State& s, const uint32_t* words, const uint32_t* constants,
+                          std::index_sequence<t...>) {
+  (sha256_round<t>(s, words[t], constants[t]), ...);
+}
+
+/// The words of the next 16 rounds.
+inline void sha256_extend(std::array<uint32_t, 16>& w) {
+  for (std::size_t t = 0; t < 16; ++t) {
+    const uint32_t before2 = w[(t + 14) % 16], before15 = w[(t + 1) % 16];
+    w[t] += (rotr(before15, 7) ^ rotr(before15, 18) ^ before15 >> 3) + w[(t + 9) % 16] +
+            (rotr(before2, 17) ^ rotr(before2, 19) ^ before2 >> 10);
+  }
 }
 
 #if defined(__x86_64__)
@@ -108,7 +113,10 @@ void sha256_blocks_portable(Sha256State& state, const std::byte* blocks, std::si
     std::array<uint32_t, 16> words;
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = big_endian(blocks + 4 * i);
     Sha256State working = state;
-    sha256_rounds(working, words, std::make_index_sequence<64>());
+    for (std::size_t part = 0; part < 64; part += 16) {
+      if (part > 0) sha256_extend(words);
+      sha256_rounds(working, words.data(), kRoundConstants + part, std::make_index_sequence<16>());
+    }
     for (std::size_t i = 0; i < state.size(); ++i) state[i] += working[i];
   }
 }

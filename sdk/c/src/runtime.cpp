@@ -1,6 +1,9 @@
 // What the compiler and the standard library's templates call, in place of a C++ run time. None of
 // it is visible outside of libgbz: the library is linked into one object whose names are local.
 #include <hwy/targets.h>
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
 
 #include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
@@ -93,17 +96,19 @@ namespace hwy {
 void Abort(const char*, int, const char*, ...) { std::abort(); }
 
 #if HWY_ARCH_X86
+/// Of the processor and the system that saves its registers. The compiler's own tables of features
+/// would be 4 kB.
 int64_t SupportedTargets() {
-  int64_t targets = 0;
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
-    targets |= HWY_AVX2;
-  if (targets & HWY_AVX2 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
-    targets |= HWY_AVX3;
-  return targets;
+  constexpr unsigned kFma = 1u << 12, kSaves = 1u << 27;   // leaf 1, ecx
+  constexpr unsigned kAvx2 = 1u << 3 | 1u << 5 | 1u << 8;  // leaf 7, ebx: with BMI
+  constexpr unsigned kAvx512 =
+      1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F DQ CD BW VL
+  unsigned a = 0, b = 0, c = 0, d = 0, saved = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & (kFma | kSaves)) != (kFma | kSaves)) return 0;
+  __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  if ((saved & 0x06) != 0x06 || (b & kAvx2) != kAvx2) return 0;
+  return (saved & 0xe6) == 0xe6 && (b & kAvx512) == kAvx512 ? HWY_AVX2 | HWY_AVX3 : HWY_AVX2;
 }
 #else
 int64_t SupportedTargets() { return HWY_STATIC_TARGET; }

@@ -35,7 +35,7 @@ std::vector<Out> decode_numbers(std::span<const std::byte> stream, const Integer
   using namespace codec::lanes;
   const StreamParts parts = stream_parts(stream);
   HeadReader reader(parts.head);
-  const Entries entries(reader.sets(), Unit::kHalfSteps);
+  const Entries entries(reader.sets());
   const Shape shape(grid);
   const GridHead head = reader.read(shape, grid.dependent);
   reader.finish();

@@ -1,11 +1,9 @@
 #include "artifact/integers/lanes_reader.h"
 
 #include <algorithm>
-#include <array>
 
 #include "artifact/integers/integers.h"
 #include "codec/lanes/escape.h"
-#include "codec/trellis/quantizer_state.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -18,24 +16,6 @@ using codec::lanes::StripeCursor;
 
 /// Of stripes that grids share, 4 MiB each: small tensors are read one after another.
 constexpr std::size_t kKeptStripes = 4;
-
-using LaneStates = std::array<std::uint32_t, codec::lanes::kLaneCount>;
-
-/// The values of integers in lanes next to each other, whose states they pass.
-template <typename Out>
-void put_values(std::span<const std::int32_t> integers, bool dependent, float scale,
-                std::uint32_t* states, Out* out) {
-  if (!dependent) {
-    for (std::size_t l = 0; l < integers.size(); ++l)
-      codec::lanes::put_value(out + l, integers[l], false, false, scale);
-    return;
-  }
-  for (std::size_t l = 0; l < integers.size(); ++l) {
-    const std::uint32_t state = states[l];
-    codec::lanes::put_value(out + l, integers[l], (state & 1) != 0, true, scale);
-    states[l] = codec::QuantiserState::after(state, static_cast<std::uint32_t>(integers[l]) & 1);
-  }
-}
 
 /// Of lines and columns, which the head has.
 double class_count(const IntegerGrid& form) {
@@ -76,9 +56,7 @@ const LanesReader::Heads& LanesReader::heads() const {
     for (const Grid& grid : grids_)
       grids.push_back(reader.read(Shape(grid.form), grid.form.dependent));
     reader.finish();
-    heads_.emplace(Heads{std::move(grids),
-                         {reader.sets(), codec::lanes::Unit::kIntegers},
-                         {reader.sets(), codec::lanes::Unit::kHalfSteps}});
+    heads_.emplace(Heads{std::move(grids), codec::lanes::Entries(reader.sets())});
   });
   return *heads_;
 }
@@ -97,28 +75,28 @@ bool LanesReader::is_shared(std::size_t stripe) const {
   return pieces_[stripe].front().grid != pieces_[stripe].back().grid;
 }
 
-LanesReader::Integers LanesReader::shared_stripe(std::size_t stripe) const {
+LanesReader::Units LanesReader::shared_stripe(std::size_t stripe) const {
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [index, integers] : recent_)
-      if (index == stripe) return integers;
+    for (const auto& [index, units] : recent_)
+      if (index == stripe) return units;
   }
   std::size_t size = 0;
   for (const Piece& piece : pieces_[stripe])
     size += static_cast<std::size_t>(Shape(grids_[piece.grid].form).size(piece.block));
-  auto integers = std::make_shared<std::vector<std::int32_t>>(size);
+  const std::shared_ptr<float[]> units(new float[size]);
   const Heads& known = heads();
   std::size_t at = 0;
   for_stripe(stripe, [&](const Piece& piece, StripeCursor& cursor) {
-    GridDecoder decoder(grids_[piece.grid].form, known.grids[piece.grid], known.integers);
-    std::int32_t* const to = integers->data() + at;
+    GridDecoder decoder(grids_[piece.grid].form, known.grids[piece.grid], known.entries);
+    float* const to = units.get() + at;
     at += static_cast<std::size_t>(decoder.shape().size(piece.block));
     return decoder.decode(piece.block, cursor, to);
   });
   const std::lock_guard lock(mutex_);
-  recent_.emplace_back(stripe, integers);
+  recent_.emplace_back(stripe, units);
   if (recent_.size() > kKeptStripes) recent_.pop_front();
-  return integers;
+  return units;
 }
 
 /// The blocks of a grid that lie in stripes with other grids'.
@@ -128,9 +106,10 @@ void LanesReader::copy_blocks(std::size_t grid, std::span<std::int32_t> integers
     const std::size_t stripe = grids_[grid].stripes[block];
     if (!is_shared(stripe)) continue;
     const auto b = static_cast<std::int64_t>(block);
-    const Integers all = shared_stripe(stripe);
-    std::copy_n(all->begin() + place_in(stripe, grid, b), shape.size(b),
-                integers.begin() + shape.first(b));
+    const Units all = shared_stripe(stripe);
+    const std::span units(all.get() + place_in(stripe, grid, b),
+                          static_cast<std::size_t>(shape.size(b)));
+    codec::lanes::integers_of(units, grids_[grid].form.dependent, integers.data() + shape.first(b));
   }
 }
 
@@ -150,7 +129,7 @@ void LanesReader::read(std::size_t tensor, std::span<std::int32_t> integers) con
     const auto part = integers.subspan(static_cast<std::size_t>(grid.first),
                                        static_cast<std::size_t>(grid.form.size()));
     copy_blocks(g, part);
-    GridDecoder decoder(grid.form, known.grids[g], known.integers);
+    GridDecoder decoder(grid.form, known.grids[g], known.entries);
     for (std::size_t b = 0; b < grid.stripes.size(); ++b) {
       if (is_shared(grid.stripes[b]) || (b > 0 && grid.stripes[b] == grid.stripes[b - 1])) continue;
       for_stripe(grid.stripes[b], [&](const Piece& piece, StripeCursor& cursor) {
@@ -180,7 +159,7 @@ std::vector<std::int32_t> LanesReader::offsets(std::size_t tensor) const {
   std::vector<std::int32_t> integers(static_cast<std::size_t>(grids_[grid].form.size()));
   copy_blocks(grid, integers);
   // Stripes that no other grid has a part in.
-  GridDecoder decoder(grids_[grid].form, heads().grids[grid], heads().integers);
+  GridDecoder decoder(grids_[grid].form, heads().grids[grid], heads().entries);
   for (const std::uint32_t stripe : grids_[grid].stripes)
     if (!is_shared(stripe))
       for_stripe(stripe, [&](const Piece& piece, StripeCursor& cursor) {
@@ -197,7 +176,7 @@ void LanesReader::read_part(std::size_t tensor, const LanesPart& part, float sca
   const std::size_t g = first_grids_[tensor + 1] - 1;
   const IntegerGrid& form = grids_[g].form;
   if (!is_shared(part.stripe)) {
-    GridDecoder decoder(form, known.grids[g], known.half_steps);
+    GridDecoder decoder(form, known.grids[g], known.entries);
     decoder.set_scale(scale);
     if (!rows.empty()) decoder.set_row_scales(rows.data());
     return for_stripe(part.stripe, [&](const Piece& piece, StripeCursor& cursor) {
@@ -205,30 +184,24 @@ void LanesReader::read_part(std::size_t tensor, const LanesPart& part, float sca
                             out + (decoder.shape().first(piece.block) - part.first));
     });
   }
-  const Shape shape(form);
-  const Integers all = shared_stripe(part.stripe);
-  const std::int32_t* integer = all->data() + place_in(part.stripe, g, part.first_block);
-  for (std::int64_t block = part.first_block; block < part.first_block + part.blocks; ++block) {
-    const std::int64_t size = shape.size(block);
-    LaneStates states{};
-    for (std::int64_t i = 0; i < size;) {
-      // To the end of the step, or of the row.
-      const std::int64_t at = shape.first(block) + i, lane = i % codec::lanes::kLaneCount;
-      std::int64_t count = std::min(size - i, codec::lanes::kLaneCount - lane);
-      if (!rows.empty()) count = std::min(count, form.cols - at % form.cols);
-      const float factor = rows.empty() ? scale : rows[static_cast<std::size_t>(at / form.cols)];
-      put_values(std::span(integer, static_cast<std::size_t>(count)), form.dependent, factor,
-                 states.data() + lane, out);
-      i += count;
-      integer += count;
-      out += count;
-    }
+  const Units all = shared_stripe(part.stripe);
+  const float* const units = all.get() + place_in(part.stripe, g, part.first_block);
+  for (std::int64_t i = 0; i < part.size;) {
+    // To the end of the part, or of the row.
+    const std::int64_t at = part.first + i;
+    const std::int64_t end =
+        rows.empty() ? part.size : std::min(part.size, i + form.cols - at % form.cols);
+    const float factor = rows.empty() ? scale : rows[static_cast<std::size_t>(at / form.cols)];
+    codec::lanes::scale_units(units + i, end - i, factor, out + i);
+    i = end;
   }
 }
 template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::span<const float>,
                                      float*) const;
+#ifndef GBC_FREESTANDING  // libgbz rounds numbers that it has
 template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::span<const float>,
                                      codec::lanes::Bfloat16*) const;
+#endif
 
 std::vector<std::span<const std::byte>> LanesReader::bytes_of(std::size_t tensor) const {
   std::vector<std::span<const std::byte>> bytes = {bytes_.head};

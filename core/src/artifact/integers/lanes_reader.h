@@ -64,15 +64,15 @@ class LanesReader {
   };
   struct Heads {
     std::vector<codec::lanes::GridHead> grids;
-    codec::lanes::Entries integers, half_steps;
+    codec::lanes::Entries entries;
   };
-  using Integers = std::shared_ptr<const std::vector<std::int32_t>>;
+  using Units = std::shared_ptr<const float[]>;
 
   const Heads& heads() const;
   /// Calls decode(piece, cursor) for the pieces of a stripe, in order.
   template <typename Decode>
   void for_stripe(std::size_t stripe, const Decode& decode) const;
-  Integers shared_stripe(std::size_t stripe) const;
+  Units shared_stripe(std::size_t stripe) const;
   bool is_shared(std::size_t stripe) const;
   void copy_blocks(std::size_t grid, std::span<std::int32_t> integers) const;
   std::int64_t place_in(std::size_t stripe, std::size_t grid, std::int64_t block) const;
@@ -84,7 +84,7 @@ class LanesReader {
   mutable std::once_flag parsed_;
   mutable std::optional<Heads> heads_;
   mutable std::mutex mutex_;
-  mutable std::deque<std::pair<std::size_t, Integers>> recent_;  ///< stripes that grids share
+  mutable std::deque<std::pair<std::size_t, Units>> recent_;  ///< stripes that grids share
 };
 
 }  // namespace gbcompress

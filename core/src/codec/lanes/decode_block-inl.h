@@ -18,7 +18,8 @@
 
 // Unrolled, the states of lanes stay in registers; sanitizers would compile that for minutes, and
 // WebAssembly is compiled for machines with fewer registers than states.
-#if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || HWY_TARGET == HWY_SCALAR || defined(__wasm__)
+#if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || HWY_TARGET == HWY_SCALAR || \
+    HWY_TARGET == HWY_EMU128 || defined(__wasm__)
 #define GBC_UNROLL
 #elif HWY_COMPILER_CLANG
 #define GBC_UNROLL _Pragma("clang loop unroll_count(16)")
@@ -63,7 +64,9 @@ HWY_INLINE Taken TakeWords(hn::Mask<Word> due, const std::byte* from) {
 #if HWY_TARGET == HWY_AVX2
   const hn::Rebind<std::uint16_t, Word> narrow;
   const auto next = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
-  const auto places = hn::SetTableIndices(d, kEight.at[mask].data());
+  const hn::Rebind<std::uint8_t, Word> places_of;
+  const auto places =
+      hn::IndicesFromVec(d, hn::PromoteTo(d, hn::LoadU(places_of, kEight.at[mask].data())));
   return {hn::TableLookupLanes(hn::PromoteTo(d, next), places), count};
 #else
   static_assert(kWidth == 4);
@@ -82,22 +85,28 @@ struct Lanes {
   const std::byte* word;
 };
 
-/// What a step of 64 values or fewer decodes with, where it lies in several lines.
-struct StepInput {
-  HWY_ALIGN std::int32_t bases[kLaneCount], shifts[kLaneCount];
-  HWY_ALIGN float scales[kLaneCount];
-  bool shifted;
-};
+// A form says whether a grid is dependent: std::true_type or std::false_type where that is known
+// when the code is compiled, bool in libgbz, which has one copy of it.
 
-HWY_INLINE void Put(std::int32_t* out, hn::Vec<Whole> value, hn::Vec<Real>) {
-  hn::StoreU(value, Whole(), out);
+/// Stores what units stand for: integers, or numbers.
+template <typename Form>
+HWY_INLINE void Put(Form dependent, std::int32_t* out, hn::Vec<Whole> units, hn::Vec<Real>) {
+  const Whole d;
+  if (dependent) {
+    const auto above = hn::VecFromMask(d, hn::Gt(units, hn::Zero(d)));
+    const auto odd = hn::And(units, hn::Set(d, 1));
+    units = hn::ShiftRight<1>(hn::Add(units, hn::And(above, odd)));
+  }
+  hn::StoreU(units, d, out);
 }
-HWY_INLINE void Put(float* out, hn::Vec<Whole> value, hn::Vec<Real> scale) {
-  hn::StoreU(hn::Mul(hn::ConvertTo(Real(), value), scale), Real(), out);
+template <typename Form>
+HWY_INLINE void Put(Form, float* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  hn::StoreU(hn::Mul(hn::ConvertTo(Real(), units), scale), Real(), out);
 }
-HWY_INLINE void Put(Bfloat16* out, hn::Vec<Whole> value, hn::Vec<Real> scale) {
+template <typename Form>
+HWY_INLINE void Put(Form, Bfloat16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
   const Word d;
-  const auto bits = hn::BitCast(d, hn::Mul(hn::ConvertTo(Real(), value), scale));
+  const auto bits = hn::BitCast(d, hn::Mul(hn::ConvertTo(Real(), units), scale));
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
   const hn::Rebind<std::uint16_t, Whole> narrow;
@@ -115,14 +124,15 @@ HWY_INLINE hn::Vec<Word> After(hn::Vec<Word> state, hn::Vec<Word> second, hn::Ve
 }
 
 /// Takes the next symbols of kWidth lanes. @return their entries
-template <bool kDependent, bool kPart>
-HWY_INLINE hn::Vec<Word> TakeEntries(Lanes& lanes, std::size_t j, const std::uint32_t* entries,
-                                     hn::Vec<Whole> base, hn::Mask<Word> on) {
+template <bool kPart, typename Form>
+HWY_INLINE hn::Vec<Word> TakeEntries(Form dependent, Lanes& lanes, std::size_t j,
+                                     const std::uint32_t* entries, hn::Vec<Whole> base,
+                                     hn::Mask<Word> on) {
   const Word d;
   const auto low = hn::Set(d, kWholeTable - 1);
   const auto x = lanes.states[j];
   auto at = hn::Add(base, hn::BitCast(Whole(), hn::And(x, low)));
-  if (kDependent) {
+  if (dependent) {
     const auto second = hn::And(lanes.quantizers[j], hn::Set(d, 1));
     at = hn::Add(at, hn::BitCast(Whole(), hn::ShiftLeft<kTableBits>(second)));
   }
@@ -146,50 +156,53 @@ HWY_INLINE hn::Mask<Word> FirstLanes(std::size_t j, std::int64_t count) {
 }
 
 /// Of kWidth lanes that hold escapes: what stands for them, in place of what was put.
-template <bool kDependent, typename Out>
-HWY_NOINLINE bool PatchEscapes(Escapes& escapes, hn::Vec<Word> entry, std::size_t count,
-                               const float* scales, std::size_t scale_step, Out* out) {
+template <typename Form, typename Out>
+HWY_NOINLINE bool PatchEscapes(Form dependent, Escapes& escapes, hn::Vec<Word> entry,
+                               std::size_t count, const float* scales, std::size_t scale_step,
+                               Out* out) {
   HWY_ALIGN std::uint32_t entries[kWidth];
   hn::Store(entry, Word(), entries);
   for (std::size_t lane = 0; lane < std::min(count, kWidth); ++lane) {
     if (!is_escape(entries[lane])) continue;
     std::int32_t integer;
     if (!escapes.take(entries[lane], 0, integer)) return false;
-    put_value(out + lane, integer, kDependent && is_second(entries[lane]), kDependent,
+    put_value(out + lane, integer, dependent && is_second(entries[lane]), dependent,
               scales[lane * scale_step]);
   }
   return true;
 }
 
 /// 64 values of a line without low bits.
-template <bool kDependent, typename Out>
-HWY_INLINE bool LineStep(Lanes& lanes, Escapes& escapes, const std::uint32_t* entries,
-                         const std::int32_t* columns, hn::Vec<Whole> line, float scale, Out* out) {
+template <typename Form, typename Out>
+HWY_INLINE bool LineStep(Form dependent, Lanes& lanes, Escapes& escapes,
+                         const std::uint32_t* entries, const std::int32_t* columns,
+                         hn::Vec<Whole> line, float scale, Out* out) {
   const Word d;
   const Whole di;
-  const auto top = hn::Set(di, ((kTables - 1) * (kDependent ? 2 : 1)) << kTableBits);
+  const auto top = hn::Set(di, ((kTables - 1) * (dependent ? 2 : 1)) << kTableBits);
   const auto all = hn::Eq(hn::Zero(d), hn::Zero(d));
   const auto factor = hn::Set(Real(), scale);
   GBC_UNROLL for (std::size_t j = 0; j < kVectors; ++j) {
     const auto sum = hn::Add(line, hn::LoadU(di, columns + j * kWidth));
     const auto base = hn::Max(hn::Min(sum, top), hn::Zero(di));
     const auto second = lanes.quantizers[j];
-    const auto entry = TakeEntries<kDependent, false>(lanes, j, entries, base, all);
-    if (kDependent)
-      lanes.quantizers[j] = After(second, second, hn::ShiftRight<kParityPlace>(entry));
+    const auto entry = TakeEntries<false>(dependent, lanes, j, entries, base, all);
+    if (dependent) lanes.quantizers[j] = After(second, second, hn::ShiftRight<kParityPlace>(entry));
     const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
-    Put(out + j * kWidth, value, factor);
+    Put(dependent, out + j * kWidth, value, factor);
     if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Lt(value, hn::Set(di, kLastEscape + 1)))))
-      if (!PatchEscapes<kDependent>(escapes, entry, kWidth, &scale, 0, out + j * kWidth))
+      if (!PatchEscapes(dependent, escapes, entry, kWidth, &scale, 0, out + j * kWidth))
         return false;
   }
   return true;
 }
 
+#ifndef GBC_FREESTANDING
 /// Up to 64 values, each with a base and a scale of its own, without low bits.
-template <bool kDependent, typename Out>
-HWY_INLINE bool MixedStep(Lanes& lanes, Escapes& escapes, const std::uint32_t* entries,
-                          const StepInput& step, std::int64_t count, Out* out) {
+template <typename Form, typename Out>
+HWY_INLINE bool MixedStep(Form dependent, Lanes& lanes, Escapes& escapes,
+                          const std::uint32_t* entries, const StepInput& step, std::int64_t count,
+                          Out* out) {
   const Whole di;
   HWY_ALIGN Out part[kLaneCount];
   GBC_UNROLL for (std::size_t j = 0; j < kVectors; ++j) {
@@ -198,25 +211,27 @@ HWY_INLINE bool MixedStep(Lanes& lanes, Escapes& escapes, const std::uint32_t* e
     const auto on = FirstLanes(j, count);
     const auto second = lanes.quantizers[j];
     const auto entry =
-        TakeEntries<kDependent, true>(lanes, j, entries, hn::Load(di, step.bases + i), on);
-    if (kDependent)
+        TakeEntries<true>(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on);
+    if (dependent)
       lanes.quantizers[j] =
           hn::IfThenElse(on, After(second, second, hn::ShiftRight<kParityPlace>(entry)), second);
     const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
-    Put(part + i, value, hn::Load(Real(), step.scales + i));
+    Put(dependent, part + i, value, hn::Load(Real(), step.scales + i));
     if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Lt(value, hn::Set(di, kLastEscape + 1)))))
-      if (!PatchEscapes<kDependent>(escapes, entry, static_cast<std::size_t>(count) - i,
-                                    step.scales + i, 1, part + i))
+      if (!PatchEscapes(dependent, escapes, entry, static_cast<std::size_t>(count) - i,
+                        step.scales + i, 1, part + i))
         return false;
   }
   std::memcpy(out, part, static_cast<std::size_t>(count) * sizeof(Out));
   return true;
 }
+#endif
 
-/// As MixedStep(), with low bits apart in some lanes.
-template <bool kDependent, typename Out>
-HWY_NOINLINE bool ShiftedStep(Lanes& lanes, Escapes& escapes, const std::uint32_t* entries,
-                              const StepInput& step, std::int64_t count, Out* out) {
+/// Up to 64 values, each with a base and a scale of its own, with low bits apart in some lanes.
+template <typename Form, typename Out>
+HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
+                              const std::uint32_t* entries, const StepInput& step,
+                              std::int64_t count, Out* out) {
   const Word d;
   const Whole di;
   HWY_ALIGN std::uint32_t taken[kLaneCount], lows[kLaneCount], seconds[kLaneCount];
@@ -224,7 +239,7 @@ HWY_NOINLINE bool ShiftedStep(Lanes& lanes, Escapes& escapes, const std::uint32_
     const std::size_t i = j * kWidth;
     hn::Store(hn::And(lanes.quantizers[j], hn::Set(d, 1)), d, seconds + i);
     const auto on = FirstLanes(j, count);
-    hn::Store(TakeEntries<kDependent, true>(lanes, j, entries, hn::Load(di, step.bases + i), on), d,
+    hn::Store(TakeEntries<true>(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on), d,
               taken + i);
   }
   for (std::size_t j = 0; j < kVectors; ++j) {
@@ -248,7 +263,7 @@ HWY_NOINLINE bool ShiftedStep(Lanes& lanes, Escapes& escapes, const std::uint32_
     const auto entry = hn::Load(d, taken + i), second = hn::Load(d, seconds + i);
     const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
     auto integer = value;
-    if (kDependent && !std::is_same_v<Out, std::int32_t>) {  // of half steps
+    if (dependent) {  // of half steps
       const auto above = hn::VecFromMask(di, hn::Gt(value, hn::Zero(di)));
       integer = hn::ShiftRight<1>(hn::Add(value, hn::And(above, hn::BitCast(di, second))));
     }
@@ -268,52 +283,20 @@ HWY_NOINLINE bool ShiftedStep(Lanes& lanes, Escapes& escapes, const std::uint32_
                      hn::BitCast(di, hn::Load(d, lows + i)));
     const auto beyond = hn::Or(hn::Gt(integer, most), hn::Lt(integer, hn::Neg(most)));
     good &= hn::AllFalse(di, hn::And(hn::RebindMask(di, on), beyond));
-    if (kDependent) {
+    if (dependent) {
       const auto state = lanes.quantizers[j];
       lanes.quantizers[j] = hn::IfThenElse(on, After(state, state, hn::BitCast(d, integer)), state);
     }
-    if (kDependent && !std::is_same_v<Out, std::int32_t>) {
+    if (dependent) {
       const auto one = hn::BitCast(di, second);
       const auto sign = hn::Sub(hn::And(hn::VecFromMask(di, hn::Lt(integer, hn::Zero(di))), one),
                                 hn::And(hn::VecFromMask(di, hn::Gt(integer, hn::Zero(di))), one));
       integer = hn::Add(hn::Add(integer, integer), sign);
     }
-    Put(part + i, integer, hn::Load(Real(), step.scales + i));
+    Put(dependent, part + i, integer, hn::Load(Real(), step.scales + i));
   }
   std::memcpy(out, part, static_cast<std::size_t>(count) * sizeof(Out));
   return good;
-}
-
-/// The inputs of a step that begins at value `first` of the block.
-void PrepareStep(const BlockInput& block, std::int64_t first, std::int64_t count, StepInput& step) {
-  const int quantizers = block.dependent ? 2 : 1;
-  const std::int8_t* line = block.lines + first / block.width;
-  std::int64_t column = first % block.width;
-  int highest = 0;
-  for (std::int64_t lane = 0; lane < count; ++line, column = 0) {
-    const std::int64_t end = std::min(count, lane + block.width - column);
-    const std::int8_t* const columns = block.columns ? block.columns + column - lane : nullptr;
-    for (; lane < end; ++lane) {
-      const int cls = std::clamp(*line + (columns ? columns[lane] : 0), 0, kClasses - 1);
-      highest = std::max(highest, cls);
-      step.bases[lane] = (kTableOf.at[static_cast<std::size_t>(cls)] * quantizers) << kTableBits;
-      step.shifts[lane] = kShiftOf.at[static_cast<std::size_t>(cls)];
-    }
-  }
-  step.shifted = highest >= kTables;
-  for (std::int64_t lane = count; lane < kLaneCount; ++lane)
-    step.bases[lane] = step.shifts[lane] = 0;
-  std::fill(step.scales, step.scales + kLaneCount, block.scale);
-  if (!block.row_scales) return;
-  std::int64_t row = (block.first + first) / block.row_size;
-  std::int64_t left = (row + 1) * block.row_size - (block.first + first);
-  for (std::int64_t lane = 0; lane < count; ++lane) {
-    step.scales[lane] = block.row_scales[row];
-    if (--left == 0) {
-      ++row;
-      left = block.row_size;
-    }
-  }
 }
 
 HWY_INLINE Lanes Load(const StripeCursor& cursor) {
@@ -332,8 +315,8 @@ HWY_INLINE void Store(const Lanes& lanes, const Escapes& escapes, StripeCursor& 
   cursor.escape = escapes.next;
 }
 
-template <bool kDependent, typename Out>
-bool DecodeValues(const BlockInput& block, StripeCursor& cursor, Out* out) {
+template <typename Form, typename Out>
+bool DecodeValues(Form dependent, const BlockInput& block, StripeCursor& cursor, Out* out) {
   Lanes lanes = Load(cursor);
   Escapes escapes{cursor.escape, cursor.escapes_end};
   const std::byte* const words_end = cursor.words_end;
@@ -344,27 +327,30 @@ bool DecodeValues(const BlockInput& block, StripeCursor& cursor, Out* out) {
     const std::int64_t line = i / block.width, first = line * block.width;
     const std::int64_t end = std::min(block.values, first + block.width);
     const int cls = block.lines[line];
-    const auto base = hn::Set(di, cls * ((kDependent ? 2 : 1) << kTableBits));
+    const auto base = hn::Set(di, cls * ((dependent ? 2 : 1) << kTableBits));
     const float scale =
         block.row_scales ? block.row_scales[(block.first + i) / block.row_size] : block.scale;
     const bool one_row = !block.row_scales || block.row_size == block.width;
     for (; one_row && i + kLaneCount <= end && cls + block.highest[i - first] < kTables;
          i += kLaneCount) {
-      if (!LineStep<kDependent>(lanes, escapes, entries, block.bases + (i - first), base, scale,
-                                out + i))
+      if (!LineStep(dependent, lanes, escapes, entries, block.bases + (i - first), base, scale,
+                    out + i))
         return false;
       if (HWY_UNLIKELY(lanes.word > words_end)) return false;
     }
     if (i >= end) continue;
     const std::int64_t count = std::min(kLaneCount, block.values - i);
-    PrepareStep(block, i, count, step);
+    prepare_step(block, i, count, step);
     bool good;
-    if (step.shifted) {
+#ifndef GBC_FREESTANDING  // which decodes steps without low bits as those with them
+    if (!step.shifted) {
+      good = MixedStep(dependent, lanes, escapes, entries, step, count, out + i);
+    } else  // NOLINT
+#endif
+    {
       Lanes copy = lanes;
-      good = ShiftedStep<kDependent>(copy, escapes, entries, step, count, out + i);
+      good = ShiftedStep(dependent, copy, escapes, entries, step, count, out + i);
       lanes = copy;
-    } else {
-      good = MixedStep<kDependent>(lanes, escapes, entries, step, count, out + i);
     }
     if (!good || lanes.word > words_end) return false;
     i += count;
@@ -373,10 +359,25 @@ bool DecodeValues(const BlockInput& block, StripeCursor& cursor, Out* out) {
   return true;
 }
 
+void ScaleUnits(const float* units, std::int64_t count, float scale, float* out) {
+  const Real d;
+  constexpr auto kStep = static_cast<std::int64_t>(kWidth);
+  const auto factor = hn::Set(d, scale);
+  std::int64_t i = 0;
+  for (; i + kStep <= count; i += kStep)
+    hn::StoreU(hn::Mul(hn::LoadU(d, units + i), factor), d, out + i);
+  for (; i < count; ++i) out[i] = units[i] * scale;
+}
+
+#ifdef GBC_FREESTANDING
+bool DecodeFloats(const BlockInput& block, StripeCursor& cursor, float* out) {
+  return DecodeValues(block.dependent, block, cursor, out);
+}
+#else
 template <typename Out>
 bool DecodeBlockTo(const BlockInput& block, StripeCursor& cursor, Out* out) {
-  return block.dependent ? DecodeValues<true>(block, cursor, out)
-                         : DecodeValues<false>(block, cursor, out);
+  return block.dependent ? DecodeValues(std::true_type(), block, cursor, out)
+                         : DecodeValues(std::false_type(), block, cursor, out);
 }
 
 bool DecodeIntegers(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
@@ -388,6 +389,7 @@ bool DecodeFloats(const BlockInput& block, StripeCursor& cursor, float* out) {
 bool DecodeBfloats(const BlockInput& block, StripeCursor& cursor, Bfloat16* out) {
   return DecodeBlockTo(block, cursor, out);
 }
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gbcompress::codec::lanes

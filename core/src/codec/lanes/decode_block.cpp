@@ -19,24 +19,40 @@
 namespace gbcompress::codec::lanes {
 namespace {
 HWY_EXPORT(DecodeFloats);
+HWY_EXPORT(ScaleUnits);
 #ifndef GBC_FREESTANDING
 HWY_EXPORT(DecodeIntegers);
 HWY_EXPORT(DecodeBfloats);
-#define GBC_DISPATCH HWY_DYNAMIC_DISPATCH
-#else  // libgbz: small tensors, and a type that is read seldom, without vector code of their own
-#define GBC_DISPATCH HWY_STATIC_DISPATCH
 #endif
 }  // namespace
 
-bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
-  return GBC_DISPATCH(DecodeIntegers)(block, cursor, out);
-}
 bool decode_block(const BlockInput& block, StripeCursor& cursor, float* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeFloats)(block, cursor, out);
 }
-bool decode_block(const BlockInput& block, StripeCursor& cursor, Bfloat16* out) {
-  return GBC_DISPATCH(DecodeBfloats)(block, cursor, out);
+void scale_units(const float* units, std::int64_t count, float scale, float* out) {
+  HWY_DYNAMIC_DISPATCH(ScaleUnits)(units, count, scale, out);
 }
+#ifndef GBC_FREESTANDING
+void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* out) {
+  for (std::int64_t i = 0; i < count; ++i) put_number(out + i, units[i] * scale);
+}
+bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
+  return HWY_DYNAMIC_DISPATCH(DecodeIntegers)(block, cursor, out);
+}
+bool decode_block(const BlockInput& block, StripeCursor& cursor, Bfloat16* out) {
+  return HWY_DYNAMIC_DISPATCH(DecodeBfloats)(block, cursor, out);
+}
+#else  // libgbz: by way of units, which are whole numbers of 22 bits
+bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
+  BlockInput units = block;
+  units.scale = 1;
+  units.row_scales = nullptr;
+  std::vector<float> numbers(static_cast<std::size_t>(block.values));
+  if (!decode_block(units, cursor, numbers.data())) return false;
+  integers_of(numbers, block.dependent, out);
+  return true;
+}
+#endif
 
 }  // namespace gbcompress::codec::lanes
 #endif  // HWY_ONCE

@@ -41,7 +41,7 @@ struct BlockInput {
   /// [width] highest class of the 64 columns from this one on, as far as the line goes.
   const std::int8_t* highest = nullptr;
   // Of real numbers:
-  float scale = 1;                       ///< what a value of the unit stands for
+  float scale = 1;                       ///< what a unit stands for
   const float* row_scales = nullptr;     ///< one a row of the grid instead of `scale`, or null
   std::int64_t first = 0, row_size = 1;  ///< place of the block's first value, values of a row
 };
@@ -50,5 +50,9 @@ struct BlockInput {
 bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out);  ///< integers
 bool decode_block(const BlockInput& block, StripeCursor& cursor, float* out);
 bool decode_block(const BlockInput& block, StripeCursor& cursor, Bfloat16* out);
+
+/// The numbers that units stand for.
+void scale_units(const float* units, std::int64_t count, float scale, float* out);
+void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* out);
 
 }  // namespace gbcompress::codec::lanes

@@ -12,8 +12,8 @@ void throw_corrupt_stripe() {
   throw Error(Errc::kCorrupt, "a stripe holds what no encoder writes; get the file again");
 }
 
-Entries::Entries(const std::vector<TableSet>& sets, Unit unit) {
-  for (const TableSet& set : sets) entries_.push_back(make_entries(set, unit));
+Entries::Entries(const std::vector<TableSet>& sets) {
+  for (const TableSet& set : sets) entries_.push_back(make_entries(set));
 }
 
 GridDecoder::GridDecoder(const IntegerGrid& form, const GridHead& grid, const Entries& entries)

@@ -14,7 +14,7 @@ namespace gbcompress::codec::lanes {
 /// The tables of a head as decoders take them, made once for all grids and threads.
 class Entries {
  public:
-  Entries(const std::vector<TableSet>& sets, Unit unit);
+  explicit Entries(const std::vector<TableSet>& sets);
   const std::uint32_t* of(const GridHead& grid) const { return entries_[grid.set].data(); }
 
  private:
@@ -28,7 +28,7 @@ class GridDecoder {
   /// @param grid  must outlive this
   GridDecoder(const IntegerGrid& form, const GridHead& grid, const Entries& entries);
 
-  /// What values are multiplied with: one scale for all, or one for each row, which must outlive
+  /// What units are multiplied with: one scale for all, or one for each row, which must outlive
   /// this.
   void set_scale(float scale) { scale_ = scale; }
   void set_row_scales(const float* scales) { row_scales_ = scales; }

@@ -1,6 +1,8 @@
 #pragma once
-/// What every level of a processor does alike, value by value: escapes and words in their places.
+/// What every level of a processor does alike, value by value: escapes, the inputs of steps and
+/// words in their places.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +20,17 @@ constexpr bool is_escape(std::uint32_t entry) { return value_of(entry) <= kLastE
 /// Of an escape: whether it is of quantizer 1.
 constexpr bool is_second(std::uint32_t entry) { return (value_of(entry) - kEscapeValue) & 2; }
 
-/// The integer that stands for so many half steps.
+/// The integer that stands for so many half steps, of the quantizer 1 an odd number or none.
 constexpr std::int32_t integer_of(std::int32_t half_steps, std::uint32_t quantizer) {
   return (half_steps + static_cast<std::int32_t>(half_steps > 0 ? quantizer : 0)) >> 1;
+}
+
+/// Of units as numbers, which are exact: they are below 2^22.
+inline void integers_of(std::span<const float> units, bool dependent, std::int32_t* integers) {
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const auto unit = static_cast<std::int32_t>(units[i]);
+    integers[i] = dependent ? integer_of(unit, static_cast<std::uint32_t>(unit) & 1) : unit;
+  }
 }
 
 /// The integers of escapes, in order.
@@ -58,15 +68,15 @@ inline float number_of(std::int32_t integer, bool second, bool dependent, float 
   const std::int32_t units = dependent ? 2 * integer - (second ? sign : 0) : integer;
   return static_cast<float>(units) * scale;
 }
-inline void put_value(float* out, std::int32_t integer, bool second, bool dependent, float scale) {
-  *out = number_of(integer, second, dependent, scale);
-}
-inline void put_value(Bfloat16* out, std::int32_t integer, bool second, bool dependent,
-                      float scale) {
+inline void put_number(float* out, float number) { *out = number; }
+inline void put_number(Bfloat16* out, float number) {
   std::uint32_t bits;
-  const float number = number_of(integer, second, dependent, scale);
   std::memcpy(&bits, &number, sizeof bits);
   out->bits = static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+template <typename Out>
+void put_value(Out* out, std::int32_t integer, bool second, bool dependent, float scale) {
+  put_number(out, number_of(integer, second, dependent, scale));
 }
 
 /// table_of() and shift_of() of every class.
@@ -81,15 +91,55 @@ struct OfClasses {
 inline constexpr OfClasses<&table_of> kTableOf;
 inline constexpr OfClasses<&shift_of> kShiftOf;
 
+/// What a step of 64 values or fewer decodes with, where it lies in several lines.
+struct StepInput {
+  alignas(64) std::int32_t bases[kLaneCount], shifts[kLaneCount];
+  alignas(64) float scales[kLaneCount];
+  bool shifted;
+};
+
+/// The inputs of a step that begins at value `first` of the block.
+inline void prepare_step(const BlockInput& block, std::int64_t first, std::int64_t count,
+                         StepInput& step) {
+  const int quantizers = block.dependent ? 2 : 1;
+  const std::int8_t* line = block.lines + first / block.width;
+  std::int64_t column = first % block.width;
+  int highest = 0;
+  for (std::int64_t lane = 0; lane < count; ++line, column = 0) {
+    const std::int64_t end = std::min(count, lane + block.width - column);
+    const std::int8_t* const columns = block.columns ? block.columns + column - lane : nullptr;
+    for (; lane < end; ++lane) {
+      const int cls = std::clamp(*line + (columns ? columns[lane] : 0), 0, kClasses - 1);
+      highest = std::max(highest, cls);
+      step.bases[lane] = (kTableOf.at[static_cast<std::size_t>(cls)] * quantizers) << kTableBits;
+      step.shifts[lane] = kShiftOf.at[static_cast<std::size_t>(cls)];
+    }
+  }
+  step.shifted = highest >= kTables;
+  for (std::int64_t lane = count; lane < kLaneCount; ++lane)
+    step.bases[lane] = step.shifts[lane] = 0;
+  std::fill(step.scales, step.scales + kLaneCount, block.scale);
+  if (!block.row_scales) return;
+  std::int64_t row = (block.first + first) / block.row_size;
+  std::int64_t left = (row + 1) * block.row_size - (block.first + first);
+  for (std::int64_t lane = 0; lane < count; ++lane) {
+    step.scales[lane] = block.row_scales[row];
+    if (--left == 0) {
+      ++row;
+      left = block.row_size;
+    }
+  }
+}
+
 /// For every mask of lanes, where its words come from: the n-th lane takes the n-th word.
 template <typename Place, std::size_t kMasks, std::size_t kPlaces>
 struct Placement {
   alignas(64) std::array<std::array<Place, kPlaces>, kMasks> at;
 };
 inline constexpr auto kEight = [] {
-  Placement<std::int32_t, 256, 8> table{};
+  Placement<std::uint8_t, 256, 8> table{};
   for (std::size_t mask = 0; mask < 256; ++mask) {
-    std::int32_t n = 0;
+    std::uint8_t n = 0;
     for (std::size_t lane = 0; lane < 8; ++lane) table.at[mask][lane] = mask >> lane & 1 ? n++ : 0;
   }
   return table;

@@ -65,7 +65,7 @@ class LanesEncoder final : public EncoderBackend {
 class LanesDecoder final : public DecoderBackend {
  public:
   explicit LanesDecoder(std::span<const std::byte> stream)
-      : parts_(stream_parts(stream)), head_(parts_.head), entries_(head_.sets(), Unit::kIntegers) {}
+      : parts_(stream_parts(stream)), head_(parts_.head), entries_(head_.sets()) {}
 
   void read(const IntegerGrid& grid, std::span<std::int32_t> values,
             std::span<const std::uint8_t>) override {

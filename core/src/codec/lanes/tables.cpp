@@ -49,7 +49,7 @@ Widths widths_for(const Counts& counts) {
   return widths;
 }
 
-std::vector<std::uint32_t> make_entries(const TableSet& set, Unit unit) {
+std::vector<std::uint32_t> make_entries(const TableSet& set) {
   static_assert(kFirstInteger % 2 == 0 && kSpan % 2 == 0);
   std::vector<std::uint32_t> entries(set.size() * kWholeTable);
   auto entry = entries.begin();
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> make_entries(const TableSet& set, Unit unit) {
       const auto parity = static_cast<std::uint32_t>(i % 2);
       const int integer = i - symbol_of(0), sign = (integer > 0) - (integer < 0);
       int value = integer;
-      if (set.dependent && unit == Unit::kHalfSteps) value = 2 * integer - quantizer * sign;
+      if (set.dependent) value = 2 * integer - quantizer * sign;
       const std::uint32_t stands =
           i < kFirstInteger ? escape + parity : static_cast<std::uint32_t>(value);
       const std::uint32_t high =

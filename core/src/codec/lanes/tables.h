@@ -36,19 +36,14 @@ struct TableSet {
   std::size_t size() const { return static_cast<std::size_t>(kTables * quantizers()); }
 };
 
-/// What a decoder wants of a value.
-enum class Unit : std::uint8_t {
-  kIntegers,
-  kHalfSteps,  ///< twice what an integer of a dependent grid stands for, in steps
-};
-
-/// An entry says what stands at a slot: bits 31 ... 23 the value, 22 the parity of the integer,
-/// 21 ... 11 the width, 10 ... 0 slot - start. Values of escapes: kEscapeValue + parity +
+/// An entry says what stands at a slot: bits 31 ... 23 the value in units, 22 the parity of the
+/// integer, 21 ... 11 the width, 10 ... 0 slot - start. Values of escapes: kEscapeValue + parity +
 /// 2 * quantizer.
 inline constexpr int kEscapeValue = -256, kLastEscape = kEscapeValue + 3;
 inline constexpr int kValuePlace = 23, kParityPlace = 22;
 
+/// Units: integers; of dependent grids half steps, twice what an integer stands for.
 /// [kTables, quantizers, 2^11] entries; tables that are not used hold escapes.
-std::vector<std::uint32_t> make_entries(const TableSet& set, Unit unit);
+std::vector<std::uint32_t> make_entries(const TableSet& set);
 
 }  // namespace gbcompress::codec::lanes
