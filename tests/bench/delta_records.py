@@ -51,11 +51,10 @@ def write(name, title, command, figures, note=None, section="deltas", listed=Fal
     tool = record_tool()
     arguments = argparse.Namespace(id=name, section=section, title=title, commit=None, machine=None, seed=seed, date=None,
                                    model=more.pop("model", None) or model_in(folder),
-                                   data=more.pop("data", "Python's standard library"), target=None, note=note)
+                                   data=more.pop("data", "Python's standard library"), target=None, note=note,
+                                   listed=None if listed else False)
     record = tool.base_record(arguments, command) | more
     record["figures"] = [{"name": what, "value": value, "unit": unit} for what, value, unit in figures]
-    if not listed:
-        record["listed"] = False
     tool.write(record)
 
 
