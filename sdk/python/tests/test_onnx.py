@@ -134,7 +134,7 @@ def test_calibrated_files_are_better(tmp_path: Path) -> None:
 
 
 def test_feedback_where_it_pays() -> None:
-    from gbcompress._onnx_search import feedback_cost, where_feedback_pays
+    from gbcompress._candidates import feedback_cost, where_feedback_pays
 
     mixed = draw(64, 64, scale=1)
     few = (mixed[:, :4] @ mixed[:, :4].T).astype(np.float32)  # of rank 4
