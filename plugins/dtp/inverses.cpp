@@ -4,154 +4,19 @@
 #include <c10/core/GradMode.h>
 #include <gbcompress/error.h>
 #include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "../common/channels_last.h"
 #include "published.h"
+#include "weighted.h"
 
 namespace gbcompress::dtp {
 namespace {
 
 namespace nn = torch::nn;
 using Sizes = std::vector<std::int64_t>;
-
-/// Weights with LibTorch's usual spread for a layer of so many inputs.
-at::Tensor fresh(NoiseKey key, const char* name, const Sizes& shape, std::int64_t inputs) {
-  key.layer += std::string(".") + name;
-  return normal_noise(key, shape).mul_(1 / std::sqrt(3.0 * static_cast<double>(inputs)));
-}
-
-/// A layer whose way back has weights: those, and a bias where the layer has one.
-template <typename Layer>
-class Weighted : public LayerInverse {
- public:
-  bool affine() const override { return true; }
-  std::vector<at::Tensor> parameters() const override {
-    return bias_.defined() ? std::vector{weight_, bias_} : std::vector{weight_};
-  }
-  void make_symmetric() override {
-    const c10::NoGradGuard no_grad;
-    weight_.copy_(transposed());
-    if (bias_.defined()) bias_.zero_();
-  }
-
- protected:
-  Weighted(const InverseRequest& request, Layer& layer) : layer_(layer), init_(request.init) {}
-  void allocate(const Sizes& weight, std::int64_t fan_in, std::int64_t biases) {
-    weight_ = fresh(init_, "weight", weight, fan_in);
-    if (layer_.bias.defined()) bias_ = fresh(init_, "bias", {biases}, fan_in);
-  }
-  at::Tensor bias(bool difference) const { return difference ? at::Tensor() : bias_; }
-  virtual at::Tensor transposed() const = 0;
-
-  Layer& layer_;
-  NoiseKey init_;
-  at::Tensor weight_, bias_;
-};
-
-class LinearInverse final : public Weighted<nn::LinearImpl> {
- public:
-  LinearInverse(const InverseRequest& request, nn::LinearImpl& layer) : Weighted(request, layer) {
-    const auto outputs = layer.weight.size(0), inputs = layer.weight.size(1);
-    allocate({inputs, outputs}, outputs, inputs);
-  }
-  at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
-    return at::linear(x, layer_.weight, layer_.bias);
-  }
-  at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
-                     bool difference) const override {
-    return at::linear(y, weight_, bias(difference));
-  }
-
- private:
-  at::Tensor transposed() const override { return layer_.weight.t(); }
-};
-
-class Conv2dInverse final : public Weighted<nn::Conv2dImpl> {
- public:
-  Conv2dInverse(const InverseRequest& request, nn::Conv2dImpl& layer) : Weighted(request, layer) {
-    const auto& options = layer.options;
-    const auto* pixels = std::get_if<torch::ExpandingArray<2>>(&options.padding());
-    if (!pixels || !std::holds_alternative<torch::enumtype::kZeros>(options.padding_mode()))
-      throw Error(Errc::kUsage, "a Conv2d is inverted only where its padding is a number of zeros");
-    stride_ = {(*options.stride())[0], (*options.stride())[1]};
-    padding_ = {(**pixels)[0], (**pixels)[1]};
-    dilation_ = {(*options.dilation())[0], (*options.dilation())[1]};
-    // Rows and columns at the far end that no step of the kernel reached.
-    for (std::int64_t side = 0; side < 2; ++side) {
-      const auto s = static_cast<std::size_t>(side);
-      const std::int64_t span = dilation_[s] * (layer.weight.size(2 + side) - 1) + 1;
-      unreached_.push_back((request.input.size(2 + side) + 2 * padding_[s] - span) % stride_[s]);
-    }
-    allocate(layer.weight.sizes().vec(), layer.weight[0].numel(), request.input.size(1));
-  }
-  at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
-    return at::conv2d(channels_last(x), layer_.weight, layer_.bias, stride_, padding_, dilation_,
-                      layer_.options.groups());
-  }
-  at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
-                     bool difference) const override {
-    return at::conv_transpose2d(channels_last(y), weight_, bias(difference), stride_, padding_,
-                                unreached_, layer_.options.groups(), dilation_);
-  }
-
- private:
-  // The kernel of a transposed convolution is laid out as that of the convolution it transposes.
-  at::Tensor transposed() const override { return layer_.weight; }
-
-  Sizes stride_, padding_, dilation_, unreached_;
-};
-
-/// Scale and shift of each channel; the statistics are the forward call's.
-template <typename Layer>
-class BatchNormInverse final : public Weighted<Layer> {
- public:
-  using Weighted<Layer>::layer_;
-  BatchNormInverse(const InverseRequest& request, Layer& layer) : Weighted<Layer>(request, layer) {
-    const auto channels = request.input.size(1);
-    this->allocate({channels}, 1, channels);
-  }
-  at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
-    const double eps = layer_.options.eps();
-    const bool batch = layer_.is_training() || !layer_.running_mean.defined();
-    const Sizes shape = broadcast(x);
-    at::Tensor mean = layer_.running_mean, variance = layer_.running_var;
-    if (batch) {
-      const at::Tensor channels = x.transpose(0, 1).reshape({x.size(1), -1});
-      mean = channels.mean(1);
-      variance = channels.var(1, /*unbiased=*/false);
-    }
-    const at::Tensor scale = (variance + eps).rsqrt().view(shape);
-    record = {scale};
-    const at::Tensor normal = (x - mean.view(shape)) * scale;
-    if (!layer_.weight.defined()) return normal;
-    return normal * layer_.weight.view(shape) + layer_.bias.view(shape);
-  }
-  at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
-                     bool difference) const override {
-    const Sizes shape = broadcast(y);
-    const at::Tensor x = y * (this->weight_.view(shape) * record.at(0));
-    const at::Tensor shift = this->bias(difference);
-    return shift.defined() ? x + shift.view(shape) : x;
-  }
-
- private:
-  static Sizes broadcast(const at::Tensor& x) {
-    Sizes shape(static_cast<std::size_t>(x.dim()), 1);
-    shape[1] = x.size(1);
-    return shape;
-  }
-  at::Tensor transposed() const override {
-    return layer_.weight.defined() ? layer_.weight : at::ones_like(this->weight_);
-  }
-};
 
 /// An activation goes back by its slope at the point of the call: where a unit is silent, no target
 /// passes. Applied to a target instead, ReLU would let through what lifts a unit off its floor.
@@ -240,16 +105,22 @@ std::unique_ptr<LayerInverse> flatten(const nn::FlattenImpl& layer, const at::Te
       });
 }
 
+}  // namespace
+
+std::unique_ptr<LayerInverse> reshaping_inverse(const InverseRequest& request) {
+  nn::Module& layer = request.layer;
+  if (auto* flat = layer.as<nn::FlattenImpl>()) return flatten(*flat, request.input);
+  if (layer.as<nn::IdentityImpl>())
+    return std::make_unique<Adjoint>([](const at::Tensor& x, CallRecord&) { return x; },
+                                     [](const at::Tensor& y, const CallRecord&) { return y; });
+  return nullptr;
+}
+
+namespace {
+
 std::unique_ptr<LayerInverse> built_in(const InverseRequest& request) {
   nn::Module& layer = request.layer;
-  if (auto* linear = layer.as<nn::LinearImpl>())
-    return std::make_unique<LinearInverse>(request, *linear);
-  if (auto* conv = layer.as<nn::Conv2dImpl>())
-    return std::make_unique<Conv2dInverse>(request, *conv);
-  if (auto* norm = layer.as<nn::BatchNorm2dImpl>())
-    return std::make_unique<BatchNormInverse<nn::BatchNorm2dImpl>>(request, *norm);
-  if (auto* norm = layer.as<nn::BatchNorm1dImpl>())
-    return std::make_unique<BatchNormInverse<nn::BatchNorm1dImpl>>(request, *norm);
+  if (auto inverse = weighted_inverse(request)) return inverse;
   if (layer.as<nn::ReLUImpl>())
     return std::make_unique<Activation>([](const at::Tensor& x) { return at::relu(x); },
                                         [](const at::Tensor& y) { return y.gt(0).to(y.dtype()); });
@@ -269,11 +140,7 @@ std::unique_ptr<LayerInverse> built_in(const InverseRequest& request) {
   if (auto* pool = layer.as<nn::MaxPool2dImpl>()) return max_pool(*pool);
   if (auto* pool = layer.as<nn::AdaptiveAvgPool2dImpl>())
     return adaptive_avg_pool(*pool, request.input);
-  if (auto* flat = layer.as<nn::FlattenImpl>()) return flatten(*flat, request.input);
-  if (layer.as<nn::IdentityImpl>())
-    return std::make_unique<Adjoint>([](const at::Tensor& x, CallRecord&) { return x; },
-                                     [](const at::Tensor& y, const CallRecord&) { return y; });
-  return nullptr;
+  return reshaping_inverse(request);
 }
 
 /// "Conv2d" of "torch::nn::Conv2dImpl".
@@ -357,10 +224,9 @@ std::unique_ptr<LayerInverse> inverse_of(nn::Module& layer, const std::string& w
   request.invert = [&](nn::Module& part, const std::string& name, const at::Tensor& x) {
     return std::make_unique<ChainInverse>(chain_of(part, where + "." + name, x, seed, form), x);
   };
-  if (form == InverseForm::kPublished)
-    if (auto inverse = published_inverse(request)) return inverse;
-  if (auto inverse = built_in(request)) return inverse;
   const std::string type = type_of(layer);
+  if (form == InverseForm::kPublished) return published_inverse(request, type);
+  if (auto inverse = built_in(request)) return inverse;
   if (const InverseFactory factory = find_inverse(type))
     if (auto inverse = factory(request)) return inverse;
   throw Error(Errc::kUsage, "strategy dtp: stage " + where.substr(0, where.find('#')) +

@@ -12,6 +12,9 @@ enum class InverseForm : std::uint8_t {
   kPublished,  ///< published.h
 };
 
+/// Of layers that only arrange values, Flatten and Identity; null for another one.
+std::unique_ptr<LayerInverse> reshaping_inverse(const InverseRequest& request);
+
 /// The way back through all layers of a stage, nested Sequentials taken apart.
 /// @param input  of the stage for one sample, [1, ...]
 /// @param seed   of the first weights

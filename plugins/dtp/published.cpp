@@ -3,12 +3,12 @@
 #include <ATen/ATen.h>
 #include <gbcompress/error.h>
 #include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
 #include <functional>
+
+#include "inverses.h"
+#include "weighted.h"
 
 namespace gbcompress::dtp {
 namespace {
@@ -63,7 +63,10 @@ std::unique_ptr<LayerInverse> max_pool(const nn::MaxPool2dImpl& layer, const at:
 
 }  // namespace
 
-std::unique_ptr<LayerInverse> published_inverse(const InverseRequest& request) {
+std::unique_ptr<LayerInverse> published_inverse(const InverseRequest& request,
+                                                const std::string& type) {
+  if (auto inverse = published_weighted_inverse(request)) return inverse;
+  if (auto inverse = reshaping_inverse(request)) return inverse;
   nn::Module& layer = request.layer;
   if (layer.as<nn::ReLUImpl>()) return activation([](const at::Tensor& x) { return at::relu(x); });
   if (auto* elu = layer.as<nn::ELUImpl>())
@@ -79,17 +82,16 @@ std::unique_ptr<LayerInverse> published_inverse(const InverseRequest& request) {
           return at::adaptive_avg_pool2d(y, from);
         });
   }
-  if (layer.as<nn::LinearImpl>() || layer.as<nn::Conv2dImpl>() || layer.as<nn::FlattenImpl>() ||
-      layer.as<nn::IdentityImpl>())
-    return nullptr;
-  std::string type = layer.name();
-  type = type.substr(type.rfind(':') + 1);
-  if (type.ends_with("Impl")) type.resize(type.size() - 4);
+  const std::string key = type + "#published";
+  if (const InverseFactory factory = find_inverse(key))
+    if (auto inverse = factory(request)) return inverse;
   const std::string& where = request.init.layer;
   throw Error(Errc::kUsage,
               "strategy dtp: stage " + where.substr(0, where.find('#')) + " holds a " + type +
-                  ", which has no inverse in published form (Linear, Conv2d, ReLU, ELU, MaxPool2d, "
-                  "AdaptiveAvgPool2d, Flatten and Identity have one); leave out inverse=published");
+                  ", which has no inverse in published form (Linear, Conv2d, BatchNorm2d, ReLU, "
+                  "ELU, MaxPool2d, AdaptiveAvgPool2d, Flatten, Identity and the residual blocks of "
+                  "ResNets have one); leave out inverse=published, or register one as \"" +
+                  key + "\"");
 }
 
 }  // namespace gbcompress::dtp

@@ -8,9 +8,10 @@
 
 namespace gbcompress::dtp {
 
-/// @return null for a layer whose inverse is the same in both forms: Linear, Conv2d, Flatten,
-///         Identity
-/// @throws Error(kUsage) for a layer that has no inverse in published form
-std::unique_ptr<LayerInverse> published_inverse(const InverseRequest& request);
+/// @param type  of the layer: "Conv2d"
+/// @throws Error(kUsage) for a layer that has no inverse in published form; plugins add one by
+///         register_inverse("TYPE#published", factory)
+std::unique_ptr<LayerInverse> published_inverse(const InverseRequest& request,
+                                                const std::string& type);
 
 }  // namespace gbcompress::dtp

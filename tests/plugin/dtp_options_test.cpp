@@ -1,6 +1,4 @@
-/// Difference target propagation: its options, its optimizers, and inverses in published form.
-#include <map>
-
+/// Difference target propagation: its options and its optimizers.
 #include "plugin/dtp_training.h"
 
 namespace gbcompress {
@@ -83,73 +81,6 @@ TEST(Dtp, OptionsAreChecked) {
   expect_has(refusal(arch, "kappa=3"), {"kappa", "sigma"});
   expect_has(refusal(arch, "shards=3"), {"shards", "power of two"});
   expect_has(refusal("mlp:64-10", ""), {"one stage"});
-}
-
-TEST(Dtp, PublishedInversesGiveTheirLoss) {
-  // One stage conv, ELU, pool behind another, by hand: L = mean of -2 dx (r_x - r) + (r_y - r)^2.
-  Training run("simple-vgg:2", "inverse=published K=1 momentum=0 feedback_lr=0.01 sigma=0.1",
-               {3, 32, 32});
-  const c10::NoGradGuard no_grad;
-  const auto weights = [&] {
-    std::map<std::string, at::Tensor> found;
-    for (const StateEntry& entry : run.strategy->aux_state())
-      if (entry.name.ends_with("#feedback")) found[entry.name] = entry.value.clone();
-    return found;
-  };
-  const at::Tensor before = weights().at("conv2#feedback");
-  {
-    const c10::AutoGradMode with_grad(true);
-    run.step();
-  }
-  const at::Tensor after = weights().at("conv2#feedback");
-
-  const std::vector<Stage>& stages = run.model->stages();
-  const at::Tensor x = stages[0].forward(run.batch.inputs);
-  at::Tensor kernel, bias;
-  for (const NamedParameter& p : run.model->tensors()) {
-    if (p.info.name == "conv2.0.weight") kernel = p.tensor.detach();
-    if (p.info.name == "conv2.0.bias") bias = p.tensor.detach();
-  }
-  const auto forward = [&](const at::Tensor& in) {
-    return at::max_pool2d_with_indices(at::elu(at::conv2d(in, kernel, bias, 1, 1)), 2);
-  };
-  at::Tensor w = before.clone();
-  const auto [y, places] = forward(x);
-  const auto noise = [&](const char* purpose, const at::Tensor& like) {
-    return normal_noise({3, purpose, "conv2#0", 0}, run.batch.samples,
-                        like.sizes().slice(1).vec()) *
-           0.1;
-  };
-  const at::Tensor dx = noise("dtp.input", x), dy = noise("dtp.output", y);
-  const auto [noisy, noisy_places] = forward(x + dx);
-  {
-    const c10::AutoGradMode with_grad(true);
-    w.requires_grad_(true);
-    const at::Tensor back = w.narrow(0, 0, kernel.numel()).view(kernel.sizes()),
-                     shift = w.narrow(0, kernel.numel(), x.size(1));
-    const auto g = [&](const at::Tensor& in, const at::Tensor& at_places) {
-      const at::Tensor up = at::max_unpool2d(in.contiguous(), at_places.contiguous(), {16, 16});
-      return at::conv_transpose2d(at::elu(up), back, shift, 1, 1);
-    };
-    const at::Tensor r = g(y, places);
-    const at::Tensor loss =
-        (-2 * (dx * (g(noisy, noisy_places) - r)).sum() + (g(y + dy, places) - r).square().sum()) /
-        32;
-    loss.backward();
-  }
-  EXPECT_GT((after - before).norm().item<double>(), 1e-5);
-  EXPECT_TRUE(at::allclose(after, before - 0.01 * w.grad(), 1e-4, 1e-6));
-}
-
-TEST(Dtp, PublishedInversesAreRefusedByTheLayersName) {
-  expect_has(refusal("resnet20", "inverse=published", {3, 32, 32}),
-             {"stage layer1.0", "BasicBlock", "published form", "leave out inverse=published"});
-  expect_has(refusal("vgg11", "inverse=published", {3, 32, 32}), {"BatchNorm2d"});
-  expect_has(refusal("mlp:64-48-32-10", "inverse=exact"), {"inverse", "transpose or published"});
-  for (const char* variant : {"dtp", "vanilla", "tp", "parallel"}) {
-    Training run("lenet-dtp", std::string("inverse=published K=1 variant=") + variant, {1, 28, 28});
-    EXPECT_TRUE(std::isfinite(run.step().more.at("feedback_loss"))) << variant;
-  }
 }
 
 }  // namespace

@@ -34,25 +34,29 @@ at::Tensor BasicBlockImpl::shortcut(const at::Tensor& x) const {
 namespace {
 
 /// The shortcut has no weights, so that its transpose is known; the branch of the convolutions is
-/// inverted by whoever asks. The last activation goes back by its slope at the point of the call.
+/// inverted by whoever asks.
 class BasicBlockInverse final : public LayerInverse {
  public:
-  BasicBlockInverse(BasicBlockImpl& block, const InverseRequest& request)
+  /// @param published  the last activation goes back by being applied once more, and not by its
+  ///                   slope at the point of the call
+  BasicBlockInverse(BasicBlockImpl& block, const InverseRequest& request, bool published)
       : block_(block),
+        published_(published),
         body_(request.invert(*block.body, "body", request.input)),
         input_shape_(request.input.sizes().vec()) {}
 
   at::Tensor forward(const at::Tensor& x, CallRecord& record) const override {
     const at::Tensor y = at::relu(body_->forward(x, record) + block_.shortcut(x));
-    record.push_back(y.gt(0).to(y.dtype()));
+    if (!published_) record.push_back(y.gt(0).to(y.dtype()));
     return y;
   }
   at::Tensor inverse(const at::Tensor& y, const CallRecord& record,
                      bool difference) const override {
-    const at::Tensor sum = y * record.back();
-    return body_->inverse(sum, {record.begin(), record.end() - 1}, difference) + back(sum);
+    const at::Tensor sum = published_ ? at::relu(y) : y * record.back();
+    return body_->inverse(sum, {record.begin(), record.end() - (published_ ? 0 : 1)}, difference) +
+           back(sum);
   }
-  bool affine() const override { return body_->affine(); }
+  bool affine() const override { return !published_ && body_->affine(); }
   std::vector<at::Tensor> parameters() const override { return body_->parameters(); }
   void make_symmetric() override { body_->make_symmetric(); }
 
@@ -70,17 +74,25 @@ class BasicBlockInverse final : public LayerInverse {
   }
 
   const BasicBlockImpl& block_;
+  bool published_;
   std::unique_ptr<LayerInverse> body_;
   std::vector<std::int64_t> input_shape_;  ///< [1, channels, rows, columns]
 };
 
-}  // namespace
-
-std::unique_ptr<LayerInverse> invert_basic_block(const InverseRequest& request) {
+std::unique_ptr<LayerInverse> invert(const InverseRequest& request, bool published) {
   auto* block = request.layer.as<BasicBlockImpl>();
   if (!block || !request.invert)
     throw Error(Errc::kFailure, "a BasicBlock is inverted by a strategy that inverts its layers");
-  return std::make_unique<BasicBlockInverse>(*block, request);
+  return std::make_unique<BasicBlockInverse>(*block, request, published);
+}
+
+}  // namespace
+
+std::unique_ptr<LayerInverse> invert_basic_block(const InverseRequest& request) {
+  return invert(request, false);
+}
+std::unique_ptr<LayerInverse> invert_basic_block_as_published(const InverseRequest& request) {
+  return invert(request, true);
 }
 
 }  // namespace gbcompress

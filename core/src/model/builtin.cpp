@@ -13,6 +13,7 @@ void register_builtin_models(Registrar& registrar) {
         "resnet" + std::to_string(6 * blocks + 2),
         [blocks](const ModelRequest& request) { return build_cifar_resnet(request, blocks); });
   register_inverse("BasicBlock", invert_basic_block);
+  register_inverse("BasicBlock#published", invert_basic_block_as_published);
 }
 
 }  // namespace gbcompress

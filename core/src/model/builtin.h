@@ -31,5 +31,8 @@ BuiltModel build_cifar_resnet(const ModelRequest& request, int blocks);
 /// The way back through the residual blocks of those, for register_inverse("BasicBlock"): through
 /// both branches, added up. @throws Error(kFailure) for another layer
 std::unique_ptr<LayerInverse> invert_basic_block(const InverseRequest& request);
+/// As the code of Ernoult et al. has it, for "BasicBlock#published": the mirrored block, whose
+/// activations are applied once more.
+std::unique_ptr<LayerInverse> invert_basic_block_as_published(const InverseRequest& request);
 
 }  // namespace gbcompress
