@@ -86,7 +86,8 @@ using InverseFactory = std::function<std::unique_ptr<LayerInverse>(const Inverse
 /// To be called where a plugin registers what it adds; it takes the place of an earlier one of that
 /// type. What a strategy inverts by itself (dtp: strategies.md) needs none.
 /// [thread-safe]
-/// @param module_type  as ParameterInfo::module_type: "Conv3d"; for inverse=published "...#published"
+/// @param module_type  as ParameterInfo::module_type: "Conv3d"; for inverse=published
+/// "...#published"
 /// @throws Error(kPluginRefused) without a type or a factory
 void register_inverse(const std::string& module_type, InverseFactory factory);
 /// @return an empty function if none is registered [thread-safe]

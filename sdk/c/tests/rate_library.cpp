@@ -1,4 +1,5 @@
-// The rate of the C++ library's decoder beside that of libgbz: see rate.c. Each tensor in its own type, one thread.
+// The rate of the C++ library's decoder beside that of libgbz: see rate.c. Each tensor in its own
+// type, one thread.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -28,7 +29,8 @@ int main(int count, char** arguments) {
     least = std::min(least, taken);
   }
   std::printf(
-      "{\"library\": \"gbcompress\", \"bytes\": %zu, \"milliseconds\": %.2f, \"gigabytes_a_second\": %.3f}\n",
+      "{\"library\": \"gbcompress\", \"bytes\": %zu, \"milliseconds\": %.2f, "
+      "\"gigabytes_a_second\": %.3f}\n",
       all, 1e3 * least, 1e-9 * static_cast<double>(all) / least);
   return 0;
 }
