@@ -1,5 +1,6 @@
 // What one step of ours computes, for tests/peer/parity.py to compare with the published code:
 //   gbc_parity dtp OUT ARCH ROWS OPTIONS    weights, batch, noise, losses, targets and gradients
+//   gbc_parity dtp-sum OUT ARCH ...         the same without the losses of single feedback networks
 //   gbc_parity al OUT ARCH ROWS OPTIONS     weights, batch, losses and gradients of all components
 //   gbc_parity gnet OUT                     g-nets, the weights they give, and their gradients
 // OUT is a dictionary of tensors as torch.load() reads it.
@@ -89,18 +90,24 @@ struct Training {
   StrategyBatch batch;
 };
 
-/// "watched:ARCH": the gradient that reaches the output of each stage is kept.
-void register_watched(Registry& registry, std::vector<at::Tensor>& gradients) {
+/// "watched:ARCH": outputs of the stages and the gradients that reach them are kept.
+struct Watched {
+  std::vector<at::Tensor> outputs, gradients;
+};
+void register_watched(Registry& registry, Watched& watched) {
   registry.stage("parity", [&](Registrar& r) {
-    r.register_model("watched", [&gradients](const ModelRequest& request) {
+    r.register_model("watched", [&watched](const ModelRequest& request) {
       BuiltModel built = request.build(request.options);
-      gradients.resize(built.stages.size());
+      watched.outputs.resize(built.stages.size());
+      watched.gradients.resize(built.stages.size());
       for (std::size_t i = 0; i < built.stages.size(); ++i)
-        built.stages[i].forward = [&gradients, i,
+        built.stages[i].forward = [&watched, i,
                                    forward = built.stages[i].forward](const at::Tensor& x) {
           at::Tensor y = forward(x);
+          watched.outputs[i] = y.detach();
           if (y.requires_grad())
-            y.register_hook([&gradients, i](const at::Tensor& g) { gradients[i] = g.clone(); });
+            y.register_hook(
+                [&watched, i](const at::Tensor& g) { watched.gradients[i] = g.clone(); });
           return y;
         };
       return built;
@@ -119,13 +126,14 @@ std::string one_iteration(std::size_t networks, std::size_t only) {
 }
 
 void dtp(PluginHost& plugins, Dump& dump, const std::string& arch, std::int64_t rows,
-         const std::string& options) {
-  std::vector<at::Tensor> gradients;  // of the step that was made last
-  register_watched(plugins.registry(), gradients);
+         const std::string& options, bool each) {
+  Watched watched;  // in the step that was made last
+  register_watched(plugins.registry(), watched);
   const auto training = [&](const std::string& more) {
     return Training(plugins.registry(), "watched:" + arch, rows, {"dtp", options + more});
   };
-  const std::size_t networks = training("").model->stages().size() - 1;
+  const std::size_t networks =
+      build_model("watched:" + arch, plugins.registry())->stages().size() - 1;
   Training run = training(one_iteration(networks, 0));
   run.add_weights(dump);
   run.model->train(false);
@@ -134,7 +142,6 @@ void dtp(PluginHost& plugins, Dump& dump, const std::string& arch, std::int64_t 
     const Stage& stage = run.model->stages()[i];
     const at::Tensor y = stage.forward(x).detach();
     const std::string number = std::to_string(i), layer = stage.name + "#0";
-    dump.add("output." + number, y);
     if (i > 0) {
       const auto noise = [&](const char* purpose, const at::Tensor& like) {
         return normal_noise({kSeed, purpose, layer, 0}, run.batch.samples,
@@ -153,11 +160,17 @@ void dtp(PluginHost& plugins, Dump& dump, const std::string& arch, std::int64_t 
           dump.add(into + std::to_string(i), entry.value);
   };
   entries("#feedback", "feedback.");
-  dump.add("loss", run.step().loss);
+  dump.add("feedback_loss", run.step().more.at("feedback_loss"));
   entries("#memory1", "feedback_gradient.");  // momentum after the first step
-  run.add_gradients(dump);
-  for (std::size_t i = 0; i <= networks; ++i) dump.add("change." + std::to_string(i), gradients[i]);
-  for (std::size_t i = 1; i <= networks; ++i)
+  for (std::size_t i = 0; i <= networks; ++i) {
+    std::vector<at::Tensor> of_stage;
+    for (const at::Tensor& p : run.model->stages()[i].module->parameters())
+      of_stage.push_back(p.grad().flatten());
+    dump.add("gradient." + std::to_string(i), at::cat(of_stage));
+    dump.add("output." + std::to_string(i), watched.outputs[i]);
+    dump.add("change." + std::to_string(i), watched.gradients[i]);
+  }
+  for (std::size_t i = 1; each && i <= networks; ++i)
     dump.add("feedback_loss." + std::to_string(i),
              training(one_iteration(networks, i)).step().more.at("feedback_loss"));
 }
@@ -211,8 +224,10 @@ int run(int argc, char** argv) {
   Dump dump;
   if (scenario == "gnet")
     gnet(plugins, dump);
+  else if (scenario == "dtp" || scenario == "dtp-sum")
+    dtp(plugins, dump, argv[3], std::stoll(argv[4]), argv[5], scenario == "dtp");
   else
-    (scenario == "dtp" ? dtp : al)(plugins, dump, argv[3], std::stoll(argv[4]), argv[5]);
+    al(plugins, dump, argv[3], std::stoll(argv[4]), argv[5]);
   dump.write(argv[2]);
   return 0;
 }
