@@ -92,6 +92,30 @@ TEST_F(Calibrated, ErrorsOfOutputsAreSmallerAtTheSameSize) {
   EXPECT_EQ(again.identity, tuned.identity);
 }
 
+TEST_F(Calibrated, DependentIntegersLoseLessThanTheNearest) {
+  MadeTensors made;
+  const std::int64_t n = 128;
+  const auto w = normals(160 * n, 1, 0.1f);
+  made.add("a.weight", {160, n}, w);
+  made.add("b.weight", {160, n}, normals(160 * n, 5, 0.1f));  // with the moments of a
+  made.sorted();
+  Statistics statistics;
+  const auto moment = correlated(n, 2);
+  for (const char* name : {"a.weight", "b.weight"})
+    statistics.tensors[name].input_moment = moment;
+  for (const bool lanes : {false, true}) {
+    const auto error = [&](Quantiser quantiser) {
+      WeightsOptions options{.max_bytes = 14000, .quantiser = quantiser, .lanes = lanes};
+      options.statistics = &statistics;
+      options.overwrite = true;
+      const auto report = compress_weights(made.bundle, folder.path() / "x.gbz", options);
+      EXPECT_LE(report.output_bytes, 14000);
+      return output_error(w, decoded(folder.path() / "x.gbz", "a.weight"), moment, n);
+    };
+    EXPECT_LT(error(Quantiser::kTrellis), 0.85 * error(Quantiser::kNearest)) << lanes;
+  }
+}
+
 TEST_F(Calibrated, TwoMatricesAreRoundedAsOne) {
   MadeTensors made;
   const std::int64_t a = 40, b = 24, rows = 64;
