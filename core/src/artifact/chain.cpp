@@ -148,7 +148,7 @@ std::vector<ChainLink> chain_of(const ArtifactReader& delta, const fs::path& fol
 
 BaseModel BaseModel::on(const ArtifactReader& delta, const BaseModel& before) {
   before.source_for(delta);  // checks the digest
-  const BaseModel model = passed_through(OwnModel(before), {&delta}).model();
+  BaseModel model = passed_through(OwnModel(before), {&delta}).model();
   if (!delta.digest().empty() && model.digest() != delta.digest()) disown(delta.path());
   return model;
 }
