@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <protozero/varint.hpp>
-#include <set>
+#include <unordered_set>
 
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -252,7 +252,7 @@ Container Container::decode(std::span<const std::byte> bytes, std::size_t tensor
   container.format = in.text(64);
   const std::uint64_t count = in.number(kMaxContainerFiles, "the number of files");
   std::vector<bool> filled(tensors);
-  std::set<std::string> names;
+  std::unordered_set<std::string> names;
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t i = 0; i < count; ++i) {
     ContainerFile& file = container.files.emplace_back();

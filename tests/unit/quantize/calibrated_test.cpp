@@ -101,8 +101,7 @@ TEST_F(Calibrated, DependentIntegersLoseLessThanTheNearest) {
   made.sorted();
   Statistics statistics;
   const auto moment = correlated(n, 2);
-  for (const char* name : {"a.weight", "b.weight"})
-    statistics.tensors[name].input_moment = moment;
+  for (const char* name : {"a.weight", "b.weight"}) statistics.tensors[name].input_moment = moment;
   for (const bool lanes : {false, true}) {
     const auto error = [&](Quantiser quantiser) {
       WeightsOptions options{.max_bytes = 14000, .quantiser = quantiser, .lanes = lanes};
