@@ -52,6 +52,8 @@ class Exports(unittest.TestCase):
     def test_every_public_header_exports_its_names(self):
         for header in HEADERS:
             text = header.read_text()
+            if re.fullmatch(r"#pragma once\n(///.*\n)*(\n|#include.*\n)*", text):
+                continue  # includes others, and declares nothing
             with self.subTest(header=header.name):
                 self.assertIn("namespace GBC_API gbcompress {", text)
                 self.assertNotRegex(text, r"(?m)^namespace gbcompress")

@@ -65,7 +65,7 @@ TEST(Golden, DeltasStillExpandOnTheirBase) {
     EXPECT_TRUE(std::ranges::equal(bytes, now.find(tensor.name)->bytes)) << tensor.name;
     changes += tensor.kind == TensorKind::kChange;
   }
-  EXPECT_EQ(changes, 8);
+  EXPECT_EQ(changes, 10);
 }
 
 /// The dump in the format's description is a file of this folder, byte by byte.

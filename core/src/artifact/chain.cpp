@@ -94,6 +94,8 @@ OwnModel::OwnModel(const BaseModel& model)
   for (const TensorEntry& tensor : model.tensors().tensors) tensors[tensor.name] = {tensor, {}};
 }
 
+BaseModel OwnModel::model() const { return BaseModel(bundle(), digest); }
+
 TensorBundle OwnModel::bundle() const {
   TensorBundle bundle;
   bundle.owners = owners;

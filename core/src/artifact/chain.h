@@ -19,12 +19,12 @@ struct OwnTensor {
 };
 
 /// Tensors by name.
-struct [[gnu::visibility("hidden")]] OwnModel {
+struct OwnModel {
   OwnModel() = default;
   explicit OwnModel(const BaseModel& model);
   TensorBundle bundle() const;
   /// Of these tensors, which it shares.
-  BaseModel model() const { return BaseModel(bundle(), digest); }
+  BaseModel model() const;
 
   std::map<std::string, OwnTensor, std::less<>> tensors;
   std::vector<std::shared_ptr<const void>> owners;  ///< of bytes that are a file's
