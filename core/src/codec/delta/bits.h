@@ -105,8 +105,9 @@ class Drifting {
 
   /// The octave for numbers of that mean.
   static int octave_of(double mean) {
-    return std::clamp(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(mean * 90))) - 1,
-                      0, kMostOctave);
+    const double bounded = std::min(mean * 90, 0x1p62);  // what an integer holds
+    return std::clamp(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bounded))) - 1, 0,
+                      kMostOctave);
   }
   void put(BitWriter& out, std::uint64_t number) {
     const int low = low_bits();
