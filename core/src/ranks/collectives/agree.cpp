@@ -86,7 +86,7 @@ std::vector<std::string> Group::all_gather(std::string_view mine) {
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kAllGather;
-  impl->works.push_back(state_->transport->all_gather(size, sizes));
+  impl->start([&] { return state_->transport->all_gather(size, sizes); });
   Pending(std::move(impl)).wait();
 
   const std::int64_t* pieces = sizes.const_data_ptr<std::int64_t>();

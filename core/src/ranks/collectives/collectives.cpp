@@ -52,7 +52,7 @@ Pending Group::all_reduce(at::Tensor tensor) {
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kAllReduce;
-  impl->works.push_back(state_->transport->all_reduce(std::move(tensor)));
+  impl->start([&] { return state_->transport->all_reduce(std::move(tensor)); });
   return Pending(std::move(impl));
 }
 
@@ -75,9 +75,11 @@ Pending Group::reduce_scatter(const at::Tensor& tensor, std::span<const std::int
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kReduce;
-  impl->works.push_back(state_->transport->exchange(
-      tensor.view({-1}), parts, {pieces.begin(), pieces.end()},
-      std::vector<std::int64_t>(static_cast<std::size_t>(world()), own)));
+  impl->start([&] {
+    return state_->transport->exchange(
+        tensor.view({-1}), parts, {pieces.begin(), pieces.end()},
+        std::vector<std::int64_t>(static_cast<std::size_t>(world()), own));
+  });
   impl->complete = [parts, into, own, ranks = world()] {
     const float* from = parts.const_data_ptr<float>();
     float* sum = into.mutable_data_ptr<float>();
@@ -109,7 +111,7 @@ Pending Group::broadcast(at::Tensor tensor, int from) {
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kBroadcast;
-  impl->works.push_back(state_->transport->broadcast(std::move(tensor), from));
+  impl->start([&] { return state_->transport->broadcast(std::move(tensor), from); });
   return Pending(std::move(impl));
 }
 
@@ -128,7 +130,7 @@ Pending Group::all_gather(at::Tensor tensor, std::span<const std::int64_t> piece
   for (int from = 0; from < world(); ++from) {
     const std::int64_t piece = pieces[static_cast<std::size_t>(from)];
     if (piece > 0)
-      impl->works.push_back(state_->transport->broadcast(flat.narrow(0, first, piece), from));
+      impl->start([&] { return state_->transport->broadcast(flat.narrow(0, first, piece), from); });
     first += piece;
   }
   return Pending(std::move(impl));
@@ -143,7 +145,7 @@ Pending Group::send(const at::Tensor& tensor, int to) {
   impl->state = state_;
   impl->kind = Collective::kSend;
   impl->peer = to;
-  impl->works.push_back(state_->transport->send(tensor, to));
+  impl->start([&] { return state_->transport->send(tensor, to); });
   return Pending(std::move(impl));
 }
 
@@ -156,7 +158,7 @@ Pending Group::receive(at::Tensor into, int from) {
   impl->state = state_;
   impl->kind = Collective::kReceive;
   impl->peer = from;
-  impl->works.push_back(state_->transport->receive(std::move(into), from));
+  impl->start([&] { return state_->transport->receive(std::move(into), from); });
   return Pending(std::move(impl));
 }
 
@@ -166,7 +168,7 @@ void Group::barrier() {
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kBarrier;
-  impl->works.push_back(state_->transport->barrier());
+  impl->start([&] { return state_->transport->barrier(); });
   Pending(std::move(impl)).wait();
 }
 
@@ -209,7 +211,7 @@ void Group::all_reduce(const FixedSum& sum, int shards, at::Tensor into) {
     auto impl = std::make_unique<Pending::Impl>();
     impl->state = state_;
     impl->kind = Collective::kReduce;
-    impl->works.push_back(state_->transport->exchange(out, in, sent, received));
+    impl->start([&] { return state_->transport->exchange(out, in, sent, received); });
     Pending(std::move(impl)).wait();
   }
   std::vector<std::pair<ShardRange, std::span<float>>> spans;

@@ -46,6 +46,15 @@ void GroupState::explain(Collective kind, const std::exception& error, int peer)
   throw Error(Errc::kFailure, "rank " + std::to_string(rank) + " failed: " + cause);
 }
 
+TransportWorkPtr GroupState::start(Collective kind, const std::function<TransportWorkPtr()>& begin,
+                                   int peer) {
+  try {
+    return begin();
+  } catch (const std::exception& error) {
+    explain(kind, error, peer);
+  }
+}
+
 Pending::Pending() = default;
 Pending::Pending(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pending::~Pending() = default;

@@ -37,6 +37,10 @@ struct GroupState {
 
   /// To be called in front of every collective. @throws Error(kFailure) after a failure
   void begin(Collective kind, std::int64_t bytes);
+  /// Hands a collective to the transport, which may find a connection closed already.
+  /// @throws as explain()
+  TransportWorkPtr start(Collective kind, const std::function<TransportWorkPtr()>& begin,
+                         int peer = -1);
   /// A collective ended by an exception: says which rank failed first, or that this one did.
   /// @param peer  of a transfer; -1: none
   [[noreturn]] void explain(Collective kind, const std::exception& error, int peer = -1);
@@ -48,6 +52,10 @@ struct Pending::Impl {
   int peer = -1;  ///< the other rank of a transfer
   std::vector<TransportWorkPtr> works;
   std::function<void()> complete;  ///< what is left to do with what arrived
+
+  void start(const std::function<TransportWorkPtr()>& begin) {
+    works.push_back(state->start(kind, begin, peer));
+  }
 };
 
 /// Meets the other ranks. @param nccl  none: Gloo. @throws as Group::open()
