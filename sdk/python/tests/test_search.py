@@ -52,7 +52,7 @@ def test_norms_are_moved_with_the_measured_batches(tmp_path: Path, monkeypatch: 
 
 def test_moved_norms_take_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, batches = normed(), [torch.randn(4, 3, 12, 12) for _ in range(6)]
-    before = _norms.norm_statistics(model, batches)
+    before = _norms.norm_sums(model, batches)
     state = {k: v.clone() for k, v in model.state_dict().items()}
     with torch.no_grad():
         model[0].weight.mul_(1.1)
@@ -62,6 +62,22 @@ def test_moved_norms_take_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         torch.testing.assert_close(moved[name], value, rtol=2**-11, atol=0)
         bits = moved[name].view(torch.int32)
         assert int((bits & 0xFFF).abs().max()) == 0, name
+
+
+def test_a_correction_is_made_once(tmp_path: Path) -> None:
+    """What changes the inputs of the first norm alone changes the statistics of the first norm alone."""
+    model, batches = normed(), [torch.randn(4, 3, 12, 12) for _ in range(6)]
+    before = _norms.norm_sums(model, batches)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    with torch.no_grad():
+        model[0].weight.mul_(1.5)
+    moved = _norms.corrected_norms(model, batches, before, state)
+    names = [name for name in moved if name.endswith("running_var")]
+    assert len(names) > 1
+    torch.testing.assert_close(moved[names[0]], 2.25 * state[names[0]], rtol=1e-3, atol=1e-5)
+    for name in moved:
+        if not name.startswith(names[0].rsplit(".", 1)[0] + "."):
+            torch.testing.assert_close(moved[name], state[name], rtol=2e-3, atol=2e-3)
 
 
 def test_minutes_stop_after_the_best_guess(tmp_path: Path) -> None:

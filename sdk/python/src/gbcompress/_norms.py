@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,19 +27,25 @@ def _rounded(values: torch.Tensor) -> torch.Tensor:
     return torch.ldexp((mantissa * scale).round() / scale, exponent)
 
 
-def norm_statistics(model: torch.nn.Module, batches: list[Batch]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Mean and variance of every batch norm's inputs, by channel."""
-    sums: dict[str, list[torch.Tensor]] = {}
+def _sums(values: torch.Tensor) -> torch.Tensor:
+    """float32 [3, channels]: count, sum and sum of squares of each channel of a norm's input."""
+    values = values.detach().float()
+    values = values.transpose(0, 1).flatten(1) if values.ndim > 1 else values
+    count = torch.full(values.shape[:1], float(values.shape[1]), device=values.device)
+    return torch.stack([count, values.sum(1), values.square().sum(1)])
+
+
+def _moments(sums: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and variance of each channel."""
+    mean = sums[1] / sums[0]
+    return mean, (sums[2] / sums[0] - mean.square()).clamp_min(0)
+
+
+def _run(model: torch.nn.Module, batches: list[Batch], each: Callable[[str, Any, torch.Tensor], None]) -> None:
+    """Runs the batches; ``each`` is called in front of every norm, with its path, itself and its input's sums."""
 
     def hook(name: str) -> Any:
-        def run(module: torch.nn.Module, args: Any) -> None:
-            values = args[0].detach().float()
-            values = values.transpose(0, 1).flatten(1) if values.ndim > 1 else values
-            count = torch.full((), float(values.shape[1]), device=values.device)
-            new = [count, values.sum(1), values.square().sum(1)]
-            sums[name] = [a + b for a, b in zip(sums[name], new, strict=True)] if name in sums else new
-
-        return run
+        return lambda module, args: each(name, module, _sums(args[0]))
 
     handles = [
         module.register_forward_pre_hook(hook(name))
@@ -52,32 +59,67 @@ def norm_statistics(model: torch.nn.Module, batches: list[Batch]) -> dict[str, t
     finally:
         for handle in handles:
             handle.remove()
-    result = {}
-    for name, (count, total, squares) in sums.items():
-        mean = total / count
-        result[name] = (mean, (squares / count - mean.square()).clamp_min(0))
+
+
+def norm_sums(model: torch.nn.Module, batches: list[Batch]) -> dict[str, list[torch.Tensor]]:
+    """Sums of every batch norm's inputs, call by call."""
+    result: dict[str, list[torch.Tensor]] = {}
+    _run(model, batches, lambda name, module, sums: result.setdefault(name, []).append(sums))
     return result
+
+
+def norm_statistics(model: torch.nn.Module, batches: list[Batch]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Mean and variance of every batch norm's inputs, by channel."""
+    return {name: _moments(torch.stack(each).sum(0)) for name, each in norm_sums(model, batches).items()}
+
+
+def _correct(module: Any, now: torch.Tensor, before: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
+    """Sets a norm's running statistics to those given, scaled and moved as its inputs were.
+
+    Args:
+        now: sums of its inputs; ``before``: of the original's.
+    """
+    (mean1, variance1), (mean0, variance0) = _moments(now), _moments(before)
+    factor = ((variance1 + module.eps) / (variance0 + module.eps)).clamp(1 / _MOST, _MOST)
+    module.running_mean.copy_(mean1 + (mean.float() - mean0) * factor.sqrt())
+    module.running_var.copy_(variance.float() * factor)
 
 
 def corrected_norms(
     model: torch.nn.Module,
     batches: list[Batch],
-    before: dict[str, tuple[torch.Tensor, torch.Tensor]],
+    before: dict[str, list[torch.Tensor]],
     state: dict[str, torch.Tensor],
 ) -> dict[str, torch.Tensor]:
     """New running statistics by name: those of ``state``, scaled and moved as quantization moved the
     norms' inputs. Statistics of the batches themselves are never stored: batches may be of another
-    kind than the training data."""
-    moved: dict[str, torch.Tensor] = {}
-    modules = dict(model.named_modules())
-    for name, (mean, variance) in norm_statistics(model, batches).items():
-        mean0, variance0 = before[name]
-        eps = float(getattr(modules[name], "eps", 1e-5))
-        factor = ((variance + eps) / (variance0 + eps)).clamp(1 / _MOST, _MOST)
+    kind than the training data.
+
+    A norm is corrected before it runs, by the sums of the batches so far: what it passes on is
+    corrected when the next norm is measured. Otherwise a norm would be corrected for the changes of
+    those in front of it a second time.
+
+    Args:
+        model: with quantized weights; its norms are changed.
+        before: norm_sums() of the original.
+    """
+    seen: dict[str, list[torch.Tensor]] = {}
+
+    def each(name: str, module: Any, sums: torch.Tensor) -> None:
+        calls = seen.setdefault(name, [])
+        calls.append(sums)
+        originals = before.get(name, [])
+        if len(calls) > len(originals):
+            return
         path = f"{name}." if name else ""
-        own_mean, own_variance = state[f"{path}running_mean"], state[f"{path}running_var"]
-        root = factor.sqrt()
-        new_mean = mean + (own_mean.float() - mean0) * root
-        moved[f"{path}running_mean"] = _rounded(new_mean).to(own_mean.dtype)
-        moved[f"{path}running_var"] = _rounded(own_variance.float() * factor).to(own_variance.dtype)
+        total = torch.stack(originals[: len(calls)]).sum(0)
+        _correct(module, torch.stack(calls).sum(0), total, state[f"{path}running_mean"], state[f"{path}running_var"])
+
+    _run(model, batches, each)
+    modules = dict(model.named_modules())
+    moved: dict[str, torch.Tensor] = {}
+    for name in seen:
+        for each_name in "running_mean", "running_var":
+            path = f"{name}.{each_name}" if name else each_name
+            moved[path] = _rounded(getattr(modules[name], each_name)).to(state[path].dtype)
     return moved

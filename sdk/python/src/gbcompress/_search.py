@@ -16,7 +16,7 @@ from ._collect import Batch, call, called, evaluating, outputs_of
 from ._errors import usage
 from ._files import SaveReport, save
 from ._load import load_into
-from ._norms import corrected_norms, has_norms, norm_statistics
+from ._norms import corrected_norms, has_norms, norm_sums
 from ._pieces import owners_of
 from ._progress import progress
 from ._quality import quality_of
@@ -131,7 +131,7 @@ class Search:
     ) -> None:
         self.model, self.statistics, self.measured, self.held = model, statistics, measured, held
         self.state, self.writer, self.evaluate = state, writer, evaluate
-        self.norms = norm_statistics(model, measured) if writer.norms and has_norms(model) else {}
+        self.norms = norm_sums(model, measured) if writer.norms and has_norms(model) else {}
         self.errors: dict[str, float] = {}
         self._candidates: list[Candidate] = []  #: of the size before; empty: no size was tried
         self._best: tuple[float, str, str, SaveReport] | None = None
