@@ -34,7 +34,7 @@ void set_default_target(bool data, Settings& settings) {
   const bool searches =
       options.bottleneck.mode == WeightMode::kQuantized && data && may_train(options);
   if (searches)
-    options.target.no_loss = options.choose.price;
+    options.target.no_loss = options.choose.lambda;
   else
     options.target.ratio = kDefaultRatio;
 }

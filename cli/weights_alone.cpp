@@ -46,7 +46,7 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
                                const TensorBundle& tensors) {
   const CompressOptions& run = settings.compress;
   WeightsOptions options{.measure = run.train.rate.measure,
-                         .quantiser = run.train.rate.quantiser,
+                         .quantizer = run.train.rate.quantizer,
                          .small_where_it_pays = run.effort == Effort::kMax,
                          .arch = arguments.text("arch"),
                          .settings = settings.changes_json(),

@@ -62,6 +62,5 @@ EXCEPTIONS = [
     ("core/src/format/torch/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
     ("core/src/compress/hold_back.cpp", r"hold back", "the name of a random stream: files depend on it"),
     ("cli/report/page.html", r"const wanted|includes\(wanted\)", "code"),
-    ("docs/explanation/codec.md", r"`quantise_and_add`", "a function's name"),
     ("docs/reference/inputs.md", r"users who ask whether", "users are persons"),
 ]

@@ -61,9 +61,9 @@ void print_report(const CompressReport& report, const std::string& output,
   if (report.plan.methods.size() > 1) table.row({"plan", "", report.plan.method_text()});
   table.row({"method", "", report.method});
   if (!report.allocation.empty()) table.row({"step sizes from", "", report.allocation});
-  if (report.attempts > 0 && report.price > 0)
+  if (report.attempts > 0 && report.lambda > 0)
     table.row({"trained", "",
-               std::to_string(report.attempts) + " times, lambda " + short_number(report.price)});
+               std::to_string(report.attempts) + " times, lambda " + short_number(report.lambda)});
   if (report.corrected_norms > 0)
     table.row({"batch norms corrected", "", std::to_string(report.corrected_norms)});
   table.row({"seconds", "", fixed(report.seconds, 1)});
@@ -90,7 +90,7 @@ ordered_json training_json(const TrainOptions& train, double learning_rate, doub
           {"learning_rate", learning_rate},
           {"step_speed", step_speed},
           {"shift", train.shift},
-          {"flip", train.mirror},
+          {"flip", train.flip},
           {"first_lambda", train.rate.lambda}};
 }
 
@@ -116,7 +116,7 @@ void print_plan(const CompressionPlan& plan) {
     table.row({"learning rate", short_number(plan.learning_rate)});
     table.row({"step size learning rate factor", short_number(plan.step_speed)});
     table.row({"random shift, pixels",
-               std::to_string(train.shift) + (train.mirror ? ", and horizontal flip" : "")});
+               std::to_string(train.shift) + (train.flip ? ", and horizontal flip" : "")});
     table.row({"first lambda", short_number(train.rate.lambda)});
   }
   add_cost_rows(table, *plan.cost);
@@ -146,7 +146,7 @@ CompressResult result_of(const CompressReport& report, const std::string& output
   result.corrected_norms = report.corrected_norms;
   result.attempts = report.attempts;
   result.attempt_taken = report.attempt_taken;
-  result.lambda = report.price;
+  result.lambda = report.lambda;
   result.training = training_json(report.train, report.learning_rate, report.step_speed);
   result.seconds = report.seconds;
   result.peak_memory_bytes = report.peak_memory_bytes;

@@ -34,14 +34,14 @@ struct Coded {
 
 /// Numbers of that deviation at a step of 1.
 Coded code(std::span<const float> normals, double deviation, CodecProfile profile,
-           Quantiser quantiser) {
+           Quantizer quantizer) {
   std::vector<float> values(normals.begin(), normals.end());
   for (float& value : values) value *= static_cast<float>(deviation);
   IntegerGrid grid{kSide, kSide, 0};
   grid.lanes = profile == CodecProfile::kLanes;
   const double squares = squares_of(values);
   const StepMatrix matrix(grid, std::move(values), {});
-  const StepMatrix::Chosen chosen = matrix.choose(0, quantiser, usable_processors());
+  const StepMatrix::Chosen chosen = matrix.choose(0, quantizer, usable_processors());
   IntegerEncoder encoder(profile);
   encoder.add(chosen.values.grid, chosen.values.integers);
   const auto n = static_cast<double>(normals.size());
@@ -51,11 +51,11 @@ Coded code(std::span<const float> normals, double deviation, CodecProfile profil
 
 /// The error at that many bits, and the bits.
 Coded at_bits(std::span<const float> normals, double bits, CodecProfile profile,
-              Quantiser quantiser) {
+              Quantizer quantizer) {
   double deviation = std::exp2(bits - 2);
   Coded coded{};
   for (int tries = 0; tries < kTries; ++tries) {
-    coded = code(normals, deviation, profile, quantiser);
+    coded = code(normals, deviation, profile, quantizer);
     if (std::fabs(coded.bits - bits) < kAccuracy) break;
     // An octave of steps is worth a bit; at low rates less, so that this overshoots a little.
     deviation *= std::exp2((bits - coded.bits) * std::max(1.0, 1.3 - 0.1 * bits));
@@ -114,13 +114,13 @@ struct Row {
 
 std::vector<Row> rows_at(std::span<const float> normals, double bits) {
   std::vector<Row> rows{{"bound", bits, bound(bits)}};
-  const auto add = [&](const char* name, CodecProfile profile, Quantiser quantiser) {
-    const Coded coded = at_bits(normals, bits, profile, quantiser);
+  const auto add = [&](const char* name, CodecProfile profile, Quantizer quantizer) {
+    const Coded coded = at_bits(normals, bits, profile, quantizer);
     rows.push_back({name, coded.bits, coded.error});
   };
-  add("trellis, lanes", CodecProfile::kLanes, Quantiser::kTrellis);
-  add("trellis, small", CodecProfile::kSmall, Quantiser::kTrellis);
-  add("nearest, lanes", CodecProfile::kLanes, Quantiser::kNearest);
+  add("trellis, lanes", CodecProfile::kLanes, Quantizer::kTrellis);
+  add("trellis, small", CodecProfile::kSmall, Quantizer::kTrellis);
+  add("nearest, lanes", CodecProfile::kLanes, Quantizer::kNearest);
   rows.push_back({"uniform, ideal entropy coder", bits, uniform_at(bits).error});
   if (bits >= 3)
     rows.push_back({"WaterSIC (arXiv 2603.04956), by its gap", bits, bound(bits - kWaterSicGap)});

@@ -51,7 +51,7 @@ struct Coded {
 };
 
 /// @param step  sixteenths of an octave, relative to each matrix's root mean square
-Coded code(const std::vector<Matrix>& matrices, CodecProfile profile, Quantiser quantiser,
+Coded code(const std::vector<Matrix>& matrices, CodecProfile profile, Quantizer quantizer,
            int step) {
   std::vector<StepMatrix::Chosen> chosen(matrices.size());
   std::vector<double> bytes(matrices.size());
@@ -62,7 +62,7 @@ Coded code(const std::vector<Matrix>& matrices, CodecProfile profile, Quantiser 
                    grid.lanes = profile == CodecProfile::kLanes;
                    const StepMatrix matrix(grid, matrices[i].values, {});
                    const int k = nearest_step(static_cast<float>(matrices[i].rms)) + step;
-                   chosen[i] = matrix.choose(std::max(k, matrix.finest()), quantiser, 1);
+                   chosen[i] = matrix.choose(std::max(k, matrix.finest()), quantizer, 1);
                    if (profile == CodecProfile::kLanes) return;
                    IntegerEncoder encoder(profile);
                    encoder.add(chosen[i].values.grid, chosen[i].values.integers);
@@ -84,21 +84,21 @@ Coded code(const std::vector<Matrix>& matrices, CodecProfile profile, Quantiser 
 }
 
 void compare(const std::vector<Matrix>& matrices, double weights, double bits, const char* comma) {
-  for (const Quantiser quantiser : {Quantiser::kNearest, Quantiser::kTrellis}) {
+  for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
     int low = -8 * kStepsPerOctave, high = 3 * kStepsPerOctave;  // fast: enough bits at low
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       const double found =
-          8 * code(matrices, CodecProfile::kFast, quantiser, middle).bytes / weights;
+          8 * code(matrices, CodecProfile::kFast, quantizer, middle).bytes / weights;
       (found >= bits ? low : high) = middle;
     }
-    const Coded fast = code(matrices, CodecProfile::kFast, quantiser, low);
-    const Coded lanes = code(matrices, CodecProfile::kLanes, quantiser, low);
+    const Coded fast = code(matrices, CodecProfile::kFast, quantizer, low);
+    const Coded lanes = code(matrices, CodecProfile::kLanes, quantizer, low);
     std::printf(
         "%s{\"bits\": %g, \"integers\": \"%s\", \"fast\": %.0f, \"lanes\": %.0f, "
         "\"more_percent\": %.3f, \"error_percent\": %.3f}",
-        quantiser == Quantiser::kNearest ? comma : ",\n ", bits,
-        std::string(quantiser_name(quantiser)).c_str(), fast.bytes, lanes.bytes,
+        quantizer == Quantizer::kNearest ? comma : ",\n ", bits,
+        std::string(quantizer_name(quantizer)).c_str(), fast.bytes, lanes.bytes,
         100 * (lanes.bytes / fast.bytes - 1), 100 * (lanes.error / fast.error - 1));
     std::fflush(stdout);
   }

@@ -8,7 +8,7 @@ torch, numpy and zstandard:
 
     python3 -m venv peers && peers/bin/pip install nncodec==2.1.3 zstandard
 
-NNCodec encodes the tensors with dependent quantisation, parameter optimisation and row skipping at each QP. Plain
+NNCodec encodes the tensors with dependent quantization, parameter optimisation and row skipping at each QP. Plain
 GPTQ rounds each matrix to B bits with one scale a row, column after column with feedback from 512 training samples
 (damping 0.01), and packs the integers with zstd at level 19; what it does not see is rounded to the nearest.
 Both are decoded, and `gbcompress eval` measures the model with these weights on held-out data. For each of their

@@ -7,8 +7,8 @@ PYTHON is an interpreter with nncodec, numpy and torch; the package compiles C++
 
     python3 -m venv nncodec-venv && nncodec-venv/bin/pip install nncodec==2.1.3
 
-For each quantisation parameter NNCodec encodes the floating-point tensors with its best options
-(dependent quantisation, parameter optimisation, row skipping); its relative squared error, the sum of
+For each quantization parameter NNCodec encodes the floating-point tensors with its best options
+(dependent quantization, parameter optimisation, row skipping); its relative squared error, the sum of
 squared differences over the sum of squares, is what `gbcompress compress --mode quantized --max-error`
 is then asked for. Both files are decoded and measured here, by the same code, over all tensors but
 those of batch norms: our files hold the same function of those in other numbers. Where the error so
@@ -187,7 +187,7 @@ def main():
     parser.add_argument("model", metavar="MODEL.safetensors")
     parser.add_argument("--gbcompress", default="gbcompress", metavar="EXECUTABLE")
     parser.add_argument("--python", default=sys.executable, help="an interpreter with nncodec, numpy and torch")
-    parser.add_argument("--qp", type=int, action="append", help="quantisation parameter of NNCodec, larger is "
+    parser.add_argument("--qp", type=int, action="append", help="quantization parameter of NNCodec, larger is "
                         f"coarser; may be repeated (default: {', '.join(map(str, QPS))})")
     parser.add_argument("--rounds", type=int, default=1, help="how often both sides are timed, in turns; medians are printed")
     parser.add_argument("--threads", type=int, help="OMP_NUM_THREADS of both sides")

@@ -163,7 +163,11 @@ class GenomicBottleneck {
   const std::vector<NamedParameter>& tensors() const;
 
  private:
-  friend struct BottleneckInternals;
+  friend struct BottleneckFile;
+  friend struct BottleneckIntegers;
+  friend struct BottleneckRanks;
+  friend struct BottleneckRate;
+  friend struct BottleneckShards;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -46,11 +46,12 @@ struct IntegerGrid {
 };
 
 /// How the integers of untrained tensors are chosen.
-enum class Quantiser : std::uint8_t {
+enum class Quantizer : std::uint8_t {
   kNearest,  ///< each by itself
   kTrellis,  ///< dependent grids, all of a tensor together
 };
-std::string_view quantiser_name(Quantiser quantiser) noexcept;  ///< "nearest", "trellis"
+std::string_view quantizer_name(Quantizer quantizer) noexcept;  ///< "nearest", "trellis"
+using Quantiser [[deprecated("use Quantizer")]] = Quantizer;
 
 /// Chooses the integers of a dependent grid: about 0.2 bits per weight less than the nearest ones
 /// at the same squared error. LibTorch-free and without threads of its own: parts of a tensor are
@@ -108,7 +109,7 @@ class IntegerEncoder {
   /// @return the integers that were coded
   /// @throws Error(kUsage) for sizes that do not fit, numbers beyond kMaxMagnitude, a lambda that
   ///         is not 0 or above, and dependent grids
-  std::vector<std::int32_t> quantise_and_add(const IntegerGrid& grid, std::span<const float> scaled,
+  std::vector<std::int32_t> quantize_and_add(const IntegerGrid& grid, std::span<const float> scaled,
                                              std::span<const float> importance, double lambda,
                                              std::span<const std::uint8_t> prior = {});
 

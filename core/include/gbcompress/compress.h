@@ -51,7 +51,7 @@ struct CompressReport {
   /// with batch norms folded, where the model did not begin with random ones.
   std::vector<StoredTensor> tensors;
   std::int64_t attempts = 0;  ///< training runs, each at one lambda
-  double price = 0;           ///< lambda of the one that was kept; 0: none
+  double lambda = 0;          ///< lambda of the one that was kept; 0: none
   /// Which attempt of a search the file is of, and why: one line; empty without a search.
   std::string attempt_taken;
   TrainOptions train;  ///< as chosen

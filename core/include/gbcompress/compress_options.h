@@ -49,8 +49,8 @@ struct Choices {
   bool batch = false;          ///< train.batch
   bool learning_rate = false;  ///< bottleneck.residual_optimizer.lr
   bool step_speed = false;     ///< bottleneck.step_speed
-  bool augmentation = false;   ///< train.shift and train.mirror
-  bool price = false;          ///< train.rate.lambda, where a target's search begins
+  bool augmentation = false;   ///< train.shift and train.flip
+  bool lambda = false;         ///< train.rate.lambda, where a target's search begins
 };
 
 /// How far up the methods a run with data and a target size goes: data-free, calibrated, trained.

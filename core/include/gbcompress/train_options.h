@@ -33,7 +33,7 @@ struct TrainRateOptions : RateOptions {
   /// The error that is bounded without training.
   ErrorMeasure measure = ErrorMeasure::kRelative;
   /// How integers are chosen without training.
-  Quantiser quantiser = Quantiser::kTrellis;
+  Quantizer quantizer = Quantizer::kTrellis;
   /// Where there is data but nothing is trained (no epochs): samples of the training split that say
   /// what a tensor's error costs, 0 for none; its step is then proportional to
   /// importance^(-temper/2), 0 to 1.
@@ -64,7 +64,7 @@ struct TrainOptions {
   double labels = 0;
   /// Random shift of images, in pixels at most, and horizontal flip of half of them, in each epoch.
   std::int64_t shift = 0;
-  bool mirror = false;
+  bool flip = false;
   /// Batch norms compute with their running statistics, and keep them; dropout stays on.
   bool freeze_norms = false;
   TrainRateOptions rate;

@@ -37,7 +37,7 @@ struct WeightsOptions {
   /// most that; of tensors that the base has, the squared error over the squares of their change.
   std::optional<double> max_error;
   ErrorMeasure measure = ErrorMeasure::kRelative;
-  Quantiser quantiser = Quantiser::kTrellis;
+  Quantizer quantizer = Quantizer::kTrellis;
   /// In files of profile lanes: matrices get the profile small where it saves at least
   /// kSmallBytesASecond for each second of decoding. All of them are coded both ways.
   bool small_where_it_pays = false;

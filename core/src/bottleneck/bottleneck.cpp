@@ -132,7 +132,7 @@ void GenomicBottleneck::predict_weights() {
 }
 
 void GenomicBottleneck::backward(Gradients gradients) {
-  if (impl_->finished)
+  if (impl_->finished())
     throw Error(Errc::kUsage,
                 "finish() has chosen the stored values; call restart() to continue training");
   impl_->find_idle(gradients == Gradients::kSame);
@@ -146,7 +146,7 @@ void GenomicBottleneck::backward(Gradients gradients) {
     impl_->begin_price();
     impl_->backward();
   }
-  impl_->stepable = true;
+  impl_->has_gradients = true;
 }
 
 void GenomicBottleneck::Impl::backward() {
@@ -187,11 +187,11 @@ void GenomicBottleneck::Impl::backward() {
 }
 
 void GenomicBottleneck::step(double lr_factor) {
-  if (!impl_->stepable)
+  if (!impl_->has_gradients)
     throw Error(Errc::kUsage,
                 "step() needs the gradients of this step: call backward() once before each step()");
   impl_->step(lr_factor);
-  impl_->stepable = impl_->exact = false;
+  impl_->enter(Phase::kTraining);
   if (impl_->integers.priced) impl_->set_price(impl_->integers.steps());
 }
 
@@ -220,20 +220,19 @@ void GenomicBottleneck::Impl::step_gnets(double lr_factor) {
 }
 
 void GenomicBottleneck::finish() {
-  if (impl_->finished)
+  if (impl_->finished())
     throw Error(Errc::kUsage,
                 "finish() was called before: save() writes the file, restart() trains on");
   impl_->check_tensors();
   impl_->ranks.gather(impl_->generated.banks);
   impl_->gather_plain();
   impl_->round_gnets();
-  impl_->exact = true;
+  impl_->enter(Phase::kExact);
   impl_->predict();
   const auto& wanted = impl_->options.rate.max_bytes;
   if (wanted && impl_->integers.any() && !impl_->integers.chosen()) impl_->land(*wanted);
   impl_->predict();
-  impl_->finished = true;
-  impl_->stepable = false;
+  impl_->enter(Phase::kFinished);
 }
 
 void GenomicBottleneck::restart(const std::optional<RateOptions>& rate) {
@@ -241,9 +240,10 @@ void GenomicBottleneck::restart(const std::optional<RateOptions>& rate) {
   if (rate) impl_->options.rate = *rate;
   impl_->make_optimizers();
   // Else the next finish() would keep them, whatever the target size.
-  if (impl_->finished) impl_->integers.forget_chosen();
+  if (impl_->finished()) impl_->integers.forget_chosen();
   impl_->integers.bit_price = 0;
-  impl_->integers.priced = impl_->finished = impl_->stepable = impl_->exact = false;
+  impl_->integers.priced = false;
+  impl_->enter(Phase::kTraining);
 }
 
 void GenomicBottleneck::train(bool on) { impl_->training = on; }

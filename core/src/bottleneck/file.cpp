@@ -101,7 +101,7 @@ ArtifactWriter GenomicBottleneck::Impl::file(const std::string& arch) const {
   if (integers.any() &&
       static_cast<std::size_t>(writer.size()) < kSettingsShare * options.settings.size())
     writer.set_settings("");
-  if ((finished || integers.chosen()) && !writer.stream().empty())
+  if ((finished() || integers.chosen()) && !writer.stream().empty())
     integers.stream = writer.stream();
   return writer;
 }
@@ -112,7 +112,7 @@ std::int64_t GenomicBottleneck::bytes() const { return impl_->bytes(); }
 
 std::int64_t GenomicBottleneck::save(const std::filesystem::path& path,
                                      const SaveOptions& save_options) const {
-  if (!impl_->finished)
+  if (!impl_->finished())
     throw Error(Errc::kUsage,
                 "what the file holds is chosen by finish(): call it after the last step(), before "
                 "save()");

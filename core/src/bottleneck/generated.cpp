@@ -101,7 +101,7 @@ void GenomicBottleneck::Impl::draw_noise() {
                                                                  : generated.steps);
   for (std::size_t l = 0; l < generated.layers.size(); ++l) {
     generated.routes[l].noise.reset();
-    if (training && !exact && generated.layers[l].plan.generator == Generator::kStochastic &&
+    if (training && !exact() && generated.layers[l].plan.generator == Generator::kStochastic &&
         !generated.routes[l].prior)
       generated.routes[l].noise.emplace(options.seed, "weights", generated.layers[l].name, step);
   }
@@ -130,8 +130,8 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
   const at::NoGradGuard no_grad;
   draw_noise();
   integers.gnets.latents.predict();
-  if (exact && !generated.exact_kernel) generated.exact_kernel = make_exact_kernel();
-  const TileKernel& computing = exact ? *generated.exact_kernel : *generated.kernel;
+  if (exact() && !generated.exact_kernel) generated.exact_kernel = make_exact_kernel();
+  const TileKernel& computing = exact() ? *generated.exact_kernel : *generated.kernel;
   for (std::size_t b = 0; b < generated.banks.size(); ++b) {
     const Bank& bank = generated.banks[b];
     const std::vector<TileTarget> to = targets(b);
@@ -163,7 +163,7 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
       weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
   }
   integers.residual.latents.predict();
-  if (!exact) return;
+  if (!exact()) return;
   // A file may hold fewer bits of a number than the model computes with.
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const at::ScalarType stored = to_scalar_type(tensors[t].info.dtype);

@@ -30,11 +30,26 @@ struct OwnRows {
   }
 };
 
+/// What the weights of the module are.
+enum class Phase {
+  kTraining,  ///< what the g-nets and integers of this step make
+  kExact,     ///< what the file expands to, until the next step
+  kFinished   ///< likewise, and the values to store are chosen: neither gradients nor steps
+};
+
 struct GenomicBottleneck::Impl {
   using Layer = GeneratedLayer;
 
   Impl(std::vector<NamedParameter> tensors, const Registry& types, const BottleneckOptions& options,
        Group* group);
+
+  bool exact() const { return phase != Phase::kTraining; }
+  bool finished() const { return phase == Phase::kFinished; }
+  /// Gradients of the phase before are of no use, but those of a model that only became exact.
+  void enter(Phase next) {
+    phase = next;
+    if (next != Phase::kExact) has_gradients = false;
+  }
 
   void place();
   PlacementCase measure(std::size_t bank, double bytes_per_second);
@@ -123,9 +138,8 @@ struct GenomicBottleneck::Impl {
   std::unique_ptr<AdamW> plain_optimizer;  ///< of `plain`
   std::vector<std::size_t> plain;          ///< trainable tensors that are stored as they are
   bool training = true;                    ///< stochastic g-nets draw
-  bool exact = false;     ///< weights are what the file expands to, until the next step
-  bool finished = false;  ///< by finish()
-  bool stepable = false;  ///< there are gradients
+  Phase phase = Phase::kTraining;
+  bool has_gradients = false;           ///< of this step
   torch::nn::Module* module = nullptr;  ///< null where only tensors were given
   std::vector<const void*> identities;  ///< of its parameters and buffers, when it was taken up
   std::vector<at::ScalarType> types;    ///< of `tensors`, likewise

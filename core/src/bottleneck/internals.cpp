@@ -7,21 +7,21 @@
 
 namespace gbcompress {
 
-Group* BottleneckInternals::group(const GenomicBottleneck& bottleneck) noexcept {
+Group* BottleneckRanks::group(const GenomicBottleneck& bottleneck) noexcept {
   return bottleneck.impl_->ranks.group;
 }
 
-const std::vector<std::string>& BottleneckInternals::placement_notes(
+const std::vector<std::string>& BottleneckRanks::placement_notes(
     const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->ranks.notes;
 }
 
-void BottleneckInternals::predict_own_layers(GenomicBottleneck& bottleneck) {
+void BottleneckRanks::predict_own_layers(GenomicBottleneck& bottleneck) {
   bottleneck.impl_->check_tensors();
   bottleneck.impl_->predict(bottleneck.impl_->ranks.with_layers);
 }
 
-void BottleneckInternals::leave_layers(GenomicBottleneck& bottleneck) {
+void BottleneckRanks::leave_layers(GenomicBottleneck& bottleneck) {
   GenomicBottleneck::Impl& impl = *bottleneck.impl_;
   impl.ranks.with_layers = false;
   if (impl.ranks.plain.empty()) return;
@@ -30,46 +30,45 @@ void BottleneckInternals::leave_layers(GenomicBottleneck& bottleneck) {
   impl.ranks.plain.clear();
 }
 
-std::int64_t BottleneckInternals::shard_numbers(const GenomicBottleneck& bottleneck) {
+std::int64_t BottleneckShards::numbers(const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->shard_numbers();
 }
 
-void BottleneckInternals::add_shard(GenomicBottleneck& bottleneck, FixedSum& sum) {
+void BottleneckShards::add(GenomicBottleneck& bottleneck, FixedSum& sum) {
   bottleneck.impl_->add_shard(sum);
 }
 
-void BottleneckInternals::reduce_shards(GenomicBottleneck& bottleneck, const FixedSum& sum,
-                                        int shards) {
+void BottleneckShards::reduce(GenomicBottleneck& bottleneck, const FixedSum& sum, int shards) {
   bottleneck.impl_->begin_price();
   bottleneck.impl_->reduce_shards(sum, shards);
-  bottleneck.impl_->stepable = true;
+  bottleneck.impl_->has_gradients = true;
 }
 
-std::vector<std::byte> BottleneckInternals::encode(const GenomicBottleneck& bottleneck) {
+std::vector<std::byte> BottleneckFile::encode(const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->file(bottleneck.impl_->options.arch).encode();
 }
 
-void BottleneckInternals::ask_coder(GenomicBottleneck& bottleneck) {
+void BottleneckRate::ask_coder(GenomicBottleneck& bottleneck) {
   bottleneck.impl_->integers.expect(/*contexts=*/true);
 }
 
-std::map<std::string, double> BottleneckInternals::rate(const GenomicBottleneck& bottleneck) {
+std::map<std::string, double> BottleneckRate::rate(const GenomicBottleneck& bottleneck) {
   const IntegerPart& integers = bottleneck.impl_->integers;
   if (integers.tensors.empty() || !(integers.bit_price > 0)) return {};
   return {{"bits", integers.residual.latents.bits()}, {"lambda", integers.bit_price}};
 }
 
-bool BottleneckInternals::has_residual(const GenomicBottleneck& bottleneck) noexcept {
+bool BottleneckIntegers::any(const GenomicBottleneck& bottleneck) noexcept {
   return !bottleneck.impl_->integers.tensors.empty();
 }
 
-void BottleneckInternals::quantise(GenomicBottleneck& bottleneck, double step, double evenness,
-                                   Quantiser quantiser) {
+void BottleneckIntegers::quantize(GenomicBottleneck& bottleneck, double step, double evenness,
+                                  Quantizer quantizer) {
   bottleneck.impl_->integers.stream.reset();
-  bottleneck.impl_->integers.residual.latents.quantise(step, evenness, quantiser);
+  bottleneck.impl_->integers.residual.latents.quantize(step, evenness, quantizer);
 }
 
-BottleneckInternals::Residual BottleneckInternals::residual(const GenomicBottleneck& bottleneck) {
+BottleneckIntegers::Residual BottleneckIntegers::residual(const GenomicBottleneck& bottleneck) {
   const IntegerPart& integers = bottleneck.impl_->integers;
   Residual result{integers.tensors, {}};
   for (std::size_t i = 0; i < integers.tensors.size(); ++i)
@@ -77,8 +76,8 @@ BottleneckInternals::Residual BottleneckInternals::residual(const GenomicBottlen
   return result;
 }
 
-void BottleneckInternals::set_integers(GenomicBottleneck& bottleneck,
-                                       const std::vector<PackedValues>& values) {
+void BottleneckIntegers::set(GenomicBottleneck& bottleneck,
+                             const std::vector<PackedValues>& values) {
   IntegerPart& integers = bottleneck.impl_->integers;
   if (values.size() != integers.tensors.size())
     throw Error(Errc::kUsage, "there must be integers for each quantized parameter");
@@ -87,8 +86,8 @@ void BottleneckInternals::set_integers(GenomicBottleneck& bottleneck,
     integers.residual.latents.set_chosen(i, values[i]);
 }
 
-void BottleneckInternals::share_values(GenomicBottleneck& bottleneck,
-                                       const std::vector<at::Tensor>& values) {
+void BottleneckIntegers::share_values(GenomicBottleneck& bottleneck,
+                                      const std::vector<at::Tensor>& values) {
   IntegerPart& integers = bottleneck.impl_->integers;
   for (std::size_t i = 0; i < integers.tensors.size(); ++i)
     integers.residual.latents.share(i, values.at(integers.tensors[i]));
@@ -96,8 +95,8 @@ void BottleneckInternals::share_values(GenomicBottleneck& bottleneck,
   integers.residual.make_optimizer(bottleneck.impl_->options.residual_optimizer);
 }
 
-void BottleneckInternals::retake(GenomicBottleneck& bottleneck,
-                                 const std::vector<std::size_t>& tensors) {
+void BottleneckIntegers::retake(GenomicBottleneck& bottleneck,
+                                const std::vector<std::size_t>& tensors) {
   GenomicBottleneck::Impl& impl = *bottleneck.impl_;
   impl.integers.stream.reset();
   for (std::size_t i = 0; i < impl.integers.tensors.size(); ++i)
@@ -105,12 +104,12 @@ void BottleneckInternals::retake(GenomicBottleneck& bottleneck,
       impl.integers.residual.latents.take(i);
 }
 
-double BottleneckInternals::relative_error(const GenomicBottleneck& bottleneck) {
+double BottleneckIntegers::relative_error(const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->integers.residual.latents.relative_error();
 }
 
-double BottleneckInternals::expected_error(const GenomicBottleneck& bottleneck, double step,
-                                           double evenness) {
+double BottleneckIntegers::expected_error(const GenomicBottleneck& bottleneck, double step,
+                                          double evenness) {
   return bottleneck.impl_->integers.residual.latents.expected_error(step, evenness);
 }
 

@@ -107,7 +107,7 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
     target.copy_(at::from_blob(bytes.data(), stored.shape, to_scalar_type(stored.dtype)));
   }
   restart();
-  impl.exact = true;
+  impl.enter(Phase::kExact);
   for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c)
     impl.integers.residual.latents.take_as_is(c, std::nullopt);
   impl.predict();  // means first, what is left of them then

@@ -226,7 +226,7 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   impl_->integers.priced = impl_->integers.bit_price > 0;
   if (impl_->integers.priced)
     impl_->integers.price.resume(impl_->integers.steps(), impl_->integers.bit_price);
-  impl_->exact = impl_->finished = impl_->stepable = false;
+  impl_->enter(Phase::kTraining);
   impl_->integers.residual.latents.forget_chosen();
   impl_->integers.gnets.latents.forget_chosen();
   impl_->integers.stream.reset();

@@ -53,7 +53,7 @@ AdamW::State GenomicBottleneck::Impl::whole_plain_state() const {
   return state;
 }
 
-std::vector<std::size_t> BottleneckInternals::on_every_rank(const GenomicBottleneck& bottleneck) {
+std::vector<std::size_t> BottleneckRanks::on_every_rank(const GenomicBottleneck& bottleneck) {
   const GenomicBottleneck::Impl& impl = *bottleneck.impl_;
   std::set<std::size_t> elsewhere;
   for (std::size_t i = 0; i < impl.ranks.plain.size(); ++i)
@@ -79,7 +79,7 @@ std::vector<std::string> GenomicBottleneck::place_with_layers(
     if (rank < 0 || rank >= world)
       throw Error(Errc::kUsage, printable(name) + " is to be on rank " + std::to_string(rank) +
                                     "; there are ranks 0 to " + std::to_string(world - 1));
-  BottleneckInternals::leave_layers(*this);
+  BottleneckRanks::leave_layers(*this);
   if (impl.options.placement == Placement::kReplicated) return {};
   std::vector<std::string> names;
   for (const std::size_t t : impl.plain) {

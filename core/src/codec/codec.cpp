@@ -93,8 +93,8 @@ std::string_view profile_name(CodecProfile profile) noexcept {
   return "";
 }
 
-std::string_view quantiser_name(Quantiser quantiser) noexcept {
-  return quantiser == Quantiser::kNearest ? "nearest" : "trellis";
+std::string_view quantizer_name(Quantizer quantizer) noexcept {
+  return quantizer == Quantizer::kNearest ? "nearest" : "trellis";
 }
 
 struct IntegerEncoder::Impl {
@@ -116,7 +116,7 @@ void IntegerEncoder::add(const IntegerGrid& grid, std::span<const std::int32_t> 
   impl_->backend->add(grid, values, prior);
 }
 
-std::vector<std::int32_t> IntegerEncoder::quantise_and_add(const IntegerGrid& grid,
+std::vector<std::int32_t> IntegerEncoder::quantize_and_add(const IntegerGrid& grid,
                                                            std::span<const float> scaled,
                                                            std::span<const float> importance,
                                                            double lambda,

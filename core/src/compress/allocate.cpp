@@ -86,14 +86,14 @@ double Allocation::lost(const at::Tensor& now) const {
 void Allocation::begin(const GenomicBottleneck& bottleneck) {
   values_->restore(model_);
   if (integers_) return;
-  const BottleneckInternals::Residual residual = BottleneckInternals::residual(bottleneck);
+  const BottleneckIntegers::Residual residual = BottleneckIntegers::residual(bottleneck);
   integers_.emplace(model_, residual.tensors, residual.grids, std::move(statistics_), samples_,
                     options_.rate.temper, values_->values());
 }
 
 std::int64_t Allocation::place(GenomicBottleneck& bottleneck, double x, const Rule& rule) {
   integers_->choose(x, rule);
-  BottleneckInternals::set_integers(bottleneck, integers_->coded());
+  BottleneckIntegers::set(bottleneck, integers_->coded());
   return bottleneck.bytes();
 }
 
@@ -141,7 +141,7 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
       norms_.apply(model_);
       fold_batch_norms(model_);
       integers_->choose_again(at.x, rule, norms_.vectors());
-      BottleneckInternals::set_integers(bottleneck, integers_->coded());
+      BottleneckIntegers::set(bottleneck, integers_->coded());
       at.bytes = bottleneck.bytes();
     }
     if (at.bytes <= wanted || !fits) break;
@@ -206,7 +206,7 @@ void Allocation::land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool r
     choose_rule(bottleneck, wanted, refit);
   else
     best_ = tried(bottleneck, wanted, best_->rule, best_->x);
-  BottleneckInternals::set_integers(bottleneck, best_->integers);
+  BottleneckIntegers::set(bottleneck, best_->integers);
 }
 
 }  // namespace gbcompress

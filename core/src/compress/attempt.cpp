@@ -30,11 +30,10 @@ GenomicBottleneck Attempts::begin(const BottleneckOptions& sized,
   whole.rate = rate(options.train);
   GenomicBottleneck bottleneck(call_.model.tensors(), call_.registry, whole, options.group);
   if (options.tell)
-    for (const std::string& note : BottleneckInternals::placement_notes(bottleneck))
-      options.tell(note);
+    for (const std::string& note : BottleneckRanks::placement_notes(bottleneck)) options.tell(note);
   // The model holds its first values now; a run that is taken up may not.
   if (call_.allocation && !call_.trained && !call_.checkpoints.resumed())
-    BottleneckInternals::share_values(bottleneck, call_.originals->values());
+    BottleneckIntegers::share_values(bottleneck, call_.originals->values());
   at.phase = "fit";
   at.done = 0;
   if (fresh) *fresh = std::make_shared<const State>(bottleneck.training_state());
@@ -90,7 +89,7 @@ bool Attempts::time_to_refit() const {
 void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
   const CompressOptions& options = call_.options;
   if (options.target.max_error)
-    land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantiser);
+    land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantizer);
   else if (wanted == 0)
     throw Error(Errc::kUsage,
                 "quantized weights without training need a target size or a target error");
@@ -102,8 +101,7 @@ void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t want
 
 void Attempts::settle(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
   // G-nets are always trained, at least to fit the weights.
-  if (!call_.trained && BottleneckInternals::has_residual(bottleneck))
-    choose_untrained(bottleneck, wanted);
+  if (!call_.trained && BottleneckIntegers::any(bottleneck)) choose_untrained(bottleneck, wanted);
   bottleneck.finish();
 }
 

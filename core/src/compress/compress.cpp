@@ -64,7 +64,7 @@ void describe_bottleneck(const CompressRun& call, const GenomicBottleneck& bottl
   report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
   report.description = bottleneck.describe();
   report.weight_error =
-      call.quantized() ? BottleneckInternals::relative_error(bottleneck) : weight_error(bottleneck);
+      call.quantized() ? BottleneckIntegers::relative_error(bottleneck) : weight_error(bottleneck);
 }
 
 void describe(const CompressRun& call, const PlanResult& result,
@@ -84,7 +84,7 @@ void describe(const CompressRun& call, const PlanResult& result,
   }
   describe_bottleneck(call, *bottleneck, report);
   report.attempts = call.trained ? made.attempts : 0;
-  report.price = made.lambda;
+  report.lambda = made.lambda;
   report.train = call.options.train;
   report.learning_rate = call.options.bottleneck.residual_optimizer.lr;
   report.step_speed = call.options.bottleneck.step_speed;

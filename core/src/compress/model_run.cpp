@@ -27,7 +27,7 @@ const Attempts::State& entries(const TrainingRun::State& state) {
 WeightsOptions weights_options(const CompressRun& call) {
   const CompressOptions& from = call.options;
   WeightsOptions options{.measure = from.train.rate.measure,
-                         .quantiser = from.train.rate.quantiser,
+                         .quantizer = from.train.rate.quantizer,
                          .arch = call.model.arch(),
                          .settings = from.settings,
                          .overwrite = from.overwrite};
@@ -214,7 +214,7 @@ LambdaPoint ModelRun::attempt(double lambda, double from, bool baseline) {
 }
 
 Candidate ModelRun::candidate() {
-  Candidate candidate{.file = BottleneckInternals::encode(*bottleneck_)};
+  Candidate candidate{.file = BottleneckFile::encode(*bottleneck_)};
   if (call_.above_chance) candidate.loss = of_first_rank(call_.above_chance->loss(call_.model));
   candidate.kept = kept();
   if (call_.trained && call_.priced() && !call_.plan.max_drop)
@@ -242,7 +242,7 @@ void ModelRun::train_without_leakage() {
   options.rate.lambda *= kRelearningLambda;
   options.epochs = later_epochs(options.epochs);
   options.shift = std::min(options.shift, call_.own_augmentation.shift);
-  options.mirror = options.mirror && call_.own_augmentation.mirror;
+  options.flip = options.flip && call_.own_augmentation.flip;
   // Made of the model as it is: zeros of the attempt are weights like others again.
   BottleneckOptions whole = call_.options.bottleneck;
   whole.rate = attempts_.rate(options);

@@ -157,7 +157,7 @@ Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric 
     if (!same(augmented(images, indices, shift, false, random))) break;
     chosen.shift = shift;
   }
-  chosen.mirror = same(images.flip({3}));
+  chosen.flip = same(images.flip({3}));
   return chosen;
 }
 
@@ -193,9 +193,9 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
   if (choose.augmentation && !options.from_scratch) {
     const Augmentation found = harmless_augmentation(model, train, data.metric, to.seed, kHarmless);
     to.shift = found.shift;
-    to.mirror = found.mirror;
+    to.flip = found.flip;
   }
-  if (choose.price) to.rate.lambda = kFirstPrice * std::sqrt(static_cast<double>(predictions));
+  if (choose.lambda) to.rate.lambda = kFirstPrice * std::sqrt(static_cast<double>(predictions));
   choose = {};
 }
 

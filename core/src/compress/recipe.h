@@ -21,7 +21,7 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
 /// the same in them: judged on `samples`.
 struct Augmentation {
   std::int64_t shift = 0;
-  bool mirror = false;
+  bool flip = false;
 };
 /// @param harmless  quality that may be lost on pictures so changed, in points or nats
 Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric metric,

@@ -103,7 +103,7 @@ Timing time_training(CompressRun& call) {
       timing.step = i == 0 ? seconds : std::min(timing.step, seconds);
     }
     const auto start = Clock::now();
-    BottleneckInternals::ask_coder(bottleneck);
+    BottleneckRate::ask_coder(bottleneck);
     timing.look = seconds_since(start);
     bottleneck.zero_grad();
   }

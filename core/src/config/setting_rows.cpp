@@ -192,7 +192,7 @@ std::vector<SettingRow<S>> run_rows() {
                      "lambda * bits / predictions of the training split; with a target, the "
                      "search starts here; unset, the program searches",
                      GBC_FIELD(compress.train.rate.lambda)),
-                 GBC_FIELD(compress.choose.price)),
+                 GBC_FIELD(compress.choose.lambda)),
       number_row<S>(
           "rate.evenness", "a number from 0 to 1", zero_to_one,
           "Untrained quantized weights beside g-nets, with a target size: step sizes are "
@@ -205,10 +205,10 @@ std::vector<SettingRow<S>> run_rows() {
                     "for all tensors and the sum of all squared errors, for comparisons",
                     GBC_FIELD(compress.train.rate.measure)),
       choice_row<S>("rate.quantizer",
-                    names(quantiser_name, {Quantiser::kNearest, Quantiser::kTrellis}),
+                    names(quantizer_name, {Quantizer::kNearest, Quantizer::kTrellis}),
                     "Untrained quantized weights: integers are the nearest, or trellis-coded "
                     "(smaller at the same error)",
-                    GBC_FIELD(compress.train.rate.quantiser)),
+                    GBC_FIELD(compress.train.rate.quantizer)),
       integer_row<S>(
           "rate.calibration", 0, 1 << 20,
           "Calibration set size when no training is requested (0 epochs): training samples "
@@ -258,7 +258,7 @@ std::vector<SettingRow<S>> run_rows() {
           choice_row<S>("train.flip",
                         std::vector<std::pair<std::string, bool>>{{"no", false}, {"yes", true}},
                         "Random horizontal flip of images; unset, the program chooses",
-                        GBC_FIELD(compress.train.mirror)),
+                        GBC_FIELD(compress.train.flip)),
           GBC_FIELD(compress.choose.augmentation)),
       choice_row<S>(
           "train.effort", names(effort_name, {Effort::kFast, Effort::kBalanced, Effort::kMax}),

@@ -8,7 +8,7 @@ Effort effort_of(const CompressOptions& options) {
   if (options.effort) return *options.effort;
   const Choices& c = options.choose;
   const bool left_to_the_program = c.loss && c.epochs && c.batch && c.learning_rate &&
-                                   c.step_speed && c.augmentation && c.price &&
+                                   c.step_speed && c.augmentation && c.lambda &&
                                    options.train.strategy.name == StrategyChoice().name;
   return has_size(options.target) && left_to_the_program ? Effort::kBalanced : Effort::kMax;
 }

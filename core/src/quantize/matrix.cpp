@@ -94,11 +94,11 @@ StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
 
 std::int64_t StepMatrix::values_chosen() noexcept { return values_chosen_so_far; }
 
-StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads) const {
+StepMatrix::Chosen StepMatrix::choose(int step, Quantizer quantizer, int threads) const {
   values_chosen_so_far += static_cast<std::int64_t>(scaled_.size());
   Chosen chosen{{.grid = grid_, .step = step, .row_steps = row_steps_}, 0};
   CodedValues& values = chosen.values;
-  values.grid.dependent = quantiser == Quantiser::kTrellis;
+  values.grid.dependent = quantizer == Quantizer::kTrellis;
   values.grid.lanes = grid_.lanes && values.grid.dependent;
   values.integers.resize(scaled_.size());
   const float size = step_size(step);
@@ -109,11 +109,11 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantiser quantiser, int threads
     const Trellis trellis(values.grid, scaled_);
     parallel_tasks(threads, trellis.parts(),
                    [&](std::int64_t part) { trellis.choose(part, size, values.integers); });
-    codec::QuantiserStates states(values.grid);
+    codec::QuantizerStates states(values.grid);
     for (std::size_t row = 0, i = 0; row < rows; ++row)
       for (const std::size_t end = i + cols; i < end; ++i) {
         const std::int32_t k = values.integers[i];
-        codec::QuantiserState& state = states.next();
+        codec::QuantizerState& state = states.next();
         const float number = static_cast<float>(state.twice(k)) * (size / 2);
         state.pass(k);
         const auto off = static_cast<double>(number - scaled_[i]);

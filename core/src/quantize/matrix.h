@@ -29,7 +29,7 @@ class StepMatrix {
   };
   /// @param step     index of step_size(); at least finest()
   /// @param threads  parts of large tensors are chosen side by side
-  Chosen choose(int step, Quantiser quantiser, int threads) const;
+  Chosen choose(int step, Quantizer quantizer, int threads) const;
   /// Values that all calls of choose() in this process had, together: the work of a run.
   static std::int64_t values_chosen() noexcept;
   /// The least index whose integers stay within kMaxMagnitude.

@@ -224,7 +224,7 @@ void WeightsStore::put_section(std::size_t i, const CodedValues& form,
 
 StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
                                         int step, int threads) const {
-  StepMatrix::Chosen chosen = matrix.choose(step, options_.quantiser, threads);
+  StepMatrix::Chosen chosen = matrix.choose(step, options_.quantizer, threads);
   // Sums are rounded to the element type, whose steps are those of the tensor, not of the change.
   if (tensor.base)
     chosen.relative_error =
@@ -313,7 +313,7 @@ std::optional<double> WeightsStore::gain_of_small(std::size_t i, int threads) co
   IntegerGrid grid = tensor.grid;
   grid.lanes = false;
   const StepMatrix matrix(grid, tensor.numbers(), tensor.facts.row_steps);
-  const CodedValues values = matrix.choose(placed_[i]->step, options_.quantiser, threads).values;
+  const CodedValues values = matrix.choose(placed_[i]->step, options_.quantizer, threads).values;
   const auto small = static_cast<double>(encode_section(values, CodecProfile::kSmall).size());
   const double saved = placed_[i]->bytes - small;
   const double seconds = static_cast<double>(tensor.facts.numbers) / kSmallIntegersASecond;
@@ -347,7 +347,7 @@ double WeightsStore::total_error(double x) {
     const TensorPlan& tensor = plan_.tensors()[i];
     const StepMatrix matrix = matrix_of(i);
     const int k = std::max(tensor.step(x), matrix.finest());
-    errors_[i] = matrix.choose(k, options_.quantiser, threads).relative_error;
+    errors_[i] = matrix.choose(k, options_.quantizer, threads).relative_error;
   });
   return total();
 }

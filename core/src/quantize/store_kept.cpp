@@ -24,7 +24,7 @@ std::string WeightsStore::key_of(std::size_t i, const char* target, double value
   std::string key = "gbcompress " GBC_VERSION_STRING " ";
   key += profile_name(profiles_[i]);
   key += " ";
-  key += quantiser_name(options_.quantiser);
+  key += quantizer_name(options_.quantizer);
   key += " ";
   key += dtype_name(source.dtype);
   key += numbers;
@@ -41,7 +41,7 @@ bool WeightsStore::put_kept(std::size_t i, const std::string& key) {
   form.step = part->step;
   form.row_steps = tensor.facts.row_steps;
   form.axis = tensor.axis;
-  form.grid.dependent = options_.quantiser == Quantiser::kTrellis;
+  form.grid.dependent = options_.quantizer == Quantizer::kTrellis;
   form.grid.lanes = form.grid.dependent && profiles_[i] == CodecProfile::kLanes;
   errors_[i] = part->error;
   put_section(i, form, std::move(part->section));

@@ -310,7 +310,7 @@ void Latents::choose(std::size_t index, double lambda, IntegerEncoder& encoder) 
   const std::vector<std::int32_t> offsets = entry.row_offsets(entry.middle_step());
   if (!offsets.empty()) encoder.add({1, static_cast<std::int64_t>(offsets.size()), 0}, offsets);
   const at::Tensor scaled = entry.in_steps(entry.residual());
-  entry.chosen.emplace(entry.coded(encoder.quantise_and_add(
+  entry.chosen.emplace(entry.coded(encoder.quantize_and_add(
       entry.grid, numbers_of(scaled, 0, scaled.numel()), {}, lambda, entry.classes())));
   entry.as_is = false;
 }

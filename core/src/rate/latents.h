@@ -100,7 +100,7 @@ class Latents {
   /// Without training: integers for steps of `step` times the deviation^`evenness` of a tensor,
   /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
   /// which are few numbers that weigh much, have finer steps.
-  void quantise(double step, double evenness, Quantiser quantiser);
+  void quantize(double step, double evenness, Quantizer quantizer);
   /// Integers that were chosen elsewhere. They hold as those of choose().
   /// @throws Error(kUsage) where they do not fit, and for dependent ones and those of a prior
   void set_chosen(std::size_t entry, PackedValues values);
@@ -145,7 +145,7 @@ class Latents {
     std::vector<float> steps() const;
     /// Numbers of the tensor's shape, in units of their steps.
     at::Tensor in_steps(const at::Tensor& numbers) const;
-    int step_index(double step, double evenness) const;  ///< as quantise() takes them
+    int step_index(double step, double evenness) const;  ///< as quantize() takes them
     std::optional<PackedValues> chosen;                  ///< nothing: the nearest integers
     bool idle = false;  ///< the last backward() found no gradient: neither value makes a step
     bool as_is = false;                                  ///< predict() leaves the tensor alone

@@ -25,7 +25,7 @@ int Latents::Entry::step_index(double size, double evenness) const {
   return nearest_step(static_cast<float>(size));
 }
 
-void Latents::quantise(double step, double evenness, Quantiser quantiser) {
+void Latents::quantize(double step, double evenness, Quantizer quantizer) {
   const at::NoGradGuard no_grad;
   struct Part {
     std::size_t entry;
@@ -49,7 +49,7 @@ void Latents::quantise(double step, double evenness, Quantiser quantiser) {
     entry.chosen.reset();
     std::vector<std::int32_t> integers;
     IntegerGrid grid = entry.grid;
-    grid.dependent = quantiser == Quantiser::kTrellis;
+    grid.dependent = quantizer == Quantizer::kTrellis;
     grid.lanes = grid.dependent && lanes;
     if (grid.dependent) {
       integers.resize(static_cast<std::size_t>(entry.latent.numel()));

@@ -283,7 +283,7 @@ class Sweep {
     CompressOptions run = base(WeightMode::kQuantized);
     if (asked.kind == std::string("lambda")) {
       run.train.rate.lambda = asked.value;
-      run.choose.price = false;
+      run.choose.lambda = false;
     }
     if (asked.kind == std::string("ratio")) run.target.ratio = asked.value;
     if (asked.kind == std::string("error")) run.target.max_error = asked.value;

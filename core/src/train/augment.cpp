@@ -10,7 +10,7 @@
 namespace gbcompress {
 
 at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& indices,
-                     std::int64_t shift, bool mirror, const RandomStream& random) {
+                     std::int64_t shift, bool flip, const RandomStream& random) {
   if (images.dim() != 4 || images.scalar_type() != at::kFloat || !images.is_contiguous() ||
       images.size(0) != static_cast<std::int64_t>(indices.size()))
     throw Error(Errc::kUsage,
@@ -29,7 +29,7 @@ at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& 
         return static_cast<std::int64_t>(random.bits(at + which) % (2 * shift + 1)) - shift;
       };
       const std::int64_t down = move(0), right = move(1);
-      const bool turned = mirror && random.bits(at + 2) % 2 == 1;
+      const bool turned = flip && random.bits(at + 2) % 2 == 1;
       for (std::int64_t x = 0; x < width; ++x) {
         const std::int64_t source = std::clamp<std::int64_t>(x + right, 0, width - 1);
         column[static_cast<std::size_t>(x)] = turned ? width - 1 - source : source;

@@ -16,6 +16,6 @@ namespace gbcompress {
 /// @param indices  n of them
 /// @throws Error(kUsage) for tensors that are not images
 at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& indices,
-                     std::int64_t shift, bool mirror, const RandomStream& random);
+                     std::int64_t shift, bool flip, const RandomStream& random);
 
 }  // namespace gbcompress

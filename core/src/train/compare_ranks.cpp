@@ -19,11 +19,11 @@ std::string digest_of(const at::Tensor& tensor) {
 }  // namespace
 
 void compare_ranks(const GenomicBottleneck& bottleneck, std::int64_t steps) {
-  Group* const group = BottleneckInternals::group(bottleneck);
+  Group* const group = BottleneckRanks::group(bottleneck);
   if (!group) return;
   std::vector<Fact> facts;
   std::string all;
-  for (const std::size_t t : BottleneckInternals::on_every_rank(bottleneck)) {
+  for (const std::size_t t : BottleneckRanks::on_every_rank(bottleneck)) {
     const NamedParameter& p = bottleneck.tensors()[t];
     facts.push_back({p.info.name + " after step " + std::to_string(steps), digest_of(p.tensor),
                      "every rank computes it from the same numbers, so that processors, libraries "

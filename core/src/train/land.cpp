@@ -43,7 +43,7 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.
   const auto bits = [&](int k) {
     return -std::log2(std::max(
-               BottleneckInternals::expected_error(bottleneck, fine_step(k), evenness), 1e-30)) /
+               BottleneckIntegers::expected_error(bottleneck, fine_step(k), evenness), 1e-30)) /
            2;
   };
   double aim = kFirstBits, last_bits = -kOverhead, last_size = 0;
@@ -55,7 +55,7 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
   };
   while (const auto x = search.next(guess())) {
     const int at = static_cast<int>(*x);
-    BottleneckInternals::quantise(bottleneck, fine_step(at), evenness, rate.quantiser);
+    BottleneckIntegers::quantize(bottleneck, fine_step(at), evenness, rate.quantizer);
     const auto size = static_cast<double>(bottleneck.bytes());
     search.tried(at, size <= static_cast<double>(wanted));
     const double now = bits(at), slope = (size - last_size) / (now - last_bits);
@@ -65,18 +65,18 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
   }
   const double step = fine_step(side(search.holds()));
   if (search.state().last != search.holds())
-    BottleneckInternals::quantise(bottleneck, step, evenness, rate.quantiser);
+    BottleneckIntegers::quantize(bottleneck, step, evenness, rate.quantizer);
   return step;
 }
 
-void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser) {
+void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantizer quantizer) {
   // What the error is beside that of the nearest integers: first about, then as it was.
   double ratio = 0;
   const auto expected = [&](int k) {
     const double nearest =
-        BottleneckInternals::expected_error(bottleneck, fine_step(k), kFineEvenness);
+        BottleneckIntegers::expected_error(bottleneck, fine_step(k), kFineEvenness);
     if (ratio > 0) return ratio * nearest;
-    return quantiser == Quantiser::kTrellis ? trellis_error(nearest) : kSampleMargin * nearest;
+    return quantizer == Quantizer::kTrellis ? trellis_error(nearest) : kSampleMargin * nearest;
   };
   BracketSearch search = fine_steps(/*holds=*/kFinestStep, /*fails=*/kCoarsestStep + 1);
   const auto guess = [&] {
@@ -87,15 +87,15 @@ void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser q
     const bool stays = x == search.holds();
     if (stays && search.state().last == search.holds()) break;  // the next one would not fit
     const int at = static_cast<int>(*next);
-    BottleneckInternals::quantise(bottleneck, fine_step(at), kFineEvenness, quantiser);
-    const double error = BottleneckInternals::relative_error(bottleneck);
+    BottleneckIntegers::quantize(bottleneck, fine_step(at), kFineEvenness, quantizer);
+    const double error = BottleneckIntegers::relative_error(bottleneck);
     search.tried(at, error <= max_error);
     ratio = 1;
     ratio = error / std::max(expected(at), 1e-30);
   }
   if (search.state().last != search.holds())
-    BottleneckInternals::quantise(bottleneck, fine_step(side(search.holds())), kFineEvenness,
-                                  quantiser);
+    BottleneckIntegers::quantize(bottleneck, fine_step(side(search.holds())), kFineEvenness,
+                                 quantizer);
 }
 
 }  // namespace gbcompress

@@ -10,12 +10,12 @@ namespace gbcompress {
 
 /// Without training: the finest steps found whose file has at most `wanted` bytes.
 /// @param rate  evenness and quantizer are used
-/// @return the step that quantise() was given
+/// @return the step that quantize() was given
 double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
                       const TrainRateOptions& rate);
 /// The next larger step that land_untrained() would try.
 double next_coarser(double step);
 /// The coarsest steps found whose relative squared error is at most `max_error`.
-void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantiser quantiser);
+void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantizer quantizer);
 
 }  // namespace gbcompress

@@ -103,8 +103,8 @@ class Trainer {
       throw Error(Errc::kUsage, "strategy " + options.strategy.name +
                                     " needs whole batches; leave train.accumulate and train.shards "
                                     "(`deterministic` sets it) as they are");
-    BottleneckInternals::leave_layers(bottleneck);  // an earlier strategy's
-    if (const Group* group = BottleneckInternals::group(bottleneck)) {
+    BottleneckRanks::leave_layers(bottleneck);  // an earlier strategy's
+    if (const Group* group = BottleneckRanks::group(bottleneck)) {
       rank_ = group->rank();
       world_ = group->world();
     }
@@ -122,7 +122,7 @@ class Trainer {
     const std::int64_t first = step % per_epoch * options_.batch;
     const std::int64_t count = std::min(options_.batch, data_.size() - first);
     bottleneck_.zero_grad();
-    BottleneckInternals::predict_own_layers(bottleneck_);
+    BottleneckRanks::predict_own_layers(bottleneck_);
     if (whole_) {
       const double loss = run(first, first + count, 1);
       bottleneck_.backward(Gradients::kSame);
@@ -159,7 +159,7 @@ class Trainer {
   double in_shards(std::int64_t first, std::int64_t count) {
     const auto shards = static_cast<int>(options_.shards);
     const ShardRange own = shards_of(rank_, world_, shards);
-    FixedSum sum(BottleneckInternals::shard_numbers(bottleneck_), own);
+    FixedSum sum(BottleneckShards::numbers(bottleneck_), own);
     // Every shard starts from the same batch-norm statistics; the sum averages what they became.
     std::vector<at::Tensor> buffers, before, counted;
     for (const NamedParameter& p : bottleneck_.tensors())
@@ -181,11 +181,11 @@ class Trainer {
       }
       if (s == own.first)  // counters of batches count steps, not shards
         for (const at::Tensor& buffer : buffers) counted.push_back(buffer.detach().clone());
-      BottleneckInternals::add_shard(bottleneck_, sum);
+      BottleneckShards::add(bottleneck_, sum);
     }
     for (std::size_t i = 0; i < buffers.size(); ++i)
       if (!buffers[i].is_floating_point()) buffers[i].copy_(counted[i]);
-    BottleneckInternals::reduce_shards(bottleneck_, sum, shards);
+    BottleneckShards::reduce(bottleneck_, sum, shards);
     return rows > 0 ? loss / rows : 0;
   }
 
@@ -199,9 +199,9 @@ class Trainer {
     const std::vector<std::int64_t> rows(order_.begin() + low, order_.begin() + high);
     Batch gathered = data_.gather(rows);
     StrategyBatch batch{gathered.inputs, gathered.targets, {}, weight, step_, rows};
-    if (options_.shift > 0 || options_.mirror)
+    if (options_.shift > 0 || options_.flip)
       batch.inputs =
-          augmented(batch.inputs, rows, options_.shift, options_.mirror,
+          augmented(batch.inputs, rows, options_.shift, options_.flip,
                     RandomStream(options_.seed, "augment", "", static_cast<std::uint64_t>(epoch_)));
     if (options_.loss == Loss::kDistill) {
       const at::NoGradGuard no_grad;
@@ -284,8 +284,7 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   std::unique_ptr<Strategy> backprop;
   if (!strategy) {
     backprop = make_strategy(
-        {},
-        strategy_setup(model, bottleneck, data, options, BottleneckInternals::group(bottleneck)),
+        {}, strategy_setup(model, bottleneck, data, options, BottleneckRanks::group(bottleneck)),
         Registry());
     strategy = backprop.get();
   }
@@ -303,7 +302,7 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
     const double loss = trainer.step(step);
-    std::map<std::string, double> measured = BottleneckInternals::rate(bottleneck);
+    std::map<std::string, double> measured = BottleneckRate::rate(bottleneck);
     measured.insert(trainer.measured().begin(), trainer.measured().end());
     bottleneck.step(schedule_factor(options.schedule, step, total));
     trainer.compare(step + 1, total);

@@ -78,7 +78,7 @@ std::string json_of(double seconds, double gnet_seconds, const Traffic& sent, Gr
   std::int64_t weights = 0;
   for (const auto& layer : bottleneck.layers()) weights += layer.weights.numel();
   std::string notes;
-  for (const std::string& note : BottleneckInternals::placement_notes(bottleneck))
+  for (const std::string& note : BottleneckRanks::placement_notes(bottleneck))
     notes += (notes.empty() ? "\"" : ", \"") + note + "\"";
   std::ostringstream out;
   out << "{\"world\": " << group.world() << ", \"steps\": " << steps << ", \"seconds\": " << seconds

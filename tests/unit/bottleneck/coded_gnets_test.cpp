@@ -103,7 +103,7 @@ TEST_P(CodedGNets, FittingLearnsTheWeights) {
     bottleneck.step();
   }
   // Without the residual, a prior's file has the g-nets' own opinion.
-  if (GetParam().prior) BottleneckInternals::quantise(bottleneck, 1e3, 0, Quantiser::kNearest);
+  if (GetParam().prior) BottleneckIntegers::quantize(bottleneck, 1e3, 0, Quantizer::kNearest);
   bottleneck.finish();
   const double error = (layer.weights.detach() - layer.original).square().mean().item<double>();
   EXPECT_LT(error, 0.2 * layer.original.var().item<double>());

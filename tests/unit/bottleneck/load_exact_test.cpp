@@ -13,7 +13,7 @@ struct Kind {
   const char* name;
   std::function<void(BottleneckOptions&)> choose;
   bool trained = true;
-  Quantiser quantiser = Quantiser::kNearest;  ///< of what is not trained
+  Quantizer quantizer = Quantizer::kNearest;  ///< of what is not trained
   at::ScalarType type = at::kFloat;
   friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
@@ -53,7 +53,7 @@ class LoadExact : public ::testing::TestWithParam<Kind> {
     if (GetParam().trained)
       for (int i = 0; i < 30; ++i) step(model, bottleneck);
     else
-      BottleneckInternals::quantise(bottleneck, 0.02, 0, GetParam().quantiser);
+      BottleneckIntegers::quantize(bottleneck, 0.02, 0, GetParam().quantizer);
     bottleneck.finish();
     bottleneck.save(path_);
     expect_expanded(model);
@@ -134,13 +134,13 @@ std::vector<Kind> kinds() {
           {"stochastic", stochastic},
           {"residual", residual},
           {"residual_rows", rows},
-          {"residual_bfloat16", residual, true, Quantiser::kNearest, at::kBFloat16},
+          {"residual_bfloat16", residual, true, Quantizer::kNearest, at::kBFloat16},
           {"residual_untrained", residual, false},
-          {"residual_trellis", residual, false, Quantiser::kTrellis},
+          {"residual_trellis", residual, false, Quantizer::kTrellis},
           {"prior", prior(Generator::kGNet)},
           {"prior_stochastic", prior(Generator::kStochastic)},
           {"prior_low_rank", prior(Generator::kLowRank)},
-          {"prior_trellis", prior(Generator::kGNet), false, Quantiser::kTrellis}};
+          {"prior_trellis", prior(Generator::kGNet), false, Quantizer::kTrellis}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LoadExact, ::testing::ValuesIn(kinds()),

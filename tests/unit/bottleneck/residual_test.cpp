@@ -81,9 +81,9 @@ TEST_F(Residual, StepsWithoutTrainingSetTheError) {
   const at::Tensor before = model->parameters()[0].detach().clone();
   double last = 0;
   for (const double step : {0.001, 0.01, 0.1}) {
-    BottleneckInternals::quantise(bottleneck, step, 0, Quantiser::kNearest);
-    EXPECT_GT(BottleneckInternals::relative_error(bottleneck), last);
-    last = BottleneckInternals::relative_error(bottleneck);
+    BottleneckIntegers::quantize(bottleneck, step, 0, Quantizer::kNearest);
+    EXPECT_GT(BottleneckIntegers::relative_error(bottleneck), last);
+    last = BottleneckIntegers::relative_error(bottleneck);
     bottleneck.predict_weights();
     EXPECT_LE((model->parameters()[0].detach() - before).abs().max().item<double>(),
               step * 0.5 * 1.03);

@@ -21,7 +21,7 @@ class Choice : public testing::TestWithParam<CodecProfile> {
   Outcome choose(double lambda, std::span<const float> importance = {}) const {
     IntegerEncoder encoder(GetParam());
     Outcome outcome;
-    outcome.values = encoder.quantise_and_add(grid_, scaled_, importance, lambda);
+    outcome.values = encoder.quantize_and_add(grid_, scaled_, importance, lambda);
     outcome.bits = encoder.ideal_bits();
     const auto stream = encoder.finish();
     outcome.bytes = stream.size();

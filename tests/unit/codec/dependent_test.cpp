@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Profiles, Dependent,
                          testing::Values(CodecProfile::kSmall, CodecProfile::kFast),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
-/// 0.2 bits of the 0.25 that any quantiser could save.
+/// 0.2 bits of the 0.25 that any quantizer could save.
 TEST_P(Dependent, GaussianNumbersTakeAFifthOfABitLess) {
   const IntegerGrid grid{250, 400, 0};
   const std::vector<float> values = gaussian(grid.size(), 1);
@@ -107,7 +107,7 @@ TEST_P(Dependent, SizeIsWhatTheProbabilitiesAskFor) {
   }
 }
 
-TEST_P(Dependent, QuantisersHaveTablesOfTheirOwn) {
+TEST_P(Dependent, QuantizersHaveTablesOfTheirOwn) {
   Tensor tensor = choose({200, 100, 0}, gaussian(20000, 4), 1.0f).tensor;
   const auto with = encode(GetParam(), {tensor}).size();
   tensor.grid.dependent = false;
@@ -128,7 +128,7 @@ TEST(TrellisPath, IsTheBestOne) {
     codec::choose_paths({&band, 1}, step, free);
     double least = INFINITY;
     for (unsigned parities = 0; parities < 1u << kNumbers; ++parities) {
-      codec::QuantiserState state(true);
+      codec::QuantizerState state(true);
       unsigned number = 0;
       double error = 0;
       for (int i = 0; i < kNumbers; ++i) {
@@ -139,7 +139,7 @@ TEST(TrellisPath, IsTheBestOne) {
             best = std::min(best, std::pow(values[i] - state.twice(k) * step / 2, 2.0));
         error += best;
         state.pass(parity);
-        number = codec::QuantiserState::after(number, parity);
+        number = codec::QuantizerState::after(number, parity);
       }
       if (!pinned || number == 0) least = std::min(least, error);
     }
@@ -192,7 +192,7 @@ TEST(Trellis, ZerosStayZerosAndForeignSizesAreRefused) {
   EXPECT_EQ(code_of([&] { Trellis({0, 900, 0, true}, zeros); }), Errc::kUsage);
   IntegerEncoder encoder(CodecProfile::kSmall);
   EXPECT_EQ(code_of([&] {
-              encoder.quantise_and_add({30, 30, 0, true}, zeros, {}, 0);
+              encoder.quantize_and_add({30, 30, 0, true}, zeros, {}, 0);
             }),
             Errc::kUsage);
   const std::vector<std::int32_t> integers(900, 0);

@@ -119,9 +119,9 @@ TEST(Lanes, StatesOfAGridFollowTheSameRule) {
        std::vector<std::pair<int, int>>{{1, 90}, {7, 100}, {1500, 1000}}) {
     const Tensor tensor = lanes_tensor(rows, cols, true, 1, 3);
     const std::vector<float> numbers = numbers_in_lanes(tensor, {1});
-    codec::QuantiserStates states(tensor.grid);
+    codec::QuantizerStates states(tensor.grid);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      codec::QuantiserState& state = states.next();
+      codec::QuantizerState& state = states.next();
       ASSERT_EQ(static_cast<float>(state.twice(tensor.values[i])), numbers[i]) << i;
       state.pass(tensor.values[i]);
     }
@@ -206,7 +206,7 @@ TEST(Lanes, OtherOrdersOfStatesAreRefused) {
     EXPECT_EQ(code_of([&] { IntegerEncoder(other).add(grid, four); }), Errc::kUsage);
   const std::vector<float> good = {0, 1, 2, 3};
   EXPECT_EQ(code_of([&] {
-              IntegerEncoder(kLanesProfile).quantise_and_add({2, 2, 0}, good, {}, 1);
+              IntegerEncoder(kLanesProfile).quantize_and_add({2, 2, 0}, good, {}, 1);
             }),
             Errc::kUsage);
 }

@@ -74,11 +74,11 @@ TEST_P(RoundTrip, ForeignGridsAndNumbersAreRefused) {
   EXPECT_EQ(code({2, 2, 0}, {0, 0, 0, kMaxMagnitude + 1}, {}), Errc::kUsage);
   EXPECT_EQ(code({2, 2, 0}, {0, 0, INT32_MIN, 0}, {}), Errc::kUsage);
   const std::vector<float> bad = {0, NAN, 0, 0};
-  EXPECT_EQ(code_of([&] { encoder.quantise_and_add({2, 2, 0}, bad, {}, 0); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { encoder.quantize_and_add({2, 2, 0}, bad, {}, 0); }), Errc::kUsage);
   const std::vector<float> good = {0, 1, 2, 3};
-  EXPECT_EQ(code_of([&] { encoder.quantise_and_add({2, 2, 0}, good, {}, -1); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { encoder.quantize_and_add({2, 2, 0}, good, {}, -1); }), Errc::kUsage);
   const std::vector<float> three = {1, 1, 1};
-  EXPECT_EQ(code_of([&] { encoder.quantise_and_add({2, 2, 0}, good, three, 0); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { encoder.quantize_and_add({2, 2, 0}, good, three, 0); }), Errc::kUsage);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST_F(RecipeTest, OnlyWhatIsLeftToTheProgramIsChosen) {
                     .learning_rate = true,
                     .step_speed = true,
                     .augmentation = true,
-                    .price = true};
+                    .lambda = true};
   choose_recipe(options, *model, data, data.train, /*teacher=*/true);
   EXPECT_GT(options.train.epochs, 20);
   EXPECT_EQ(options.train.batch, 32);
@@ -101,7 +101,7 @@ TEST_F(RecipeTest, PicturesMoveAndMirrorWhereTheModelSeesTheSame) {
   const Augmentation moved =
       harmless_augmentation(sides, Dataset(images, labels), Metric::kAccuracy, 0, 5);
   EXPECT_EQ(moved.shift, 2);
-  EXPECT_FALSE(moved.mirror);
+  EXPECT_FALSE(moved.flip);
 
   // One bright column tells the classes apart: moving it away changes all, and so does mirroring,
   // which brings column 8 to column 7.
@@ -112,7 +112,7 @@ TEST_F(RecipeTest, PicturesMoveAndMirrorWhereTheModelSeesTheSame) {
   const Augmentation kept =
       harmless_augmentation(middle, Dataset(stripes, labels), Metric::kAccuracy, 0, 5);
   EXPECT_EQ(kept.shift, 0);
-  EXPECT_FALSE(kept.mirror);
+  EXPECT_FALSE(kept.flip);
 }
 
 }  // namespace

@@ -177,13 +177,13 @@ TEST_F(ResidualFile, TheTrellisIsSmallerAtTheSameErrorAndFinerAtTheSameSize) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.max_error = 0.01};
   const std::int64_t trellis = run(nullptr).output_bytes;
-  options_.train.rate.quantiser = Quantiser::kNearest;
+  options_.train.rate.quantizer = Quantizer::kNearest;
   const std::int64_t nearest = run(nullptr).output_bytes;
   EXPECT_LT(trellis, nearest * 97 / 100);
   options_.target = {.max_bytes = nearest};
   run(nullptr);
   const double coarse = stored_error();
-  options_.train.rate.quantiser = Quantiser::kTrellis;
+  options_.train.rate.quantizer = Quantizer::kTrellis;
   EXPECT_LE(run(nullptr).output_bytes, nearest);
   EXPECT_LT(stored_error(), coarse * 0.9);
 }

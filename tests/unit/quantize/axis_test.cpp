@@ -77,8 +77,8 @@ TEST(CosineAxis, SavesBytesAndKeepsTheErrorThatIsAsked) {
   std::vector<float> shuffled = values;  // the same numbers, no axis smooth
   for (std::size_t i = shuffled.size(); i-- > 1;)
     std::swap(shuffled[i], shuffled[RandomStream(3, "axis").bits(i) % (i + 1)]);
-  for (const Quantiser quantiser : {Quantiser::kTrellis, Quantiser::kNearest}) {
-    WeightsOptions options{.max_error = 0.001, .quantiser = quantiser};
+  for (const Quantizer quantizer : {Quantizer::kTrellis, Quantizer::kNearest}) {
+    WeightsOptions options{.max_error = 0.001, .quantizer = quantizer};
     const Written with = written(values, options), without = written(shuffled, options);
     EXPECT_EQ(with.axis, 0);
     EXPECT_EQ(without.axis, -1);

@@ -103,15 +103,15 @@ TEST_F(Calibrated, DependentIntegersLoseLessThanTheNearest) {
   const auto moment = correlated(n, 2);
   for (const char* name : {"a.weight", "b.weight"}) statistics.tensors[name].input_moment = moment;
   for (const bool lanes : {false, true}) {
-    const auto error = [&](Quantiser quantiser) {
-      WeightsOptions options{.max_bytes = 14000, .quantiser = quantiser, .lanes = lanes};
+    const auto error = [&](Quantizer quantizer) {
+      WeightsOptions options{.max_bytes = 14000, .quantizer = quantizer, .lanes = lanes};
       options.statistics = &statistics;
       options.overwrite = true;
       const auto report = compress_weights(made.bundle, folder.path() / "x.gbz", options);
       EXPECT_LE(report.output_bytes, 14000);
       return output_error(w, decoded(folder.path() / "x.gbz", "a.weight"), moment, n);
     };
-    EXPECT_LT(error(Quantiser::kTrellis), 0.85 * error(Quantiser::kNearest)) << lanes;
+    EXPECT_LT(error(Quantizer::kTrellis), 0.85 * error(Quantizer::kNearest)) << lanes;
   }
 }
 

@@ -109,7 +109,7 @@ TEST(Feedback, WithoutStatisticsIsTheRuleWithoutData) {
   const MatrixFacts facts = matrix_facts(grid, values, true);
   const StepMatrix matrix(grid, values, facts.row_steps);
   for (const int step : {-60, -20, 0}) {
-    const CodedValues wanted = matrix.choose(step, Quantiser::kNearest, 1).values;
+    const CodedValues wanted = matrix.choose(step, Quantizer::kNearest, 1).values;
     const CodedValues coded =
         round_with_feedback(grid, values, {}, {.step = step, .row_steps = facts.row_steps});
     EXPECT_EQ(coded.integers, wanted.integers);

@@ -24,16 +24,16 @@ double error_of(const std::vector<float>& values, const CodedValues& coded) {
 TEST(StepMatrix, SaysTheErrorOfTheDecodedNumbers) {
   auto values = normals(64 * 200, 1, 0.05f);
   for (std::size_t i = 0; i < 200; ++i) values[i] *= 30;  // one loud row
-  for (const Quantiser quantiser : {Quantiser::kNearest, Quantiser::kTrellis})
+  for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis})
     for (const bool rows : {false, true}) {
       const IntegerGrid grid{64, 200, 0};
       const MatrixFacts facts = matrix_facts(grid, values, rows);
       EXPECT_EQ(facts.row_steps.empty(), !rows);
       const StepMatrix matrix(grid, values, facts.row_steps);
       for (const int step : {-90, -60, -40}) {
-        const auto chosen = matrix.choose(step, quantiser, 1);
+        const auto chosen = matrix.choose(step, quantizer, 1);
         EXPECT_NEAR(chosen.relative_error / error_of(values, chosen.values), 1, 1e-4);
-        EXPECT_EQ(matrix.choose(step, quantiser, 3).values.integers, chosen.values.integers);
+        EXPECT_EQ(matrix.choose(step, quantizer, 3).values.integers, chosen.values.integers);
       }
     }
 }
@@ -75,8 +75,8 @@ TEST(StepMatrix, TheFinestStepsStayWithinTheCodersBounds) {
   auto values = normals(40 * 50, 3);
   values[7] = 5000;
   const StepMatrix matrix({40, 50, 0}, values, {});
-  for (const Quantiser quantiser : {Quantiser::kNearest, Quantiser::kTrellis}) {
-    const auto chosen = matrix.choose(matrix.finest(), quantiser, 1);
+  for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
+    const auto chosen = matrix.choose(matrix.finest(), quantizer, 1);
     IntegerEncoder encoder(CodecProfile::kFast);
     EXPECT_NO_THROW(encoder.add(chosen.values.grid, chosen.values.integers));
     EXPECT_LT(chosen.relative_error, 1e-9);

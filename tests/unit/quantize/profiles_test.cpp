@@ -34,7 +34,7 @@ std::int64_t bytes_of(const WeightsReport& report) { return report.output_bytes;
 TEST(Profiles, SmallWhereItPays) {
   const testing::TempDir folder;
   const MadeTensors made = model();
-  WeightsOptions options{.max_error = 0.01, .quantiser = Quantiser::kNearest, .threads = 2};
+  WeightsOptions options{.max_error = 0.01, .quantizer = Quantizer::kNearest, .threads = 2};
   const WeightsReport lanes = compress_weights(made.bundle, folder / "lanes.gbz", options);
   options.small_where_it_pays = true;
   const WeightsReport mixed = compress_weights(made.bundle, folder / "mixed.gbz", options);
@@ -57,7 +57,7 @@ TEST(Profiles, SmallWhereItPays) {
 TEST(Profiles, SavedBytesBuyFinerSteps) {
   const testing::TempDir folder;
   const MadeTensors made = model();
-  WeightsOptions options{.max_bytes = 1'700'000, .quantiser = Quantiser::kNearest};
+  WeightsOptions options{.max_bytes = 1'700'000, .quantizer = Quantizer::kNearest};
   const WeightsReport lanes = compress_weights(made.bundle, folder / "lanes.gbz", options);
   options.small_where_it_pays = true;
   const WeightsReport mixed = compress_weights(made.bundle, folder / "mixed.gbz", options);

@@ -36,7 +36,7 @@ const MadeTensors& large_model() {
 
 WeightsOptions kept_options(double error) {
   return {.max_error = error,
-          .quantiser = Quantiser::kNearest,
+          .quantizer = Quantizer::kNearest,
           .overwrite = true,
           .parts_from = 1,
           .threads = 1};
@@ -77,7 +77,7 @@ TEST(Resumed, TheSameCallContinues) {
       options.max_error.reset();
       options.max_bytes = 1'700'000;
     } else {
-      options.quantiser = Quantiser::kTrellis;
+      options.quantizer = Quantizer::kTrellis;
     }
     const Ended whole = ended(folder / "whole.gbz", options);
     run_killed(folder / "m.gbz", options);

@@ -166,8 +166,8 @@ TEST(Latents, DeviationsFollowTheMagnitudesOfWhatIsLeft) {
   EXPECT_TRUE(at::allclose(s.exp(), expected, 0.02, 0.01));
 }
 
-TEST(Latents, QuantisedIntegersAreWhatTheErrorSaysForAnyNumberOfThreads) {
-  for (const Quantiser quantiser : {Quantiser::kNearest, Quantiser::kTrellis}) {
+TEST(Latents, QuantizedIntegersAreWhatTheErrorSaysForAnyNumberOfThreads) {
+  for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
     std::vector<std::vector<std::int32_t>> results;
     std::vector<double> errors;
     for (const int threads : {1, 3}) {
@@ -177,17 +177,17 @@ TEST(Latents, QuantisedIntegersAreWhatTheErrorSaysForAnyNumberOfThreads) {
       Latents latents(0);
       latents.add("w", w);
       latents.add("v", v);
-      latents.quantise(0.1, 0, quantiser);
+      latents.quantize(0.1, 0, quantizer);
       latents.predict();
       const double error = (w.detach() - before).square().sum().item<double>() +
                            (v.detach() - bias).square().sum().item<double>();
       const double squares =
           before.square().sum().item<double>() + bias.square().sum().item<double>();
       EXPECT_NEAR(latents.relative_error(), error / squares, 1e-4 * error / squares);
-      EXPECT_EQ(latents.coded(0).grid.dependent, quantiser == Quantiser::kTrellis);
+      EXPECT_EQ(latents.coded(0).grid.dependent, quantizer == Quantizer::kTrellis);
       results.push_back(latents.coded(0).integers);
       errors.push_back(latents.relative_error());
-      if (quantiser == Quantiser::kNearest) {
+      if (quantizer == Quantizer::kNearest) {
         EXPECT_NEAR(latents.expected_error(0.1, 0), errors[0], 1e-3 * errors[0]);
       } else {
         EXPECT_LT(errors[0], 0.75 * latents.expected_error(0.1, 0));

@@ -222,8 +222,8 @@ TEST(LargeFile, HasTheBytesOfIntegersThatTheWriterCodes) {
     packed.emplace_back(values);
     writer.add_coded(p.info.name, p.info.dtype, p.info.shape, std::move(values));
   }
-  BottleneckInternals::set_integers(bottleneck, packed);
-  EXPECT_EQ(BottleneckInternals::encode(bottleneck), writer.encode());
+  BottleneckIntegers::set(bottleneck, packed);
+  EXPECT_EQ(BottleneckFile::encode(bottleneck), writer.encode());
 }
 
 TEST_F(Statistics, OfOutputsThatAreNoScores) {

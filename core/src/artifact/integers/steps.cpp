@@ -70,14 +70,14 @@ std::vector<float> coded_floats(const CodedValues& values) {
     return floats;
   }
   const auto cols = static_cast<std::size_t>(values.grid.cols);
-  codec::QuantiserStates states(values.grid);
+  codec::QuantizerStates states(values.grid);
   for (std::size_t row = 0; row < static_cast<std::size_t>(values.grid.rows); ++row) {
     const float step =
         step_size(values.row_steps.empty() ? values.step : values.step + values.row_steps[row]);
     for (std::size_t n = row * cols; n < (row + 1) * cols; ++n) {
       const std::int32_t integer = values.integers[n];
       if (values.grid.dependent) {
-        codec::QuantiserState& state = states.next();
+        codec::QuantizerState& state = states.next();
         floats[n] = static_cast<float>(state.twice(integer)) * (step / 2);
         state.pass(integer);
       } else {

@@ -53,7 +53,7 @@ class FastDecoder final : public DecoderBackend {
     }
     const FastModel::Classes classes = model_.classify(segment);
     auto& fresh = model_.fresh();
-    QuantiserState state = model_.state();
+    QuantizerState state = model_.state();
     RansReader reader = reader_;
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::uint32_t table = classes.tables[i];
@@ -61,7 +61,7 @@ class FastDecoder final : public DecoderBackend {
       std::uint32_t entry = lookups[table][slot];
       if constexpr (Dependent) {
         // Which one holds the value before decides, later than both can be fetched.
-        const std::uint32_t second = 0u - state.quantiser();
+        const std::uint32_t second = 0u - state.quantizer();
         entry ^= (entry ^ lookups[table + kTables][slot]) & second;
         table += kTables & second;
       }

@@ -34,11 +34,11 @@ class FastEncoder final : public EncoderBackend {
       for (int pass = 0; pass < 2 && target.lambda > 0; ++pass) {
         model_.set_row_scale(scale);
         const FastModel::Classes classes = model_.classify(segment);
-        const int quantiser = kTables * static_cast<int>(model_.state().quantiser());
+        const int quantizer = kTables * static_cast<int>(model_.state().quantizer());
         for (std::int64_t i = segment.first; i < segment.last; ++i) {
           const auto at = static_cast<std::size_t>(i - segment.first);
           chosen[i] =
-              cheapest(i, {classes.tables[at] + quantiser, classes.shifts[at]}, target, grid.cols);
+              cheapest(i, {classes.tables[at] + quantizer, classes.shifts[at]}, target, grid.cols);
         }
         scale = fitting_scale(segment, chosen);
       }
@@ -66,10 +66,10 @@ class FastEncoder final : public EncoderBackend {
   void encode(const Segment& segment, std::span<const std::int32_t> values, int scale) {
     put_scale(scale);
     const FastModel::Classes classes = model_.classify(segment);
-    QuantiserState state = model_.state();
+    QuantizerState state = model_.state();
     for (std::int64_t i = segment.first; i < segment.last; ++i) {
       const auto at = static_cast<std::size_t>(i - segment.first);
-      const int table = classes.tables[at] + kTables * static_cast<int>(state.quantiser());
+      const int table = classes.tables[at] + kTables * static_cast<int>(state.quantizer());
       put_value({table, classes.shifts[at]}, values[i]);
       model_.count(table);
       state.pass(values[i]);

@@ -31,7 +31,7 @@ void FastModel::add_tables() {
 
 void FastModel::begin(const IntegerGrid& grid, const Segments& segments,
                       std::span<const std::uint8_t> prior) {
-  state_ = QuantiserState(grid.dependent);
+  state_ = QuantizerState(grid.dependent);
   if (grid.dependent && tables_.size() == kTables) add_tables();
   prior_ = prior;
   units_ = UnitScales(prior.empty() ? static_cast<std::size_t>(segments.cols()) : 16);

@@ -51,7 +51,7 @@ class FastModel {
     std::span<const std::uint8_t> tables, shifts;
   };
   Classes classify(const Segment& segment);
-  QuantiserState& state() { return state_; }
+  QuantizerState& state() { return state_; }
   ClassTable& table(int index) { return tables_[index]; }
   int range(int table) const { return ranges_[table]; }
   int order(int table) const { return orders_[table]; }
@@ -71,7 +71,7 @@ class FastModel {
   std::vector<ClassTable> tables_;  ///< of quantizer 0; then, once it is needed, of quantizer 1
   std::array<int, 2 * kTables> ranges_{}, orders_{};
   std::array<std::uint32_t, 2 * kTables> fresh_{};
-  QuantiserState state_{false};
+  QuantizerState state_{false};
   ClassTable scale_table_;
   UnitScales units_{0};
   std::span<const std::uint8_t> prior_;

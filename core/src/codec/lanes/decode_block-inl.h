@@ -119,8 +119,8 @@ HWY_INLINE hn::Vec<Word> After(hn::Vec<Word> state, hn::Vec<Word> second, hn::Ve
   const auto with = [&](hn::Vec<Word> bit, std::uint32_t taps) {
     return hn::And(hn::Sub(hn::Zero(d), hn::And(bit, one)), hn::Set(d, taps));
   };
-  return hn::Xor(hn::Xor(hn::ShiftRight<1>(state), with(second, QuantiserState::kFeedback)),
-                 with(parity, QuantiserState::kParity));
+  return hn::Xor(hn::Xor(hn::ShiftRight<1>(state), with(second, QuantizerState::kFeedback)),
+                 with(parity, QuantizerState::kParity));
 }
 
 /// Takes the next symbols of kWidth lanes. @return their entries

@@ -49,7 +49,7 @@ void for_values(const Classes& classes, const Shape& shape, std::int64_t block,
       unsigned& state = states[static_cast<std::size_t>(i) % kLaneCount];
       take(Coded{dependent ? table + (state & 1) : table, value >> shift, shift,
                  static_cast<std::uint32_t>(value) & ((1u << shift) - 1)});
-      if (dependent) state = QuantiserState::after(state, static_cast<unsigned>(value) & 1);
+      if (dependent) state = QuantizerState::after(state, static_cast<unsigned>(value) & 1);
     }
   }
 }

@@ -35,7 +35,7 @@ SmallModel::SmallModel()
 
 void SmallModel::begin(const IntegerGrid& grid) {
   place_.emplace(grid, links_);
-  state_ = QuantiserState(grid.dependent);
+  state_ = QuantizerState(grid.dependent);
   is_wide_ = grid.wide;
   if (is_wide_ && !wide_) wide_.emplace();
   if (is_wide_) wide_->begin(place_->cols());
@@ -53,9 +53,9 @@ void SmallModel::look(int prior) {
   row_level_ = level(features[2]);
   zero_keys_ = {pattern, column_level_ * 32 + row_level_, column_level_ * 8 + beside,
                 level(features[6]) * 32 + column_level_};
-  quantiser_ = static_cast<int>(state_.quantiser());
-  for (std::size_t i = 0; i < kZeroKeys.size(); ++i) zero_keys_[i] += quantiser_ * kZeroKeys[i];
-  zero_set_ = std::min(1, beside) + 2 * quantiser_;
+  quantizer_ = static_cast<int>(state_.quantizer());
+  for (std::size_t i = 0; i < kZeroKeys.size(); ++i) zero_keys_[i] += quantizer_ * kZeroKeys[i];
+  zero_set_ = std::min(1, beside) + 2 * quantizer_;
   density_ = level(features[4]) / 4;
   if (is_wide_) wide_->look(view_);
 }

@@ -57,11 +57,11 @@ class SmallModel {
   std::optional<WideModel> wide_;  ///< from the first wide grid on
   bool is_wide_ = false;
   std::optional<Surroundings> place_;
-  QuantiserState state_{false};
+  QuantizerState state_{false};
   std::vector<RowMagnitudes> links_;
   View view_{};
   std::array<int, 4> zero_keys_{};
-  int quantiser_ = 0, zero_set_ = 0, density_ = 0, column_level_ = 0, row_level_ = 0;
+  int quantizer_ = 0, zero_set_ = 0, density_ = 0, column_level_ = 0, row_level_ = 0;
 };
 
 template <typename Visitor>
@@ -93,9 +93,9 @@ int SmallModel::visit(Visitor&& visitor, int value) {
   while (found <= kUnary) {
     const int k = found - 1;
     std::array<int, 4> keys = {k, k * 10 + beside, k * 32 + column_level_, k * 32 + row_level_};
-    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] += quantiser_ * kMoreKeys[i];
+    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] += quantizer_ * kMoreKeys[i];
     if (!visitor.decide(more_, keys, view_.features,
-                        MixerSets{std::min(k, 2) + 3 * quantiser_, density_}, magnitude > found))
+                        MixerSets{std::min(k, 2) + 3 * quantizer_, density_}, magnitude > found))
       break;
     ++found;
   }

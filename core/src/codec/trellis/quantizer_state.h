@@ -15,19 +15,19 @@
 
 namespace gbcompress::codec {
 
-class QuantiserState {
+class QuantizerState {
  public:
   static constexpr unsigned kStates = 128;
   static constexpr unsigned kFeedback = 119, kParity = 35;
 
   /// @param dependent  else it is always quantizer 0: integers stand for themselves
-  explicit QuantiserState(bool dependent = false) : parity_(dependent ? 1 : 0) {}
+  explicit QuantizerState(bool dependent = false) : parity_(dependent ? 1 : 0) {}
 
   /// 0 or 1: for the next integer.
-  unsigned quantiser() const { return state_ & 1; }
+  unsigned quantizer() const { return state_ & 1; }
   /// Twice what the next integer stands for, in steps: quantizer 1 is half a step nearer to zero.
   std::int32_t twice(std::int32_t integer) const {
-    return 2 * integer - static_cast<std::int32_t>(quantiser()) * ((integer > 0) - (integer < 0));
+    return 2 * integer - static_cast<std::int32_t>(quantizer()) * ((integer > 0) - (integer < 0));
   }
   void pass(std::int32_t integer) {
     state_ = after(state_, static_cast<unsigned>(integer) & parity_);
@@ -42,19 +42,19 @@ class QuantiserState {
 };
 
 /// The states of a grid's values, one after another in their order.
-class QuantiserStates {
+class QuantizerStates {
  public:
-  explicit QuantiserStates(const IntegerGrid& grid)
+  explicit QuantizerStates(const IntegerGrid& grid)
       : dependent_(grid.dependent),
         lanes_(grid.lanes ? lanes::kLaneCount : 1),
         block_(grid.lanes ? lanes::Shape(grid).block_values() : grid.size()) {
-    states_.fill(QuantiserState(dependent_));
+    states_.fill(QuantizerState(dependent_));
   }
 
   /// Of the next value.
-  QuantiserState& next() {
+  QuantizerState& next() {
     if (place_ == block_) {
-      states_.fill(QuantiserState(dependent_));
+      states_.fill(QuantizerState(dependent_));
       place_ = 0;
     }
     return states_[static_cast<std::size_t>(place_++ % lanes_)];
@@ -63,7 +63,7 @@ class QuantiserStates {
  private:
   bool dependent_;
   std::int64_t lanes_, block_, place_ = 0;
-  std::array<QuantiserState, lanes::kLaneCount> states_;
+  std::array<QuantizerState, lanes::kLaneCount> states_;
 };
 
 }  // namespace gbcompress::codec

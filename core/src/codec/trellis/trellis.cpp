@@ -33,17 +33,17 @@ codec::Prices make_prices() {
     return 1 - 4 / std::numbers::pi * std::atan(std::tanh(std::numbers::pi / 4 * x * kMean));
   };
   for (int scale = kLeastPriced; scale <= kMostPriced; ++scale)
-    for (int quantiser = 0; quantiser < 2; ++quantiser)
+    for (int quantizer = 0; quantizer < 2; ++quantizer)
       for (int k = 0; k < kPricedMagnitudes; ++k) {
         // From where to where a number becomes this integer, in steps.
-        const double middle = quantiser == 0 ? k : k - 0.5;
-        const double low = k == 0 ? 0 : quantiser == 1 && k == 1 ? 0.25 : middle - 0.5;
-        const double high = k == 0 ? (quantiser == 0 ? 0.5 : 0.25) : middle + 0.5;
+        const double middle = quantizer == 0 ? k : k - 0.5;
+        const double low = k == 0 ? 0 : quantizer == 1 && k == 1 ? 0.25 : middle - 0.5;
+        const double high = k == 0 ? (quantizer == 0 ? 0.5 : 0.25) : middle + 0.5;
         const double unit = std::exp2(-scale / 4.0);
         double p = beyond(low * unit) - beyond(high * unit);
         if (k > 0) p /= 2;
         const auto at = static_cast<std::size_t>(
-            ((scale - kLeastPriced) * 2 + quantiser) * kPricedMagnitudes + k);
+            ((scale - kLeastPriced) * 2 + quantizer) * kPricedMagnitudes + k);
         prices[at] =
             static_cast<std::int32_t>(std::lrint(-1024 * kBitPrice * std::log2(std::max(p, 1e-6))));
       }

@@ -20,18 +20,18 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t kStates = QuantiserState::kStates;
+constexpr std::size_t kStates = QuantizerState::kStates;
 constexpr std::size_t kHalf = kStates / 2;
 constexpr std::size_t kWords = kStates / 16;  // of decisions, one bit a state
 // The highest bit of a state says which quantizer led to it; either parity may have.
-static_assert((QuantiserState::kFeedback & kHalf) && !(QuantiserState::kParity & kHalf));
+static_assert((QuantizerState::kFeedback & kHalf) && !(QuantizerState::kParity & kHalf));
 
 constexpr std::uint16_t kNever = 0x7000;  // cost of states where no path begins
 constexpr std::int64_t kRest = 32;        // numbers between looks at the least cost
 constexpr std::int64_t kBlock = 256;      // numbers that are laid out for lanes at a time
 constexpr float kMostScaled = 0x1p22f;    // half steps; beyond what files hold
 constexpr int kZero0 = 1, kZero1 = 2;     // an even integer is zero, though not the nearest
-constexpr int kParityBit = 1, kQuantiserBit = 2, kZeroBit = 4;  // what paths leave of a number
+constexpr int kParityBit = 1, kQuantizerBit = 2, kZeroBit = 4;  // what paths leave of a number
 
 using Wide = hn::CappedTag<std::uint16_t, 32>;
 using Real = hn::RepartitionToWide<hn::Rebind<std::int16_t, Wide>>;
@@ -39,10 +39,10 @@ using Float = hn::Rebind<float, Real>;
 
 /// The path comes to `state` from here, with an integer of this parity.
 constexpr std::size_t before(std::size_t state, unsigned parity) {
-  const std::size_t quantiser = state / kHalf;
+  const std::size_t quantizer = state / kHalf;
   const std::size_t shifted =
-      state ^ (quantiser ? QuantiserState::kFeedback : 0) ^ (parity ? QuantiserState::kParity : 0);
-  return 2 * shifted + quantiser;
+      state ^ (quantizer ? QuantizerState::kFeedback : 0) ^ (parity ? QuantizerState::kParity : 0);
+  return 2 * shifted + quantizer;
 }
 constexpr auto kBefore = [] {
   std::array<std::array<std::uint16_t, 2>, kStates> table{};
@@ -76,13 +76,13 @@ struct Costs {
 };
 
 /// What the best even and odd integers of a quantizer cost.
-template <int kQuantiser>
+template <int kQuantizer>
 Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_t* prices) {
   const Float d;
   const Real di;
-  const auto base = hn::Add(classes, hn::Set(di, kQuantiser * kPricedMagnitudes));
+  const auto base = hn::Add(classes, hn::Set(di, kQuantizer * kPricedMagnitudes));
   const auto cost = [&](auto r, int parity) {
-    const auto shift = hn::Set(d, static_cast<float>(kQuantiser - 2 * parity));
+    const auto shift = hn::Set(d, static_cast<float>(kQuantizer - 2 * parity));
     const auto off = hn::Sub(magnitude, hn::Sub(hn::Mul(r, hn::Set(d, 4.0f)), shift));
     const auto square =
         hn::Min(hn::Mul(hn::Mul(off, off), hn::Set(d, 256.0f)), hn::Set(d, 0x1p20f));
@@ -91,8 +91,8 @@ Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_
     return hn::Add(hn::NearestInt(square), hn::GatherIndex(di, prices, index));
   };
   const auto nearest = [&](int parity) {
-    return NearestQuarter(d, magnitude, hn::Set(d, static_cast<float>(kQuantiser - 2 * parity)),
-                          hn::Set(d, kQuantiser == 1 && parity == 0 ? 1.0f : 0.0f));
+    return NearestQuarter(d, magnitude, hn::Set(d, static_cast<float>(kQuantizer - 2 * parity)),
+                          hn::Set(d, kQuantizer == 1 && parity == 0 ? 1.0f : 0.0f));
   };
   const auto even = cost(nearest(0), 0);
   const auto square =
@@ -161,11 +161,11 @@ void Finish(Band& band, float step) {
   const auto finish = [&](const float* values, std::int32_t* integers) {
     const auto left = hn::LoadU(di, integers);
     const auto parity = hn::And(left, one);
-    const auto quantiser = hn::And(hn::ShiftRight<1>(left), one);
+    const auto quantizer = hn::And(hn::ShiftRight<1>(left), one);
     const auto scaled = hn::Mul(hn::LoadU(d, values), hn::Set(d, inverse));
     const auto magnitude = hn::Min(hn::Abs(scaled), hn::Set(d, kMostScaled));
-    const auto shift = hn::ConvertTo(d, hn::Sub(quantiser, hn::ShiftLeft<1>(parity)));
-    const auto least = hn::ConvertTo(d, hn::AndNot(parity, quantiser));
+    const auto shift = hn::ConvertTo(d, hn::Sub(quantizer, hn::ShiftLeft<1>(parity)));
+    const auto least = hn::ConvertTo(d, hn::AndNot(parity, quantizer));
     const auto r = hn::ConvertTo(di, NearestQuarter(d, magnitude, shift, least));
     const auto size = hn::IfThenZeroElse(hn::Ne(hn::And(left, hn::Set(di, kZeroBit)), hn::Zero(di)),
                                          hn::Add(hn::ShiftLeft<1>(r), parity));
@@ -242,11 +242,11 @@ void Choose(std::span<Band> bands, float step, const Prices& prices,
       if (i >= bands[lane].size) continue;
       const std::size_t state = states[lane];
       const unsigned odd = row[state / 16 * lanes + lane] >> state % 16 & 1;
-      const auto quantiser = static_cast<unsigned>(state / kHalf);
+      const auto quantizer = static_cast<unsigned>(state / kHalf);
       states[lane] = before(state, odd);
-      const unsigned none = ~odd & (zero[lane] >> quantiser) & 1;
+      const unsigned none = ~odd & (zero[lane] >> quantizer) & 1;
       bands[lane].integers[i] =
-          static_cast<std::int32_t>(odd * kParityBit + quantiser * kQuantiserBit + none * kZeroBit);
+          static_cast<std::int32_t>(odd * kParityBit + quantizer * kQuantizerBit + none * kZeroBit);
     }
   }
   for (Band& band : bands) Finish(band, step);
@@ -273,7 +273,7 @@ HWY_EXPORT(ChoosePaths);
 /// Sum of squared errors of a band, in an order of its own.
 double squared_error(const Band& band, float step) {
   double sums[4] = {};
-  QuantiserState state(true);
+  QuantizerState state(true);
   for (std::int64_t i = 0; i < band.size; ++i) {
     const std::int32_t integer = band.integers[i];
     const auto made = static_cast<double>(static_cast<float>(state.twice(integer)) * (step / 2));

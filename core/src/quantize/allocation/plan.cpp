@@ -153,7 +153,7 @@ void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
 
 WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
     : hints_(hints_of(weights)),
-      quantiser_(options.quantiser),
+      quantizer_(options.quantizer),
       threads_(options.threads > 0 ? options.threads : usable_processors()) {
   tensors_.resize(weights.tensors.size());
   std::vector<std::int64_t> sizes;
@@ -300,7 +300,7 @@ void WeightsPlan::take_samples() {
     const int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());
     const int high = std::max(middle + 4 * kStepsPerOctave, low);
     tensor.coarsest = last_that_holds(low, high, [&](int k) {
-      return tensor.sample->choose(k, quantiser_, 1).relative_error <=
+      return tensor.sample->choose(k, quantizer_, 1).relative_error <=
              kSampleRoom * kMostRelativeError;
     });
   });
@@ -325,7 +325,7 @@ double WeightsPlan::expected_bytes(double x) const {
     const TensorPlan& tensor = tensors_[i];
     if (!tensor.sample) return;
     const int k = std::max(tensor.step(x), tensor.sample->finest());
-    chosen[i] = tensor.sample->choose(k, quantiser_, 1).values;
+    chosen[i] = tensor.sample->choose(k, quantizer_, 1).values;
     if (small) return;
     IntegerEncoder encoder(CodecProfile::kFast);
     encoder.add(chosen[i].grid, chosen[i].integers);

@@ -85,7 +85,7 @@ class WeightsPlan {
   std::vector<TensorPlan> tensors_;
   std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;
-  Quantiser quantiser_;
+  Quantizer quantizer_;
   double likely_error_ = 0;  ///< relative, of a matrix
   int threads_ = 1;
   double lowest_ = 0, highest_ = 0;

@@ -79,7 +79,7 @@ double sum_of(std::span<const float> values) {
 std::shared_ptr<const ColumnOrder> order_of(const Task& task,
                                             const std::vector<TensorPlan>& tensors,
                                             CodecProfile profile, const WeightsOptions& options) {
-  if (options.quantiser != Quantiser::kTrellis ||
+  if (options.quantizer != Quantizer::kTrellis ||
       !dependent(*task.statistics, options.statistics_use))
     return nullptr;
   std::vector<IntegerGrid> grids{tensors[task.first].grid};

@@ -11,7 +11,7 @@
 namespace gbcompress {
 namespace {
 
-using codec::QuantiserState;
+using codec::QuantizerState;
 
 /// Integers that stay open: all paths have long come from one path then.
 constexpr std::size_t kOpen = 1024;
@@ -38,11 +38,11 @@ struct Choice {
 };
 
 /// The nearest of that parity; quantizer 1 is half a step nearer to zero.
-Choice nearest(float magnitude, unsigned quantiser, int parity) {
-  const float shift = quantiser ? 0.5f : 0.0f;
+Choice nearest(float magnitude, unsigned quantizer, int parity) {
+  const float shift = quantizer ? 0.5f : 0.0f;
   const auto half = static_cast<std::int32_t>((magnitude + shift) * 0.5f + (parity ? 0.0f : 0.5f));
   std::int32_t integer = 2 * half + parity;
-  if (quantiser && integer == 0) integer = 2;
+  if (quantizer && integer == 0) integer = 2;
   return {integer, static_cast<float>(integer) - shift};
 }
 
@@ -99,8 +99,8 @@ void Beam::branch(std::size_t column, int scale) {
       bit_prices().data() + (scale - codec::kLeastPriced) * 2 * codec::kPricedMagnitudes;
   for (std::size_t p = 0; p < paths_.size(); ++p) {
     const Path& path = paths_[p];
-    const unsigned quantiser = path.state & 1;
-    const float* const own = prices + (quantiser ? codec::kPricedMagnitudes : 0);
+    const unsigned quantizer = path.state & 1;
+    const float* const own = prices + (quantizer ? codec::kPricedMagnitudes : 0);
     const float scaled = targets_[column % 2][p * count_ + column] * inverse;
     const float magnitude = std::fabs(scaled), sign = scaled < 0 ? -1.0f : 1.0f;
     if (!(magnitude < kMostSteps))
@@ -110,7 +110,7 @@ void Beam::branch(std::size_t column, int scale) {
       return weight * off * off + own[std::min(of.magnitude, codec::kPricedMagnitudes - 1)];
     };
     for (const unsigned parity : {0u, 1u}) {
-      Choice best = nearest(magnitude, quantiser, static_cast<int>(parity));
+      Choice best = nearest(magnitude, quantizer, static_cast<int>(parity));
       float least = cost(best);
       if (parity == 0) {
         const float of_zero = weight * magnitude * magnitude + own[0];
@@ -122,7 +122,7 @@ void Beam::branch(std::size_t column, int scale) {
       branches_[2 * p + parity] = {
           path.cost + least, sign * (magnitude - best.value),
           scaled < 0 ? -best.magnitude : best.magnitude, static_cast<std::uint8_t>(p),
-          static_cast<std::uint8_t>(QuantiserState::after(path.state, parity))};
+          static_cast<std::uint8_t>(QuantizerState::after(path.state, parity))};
     }
   }
 }
@@ -130,7 +130,7 @@ void Beam::branch(std::size_t column, int scale) {
 /// Leaves the cheapest branch of each state, and of these the cheapest. Where two cost the same,
 /// the state that they come from decides, so that the order of the paths means nothing.
 void Beam::choose() {
-  std::array<std::uint8_t, QuantiserState::kStates> at;
+  std::array<std::uint8_t, QuantizerState::kStates> at;
   at.fill(0xff);
   keys_.clear();
   for (std::size_t b = 0; b < 2 * paths_.size(); ++b) {

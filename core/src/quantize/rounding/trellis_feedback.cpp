@@ -124,7 +124,7 @@ class TrellisFeedback {
     }
     const std::vector<std::int32_t> integers = beam.finish();
     sums.loss = beam.loss();
-    codec::QuantiserState state(true);
+    codec::QuantizerState state(true);
     std::size_t next = 0;
     for (std::int64_t i = begin; i < end; ++i)
       for (std::size_t k = 0; k < count; ++k, ++next) {

@@ -92,7 +92,7 @@ nb::list choose(const std::vector<std::vector<std::int64_t>>& shapes, const nb::
     IntegerEncoder encoder(CodecProfile::kSmall);
     for (std::size_t i = 0; i < shapes.size(); ++i)
       chosen.push_back(
-          encoder.quantise_and_add(default_grid(shapes[i]), span_of(numbers[i]), {}, lambda));
+          encoder.quantize_and_add(default_grid(shapes[i]), span_of(numbers[i]), {}, lambda));
   }
   nb::list result;
   for (auto& integers : chosen) result.append(to_numpy<std::int32_t>(std::move(integers)));

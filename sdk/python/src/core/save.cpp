@@ -176,7 +176,7 @@ nb::dict save(const nb::object& source, const std::string& path, std::optional<d
   WeightsOptions options{.max_bytes = max_bytes,
                          .max_error = max_error,
                          .measure = settings.compress.train.rate.measure,
-                         .quantiser = settings.compress.train.rate.quantiser,
+                         .quantizer = settings.compress.train.rate.quantizer,
                          .exact = exact,
                          .settings = with_metadata(settings.changes_json(), metadata),
                          .keep_settings = !metadata.empty(),
