@@ -4,6 +4,7 @@
     delta_records.py pairs FOLDER BENCH       changes of one step and of a run, beside other coders: BENCH is gbc_delta_bench
     delta_records.py chain FOLDER RATE        a chain of all steps of one rate: sizes, time to load, prune and rebase
     delta_records.py history FOLDER RATE      what an element's own history would save, as entropies
+    delta_records.py contexts FOLDER RATE     what the base would save in lossy deltas, as entropies
     delta_records.py kills COUNT              killed writers of a chain
     delta_records.py streams FOLDER           a checkpoint of torch.distributed.checkpoint with GbzStream
     delta_records.py fuzz EXECUTIONS FINDINGS COMMAND
@@ -226,6 +227,47 @@ def history(arguments):
           f"order-0 entropies a changed element, steps {last // 2 + 1} to {last}, no table; level: the base's exponent", folder=folder)
 
 
+def conditional_bits(symbols, contexts):
+    """Bits of symbols of -32768 to 32767, given contexts from 0 on; and how many counts a coder would learn."""
+    joint, counts = np.unique(contexts * 65536 + symbols + 32768, return_counts=True)
+    totals = np.bincount(joint // 65536, counts)
+    return float((counts * np.log2(totals[joint // 65536] / counts)).sum()), len(joint)
+
+
+def contexts(arguments):
+    """Integers of a lossy delta under the activity of rows and columns, which profiles know, and the base beside it."""
+    from safetensors.numpy import load_file
+    folder, rate = Path(arguments.folder), arguments.rate
+    before, after = load_file(folder / "base.f32.safetensors"), load_file(folder / f"rate-{rate}.f32.safetensors")
+    figures = []
+    for fraction in (0.25, 1.0):
+        bits, learned, elements = np.zeros(3), np.zeros(3), 0
+        for name, base in before.items():
+            if base.ndim != 2:
+                continue
+            change = after[name].astype(np.float64) - base
+            deviation = change.std()
+            integers = np.clip(np.rint(change / (deviation * fraction)), -32768, 32767).astype(np.int64)
+            rows = np.sqrt(np.square(change).mean(1, keepdims=True))
+            columns = np.sqrt(np.square(change / (rows + 1e-30)).mean(0, keepdims=True))
+            activity = np.clip(np.floor(2 * np.log2(rows * columns / deviation + 1e-9)), -6, 6).astype(np.int64) + 6
+            level = (np.abs(base).view(np.int32) >> 23).astype(np.int64)
+            level = np.clip(level - level.max(), -12, 0) + 12
+            for i, context in enumerate((activity, activity * 13 + level, (activity * 13 + level) * 2 + (base < 0))):
+                found = conditional_bits(integers.ravel(), context.ravel())
+                bits[i] += found[0]
+                learned[i] += found[1]
+            elements += integers.size
+        step = f"step {fraction:g} deviations"
+        figures += [(f"{step}: activity", round(bits[0] / elements, 4), "bits"), ("with the base's exponent", round(bits[1] / elements, 4), "bits"),
+                    ("with its sign too", round(bits[2] / elements, 4), "bits"),
+                    ("learning the further counts, 8 bits each", round(8 * (learned[2] - learned[0]) / elements, 4), "bits")]
+    write(f"delta-contexts-{rate}", f"the base as a context of lossy deltas, learning rate {rate}",
+          f"{arguments.made}; tests/bench/delta_records.py contexts FOLDER {rate}", figures,
+          "order-0 entropies a weight of the integers of a lossy delta; activity: root mean squares of row and column, half octaves",
+          folder=folder)
+
+
 def kills(arguments):
     tool = ROOT / "sdk/python/tests/chain_kills.py"
     with tempfile.TemporaryDirectory() as place:
@@ -282,7 +324,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--made", default="tests/bench/delta_models.py FOLDER --every 1 --batch 2", help="how the models were made")
     verbs = parser.add_subparsers(required=True)
-    for run, words in ((pairs, ("folder", "bench")), (chain, ("folder", "rate")), (history, ("folder", "rate")), (kills, ("count",)),
+    for run, words in ((pairs, ("folder", "bench")), (chain, ("folder", "rate")), (history, ("folder", "rate")), (contexts, ("folder", "rate")), (kills, ("count",)),
                        (streams, ("folder",)), (fuzz, ("executions", "findings", "command"))):
         verb = verbs.add_parser(run.__name__)
         for word in words:

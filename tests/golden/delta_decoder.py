@@ -55,6 +55,10 @@ class Elements:
     def field(self, i):
         return (self.values[i] & (1 << self.bits - 1) - 1) >> self.mantissa if self.mantissa else 1
 
+    def negative(self, i):
+        """Of a float."""
+        return bool(self.mantissa) and bool(self.values[i] >> self.bits - 1)
+
     def add(self, i, difference):
         top, u = 1 << self.bits - 1, self.values[i]
         if self.mantissa:
@@ -114,9 +118,9 @@ def read_class(bits, own, elements):
 class Tables:
     def __init__(self, bits):
         self.tables = []
-        for _ in range(18):
+        for _ in range(24):
             count = bits.take(6)
-            need(count <= 50, "a table of more symbols")
+            need(count <= 59, "a table of more symbols")
             widths = []
             for _ in range(count):
                 length = bits.take(4)
@@ -137,7 +141,7 @@ class Tables:
 def read_value(bits, symbol):
     if symbol < 41:
         return (symbol + 1) // 2 if symbol % 2 else -(symbol // 2)
-    sign, length = 1 - 2 * bits.take(1), symbol - 41
+    sign, length = -1 if symbol % 2 == 0 else 1, (symbol - 41) // 2
     if length == 8:
         length = bits.take(6)
     beyond = length if length < 2 else 1 << length - 1 | bits.take(length - 1)
@@ -164,22 +168,26 @@ def apply_dense(section, elements, shape):
     tables, raw_bytes = Tables(head), head.count()
     raw_at = 2 + head.end_byte()
     states_at = raw_at + raw_bytes
-    at = states_at + 16
+    at = states_at + 32
     need(at <= len(section), "the states are missing")
     raw = Bits(section[raw_at:states_at])
-    states = [int.from_bytes(section[states_at + 4 * i:states_at + 4 * i + 4], "little") for i in range(4)]
+    states = [int.from_bytes(section[states_at + 4 * i:states_at + 4 * i + 4], "little") for i in range(8)]
     need(min(states) >= 1 << 16, "a state is too low")
+    highest = clamp(2 * (elements.mantissa + 4), 16, 109) if elements.mantissa else 109
     for i in range(n):
         shift = clamp(max(elements.field(i), 1) - lowest, 0, 24)
         context = max(scales[i // line] - 2 * shift, 0)
-        table, low = (context, 0) if context < 16 else (16 + context % 2, (context - 16) // 2)
-        symbol = tables.read(states, i % 4, table)
-        if states[i % 4] < 1 << 16:
+        table, low = (context, 0) if context < 16 else (16 + context % 2, (min(context, highest) - 16) // 2)
+        if context > highest:
+            table = min(17 + (context - highest + 1) // 2, 23)
+        symbol = tables.read(states, i % 8, table)
+        if states[i % 8] < 1 << 16:
             need(at + 2 <= len(section), "the words end early")
-            states[i % 4] = states[i % 4] << 16 | int.from_bytes(section[at:at + 2], "little")
+            states[i % 8] = states[i % 8] << 16 | int.from_bytes(section[at:at + 2], "little")
             at += 2
-        elements.add(i, (read_value(raw, symbol) << low) + raw.take(low))
-    need(at == len(section) and states == [1 << 16] * 4, "the words do not end as they began")
+        difference = (read_value(raw, symbol) << low) + raw.take(low)
+        elements.add(i, -difference if elements.negative(i) else difference)
+    need(at == len(section) and states == [1 << 16] * 8, "the words do not end as they began")
     need(raw.end_byte() == raw_bytes, "bytes follow the low bits")
 
 

@@ -64,6 +64,8 @@ struct Run {
   void set_contexts(std::size_t first, std::size_t end, unsigned scale, int mantissa_bits,
                     unsigned lowest) {
     constexpr auto kMagnitude = static_cast<U>(~kSign<U>);
+    const auto highest = static_cast<std::int16_t>(highest_context(mantissa_bits));
+    constexpr std::int16_t kFirst = kFolded, kLastTable = kTables - 1;
     const auto least = static_cast<std::int16_t>(std::min(lowest, 1u << 12));
     for (std::size_t i = first; i < end; ++i) {
       // Levels have 11 bits at most, a scale 7.
@@ -71,14 +73,28 @@ struct Run {
           mantissa_bits == 0
               ? std::int16_t{1}
               : static_cast<std::int16_t>(static_cast<U>(before[i] & kMagnitude) >> mantissa_bits);
-      const auto above = static_cast<std::int16_t>(std::max<std::int16_t>(level, 1) - least);
-      const auto shift = std::clamp<std::int16_t>(above, 0, kMostShift);
+      const auto rise = static_cast<std::int16_t>(std::max<std::int16_t>(level, 1) - least);
+      const auto shift = std::clamp<std::int16_t>(rise, 0, kMostShift);
       const auto context = std::max<std::int16_t>(
           static_cast<std::int16_t>(static_cast<std::int16_t>(scale) - 2 * shift), 0);
-      const auto folded = static_cast<std::int16_t>(context - static_cast<int>(kFolded));
-      tables[i] = static_cast<std::uint8_t>(
-          folded < 0 ? context : static_cast<std::int16_t>(kFolded + (folded & 1)));
-      low_bits[i] = static_cast<std::uint8_t>(folded < 0 ? 0 : folded >> 1);
+      // Without choices, which GCC 12 would make branches of.
+      const auto above = std::max<std::int16_t>(static_cast<std::int16_t>(context - highest), 0);
+      const auto folded =
+          std::max<std::int16_t>(static_cast<std::int16_t>(std::min(context, highest) - kFirst), 0);
+      const auto plain = static_cast<std::int16_t>(std::min(context, kFirst) + (folded & 1));
+      const auto octave = static_cast<std::int16_t>(kFirstHigh - 1 + ((above + 1) >> 1));
+      const auto high = std::min(octave, kLastTable);
+      const auto mask = static_cast<std::int16_t>(-std::min<std::int16_t>(above, 1));
+      tables[i] = static_cast<std::uint8_t>((plain & ~mask) | (high & mask));
+      low_bits[i] = static_cast<std::uint8_t>(folded >> 1);
+    }
+  }
+  /// Differences count away from 0: those of negative floats change their sign, or get it back.
+  void turn(std::size_t count, bool floats) {
+    if (!floats) return;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto sign = static_cast<U>(U{0} - static_cast<U>(before[i] >> (kBits<U> - 1)));
+      differences[i] = static_cast<U>(static_cast<U>(differences[i] ^ sign) - sign);
     }
   }
 };
@@ -171,11 +187,12 @@ void find_symbols(Run<U>& run, std::size_t count, BitWriter& raw) {
   if (!has_low_bits(run, count)) return;
   for (std::size_t i = 0; i < count; ++i) {
     const int low = run.low_bits[i];
-    if (low == 0 && run.symbols[i] < kBeyond) continue;
     const std::int64_t difference = static_cast<std::make_signed_t<U>>(run.differences[i]);
     const std::int64_t value = difference >> low;
-    if (value <= kDirect && value >= -static_cast<std::int64_t>(kDirect)) {
-      run.symbols[i] = static_cast<std::uint8_t>(value > 0 ? 2 * value - 1 : -2 * value);
+    const std::uint64_t place = ((0 - static_cast<std::uint64_t>(value)) << 1) ^
+                                static_cast<std::uint64_t>(-static_cast<std::int64_t>(value > 0));
+    if (value <= kDirect && value >= -static_cast<std::int64_t>(kDirect)) [[likely]] {
+      run.symbols[i] = static_cast<std::uint8_t>(place);
     } else {
       run.symbols[i] = static_cast<std::uint8_t>(symbol_beyond(value));
       put_beyond(raw, value);
@@ -194,10 +211,11 @@ void find_differences(Run<U>& run, std::size_t count, BitReader& raw) {
   }
   if (!has_low_bits(run, count)) return;
   for (std::size_t i = 0; i < count; ++i) {
+    // Most take 0 to a few bits, which no processor foresees: those of 0 are read like the others.
     const int low = run.low_bits[i];
-    if (low == 0 && run.symbols[i] < kBeyond) continue;
     std::uint64_t value = run.differences[i];
-    if (run.symbols[i] >= kBeyond) value = get_beyond(raw, run.symbols[i]);
+    if (run.symbols[i] >= kBeyond) [[unlikely]]
+      value = get_beyond(raw, run.symbols[i]);
     run.differences[i] = static_cast<U>(value << low | raw.take(low));
   }
   raw.check();
@@ -231,6 +249,7 @@ std::vector<std::byte> encode_dense(int mantissa_bits, ChangeGrid grid,
     for (std::size_t i = 0; i < end - start; ++i)
       run.differences[i] =
           static_cast<U>(to_ordered(after[i], floats) - to_ordered(run.before[i], floats));
+    run.turn(end - start, floats);
     find_symbols(run, end - start, raw);
     for (std::size_t i = 0; i < end - start; ++i)
       symbols[start + i] = static_cast<std::uint16_t>(run.tables[i] * kSymbols + run.symbols[i]);
@@ -278,6 +297,7 @@ void apply_dense(int mantissa_bits, ChangeGrid grid, std::span<const std::byte> 
     const std::size_t count = end - start;
     in.read(slots, std::span(run.tables).first(count), run.symbols.data());
     find_differences(run, count, raw);
+    run.turn(count, floats);
     for (std::size_t i = 0; i < count; ++i)
       run.before[i] = from_ordered(
           static_cast<U>(to_ordered(run.before[i], floats) + run.differences[i]), floats);

@@ -31,14 +31,14 @@ class SymbolWriter {
 
   /// @param symbols  table * kSymbols + symbol of each
   std::vector<std::byte> write(std::span<const std::uint16_t> symbols) const {
-    std::array<std::uint32_t, kLanes> states;
+    std::array<std::uint32_t, kDenseLanes> states;
     states.fill(kLeastState);
     std::vector<std::uint16_t> words(symbols.size() +
                                      1);  // from the end: the last one is read last
     std::size_t at = words.size();
     for (std::size_t i = symbols.size(); i-- > 0;) {
       const Part& part = parts_[symbols[i]];
-      std::uint32_t& state = states[i % kLanes];
+      std::uint32_t& state = states[i % kDenseLanes];
       // Whether a word is due no processor foresees: no branch.
       const std::size_t due = state >= std::uint64_t{part.width} << 20;
       words[at - 1] = static_cast<std::uint16_t>(state);
@@ -80,23 +80,24 @@ class SymbolReader {
   /// @param tables   of each symbol
   /// @param symbols  as many; a multiple of the lanes but for the last ones
   void read(const DenseSlots& slots, std::span<const std::uint8_t> tables, std::uint8_t* symbols) {
-    std::array<std::uint32_t, kLanes> x = states_;
+    std::array<std::uint32_t, kDenseLanes> x = states_;
     const std::byte* next = next_;
     const auto step = [&](std::size_t i) {
-      std::uint32_t& state = x[i % kLanes];
+      std::uint32_t& state = x[i % kDenseLanes];
       const std::uint32_t slot = slots[tables[i]][state & (kWhole - 1)];
       state = ((slot & 0xFFF) + 1) * (state >> kProbabilityBits) + (slot >> 12 & 0xFFF);
       symbols[i] = static_cast<std::uint8_t>(slot >> 24);
       return state;
     };
     std::size_t i = 0;
-    for (; i + kLanes <= tables.size() && end_ - next >= 2 * kLanes; i += kLanes)
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    for (; i + kDenseLanes <= tables.size() && end_ - next >= 2 * kDenseLanes; i += kDenseLanes)
+      for (std::size_t lane = 0; lane < kDenseLanes; ++lane) {
         const std::uint32_t state = step(i + lane);
         std::uint16_t word;
         std::memcpy(&word, next, 2);
+        // Whether a word is due no processor foresees: no branch.
         const std::uint32_t low = state < kLeastState;
-        x[lane] = low ? state << 16 | word : state;
+        x[lane] = state ^ ((state ^ (state << 16 | word)) & (0u - low));
         next += 2 * low;
       }
     for (; i < tables.size(); ++i) {
@@ -107,7 +108,7 @@ class SymbolReader {
       std::uint16_t word;
       std::memcpy(&word, next, 2);
       next += 2;
-      x[i % kLanes] = state << 16 | word;
+      x[i % kDenseLanes] = state << 16 | word;
     }
     states_ = x;
     next_ = next;
@@ -123,7 +124,7 @@ class SymbolReader {
     throw Error(Errc::kCorrupt, std::string("a dense change ") + why + "; get the file again");
   }
 
-  std::array<std::uint32_t, kLanes> states_;
+  std::array<std::uint32_t, kDenseLanes> states_;
   const std::byte *next_, *end_;
 };
 

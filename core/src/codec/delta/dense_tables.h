@@ -20,10 +20,24 @@ inline constexpr unsigned kMostShift = 24, kFractionBits = 6;
 /// The half octave of the largest mean.
 inline constexpr unsigned kMostScale = 2 * (2 * 24 + kFractionBits) + 1;
 /// Tables: from the context kFolded on two of them serve all, and differences lose low bits first.
-inline constexpr unsigned kTables = 18, kFolded = 16;
-/// Values up to kDirect have a symbol each, larger ones one for each length of what is beyond it.
+/// Above the highest context of a type, kHigh more serve an octave each: there differences are
+/// larger than the base, so that they mostly lead away from 0, and lose no further bits.
+inline constexpr unsigned kFolded = 16, kHigh = 6, kFirstHigh = kFolded + 2,
+                          kTables = kFirstHigh + kHigh;
+/// Values up to kDirect have a symbol each, larger ones one for each sign and each length of what
+/// is beyond it.
 inline constexpr unsigned kDirect = 20, kBeyond = 2 * kDirect + 1, kLongest = 8,
-                          kSymbols = kBeyond + kLongest + 1;
+                          kSymbols = kBeyond + 2 * (kLongest + 1);
+/// Streams of symbols that are decoded side by side.
+inline constexpr int kDenseLanes = 8;
+
+/// The highest context whose differences are told apart by it: a mean of a quarter octave of
+/// floats.
+inline constexpr unsigned highest_context(int mantissa_bits) noexcept {
+  if (mantissa_bits == 0) return kMostScale;
+  const int quarter = 2 * (mantissa_bits - 2 + static_cast<int>(kFractionBits));
+  return std::clamp(static_cast<unsigned>(quarter), kFolded, kMostScale);
+}
 
 /// Index of half octaves: 0 for 0, 1 for 1, then 2 for 2, 3 for 3, 4 for 4 and 5, 5 for 6 and 7.
 inline unsigned half_octave(std::uint64_t x) noexcept {
@@ -38,7 +52,6 @@ inline void put_beyond(BitWriter& raw, std::int64_t value) {
       value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
   const std::uint64_t beyond = size - kDirect - 1;
   const auto length = static_cast<unsigned>(std::bit_width(beyond));
-  raw.put(value < 0, 1);
   if (length >= kLongest) raw.put(length, 6);
   if (length > 1)
     raw.put_long(beyond & ((std::uint64_t{1} << (length - 1)) - 1), static_cast<int>(length) - 1);
@@ -47,12 +60,13 @@ inline void put_beyond(BitWriter& raw, std::int64_t value) {
 inline unsigned symbol_beyond(std::int64_t value) {
   const std::uint64_t size =
       value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
-  return kBeyond + std::min(static_cast<unsigned>(std::bit_width(size - kDirect - 1)), kLongest);
+  const auto length = static_cast<unsigned>(std::bit_width(size - kDirect - 1));
+  return kBeyond + 2 * std::min(length, kLongest) + (value < 0 ? 1 : 0);
 }
 
 inline std::uint64_t get_beyond(BitReader& raw, unsigned symbol) {
-  const bool negative = raw.take(1) != 0;
-  unsigned length = symbol - kBeyond;
+  const bool negative = (symbol - kBeyond) % 2 == 1;
+  unsigned length = (symbol - kBeyond) / 2;
   if (length == kLongest) length = static_cast<unsigned>(raw.take(6));
   std::uint64_t beyond = length;
   if (length > 1)
