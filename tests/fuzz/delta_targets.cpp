@@ -17,7 +17,7 @@ using codec::encode_change;
 
 constexpr std::array<DType, 6> kTypes = {DType::kBF16, DType::kF32,  DType::kF8E4M3,
                                          DType::kI64,  DType::kBool, DType::kF16};
-constexpr codec::ChangeGrid kGrids[] = {{1, 1}, {1, 700}, {6, 250}, {3000, 1}};
+constexpr codec::ChangeGrid kGrids[] = {{1, 1}, {1, 300}, {3, 130}, {1100, 1}};
 
 struct Case {
   DType dtype = DType::kBF16;

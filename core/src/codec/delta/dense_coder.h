@@ -84,7 +84,7 @@ class SymbolReader {
     const std::byte* next = next_;
     const auto step = [&](std::size_t i) {
       std::uint32_t& state = x[i % kDenseLanes];
-      const std::uint32_t slot = slots[tables[i]][state & (kWhole - 1)];
+      const std::uint32_t slot = slots.table[tables[i]][state & (kWhole - 1)];
       state = ((slot & 0xFFF) + 1) * (state >> kProbabilityBits) + (slot >> 12 & 0xFFF);
       symbols[i] = static_cast<std::uint8_t>(slot >> 24);
       return state;

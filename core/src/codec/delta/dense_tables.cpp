@@ -38,9 +38,16 @@ void put_tables(BitWriter& out, const DenseCounts& widths) {
 }
 
 DenseSlots get_tables(BitReader& in) {
-  DenseSlots slots(kTables);
-  for (auto& table : slots) {
+  DenseSlots slots;
+  slots.own.reserve(kTables + 1);
+  SlotTable& none = slots.own.emplace_back();
+  for (std::uint32_t i = 0; i < kWhole; ++i) none[i] = i << 12 | (kWhole - 1);
+  for (const std::uint32_t*& found : slots.table) {
     const auto count = static_cast<unsigned>(in.take(kCountBits));
+    found = none.data();
+    if (count == 0) continue;
+    SlotTable& table = slots.own.emplace_back();
+    found = table.data();
     std::uint32_t start = 0;
     for (unsigned s = 0; s < count; ++s) {
       const auto length = static_cast<int>(in.take(kWidthBits));
@@ -52,10 +59,8 @@ DenseSlots get_tables(BitReader& in) {
       for (std::uint32_t i = 0; i < width; ++i) table[start + i] = s << 24 | i << 12 | (width - 1);
       start += width;
     }
-    if (count > 0 && start != kWhole)
+    if (start != kWhole)
       throw Error(Errc::kCorrupt, "a dense change has a table with a hole; get the file again");
-    if (count > 0) continue;
-    for (std::uint32_t i = 0; i < kWhole; ++i) table[i] = i << 12 | (kWhole - 1);
   }
   return slots;
 }

@@ -84,7 +84,11 @@ void put_tables(BitWriter& out, const DenseCounts& widths);
 
 /// For each slot of the unit interval its symbol (8 bits), its place in the symbol's part (12) and
 /// the part's width less 1 (12).
-using DenseSlots = std::vector<std::array<std::uint32_t, kWhole>>;
+using SlotTable = std::array<std::uint32_t, kWhole>;
+struct DenseSlots {
+  std::vector<SlotTable> own;  ///< those of the stream, and one of symbol 0 alone
+  std::array<const std::uint32_t*, kTables> table;
+};
 
 /// @return of kTables tables; those that the stream lacks have one symbol: 0
 /// @throws Error(kCorrupt)
