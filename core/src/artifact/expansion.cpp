@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "artifact/file_digest.h"
+#include "artifact/read_many.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 
@@ -35,11 +36,7 @@ Expansion::Expansion(const ArtifactReader& artifact, std::vector<std::size_t> or
   if (order.empty()) artifact.check_digest();
   const auto& tensors = artifact.tensors();
   const int threads = options.threads > 0 ? options.threads : usable_processors();
-  // G-nets of one tensor are made on all threads, and the profile small is one stream.
-  const bool apart = artifact.profile() != CodecProfile::kSmall &&
-                     std::none_of(tensors.begin(), tensors.end(), [](const ArtifactTensor& tensor) {
-                       return has_plan(tensor.kind);
-                     });
+  const bool apart = decodes_apart(artifact);
   std::map<std::string_view, std::size_t> index;
   for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].name] = i;
   for (std::size_t& i : order)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <vector>
 
 #include "artifact/direct_values.h"
 #include "artifact/file_digest.h"
@@ -63,6 +65,12 @@ void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dty
                                   " bytes");
 }
 
+bool decodes_apart(const ArtifactReader& artifact) noexcept {
+  return artifact.profile() != CodecProfile::kSmall &&
+         std::none_of(artifact.tensors().begin(), artifact.tensors().end(),
+                      [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); });
+}
+
 bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   return DirectValues::fits(artifact, tensor);
 }
@@ -72,21 +80,33 @@ namespace {
 void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
                   const DecodeOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_processors();
+  const bool apart = decodes_apart(artifact);
+  DecodeOptions alone = options;
+  alone.threads = 1;
   std::deque<DirectValues> direct;
   std::vector<DirectPart> parts;
+  std::vector<std::function<void()>> tasks;
   for (const ReadRequest& request : requests) {
     const std::size_t tensor = owner_of(artifact, request.tensor);
-    if (!DirectValues::fits(artifact, tensor)) {
-      const ArtifactTensor& entry = artifact.tensors()[tensor];
-      convert_elements(decode_elements(artifact, tensor, options).bytes(), entry.dtype,
-                       request.dtype, request.bytes);
+    if (DirectValues::fits(artifact, tensor)) {
+      const DirectValues& values = direct.emplace_back(artifact, tensor);
+      for (std::size_t i = 0; i < values.parts().size(); ++i)
+        parts.push_back({&values, &request, i});
       continue;
     }
-    const DirectValues& values = direct.emplace_back(artifact, tensor);
-    for (std::size_t i = 0; i < values.parts().size(); ++i) parts.push_back({&values, &request, i});
+    const auto read = [&, tensor](const DecodeOptions& how) {
+      convert_elements(decode_elements(artifact, tensor, how).bytes(),
+                       artifact.tensors()[tensor].dtype, request.dtype, request.bytes);
+    };
+    if (apart)
+      tasks.emplace_back([read, &alone] { read(alone); });
+    else
+      read(options);
   }
-  parallel_tasks(threads, static_cast<std::int64_t>(parts.size()),
-                 [&](std::int64_t i) { read_part(parts[static_cast<std::size_t>(i)]); });
+  // Whole tensors first: stripes are small, so that they fill what time the threads have left.
+  for (const DirectPart& part : parts) tasks.emplace_back([&part] { read_part(part); });
+  parallel_tasks(threads, static_cast<std::int64_t>(tasks.size()),
+                 [&](std::int64_t i) { tasks[static_cast<std::size_t>(i)](); });
   check_mapped_inputs();
 }
 

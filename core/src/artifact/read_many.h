@@ -22,6 +22,10 @@ struct ReadRequest {
 void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
                    std::span<const std::byte> bytes);
 
+/// Whether tensors can be decoded on several threads, each on one: g-nets of one tensor are made on
+/// all threads, and the profile small is one stream.
+bool decodes_apart(const ArtifactReader& artifact) noexcept;
+
 /// Whether read_into() decodes this tensor without memory in between.
 bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept;
 

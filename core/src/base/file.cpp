@@ -140,7 +140,22 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
+namespace {
+
+/// Lets the disk begin with what was written, so that it works while more is decoded, and flush()
+/// has less to wait for. A hint: what it does not reach, flush() writes.
+void begin_writing(int fd, std::size_t written) {
+  constexpr off_t kBlock = off_t{8} << 20;
+  const off_t at = ::lseek(fd, 0, SEEK_CUR), end = at / kBlock * kBlock;
+  const off_t before = (at - static_cast<off_t>(written)) / kBlock * kBlock;
+  if (before >= 0 && end > before)
+    ::sync_file_range(fd, before, end - before, SYNC_FILE_RANGE_WRITE);
+}
+
+}  // namespace
+
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  const std::size_t size = bytes.size();
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
     if (n < 0) {
@@ -149,6 +164,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     }
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
+  begin_writing(fd_, size);
 }
 
 const fs::path& AtomicFile::flush() {
