@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "artifact/direct_values.h"
@@ -16,11 +15,12 @@
 namespace gbcompress {
 namespace {
 
-/// A part of a tensor that is decoded straight from its stripe.
-struct DirectPart {
-  const DirectValues* values;
+/// A part of a tensor that is decoded straight from its stripe, or a whole one.
+struct Task {
   const ReadRequest* request;
-  std::size_t part;
+  std::size_t tensor;
+  const DirectValues* values = nullptr;  ///< null: the whole tensor
+  std::size_t part = 0;
 };
 
 /// The tensor that holds the values of a tied one.
@@ -33,12 +33,17 @@ std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
   return static_cast<std::size_t>(found - tensors.begin());
 }
 
-void read_part(const DirectPart& each) {
-  const LanesPart& part = each.values->parts()[each.part];
-  const auto size = static_cast<std::size_t>(dtype_bits(each.request->dtype) / 8);
-  each.values->read(each.part, each.request->dtype,
-                    each.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
+void read_part(const Task& task) {
+  const LanesPart& part = task.values->parts()[task.part];
+  const auto size = static_cast<std::size_t>(dtype_bits(task.request->dtype) / 8);
+  task.values->read(task.part, task.request->dtype,
+                    task.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
                                                 static_cast<std::size_t>(part.size) * size));
+}
+
+void read_whole(const ArtifactReader& artifact, const Task& task, const DecodeOptions& options) {
+  convert_elements(decode_elements(artifact, task.tensor, options).bytes(),
+                   artifact.tensors()[task.tensor].dtype, task.request->dtype, task.request->bytes);
 }
 
 }  // namespace
@@ -84,29 +89,26 @@ void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> r
   DecodeOptions alone = options;
   alone.threads = 1;
   std::deque<DirectValues> direct;
-  std::vector<DirectPart> parts;
-  std::vector<std::function<void()>> tasks;
+  std::vector<Task> tasks;
   for (const ReadRequest& request : requests) {
-    const std::size_t tensor = owner_of(artifact, request.tensor);
-    if (DirectValues::fits(artifact, tensor)) {
-      const DirectValues& values = direct.emplace_back(artifact, tensor);
+    const Task whole{&request, owner_of(artifact, request.tensor)};
+    if (DirectValues::fits(artifact, whole.tensor)) {
+      const DirectValues& values = direct.emplace_back(artifact, whole.tensor);
       for (std::size_t i = 0; i < values.parts().size(); ++i)
-        parts.push_back({&values, &request, i});
-      continue;
+        tasks.push_back({&request, whole.tensor, &values, i});
+    } else if (apart) {
+      tasks.push_back(whole);
+    } else {
+      read_whole(artifact, whole, options);
     }
-    const auto read = [&, tensor](const DecodeOptions& how) {
-      convert_elements(decode_elements(artifact, tensor, how).bytes(),
-                       artifact.tensors()[tensor].dtype, request.dtype, request.bytes);
-    };
-    if (apart)
-      tasks.emplace_back([read, &alone] { read(alone); });
-    else
-      read(options);
   }
-  // Whole tensors first: stripes are small, so that they fill what time the threads have left.
-  for (const DirectPart& part : parts) tasks.emplace_back([&part] { read_part(part); });
-  parallel_tasks(threads, static_cast<std::int64_t>(tasks.size()),
-                 [&](std::int64_t i) { tasks[static_cast<std::size_t>(i)](); });
+  parallel_tasks(threads, static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
+    const Task& task = tasks[static_cast<std::size_t>(i)];
+    if (task.values)
+      read_part(task);
+    else
+      read_whole(artifact, task, alone);
+  });
   check_mapped_inputs();
 }
 

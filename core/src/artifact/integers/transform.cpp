@@ -44,32 +44,6 @@ void add_multiple(std::vector<double>& sums, double factor, const T* numbers) {
   for (std::size_t j = 0; j < sums.size(); ++j) to[j] += factor * static_cast<double>(numbers[j]);
 }
 
-/// Rows of sums that are added to together: numbers are read and converted once for all of them.
-constexpr std::size_t kTogether = 4;
-
-/// sums[a, j] += factors[a] * numbers[j], a below `rows`
-void add_multiples(std::vector<double>& sums, const double* factors, std::size_t rows,
-                   std::span<const float> numbers) {
-  if (rows < kTogether) {
-    for (std::size_t a = 0; a < rows; ++a)
-      for (std::size_t j = 0; j < numbers.size(); ++j)
-        sums[a * numbers.size() + j] += factors[a] * static_cast<double>(numbers[j]);
-    return;
-  }
-  double* const first = sums.data();
-  double* const second = first + numbers.size();
-  double* const third = second + numbers.size();
-  double* const fourth = third + numbers.size();
-  const double f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
-  for (std::size_t j = 0; j < numbers.size(); ++j) {
-    const auto number = static_cast<double>(numbers[j]);
-    first[j] += f0 * number;
-    second[j] += f1 * number;
-    third[j] += f2 * number;
-    fourth[j] += f3 * number;
-  }
-}
-
 void round_to(std::span<float> to, std::span<const double> from) {
   std::transform(from.begin(), from.end(), to.begin(),
                  [](double sum) { return static_cast<float>(sum); });
@@ -80,7 +54,7 @@ void round_to(std::span<float> to, std::span<const double> from) {
 void multiply(const std::vector<double>& table, const Sides& sides, std::span<const float> from,
               std::span<float> to) {
   const std::size_t n = sides.side, inner = sides.inner;
-  std::vector<double> sums(inner == 1 ? n : kTogether * inner);
+  std::vector<double> sums(inner == 1 ? n : inner);
   for (std::size_t o = 0; o < sides.outer; ++o) {
     const float* const lines = from.data() + o * n * inner;
     if (inner == 1) {
@@ -90,12 +64,10 @@ void multiply(const std::vector<double>& table, const Sides& sides, std::span<co
       round_to(to.subspan(o * n, n), sums);
       continue;
     }
-    for (std::size_t a = 0; a < n; a += kTogether) {
-      const std::size_t rows = std::min(kTogether, n - a);
+    for (std::size_t a = 0; a < n; ++a) {
       std::fill(sums.begin(), sums.end(), 0.0);
-      for (std::size_t b = 0; b < n; ++b)
-        add_multiples(sums, table.data() + b * n + a, rows, {lines + b * inner, inner});
-      round_to(to.subspan((o * n + a) * inner, rows * inner), std::span(sums).first(rows * inner));
+      for (std::size_t b = 0; b < n; ++b) add_multiple(sums, table[b * n + a], lines + b * inner);
+      round_to(to.subspan((o * n + a) * inner, inner), sums);
     }
   }
 }
