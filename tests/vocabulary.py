@@ -53,9 +53,9 @@ WORDS = [
 
 FORMER = "a former name, which a program or a reader meets"
 EXCEPTIONS = [
-    ("docs/reference/compatibility.md", r"rate\.quantiser|RATE_QUANTISER|`\.?price=?`|price= is deprecated", FORMER),
+    ("docs/reference/compatibility.md", r"rate\.quantiser|RATE_QUANTISER|`Quantiser`|`quantise_and_add\(\)`|`CompressReport::price`|`\.?price=?`|price= is deprecated", FORMER),
     ("docs/reference/python.md", r"`price`", FORMER),
-    ("CHANGELOG.md", r"`price`|`rate\.quantiser`|`quantise`|`mirror`", FORMER),
+    ("CHANGELOG.md", r"`price`|`rate\.quantiser`|`Quantiser`|`quantise`|`mirror`", FORMER),
     ("core/src/config/former_names.cpp", r"rate\.quantiser", FORMER),
     ("sdk/python/src/gbcompress/*", r"price(= is deprecated; .*| is deprecated; .*| is the former name.*|: deprecated name)|^price$", FORMER),
     ("sdk/python/src/gbcompress/_compression.py", r"price", FORMER),
