@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,28 +50,30 @@ def test_norms_are_moved_with_the_measured_batches(tmp_path: Path, monkeypatch: 
     assert len(seen) == 8 * (1 + corrected)
 
 
-def test_moved_norms_take_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def correction_of(factor: float) -> tuple[dict[str, torch.Tensor], Callable[[], dict[str, torch.Tensor]]]:
+    """The state of a network, and what corrects its norms after the first weights are multiplied."""
     model, batches = normed(), [torch.randn(4, 3, 12, 12) for _ in range(6)]
     before = _norms.norm_sums(model, batches)
     state = {k: v.clone() for k, v in model.state_dict().items()}
     with torch.no_grad():
-        model[0].weight.mul_(1.1)
-    moved = _norms.corrected_norms(model, batches, before, state)
+        model[0].weight.mul_(factor)
+    return state, lambda: _norms.corrected_norms(model, batches, before, state)
+
+
+def test_moved_norms_take_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, corrected = correction_of(1.1)
+    moved = corrected()
     monkeypatch.setattr(_norms, "_BITS", 23)
-    for name, value in _norms.corrected_norms(model, batches, before, state).items():
+    for name, value in corrected().items():
         torch.testing.assert_close(moved[name], value, rtol=2**-11, atol=0)
         bits = moved[name].view(torch.int32)
         assert int((bits & 0xFFF).abs().max()) == 0, name
 
 
-def test_a_correction_is_made_once(tmp_path: Path) -> None:
+def test_a_correction_is_made_once() -> None:
     """What changes the inputs of the first norm alone changes the statistics of the first norm alone."""
-    model, batches = normed(), [torch.randn(4, 3, 12, 12) for _ in range(6)]
-    before = _norms.norm_sums(model, batches)
-    state = {k: v.clone() for k, v in model.state_dict().items()}
-    with torch.no_grad():
-        model[0].weight.mul_(1.5)
-    moved = _norms.corrected_norms(model, batches, before, state)
+    state, corrected = correction_of(1.5)
+    moved = corrected()
     names = [name for name in moved if name.endswith("running_var")]
     assert len(names) > 1
     torch.testing.assert_close(moved[names[0]], 2.25 * state[names[0]], rtol=1e-3, atol=1e-5)

@@ -174,25 +174,28 @@ bool has_low_bits(const Run<U>& run, std::size_t count) {
   return low > 0 || most >= kBeyond;
 }
 
+/// The place of a signed value in 0, 1, -1, 2, -2, ...; without a choice, which GCC 12 would make a
+/// branch of.
+template <typename U>
+U place_of(U value) {
+  const auto minus = static_cast<U>(U{0} - value);
+  const auto sign = static_cast<U>(U{0} - static_cast<U>(minus >> (kBits<U> - 1)));
+  return static_cast<U>(static_cast<U>(minus << 1) ^ sign);
+}
+
 /// The symbols of a run's differences, and their low bits to `raw`.
 template <typename U>
 void find_symbols(Run<U>& run, std::size_t count, BitWriter& raw) {
   for (std::size_t i = 0; i < count; ++i) {
-    // 0, 1, -1, 2, -2, ... in this order.
-    const auto minus = static_cast<U>(U{0} - run.differences[i]);
-    const auto sign = static_cast<U>(U{0} - static_cast<U>(minus >> (kBits<U> - 1)));
-    const auto place = static_cast<U>(static_cast<U>(minus << 1) ^ sign);
-    run.symbols[i] = static_cast<std::uint8_t>(std::min<U>(place, kBeyond));
+    run.symbols[i] = static_cast<std::uint8_t>(std::min<U>(place_of(run.differences[i]), kBeyond));
   }
   if (!has_low_bits(run, count)) return;
   for (std::size_t i = 0; i < count; ++i) {
     const int low = run.low_bits[i];
     const std::int64_t difference = static_cast<std::make_signed_t<U>>(run.differences[i]);
     const std::int64_t value = difference >> low;
-    const std::uint64_t place = ((0 - static_cast<std::uint64_t>(value)) << 1) ^
-                                static_cast<std::uint64_t>(-static_cast<std::int64_t>(value > 0));
     if (value <= kDirect && value >= -static_cast<std::int64_t>(kDirect)) [[likely]] {
-      run.symbols[i] = static_cast<std::uint8_t>(place);
+      run.symbols[i] = static_cast<std::uint8_t>(place_of(static_cast<std::uint64_t>(value)));
     } else {
       run.symbols[i] = static_cast<std::uint8_t>(symbol_beyond(value));
       put_beyond(raw, value);

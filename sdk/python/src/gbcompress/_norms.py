@@ -103,22 +103,24 @@ def corrected_norms(
         model: with quantized weights; its norms are changed.
         before: norm_sums() of the original.
     """
-    seen: dict[str, list[torch.Tensor]] = {}
+    calls: dict[str, int] = {}
+    totals: dict[str, torch.Tensor] = {}  # of its inputs now and before, [2, 3, channels]
 
     def each(name: str, module: Any, sums: torch.Tensor) -> None:
-        calls = seen.setdefault(name, [])
-        calls.append(sums)
+        number = calls[name] = calls.get(name, 0) + 1
         originals = before.get(name, [])
-        if len(calls) > len(originals):
+        if number > len(originals):
             return
+        both = torch.stack([sums, originals[number - 1]])
+        totals[name] = totals[name] + both if name in totals else both
+        now, original = totals[name].unbind()
         path = f"{name}." if name else ""
-        total = torch.stack(originals[: len(calls)]).sum(0)
-        _correct(module, torch.stack(calls).sum(0), total, state[f"{path}running_mean"], state[f"{path}running_var"])
+        _correct(module, now, original, state[f"{path}running_mean"], state[f"{path}running_var"])
 
     _run(model, batches, each)
     modules = dict(model.named_modules())
     moved: dict[str, torch.Tensor] = {}
-    for name in seen:
+    for name in calls:
         for each_name in "running_mean", "running_var":
             path = f"{name}.{each_name}" if name else each_name
             moved[path] = _rounded(getattr(modules[name], each_name)).to(state[path].dtype)
