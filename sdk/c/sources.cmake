@@ -48,6 +48,6 @@ list(TRANSFORM loops REPLACE "(.+)" "${core}/src/\\1.cpp")
 set(entries version status_name dtype_name dtype_bits open close header_bytes ranges count find name shape type kind_of bits
   bytes identity architecture settings base_digest set_base read onnx_bytes onnx)
 
-set(gbz_definitions GBC_FREESTANDING _GLIBCXX_EXTERN_TEMPLATE=0 NDEBUG ${gbz_parts})
+set(gbz_definitions GBC_FREESTANDING NDEBUG ${gbz_parts})
 set(gbz_options -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables
   -fvisibility=hidden -ffunction-sections -fdata-sections -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
