@@ -17,7 +17,7 @@ namespace {
 
 namespace lanes = codec::lanes;
 
-constexpr float kStep = 0.37f;  // of a deviation: about 3 bits
+constexpr float kStep = 0.55f;  // of a deviation: about 3 bits
 
 IntegerGrid grid_of(CodecProfile profile, bool dependent) {
   IntegerGrid grid{1024, 11008, 0, dependent};

@@ -16,35 +16,43 @@ bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noex
 }
 
 DirectValues::DirectValues(const ArtifactReader& artifact, std::size_t tensor)
-    : artifact_(artifact), tensor_(tensor), own_(artifact.tensors()[tensor].dtype) {
-  const ArtifactTensor& form = artifact.tensors()[tensor];
+    : artifact_(artifact),
+      tensor_(tensor),
+      own_(artifact.tensors()[tensor].dtype),
+      parts_(artifact.lanes()->parts(tensor)) {}
+
+const DirectValues::Scales& DirectValues::scales() const {
+  std::call_once(read_, [this] { scales_ = read_scales(); });
+  return scales_;
+}
+
+DirectValues::Scales DirectValues::read_scales() const {
+  const ArtifactTensor& form = artifact_.tensors()[tensor_];
   const auto scale_of = [&](int step) {
     return form.grid.dependent ? step_size(step) / 2 : step_size(step);
   };
-  scale_ = scale_of(form.step);
-  parts_ = artifact.lanes()->parts(tensor);
-  if (!form.row_steps) return;
-  for (const std::int32_t offset : artifact.lanes()->offsets(tensor)) {
+  Scales scales{scale_of(form.step), {}};
+  if (!form.row_steps) return scales;
+  for (const std::int32_t offset : artifact_.lanes()->offsets(tensor_)) {
     if (offset < kMinStep - form.step || offset > kMaxStep - form.step)
-      throw Error(Errc::kCorrupt, printable(form.name) + " has a row whose step is out of range");
-    rows_.push_back(scale_of(form.step + offset));
+      throw Error(Errc::kCorrupt, "a row has a step out of range");
+    scales.rows.push_back(scale_of(form.step + offset));
   }
-  if (rows_.size() == 1) {
-    scale_ = rows_[0];
-    rows_.clear();
-  }
+  if (scales.rows.size() == 1) scales = {scales.rows[0], {}};
+  return scales;
 }
 
 void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> bytes) const {
   const LanesPart& values = parts_[part];
   const LanesReader& lanes = *artifact_.lanes();
   try {
+    lanes.prepare(values);
+    const auto& [scale, rows] = scales();
     if (dtype == DType::kF32 && own_ == DType::kF32)
-      return lanes.read_part(tensor_, values, scale_, rows_,
-                             reinterpret_cast<float*>(bytes.data()));
+      return lanes.read_part(tensor_, values, scale, rows, reinterpret_cast<float*>(bytes.data()));
 #ifndef GBC_FREESTANDING  // libgbz has less code instead
     if (dtype == DType::kBF16 && (own_ == DType::kF32 || own_ == DType::kBF16))
-      return lanes.read_part(tensor_, values, scale_, rows_,
+      return lanes.read_part(tensor_, values, scale, rows,
                              reinterpret_cast<codec::lanes::Bfloat16*>(bytes.data()));
 #endif
 #ifndef GBC_FREESTANDING  // where memory belongs to a handle, not to a thread
@@ -53,7 +61,7 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
         std::vector<float>
             buffer;
     buffer.resize(static_cast<std::size_t>(values.size));
-    lanes.read_part(tensor_, values, scale_, rows_, buffer.data());
+    lanes.read_part(tensor_, values, scale, rows, buffer.data());
     // Rounded to the tensor's own type first, which F32 leaves as it is.
     const DType first = own_ == DType::kF32 ? dtype : own_;
     convert_elements(elements_of(buffer, first), first, dtype, bytes);

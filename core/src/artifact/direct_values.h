@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ class DirectValues {
   /// Whether a tensor's values are integers times steps in stripes, and nothing else.
   static bool fits(const ArtifactReader& artifact, std::size_t tensor) noexcept;
 
+  /// Decodes nothing yet: steps of rows are read with the first part.
   /// @param artifact  must outlive this
   DirectValues(const ArtifactReader& artifact, std::size_t tensor);
 
@@ -32,9 +34,16 @@ class DirectValues {
   const ArtifactReader& artifact_;
   std::size_t tensor_;
   DType own_;
-  float scale_;
-  std::vector<float> rows_;
+  struct Scales {
+    float scale;
+    std::vector<float> rows;  ///< one a row instead, or none
+  };
+  const Scales& scales() const;
+  Scales read_scales() const;
+
   std::vector<LanesPart> parts_;
+  mutable std::once_flag read_;
+  mutable Scales scales_{};
 };
 
 /// Elements of one real dtype as those of another: widened, or rounded to nearest even.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "artifact/direct_values.h"
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
+#include "artifact/integers/integers.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
@@ -15,12 +17,59 @@
 namespace gbcompress {
 namespace {
 
+constexpr auto kNone = static_cast<std::size_t>(-1);
+
 /// A part of a tensor that is decoded straight from its stripe, or a whole one.
-struct Task {
+struct Piece {
   const ReadRequest* request;
   std::size_t tensor;
   const DirectValues* values = nullptr;  ///< null: the whole tensor
   std::size_t part = 0;
+  std::size_t next = kNone;  ///< of its task
+};
+
+/// Tasks of threads. One reads all pieces of a stripe that tensors share, so that no thread waits
+/// for another one that decodes it.
+class Tasks {
+ public:
+  explicit Tasks(const ArtifactReader& artifact) : artifact_(artifact) {}
+
+  void add_parts(Piece piece) {
+    const auto& parts = piece.values->parts();
+    for (piece.part = 0; piece.part < parts.size(); ++piece.part)
+      add(piece, parts[piece.part].stripe);
+  }
+  void add_whole(const Piece& piece) {
+    if (in_stripes(artifact_.tensors()[piece.tensor]))
+      add(piece, artifact_.lanes()->parts(piece.tensor).front().stripe);
+    else
+      begin(piece);
+  }
+  std::size_t size() const { return first_.size(); }
+  /// Calls read(piece) for each one of a task.
+  template <typename Read>
+  void run(std::size_t task, const Read& read) const {
+    for (std::size_t i = first_[task]; i != kNone; i = pieces_[i].next) read(pieces_[i]);
+  }
+
+ private:
+  void add(const Piece& piece, std::uint32_t stripe) {
+    if (!artifact_.lanes()->is_shared(stripe)) return begin(piece);
+    if (last_.size() <= stripe) last_.resize(stripe + std::size_t{1}, kNone);
+    const std::size_t before = std::exchange(last_[stripe], pieces_.size());
+    if (before == kNone) return begin(piece);
+    pieces_[before].next = pieces_.size();
+    pieces_.push_back(piece);
+  }
+  void begin(const Piece& piece) {
+    first_.push_back(pieces_.size());
+    pieces_.push_back(piece);
+  }
+
+  const ArtifactReader& artifact_;
+  std::vector<Piece> pieces_;
+  std::vector<std::size_t> first_;  ///< pieces of tasks
+  std::vector<std::size_t> last_;   ///< [stripe] the last piece of its task
 };
 
 /// The tensor that holds the values of a tied one.
@@ -33,17 +82,18 @@ std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
   return static_cast<std::size_t>(found - tensors.begin());
 }
 
-void read_part(const Task& task) {
-  const LanesPart& part = task.values->parts()[task.part];
-  const auto size = static_cast<std::size_t>(dtype_bits(task.request->dtype) / 8);
-  task.values->read(task.part, task.request->dtype,
-                    task.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
-                                                static_cast<std::size_t>(part.size) * size));
+void read_part(const Piece& piece) {
+  const LanesPart& part = piece.values->parts()[piece.part];
+  const auto size = static_cast<std::size_t>(dtype_bits(piece.request->dtype) / 8);
+  piece.values->read(piece.part, piece.request->dtype,
+                     piece.request->bytes.subspan(static_cast<std::size_t>(part.first) * size,
+                                                  static_cast<std::size_t>(part.size) * size));
 }
 
-void read_whole(const ArtifactReader& artifact, const Task& task, const DecodeOptions& options) {
-  convert_elements(decode_elements(artifact, task.tensor, options).bytes(),
-                   artifact.tensors()[task.tensor].dtype, task.request->dtype, task.request->bytes);
+void read_whole(const ArtifactReader& artifact, const Piece& piece, const DecodeOptions& options) {
+  convert_elements(decode_elements(artifact, piece.tensor, options).bytes(),
+                   artifact.tensors()[piece.tensor].dtype, piece.request->dtype,
+                   piece.request->bytes);
 }
 
 }  // namespace
@@ -89,25 +139,25 @@ void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> r
   DecodeOptions alone = options;
   alone.threads = 1;
   std::deque<DirectValues> direct;
-  std::vector<Task> tasks;
+  Tasks tasks(artifact);
   for (const ReadRequest& request : requests) {
-    const Task whole{&request, owner_of(artifact, request.tensor)};
+    Piece whole{&request, owner_of(artifact, request.tensor)};
     if (DirectValues::fits(artifact, whole.tensor)) {
-      const DirectValues& values = direct.emplace_back(artifact, whole.tensor);
-      for (std::size_t i = 0; i < values.parts().size(); ++i)
-        tasks.push_back({&request, whole.tensor, &values, i});
+      whole.values = &direct.emplace_back(artifact, whole.tensor);
+      tasks.add_parts(whole);
     } else if (apart) {
-      tasks.push_back(whole);
+      tasks.add_whole(whole);
     } else {
       read_whole(artifact, whole, options);
     }
   }
   parallel_tasks(threads, static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
-    const Task& task = tasks[static_cast<std::size_t>(i)];
-    if (task.values)
-      read_part(task);
-    else
-      read_whole(artifact, task, alone);
+    tasks.run(static_cast<std::size_t>(i), [&](const Piece& piece) {
+      if (piece.values)
+        read_part(piece);
+      else
+        read_whole(artifact, piece, alone);
+    });
   });
   check_mapped_inputs();
 }

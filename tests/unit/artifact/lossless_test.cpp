@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "artifact/integers/products.h"
 #include "artifact/integers/transform.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/packing.h"
@@ -13,6 +14,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
+#include "unit/codec/lanes_parts.h"
 
 namespace gbcompress {
 namespace {
@@ -94,6 +96,32 @@ TEST(Cosines, KeepSquaresAndComeBack) {
       }
       EXPECT_NEAR(same, squares, 1e-6 * squares);
     }
+  }
+}
+
+// Of all levels of the processor, and of numbers of rows and columns that fill no vectors.
+TEST(Cosines, ProductsHaveTheBitsOfSumsInOrder) {
+  const ProductShape shapes[] = {{1, 1, 1}, {3, 7, 5}, {4, 2, 256}, {9, 33, 301}, {6, 16, 513}};
+  for (const auto& [rows, terms, columns] : shapes) {
+    const std::vector<float> left = normal(rows * terms, 7 + rows);
+    const std::vector<float> right = normal(terms * columns, 9 + columns);
+    const std::vector<double> wide_left(left.begin(), left.end());
+    const std::vector<double> wide_right(right.begin(), right.end());
+    std::vector<float> expected;
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < columns; ++c) {
+        double sum = 0;
+        for (std::size_t b = 0; b < terms; ++b)
+          sum += wide_left[r * terms + b] * wide_right[b * columns + c];
+        expected.push_back(static_cast<float>(sum));
+      }
+    testing_codec::on_every_target([&](const char* target) {
+      std::vector<float> products(rows * columns), others(rows * columns);
+      multiply_in_order(wide_left.data(), right.data(), {rows, terms, columns}, products.data());
+      multiply_in_order(left.data(), wide_right.data(), {rows, terms, columns}, others.data());
+      EXPECT_EQ(products, expected) << target;
+      EXPECT_EQ(others, expected) << target;
+    });
   }
 }
 

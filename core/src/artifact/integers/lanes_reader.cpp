@@ -14,9 +14,6 @@ using codec::lanes::Piece;
 using codec::lanes::Shape;
 using codec::lanes::StripeCursor;
 
-/// Of stripes that grids share, 4 MiB each: small tensors are read one after another.
-constexpr std::size_t kKeptStripes = 4;
-
 /// Of lines and columns, which the head has.
 double class_count(const IntegerGrid& form) {
   const Shape shape(form);
@@ -76,15 +73,25 @@ bool LanesReader::is_shared(std::size_t stripe) const {
 }
 
 LanesReader::Units LanesReader::shared_stripe(std::size_t stripe) const {
+  std::shared_ptr<Shared> shared;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [index, units] : recent_)
-      if (index == stripe) return units;
+    for (const auto& recent : recent_)
+      if (recent && recent->stripe == stripe) shared = recent;
+    if (!shared) {
+      shared = std::make_shared<Shared>(stripe);
+      recent_[oldest_++ % kKeptStripes] = shared;
+    }
   }
+  std::call_once(shared->decoded, [&] { shared->units = decode_shared(stripe); });
+  return shared->units;
+}
+
+LanesReader::Units LanesReader::decode_shared(std::size_t stripe) const {
   std::size_t size = 0;
   for (const Piece& piece : pieces_[stripe])
     size += static_cast<std::size_t>(Shape(grids_[piece.grid].form).size(piece.block));
-  const std::shared_ptr<float[]> units(new float[size]);
+  std::shared_ptr<float[]> units(new float[size]);
   const Heads& known = heads();
   std::size_t at = 0;
   for_stripe(stripe, [&](const Piece& piece, StripeCursor& cursor) {
@@ -93,9 +100,6 @@ LanesReader::Units LanesReader::shared_stripe(std::size_t stripe) const {
     at += static_cast<std::size_t>(decoder.shape().size(piece.block));
     return decoder.decode(piece.block, cursor, to);
   });
-  const std::lock_guard lock(mutex_);
-  recent_.emplace_back(stripe, units);
-  if (recent_.size() > kKeptStripes) recent_.pop_front();
   return units;
 }
 

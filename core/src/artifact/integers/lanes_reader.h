@@ -2,8 +2,8 @@
 /// The integers of a file of profile `lanes`: which stripe holds what, and what it decodes to
 /// (docs/reference/lanes.md).
 
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,7 +20,7 @@ namespace gbcompress {
 struct LanesBytes {
   std::span<const std::byte> head;
   std::vector<std::span<const std::byte>> stripes;
-  const std::byte* end = nullptr;  ///< of what may be read
+  const std::byte* end = nullptr;                ///< of what may be read
   std::shared_ptr<FileDigest> digest = nullptr;  ///< keeps up with the stripes that are decoded
 };
 
@@ -41,6 +41,11 @@ class LanesReader {
   void read(std::size_t tensor, std::span<std::int32_t> integers) const;
   /// The parts of a tensor's last grid, in order.
   std::vector<LanesPart> parts(std::size_t tensor) const;
+  /// Decodes the stripe of a part where other grids share it. Before offsets() this takes less time
+  /// on several threads: those may lie in a stripe that another thread decodes. [thread-safe]
+  void prepare(const LanesPart& part) const {
+    if (is_shared(part.stripe)) shared_stripe(part.stripe);
+  }
   /// The values of a part of that grid times `scale`, or times those of their rows where `rows` is
   /// not empty; of dependent grids half steps times that. [thread-safe]
   /// @param out  as many as the part has
@@ -49,6 +54,8 @@ class LanesReader {
                  std::span<const float> rows, Out* out) const;
   /// The integers of the grid before that one: offsets of rows. [thread-safe]
   std::vector<std::int32_t> offsets(std::size_t tensor) const;
+  /// Whether a stripe holds values of several grids: its parts are best read one after another.
+  bool is_shared(std::size_t stripe) const;
   /// The head, and the stripes that hold the tensor's integers.
   std::vector<std::span<const std::byte>> bytes_of(std::size_t tensor) const;
   /// Bits that each tensor's integers take: of stripes an even share for each integer, of the head
@@ -68,12 +75,20 @@ class LanesReader {
   };
   using Units = std::shared_ptr<const float[]>;
 
+  /// A stripe that grids share, decoded once for all who ask meanwhile.
+  struct Shared {
+    std::size_t stripe;
+    std::once_flag decoded;
+    Units units;
+    explicit Shared(std::size_t index) : stripe(index) {}
+  };
+
   const Heads& heads() const;
   /// Calls decode(piece, cursor) for the pieces of a stripe, in order.
   template <typename Decode>
   void for_stripe(std::size_t stripe, const Decode& decode) const;
   Units shared_stripe(std::size_t stripe) const;
-  bool is_shared(std::size_t stripe) const;
+  Units decode_shared(std::size_t stripe) const;
   void copy_blocks(std::size_t grid, std::span<std::int32_t> integers) const;
   std::int64_t place_in(std::size_t stripe, std::size_t grid, std::int64_t block) const;
 
@@ -84,7 +99,10 @@ class LanesReader {
   mutable std::once_flag parsed_;
   mutable std::optional<Heads> heads_;
   mutable std::mutex mutex_;
-  mutable std::deque<std::pair<std::size_t, Units>> recent_;  ///< stripes that grids share
+  /// 4 MiB each: small tensors are read one after another.
+  static constexpr std::size_t kKeptStripes = 4;
+  mutable std::array<std::shared_ptr<Shared>, kKeptStripes> recent_;
+  mutable std::size_t oldest_ = 0;
 };
 
 }  // namespace gbcompress

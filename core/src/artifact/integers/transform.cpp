@@ -3,23 +3,34 @@
 #include <algorithm>
 #include <cmath>
 
+#include "artifact/integers/products.h"
 #include "encoding/waves.h"
 
 namespace gbcompress {
 namespace {
 
-/// Cosines of n positions: [wave, position].
-std::vector<double> waves(std::int64_t n) {
-  std::vector<double> table(static_cast<std::size_t>(n * n));
+enum class Order { kWaves, kPositions };  ///< what the rows of a table are
+
+/// Cosines of n positions: [wave, position], or [position, wave].
+std::vector<double> waves(std::int64_t n, Order order) {
+  std::vector<double> table;
+  table.reserve(static_cast<std::size_t>(n * n));
   const double constant = std::sqrt(1.0 / static_cast<double>(n));
   const double scale = std::sqrt(2.0 / static_cast<double>(n));
   std::vector<double> turn(static_cast<std::size_t>(4 * n));  // by 4 n steps
   for (std::int64_t step = 0; step < 4 * n; ++step)
     turn[static_cast<std::size_t>(step)] = scale * cos_pi(step, 2 * n);
-  for (std::int64_t k = 0; k < n; ++k)
-    for (std::int64_t i = 0; i < n; ++i)
-      table[static_cast<std::size_t>(k * n + i)] =
-          k == 0 ? constant : turn[static_cast<std::size_t>(k * (2 * i + 1) % (4 * n))];
+  for (std::int64_t row = 0; row < n; ++row) {
+    // Of wave k at position i: k (2 i + 1) steps, modulo a whole turn.
+    std::int64_t step = order == Order::kWaves ? row : 0;
+    const std::int64_t stride = order == Order::kWaves ? 2 * row : 2 * row + 1;
+    for (std::int64_t i = 0; i < n; ++i) {
+      table.push_back(turn[static_cast<std::size_t>(step)]);
+      step = step + stride < 4 * n ? step + stride : step + stride - 4 * n;
+    }
+    if (order == Order::kPositions) table[static_cast<std::size_t>(row * n)] = constant;
+  }
+  if (order == Order::kWaves) std::fill_n(table.begin(), n, constant);
   return table;
 }
 
@@ -37,46 +48,19 @@ struct Sides {
   }
 };
 
-/// sums[j] += factor * numbers[j]
-template <typename T>
-void add_multiple(std::vector<double>& sums, double factor, const T* numbers) {
-  double* const to = sums.data();
-  for (std::size_t j = 0; j < sums.size(); ++j) to[j] += factor * static_cast<double>(numbers[j]);
-}
-
-void round_to(std::span<float> to, std::span<const double> from) {
-  std::transform(from.begin(), from.end(), to.begin(),
-                 [](double sum) { return static_cast<float>(sum); });
-}
-
-/// to[o, a, j] = sum over b of table[b, a] * from[o, b, j], b ascending. Terms of numbers that are
-/// 0 change no bit and are left out.
-void multiply(const std::vector<double>& table, const Sides& sides, std::span<const float> from,
-              std::span<float> to) {
+/// to[o, a, j] = sum over b of factor(a, b) * from[o, b, j], b ascending: the cosine of wave b at
+/// position a, or of wave a at position b.
+/// @param rows  what a counts
+void multiply(Order rows, const Sides& sides, std::span<const float> from, std::span<float> to) {
   const std::size_t n = sides.side, inner = sides.inner;
-  std::vector<double> sums(inner == 1 ? n : inner);
-  for (std::size_t o = 0; o < sides.outer; ++o) {
-    const float* const lines = from.data() + o * n * inner;
-    if (inner == 1) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (std::size_t b = 0; b < n; ++b)
-        if (lines[b] != 0) add_multiple(sums, static_cast<double>(lines[b]), table.data() + b * n);
-      round_to(to.subspan(o * n, n), sums);
-      continue;
-    }
-    for (std::size_t a = 0; a < n; ++a) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (std::size_t b = 0; b < n; ++b) add_multiple(sums, table[b * n + a], lines + b * inner);
-      round_to(to.subspan((o * n + a) * inner, inner), sums);
-    }
-  }
-}
-
-std::vector<double> turned(const std::vector<double>& table, std::size_t n) {
-  std::vector<double> result(table.size());
-  for (std::size_t k = 0; k < n; ++k)
-    for (std::size_t i = 0; i < n; ++i) result[i * n + k] = table[k * n + i];
-  return result;
+  const bool right = inner == 1;  // the table is the right one of the matrices, b its rows
+  const bool by_wave = (rows == Order::kWaves) != right;
+  const std::vector<double> table =
+      waves(static_cast<std::int64_t>(n), by_wave ? Order::kWaves : Order::kPositions);
+  if (right) return multiply_in_order(from.data(), table.data(), {sides.outer, n, n}, to.data());
+  for (std::size_t o = 0; o < sides.outer; ++o)
+    multiply_in_order(table.data(), from.data() + o * n * inner, {n, n, inner},
+                      to.data() + o * n * inner);
 }
 
 }  // namespace
@@ -91,8 +75,7 @@ std::vector<float> to_cosines(std::span<const float> values, const std::vector<s
                               int axis) {
   const Sides sides(shape, axis);
   std::vector<float> coefficients(values.size());
-  multiply(turned(waves(static_cast<std::int64_t>(sides.side)), sides.side), sides, values,
-           coefficients);
+  multiply(Order::kWaves, sides, values, coefficients);
   return coefficients;
 }
 
@@ -100,7 +83,7 @@ std::vector<float> from_cosines(std::span<const float> coefficients,
                                 const std::vector<std::int64_t>& shape, int axis) {
   const Sides sides(shape, axis);
   std::vector<float> values(coefficients.size());
-  multiply(waves(static_cast<std::int64_t>(sides.side)), sides, coefficients, values);
+  multiply(Order::kPositions, sides, coefficients, values);
   return values;
 }
 

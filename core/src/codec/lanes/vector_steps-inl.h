@@ -1,0 +1,374 @@
+// The steps of a block in vectors, for one level of a processor; included once a level.
+#if defined(GBC_LANES_VECTOR_STEPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GBC_LANES_VECTOR_STEPS_INL_H_
+#undef GBC_LANES_VECTOR_STEPS_INL_H_
+#else
+#define GBC_LANES_VECTOR_STEPS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "codec/lanes/decode_block.h"
+#include "codec/lanes/escape.h"
+#include "codec/trellis/quantizer_state.h"
+
+// Unrolled, the states of lanes stay in registers; sanitizers would compile that for minutes, and
+// WebAssembly is compiled for machines with fewer registers than states.
+#if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || defined(__wasm__)
+#define GBC_UNROLL
+#elif HWY_COMPILER_CLANG
+#define GBC_UNROLL _Pragma("clang loop unroll_count(16)")
+#else
+#define GBC_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gbcompress::codec::lanes {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Word = hn::CappedTag<std::uint32_t, 16>;
+using Whole = hn::RebindToSigned<Word>;
+using Real = hn::RebindToFloat<Word>;
+constexpr std::size_t kWidth = hn::MaxLanes(Word());
+constexpr std::size_t kVectors = static_cast<std::size_t>(kLaneCount) / kWidth;
+/// Vectors that go through a step side by side: their chains of operations are longer than what a
+/// processor looks ahead.
+constexpr std::size_t kGroup = 4;
+
+/// The n-th lane of a mask takes the n-th word.
+struct Taken {
+  hn::Vec<Word> words;
+  std::size_t count;
+};
+
+HWY_INLINE Taken TakeWords(hn::Mask<Word> due, const std::byte* from) {
+  const Word d;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  const auto mask = static_cast<__mmask16>(due.raw);
+  const __m256i next = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const auto words = hn::Vec<Word>{_mm512_maskz_expand_epi32(mask, _mm512_cvtepu16_epi32(next))};
+  return {words, static_cast<std::size_t>(std::popcount(static_cast<unsigned>(mask)))};
+#else
+  std::uint8_t bits[8] = {};
+  hn::StoreMaskBits(d, due, bits);
+  const std::size_t mask = bits[0];
+  const auto count = static_cast<std::size_t>(std::popcount(mask));
+#if HWY_TARGET == HWY_AVX2
+  const hn::Rebind<std::uint16_t, Word> narrow;
+  const auto next = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
+  const hn::Rebind<std::uint8_t, Word> places_of;
+  const auto places =
+      hn::IndicesFromVec(d, hn::PromoteTo(d, hn::LoadU(places_of, kEight.at[mask].data())));
+  return {hn::TableLookupLanes(hn::PromoteTo(d, next), places), count};
+#else
+  static_assert(kWidth == 4);
+  const hn::Repartition<std::uint8_t, Word> bytes;
+  const auto next = hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(from));
+  const auto places = hn::Load(bytes, kFour.at[mask].data());
+  return {hn::BitCast(d, hn::TableLookupBytesOr0(next, places)), count};
+#endif
+#endif
+}
+
+/// States of all lanes, and where words are taken from. Nothing keeps its address, so that it stays
+/// in registers.
+struct Lanes {
+  hn::Vec<Word> states[kVectors], quantizers[kVectors];
+  const std::byte* word;
+
+  HWY_INLINE explicit Lanes(const StripeCursor& cursor) : word(cursor.word) {
+    GBC_UNROLL for (std::size_t j = 0; j < kVectors; ++j) {
+      states[j] = hn::Load(Word(), cursor.states.data() + j * kWidth);
+      quantizers[j] = hn::Zero(Word());
+    }
+  }
+  HWY_INLINE void store(const Escapes& escapes, StripeCursor& cursor) const {
+    GBC_UNROLL for (std::size_t j = 0; j < kVectors; ++j)
+        hn::Store(states[j], Word(), cursor.states.data() + j * kWidth);
+    cursor.word = word;
+    cursor.escape = escapes.next;
+  }
+};
+
+// A form says whether a grid is dependent: std::true_type or std::false_type where that is known
+// when the code is compiled, bool in libgbz, which has one copy of it.
+
+/// Stores what units stand for: integers, or numbers.
+template <typename Form>
+HWY_INLINE void Put(Form dependent, std::int32_t* out, hn::Vec<Whole> units, hn::Vec<Real>) {
+  const Whole d;
+  if (dependent) {
+    const auto above = hn::VecFromMask(d, hn::Gt(units, hn::Zero(d)));
+    const auto odd = hn::And(units, hn::Set(d, 1));
+    units = hn::ShiftRight<1>(hn::Add(units, hn::And(above, odd)));
+  }
+  hn::StoreU(units, d, out);
+}
+template <typename Form>
+HWY_INLINE void Put(Form, float* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  hn::StoreU(hn::Mul(hn::ConvertTo(Real(), units), scale), Real(), out);
+}
+template <typename Form>
+HWY_INLINE void Put(Form, Bfloat16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  const Word d;
+  const auto bits = hn::BitCast(d, hn::Mul(hn::ConvertTo(Real(), units), scale));
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
+  const hn::Rebind<std::uint16_t, Whole> narrow;
+  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Whole(), rounded)), narrow, &out->bits);
+}
+
+HWY_INLINE hn::Vec<Word> After(hn::Vec<Word> state, hn::Vec<Word> second, hn::Vec<Word> parity) {
+  const Word d;
+  const auto one = hn::Set(d, 1);
+  const auto with = [&](hn::Vec<Word> bit, std::uint32_t taps) {
+    return hn::And(hn::Sub(hn::Zero(d), hn::And(bit, one)), hn::Set(d, taps));
+  };
+  return hn::Xor(hn::Xor(hn::ShiftRight<1>(state), with(second, QuantizerState::kFeedback)),
+                 with(parity, QuantizerState::kParity));
+}
+
+/// The entries at these places.
+HWY_INLINE hn::Vec<Word> LookUp(const std::uint32_t* entries, hn::Vec<Whole> at) {
+#if HWY_TARGET == HWY_AVX2  // loads one by one are faster than Zen 2's vpgatherdd
+  HWY_ALIGN std::int32_t places[kWidth];
+  hn::Store(at, Whole(), places);
+  asm("" : "+m"(places));  // read from memory: extracted from the vector they take more operations
+  const auto entry = [&](int lane) { return static_cast<int>(entries[places[lane]]); };
+  return hn::Vec<Word>{_mm256_setr_epi32(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5),
+                                         entry(6), entry(7))};
+#else
+  const auto* const from = reinterpret_cast<const std::int32_t*>(entries);
+  return hn::BitCast(Word(), hn::GatherIndex(Whole(), from, at));
+#endif
+}
+
+/// Takes the next symbols of kWidth lanes. @return their entries
+template <bool kPart, typename Form>
+HWY_INLINE hn::Vec<Word> TakeEntries(Form dependent, Lanes& lanes, std::size_t j,
+                                     const std::uint32_t* entries, hn::Vec<Whole> base,
+                                     hn::Mask<Word> on) {
+  const Word d;
+  const auto low = hn::Set(d, kWholeTable - 1);
+  const auto x = lanes.states[j];
+  auto at = hn::Add(base, hn::BitCast(Whole(), hn::And(x, low)));
+  if (dependent) {
+    const auto second = hn::And(lanes.quantizers[j], hn::Set(d, 1));
+    at = hn::Add(at, hn::BitCast(Whole(), hn::ShiftLeft<kTableBits>(second)));
+  }
+  const auto entry = LookUp(entries, at);
+  const auto width = hn::And(hn::ShiftRight<kTableBits>(entry), low);
+  auto y = hn::Add(hn::Mul(width, hn::ShiftRight<kTableBits>(x)), hn::And(entry, low));
+  auto due = hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d));
+  if (kPart) due = hn::And(due, on);
+  const Taken taken = TakeWords(due, lanes.word);
+  lanes.word += 2 * taken.count;
+  y = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y), taken.words), y);
+  lanes.states[j] = kPart ? hn::IfThenElse(on, y, x) : y;
+  return entry;
+}
+
+HWY_INLINE hn::Mask<Word> FirstLanes(std::size_t j, std::int64_t count) {
+  const auto left = std::clamp<std::int64_t>(count - static_cast<std::int64_t>(j * kWidth), 0,
+                                             static_cast<std::int64_t>(kWidth));
+  return hn::FirstN(Word(), static_cast<std::size_t>(left));
+}
+
+/// Of kWidth lanes that hold escapes: what stands for them, in place of what was put.
+template <typename Form, typename Out>
+HWY_NOINLINE bool PatchEscapes(Form dependent, Escapes& escapes, hn::Vec<Word> entry,
+                               std::size_t count, const float* scales, std::size_t scale_step,
+                               Out* out) {
+  HWY_ALIGN std::uint32_t entries[kWidth];
+  hn::Store(entry, Word(), entries);
+  for (std::size_t lane = 0; lane < std::min(count, kWidth); ++lane) {
+    if (!is_escape(entries[lane])) continue;
+    std::int32_t integer;
+    if (!escapes.take(entries[lane], 0, integer)) return false;
+    put_value(out + lane, integer, dependent && is_second(entries[lane]), dependent,
+              scales[lane * scale_step]);
+  }
+  return true;
+}
+
+/// 64 values of a line without low bits. @param line  distance of the line's class in `entries`
+template <typename Form, typename Out>
+HWY_INLINE bool line_step(Form dependent, Lanes& lanes, Escapes& escapes,
+                          const std::uint32_t* entries, const std::int32_t* columns,
+                          std::int32_t line, float scale, Out* out) {
+  const Word d;
+  const Whole di;
+  const auto low = hn::Set(d, kWholeTable - 1);
+  const auto factor = hn::Set(Real(), scale);
+  HWY_ALIGN std::uint32_t taken[kLaneCount];
+  auto least = hn::Zero(di);
+  const std::byte* word = lanes.word;
+  GBC_UNROLL for (std::size_t g = 0; g < kVectors; g += kGroup) {
+    hn::Vec<Word> y[kGroup];
+    GBC_UNROLL for (std::size_t k = 0; k < kGroup; ++k) {
+      const std::size_t j = g + k;
+      const auto sum = hn::Add(hn::Set(di, line), hn::LoadU(di, columns + j * kWidth));
+      const auto base = hn::BitCast(d, hn::Max(sum, hn::Zero(di)));
+      auto at = hn::Add(base, hn::And(lanes.states[j], low));
+      if (dependent)
+        at = hn::Add(at, hn::ShiftLeft<kTableBits>(hn::And(lanes.quantizers[j], hn::Set(d, 1))));
+      y[k] = LookUp(entries, hn::BitCast(di, at));
+    }
+    GBC_UNROLL for (std::size_t k = 0; k < kGroup; ++k) {
+      const std::size_t j = g + k;
+      const auto entry = y[k];
+      hn::Store(entry, d, taken + j * kWidth);
+      const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
+      least = hn::Min(least, value);
+      Put(dependent, out + j * kWidth, value, factor);
+      if (dependent)
+        lanes.quantizers[j] =
+            After(lanes.quantizers[j], lanes.quantizers[j], hn::ShiftRight<kParityPlace>(entry));
+      const auto width = hn::And(hn::ShiftRight<kTableBits>(entry), low);
+      y[k] =
+          hn::Add(hn::Mul(width, hn::ShiftRight<kTableBits>(lanes.states[j])), hn::And(entry, low));
+    }
+    GBC_UNROLL for (std::size_t k = 0; k < kGroup; ++k) {
+      const auto due = hn::Eq(hn::ShiftRight<16>(y[k]), hn::Zero(d));
+      const Taken words = TakeWords(due, word);
+      word += 2 * words.count;
+      lanes.states[g + k] = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y[k]), words.words), y[k]);
+    }
+  }
+  lanes.word = word;
+  if (HWY_LIKELY(hn::AllFalse(di, hn::Lt(least, hn::Set(di, kLastEscape + 1))))) return true;
+  for (std::size_t j = 0; j < kVectors; ++j)
+    if (!PatchEscapes(dependent, escapes, hn::Load(d, taken + j * kWidth), kWidth, &scale, 0,
+                      out + j * kWidth))
+      return false;
+  return true;
+}
+
+#ifndef GBC_FREESTANDING
+/// Up to 64 values, each with a base and a scale of its own, without low bits.
+template <typename Form, typename Out>
+HWY_INLINE bool MixedStep(Form dependent, Lanes& lanes, Escapes& escapes,
+                          const std::uint32_t* entries, const StepInput& step, std::int64_t count,
+                          Out* out) {
+  const Whole di;
+  HWY_ALIGN Out part[kLaneCount];
+  GBC_UNROLL for (std::size_t j = 0; j < kVectors; ++j) {
+    const std::size_t i = j * kWidth;
+    if (static_cast<std::int64_t>(i) >= count) break;
+    const auto on = FirstLanes(j, count);
+    const auto second = lanes.quantizers[j];
+    const auto entry =
+        TakeEntries<true>(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on);
+    if (dependent)
+      lanes.quantizers[j] =
+          hn::IfThenElse(on, After(second, second, hn::ShiftRight<kParityPlace>(entry)), second);
+    const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
+    Put(dependent, part + i, value, hn::Load(Real(), step.scales + i));
+    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Lt(value, hn::Set(di, kLastEscape + 1)))))
+      if (!PatchEscapes(dependent, escapes, entry, static_cast<std::size_t>(count) - i,
+                        step.scales + i, 1, part + i))
+        return false;
+  }
+  std::memcpy(out, part, static_cast<std::size_t>(count) * sizeof(Out));
+  return true;
+}
+#endif
+
+/// Up to 64 values, each with a base and a scale of its own, with low bits apart in some lanes.
+template <typename Form, typename Out>
+HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
+                              const std::uint32_t* entries, const StepInput& step,
+                              std::int64_t count, Out* out) {
+  const Word d;
+  const Whole di;
+  HWY_ALIGN std::uint32_t taken[kLaneCount], lows[kLaneCount], seconds[kLaneCount];
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    const std::size_t i = j * kWidth;
+    hn::Store(hn::And(lanes.quantizers[j], hn::Set(d, 1)), d, seconds + i);
+    const auto on = FirstLanes(j, count);
+    hn::Store(TakeEntries<true>(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on), d,
+              taken + i);
+  }
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    const std::size_t i = j * kWidth;
+    const auto shift = hn::BitCast(d, hn::Load(di, step.shifts + i));
+    const auto x = lanes.states[j];
+    hn::Store(hn::And(x, hn::Sub(hn::Shl(hn::Set(d, 1), shift), hn::Set(d, 1))), d, lows + i);
+    const auto on = hn::AndNot(hn::Eq(shift, hn::Zero(d)), FirstLanes(j, count));
+    const auto y = hn::IfThenElse(on, hn::Shr(x, shift), x);
+    const auto due = hn::And(on, hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d)));
+    const Taken words = TakeWords(due, lanes.word);
+    lanes.word += 2 * words.count;
+    lanes.states[j] = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y), words.words), y);
+  }
+  const auto most = hn::Set(di, kMaxMagnitude);
+  HWY_ALIGN Out part[kLaneCount];
+  bool good = true;
+  for (std::size_t j = 0; j < kVectors && static_cast<std::int64_t>(j * kWidth) < count; ++j) {
+    const std::size_t i = j * kWidth;
+    const auto on = FirstLanes(j, count);
+    const auto entry = hn::Load(d, taken + i), second = hn::Load(d, seconds + i);
+    const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
+    auto integer = value;
+    if (dependent) {  // of half steps
+      const auto above = hn::VecFromMask(di, hn::Gt(value, hn::Zero(di)));
+      integer = hn::ShiftRight<1>(hn::Add(value, hn::And(above, hn::BitCast(di, second))));
+    }
+    const auto escaped = hn::Lt(value, hn::Set(di, kLastEscape + 1));
+    if (HWY_UNLIKELY(!hn::AllFalse(di, escaped))) {
+      HWY_ALIGN std::int32_t above[kWidth];
+      hn::Store(integer, di, above);
+      for (std::size_t lane = 0; lane < kWidth && static_cast<std::int64_t>(i + lane) < count;
+           ++lane)
+        if (is_escape(taken[i + lane]))
+          good &= escapes.take(taken[i + lane], static_cast<unsigned>(step.shifts[i + lane]),
+                               above[lane]);
+      if (!good) return false;
+      integer = hn::Load(di, above);
+    }
+    integer = hn::Or(hn::Shl(integer, hn::Load(di, step.shifts + i)),
+                     hn::BitCast(di, hn::Load(d, lows + i)));
+    const auto beyond = hn::Or(hn::Gt(integer, most), hn::Lt(integer, hn::Neg(most)));
+    good &= hn::AllFalse(di, hn::And(hn::RebindMask(di, on), beyond));
+    if (dependent) {
+      const auto state = lanes.quantizers[j];
+      lanes.quantizers[j] = hn::IfThenElse(on, After(state, state, hn::BitCast(d, integer)), state);
+    }
+    if (dependent) {
+      const auto one = hn::BitCast(di, second);
+      const auto sign = hn::Sub(hn::And(hn::VecFromMask(di, hn::Lt(integer, hn::Zero(di))), one),
+                                hn::And(hn::VecFromMask(di, hn::Gt(integer, hn::Zero(di))), one));
+      integer = hn::Add(hn::Add(integer, integer), sign);
+    }
+    Put(dependent, part + i, integer, hn::Load(Real(), step.scales + i));
+  }
+  std::memcpy(out, part, static_cast<std::size_t>(count) * sizeof(Out));
+  return good;
+}
+
+/// Up to 64 values, each with a base and a scale of its own.
+template <typename Form, typename Out>
+HWY_INLINE bool any_step(Form dependent, Lanes& lanes, Escapes& escapes,
+                         const std::uint32_t* entries, const StepInput& step, std::int64_t count,
+                         Out* out) {
+#ifndef GBC_FREESTANDING  // which decodes steps without low bits as those with them
+  if (!step.shifted) return MixedStep(dependent, lanes, escapes, entries, step, count, out);
+#endif
+  Lanes copy = lanes;  // so that the address of `lanes` is not taken
+  const bool good = ShiftedStep(dependent, copy, escapes, entries, step, count, out);
+  lanes = copy;
+  return good;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gbcompress::codec::lanes
+HWY_AFTER_NAMESPACE();
+
+#undef GBC_UNROLL
+
+#endif  // toggled once a level
