@@ -9,7 +9,8 @@
 namespace GBC_INTERNAL gbcompress {
 
 /// Asks the system for huge pages: touching memory for the first time costs most of a large
-/// tensor's time in small ones. Only a wish; less than 4 MiB is left as it is.
+/// tensor's time in small ones. Only a wish; what fills no
+/// huge page of 2 MiB is left as it is.
 void ask_huge_pages(void* memory, std::size_t bytes) noexcept;
 
 /// Bytes that are not set to anything, with huge pages where they are many.

@@ -16,6 +16,7 @@
 
 #include "artifact/direct_values.h"
 #include "artifact/file_digest.h"
+#include "artifact/header/header.h"
 #include "artifact/read_many.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
@@ -211,10 +212,15 @@ class File {
   };
 
   void read(std::vector<Read>& reads, int threads) const {
+    // A copy of a large tensor takes more time and memory than threads save.
+    constexpr std::int64_t kLarge = std::int64_t{4} << 20;
+    const bool apart = decodes_apart(reader_);
     std::vector<ReadRequest> requests;
     for (Read& each : reads) {
       const ArtifactTensor& tensor = reader_.tensors()[each.index];
-      if (each.dtype == tensor.dtype && !reads_directly(reader_, each.index)) {
+      const bool many = reads_directly(reader_, each.index) ||
+                        (apart && tensor_bytes(tensor.shape, tensor.dtype) < kLarge);
+      if (each.dtype == tensor.dtype && !many) {
         each.decoded = blame_damage(reader_, [&] {
           return decode_elements(reader_, each.index, {.base = base_, .threads = threads});
         });
