@@ -19,6 +19,7 @@ LONG_FUNCTIONS = {
     ("cli/verbs/compress_torch.cpp", "compress_on"): "split together with the methods of compression",
     ("core/src/artifact/encode.cpp", "make_layout"): ORDER,
     ("core/src/bottleneck/with_layers.cpp", "place_with_layers"): ORDER,
+    ("core/src/codec/lanes/vector_steps-inl.h", "ShiftedStep"): STEPS,
     ("core/src/codec/trellis/trellis_path.cpp", "Choose"): STEPS,
     ("core/src/config/setting_rows.cpp", "run_rows"): TABLE,
     ("core/src/config/setting_uses.cpp", "rules"): TABLE,

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 
 #include "base/file.h"
 #include "format/container.h"
@@ -82,16 +83,27 @@ std::string kept_settings(const TensorBundle& weights, const WeightsOptions& opt
 }
 
 /// The estimated place of the target size, from samples.
-double expected_place(const WeightsPlan& plan, std::int64_t wanted, std::int64_t others) {
-  const std::int64_t left = std::max<std::int64_t>(wanted - others, 1);
+/// @param factor  bytes that matrices take over those that samples promise
+double expected_place(const WeightsPlan& plan, std::int64_t left, double factor) {
   const double numbers = static_cast<double>(plan.matrix_numbers());
   SizeSearch search(left, plan.matrix_numbers(), plan.lowest(), plan.highest());
   double x = plan.start(8 * static_cast<double>(left) / numbers);
   while (const auto next = search.next(x)) {
     x = *next;
-    search.tried(x, static_cast<std::int64_t>(plan.expected_bytes(x)));
+    const std::vector<double> bytes = plan.expected_bytes(x);
+    search.tried(x, std::llround(factor * std::accumulate(bytes.begin(), bytes.end(), 0.0)));
   }
   return search.best().value_or(plan.highest());
+}
+
+/// The same; where a whole file takes long, after some of its matrices were placed: samples promise
+/// one or two percent too much.
+double expected_place(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted) {
+  const std::int64_t left = std::max<std::int64_t>(wanted - store.size(), 1);
+  const double x = expected_place(plan, left, 1);
+  if (plan.matrix_numbers() <= kMany) return x;
+  const std::optional<double> factor = store.trial(x);
+  return factor ? expected_place(plan, left, *factor) : x;
 }
 
 /// The finest step sizes whose file has the target size, or the coarsest allowed. @return these
@@ -224,7 +236,7 @@ void place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& o
   double x = 0;
   if (options.max_bytes)
     x = place_size(plan, store, *options.max_bytes,
-                   expected_place(plan, *options.max_bytes, store.size()));
+                   expected_place(plan, store, *options.max_bytes));
   else
     place_error(plan, store, options);
   if (!options.small_where_it_pays || plan.profile() != CodecProfile::kLanes) return;

@@ -58,13 +58,6 @@ bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile prof
          static_cast<double>(change) < coded_bytes(*values, small ? profile : CodecProfile::kFast);
 }
 
-/// Tries at a step whose error is known only once it was taken, and more where rounding to the
-/// element type makes errors jump.
-constexpr int kMostRefinements = 6, kMostBisections = 4;
-/// What a step that is a sixteenth of an octave coarser adds to an error, and the share of an error
-/// target that estimates of it may use up.
-constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
-constexpr double kCosineRoom = 0.9999;
 /// What a section's integers take in a file, whose tables are shared: its stripes, without the
 /// states where others share the stripe too, and a bit or so for the class of a line or column.
 double bytes_in_stripes(std::span<const std::byte> section, const IntegerGrid& grid) {
@@ -73,11 +66,6 @@ double bytes_in_stripes(std::span<const std::byte> section, const IntegerGrid& g
   for (const auto stripe : parts.stripes) bytes += static_cast<double>(stripe.size());
   constexpr double kStates = 260;
   return parts.stripes.size() == 1 ? bytes - kStates : bytes;
-}
-
-/// An octave of steps is worth a factor of 4 of the error.
-int steps_of(double error_ratio) {
-  return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
 }
 
 }  // namespace
@@ -180,15 +168,6 @@ bool WeightsStore::add_vector(const TensorPlan& tensor) {
   return true;
 }
 
-void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& body) {
-  std::vector<std::int64_t> sizes;
-  for (const TensorPlan& tensor : plan_.tensors())
-    sizes.push_back(tensor.sample ? tensor.facts.numbers : 0);
-  for_bounded(sizes, plan_.threads(), [&](std::size_t i, int threads) {
-    if (sizes[i] > 0) body(i, threads);
-  });
-}
-
 StepMatrix WeightsStore::matrix_of(std::size_t i) const {
   const TensorPlan& tensor = plan_.tensors()[i];
   IntegerGrid grid = tensor.grid;
@@ -220,89 +199,6 @@ void WeightsStore::put_section(std::size_t i, const CodedValues& form,
   const std::lock_guard lock(mutex_);
   writer_.update_coded_section(plan_.tensors()[i].source->name, form, std::move(section),
                                profiles_[i]);
-}
-
-StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
-                                        int step, int threads) const {
-  StepMatrix::Chosen chosen = matrix.choose(step, options_.quantizer, threads);
-  // Sums are rounded to the element type, whose steps are those of the tensor, not of the change.
-  if (tensor.base)
-    chosen.relative_error =
-        change_sums(*tensor.source, *tensor.base, on_base(chosen.values, *tensor.base)).relative();
-  return chosen;
-}
-
-std::int64_t WeightsStore::place(double x) {
-  for_matrices([&](std::size_t i, int threads) {
-    const TensorPlan& tensor = plan_.tensors()[i];
-    if (tensor.second) return;  // placed with the first
-    if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
-    const std::string key = key_of(i, "step", tensor.step(x) + nudges_[i]);
-    if (put_kept(i, key)) return;
-    const StepMatrix matrix = matrix_of(i);
-    int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
-    StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
-    const double most = kMostRelativeError * tensor.share;
-    // What its sample did not tell. Rounding may make up for less than an octave.
-    const int least = tensor.base ? -kStepsPerOctave : -1;
-    for (int tries = 0; chosen.relative_error > most && tries < kMostRefinements; ++tries) {
-      k = std::max(matrix.finest(), k + std::min(least, steps_of(most / chosen.relative_error)));
-      chosen = choose(tensor, matrix, k, threads);
-    }
-    errors_[i] = chosen.relative_error;
-    put(i, std::move(chosen.values), key);
-  });
-  put_biases();
-  return writer_.size();
-}
-
-std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tensor,
-                                                         const StepMatrix& matrix, double max_error,
-                                                         int threads) const {
-  // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
-  int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
-  std::optional<StepMatrix::Chosen> best;
-  int too_coarse = kMaxStep;
-  const int tries = tensor.base ? kMostRefinements + kMostBisections : kMostRefinements;
-  for (int n = 0; n < tries; ++n) {
-    k = std::clamp(k, matrix.finest(), too_coarse - 1);
-    // Where rounding takes most of an error away, it does not tell how far the next step is.
-    if (best && tensor.base && k <= best->values.step)
-      k = best->values.step + (too_coarse - best->values.step) / 2;
-    if (best && k <= best->values.step) break;
-    StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
-    const double ratio = max_error / std::max(chosen.relative_error, 1e-30);
-    if (ratio >= 1) {
-      best = std::move(chosen);
-      k += std::max(1, steps_of(ratio));
-    } else {
-      too_coarse = k;
-      if (k == matrix.finest()) break;
-      k += std::min(-1, steps_of(ratio));
-    }
-  }
-  return best;
-}
-
-std::int64_t WeightsStore::place_error(double asked) {
-  for_matrices([&](std::size_t i, int threads) {
-    const TensorPlan& tensor = plan_.tensors()[i];
-    double max_error = asked * tensor.share;
-    // Cosines are rounded to float32 twice.
-    if (tensor.axis >= 0) max_error *= kCosineRoom;
-    if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
-    const std::string key = key_of(i, "error", max_error);
-    if (put_kept(i, key)) return;
-    const StepMatrix matrix = matrix_of(i);
-    auto best = coarsest(tensor, matrix, max_error, threads);
-    if (!best)
-      throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
-                                    " has a relative squared error of at most " +
-                                    std::to_string(max_error) + "; store it exactly");
-    errors_[i] = best->relative_error;
-    put(i, std::move(best->values), key);
-  });
-  return writer_.size();
 }
 
 std::optional<double> WeightsStore::gain_of_small(std::size_t i, int threads) const {
@@ -340,52 +236,6 @@ double WeightsStore::choose_profiles() {
     saved += *gains[i];
   }
   return saved;
-}
-
-double WeightsStore::total_error(double x) {
-  for_matrices([&](std::size_t i, int threads) {
-    const TensorPlan& tensor = plan_.tensors()[i];
-    const StepMatrix matrix = matrix_of(i);
-    const int k = std::max(tensor.step(x), matrix.finest());
-    errors_[i] = matrix.choose(k, options_.quantizer, threads).relative_error;
-  });
-  return total();
-}
-
-double WeightsStore::total() const {
-  double error = 0, squares = 0;
-  for (std::size_t i = 0; i < errors_.size(); ++i) {
-    const TensorPlan& tensor = plan_.tensors()[i];
-    if (!tensor.sample) continue;
-    error += errors_[i] * tensor.facts.squares();
-    squares += tensor.facts.squares();
-  }
-  return squares > 0 ? error / squares : 0;
-}
-
-std::int64_t WeightsStore::place_total(double x, double most) {
-  nudges_.assign(nudges_.size(), 0);
-  double left = most * kErrorRoom - total_error(x), squares = 0;
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < errors_.size(); ++i)
-    if (plan_.tensors()[i].sample) {
-      order.push_back(i);
-      squares += plan_.tensors()[i].facts.squares();
-    }
-  const auto more = [&](std::size_t i) {
-    return kCoarserError * errors_[i] * plan_.tensors()[i].facts.squares() / squares;
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return more(a) > more(b); });
-  for (const std::size_t i : order) {
-    if (more(i) > left || plan_.tensors()[i].step(x) >= plan_.tensors()[i].coarsest) continue;
-    left -= more(i);
-    nudges_[i] = 1;
-  }
-  const std::int64_t bytes = place(x);
-  if (total() <= most) return bytes;
-  nudges_.assign(nudges_.size(), 0);
-  return place(x);
 }
 
 }  // namespace gbcompress

@@ -32,6 +32,9 @@ class WeightsStore {
 
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
+  /// The same for about a twelfth of them. @return the bytes that they take over those that the
+  /// plan expects; nothing where that is not known
+  std::optional<double> trial(double x);
   /// The coarsest steps of which no matrix loses more than that.
   std::int64_t place_error(double asked);
   /// The squared error of all matrices together over their squares, without making a file of it.
@@ -50,6 +53,7 @@ class WeightsStore {
   const ArtifactWriter& writer() const noexcept { return writer_; }
 
  private:
+  void place_one(std::size_t i, double x, int threads);
   void add(const TensorPlan& tensor);
   bool add_change(const TensorEntry& source);
   bool add_whole(const TensorEntry& source);
@@ -57,7 +61,11 @@ class WeightsStore {
   /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.
   std::optional<CodedValues> short_floats(const TensorPlan& tensor,
                                           const std::vector<float>& numbers) const;
+  /// @param sizes  [tensors] numbers of those that are taken, else 0
+  void for_matrices(const std::vector<std::int64_t>& sizes,
+                    const std::function<void(std::size_t, int)>& body);
   void for_matrices(const std::function<void(std::size_t, int)>& body);
+  std::vector<std::int64_t> matrix_sizes() const;
   /// @param key  under which it is kept, or ""
   void put(std::size_t i, CodedValues values, const std::string& key = {});
   void put_section(std::size_t i, const CodedValues& form, std::vector<std::byte> section);

@@ -32,7 +32,7 @@ constexpr double kTotalPower = 0.03, kTotalVectorOctaves = -3;
 constexpr std::int64_t kSmallSamples = 400'000, kFastSamples = 4'000'000, kLeastSample = 4096;
 /// Integers up to which a file takes the time for the profile small.
 constexpr std::int64_t kMostSmall = 4'000'000;
-/// Numbers that may be in work at a time beside a single large tensor.
+/// Numbers that may be in work at a time, where no tensor has more.
 constexpr std::int64_t kSideBySide = 1 << 23;
 /// A sample's error stays below what may be lost by this factor.
 constexpr double kSampleRoom = 0.97;
@@ -137,18 +137,10 @@ double relative_error(std::span<const float> values, std::span<const float> stor
 
 void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
                  const std::function<void(std::size_t, int)>& body) {
-  for (std::size_t first = 0; first < sizes.size();) {
-    std::size_t last = first;
-    for (std::int64_t sum = 0; last < sizes.size() && (sum += sizes[last]) <= kSideBySide;) ++last;
+  bounded_tasks(sizes, kSideBySide, threads, [&](std::size_t i, int mine) {
     throw_if_interrupted();
-    if (last <= first + 1) {
-      body(first++, threads);
-      continue;
-    }
-    parallel_tasks(threads, static_cast<std::int64_t>(last - first),
-                   [&](std::int64_t i) { body(first + static_cast<std::size_t>(i), 1); });
-    first = last;
-  }
+    body(i, mine);
+  });
 }
 
 WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
@@ -314,8 +306,7 @@ void WeightsPlan::take_samples() {
   }
 }
 
-double WeightsPlan::expected_bytes(double x) const {
-  double bits = 0;
+std::vector<double> WeightsPlan::expected_bytes(double x) const {
   IntegerEncoder stream(CodecProfile::kSmall);
   std::vector<double> of_tensor(tensors_.size());
   const bool small = profile_ == CodecProfile::kSmall;
@@ -339,11 +330,11 @@ double WeightsPlan::expected_bytes(double x) const {
       stream.add(chosen[i].grid, chosen[i].integers);
       of_tensor[i] = stream.ideal_bits() - before;
     }
-    bits += of_tensor[i] * static_cast<double>(tensor.facts.numbers) /
-            static_cast<double>(chosen[i].grid.size());
-    bits += 4 * static_cast<double>(tensor.facts.row_steps.size());
+    of_tensor[i] *=
+        static_cast<double>(tensor.facts.numbers) / static_cast<double>(chosen[i].grid.size()) / 8;
+    of_tensor[i] += static_cast<double>(tensor.facts.row_steps.size()) / 2;
   }
-  return bits / 8;
+  return of_tensor;
 }
 
 double WeightsPlan::start(double bits) const {

@@ -66,8 +66,8 @@ class WeightsPlan {
   /// Between them lies everything that x changes.
   double lowest() const noexcept { return lowest_; }
   double highest() const noexcept { return highest_; }
-  /// Approximate bytes of the matrices at x, from samples.
-  double expected_bytes(double x) const;
+  /// Approximate bytes of each tensor that is a matrix at x, from samples; 0 of others.
+  std::vector<double> expected_bytes(double x) const;
   /// Where the search starts for so many bits per weight of matrices.
   double start(double bits) const;
 
@@ -100,8 +100,8 @@ std::vector<float> numbers_of(const TensorEntry& tensor);
 /// Squared error over squares; where these are 0, 1 if there is an error.
 double relative_error(std::span<const float> values, std::span<const float> stored);
 
-/// Calls body(i) for 0 ... sizes.size() - 1 so that what is in memory at a time stays bounded:
-/// small ones side by side, large ones alone. @param body  gets its number of threads
+/// bounded_tasks() of tensors so that what is in memory at a time stays bounded. Stops where the
+/// user interrupts. @param body  gets its number of threads
 void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
                  const std::function<void(std::size_t, int)>& body);
 
