@@ -57,7 +57,12 @@ bool DecodeValues(Form dependent, const BlockInput& block, StripeCursor& cursor,
     }
     if (i >= end) continue;
     const std::int64_t count = std::min(kLaneCount, block.values - i);
-    prepare_step(block, i, count, step);
+#if !GBC_LANES_ONE_BY_ONE && !defined(GBC_FREESTANDING)
+    if (one_row && block.columns && i + kLaneCount <= end)
+      PrepareLine(dependent, block.lines[line], block.columns + (i - first), scale, step);
+    else
+#endif
+      prepare_step(block, i, count, step);
     if (!any_step(dependent, lanes, escapes, entries, step, count, out + i)) return false;
     if (lanes.word > words_end) return false;
     i += count;

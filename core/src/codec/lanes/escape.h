@@ -98,6 +98,16 @@ struct StepInput {
   bool shifted;
 };
 
+/// Times x >> 9: x / 3 of distances of classes.
+inline constexpr int kThird = 171;
+static_assert([] {
+  for (int c = 0; c < kClasses; ++c) {
+    const int shift = std::max(c - kCoarse, 0) * kThird >> 9;
+    if (shift != shift_of(c) || c - kPerOctave * shift != table_of(c)) return false;
+  }
+  return true;
+}());
+
 /// The inputs of a step that begins at value `first` of the block.
 inline void prepare_step(const BlockInput& block, std::int64_t first, std::int64_t count,
                          StepInput& step) {

@@ -351,6 +351,29 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
   return good;
 }
 
+#ifndef GBC_FREESTANDING
+/// prepare_step() of 64 values of a line. @param columns  their columns' classes
+HWY_NOINLINE void PrepareLine(bool dependent, std::int8_t line, const std::int8_t* columns,
+                              float scale, StepInput& step) {
+  const Whole d;
+  const hn::Rebind<std::int8_t, Whole> narrow;
+  auto highest = hn::Zero(d);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kLaneCount); i += kWidth) {
+    const auto sum = hn::Add(hn::PromoteTo(d, hn::LoadU(narrow, columns + i)), hn::Set(d, line));
+    const auto cls = hn::Max(hn::Min(sum, hn::Set(d, kClasses - 1)), hn::Zero(d));
+    const auto above = hn::Max(hn::Sub(cls, hn::Set(d, kCoarse)), hn::Zero(d));
+    const auto shift = hn::ShiftRight<9>(hn::Mul(above, hn::Set(d, kThird)));
+    const auto table = hn::Sub(cls, hn::Mul(shift, hn::Set(d, kPerOctave)));
+    hn::Store(hn::ShiftLeft<kTableBits>(dependent ? hn::Add(table, table) : table), d,
+              step.bases + i);
+    hn::Store(shift, d, step.shifts + i);
+    hn::Store(hn::Set(Real(), scale), Real(), step.scales + i);
+    highest = hn::Max(highest, cls);
+  }
+  step.shifted = !hn::AllFalse(d, hn::Gt(highest, hn::Set(d, kTables - 1)));
+}
+#endif
+
 /// Up to 64 values, each with a base and a scale of its own.
 template <typename Form, typename Out>
 HWY_INLINE bool any_step(Form dependent, Lanes& lanes, Escapes& escapes,
