@@ -102,7 +102,8 @@ TEST(Cosines, KeepSquaresAndComeBack) {
 // Of all levels of the processor, and of numbers of rows and columns that fill no vectors.
 TEST(Cosines, ProductsHaveTheBitsOfSumsInOrder) {
   const ProductShape shapes[] = {{1, 1, 1}, {3, 7, 5}, {4, 2, 256}, {9, 33, 301}, {6, 16, 513}};
-  for (const auto& [rows, terms, columns] : shapes) {
+  for (const ProductShape& shape : shapes) {
+    const std::size_t rows = shape.rows, terms = shape.terms, columns = shape.columns;
     const std::vector<float> left = normal(rows * terms, 7 + rows);
     const std::vector<float> right = normal(terms * columns, 9 + columns);
     const std::vector<double> wide_left(left.begin(), left.end());
@@ -117,8 +118,8 @@ TEST(Cosines, ProductsHaveTheBitsOfSumsInOrder) {
       }
     testing_codec::on_every_target([&](const char* target) {
       std::vector<float> products(rows * columns), others(rows * columns);
-      multiply_in_order(wide_left.data(), right.data(), {rows, terms, columns}, products.data());
-      multiply_in_order(left.data(), wide_right.data(), {rows, terms, columns}, others.data());
+      multiply_in_order(wide_left.data(), right.data(), shape, products.data());
+      multiply_in_order(left.data(), wide_right.data(), shape, others.data());
       EXPECT_EQ(products, expected) << target;
       EXPECT_EQ(others, expected) << target;
     });
