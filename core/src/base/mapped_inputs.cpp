@@ -117,6 +117,19 @@ void forget_mapping(MappedInput* input) noexcept {
   input->begin.store(0);
 }
 
+void release_pages(std::span<const std::byte> bytes) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::lock_guard lock(mutex);
+  for (const MappedInput* input = inputs.load(); input; input = input->next) {
+    const std::uintptr_t begin = input->begin.load();
+    if (begin == 0 || first < begin || first + bytes.size() > input->end.load()) continue;
+    const std::uintptr_t page = (first + page_bytes - 1) / page_bytes * page_bytes;
+    const std::uintptr_t end = (first + bytes.size()) / page_bytes * page_bytes;
+    if (page < end) (void)::madvise(reinterpret_cast<void*>(page), end - page, MADV_DONTNEED);
+    return;
+  }
+}
+
 void check_mapped_inputs() {
   const std::lock_guard lock(mutex);
   std::string path;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 
 #include "base/internal.h"
 #include "gbcompress/tensors.h"  // check_mapped_inputs()
@@ -22,5 +23,8 @@ MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesys
                            const struct stat& status);
 /// Before the bytes are unmapped. nullptr is left alone.
 void forget_mapping(MappedInput* input) noexcept;
+/// Bytes that are not needed for a while: their pages no longer count as the process's memory, and
+/// are read again where they are needed after all. Bytes of no watched file are left alone.
+void release_pages(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace gbcompress

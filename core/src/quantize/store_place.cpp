@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/mapped_inputs.h"
 #include "gbcompress/error.h"
 #include "quantize/change.h"
 #include "quantize/store.h"
@@ -40,7 +41,9 @@ void WeightsStore::for_matrices(const std::function<void(std::size_t, int)>& bod
 void WeightsStore::for_matrices(const std::vector<std::int64_t>& sizes,
                                 const std::function<void(std::size_t, int)>& body) {
   for_bounded(sizes, plan_.threads(), [&](std::size_t i, int threads) {
-    if (sizes[i] > 0) body(i, threads);
+    if (sizes[i] == 0) return;
+    body(i, threads);
+    release_pages(plan_.tensors()[i].source->bytes);
   });
 }
 

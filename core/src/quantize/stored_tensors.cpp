@@ -5,8 +5,10 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "artifact/integers/integers.h"
 #include "artifact/sections/elements.h"
 #include "base/checked.h"
+#include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -127,6 +129,9 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     result[i].seconds = took.count();
     compare(result[i], *source->second, decoded, before);
+    release_pages(source->second->bytes);
+    if (!in_stripes(artifact.tensors()[i])) return;
+    for (const auto& bytes : artifact.lanes()->bytes_of(i)) release_pages(bytes);
   };
   // The profile small is one stream, which is decoded in order.
   const bool ordered = decode || artifact.profile() == CodecProfile::kSmall;

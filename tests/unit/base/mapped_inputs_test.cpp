@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -44,6 +45,31 @@ TEST(MappedInputs, WhatIsGoneReadsAsZerosAndIsTold) {
   GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "in became shorter");
   cut.file.reset();
   EXPECT_NO_THROW(check_mapped_inputs());
+}
+
+/// Bytes of files in this process's memory.
+std::size_t resident_of_files() {
+  std::ifstream in("/proc/self/statm");
+  std::size_t size = 0, resident = 0, shared = 0;
+  in >> size >> resident >> shared;
+  return shared * 4096;
+}
+
+TEST(MappedInputs, ReleasedPagesLeaveMemoryAndAreReadAgain) {
+  constexpr std::size_t kLarge = std::size_t{32} << 20;
+  const TempDir dir;
+  put_file(dir / "in", std::string(kLarge, '\1'));
+  const MappedFile file(dir / "in");
+  EXPECT_EQ(zeros(file), 0u);
+  const std::size_t before = resident_of_files();
+  release_pages(file.bytes().subspan(100, kLarge - 200));
+  EXPECT_LT(resident_of_files(), before - kLarge / 2);
+  EXPECT_EQ(zeros(file), 0u);
+  // Of no file: these would be zeros afterwards.
+  std::vector<std::byte> own(kLarge, std::byte{1});
+  release_pages(own);
+  EXPECT_EQ(std::count(own.begin(), own.end(), std::byte{0}), 0);
+  release_pages({});
 }
 
 TEST(MappedInputs, ManyThreadsReadWhatIsGone) {

@@ -9,6 +9,7 @@
 #include "artifact/integers/transform.h"
 #include "artifact/sections/elements.h"
 #include "base/checked.h"
+#include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "format/container.h"
 #include "gbcompress/decode.h"
@@ -159,6 +160,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   const GlobSet exact(options.exact);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
     tensors_[i] = classify(weights.tensors[i], options, exact);
+    release_pages(weights.tensors[i].bytes);
   });
   for (const TensorPlan& tensor : tensors_)
     if (tensor.broken)
@@ -295,6 +297,7 @@ void WeightsPlan::take_samples() {
       return tensor.sample->choose(k, quantizer_, 1).relative_error <=
              kSampleRoom * kMostRelativeError;
     });
+    release_pages(tensor.source->bytes);
   });
   lowest_ = 64;
   highest_ = -64;
