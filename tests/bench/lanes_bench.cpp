@@ -154,6 +154,8 @@ int main(int argc, char** argv) {
           [=](benchmark::State& state) { decode<float>(state, dependent, target); });
       add("decode/lanes bf16/" + level,
           [=](benchmark::State& state) { decode<lanes::Bfloat16>(state, dependent, target); });
+      add("decode/lanes fp16/" + level,
+          [=](benchmark::State& state) { decode<lanes::Float16>(state, dependent, target); });
     }
     for (const CodecProfile profile : {CodecProfile::kFast, CodecProfile::kLanes})
       add("encode/" + std::string(profile_name(profile)),

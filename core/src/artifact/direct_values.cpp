@@ -54,6 +54,9 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
     if (dtype == DType::kBF16 && (own_ == DType::kF32 || own_ == DType::kBF16))
       return lanes.read_part(tensor_, values, scale, rows,
                              reinterpret_cast<codec::lanes::Bfloat16*>(bytes.data()));
+    if (dtype == DType::kF16 && (own_ == DType::kF32 || own_ == DType::kF16))
+      return lanes.read_part(tensor_, values, scale, rows,
+                             reinterpret_cast<codec::lanes::Float16*>(bytes.data()));
 #endif
 #ifndef GBC_FREESTANDING  // where memory belongs to a handle, not to a thread
     thread_local

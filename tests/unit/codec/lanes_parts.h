@@ -14,6 +14,7 @@
 namespace gbcompress::testing_codec {
 
 using codec::lanes::Bfloat16;
+using codec::lanes::Float16;
 inline constexpr CodecProfile kLanesProfile = CodecProfile::kLanes;
 
 /// Calls body(name) once for each level of processors that this one has, down to scalar code.

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/float16.h"
 #include "codec/trellis/quantizer_state.h"
 #include "support/code_of.h"
 #include "unit/codec/lanes_parts.h"
@@ -110,6 +111,14 @@ TEST(Lanes, NumbersHaveTheSameBitsOnEveryProcessor) {
               const auto shorter = decode_numbers<Bfloat16>(stream, tensor.grid, scales);
               for (std::size_t i = 0; i < numbers.size(); ++i)
                 ASSERT_EQ(shorter[i].bits, to_bfloat16(numbers[i])) << target;
+              for (const float factor : {1.0f, 1e-7f, 3e-6f, 2000.0f}) {  // subnormal, too large
+                std::vector<float> other = scales;
+                for (float& each : other) each *= factor;
+                const auto whole = decode_numbers<float>(stream, tensor.grid, other);
+                const auto halves = decode_numbers<Float16>(stream, tensor.grid, other);
+                for (std::size_t i = 0; i < whole.size(); ++i)
+                  ASSERT_EQ(halves[i].bits, float_to_half(whole[i])) << target << " " << whole[i];
+              }
             });
       }
 }

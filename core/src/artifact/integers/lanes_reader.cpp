@@ -205,6 +205,8 @@ template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::
 #ifndef GBC_FREESTANDING  // libgbz rounds numbers that it has
 template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::span<const float>,
                                      codec::lanes::Bfloat16*) const;
+template void LanesReader::read_part(std::size_t, const LanesPart&, float, std::span<const float>,
+                                     codec::lanes::Float16*) const;
 #endif
 
 std::vector<std::span<const std::byte>> LanesReader::bytes_of(std::size_t tensor) const {

@@ -101,6 +101,9 @@ bool DecodeFloats(const BlockInput& block, StripeCursor& cursor, float* out) {
 bool DecodeBfloats(const BlockInput& block, StripeCursor& cursor, Bfloat16* out) {
   return DecodeBlockTo(block, cursor, out);
 }
+bool DecodeHalves(const BlockInput& block, StripeCursor& cursor, Float16* out) {
+  return DecodeBlockTo(block, cursor, out);
+}
 #endif
 
 }  // namespace HWY_NAMESPACE

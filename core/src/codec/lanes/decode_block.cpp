@@ -23,6 +23,7 @@ HWY_EXPORT(ScaleUnits);
 #ifndef GBC_FREESTANDING
 HWY_EXPORT(DecodeIntegers);
 HWY_EXPORT(DecodeBfloats);
+HWY_EXPORT(DecodeHalves);
 #endif
 }  // namespace
 
@@ -38,6 +39,12 @@ void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* 
 }
 bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeIntegers)(block, cursor, out);
+}
+void scale_units(const float* units, std::int64_t count, float scale, Float16* out) {
+  for (std::int64_t i = 0; i < count; ++i) put_number(out + i, units[i] * scale);
+}
+bool decode_block(const BlockInput& block, StripeCursor& cursor, Float16* out) {
+  return HWY_DYNAMIC_DISPATCH(DecodeHalves)(block, cursor, out);
 }
 bool decode_block(const BlockInput& block, StripeCursor& cursor, Bfloat16* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeBfloats)(block, cursor, out);

@@ -28,6 +28,10 @@ struct StripeCursor {
 struct Bfloat16 {
   std::uint16_t bits;
 };
+/// A binary16 number.
+struct Float16 {
+  std::uint16_t bits;
+};
 
 /// What a block's values are decoded with.
 struct BlockInput {
@@ -50,9 +54,11 @@ struct BlockInput {
 bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out);  ///< integers
 bool decode_block(const BlockInput& block, StripeCursor& cursor, float* out);
 bool decode_block(const BlockInput& block, StripeCursor& cursor, Bfloat16* out);
+bool decode_block(const BlockInput& block, StripeCursor& cursor, Float16* out);
 
 /// The numbers that units stand for.
 void scale_units(const float* units, std::int64_t count, float scale, float* out);
 void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* out);
+void scale_units(const float* units, std::int64_t count, float scale, Float16* out);
 
 }  // namespace gbcompress::codec::lanes

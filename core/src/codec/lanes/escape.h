@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/float16.h"
 #include "codec/lanes/decode_block.h"
 #include "codec/lanes/tables.h"
 
@@ -74,6 +75,7 @@ inline void put_number(Bfloat16* out, float number) {
   std::memcpy(&bits, &number, sizeof bits);
   out->bits = static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+inline void put_number(Float16* out, float number) { out->bits = float_to_half(number); }
 template <typename Out>
 void put_value(Out* out, std::int32_t integer, bool second, bool dependent, float scale) {
   put_number(out, number_of(integer, second, dependent, scale));
@@ -140,34 +142,5 @@ inline void prepare_step(const BlockInput& block, std::int64_t first, std::int64
     }
   }
 }
-
-/// For every mask of lanes, where its words come from: the n-th lane takes the n-th word.
-template <typename Place, std::size_t kMasks, std::size_t kPlaces>
-struct Placement {
-  alignas(64) std::array<std::array<Place, kPlaces>, kMasks> at;
-};
-inline constexpr auto kEight = [] {
-  Placement<std::uint8_t, 256, 8> table{};
-  for (std::size_t mask = 0; mask < 256; ++mask) {
-    std::uint8_t n = 0;
-    for (std::size_t lane = 0; lane < 8; ++lane) table.at[mask][lane] = mask >> lane & 1 ? n++ : 0;
-  }
-  return table;
-}();
-/// As places of bytes; those of 128 become zero.
-inline constexpr auto kFour = [] {
-  Placement<std::uint8_t, 16, 16> table{};
-  for (std::size_t mask = 0; mask < 16; ++mask) {
-    unsigned n = 0;
-    for (std::size_t lane = 0; lane < 4; ++lane) {
-      const bool due = mask >> lane & 1;
-      for (unsigned byte = 0; byte < 4; ++byte)
-        table.at[mask][4 * lane + byte] =
-            static_cast<std::uint8_t>(due && byte < 2 ? 2 * n + byte : 128);
-      n += due;
-    }
-  }
-  return table;
-}();
 
 }  // namespace gbcompress::codec::lanes

@@ -8,12 +8,13 @@
 
 #include <hwy/highway.h>
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
 #include "codec/lanes/decode_block.h"
 #include "codec/lanes/escape.h"
+#include "codec/lanes/put_units-inl.h"
+#include "codec/lanes/take_words-inl.h"
 #include "codec/trellis/quantizer_state.h"
 
 // Unrolled, the states of lanes stay in registers; sanitizers would compile that for minutes, and
@@ -31,49 +32,10 @@ namespace gbcompress::codec::lanes {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Word = hn::CappedTag<std::uint32_t, 16>;
-using Whole = hn::RebindToSigned<Word>;
-using Real = hn::RebindToFloat<Word>;
-constexpr std::size_t kWidth = hn::MaxLanes(Word());
 constexpr std::size_t kVectors = static_cast<std::size_t>(kLaneCount) / kWidth;
 /// Vectors that go through a step side by side: their chains of operations are longer than what a
 /// processor looks ahead.
 constexpr std::size_t kGroup = 4;
-
-/// The n-th lane of a mask takes the n-th word.
-struct Taken {
-  hn::Vec<Word> words;
-  std::size_t count;
-};
-
-HWY_INLINE Taken TakeWords(hn::Mask<Word> due, const std::byte* from) {
-  const Word d;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  const auto mask = static_cast<__mmask16>(due.raw);
-  const __m256i next = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  const auto words = hn::Vec<Word>{_mm512_maskz_expand_epi32(mask, _mm512_cvtepu16_epi32(next))};
-  return {words, static_cast<std::size_t>(std::popcount(static_cast<unsigned>(mask)))};
-#else
-  std::uint8_t bits[8] = {};
-  hn::StoreMaskBits(d, due, bits);
-  const std::size_t mask = bits[0];
-  const auto count = static_cast<std::size_t>(std::popcount(mask));
-#if HWY_TARGET == HWY_AVX2
-  const hn::Rebind<std::uint16_t, Word> narrow;
-  const auto next = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
-  const hn::Rebind<std::uint8_t, Word> places_of;
-  const auto places =
-      hn::IndicesFromVec(d, hn::PromoteTo(d, hn::LoadU(places_of, kEight.at[mask].data())));
-  return {hn::TableLookupLanes(hn::PromoteTo(d, next), places), count};
-#else
-  static_assert(kWidth == 4);
-  const hn::Repartition<std::uint8_t, Word> bytes;
-  const auto next = hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(from));
-  const auto places = hn::Load(bytes, kFour.at[mask].data());
-  return {hn::BitCast(d, hn::TableLookupBytesOr0(next, places)), count};
-#endif
-#endif
-}
 
 /// States of all lanes, and where words are taken from. Nothing keeps its address, so that it stays
 /// in registers.
@@ -94,34 +56,6 @@ struct Lanes {
     cursor.escape = escapes.next;
   }
 };
-
-// A form says whether a grid is dependent: std::true_type or std::false_type where that is known
-// when the code is compiled, bool in libgbz, which has one copy of it.
-
-/// Stores what units stand for: integers, or numbers.
-template <typename Form>
-HWY_INLINE void Put(Form dependent, std::int32_t* out, hn::Vec<Whole> units, hn::Vec<Real>) {
-  const Whole d;
-  if (dependent) {
-    const auto above = hn::VecFromMask(d, hn::Gt(units, hn::Zero(d)));
-    const auto odd = hn::And(units, hn::Set(d, 1));
-    units = hn::ShiftRight<1>(hn::Add(units, hn::And(above, odd)));
-  }
-  hn::StoreU(units, d, out);
-}
-template <typename Form>
-HWY_INLINE void Put(Form, float* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
-  hn::StoreU(hn::Mul(hn::ConvertTo(Real(), units), scale), Real(), out);
-}
-template <typename Form>
-HWY_INLINE void Put(Form, Bfloat16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
-  const Word d;
-  const auto bits = hn::BitCast(d, hn::Mul(hn::ConvertTo(Real(), units), scale));
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
-  const hn::Rebind<std::uint16_t, Whole> narrow;
-  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Whole(), rounded)), narrow, &out->bits);
-}
 
 HWY_INLINE hn::Vec<Word> After(hn::Vec<Word> state, hn::Vec<Word> second, hn::Vec<Word> parity) {
   const Word d;

@@ -1,0 +1,74 @@
+// What steps in vectors store, for one level of a processor; included once a level.
+#if defined(GBC_LANES_PUT_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GBC_LANES_PUT_UNITS_INL_H_
+#undef GBC_LANES_PUT_UNITS_INL_H_
+#else
+#define GBC_LANES_PUT_UNITS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "codec/lanes/decode_block.h"
+#include "codec/lanes/take_words-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gbcompress::codec::lanes {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A form says whether a grid is dependent: std::true_type or std::false_type where that is known
+// when the code is compiled, bool in libgbz, which has one copy of it.
+
+/// Stores what units stand for: integers, or numbers.
+template <typename Form>
+HWY_INLINE void Put(Form dependent, std::int32_t* out, hn::Vec<Whole> units, hn::Vec<Real>) {
+  const Whole d;
+  if (dependent) {
+    const auto above = hn::VecFromMask(d, hn::Gt(units, hn::Zero(d)));
+    const auto odd = hn::And(units, hn::Set(d, 1));
+    units = hn::ShiftRight<1>(hn::Add(units, hn::And(above, odd)));
+  }
+  hn::StoreU(units, d, out);
+}
+template <typename Form>
+HWY_INLINE void Put(Form, float* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  hn::StoreU(hn::Mul(hn::ConvertTo(Real(), units), scale), Real(), out);
+}
+template <typename Form>
+HWY_INLINE void Put(Form, Bfloat16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  const Word d;
+  const auto bits = hn::BitCast(d, hn::Mul(hn::ConvertTo(Real(), units), scale));
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
+  const hn::Rebind<std::uint16_t, Whole> narrow;
+  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Whole(), rounded)), narrow, &out->bits);
+}
+
+#ifndef GBC_FREESTANDING  // which rounds numbers that it has
+/// As float_to_half(), of numbers that are not NaN.
+template <typename Form>
+HWY_INLINE void Put(Form, Float16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  const Whole d;
+  const auto number = hn::Mul(hn::ConvertTo(Real(), units), scale);
+  const auto size = hn::BitCast(d, hn::Abs(number));
+  const auto sign =
+      hn::And(hn::ShiftRight<16>(hn::BitCast(Word(), number)), hn::Set(Word(), 0x8000));
+  const auto odd = hn::And(hn::ShiftRight<13>(size), hn::Set(d, 1));
+  const auto rebased = hn::Sub(size, hn::Set(d, (112 << 23) - 0xfff));
+  const auto normal = hn::ShiftRight<13>(hn::Add(rebased, odd));
+  // Below 2^-14 adding 0.5 leaves units of 2^-24, rounded, in the lowest bits.
+  const auto half = hn::Set(Real(), 0.5f);
+  const auto small = hn::Sub(hn::BitCast(d, hn::Add(hn::Abs(number), half)), hn::BitCast(d, half));
+  auto bits = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0x38800000)), small, normal);
+  bits = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0x477ff000)), bits, hn::Set(d, 0x7c00));
+  const hn::Rebind<std::uint16_t, Whole> narrow;
+  const auto whole = hn::Or(bits, hn::BitCast(d, sign));
+  hn::StoreU(hn::DemoteTo(narrow, whole), narrow, &out->bits);
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gbcompress::codec::lanes
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggled once a level
