@@ -34,6 +34,7 @@ struct StoredTensor {
   bool compared = false;
   double error = 0;   ///< squared error over squares, of the decoded file; 0: exact
   double energy = 1;  ///< squares of the decoded file over the source's
+  double squares = 0;  ///< of the source, where there is an error
   /// Whether a base has the tensor, of real numbers, so that the next two are known.
   bool in_base = false;
   double change_error = 0;  ///< squared error over `change`; 0: exact

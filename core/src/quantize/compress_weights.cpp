@@ -140,17 +140,12 @@ void place_total_error(const WeightsPlan& plan, WeightsStore& store, double most
 }
 
 /// Of the tensors that have an error, all together.
-/// @param tensors  one for each of the weights
-double total_error(const std::vector<StoredTensor>& tensors, const TensorBundle& weights) {
+double total_error(const std::vector<StoredTensor>& tensors) {
   double error = 0, squares = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const StoredTensor& stored = tensors[i];
+  for (const StoredTensor& stored : tensors) {
     if (stored.stored == "tied" || stored.error == 0) continue;
-    double sum = 0;
-    for (const float value : numbers_of(weights.tensors[i]))
-      sum += static_cast<double>(value) * static_cast<double>(value);
-    error += stored.error * sum;
-    squares += sum;
+    error += stored.error * stored.squares;
+    squares += stored.squares;
   }
   return squares > 0 ? error / squares : 0;
 }
@@ -218,7 +213,7 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
   for (const StoredTensor& tensor : report.tensors)
     if (tensor.stored != "tied" && tensor.name != kContainerName)
       report.parameters += tensor.elements();
-  report.total_error = total_error(report.tensors, weights);
+  report.total_error = total_error(report.tensors);
   judge(report, options);
   return report;
 }

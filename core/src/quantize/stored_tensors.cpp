@@ -77,6 +77,7 @@ void compare(StoredTensor& stored, const TensorEntry& source, std::span<const st
   for (const float value : after) kept += static_cast<double>(value) * static_cast<double>(value);
   for (const float value : before) had += static_cast<double>(value) * static_cast<double>(value);
   stored.energy = had > 0 ? kept / had : 1;
+  stored.squares = had;
 }
 
 }  // namespace
