@@ -83,7 +83,7 @@ std::string kept_settings(const TensorBundle& weights, const WeightsOptions& opt
 }
 
 /// The estimated place of the target size, from samples.
-/// @param factor  bytes that matrices take over those that samples promise
+/// @param factor  actual bytes of matrices over the estimate
 double expected_place(const WeightsPlan& plan, std::int64_t left, double factor) {
   const double numbers = static_cast<double>(plan.matrix_numbers());
   SizeSearch search(left, plan.matrix_numbers(), plan.lowest(), plan.highest());
@@ -96,8 +96,8 @@ double expected_place(const WeightsPlan& plan, std::int64_t left, double factor)
   return search.best().value_or(plan.highest());
 }
 
-/// The same; where a whole file takes long, after some of its matrices were placed: samples promise
-/// one or two percent too much.
+/// The same, corrected with some of the matrices where encoding all of them takes long: estimates
+/// from samples are one to two percent too large.
 double expected_place(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted) {
   const std::int64_t left = std::max<std::int64_t>(wanted - store.size(), 1);
   const double x = expected_place(plan, left, 1);

@@ -32,8 +32,8 @@ class WeightsStore {
 
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
-  /// The same for about a twelfth of them. @return the bytes that they take over those that the
-  /// plan expects; nothing where that is not known
+  /// Encodes about one twelfth of them at x. @return their bytes over the plan's estimate, or
+  /// nothing without a matrix to encode
   std::optional<double> trial(double x);
   /// The coarsest steps of which no matrix loses more than that.
   std::int64_t place_error(double asked);

@@ -17,7 +17,7 @@ constexpr int kMostRefinements = 6, kMostBisections = 4;
 /// target that estimates of it may use up.
 constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
 constexpr double kCosineRoom = 0.9999;
-/// One in so many numbers is placed to learn what a file takes.
+/// One in so many weights is encoded to correct the estimate of the file size.
 constexpr std::int64_t kTrial = 12;
 
 /// An octave of steps is worth a factor of 4 of the error.
@@ -95,14 +95,14 @@ std::optional<double> WeightsStore::trial(double x) {
   if (taken == 0) return {};
   for_matrices(sizes, [&](std::size_t i, int threads) { place_one(i, x, threads); });
   const std::vector<double> expected = plan_.expected_bytes(x);
-  double bytes = 0, promised = 0;
+  double bytes = 0, estimate = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) continue;
     if (!placed_[i]) return {};
     bytes += placed_[i]->bytes;
-    promised += expected[i];
+    estimate += expected[i];
   }
-  return bytes / promised;
+  return bytes / estimate;
 }
 
 std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tensor,

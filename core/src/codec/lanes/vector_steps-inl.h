@@ -33,8 +33,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::size_t kVectors = static_cast<std::size_t>(kLaneCount) / kWidth;
-/// Vectors that go through a step side by side: their chains of operations are longer than what a
-/// processor looks ahead.
+/// Vectors that a step processes in parallel: the dependency chain of one vector is longer than the
+/// reorder buffer of a processor.
 constexpr std::size_t kGroup = 4;
 
 /// States of all lanes, and where words are taken from. Nothing keeps its address, so that it stays
