@@ -21,9 +21,9 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
 void ask_huge_pages(void* memory, std::size_t bytes) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   // Whole ones, because what lies behind the memory would be touched along with the last.
-  const std::size_t first = rounded_up(begin, kHugePage);
-  const std::size_t end = (begin + bytes) / kHugePage * kHugePage;
-  if (first < end) (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  const std::size_t skipped = rounded_up(begin, kHugePage) - begin;
+  const std::size_t whole = bytes > skipped ? (bytes - skipped) / kHugePage * kHugePage : 0;
+  if (whole > 0) (void)::madvise(static_cast<std::byte*>(memory) + skipped, whole, MADV_HUGEPAGE);
 }
 
 FreshMemory::FreshMemory(std::size_t bytes) : size_(bytes) {

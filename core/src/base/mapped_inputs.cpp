@@ -123,9 +123,10 @@ void release_pages(std::span<const std::byte> bytes) noexcept {
   for (const MappedInput* input = inputs.load(); input; input = input->next) {
     const std::uintptr_t begin = input->begin.load();
     if (begin == 0 || first < begin || first + bytes.size() > input->end.load()) continue;
-    const std::uintptr_t page = (first + page_bytes - 1) / page_bytes * page_bytes;
-    const std::uintptr_t end = (first + bytes.size()) / page_bytes * page_bytes;
-    if (page < end) (void)::madvise(reinterpret_cast<void*>(page), end - page, MADV_DONTNEED);
+    const std::size_t skipped = (page_bytes - first % page_bytes) % page_bytes;
+    if (bytes.size() < skipped + page_bytes) return;
+    const std::size_t whole = (bytes.size() - skipped) / page_bytes * page_bytes;
+    (void)::madvise(const_cast<std::byte*>(bytes.data()) + skipped, whole, MADV_DONTNEED);
     return;
   }
 }
