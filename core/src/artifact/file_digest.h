@@ -32,6 +32,7 @@ class FileDigest {
 
  private:
   void advance(std::size_t bytes);
+  void take_piece();
 
   const std::span<const std::byte> content_, stored_;
   const std::string label_;
