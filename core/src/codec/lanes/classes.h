@@ -14,10 +14,8 @@ inline constexpr int kClasses = 72, kPerOctave = 3, kLeastClass = -15;
 /// From the class kCoarse on the lowest bits of a value are apart: one more every octave.
 inline constexpr int kTables = 27, kCoarse = kTables - kPerOctave;
 
-constexpr int table_of(int cls) {
-  return cls < kTables ? cls : kCoarse + (cls - kCoarse) % kPerOctave;
-}
-constexpr int shift_of(int cls) { return cls < kTables ? 0 : (cls - kCoarse) / kPerOctave; }
+constexpr int shift_of(int cls) { return cls < kCoarse ? 0 : (cls - kCoarse) / kPerOctave; }
+constexpr int table_of(int cls) { return cls - kPerOctave * shift_of(cls); }
 static_assert(shift_of(kClasses - 1) == 15);
 
 /// The classes of a grid: those of a line and of a column are added and clamped to 0 ... kClasses

@@ -34,14 +34,14 @@ void scale_units(const float* units, std::int64_t count, float scale, float* out
   HWY_DYNAMIC_DISPATCH(ScaleUnits)(units, count, scale, out);
 }
 #ifndef GBC_FREESTANDING
-void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* out) {
+template <typename Out>
+void scale_units(const float* units, std::int64_t count, float scale, Out* out) {
   for (std::int64_t i = 0; i < count; ++i) put_number(out + i, units[i] * scale);
 }
+template void scale_units(const float*, std::int64_t, float, Bfloat16*);
+template void scale_units(const float*, std::int64_t, float, Float16*);
 bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeIntegers)(block, cursor, out);
-}
-void scale_units(const float* units, std::int64_t count, float scale, Float16* out) {
-  for (std::int64_t i = 0; i < count; ++i) put_number(out + i, units[i] * scale);
 }
 bool decode_block(const BlockInput& block, StripeCursor& cursor, Float16* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeHalves)(block, cursor, out);

@@ -3,7 +3,6 @@
 /// words in their places.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -81,34 +80,12 @@ void put_value(Out* out, std::int32_t integer, bool second, bool dependent, floa
   put_number(out, number_of(integer, second, dependent, scale));
 }
 
-/// table_of() and shift_of() of every class.
-template <int (*kFunction)(int)>
-struct OfClasses {
-  std::array<std::int32_t, kClasses> at = [] {
-    std::array<std::int32_t, kClasses> values{};
-    for (int cls = 0; cls < kClasses; ++cls) values[static_cast<std::size_t>(cls)] = kFunction(cls);
-    return values;
-  }();
-};
-inline constexpr OfClasses<&table_of> kTableOf;
-inline constexpr OfClasses<&shift_of> kShiftOf;
-
 /// What a step of 64 values or fewer decodes with, where it lies in several lines.
 struct StepInput {
   alignas(64) std::int32_t bases[kLaneCount], shifts[kLaneCount];
   alignas(64) float scales[kLaneCount];
   bool shifted;
 };
-
-/// Times x >> 9: x / 3 of distances of classes.
-inline constexpr int kThird = 171;
-static_assert([] {
-  for (int c = 0; c < kClasses; ++c) {
-    const int shift = std::max(c - kCoarse, 0) * kThird >> 9;
-    if (shift != shift_of(c) || c - kPerOctave * shift != table_of(c)) return false;
-  }
-  return true;
-}());
 
 /// The inputs of a step that begins at value `first` of the block.
 inline void prepare_step(const BlockInput& block, std::int64_t first, std::int64_t count,
@@ -123,8 +100,8 @@ inline void prepare_step(const BlockInput& block, std::int64_t first, std::int64
     for (; lane < end; ++lane) {
       const int cls = std::clamp(*line + (columns ? columns[lane] : 0), 0, kClasses - 1);
       highest = std::max(highest, cls);
-      step.bases[lane] = (kTableOf.at[static_cast<std::size_t>(cls)] * quantizers) << kTableBits;
-      step.shifts[lane] = kShiftOf.at[static_cast<std::size_t>(cls)];
+      step.bases[lane] = (table_of(cls) * quantizers) << kTableBits;
+      step.shifts[lane] = shift_of(cls);
     }
   }
   step.shifted = highest >= kTables;

@@ -16,8 +16,7 @@ namespace gbcompress::codec::lanes {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A form says whether a grid is dependent: std::true_type or std::false_type where that is known
-// when the code is compiled, bool in libgbz, which has one copy of it.
+// Of forms: decode_block-inl.h.
 
 /// Stores what units stand for: integers, or numbers.
 template <typename Form>

@@ -9,7 +9,6 @@
 #include <hwy/highway.h>
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "codec/lanes/decode_block.h"
 #include "codec/lanes/escape.h"
@@ -82,8 +81,8 @@ HWY_INLINE hn::Vec<Word> LookUp(const std::uint32_t* entries, hn::Vec<Whole> at)
 #endif
 }
 
-/// Takes the next symbols of kWidth lanes. @return their entries
-template <bool kPart, typename Form>
+/// Takes the next symbols of the lanes that are on. @return their entries
+template <typename Form>
 HWY_INLINE hn::Vec<Word> TakeEntries(Form dependent, Lanes& lanes, std::size_t j,
                                      const std::uint32_t* entries, hn::Vec<Whole> base,
                                      hn::Mask<Word> on) {
@@ -98,12 +97,11 @@ HWY_INLINE hn::Vec<Word> TakeEntries(Form dependent, Lanes& lanes, std::size_t j
   const auto entry = LookUp(entries, at);
   const auto width = hn::And(hn::ShiftRight<kTableBits>(entry), low);
   auto y = hn::Add(hn::Mul(width, hn::ShiftRight<kTableBits>(x)), hn::And(entry, low));
-  auto due = hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d));
-  if (kPart) due = hn::And(due, on);
+  const auto due = hn::And(hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d)), on);
   const Taken taken = TakeWords(due, lanes.word);
   lanes.word += 2 * taken.count;
   y = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y), taken.words), y);
-  lanes.states[j] = kPart ? hn::IfThenElse(on, y, x) : y;
+  lanes.states[j] = hn::IfThenElse(on, y, x);
   return entry;
 }
 
@@ -196,8 +194,7 @@ HWY_INLINE bool MixedStep(Form dependent, Lanes& lanes, Escapes& escapes,
     if (static_cast<std::int64_t>(i) >= count) break;
     const auto on = FirstLanes(j, count);
     const auto second = lanes.quantizers[j];
-    const auto entry =
-        TakeEntries<true>(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on);
+    const auto entry = TakeEntries(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on);
     if (dependent)
       lanes.quantizers[j] =
           hn::IfThenElse(on, After(second, second, hn::ShiftRight<kParityPlace>(entry)), second);
@@ -225,7 +222,7 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
     const std::size_t i = j * kWidth;
     hn::Store(hn::And(lanes.quantizers[j], hn::Set(d, 1)), d, seconds + i);
     const auto on = FirstLanes(j, count);
-    hn::Store(TakeEntries<true>(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on), d,
+    hn::Store(TakeEntries(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on), d,
               taken + i);
   }
   for (std::size_t j = 0; j < kVectors; ++j) {
@@ -286,6 +283,14 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
 }
 
 #ifndef GBC_FREESTANDING
+/// Times x >> 9: x / 3 of distances of classes.
+constexpr int kThird = 171;
+static_assert([] {
+  for (int cls = kCoarse; cls < kClasses; ++cls)
+    if ((cls - kCoarse) * kThird >> 9 != shift_of(cls)) return false;
+  return true;
+}());
+
 /// prepare_step() of 64 values of a line. @param columns  their columns' classes
 HWY_NOINLINE void PrepareLine(bool dependent, std::int8_t line, const std::int8_t* columns,
                               float scale, StepInput& step) {
