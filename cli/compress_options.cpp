@@ -92,8 +92,11 @@ Settings compress_settings(const Arguments& arguments) {
 }
 
 CompressionPlan request_plan(const Arguments& arguments, const Settings& settings) {
-  return plan_of(settings.compress,
-                 {.data = arguments.has("data"), .statistics = arguments.has("statistics")});
+  const RequestFacts facts{.data = arguments.has("data"),
+                           .statistics = arguments.has("statistics")};
+  CompressionPlan plan = plan_of(settings.compress, facts);
+  check_executable(plan, facts);
+  return plan;
 }
 
 std::string default_target_text(const Settings& settings) {

@@ -16,7 +16,6 @@ STEPS = "one formula, step by step, whose values would all be handed on"
 ORDER = "one order of bytes, or of steps, from front to back"
 #: (file, function): why it is longer.
 LONG_FUNCTIONS = {
-    ("cli/verbs/compress_torch.cpp", "compress_on"): "split together with the methods of compression",
     ("core/src/artifact/encode.cpp", "make_layout"): ORDER,
     ("core/src/bottleneck/with_layers.cpp", "place_with_layers"): ORDER,
     ("core/src/codec/lanes/vector_steps-inl.h", "ShiftedStep"): STEPS,

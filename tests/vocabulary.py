@@ -21,6 +21,8 @@ WORDS = [
     (r"mirrored\b|mirroring\b", "horizontal flip"),
     (r"(take|takes|taking|taken|took) up (a run|the run|where|again|by)\b", "resume"),
     (r"mend(s|ed|ing)?\b", "fix"),
+    (r"(go|goes|going|went) on\b", "continue, resume"),
+    (r"lands? (at|on|below|above|within)\b|landed\b", "reach, end at"),
     (r"bits (a|per) number\b|numbers a weight\b", "bits per weight"),
     (r"curve of bytes\b", "rate-distortion curve"),
     (r"nobody trains?\b|where nothing is trained\b", "post-training quantization, without training"),

@@ -193,53 +193,38 @@ std::vector<std::string> idle_plugins(const Arguments& arguments, const PluginHo
   return notes;
 }
 
-/// What each rank does with the others. @return the exit status
-int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
-                Settings& settings, ModelOutput& target, std::optional<Report>& page,
-                EventLog* log) {
-  CompressOptions& options = settings.compress;
+/// Everything that is opened before the run.
+struct Opened {
+  Input input;
+  std::unique_ptr<Model> teacher;
+  std::optional<Data> data;
+
+  const Data* data_or_null() const { return data ? &*data : nullptr; }
+};
+
+Opened open_all(const Arguments& arguments, const PluginHost& host, const Settings& settings) {
+  const CompressOptions& options = settings.compress;
   // Untrained integers take less time than threads that wait for each other: 2 s of
   // processor time for 22.7 M weights on one, 8 s on two of a busy machine.
   const bool quick = options.bottleneck.mode == WeightMode::kQuantized &&
                      options.train.loss == Loss::kWeights && settings.threads == 0;
   if (quick) at::set_num_threads(1);
-  const Input input = open_input(arguments, host, options.train.seed);
-  Model* const model = input.model.get();
-  if (speaks_for_all()) say_notes(arguments, model->notes());
-  if (!quick) set_threads(settings.threads, *model);
-  std::unique_ptr<Model> teacher;
-  if (teaches(options, arguments)) teacher = open_input(arguments, host, options.train.seed).model;
-  std::optional<Data> data;
+  Opened opened{open_input(arguments, host, options.train.seed), nullptr, {}};
+  Model& model = *opened.input.model;
+  if (speaks_for_all()) say_notes(arguments, model.notes());
+  if (!quick) set_threads(settings.threads, model);
+  if (teaches(options, arguments))
+    opened.teacher = open_input(arguments, host, options.train.seed).model;
   if (arguments.has("data"))
-    data = answered(*model, open_data(arguments.text("data"), settings.data));
+    opened.data = answered(model, open_data(arguments.text("data"), settings.data));
+  return opened;
+}
 
-  RunWatch watch(arguments.quiet() || !speaks_for_all(), log);
-  ProgressDisplay& display = watch.display();
-  options.group = &group;
-  options.notes = compress_notes(arguments, settings);
-  for (std::string& note : idle_plugins(arguments, host, options))
-    options.notes.push_back(std::move(note));
-  options.facts = setting_facts(settings.to_json());
-  options.tell = [&](const std::string& text) {
-    display.clear();
-    if (!arguments.quiet() && speaks_for_all()) say(text);
-  };
-  if (arguments.has("dry-run")) {
-    const CompressionPlan plan = plan_compression(*model, input.bytes, data ? &*data : nullptr,
-                                                  teacher.get(), host.registry(), options);
-    if (speaks_for_all())
-      arguments.json() ? print_json(to_json(dry_run_of(plan))) : print_plan(plan);
-    return kDone;
-  }
-  // Everything is open by now: what the system refuses from here on is the output.
-  const CompressReport report = writing([&] {
-    return compress(*model, input.bytes, data ? &*data : nullptr, teacher.get(), host.registry(),
-                    options, watch.sink());
-  });
-  display.clear();
-  if (!speaks_for_all()) return kDone;
-  // Where the file goes to standard output it is sent before anything is printed about it.
-  writing([&] { target.finish(); });
+/// Prints and logs what the file is, and writes the page. @return the exit status
+int show_result(const CompressReport& report, const Arguments& arguments, const PluginHost& host,
+                const Settings& settings, const ModelOutput& target, std::optional<Report>& page,
+                const RunWatch& watch, EventLog* log) {
+  const Group& group = *settings.compress.group;
   if (log)
     log_result(*log, "result", report.output_bytes, report.tensors,
                report.metric ? std::string(metric_name(*report.metric)) : "", report.after);
@@ -260,6 +245,44 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   if (report.target_met) return kDone;
   say("the target was not reached: " + report.target_note);
   return kTargetMissed;
+}
+
+/// What each rank does with the others. @return the exit status
+int compress_on(Group& group, const Arguments& arguments, const PluginHost& host,
+                Settings& settings, ModelOutput& target, std::optional<Report>& page,
+                EventLog* log) {
+  CompressOptions& options = settings.compress;
+  const Opened opened = open_all(arguments, host, settings);
+  Model& model = *opened.input.model;
+  RunWatch watch(arguments.quiet() || !speaks_for_all(), log);
+  ProgressDisplay& display = watch.display();
+  options.group = &group;
+  options.notes = compress_notes(arguments, settings);
+  for (std::string& note : idle_plugins(arguments, host, options))
+    options.notes.push_back(std::move(note));
+  options.facts = setting_facts(settings.to_json());
+  options.tell = [&](const std::string& text) {
+    display.clear();
+    if (!arguments.quiet() && speaks_for_all()) say(text);
+  };
+  if (arguments.has("dry-run")) {
+    const CompressionPlan plan =
+        plan_compression(model, opened.input.bytes, opened.data_or_null(), opened.teacher.get(),
+                         host.registry(), options);
+    if (speaks_for_all())
+      arguments.json() ? print_json(to_json(dry_run_of(plan))) : print_plan(plan);
+    return kDone;
+  }
+  // Everything is open by now: what the system refuses from here on is the output.
+  const CompressReport report = writing([&] {
+    return compress(model, opened.input.bytes, opened.data_or_null(), opened.teacher.get(),
+                    host.registry(), options, watch.sink());
+  });
+  display.clear();
+  if (!speaks_for_all()) return kDone;
+  // Where the file goes to standard output it is sent before anything is printed about it.
+  writing([&] { target.finish(); });
+  return show_result(report, arguments, host, settings, target, page, watch, log);
 }
 
 /// Large tensors come and go: what was freed is used again instead of coming zeroed from the

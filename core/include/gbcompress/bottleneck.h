@@ -133,7 +133,7 @@ class GenomicBottleneck {
   /// buffers, moments, step counts and the rate weight. Named by parameter, so that it does not
   /// depend on how g-nets are banked. Copies. [collective]
   std::vector<StateEntry> training_state() const;
-  /// Training goes on with the same bits as where training_state() was taken.
+  /// Training continues with the same bits as where training_state() was taken.
   /// @throws Error(kShapeMismatch) naming the first entry that is missing, unknown or of another
   ///         shape or type; nothing has then been changed
   void restore_training_state(const std::vector<StateEntry>& state);

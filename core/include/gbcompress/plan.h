@@ -78,6 +78,9 @@ struct CompressionPlan {
 
 /// The methods that follow from the options. Nothing is opened, read or measured.
 CompressionPlan plan_of(const CompressOptions& options, const RequestFacts& facts);
+/// @throws Error(kUsage) if a method of the plan lacks an input, or follows one that no comparison
+///         precedes; the message names the method and the input
+void check_executable(const CompressionPlan& plan, const RequestFacts& facts);
 
 /// Whether the target is a size: `ratio`, `max_bytes` or `bits`.
 bool has_size(const Target& target) noexcept;

@@ -161,7 +161,7 @@ class Strategy {
   /// After build() names, shapes and types are what they will be. Copies, or tensors that are not
   /// written to until the next step().
   virtual std::vector<StateEntry> aux_state() const { return {}; }
-  /// Goes on from what aux_state() gave: the same names, shapes and types in the same order.
+  /// Continues from what aux_state() gave: the same names, shapes and types in the same order.
   virtual void restore(const std::vector<StateEntry>& state);
 };
 

@@ -82,7 +82,7 @@ struct DataOptions {
 struct CheckpointSettings {
   /// Where checkpoints are written; empty: nowhere. Made when the first one is saved.
   std::filesystem::path folder;
-  /// A checkpoint, or a folder of them, to go on from.
+  /// A checkpoint, or a folder of them, to continue from.
   std::optional<std::filesystem::path> resume;
   std::int64_t every_steps = 0;  ///< 0: not by steps
   double every_minutes = 10;     ///< 0: not by time

@@ -29,7 +29,7 @@ void check(const IntegerGrid& grid, std::size_t values, std::span<const std::uin
     throw Error(Errc::kUsage, "the integers of a wide grid are not dependent");
   if (!prior.empty() && prior.size() != values)
     throw Error(Errc::kUsage, std::to_string(prior.size()) + " prior classes were given for " +
-                                  std::to_string(values) + " numbers");
+                                  std::to_string(values) + " values");
   for (std::uint8_t kind : prior)
     if (kind > 15) throw Error(Errc::kUsage, "a prior class is 0 to 15");
 }

@@ -23,9 +23,8 @@ constexpr double kPrice = 0.07, kHighPrice = 0.14;
 /// Multiply-adds of error feedback up to which all rules are tried. Rounding by rate takes one row
 /// after another, for each of which the factors are read anew, and refits solve as large systems.
 constexpr double kAllRules = 3e10;
-/// Walks through the model for one size, and what they aim at.
-constexpr int kWalks = 4;
-constexpr double kAim = 0.996, kEnough = 0.985;
+/// Where each size takes a walk through the model.
+constexpr SizeRule kWalks{.tries = 4, .enough = 0.985};
 /// Corrected norms take some bytes more or less.
 constexpr int kNormTries = 4;
 constexpr std::int64_t kJudgeBatch = 64, kJudged = 1024;
@@ -99,34 +98,15 @@ std::int64_t Allocation::place(GenomicBottleneck& bottleneck, double x, const Ru
 
 /// The finest steps found that fit, near at.x.
 bool Allocation::search(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at) {
-  SizeSearch sizes(wanted, integers_->numbers(), kLowest, kHighest);
-  std::optional<double> last;
+  SizeSearch sizes(wanted, integers_->numbers(), kLowest, kHighest,
+                   at.rule.refit ? kWalks : SizeRule());
   while (const auto x = sizes.next(at.x)) {
     at.bytes = place(bottleneck, *x, at.rule);
     sizes.tried(*x, at.bytes);
-    last = x;
   }
-  at.x = sizes.best().value_or(last.value_or(kHighest));
-  if (at.x != last) at.bytes = place(bottleneck, at.x, at.rule);
+  at.x = sizes.best().value_or(sizes.last().value_or(kHighest));
+  if (at.x != sizes.last()) at.bytes = place(bottleneck, at.x, at.rule);
   return sizes.best().has_value();
-}
-
-/// The same where each size takes a walk through the model: few of them.
-bool Allocation::walk_to(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at) {
-  const auto aim = kAim * static_cast<double>(wanted);
-  std::optional<Try> fits;
-  for (int walk = 0; walk < kWalks; ++walk) {
-    at.bytes = place(bottleneck, at.x, at.rule);
-    const auto bytes = static_cast<double>(at.bytes);
-    if (at.bytes <= wanted && (!fits || at.bytes > fits->bytes)) fits = at;
-    if (fits && static_cast<double>(fits->bytes) >= kEnough * static_cast<double>(wanted)) break;
-    if (walk + 1 == kWalks) break;
-    at.x += 8 * (bytes - aim) / static_cast<double>(integers_->numbers());
-  }
-  if (!fits) return false;
-  if (fits->x != at.x) place(bottleneck, fits->x, fits->rule);
-  at = *fits;
-  return true;
 }
 
 /// Integers by one rule, batch norms corrected, and what they lose.
@@ -136,7 +116,7 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
   std::int64_t room = wanted;
   for (int i = 0; i < kNormTries; ++i) {
     begin(bottleneck);
-    const bool fits = rule.refit ? walk_to(bottleneck, room, at) : search(bottleneck, room, at);
+    const bool fits = search(bottleneck, room, at);
     if (norms_.size() > 0) {
       norms_.apply(model_);
       fold_batch_norms(model_);

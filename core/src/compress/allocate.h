@@ -54,7 +54,6 @@ class Allocation {
   void begin(const GenomicBottleneck& bottleneck);
   std::int64_t place(GenomicBottleneck& bottleneck, double x, const Rule& rule);
   bool search(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at);
-  bool walk_to(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at);
   Try tried(GenomicBottleneck& bottleneck, std::int64_t wanted, const Rule& rule, double start);
   void choose_rule(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
   at::Tensor judged() const;

@@ -182,8 +182,10 @@ std::unique_ptr<CompressRun> make_run(const CompressRequest& request,
       TrainingCheckpoints(options.checkpoints, std::move(facts), options.group, options.tell)});
   settle_gnets(call->options, request.model);
   CompressionPlan& plan = call->plan;
-  plan = plan_of(options, {.data = request.data != nullptr,
-                           .resumes = call->checkpoints.resumed().has_value()});
+  const RequestFacts given_facts{.data = request.data != nullptr,
+                                 .resumes = call->checkpoints.resumed().has_value()};
+  plan = plan_of(options, given_facts);
+  check_executable(plan, given_facts);
   plan.max_bytes = bytes.value_or(0);
   plan.input_bytes = request.input_bytes;
   plan.max_drop = options.target.max_drop;

@@ -2,6 +2,7 @@
 
 #include "compress/methods/method.h"
 #include "compress/notes.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
@@ -20,6 +21,7 @@ class PlanRunner {
   PlanRunner(const CompressionPlan& plan, TrainingRun& run) : plan_(plan), run_(run) {}
 
   PlanResult result() {
+    if (plan_.methods.empty()) throw Error(Errc::kUsage, "the plan has no method");
     std::string before;
     for (std::size_t i = 0; i + 1 < plan_.methods.size(); ++i) {
       const Method method = plan_.methods[i], next = plan_.methods[i + 1];

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "gbcompress/error.h"
+
 namespace gbcompress {
 namespace {
 
@@ -38,6 +40,14 @@ Method untrained_method(const CompressOptions& options, const RequestFacts& fact
     return calibrates(options, facts) ? Method::kCalibrated : Method::kDataFree;
   if (has_gnets(to)) return Method::kGnetSize;
   return has_rule(to, WeightMode::kQuantized) ? Method::kDataFree : Method::kExact;
+}
+
+/// Nothing where all is there.
+const char* missing_input(Method method, const RequestFacts& facts) {
+  if (method == Method::kCalibrated && !facts.data && !facts.statistics)
+    return "data, or a file of second-order statistics";
+  if (trains(method) && !facts.data) return "data to train on";
+  return nullptr;
 }
 
 }  // namespace
@@ -81,6 +91,23 @@ CompressionPlan plan_of(const CompressOptions& options, const RequestFacts& fact
                      options.train.loss != Loss::kWeights ||
                      options.train.strategy.name != StrategyChoice().name;
   return plan;
+}
+
+void check_executable(const CompressionPlan& plan, const RequestFacts& facts) {
+  if (plan.methods.empty())
+    throw Error(Errc::kUsage, "the plan has no method; give a target or data");
+  if (plan.methods.size() > 1 && !plan.judged)
+    throw Error(Errc::kUsage, "the plan has several methods (" + plan.method_text() +
+                                  ") and no comparison that chooses one; give data");
+  if (plan.judged && !facts.data)
+    throw Error(Errc::kUsage,
+                "the plan compares files on a held-out split, and there are no data; give data");
+  for (const Method method : plan.methods) {
+    const char* needed = missing_input(method, facts);
+    if (needed)
+      throw Error(Errc::kUsage, "the method " + std::string(plan.name(method)) +
+                                    " of the plan cannot be executed: it needs " + needed);
+  }
 }
 
 std::string_view CompressionPlan::name(Method method) const noexcept {

@@ -6,6 +6,7 @@
 #include "gbcompress/error.h"
 #include "quantize/change.h"
 #include "quantize/store.h"
+#include "search/bracket_search.h"
 
 namespace gbcompress {
 namespace {
@@ -109,26 +110,28 @@ std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tenso
                                                          const StepMatrix& matrix, double max_error,
                                                          int threads) const {
   // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
-  int k = nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
+  std::optional<double> guess =
+      nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
   std::optional<StepMatrix::Chosen> best;
-  int too_coarse = kMaxStep;
-  const int tries = tensor.base ? kMostRefinements + kMostBisections : kMostRefinements;
-  for (int n = 0; n < tries; ++n) {
-    k = std::clamp(k, matrix.finest(), too_coarse - 1);
-    // Where rounding takes most of an error away, it does not tell how far the next step is.
-    if (best && tensor.base && k <= best->values.step)
-      k = best->values.step + (too_coarse - best->values.step) / 2;
-    if (best && k <= best->values.step) break;
+  // Both sides are assumed: the one that holds is not a step of this matrix.
+  BracketSearch search({.scale = Scale::kInteger,
+                        .cuts = kMostRefinements + (tensor.base ? kMostBisections : 0)},
+                       {.holds = matrix.finest() - 1, .fails = kMaxStep});
+  while (const auto x = search.next(guess)) {
+    const int k = static_cast<int>(*x);
     StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
     const double ratio = max_error / std::max(chosen.relative_error, 1e-30);
+    search.tried(*x, ratio >= 1);
     if (ratio >= 1) {
       best = std::move(chosen);
-      k += std::max(1, steps_of(ratio));
+      guess = k + std::max(1, steps_of(ratio));
     } else {
-      too_coarse = k;
-      if (k == matrix.finest()) break;
-      k += std::min(-1, steps_of(ratio));
+      guess = k + std::min(-1, steps_of(ratio));
     }
+    if (!best || *guess > best->values.step) continue;
+    // Where rounding takes most of an error away, it does not tell how far the next step is.
+    if (!tensor.base) break;
+    guess.reset();
   }
   return best;
 }

@@ -74,7 +74,7 @@ void Latents::take(std::size_t index, CodedValues values) {
   Entry& entry = entries_.at(index);
   const std::vector<float> numbers = tensor_floats(values, entry.latent.sizes().vec());
   if (static_cast<std::int64_t>(numbers.size()) != entry.latent.numel())
-    throw Error(Errc::kShapeMismatch, "another number of integers than " + entry.name + " has");
+    throw Error(Errc::kShapeMismatch, "a different number of integers than " + entry.name + " has");
   std::copy(numbers.begin(), numbers.end(), entry.latent.data_ptr<float>());
   if (entry.prior) entry.latent.add_(entry.prior->mean);
   // Short floats have no step: the present one is kept.

@@ -6,26 +6,27 @@
 namespace gbcompress {
 namespace {
 
-/// Aim and tolerance, as shares of the target size.
-constexpr double kAim = 0.996, kEnough = 0.99;
+/// As a share of the target size.
+constexpr double kAim = 0.996;
 /// A sixty-fourth of an octave changes almost nothing.
 constexpr double kFinest = 1.0 / 64;
-constexpr int kMostTries = 12;
 
 }  // namespace
 
-SizeSearch::SizeSearch(std::int64_t wanted, std::int64_t weights, double lowest, double highest)
+SizeSearch::SizeSearch(std::int64_t wanted, std::int64_t weights, double lowest, double highest,
+                       const SizeRule& rule)
     : wanted_(static_cast<double>(wanted)),
       weights_(static_cast<double>(std::max<std::int64_t>(weights, 1))),
       lowest_(lowest),
-      highest_(highest) {}
+      highest_(highest),
+      rule_(rule) {}
 
 double SizeSearch::aimed_at(double x, double bytes) const {
   return x + 8 * (bytes - kAim * wanted_) / weights_;
 }
 
 std::optional<double> SizeSearch::next(double start) {
-  if (tries_ >= kMostTries) return {};
+  if (tries_ >= rule_.tries) return {};
   if (tries_ == 0)
     return std::isnan(start) ? (lowest_ + highest_) / 2 : std::clamp(start, lowest_, highest_);
   if (!fits_) {
@@ -34,7 +35,7 @@ std::optional<double> SizeSearch::next(double start) {
     const double ahead = aimed_at(large_->x, large_->bytes) - large_->x;
     return std::min(highest_, large_->x + std::max(kFinest, ahead * (1 + 0.5 * (tries_ - 1))));
   }
-  if (fits_->bytes >= kEnough * wanted_ || fits_->x <= lowest_) return {};
+  if (fits_->bytes >= rule_.enough * wanted_ || fits_->x <= lowest_) return {};
   if (!large_) return std::max(lowest_, aimed_at(fits_->x, fits_->bytes));
   if (fits_->x - large_->x <= kFinest) return {};
   const double share = (std::log(large_->bytes) - std::log(kAim * wanted_)) /
@@ -44,6 +45,7 @@ std::optional<double> SizeSearch::next(double start) {
 
 void SizeSearch::tried(double x, std::int64_t bytes) {
   ++tries_;
+  last_ = x;
   const Point point{x, static_cast<double>(bytes)};
   if (point.bytes <= wanted_) {
     if (!fits_ || x < fits_->x) fits_ = point;

@@ -77,7 +77,7 @@ def test_more_steps_than_given_are_one_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(model, optimizer, 10)
-    with pytest.warns(gbc.StepsExceeded, match="steps=10, and the optimizer goes on") as caught:
+    with pytest.warns(gbc.StepsExceeded, match="steps=10, and the optimizer continues") as caught:
         train(model, optimizer, 3)
     assert len(caught) == 1 and caught[0].filename.endswith("rings.py")
 

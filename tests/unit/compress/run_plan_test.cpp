@@ -5,6 +5,7 @@
 
 #include "compress/methods/method.h"
 #include "fake_run.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
@@ -164,6 +165,12 @@ TEST(Methods, AResumedSearchOverSizesSkipsWhatIsBehindIt) {
   ASSERT_EQ(run.sizes.size(), 1u);
   EXPECT_EQ(run.attempt_index, 2);
   EXPECT_EQ(run.sizes[0], 10'000) << "ratio 40 halved twice";
+}
+
+TEST(RunPlan, APlanWithoutMethodsIsRefusedBeforeAnythingBegins) {
+  FakeRun run;
+  EXPECT_THROW(run_plan(plan_for({}, 100), run), Error);
+  EXPECT_TRUE(run.begun.empty());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gbcompress/error.h"
+
 namespace gbcompress {
 namespace {
 
@@ -102,6 +104,46 @@ TEST(Plan, AStrategyTakesAModel) {
   CompressOptions options = without_data(sized());
   options.train.strategy.name = "dtp";
   EXPECT_TRUE(plan_of(options, {}).needs_model) << "where it is refused without data";
+}
+
+std::string refused(const CompressionPlan& plan, const RequestFacts& facts) {
+  try {
+    check_executable(plan, facts);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::kUsage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Plan, EveryPlanOfARequestCanBeExecuted) {
+  for (const bool data : {false, true})
+    for (const bool statistics : {false, true})
+      for (const WeightMode mode :
+           {WeightMode::kQuantized, WeightMode::kGenerated, WeightMode::kExact}) {
+        CompressOptions options = data ? sized() : without_data(sized());
+        options.bottleneck.mode = mode;
+        const RequestFacts facts{.data = data, .statistics = statistics};
+        EXPECT_EQ(refused(plan_of(options, facts), facts), "");
+      }
+}
+
+TEST(Plan, AMethodWithoutItsInputIsNamed) {
+  CompressionPlan plan;
+  EXPECT_EQ(refused(plan, {}), "the plan has no method; give a target or data");
+  plan.methods = {Method::kCalibrated};
+  EXPECT_EQ(refused(plan, {}),
+            "the method calibrated of the plan cannot be executed: it needs data, or a file of "
+            "second-order statistics");
+  EXPECT_EQ(refused(plan, {.statistics = true}), "");
+  plan.methods = {Method::kFixedRate};
+  EXPECT_EQ(refused(plan, {.statistics = true}),
+            "the method trained of the plan cannot be executed: it needs data to train on");
+  plan.methods = {Method::kDataFree, Method::kRateSearch};
+  EXPECT_NE(refused(plan, {.data = true}).find("no comparison"), std::string::npos);
+  plan.judged = true;
+  EXPECT_EQ(refused(plan, {.data = true}), "");
+  EXPECT_NE(refused(plan, {}).find("held-out split"), std::string::npos);
 }
 
 }  // namespace

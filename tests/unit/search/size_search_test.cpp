@@ -86,5 +86,22 @@ TEST(SizeSearch, PlateausEndAndTheResultFits) {
     }
 }
 
+TEST(SizeSearch, FewTriesEndWithTheBestOfThem) {
+  for (const double start : {-12.0, -3.0, 2.0}) {
+    SizeSearch search(100'000, 1'000'000, -18, 4, {.tries = 4, .enough = 0.985});
+    std::vector<double> fitting;
+    int tries = 0;
+    while (const auto x = search.next(start)) {
+      ++tries;
+      search.tried(*x, laplace_bytes(*x));
+      EXPECT_EQ(search.last(), x);
+      if (laplace_bytes(*x) <= 100'000) fitting.push_back(*x);
+    }
+    EXPECT_LE(tries, 4) << start;
+    ASSERT_FALSE(fitting.empty()) << start;
+    EXPECT_EQ(search.best(), *std::min_element(fitting.begin(), fitting.end())) << start;
+  }
+}
+
 }  // namespace
 }  // namespace gbcompress

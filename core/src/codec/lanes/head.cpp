@@ -208,7 +208,7 @@ GridHead HeadReader::read(const Shape& shape, bool dependent) {
 }
 
 void HeadReader::finish() const {
-  if (!impl_->coder.coder().at_end()) corrupt("goes on after its last class");
+  if (!impl_->coder.coder().at_end()) corrupt("continues after its last class");
 }
 
 }  // namespace gbcompress::codec::lanes

@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   bind_files(module);
   bind_onnx(module);
   bind_save(module);
+  bind_search(module);
   bind_writer(module);
   bind_rate(module);
   bind_step(module);

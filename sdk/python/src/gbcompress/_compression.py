@@ -141,7 +141,7 @@ class Compression:
                 return args, kwargs
             if self.updates == self.steps:
                 warn(
-                    f"prepare() was given steps={self.steps}, and the optimizer goes on; the rate weight "
+                    f"prepare() was given steps={self.steps}, and the optimizer continues; the rate weight "
                     "and the search for a size or a drop depend on that number: give the steps of the "
                     "whole run",
                     StepsExceeded,
@@ -230,7 +230,7 @@ class Compression:
         For a size, integers are chosen until the file is below it. For a drop, the smallest state of
         the run within it is restored (parameters, excluded ones too, and buffers) and measured again;
         ``quality`` is what ``evaluate`` returned. Where a limit is exceeded the warning TargetNotMet
-        is given. Called by save(). The next step of the optimizer goes on from there.
+        is given. Called by save(). The next step of the optimizer continues from there.
 
         Raises:
             UsageError: a parameter does not hold the values of the last step.

@@ -216,16 +216,13 @@ def land(compression: Compression, max_bytes: int, metadata: Mapping[str, str] |
     integers are chosen for fewer bits. As the core's land(). Returns the bytes of the file."""
     size = choose(compression, 0, metadata)
     if size > max_bytes:
-        low, high = 0.0, 1.0
-        while choose(compression, high, metadata) > max_bytes and high < _LARGEST_LAMBDA:
-            low, high = high, high * 4
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if choose(compression, middle, metadata) <= max_bytes:
-                high = middle
-            else:
-                low = middle
-        size = choose(compression, high, metadata)
+        search = _core.BracketSearch.make(
+            first=1.0, fails=0.0, cuts=_HALVINGS, stride=4.0, limit=_LARGEST_LAMBDA
+        )
+        while (rate_weight := search.next()) is not None:
+            search.tried(rate_weight, choose(compression, rate_weight, metadata) <= max_bytes)
+        found = search.holds
+        size = choose(compression, _LARGEST_LAMBDA if found is None else found, metadata)
     for part in compression.parts:
         part.predict()
     return size

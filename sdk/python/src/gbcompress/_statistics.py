@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from ._arguments import path, positive, whole
 from ._errors import usage
 from ._files import SaveReport
@@ -135,20 +136,23 @@ def smallest(
 ) -> tuple[str, str, SaveReport, float]:
     """The smallest file within the drop, by bisection over the logarithm of the ratio. The target of its
     report is the drop: a size is one that was tried."""
-    low, high = _LOWEST, _HIGHEST
+    ratios = _core.BracketSearch.make(
+        logarithmic=True, first=_LOWEST, fails=_HIGHEST, resolution=_RESOLUTION
+    )
     kept: tuple[str, str, SaveReport, float] | None = None
     best_errors: dict[str, float] = {}
-    while high / low > _RESOLUTION:
-        ratio = low if kept is None and low == _LOWEST else (low * high) ** 0.5
+    while (ratio := ratios.next()) is not None:
         place = tempfile.mkdtemp(dir=folder)
         name, file, report = search.best(place, int(input_bytes / ratio), end)
         errors = dict(search.errors)
         quality = search.quality(file)
         last = False
-        if reference - quality <= max_drop:
+        within = reference - quality <= max_drop
+        ratios.tried(ratio, within)
+        if within:
             last = not report.target_met
             report = replace(report, target_met=True, target_note="")
-            low, kept, best_errors = ratio, (name, file, report, quality), errors
+            kept, best_errors = (name, file, report, quality), errors
         elif kept is None:
             note = (
                 f"max_drop={max_drop:g} is exceeded: the quality drop is {reference - quality:.3g} "
@@ -156,8 +160,6 @@ def smallest(
                 "size; give a larger max_drop, or a size"
             )
             return name, file, replace(report, target_met=False, target_note=note), quality
-        else:
-            high = ratio
         if last or (end is not None and time.monotonic() > end):
             break
     assert kept is not None
