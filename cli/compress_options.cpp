@@ -59,7 +59,29 @@ void make_lossless(const Arguments& arguments, Settings& settings) {
   settings.compress.choose.loss = false;
 }
 
+/// Inputs made from batch norms calibrate, and train nothing.
+void make_synthetic(const Arguments& arguments, Settings& settings) {
+  for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch", "max-drop",
+                             "effort", "resume", "lossless", "deterministic"}) {
+    const std::string value = arguments.text(option);
+    if (!arguments.has(option) || value == "0" || value == "fast") continue;
+    throw Error(Errc::kUsage, std::string("--") + option +
+                                  " contradicts --data synthetic, whose inputs calibrate and train "
+                                  "nothing; leave it out, or give real data");
+  }
+  if (settings.compress.bottleneck.mode != WeightMode::kQuantized)
+    throw Error(Errc::kUsage, "--data synthetic calibrates quantized weights, and the mode is " +
+                                  std::string(mode_name(settings.compress.bottleneck.mode)) +
+                                  "; use --mode quantized, or leave --data out");
+  settings.apply("train.effort", "fast", "--data synthetic");
+}
+
 }  // namespace
+
+bool is_synthetic(const Arguments& arguments) {
+  const std::string spec = arguments.text("data");
+  return spec.substr(0, spec.find(':')) == "synthetic";
+}
 
 Settings compress_settings(const Arguments& arguments) {
   Settings settings = settings_below_flags(arguments);
@@ -87,7 +109,8 @@ Settings compress_settings(const Arguments& arguments) {
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
     settings.apply("train.shards", "8", "--deterministic");
   if (arguments.has("lossless")) make_lossless(arguments, settings);
-  set_default_target(arguments.has("data"), settings);
+  if (is_synthetic(arguments)) make_synthetic(arguments, settings);
+  set_default_target(arguments.has("data") && !is_synthetic(arguments), settings);
   return settings;
 }
 

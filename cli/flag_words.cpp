@@ -19,6 +19,7 @@ constexpr Word kWords[] = {
     {"`bits`", "--bits"},
     {"`data`", "--data"},
     {"`deterministic`", "--deterministic"},
+    {"`device`", "--device"},
     {"`effort`", "--effort"},
     {"`errors`", "--errors"},
     {"`keep_all`", "--keep all"},

@@ -3,7 +3,9 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include "gbcompress/device.h"
 #include "gbcompress/error.h"
+#include "gbcompress/ranks.h"
 #include "model_options.h"
 #include "model_size.h"
 
@@ -23,6 +25,19 @@ void set_threads(std::int64_t wanted, const Model& model) {
     if (p.trainable) parameters += p.info.elements();
   if (wanted == 0 && parameters < kSmallModel) wanted = 1;
   if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
+}
+
+void use_device(const Settings& settings, const Group* group, Model& model, Model* teacher,
+                Data* data) {
+  const at::Device device = device_named(settings.device);
+  if (device.is_cpu() || !data) return;
+  if (group && group->world() > 1)
+    throw Error(Errc::kUsage, "`device` " + printable(settings.device) +
+                                  " works in one process; several ranks compute on the processor: "
+                                  "leave `device` out, or start one process");
+  move_to(model, device);
+  if (teacher) move_to(*teacher, device);
+  move_to(*data, device);
 }
 
 Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64_t seed) {

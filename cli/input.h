@@ -17,6 +17,12 @@ struct Input {
 /// MODEL, or a new one with --from-scratch. @throws Error(kUsage) and as open_model()
 Input open_input(const Arguments& arguments, const PluginHost& host, std::uint64_t seed);
 
+/// The model and what is beside it, moved to the device of the settings. Batches too.
+/// @param group  of the run: several ranks compute on the processor
+/// @throws Error(kUsage) as device_named(), and for a device with several ranks
+void use_device(const Settings& settings, const Group* group, Model& model, Model* teacher,
+                Data* data);
+
 /// @param wanted  0: one thread a core, one alone for small models
 void set_threads(std::int64_t wanted, const Model& model);
 

@@ -17,7 +17,8 @@ void add_run_options(po::options_description& into) {
   add("from-scratch", "train a new model of the architecture --arch instead of MODEL");
   add("data", text_value("KIND:PATH"),
       "train, calibrate and evaluate with data: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
-      "features:FILE or digits; default: data-free, and quality is not evaluated");
+      "features:FILE or digits; synthetic (compress alone): calibrate with inputs made from the "
+      "model's batch norms; default: data-free, and quality is not evaluated");
   add("loss", text_value("NAME"),
       "training loss. task: the labels; distill: the original's outputs; weights: the original's "
       "weights");
@@ -27,6 +28,8 @@ void add_run_options(po::options_description& into) {
       "one setting; repeatable");
   add("epochs", text_value("E"), "passes over the training data; 0: calibrate, and train nothing");
   add("seed", text_value("S"), "random seed; the same seed gives the same file");
+  add("device", text_value("NAME"),
+      "with data: where the model computes: cpu (default), cuda, cuda:N");
 }
 
 void add_rank_options(po::options_description& into) {
@@ -54,6 +57,7 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
   FlagKeys flags = {{"loss", "train.loss"},
                     {"epochs", "train.epochs"},
                     {"seed", "train.seed"},
+                    {"device", "train.device"},
                     {"strategy", "strategy.name"}};
   flags.insert(flags.end(), own.begin(), own.end());
   for (const auto& [flag, key] : flags)

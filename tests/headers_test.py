@@ -14,7 +14,8 @@ TORCH = [path for path in os.environ.get("GBC_TORCH_INCLUDES", "").split(":") if
 FOLDERS = [ROOT / "core/include", ROOT / "sdk/include"]
 LONGEST = 200  # lines of a header, which has one concept
 HEADERS = {path.name: path for folder in FOLDERS for path in sorted((folder / "gbcompress").glob("*.h"))}
-LIBTORCH = {"bottleneck.h", "compress.h", "data.h", "model.h", "optimizer.h", "plugin.h", "strategy.h", "train.h"}
+LIBTORCH = {"associated.h", "bottleneck.h", "compress.h", "data.h", "device.h", "model.h", "noise.h", "optimizer.h", "plugin.h",
+            "strategy.h", "train.h"}
 
 
 def compile_alone(name, torch):

@@ -12,6 +12,7 @@
 #include "compress_options.h"
 #include "dry_run.h"
 #include "exit_status.h"
+#include "gbcompress/device.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 #include "gbcompress/tensors.h"
@@ -49,6 +50,8 @@ void print_report(const CompressReport& report, const std::string& output,
   if (report.metric) {
     table.row({metric_heading(*report.metric), metric_text(*report.metric, report.before),
                metric_text(*report.metric, report.after)});
+    if (report.last_exit)
+      table.row({"at the last exit", "", metric_text(*report.metric, *report.last_exit)});
   } else {
     // Squared error over variance: all there is to tell without data. After training on a task it
     // says nothing, because other weights do the same job.
@@ -134,6 +137,7 @@ CompressResult result_of(const CompressReport& report, const std::string& output
                      {"before", report.before},
                      {"after", report.after},
                      {"drop", metric_drop(*report.metric, report.before, report.after)}};
+  if (report.last_exit) result.metric["last_exit"] = *report.last_exit;
   result.parameters = report.parameters;
   result.gnet_parameters = report.gnet_parameters;
   result.plain_parameters = report.plain_parameters;
@@ -202,6 +206,16 @@ struct Opened {
   const Data* data_or_null() const { return data ? &*data : nullptr; }
 };
 
+Data synthetic_inputs(const Arguments& arguments, const CompressOptions& options, Model& model) {
+  RunWatch watch(arguments.quiet() || !speaks_for_all(), nullptr);
+  Data data = synthetic_data(model, arguments.text("data"), options.train.seed, watch.sink());
+  watch.display().clear();
+  if (speaks_for_all())
+    say_notes(arguments,
+              {"note: the output error is that of synthetic inputs, which resemble no data"});
+  return data;
+}
+
 Opened open_all(const Arguments& arguments, const PluginHost& host, const Settings& settings) {
   const CompressOptions& options = settings.compress;
   // Untrained integers take less time than threads that wait for each other: 2 s of
@@ -215,8 +229,12 @@ Opened open_all(const Arguments& arguments, const PluginHost& host, const Settin
   if (!quick) set_threads(settings.threads, model);
   if (teaches(options, arguments))
     opened.teacher = open_input(arguments, host, options.train.seed).model;
-  if (arguments.has("data"))
+  if (is_synthetic(arguments))
+    opened.data = answered(model, synthetic_inputs(arguments, options, model));
+  else if (arguments.has("data"))
     opened.data = answered(model, open_data(arguments.text("data"), settings.data));
+  use_device(settings, options.group, model, opened.teacher.get(),
+             opened.data ? &*opened.data : nullptr);
   return opened;
 }
 
@@ -230,8 +248,11 @@ int show_result(const CompressReport& report, const Arguments& arguments, const 
                report.metric ? std::string(metric_name(*report.metric)) : "", report.after);
   ordered_json result;
   const bool shown = page && page->wanted();
-  if (arguments.json() || shown)
-    result = to_json(result_of(report, target.name(), settings.to_json(), group));
+  if (arguments.json() || shown) {
+    CompressResult told = result_of(report, target.name(), settings.to_json(), group);
+    told.target_default = default_target_text(settings);
+    result = to_json(told);
+  }
   if (shown) {
     watch.tell(*page);
     tell_versions(*page, host);
@@ -252,11 +273,11 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
                 Settings& settings, ModelOutput& target, std::optional<Report>& page,
                 EventLog* log) {
   CompressOptions& options = settings.compress;
+  options.group = &group;
   const Opened opened = open_all(arguments, host, settings);
   Model& model = *opened.input.model;
   RunWatch watch(arguments.quiet() || !speaks_for_all(), log);
   ProgressDisplay& display = watch.display();
-  options.group = &group;
   options.notes = compress_notes(arguments, settings);
   for (std::string& note : idle_plugins(arguments, host, options))
     options.notes.push_back(std::move(note));
@@ -266,9 +287,8 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
     if (!arguments.quiet() && speaks_for_all()) say(text);
   };
   if (arguments.has("dry-run")) {
-    const CompressionPlan plan =
-        plan_compression(model, opened.input.bytes, opened.data_or_null(), opened.teacher.get(),
-                         host.registry(), options);
+    const CompressionPlan plan = plan_compression(model, opened.input.bytes, opened.data_or_null(),
+                                                  opened.teacher.get(), host.registry(), options);
     if (speaks_for_all())
       arguments.json() ? print_json(to_json(dry_run_of(plan))) : print_plan(plan);
     return kDone;
@@ -323,6 +343,7 @@ int compress_with_torch(const Arguments& arguments) {
 
   PluginHost host;
   load_plugins(host, arguments);
+  device_named(settings.device);  // refused before anything is opened
   const auto group = open_group(arguments, host);
   const bool writes = group->rank() == 0 && !dry_run;
   if (writes) {

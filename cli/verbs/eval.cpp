@@ -19,6 +19,7 @@ void eval_options(po::options_description& into) {
   add("exit", text_value("K"),
       "evaluate early exit K, 1 the earliest, of a model with exits; or all, for a table");
   add_model_options(into);
+  add("device", text_value("NAME"), "where the model computes: cpu (default), cuda, cuda:N");
   add("config", text_value("FILE"), "read settings from a TOML file");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
       "one setting; repeatable");

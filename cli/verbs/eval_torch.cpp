@@ -6,6 +6,7 @@
 #include "command.h"
 #include "exit_status.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/device.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
 #include "gbcompress/tensors.h"
@@ -109,13 +110,15 @@ int eval_with_torch(const Arguments& arguments) {
   if (arguments.has("config")) settings.apply_file(arguments.text("config"));
   settings.apply_environment();
   for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
-  say_unused(arguments, settings, {"data.", "train.threads"}, "eval");
+  if (arguments.has("device")) settings.apply("train.device", arguments.text("device"), "--device");
+  say_unused(arguments, settings, {"data.", "train.threads", "train.device"}, "eval");
   if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));
 
   const fs::path file = arguments.words()[0];
   Report page(arguments, "eval", file.string());
   PluginHost host;
   load_plugins(host, arguments);
+  device_named(settings.device);  // refused before anything is opened
   const bool artifact = fs::is_regular_file(file) && ArtifactReader::is_artifact(file);
   if (!artifact && arguments.has("model"))
     throw Error(Errc::kUsage, "--model needs a .gbz, and this file is not one");
@@ -128,8 +131,9 @@ int eval_with_torch(const Arguments& arguments) {
       {file, arguments.text("arch"), arguments.text("model"), model_options(arguments)},
       host.registry());
   say_notes(arguments, model->notes());
-  const Data data = targets_of_original(open_data(arguments.text("data"), settings.data), arguments,
-                                        host.registry());
+  Data data = targets_of_original(open_data(arguments.text("data"), settings.data), arguments,
+                                  host.registry());
+  use_device(settings, nullptr, *model, nullptr, &data);
   std::vector<Evaluated> answers;
   for (const std::int64_t exit : wanted_exits(arguments, *model))
     answers.push_back(evaluated(*model, data, exit, arguments.quiet()));

@@ -9,6 +9,7 @@
 #include "event_file.h"
 #include "exit_status.h"
 #include "file_names.h"
+#include "gbcompress/device.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 #include "idle_options.h"
@@ -147,6 +148,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   std::optional<Data> data;
   if (arguments.has("data"))
     data = answered(*input.model, open_data(arguments.text("data"), settings.data));
+  use_device(settings, &group, *input.model, teacher.get(), data ? &*data : nullptr);
 
   const auto log = event_log(arguments);  // of each rank: points are computed by one of them
   RunWatch watch(arguments.quiet() || !speaks_for_all(), log.get());
@@ -215,6 +217,7 @@ int sweep_with_torch(const Arguments& arguments) {
   if (speaks_for_all()) say_notes(arguments, sweep_notes(arguments, settings));
   PluginHost host;
   load_plugins(host, arguments);
+  device_named(settings.device);  // refused before anything is opened
   const auto group = open_group(arguments, host);
   std::optional<Report> page;
   if (group->rank() == 0)

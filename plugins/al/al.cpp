@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <numbers>
 #include <set>
 
 #include "../common/stage_tensors.h"
@@ -29,6 +30,7 @@ class Al final : public Strategy {
   Measurements step(const StrategyBatch& batch) override;
   std::vector<StateEntry> aux_state() const override;
   void restore(const std::vector<StateEntry>& state) override;
+  std::string describe() const override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -38,6 +40,7 @@ class Al final : public Strategy {
   void one_by_one(Item item);
   void in_pipeline(Item item);
   void place_parameters();
+  double rate_factor(std::int64_t step) const;
   /// Component `piece` on what waits for it, or, behind the last component, the readout.
   void compute(std::size_t piece);
   void read_out(const Item& item);
@@ -56,6 +59,9 @@ class Al final : public Strategy {
   Settings settings_;
   std::int64_t classes_ = 0, batch_ = 0;
   std::int64_t positions_ = 0;  ///< of the model's mask; 0: it has none
+  std::int64_t steps_ = 0;      ///< of the run
+  std::uint64_t seed_ = 0;
+  double lr_factor_ = 1;  ///< of this step
   std::vector<std::unique_ptr<Component>> components_;
   /// What waits for each piece, and what came out of each in this step.
   std::vector<Item> waiting_, done_;
@@ -73,6 +79,8 @@ void Al::build(const StrategySetup& setup) {
   loss_ = setup.loss;
   group_ = setup.group && setup.group->world() > 1 ? setup.group : nullptr;
   batch_ = setup.batch;
+  steps_ = setup.steps;
+  seed_ = setup.seed;
   const std::vector<Stage>& stages = model_->stages();
   std::optional<ExitShape> exits = exit_shape(model_->arch());
   if (exits) exits->split = split_of(model_->exits());
@@ -82,6 +90,10 @@ void Al::build(const StrategySetup& setup) {
     throw Error(Errc::kUsage,
                 "strategy al: pipeline needs the number of rows of a batch; "
                 "set StrategySetup::batch");
+  if (settings_.lr_end != settings_.lr && steps_ < 1)
+    throw Error(Errc::kUsage,
+                "strategy al: lr_end needs the number of steps of the run; set "
+                "StrategySetup::steps");
   model_->train(false);  // for shapes: statistics stay as they are
   const c10::NoGradGuard no_grad;
   const at::Tensor mask = model_->mask(setup.example);
@@ -104,12 +116,28 @@ void Al::build(const StrategySetup& setup) {
     x = components_.back()->example();
   }
   refuse_shared_parameters();
+  if (group_)
+    for (const std::int64_t rank : settings_.placement)
+      if (rank >= group_->world())
+        throw Error(Errc::kUsage, "strategy al: placement names rank " + std::to_string(rank) +
+                                      ", and there are " + std::to_string(group_->world()) +
+                                      " ranks, numbers from 0");
   waiting_.resize(pieces());
   done_.resize(pieces());
   idle_.resize(pieces());
   seconds_.resize(pieces());
   read_out_loss_ = std::log(static_cast<double>(classes_));  // chance, until there is one
   workers_ = std::make_unique<Workers>(static_cast<int>(settings_.threads));
+}
+
+/// How many weights the answer needs, and how many only training does.
+std::string Al::describe() const {
+  std::int64_t effective = 0, affiliate = 0;
+  for (const NamedParameter& p : model_->tensors())
+    if (p.trainable && p.tied_to.empty()) effective += p.tensor.numel();
+  for (const auto& component : components_) affiliate += component->own_weights();
+  return "al: " + std::to_string(effective) + " effective weights, those of the file, and " +
+         std::to_string(affiliate) + " affiliate ones, which only training needs";
 }
 
 /// Components learn from losses of their own, on batches and ranks of their own: a parameter of two
@@ -156,7 +184,8 @@ Item Al::item_of(const StrategyBatch& batch) const {
   const at::Tensor code = batch.teacher.defined() ? batch.teacher.softmax(-1).to(at::kFloat)
                                                   : at::one_hot(targets, classes_).to(at::kFloat);
   return {batch.inputs,  code,         batch.targets,
-          batch.teacher, batch.weight, model_->mask(batch.inputs)};
+          batch.teacher, batch.weight, model_->mask(batch.inputs),
+          batch.step,    batch.samples};
 }
 
 void Al::read_out(const Item& item) {
@@ -171,8 +200,9 @@ void Al::read_out(const Item& item) {
 
 void Al::compute(std::size_t piece) {
   const Clock::time_point begin = Clock::now();
+  const NoiseScope scope(seed_, waiting_[piece].step, waiting_[piece].samples);
   if (piece < components_.size())
-    done_[piece] = components_[piece]->step(waiting_[piece]);
+    done_[piece] = components_[piece]->step(waiting_[piece], lr_factor_);
   else
     read_out(waiting_[piece]);
   seconds_[piece] = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -207,7 +237,8 @@ void Al::in_pipeline(Item item) {
   std::vector<std::string> names;
   for (const auto& component : components_) names.push_back(component->stages().back().name);
   names.push_back(model_->stages().back().name);
-  exchange_.emplace(*group_, names, of_first_rank(*group_, seconds_));
+  exchange_.emplace(*group_, names, of_first_rank(*group_, seconds_),
+                    std::vector<int>(settings_.placement.begin(), settings_.placement.end()));
   place_parameters();
 }
 
@@ -257,7 +288,17 @@ void Al::define_gradients() const {
       p.tensor.mutable_grad() = at::zeros_like(p.tensor.detach());
 }
 
+/// From lr to lr_end along half a cosine.
+double Al::rate_factor(std::int64_t step) const {
+  if (settings_.lr_end == settings_.lr || steps_ < 2) return 1;
+  const double at =
+      static_cast<double>(std::min(step, steps_ - 1)) / static_cast<double>(steps_ - 1);
+  const double end = settings_.lr_end / settings_.lr;
+  return end + (1 - end) * (1 + std::cos(at * std::numbers::pi)) / 2;
+}
+
 Measurements Al::step(const StrategyBatch& batch) {
+  lr_factor_ = rate_factor(batch.step);
   if (settings_.pipeline)
     in_pipeline(item_of(batch));
   else

@@ -14,10 +14,10 @@
 namespace gbcompress::al {
 namespace {
 
-/// Of unit Gaussians around `wanted`, in nats a row but for a constant: the unit of cross-entropy,
-/// so that the rate weight means the same.
-at::Tensor gaussian(const at::Tensor& given, const at::Tensor& wanted) {
-  return (given - wanted).square().sum() / (2.0 * static_cast<double>(wanted.size(0)));
+/// Of unit Gaussians around `expected`, in nats a row but for a constant: the unit of
+/// cross-entropy, so that the rate weight means the same.
+at::Tensor gaussian(const at::Tensor& given, const at::Tensor& expected) {
+  return (given - expected).square().sum() / (2.0 * static_cast<double>(expected.size(0)));
 }
 
 }  // namespace
@@ -45,6 +45,8 @@ Component::Component(std::vector<Stage> stages, const at::Tensor& input, const a
     : stages_(std::move(stages)),
       pool_(settings.pool),
       width_(settings.widths[number]),
+      forms_(settings.forms),
+      loss_(settings.loss),
       first_(number == 0),
       name_(stages_.back().name) {
   const c10::NoGradGuard no_grad;
@@ -56,6 +58,7 @@ Component::Component(std::vector<Stage> stages, const at::Tensor& input, const a
     for (const char* part : {".weight", ".bias"}) of_exit_.push_back(exit.at(name + part));
     return Dense{exit.at(name + ".weight"), exit.at(name + ".bias")};
   };
+  device_ = example_.device();
   code_ = dense(before, width_, "code", seed, of_codes_);
   if (exit.empty()) {
     if (settings.bridge > 0) bridge_.push_back(dense(inputs, hidden, "bridge0", seed, of_bridge_));
@@ -83,8 +86,9 @@ Component::Dense Component::dense(std::int64_t inputs, std::int64_t outputs,
                                   std::vector<at::Tensor>& parameters) {
   Dense result;
   result.weight = normal_noise({seed, "al.init", name_ + "." + name, 0}, {outputs, inputs})
-                      .mul_(1 / std::sqrt(static_cast<double>(inputs)));
-  result.bias = at::zeros({outputs}, at::kFloat);
+                      .mul_(1 / std::sqrt(static_cast<double>(inputs)))
+                      .to(device_);
+  result.bias = at::zeros({outputs}, result.weight.options());
   for (at::Tensor* p : {&result.weight, &result.bias}) {
     p->set_requires_grad(true);
     parameters.push_back(*p);
@@ -95,28 +99,35 @@ Component::Dense Component::dense(std::int64_t inputs, std::int64_t outputs,
 at::Tensor Component::bridge(const at::Tensor& signal, const at::Tensor& mask) const {
   at::Tensor x = pooled(signal, pool_, mask);
   for (std::size_t i = 0; i < bridge_.size(); ++i)
-    x = i + 1 < bridge_.size() ? at::relu(bridge_[i](x)) : at::tanh(bridge_[i](x));
+    x = al::apply(i + 1 < bridge_.size() ? forms_.hidden : forms_.codes, bridge_[i](x));
   return x;
 }
 
-at::Tensor Component::decode(const at::Tensor& code) const { return back_(code); }
+at::Tensor Component::decode(const at::Tensor& code) const {
+  return al::apply(forms_.decoder, back_(code));
+}
 
-void Component::update(AdamW& optimizer, std::vector<at::Tensor>& parameters) {
+at::Tensor Component::error(const at::Tensor& given, const at::Tensor& expected) const {
+  return loss_ == CodeLoss::kMse ? at::mse_loss(given, expected) : gaussian(given, expected);
+}
+
+void Component::update(AdamW& optimizer, std::vector<at::Tensor>& parameters, double lr_factor) {
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& p : parameters) gradients.push_back(p.grad());
-  optimizer.step(gradients);
+  optimizer.step(gradients, lr_factor);
   for (at::Tensor& p : parameters) p.mutable_grad().reset();
 }
 
-Item Component::step(const Item& in) {
+Item Component::step(const Item& in, double lr_factor) {
   const c10::AutoGradMode with_grad(true);
-  const at::Tensor code = at::tanh(code_(in.code));
-  const at::Tensor back = back_(code);
+  const at::Tensor code = al::apply(forms_.codes, code_(in.code));
+  const at::Tensor back = decode(code);
+  const bool scores = first_ && (loss_ == CodeLoss::kNats || forms_.decoder == Activation::kNone);
   const at::Tensor code_loss =
-      first_ ? at::cross_entropy_loss(back, in.code) : gaussian(back, in.code);
+      scores ? at::cross_entropy_loss(back, in.code) : error(back, in.code);
   at::Tensor signal = in.signal;
   for (const Stage& stage : stages_) signal = apply(stage, signal, in.mask);
-  const at::Tensor bridge_loss = gaussian(bridge(signal, in.mask), code.detach());
+  const at::Tensor bridge_loss = error(bridge(signal, in.mask), code.detach());
   code_loss_ = code_loss.item<double>();
   bridge_loss_ = bridge_loss.item<double>();
   code_loss.backward();
@@ -124,9 +135,19 @@ Item Component::step(const Item& in) {
   // not, learns as it is.
   (in.weight == 1 ? bridge_loss : bridge_loss * in.weight).backward();
   const c10::NoGradGuard no_grad;
-  update(*code_optimizer_, of_codes_);
-  update(*bridge_optimizer_, of_bridge_);
-  return {laid_out(signal.detach()), code.detach(), in.targets, in.teacher, in.weight, in.mask};
+  update(*code_optimizer_, of_codes_, lr_factor);
+  update(*bridge_optimizer_, of_bridge_, lr_factor);
+  Item next = in;
+  next.signal = laid_out(signal.detach());
+  next.code = code.detach();
+  return next;
+}
+
+std::int64_t Component::own_weights() const {
+  std::int64_t count = 0;
+  for (const auto* own : {&of_bridge_, &of_codes_})
+    for (const at::Tensor& p : *own) count += p.numel();
+  return count;
 }
 
 std::vector<at::Tensor> Component::state() const {

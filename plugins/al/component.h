@@ -22,6 +22,8 @@ struct Item {
   double weight = 1;
   /// Positions of the inputs that are no padding, bool [rows, positions], or undefined.
   at::Tensor mask;
+  std::int64_t step = 0;  ///< that the batch began at
+  std::vector<std::int64_t> samples = {};
   bool there() const { return targets.defined(); }
 };
 
@@ -50,7 +52,8 @@ class Component {
 
   /// One batch: gradients are added to the parameters of f; b, g and h make their steps.
   /// @return what goes to the next component
-  Item step(const Item& in);
+  /// @param lr_factor  on the learning rate of what is its own
+  Item step(const Item& in, double lr_factor = 1);
   /// What the code that the bridge gives for this signal is decoded to: the code before it.
   at::Tensor bridge(const at::Tensor& signal, const at::Tensor& mask) const;
   at::Tensor decode(const at::Tensor& code) const;
@@ -60,6 +63,8 @@ class Component {
   void set_losses(double bridge, double code) { bridge_loss_ = bridge, code_loss_ = code; }
   const at::Tensor& example() const { return example_; }  ///< of what f gives, [1, ...]
   std::int64_t width() const { return width_; }
+  /// Weights of b, g and h, as far as they are its own.
+  std::int64_t own_weights() const;
   const std::vector<Stage>& stages() const { return stages_; }
 
   /// Parameters of the model that are not its stages': those of an exit.
@@ -75,13 +80,17 @@ class Component {
   };
   Dense dense(std::int64_t inputs, std::int64_t outputs, const std::string& name,
               std::uint64_t seed, std::vector<at::Tensor>& parameters);
-  static void update(AdamW& optimizer, std::vector<at::Tensor>& parameters);
+  static void update(AdamW& optimizer, std::vector<at::Tensor>& parameters, double lr_factor);
+  at::Tensor error(const at::Tensor& given, const at::Tensor& expected) const;
 
   std::vector<Stage> stages_;
   std::int64_t pool_, width_;
+  Forms forms_;
+  CodeLoss loss_;
   bool first_;
   std::string name_;
   at::Tensor example_;
+  at::Device device_ = at::kCPU;  ///< of what it computes
   std::vector<Dense> bridge_;
   Dense code_, back_;
   std::vector<at::Tensor> of_bridge_, of_codes_, of_exit_;

@@ -50,8 +50,10 @@ at::Tensor in_memory_order(const at::Tensor& signal) {
 }  // namespace
 
 Exchange::Exchange(Group& group, const std::vector<std::string>& names,
-                   const std::vector<double>& costs)
-    : group_(group), owner_(balance(costs, group.world())), signals_(costs.size()) {
+                   const std::vector<double>& costs, std::vector<int> owner)
+    : group_(group),
+      owner_(owner.empty() ? balance(costs, group.world()) : std::move(owner)),
+      signals_(costs.size()) {
   if (group.rank() != 0) return;
   std::vector<double> load(static_cast<std::size_t>(group.world()), 0);
   for (std::size_t i = 0; i < costs.size(); ++i)
@@ -183,7 +185,7 @@ std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::i
   std::vector<at::Tensor> packed = {
       at::zeros(shape, at::kFloat), at::zeros({rows, width}, at::kFloat),
       at::zeros({rows}, at::kLong), at::zeros({rows, classes}, at::kFloat),
-      at::zeros({3}, at::kDouble)};
+      at::zeros({4}, at::kDouble),  at::zeros({rows}, at::kLong)};
   if (positions > 0) packed.push_back(at::zeros({rows, positions}, at::kByte));
   if (!item.there()) return packed;
   const std::int64_t count = item.targets.size(0);
@@ -194,7 +196,9 @@ std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::i
   packed[4][0] = count;
   packed[4][1] = item.teacher.defined() ? 1 : 0;
   packed[4][2] = item.weight;
-  if (positions > 0) packed[5].narrow(0, 0, count).copy_(item.mask);
+  packed[4][3] = static_cast<double>(item.step);
+  packed[5].narrow(0, 0, count).copy_(at::tensor(item.samples, at::kLong));
+  if (positions > 0) packed[6].narrow(0, 0, count).copy_(item.mask);
   return packed;
 }
 
@@ -204,7 +208,11 @@ Item unpack(const std::vector<at::Tensor>& packed) {
   const auto rows = [&](std::size_t i) { return packed.at(i).narrow(0, 0, count).clone(); };
   Item item{laid_out(rows(0)), rows(1), rows(2), {}, packed[4][2].item<double>(), {}};
   if (packed[4][1].item<double>() != 0) item.teacher = rows(3);
-  if (packed.size() > 5) item.mask = rows(5).to(at::kBool);
+  item.step = static_cast<std::int64_t>(packed[4][3].item<double>());
+  const at::Tensor samples = rows(5);
+  const auto* first = samples.const_data_ptr<std::int64_t>();
+  item.samples.assign(first, first + count);
+  if (packed.size() > 6) item.mask = rows(6).to(at::kBool);
   return item;
 }
 

@@ -17,7 +17,9 @@ class Exchange {
 
   /// @param names  of the components and of the readout; rank 0 prints who computes which
   /// @param costs  of each, seconds, the same on every rank
-  Exchange(Group& group, const std::vector<std::string>& names, const std::vector<double>& costs);
+  /// @param owner  rank of each; empty: by costs
+  Exchange(Group& group, const std::vector<std::string>& names, const std::vector<double>& costs,
+           std::vector<int> owner);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -54,7 +56,7 @@ class Exchange {
 
 /// A waiting item as tensors of fixed shapes, for checkpoints.
 /// @param positions  of the mask; 0: there is none
-constexpr std::size_t packed_tensors(std::int64_t positions) { return positions > 0 ? 6 : 5; }
+constexpr std::size_t packed_tensors(std::int64_t positions) { return positions > 0 ? 7 : 6; }
 std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::int64_t width,
                              std::int64_t classes, std::int64_t rows, std::int64_t positions);
 Item unpack(const std::vector<at::Tensor>& packed);

@@ -43,7 +43,20 @@ void split_at(std::string_view text, char separator, Each each) {
   }
 }
 
-void read_option(ExitShape& shape, std::string_view option) {
+/// Whether it is `other` instead of `usual`.
+bool named(std::string_view key, std::string_view text, std::string_view usual,
+           std::string_view other) {
+  if (text != usual && text != other)
+    refuse(std::string(key) + " must be " + std::string(usual) + " or " + std::string(other) +
+           ", not \"" + printable(std::string(text)) + "\"");
+  return text == other;
+}
+
+struct ReadShape : ExitShape {
+  bool hidden_as_codes = false, decoder_as_codes = false;
+};
+
+void read_option(ReadShape& shape, std::string_view option) {
   const std::size_t equals = option.find('=');
   const std::string_view key = option.substr(0, equals);
   const std::string_view value =
@@ -58,13 +71,21 @@ void read_option(ExitShape& shape, std::string_view option) {
     shape.bridge = whole(key, value, 0, 65'536);
   else if (key == "pool")
     shape.pool = whole(key, value, 1, 1024);
+  else if (key == "codes")
+    shape.forms.codes =
+        named(key, value, "tanh", "sigmoid") ? Activation::kSigmoid : Activation::kTanh;
+  else if (key == "hidden")
+    shape.hidden_as_codes = named(key, value, "relu", "codes");
+  else if (key == "decoder")
+    shape.decoder_as_codes = named(key, value, "none", "codes");
   else
     refuse("there is no option \"" + printable(std::string(key)) +
-           "\" (it takes split, width, bridge, pool)");
+           "\" (it takes split, width, bridge, pool, codes, hidden, decoder)");
 }
 
 struct ExitImpl : nn::Module {
-  ExitImpl(std::int64_t features, std::int64_t before, const ExitShape& shape) {
+  ExitImpl(std::int64_t features, std::int64_t before, const ExitShape& shape)
+      : forms(shape.forms) {
     if (shape.bridge > 0)
       bridge.push_back(register_module("bridge0", nn::Linear(features, shape.bridge)));
     bridge.push_back(register_module(
@@ -72,10 +93,14 @@ struct ExitImpl : nn::Module {
     back = register_module("back", nn::Linear(shape.width, before));
   }
   at::Tensor code(const at::Tensor& features) {
-    return bridge.size() == 1
-               ? at::tanh(bridge[0]->forward(features))
-               : at::tanh(bridge[1]->forward(at::relu(bridge[0]->forward(features))));
+    at::Tensor x = features;
+    if (bridge.size() > 1) x = al::apply(forms.hidden, bridge[0]->forward(x));
+    return al::apply(forms.codes, bridge.back()->forward(x));
   }
+  at::Tensor decode(const at::Tensor& code) {
+    return al::apply(forms.decoder, back->forward(code));
+  }
+  Forms forms;
   std::vector<nn::Linear> bridge;
   nn::Linear back{nullptr};
 };
@@ -120,7 +145,7 @@ std::vector<std::int64_t> default_split(std::size_t stages, bool tokens) {
 
 std::optional<ExitShape> exit_shape(const std::string& arch) {
   if (!arch.starts_with(kName)) return std::nullopt;
-  ExitShape shape;
+  ReadShape shape;
   std::string_view rest = std::string_view(arch).substr(kName.size());
   const std::size_t colon = rest.find(':');
   if (rest.substr(0, colon).find('=') != std::string_view::npos) {
@@ -130,6 +155,8 @@ std::optional<ExitShape> exit_shape(const std::string& arch) {
     rest.remove_prefix(colon + 1);
   }
   shape.inner = rest;
+  if (shape.hidden_as_codes) shape.forms.hidden = shape.forms.codes;
+  if (shape.decoder_as_codes) shape.forms.decoder = shape.forms.codes;
   return shape;
 }
 
@@ -174,7 +201,7 @@ BuiltModel with_exits(const ModelRequest& request) {
     const auto answer = [exits, pool = shape->pool](const at::Tensor& signal,
                                                     const at::Tensor& mask) {
       at::Tensor code = exits.back()->code(pooled(signal, pool, mask));
-      for (std::size_t k = exits.size(); k-- > 0;) code = exits[k]->back->forward(code);
+      for (std::size_t k = exits.size(); k-- > 0;) code = exits[k]->decode(code);
       return code;
     };
     net.exits.push_back(

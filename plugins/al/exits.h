@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "forms.h"
+
 namespace gbcompress::al {
 
-/// "exits:ARCH" or "exits:split=4+3+3,width=32,bridge=128,pool=2:ARCH", any of the four.
+/// "exits:ARCH" or "exits:split=4+3+3,width=32,bridge=128,pool=2:ARCH", any of these and of the
+/// forms.
 struct ExitShape {
   std::string inner;                ///< ARCH
   /// Stages of each component; empty: one, and two for the first where inputs are tokens.
@@ -18,6 +21,7 @@ struct ExitShape {
   std::int64_t width = 32;          ///< of the codes, 1 to 65,536
   std::int64_t bridge = 128;        ///< hidden units of a bridge, 0 to 65,536
   std::int64_t pool = 2;            ///< rows and columns before a bridge, 1 to 1,024
+  Forms forms;                      ///< activations: codes=sigmoid, hidden=codes, decoder=codes
 };
 
 /// @return nothing for another architecture

@@ -9,8 +9,30 @@
 namespace gbcompress::al {
 
 std::vector<std::string> option_names() {
-  return {"split", "widths", "bridge", "pool", "lr", "beta2", "pipeline", "threads", "exits"};
+  return {"split", "widths", "bridge", "pool",     "codes",   "hidden",    "decoder", "loss",
+          "lr",    "lr_end", "beta2",  "pipeline", "threads", "placement", "exits"};
 }
+
+namespace {
+
+/// `codes`, `hidden` and `decoder`, each by its name or by "codes".
+Forms read_forms(const OptionText& options) {
+  Forms forms;
+  const std::string codes = options.text("codes", "tanh");
+  if (codes != "tanh" && codes != "sigmoid") options.refuse("codes", "must be tanh or sigmoid");
+  if (codes == "sigmoid") forms.codes = Activation::kSigmoid;
+  const auto read = [&](const char* option, const char* usual, Activation& into) {
+    const std::string text = options.text(option, usual);
+    if (text != usual && text != "codes")
+      options.refuse(option, "must be " + std::string(usual) + " or codes");
+    if (text == "codes") into = forms.codes;
+  };
+  read("hidden", "relu", forms.hidden);
+  read("decoder", "none", forms.decoder);
+  return forms;
+}
+
+}  // namespace
 
 Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages,
                        bool tokens, const std::optional<ExitShape>& exits) {
@@ -23,7 +45,7 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
   const auto count = static_cast<std::int64_t>(stages - 1);
   s.split = options.whole_list("split", 1, 1'000'000);
   if (exits) {
-    for (const char* option : {"split", "widths", "bridge", "pool"})
+    for (const char* option : {"split", "widths", "bridge", "pool", "codes", "hidden", "decoder"})
       if (options.given(option))
         options.refuse(option, "is the architecture's to say where that is exits:...");
     s.split = exits->split;
@@ -43,7 +65,12 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
     s.bridge = exits->bridge;
     s.pool = exits->pool;
   }
+  s.forms = exits ? exits->forms : read_forms(options);
+  const std::string loss = options.text("loss", "nats");
+  if (loss != "nats" && loss != "mse") options.refuse("loss", "must be nats or mse");
+  s.loss = loss == "mse" ? CodeLoss::kMse : CodeLoss::kNats;
   s.lr = options.number("lr", s.lr, 1e-9, 10);
+  s.lr_end = options.number("lr_end", s.lr, 0, 10);
   s.beta2 = options.number("beta2", s.beta2, 0, 0.999999);
   s.pipeline = options.whole("pipeline", 0, 0, 1) == 1;
   s.threads = options.whole("threads", 1, 1, 64);
@@ -51,6 +78,13 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
     options.refuse("threads",
                    "above 1 needs pipeline=1: without it a component waits for the "
                    "one before");
+  s.placement = options.whole_list("placement", 0, 65'535);
+  if (!s.placement.empty() && !s.pipeline)
+    options.refuse("placement", "needs pipeline=1: without it every rank computes all components");
+  if (!s.placement.empty() && s.placement.size() != s.split.size() + 1)
+    options.refuse("placement", "has " + std::to_string(s.placement.size()) +
+                                    " ranks; this model has " + std::to_string(s.split.size()) +
+                                    " components and the last stage");
   s.exits = options.whole("exits", 0, 0, 1'000'000'000);
   return s;
 }

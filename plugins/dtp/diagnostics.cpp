@@ -19,7 +19,8 @@ double cosine(const at::Tensor& a, const at::Tensor& b) {
 at::Tensor flat_gradients(const Stage& stage) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& p : trainable_of(stage))
-    parts.push_back(p.grad().defined() ? p.grad().flatten().clone() : at::zeros({p.numel()}));
+    parts.push_back(p.grad().defined() ? p.grad().flatten().clone()
+                                       : at::zeros({p.numel()}, p.options().requires_grad(false)));
   return parts.empty() ? at::zeros({1}) : at::cat(parts);
 }
 
@@ -64,7 +65,7 @@ void Diagnostics::after(std::map<std::string, double>& measured,
   for (std::size_t i = 1; i < stages_.size(); ++i) {
     NoiseKey own = key;
     own.layer = stages_[i].name;
-    const at::Tensor change = normal_noise(own, outputs_[i].sizes().vec());
+    const at::Tensor change = normal_noise(own, outputs_[i].sizes().vec()).to(outputs_[i].device());
     at::Tensor input = inputs_[i];
     input.mutable_grad().reset();
     std::vector<at::Tensor> kept;

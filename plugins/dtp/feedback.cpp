@@ -21,7 +21,8 @@ constexpr double kInputsPerRow = 4;
 /// Noise for each number of a batch, in the batch's layout.
 at::Tensor noise_for(const at::Tensor& batch, const NoiseKey& key,
                      std::span<const std::int64_t> samples) {
-  const at::Tensor noise = normal_noise(key, samples, batch.sizes().slice(1).vec());
+  const at::Tensor noise =
+      normal_noise(key, samples, batch.sizes().slice(1).vec()).to(batch.device());
   return batch.is_contiguous() ? noise : channels_last(noise);
 }
 
@@ -36,8 +37,9 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
   std::vector<at::Tensor> parameters = way_->parameters();
   std::int64_t total = 0;
   for (const at::Tensor& p : parameters) total += p.numel();
-  weights_ = at::empty({total}, at::kFloat);
-  gradient_ = at::zeros({total}, at::kFloat);
+  const at::TensorOptions where = at::TensorOptions(at::kFloat).device(example.device());
+  weights_ = at::empty({total}, where);
+  gradient_ = at::zeros({total}, where);
   std::int64_t at = 0;
   for (at::Tensor& p : parameters) {
     const auto part = [&](at::Tensor& whole) {
@@ -52,14 +54,16 @@ Feedback::Feedback(const Stage& stage, const at::Tensor& example, const Settings
   }
   if (total > 0) choose_rate(example);
   if (settings.symmetric) way_->make_symmetric();
-  momentum_ = at::zeros({total}, at::kFloat);
-  if (settings.optimizer == FeedbackOptimizer::kAdam && total > 0) {
-    AdamWOptions options;
-    options.lr = own_.rate;
-    options.beta2 = settings.beta2;
-    options.weight_decay = settings.decay;
-    adam_.emplace(std::vector{weights_}, options);
+  if (total == 0) return;
+  AdamWOptions options;
+  options.lr = 1;  // times own_.rate, which another rank may have chosen
+  options.beta2 = settings.beta2;
+  options.weight_decay = settings.decay;
+  if (settings.optimizer == FeedbackOptimizer::kSgd) {
+    options.rule = OptimizerRule::kSgd;
+    options.beta1 = settings.momentum;
   }
+  optimizer_.emplace(std::vector{weights_}, options);
 }
 
 /// Where it is not given. SGD's, for a loss whose curvature is that of the mean of |G dy|^2: what G
@@ -153,19 +157,15 @@ double Feedback::accumulate(const StageCall& call, std::span<const std::int64_t>
 
 void Feedback::update(const at::Tensor& gradient, double rows) {
   const c10::NoGradGuard no_grad;
-  if (adam_) {
-    adam_->step({gradient});
-    return;
-  }
-  momentum_.mul_(settings_.momentum).add_(gradient);
-  if (settings_.decay > 0) momentum_.add_(weights_, settings_.decay);
-  weights_.sub_(momentum_, own_.rate * std::min(1.0, rows / needed_rows_));
+  const bool descends = settings_.optimizer == FeedbackOptimizer::kSgd;
+  optimizer_->step({gradient}, own_.rate * (descends ? std::min(1.0, rows / needed_rows_) : 1));
 }
 
 std::vector<at::Tensor> Feedback::memory() const {
   const at::Tensor rate = at::tensor({own_.rate, needed_rows_}, at::kDouble);
-  if (!adam_) return {rate, momentum_.clone()};
-  const AdamW::State state = adam_->state();
+  if (!optimizer_) return {rate, weights_.clone()};
+  const AdamW::State state = optimizer_->state();
+  if (settings_.optimizer == FeedbackOptimizer::kSgd) return {rate, state.first[0]};
   return {rate, state.first[0], state.second[0], at::full({1}, state.steps[0], at::kLong)};
 }
 
@@ -173,10 +173,11 @@ void Feedback::restore_memory(const std::vector<at::Tensor>& memory) {
   const c10::NoGradGuard no_grad;
   own_.rate = memory.at(0)[0].item<double>();
   needed_rows_ = memory.at(0)[1].item<double>();
-  if (adam_)
-    adam_->restore({{memory.at(3).item<std::int64_t>()}, {memory.at(1)}, {memory.at(2)}});
+  if (!optimizer_) return;
+  if (settings_.optimizer == FeedbackOptimizer::kSgd)
+    optimizer_->restore({{0}, {memory.at(1)}, {at::zeros_like(memory.at(1))}});
   else
-    momentum_.copy_(memory.at(1));
+    optimizer_->restore({{memory.at(3).item<std::int64_t>()}, {memory.at(1)}, {memory.at(2)}});
 }
 
 }  // namespace gbcompress::dtp

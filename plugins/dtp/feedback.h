@@ -63,8 +63,8 @@ class Feedback {
   std::unique_ptr<LayerInverse> way_;
   bool affine_;
   double needed_rows_ = 1;  ///< of a batch; with fewer the learning rate is lower
-  at::Tensor weights_, momentum_, gradient_;
-  std::optional<AdamW> adam_;
+  at::Tensor weights_, gradient_;
+  std::optional<AdamW> optimizer_;  ///< none without weights
 };
 
 }  // namespace gbcompress::dtp

@@ -50,9 +50,12 @@ double Sharing::iterate(Feedback& network, std::int64_t iterations, const StageC
             std::span(batch.samples)
                 .subspan(static_cast<std::size_t>(low), static_cast<std::size_t>(high - low)),
             static_cast<double>(rows), static_cast<std::uint64_t>(batch.step), k, gradient);
-      total.add(floats(gradient));
+      at::Tensor own_sum = gradient.to(at::kCPU);
+      total.add(floats(own_sum));
     }
-    sum(total, gradient);
+    at::Tensor whole = gradient.to(at::kCPU);
+    sum(total, whole);
+    if (!gradient.device().is_cpu()) gradient.copy_(whole);
     network.update(gradient, static_cast<double>(rows));
   }
   return loss;

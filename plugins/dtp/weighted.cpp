@@ -38,16 +38,18 @@ class Weighted : public LayerInverse {
   }
 
  protected:
-  Weighted(const InverseRequest& request, Layer& layer) : layer_(layer), init_(request.init) {}
+  Weighted(const InverseRequest& request, Layer& layer)
+      : layer_(layer), init_(request.init), device_(request.input.device()) {}
   void allocate(const Sizes& weight, std::int64_t fan_in, std::int64_t biases, bool biased) {
-    weight_ = fresh(init_, "weight", weight, fan_in);
-    if (biased) bias_ = fresh(init_, "bias", {biases}, fan_in);
+    weight_ = fresh(init_, "weight", weight, fan_in).to(device_);
+    if (biased) bias_ = fresh(init_, "bias", {biases}, fan_in).to(device_);
   }
   at::Tensor bias(bool difference) const { return difference ? at::Tensor() : bias_; }
   virtual at::Tensor transposed() const = 0;
 
   Layer& layer_;
   NoiseKey init_;
+  at::Device device_;
   at::Tensor weight_, bias_;
 };
 
@@ -156,8 +158,8 @@ class FreshBatchNorm final : public LayerInverse {
   explicit FreshBatchNorm(nn::BatchNorm2dImpl& layer) : layer_(layer) {
     if (!layer.options.affine()) return;
     const auto channels = layer.options.num_features();
-    weight_ = at::ones({channels}, at::kFloat);
-    bias_ = at::zeros({channels}, at::kFloat);
+    weight_ = at::ones({channels}, layer.weight.options().requires_grad(false));
+    bias_ = at::zeros({channels}, layer.weight.options().requires_grad(false));
   }
   at::Tensor forward(const at::Tensor& x, CallRecord&) const override {
     return norm(x, layer_.weight, layer_.bias, layer_.running_mean, layer_.running_var);

@@ -5,24 +5,44 @@
 
 namespace gbcompress::nets {
 
-/// conv1 to conv5 (3x3, ELU, halving max-pool) with c, c, 2c, 2c, 4c channels, then fc; c from the
-/// options ("simple-vgg:32"), else from the weights, else 128. (Ernoult et al., arXiv 2201.13415.)
-/// Input [3, 32, 32].
+// Options are ARCH:FIRST:SECOND. The number of classes is 1 to 1,048,576; without the option it is
+// that of the weights, else 10.
+
+/// conv1, conv2, ... (3x3, ELU, halving max-pool), then fc. "simple-vgg[:CHANNELS[:CLASSES]]": the
+/// channels of one to five convolutions ("128,256,512"), or c for c, c, 2c, 2c, 4c; else those of
+/// the weights, else c = 128. (Ernoult et al., arXiv 2201.13415.) Input [3, 32, 32].
 BuiltModel simple_vgg(const ModelRequest& request);
 
 /// conv1 (32, 5x5), conv2 (64, 5x5), each with ELU and max-pool 3/2, fc1 (512) with ELU, fc2 (10):
-/// the same paper's smallest net. Input [1, 28, 28].
+/// the same paper's smallest net. "lenet-dtp[:CLASSES]". Input [1, 28, 28].
 BuiltModel lenet_dtp(const ModelRequest& request);
 
 /// Configuration A of Simonyan and Zisserman (arXiv 1409.1556) for images of 32 x 32, with batch
-/// norms and one linear layer behind the last pool.
+/// norms and one linear layer behind the last pool. "vgg11[:CLASSES]".
 BuiltModel vgg11(const ModelRequest& request);
+
+/// The VGG of the published code of pipelined associated learning
+/// (github.com/nick880107-git/Pipeline-Associated-Learning): four blocks of 3x3 convolutions
+/// without bias, batch norms and ReLU with 128, 256 | 256, 512 | 512 | 512 channels, each with a
+/// halving max-pool, then linear 2500 with a sigmoid and linear. "vgg-al[:CLASSES]". Input [3, 32,
+/// 32].
+BuiltModel vgg_al(const ModelRequest& request);
+
+/// ResNet-18 and ResNet-34 (He et al., arXiv 1512.03385, option B) for images of 32 x 32: a 3x3
+/// stem and no first pool, as the published code of distributed target propagation has it
+/// (github.com/amoudgl/distributed-dtp). Stages are stem, layer1 to layer4, fc. "resnet18[:CLASSES
+/// [:plain]]"; plain: without batch norms, the default of that code. Input [3, 32, 32].
+BuiltModel resnet18(const ModelRequest& request);
+BuiltModel resnet34(const ModelRequest& request);
 
 /// Embedding, layers, masked mean over positions, linear:
 /// "lstm-classifier:VOCABULARY-WIDTH-LAYERS-CLASSES" with LSTMs, "transformer-classifier:..." with
 /// encoders of four heads (one where four do not divide the width) and sines of the position. Input
 /// [positions] int64, below the vocabulary; 0 is padding, which no mean and no attention counts.
+/// ":DROPOUT" behind it, such as 0.3: of what the embedding and each layer give, keyed by sample
+/// and step. "bilstm-classifier:..." has LSTMs of both directions, whose outputs are added up.
 BuiltModel lstm_classifier(const ModelRequest& request);
+BuiltModel bilstm_classifier(const ModelRequest& request);
 BuiltModel transformer_classifier(const ModelRequest& request);
 
 }  // namespace gbcompress::nets

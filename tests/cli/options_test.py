@@ -178,7 +178,7 @@ class WithoutEffect(harness.CliTest):
         model = {"part", "keep"}
         settings = {"config", "set"}
         ranks = {"rank", "world", "local-rank", "master", "listen", "timeout", "backend"}
-        run = model | settings | {"arch", "from-scratch", "data", "loss", "strategy", "epochs", "seed"}
+        run = model | settings | {"arch", "from-scratch", "data", "loss", "strategy", "epochs", "seed", "device"}
         known = {
             "compress": run | ranks | {"output", "mode", "lossless", "ratio", "max-bytes", "bits", "max-drop", "max-error",
                                        "base", "effort", "statistics", "requantize", "minutes", "dry-run", "force", "report",
@@ -186,7 +186,7 @@ class WithoutEffect(harness.CliTest):
             "expand": {"output", "max-output", "base", "force"},
             "inspect": model | settings | {"plan", "against", "world", "arch", "report", "force"},
             "compare": model | settings | {"data", "arch", "model"},
-            "eval": model | settings | {"data", "arch", "model", "exit", "report", "force"},
+            "eval": model | settings | {"data", "arch", "model", "exit", "device", "report", "force"},
             "sweep": run | ranks | {"output", "lambdas", "ratios", "errors", "tensorboard", "report", "force"},
             "plan": model | settings | {"model", "simulate", "bandwidth", "latency", "micro-batch-seconds", "threads", "world",
                                         "arch"},

@@ -41,6 +41,27 @@ TEST(Al, APipelineHasTheBitsOfOneBatchAfterAnother) {
   }
 }
 
+TEST(Al, APipelineDropsWhatOneBatchAfterAnotherDrops) {
+  const std::string arch = "lstm-classifier:30-8-3-5:0.4";
+  const auto end = [&](const std::string& options, std::int64_t steps) {
+    Training training(options, arch, {9}, /*of_tokens=*/true);
+    for (std::int64_t n = 0; n < steps; ++n) training.step(n);
+    return training.weights();
+  };
+  const auto plain = end("", 6), piped = end("pipeline=1", 6 + 2),
+             other = end("pipeline=1 threads=3", 6 + 2);
+  // The third layer and the head are behind by two components.
+  for (const char* name : {"layer3.weight_ih_l0", "layer3.bias_hh_l0"}) {
+    EXPECT_TRUE(at::equal(plain.at(name), piped.at(name))) << name;
+    EXPECT_TRUE(at::equal(plain.at(name), other.at(name))) << name;
+  }
+  Training without("", "lstm-classifier:30-8-3-5", {9}, true);
+  for (std::int64_t n = 0; n < 6; ++n) without.step(n);
+  EXPECT_FALSE(
+      at::equal(plain.at("layer3.weight_ih_l0"), without.weights().at("layer3.weight_ih_l0")))
+      << "nothing was dropped";
+}
+
 /// Plain parameters, integers, g-nets, g-nets of integers; each with weight decay.
 std::map<std::string, BottleneckOptions> all_kinds() {
   std::map<std::string, BottleneckOptions> kinds;

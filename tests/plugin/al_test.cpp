@@ -121,6 +121,67 @@ TEST(Al, ExitsThatTheFileHoldsAreTheModels) {
   expect_has(usage_refusal("exit 3", [&] { model.take_exit(3); }), {"no exit 3", "exits 1 to 2"});
 }
 
+TEST(Al, PublishedFormsFollowThePublishedFormulas) {
+  Training training("codes=sigmoid hidden=codes decoder=codes loss=mse widths=6 bridge=7");
+  const auto own = training.strategy->aux_state();
+  const auto part = [&](const std::string& name) {
+    for (const StateEntry& entry : own)
+      if (entry.name == name) return entry.value.clone();
+    ADD_FAILURE() << "no " << name;
+    return at::Tensor();
+  };
+  // Bridge: two layers, their moments, steps; then g and h.
+  const std::string c = "component0#";
+  const at::Tensor b0 = part(c + "0"), b0_bias = part(c + "1"), b1 = part(c + "2"),
+                   b1_bias = part(c + "3"), g = part(c + "13"), g_bias = part(c + "14"),
+                   h = part(c + "15"), h_bias = part(c + "16");
+  const StrategyBatch batch = training.batch_of(0);
+  const c10::NoGradGuard no_grad;
+  const at::Tensor signal = training.model->stages()[0].forward(batch.inputs);
+  const at::Tensor label = at::one_hot(batch.targets, 5).to(at::kFloat);
+  const at::Tensor code = at::sigmoid(at::linear(label, g, g_bias));
+  const at::Tensor back = at::sigmoid(at::linear(code, h, h_bias));
+  const at::Tensor bridge =
+      at::sigmoid(at::linear(at::sigmoid(at::linear(signal, b0, b0_bias)), b1, b1_bias));
+  const auto more = training.step(0).more;
+  EXPECT_NEAR(more.at("code_loss.1"), at::mse_loss(back, label).item<double>(), 1e-6);
+  EXPECT_NEAR(more.at("bridge_loss.1"), at::mse_loss(bridge, code).item<double>(), 1e-6);
+  // h without an activation gives scores of classes: the texts' form.
+  Training texts("loss=mse widths=6 bridge=0");
+  EXPECT_GT(texts.step(0).more.at("code_loss.1"), 1) << "a cross-entropy near ln 5";
+}
+
+TEST(Al, ExitsHaveTheFormsOfTheirArchitecture) {
+  Training training("loss=mse",
+                    "exits:split=1+2,width=6,bridge=7,codes=sigmoid,hidden=codes,decoder=codes:"
+                    "mlp:20-24-16-12-5");
+  training.step(0);
+  const auto w = training.weights();
+  const c10::NoGradGuard no_grad;
+  const at::Tensor x = training.batch_of(3).inputs;
+  const auto layer = [&](const std::string& name, const at::Tensor& in) {
+    return at::sigmoid(at::linear(in, w.at(name + ".weight"), w.at(name + ".bias")));
+  };
+  training.model->train(false);
+  const at::Tensor one = at::relu(at::linear(x, w.at("0.weight"), w.at("0.bias")));
+  training.model->take_exit(1);
+  EXPECT_TRUE(
+      at::allclose(training.model->forward(x),
+                   layer("exit1.back", layer("exit1.bridge1", layer("exit1.bridge0", one)))));
+}
+
+TEST(Al, TheLearningRateOfBridgesFallsToItsEnd) {
+  const auto moved = [](std::int64_t number) {
+    Training training("lr=0.01 lr_end=0");
+    const auto before = training.strategy->aux_state().front().value.clone();
+    training.step(number);
+    return (training.strategy->aux_state().front().value - before).abs().max().item<double>();
+  };
+  EXPECT_NEAR(moved(0), 0.01, 1e-4);
+  EXPECT_NEAR(moved(test::kSteps - 1), 0, 1e-9);
+  EXPECT_GT(moved(3), moved(5));
+}
+
 TEST(Al, ExitsAreChecked) {
   const std::string net = "mlp:20-24-16-12-5";
   const auto arch = [](const std::string& name) {
@@ -129,7 +190,7 @@ TEST(Al, ExitsAreChecked) {
   expect_has(arch("exits:"), {"name the architecture"});
   expect_has(arch("exits:width=3"), {"name the architecture"});
   expect_has(arch("exits:width=0:" + net), {"width", "1 to 65536"});
-  expect_has(arch("exits:depth=2:" + net), {"depth", "split, width, bridge, pool"});
+  expect_has(arch("exits:depth=2:" + net), {"depth", "split, width, bridge, pool, codes"});
   expect_has(arch("exits:split=2+2:" + net), {"4 stages", "has 3"});
   expect_has(arch("exits:mlp:20-5"), {"stages"});
   expect_has(arch("exits:nothing"), {"no architecture named", "nothing"});
@@ -137,6 +198,8 @@ TEST(Al, ExitsAreChecked) {
   for (int i = 0; i < 12; ++i) deep = "exits:" + deep;
   expect_has(arch(deep), {"within each other"});
   expect_has(refused_options("widths=8", "exits:" + net), {"widths", "architecture"});
+  expect_has(refused_options("codes=sigmoid", "exits:" + net), {"codes", "architecture"});
+  expect_has(arch("exits:codes=relu:" + net), {"codes", "tanh or sigmoid"});
   // Nothing is trained in no epochs, so that nothing is refused.
   const auto model = build_model("exits:mlp:64-16-12-10", host().registry());
   GenomicBottleneck bottleneck(model->tensors(), host().registry(), all_plain());
@@ -209,6 +272,10 @@ TEST(Al, TrainsNetsOfEveryKind) {
   };
   for (const Kind& kind : std::vector<Kind>{{"vgg11", {3, 32, 32}, false},
                                             {"simple-vgg:4", {3, 32, 32}, false},
+                                            {"simple-vgg:6,4:5", {3, 32, 32}, false},
+                                            {"vgg-al:5", {3, 32, 32}, false},
+                                            {"resnet18:5", {3, 32, 32}, false},
+                                            {"bilstm-classifier:30-16-2-5", {9}, true},
                                             {"lstm-classifier:30-16-2-5", {9}, true},
                                             {"transformer-classifier:30-16-2-5", {9}, true}}) {
     Training training("", kind.arch, kind.sample, kind.tokens);
@@ -226,7 +293,14 @@ TEST(Al, OptionsAreChecked) {
   expect_has(refused_options("widths=8,8"), {"widths has 2 values", "3 components"});
   expect_has(refused_options("split=1,2 widths=8,8,8"), {"widths has 3 values", "2 components"});
   expect_has(refused_options("threads=2"), {"threads", "pipeline=1"});
+  expect_has(refused_options("placement=0,0,0,0"), {"placement", "pipeline=1"});
+  expect_has(refused_options("pipeline=1 placement=0,0"), {"placement", "2 ranks", "3 components"});
   expect_has(refused_options("lr=0"), {"lr"});
+  expect_has(refused_options("codes=relu"), {"codes", "tanh or sigmoid"});
+  expect_has(refused_options("hidden=tanh"), {"hidden", "relu or codes"});
+  expect_has(refused_options("decoder=relu"), {"decoder", "none or codes"});
+  expect_has(refused_options("loss=l1"), {"loss", "nats or mse"});
+  expect_has(refused_options("lr_end=-1"), {"lr_end"});
   expect_has(refused_options("beta2=1"), {"beta2", "0.999999"});
   expect_has(refused_options("", "mlp:20-5"), {"one stage"});
   EXPECT_NO_THROW(Training("split=1,2 widths=8,6 bridge=0"));

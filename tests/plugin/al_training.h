@@ -14,7 +14,7 @@
 
 namespace gbcompress::test {
 
-inline constexpr std::int64_t kRows = 16;
+inline constexpr std::int64_t kRows = 16, kSteps = 8;
 
 inline const PluginHost& host() {
   static PluginHost& one = *new PluginHost;
@@ -52,6 +52,7 @@ struct Training {
     setup.example = batch_of(0).inputs.slice(0, 0, 1);
     setup.seed = 3;
     setup.batch = kRows;
+    setup.steps = kSteps;
     strategy = make_strategy({"al", options}, setup, host().registry());
     model->train(true);
   }

@@ -111,7 +111,7 @@ TEST(DtpPublished, ResidualBlocksAndBatchNormsGiveTheirLoss) {
     std::string k = "K=";
     for (std::size_t i = 1; i <= 10; ++i) k += i == number ? "1," : "0,";
     k.back() = ' ';
-    Training run("resnet20", k + "inverse=published momentum=0 feedback_lr=0.01 sigma=0.1",
+    Training run("resnet20", k + "inverse=published momentum=0 feedback_lr=0.01 sigma=1",
                  {3, 32, 32});
     const std::vector<Stage>& stages = run.model->stages();
     const std::string name = stages[number].name;
@@ -127,7 +127,7 @@ TEST(DtpPublished, ResidualBlocksAndBatchNormsGiveTheirLoss) {
     const auto noise = [&](const char* purpose, const at::Tensor& like) {
       return normal_noise({3, purpose, name + "#0", 0}, run.batch.samples,
                           like.sizes().slice(1).vec()) *
-             0.1;
+             1.0;
     };
     const at::Tensor y = stages[number].forward(x).detach(), dx = noise("dtp.input", x),
                      dy = noise("dtp.output", y), noisy = stages[number].forward(x + dx).detach();

@@ -37,6 +37,7 @@ TEST(Dtp, SymmetricFeedbackGivesTheGradientsOfBackprop) {
   expect_symmetric_is_backprop("mlp:64-48-32-10", {64});
   expect_symmetric_is_backprop("lenet5", {1, 28, 28});
   expect_symmetric_is_backprop("lenet-dtp", {1, 28, 28});
+  expect_symmetric_is_backprop("resnet18:10:plain", {3, 32, 32});
   expect_symmetric_is_backprop("simple-vgg:4", {3, 32, 32});
 }
 

@@ -69,6 +69,10 @@ std::map<std::string, Case> cases() {
           {"simple-vgg", {"simple-vgg:2", images}},
           {"lenet-dtp", {"lenet-dtp", maps}},
           {"vgg11", {"vgg11", images}},
+          {"vgg-al", {"vgg-al:7", images}},
+          {"resnet18", {"resnet18", images}},
+          {"resnet34", {"resnet34:5:plain", images}},
+          {"bilstm-classifier", {"bilstm-classifier:30-8-2-5", text}},
           {"lstm-classifier", {"lstm-classifier:30-8-2-5", text}},
           {"transformer-classifier", {"transformer-classifier:30-8-2-5", text}},
           {"exits", {"exits:mlp:784-12-11-10", digits}}};

@@ -27,6 +27,9 @@ struct CompressReport {
   std::optional<Metric> metric;  ///< unset: not evaluated
   double before = 0;             ///< of the input model, on the test split
   double after = 0;              ///< of the expanded file, on the test split
+  /// Of the file at its last early exit, the published answer of associated learning; with data,
+  /// and an architecture that has exits.
+  std::optional<double> last_exit;
   /// Mean squared error of generated weights / their variance; of quantized weights their squared
   /// error / their squares.
   double weight_error = 0;
@@ -43,7 +46,7 @@ struct CompressReport {
   /// "512 training samples"; else empty.
   std::string allocation;
   std::int64_t corrected_norms = 0;  ///< batch norms that make up for rounded weights
-  std::string description;           ///< GenomicBottleneck::describe()
+  std::string description;           ///< GenomicBottleneck::describe(), Strategy::describe()
   std::string identity;              ///< SHA-256 of the file
   /// Bytes that this rank sent a step of training, on average; 0 with one rank.
   double bytes_per_step = 0;

@@ -32,12 +32,17 @@ struct Batch {
 class Dataset {
  public:
   Dataset(at::Tensor inputs, at::Tensor targets) : inputs_(inputs), targets_(targets) {}
+  /// Batches are on this device from now on; the split itself stays where it is. Rows for a GPU go
+  /// through pinned memory, and their transfer overlaps with what the host does next.
+  void deliver_to(at::Device device) { device_ = device; }
   std::int64_t size() const {
     return rows_ ? static_cast<std::int64_t>(rows_->size()) : inputs_.size(0);
   }
   /// Rows `indices` of the split, as a batch.
   Batch gather(const std::vector<std::int64_t>& indices) const;
   Batch range(std::int64_t first, std::int64_t count) const;
+  /// All rows, on the host.
+  Batch everything() const;
   /// Predictions per sample: its labels, or its vectors of outputs.
   std::int64_t predictions() const;
   /// Whether targets are class numbers.
@@ -46,13 +51,15 @@ class Dataset {
   Dataset subset(const std::vector<std::int64_t>& indices) const;
 
  private:
-  Dataset(at::Tensor inputs, at::Tensor targets, std::vector<std::int64_t> rows)
-      : inputs_(inputs), targets_(targets), rows_(std::move(rows)) {}
+  Dataset(at::Tensor inputs, at::Tensor targets, std::vector<std::int64_t> rows, at::Device device)
+      : inputs_(inputs), targets_(targets), rows_(std::move(rows)), device_(device) {}
+  Batch delivered(Batch batch) const;
   /// Rows of this split as rows of the tensors. @throws Error(kUsage) for one that is not there
   std::vector<std::int64_t> rows_of(std::vector<std::int64_t> rows) const;
 
   at::Tensor inputs_, targets_;
   std::optional<std::vector<std::int64_t>> rows_;  ///< of the tensors; unset: all of them
+  at::Device device_ = at::kCPU;                   ///< of batches
 };
 
 struct Data {

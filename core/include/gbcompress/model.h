@@ -83,6 +83,8 @@ class Model {
   /// Links of the chain that forward() is; the first one reshapes its input as forward() does.
   /// Empty where the model does not say them.
   const std::vector<Stage>& stages() const { return stages_; }
+  /// Of one sample (BuiltModel::input_shape); empty where the model takes any, or does not say.
+  const std::vector<std::int64_t>& input_shape() const { return input_shape_; }
   /// Early answers, the earliest first (BuiltModel::exits); most models have none.
   const std::vector<Exit>& exits() const { return exits_; }
   /// Which positions of a batch are no padding (BuiltModel::mask), bool [rows, positions];
@@ -97,6 +99,7 @@ class Model {
   std::map<std::string, double> norm_eps_;
   std::vector<Stage> stages_;
   std::vector<Exit> exits_;
+  std::vector<std::int64_t> input_shape_;
   std::size_t exit_ = 0;  ///< that is taken; 0: none
   std::function<at::Tensor(const at::Tensor&)> mask_;
 

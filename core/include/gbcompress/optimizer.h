@@ -1,5 +1,5 @@
 #pragma once
-/// AdamW, and many small MLPs that are trained as one.
+/// The optimizer, and many small MLPs that are trained as one.
 
 #include <ATen/core/Tensor.h>
 
@@ -11,14 +11,14 @@
 
 namespace GBC_API gbcompress {
 
-/// One fused pass over parameters, gradients and both moments. The bits of a float32 number depend
-/// on itself, its gradients and its moments alone. (Loshchilov and Hutter, arXiv 1711.05101.)
+/// AdamW or SGD, as the options say: one fused pass over parameters, gradients and moments. The
+/// bits of a float32 number depend on itself, its gradients and its moments alone.
 class AdamW {
  public:
   /// What the next step depends on beside the parameters. Shapes and order are the parameters'.
   struct State {
     std::vector<std::int64_t> steps;
-    std::vector<at::Tensor> first, second;  ///< both moments
+    std::vector<at::Tensor> first, second;  ///< both moments; of SGD: the velocity, and zeros
   };
 
   /// @param parameters  dense, of a floating type; updated in place
@@ -56,9 +56,12 @@ class AdamW {
 // On several ranks, each with its own part of the batch: average(group, nets.gradients()) of
 // gbcompress/ranks.h before the step.
 
-/// N independent networks `inputs -> hidden... -> outputs`, ReLU between layers and none at the
-/// end. Each layer of all members is one batched product, so that the cost of a call is not N times
-/// the cost of calling LibTorch.
+/// Between the layers of a network.
+enum class Activation : std::uint8_t { kRelu, kTanh };
+
+/// N independent networks `inputs -> hidden... -> outputs`, an activation between layers and none
+/// at the end. Each layer of all members is one batched product, so that the cost of a call is not
+/// N times the cost of calling LibTorch.
 class EnsembleMlp {
  public:
   /// Weights and biases ~ U(-1/sqrt(inputs), 1/sqrt(inputs)) of their layer, as torch.nn.Linear. A
@@ -67,7 +70,8 @@ class EnsembleMlp {
   /// @param members  1 or more
   /// @param widths   2 to 16 widths of 1 or more: inputs, hidden layers, outputs
   /// @throws Error(kUsage) for others, Error(kLimit) above 2^40 parameters
-  EnsembleMlp(std::int64_t members, std::vector<std::int64_t> widths, std::uint64_t seed = 0);
+  EnsembleMlp(std::int64_t members, std::vector<std::int64_t> widths, std::uint64_t seed = 0,
+              Activation activation = Activation::kRelu);
 
   std::int64_t members() const noexcept { return members_; }
   const std::vector<std::int64_t>& widths() const noexcept { return widths_; }
@@ -92,6 +96,7 @@ class EnsembleMlp {
  private:
   std::int64_t members_;
   std::vector<std::int64_t> widths_;
+  Activation activation_;
   std::vector<at::Tensor> parameters_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Ways of training: strategies, noise that no order of work changes, the way back through a layer.
+/// Ways of training: strategies, and the way back through a layer.
 
 #include <ATen/core/Tensor.h>
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gbcompress/model.h"
+#include "gbcompress/noise.h"
 #include "gbcompress/options.h"
 #include "gbcompress/version.h"
 
@@ -20,24 +21,6 @@ class Module;
 }
 
 namespace GBC_API gbcompress {
-
-// Random numbers for strategies and their like: they depend on what they are for and on the number
-// of their sample, never on what was drawn before, by which thread, or on which rank.
-
-struct NoiseKey {
-  std::uint64_t seed = 0;
-  std::string purpose;  ///< what the numbers are for: "dtp.input"
-  std::string layer;    ///< and of which layer
-  std::uint64_t step = 0;
-};
-
-/// Standard normal numbers, float32 [samples, shape...]. The row of a sample depends on the key and
-/// on the sample's number alone. [thread-safe]
-/// @param samples  numbers of the samples, at least 0
-at::Tensor normal_noise(const NoiseKey& key, std::span<const std::int64_t> samples,
-                        const std::vector<std::int64_t>& shape);
-/// The same without samples, float32 [shape...].
-at::Tensor normal_noise(const NoiseKey& key, const std::vector<std::int64_t>& shape);
 
 // How the output of a layer is sent back towards its input by weights that are not the layer's:
 // what feedback networks are made of (the strategy "dtp"). Layer types bring their own inverse by
@@ -126,6 +109,7 @@ struct StrategySetup {
   std::map<std::string, std::string> options = {};
   std::uint64_t seed = 0;
   std::int64_t batch = 0;  ///< rows that a whole batch has; 0: not known
+  std::int64_t steps = 0;  ///< batches of the whole run; 0: not known
 };
 
 struct Measurements {
@@ -163,6 +147,8 @@ class Strategy {
   virtual std::vector<StateEntry> aux_state() const { return {}; }
   /// Continues from what aux_state() gave: the same names, shapes and types in the same order.
   virtual void restore(const std::vector<StateEntry>& state);
+  /// A line about what it trains beside the model, for reports; after build(). "" if nothing.
+  virtual std::string describe() const { return {}; }
 };
 
 /// "backprop" and what plugins registered, sorted.

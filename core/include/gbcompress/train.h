@@ -77,6 +77,17 @@ at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
 /// @throws Error(kUsage, kShapeMismatch) as evaluate()
 Data answered(Model& original, Data data);
 
+/// Inputs made from a model's batch norms where there are no data, to calibrate it: 64 of them,
+/// whose activations have the means and deviations that the norms hold. Without targets: give them
+/// to answered().
+/// @param spec  "synthetic", or with the shape of one input "synthetic:3x224x224"; else it is that
+/// of
+///              the architecture, or of the first convolution with sides of 128
+/// @throws Error(kUsage) for a recurrent model, one without batch norms, without a forward pass, or
+///         whose input shape is unknown
+Data synthetic_data(Model& model, const std::string& spec, std::uint64_t seed,
+                    const ProgressSink& progress = {});
+
 /// "accuracy_percent", "nats_per_char", "output_error"
 std::string_view metric_name(Metric metric) noexcept;
 /// How much worse `after` is than `before`, in the metric's unit; negative where it is better.

@@ -53,6 +53,10 @@ struct TrainOptions {
   std::int64_t batch = 64;       ///< samples a step, at least 1
   std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else
   Schedule schedule = Schedule::kOneCycle;
+  /// Of the schedules of whole epochs: EpochSchedule::epochs (0: 30 for kStep, all of the run for
+  /// kEpochCosine) and EpochSchedule::factor (unset: 0.1 for kStep, 0 for kEpochCosine).
+  std::int64_t schedule_epochs = 0;
+  std::optional<double> schedule_factor = {};
   std::uint64_t seed = 0;
   /// Parts that a rank's share of a batch is computed in, one after another, to save memory.
   std::int64_t accumulate = 1;

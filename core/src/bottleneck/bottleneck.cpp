@@ -39,6 +39,8 @@ GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& k
       integers(chosen),
       ranks(group) {
   for (const NamedParameter& p : tensors) this->types.push_back(p.tensor.scalar_type());
+  if (!tensors.empty()) device = tensors.front().tensor.device();
+  check_tensors();
   generated.plan(tensors, known, options);
   make_latents();
   place();
@@ -98,7 +100,7 @@ void GenomicBottleneck::Impl::check_tensors() const {
                 "with; replace, add or remove them before the bottleneck is made");
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const NamedParameter& p = tensors[t];
-    if (p.tensor.sizes() != at::IntArrayRef(p.info.shape) || !p.tensor.device().is_cpu() ||
+    if (p.tensor.sizes() != at::IntArrayRef(p.info.shape) || p.tensor.device() != device ||
         p.tensor.scalar_type() != types[t])
       throw Error(Errc::kUsage,
                   printable(p.info.name) +

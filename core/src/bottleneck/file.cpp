@@ -22,7 +22,8 @@ std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
 
 void add_exact(ArtifactWriter& writer, const NamedParameter& entry) {
   const ParameterInfo& info = entry.info;
-  const at::Tensor values = entry.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
+  const at::Tensor values =
+      entry.tensor.detach().to(at::kCPU, to_scalar_type(info.dtype)).contiguous();
   const at::Tensor first = values.numel() > 0 ? values.view(-1)[0] : at::Tensor();
   if (!entry.trainable && first.defined() && values.eq(first).all().item<bool>())
     writer.add_constant(info.name, info.dtype, info.shape, bytes_of(first));

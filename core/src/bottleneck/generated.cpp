@@ -46,7 +46,8 @@ void GeneratedPart::plan(const std::vector<NamedParameter>& tensors, const Regis
         routes[l].staging = at::zeros({layer.plan.grid().tiles(), bank.shape.tile_rows,
                                        bank.shape.tile_cols, bank.shape.kernel},
                                       at::kFloat);
-      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous())
+      else if (layer.weights.scalar_type() != at::kFloat || !layer.weights.is_contiguous() ||
+               !layer.weights.device().is_cpu())
         routes[l].staging = at::zeros(layer.weights.sizes(), at::kFloat);
     }
 }
@@ -175,8 +176,8 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
 at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& weights) {
   at::Tensor gradient =
       route.prior ? integers.residual.latents.prior(*route.prior)->mean_gradient : weights.grad();
-  if (!gradient.defined()) gradient = at::zeros_like(weights);
-  gradient = gradient.to(at::kFloat);
+  if (!gradient.defined()) gradient = at::zeros(weights.sizes(), at::kFloat);
+  gradient = gradient.to(at::kCPU, at::kFloat);
   if (route.custom) {
     if (!route.built.defined())
       throw Error(Errc::kUsage, "backward() was called before predict_weights()");

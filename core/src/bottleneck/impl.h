@@ -143,6 +143,7 @@ struct GenomicBottleneck::Impl {
   torch::nn::Module* module = nullptr;  ///< null where only tensors were given
   std::vector<const void*> identities;  ///< of its parameters and buffers, when it was taken up
   std::vector<at::ScalarType> types;    ///< of `tensors`, likewise
+  at::Device device = at::kCPU;         ///< of `tensors`; everything else is on the host
 };
 
 }  // namespace gbcompress

@@ -162,9 +162,9 @@ void GenomicBottleneck::Impl::add_shard(FixedSum& sum) {
   }
   std::vector<at::Tensor> parts = {generated.grad};
   for (at::Tensor& gradient : carried_gradients())
-    parts.push_back(gradient.to(at::kFloat).reshape({-1}));
+    parts.push_back(gradient.to(at::kCPU, at::kFloat).reshape({-1}));
   for (at::Tensor& buffer : float_buffers())
-    parts.push_back(buffer.detach().to(at::kFloat).reshape({-1}));
+    parts.push_back(buffer.detach().to(at::kCPU, at::kFloat).reshape({-1}));
   const at::Tensor flat = at::cat(parts);
   sum.add(span_of(flat));
 }

@@ -20,11 +20,11 @@ std::int64_t scored(const Dataset& data) {
 /// Quality of the best constant answer.
 double chance(const Dataset& data, Metric metric) {
   if (metric == Metric::kOutputError) {
-    const at::Tensor outputs = data.range(0, data.size()).targets.flatten(0, -2).to(at::kDouble);
+    const at::Tensor outputs = data.everything().targets.flatten(0, -2).to(at::kDouble);
     const double squares = outputs.square().sum().item<double>();
     return squares > 0 ? (outputs - outputs.mean(0)).square().sum().item<double>() / squares : 0;
   }
-  const at::Tensor labels = data.range(0, data.size()).targets.flatten();
+  const at::Tensor labels = data.everything().targets.flatten();
   const at::Tensor p = at::bincount(labels).to(at::kDouble) / static_cast<double>(labels.numel());
   if (metric == Metric::kAccuracy) return 100 * p.max().item<double>();
   return -at::xlogy(p, p).sum().item<double>();

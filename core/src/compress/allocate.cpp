@@ -10,7 +10,7 @@
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
 #include "search/size_search.h"
-#include "train/calibrate.h"
+#include "statistics/calibrate.h"
 
 namespace gbcompress {
 namespace {

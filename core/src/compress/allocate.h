@@ -8,8 +8,8 @@
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/train.h"
 #include "model/model_snapshot.h"
+#include "statistics/norm_correction.h"
 #include "train/calibrated.h"
-#include "train/norm_correction.h"
 
 namespace gbcompress {
 

@@ -64,6 +64,7 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
       strategy = make_strategy(
           options.strategy, strategy_setup(call_.model, bottleneck, *call_.train, options, group),
           call_.registry);
+      call_.strategy_text = strategy->describe();
       checkpoints.restore(*strategy);
       gbcompress::train(call_.model, bottleneck, *call_.train, options, call_.teacher,
                         call_.progress, control(), strategy.get());

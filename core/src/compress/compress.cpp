@@ -63,6 +63,7 @@ void describe_bottleneck(const CompressRun& call, const GenomicBottleneck& bottl
   report.plain_parameters = plain_parameters(bottleneck);
   report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
   report.description = bottleneck.describe();
+  if (!call.strategy_text.empty()) report.description += call.strategy_text + "\n";
   report.weight_error =
       call.quantized() ? BottleneckIntegers::relative_error(bottleneck) : weight_error(bottleneck);
 }
@@ -114,6 +115,11 @@ void measure_file(CompressRun& call, const ArtifactReader& artifact, CompressRep
   if (!call.data) return;
   try {
     report.after = evaluate(call.model, call.data->test, call.data->metric, call.progress);
+    if (const std::size_t exits = call.model.exits().size(); exits > 0) {
+      call.model.take_exit(static_cast<std::int64_t>(exits));
+      report.last_exit = evaluate(call.model, call.data->test, call.data->metric, call.progress);
+      call.model.take_exit(0);
+    }
   } catch (const Error& error) {
     if (error.code() != Errc::kInterrupted) throw;
     throw Error(Errc::kInterrupted, "stopped on request; " + call.options.output.string() +

@@ -43,6 +43,7 @@ struct CompressRun : CompressRequest {
   const Dataset* train = nullptr;      ///< what training sees; null without data
   std::optional<Judge> judge = {};
   std::optional<AboveChance> above_chance = {};  ///< with data
+  std::string strategy_text = {};                ///< Strategy::describe() of the last attempt
   bool trained = false;                          ///< on data, by the method that is run
   std::int64_t attempts = 0;                     ///< training runs at most
   Augmentation own_augmentation = {};            ///< that the given model seems to have seen

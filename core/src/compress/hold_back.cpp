@@ -28,7 +28,7 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::uint64_t seed) {
 
 /// The first `count` of a shuffled order, each class (one label a sample) in proportion.
 std::vector<std::int64_t> drawn(const Dataset& data, std::int64_t count, std::uint64_t seed) {
-  const at::Tensor labels = data.range(0, data.size()).targets.contiguous();
+  const at::Tensor labels = data.everything().targets.contiguous();
   const auto* label = labels.const_data_ptr<std::int64_t>();
   std::map<std::int64_t, std::vector<std::int64_t>> classes;
   for (const std::int64_t i : shuffled(data.size(), seed)) classes[label[i]].push_back(i);

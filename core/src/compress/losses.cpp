@@ -10,7 +10,7 @@ namespace gbcompress {
 namespace {
 
 std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
-  const at::Tensor values = tensor.contiguous();
+  const at::Tensor values = tensor.to(at::kCPU).contiguous();
   const auto* first = static_cast<const std::byte*>(values.const_data_ptr());
   return {first, first + values.nbytes()};
 }

@@ -51,7 +51,8 @@ std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Reg
       }
       writer.add_coded(info.name, info.dtype, info.shape, std::move(integers));
     } else {
-      const at::Tensor values = p.tensor.detach().to(to_scalar_type(info.dtype)).contiguous();
+      const at::Tensor values =
+          p.tensor.detach().to(at::kCPU, to_scalar_type(info.dtype)).contiguous();
       writer.add_plain(info.name, info.dtype, info.shape,
                        {static_cast<const std::byte*>(values.data_ptr()),
                         static_cast<std::size_t>(values.nbytes())});

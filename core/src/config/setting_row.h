@@ -151,9 +151,9 @@ SettingRow<T> choice_row(std::string key, const std::vector<std::pair<std::strin
           accepts,
           choices,
           [=](T& target, const SettingValue& value) {
-            const auto* text = std::get_if<std::string>(&value);
+            const std::string given = choice_text(value);
             for (const auto& [name, constant] : names) {
-              if (!text || *text != name) continue;
+              if (given != name) continue;
               field(target) = constant;
               return true;
             }

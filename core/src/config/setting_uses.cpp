@@ -58,6 +58,19 @@ Reason reason_trains(const CompressOptions&, const Work& work) {
 Reason reason_steps(const CompressOptions&, const Work& work) {
   return unless(work.trains || work.gnets, why_untrained(work));
 }
+Reason reason_plain_adamw(const CompressOptions& o, const Work& work) {
+  if (!work.trains) return why_untrained(work);
+  return unless(o.bottleneck.plain_optimizer.rule == OptimizerRule::kAdamW,
+                "sgd has no second moment");
+}
+Reason reason_epoch_schedule(const CompressOptions& o, const Work& work) {
+  if (!work.trains && !work.gnets) return why_untrained(work);
+  return unless(o.train.schedule == Schedule::kStep || o.train.schedule == Schedule::kEpochCosine,
+                "optim.schedule is neither step nor epoch_cosine");
+}
+Reason reason_device(const CompressOptions&, const Work& work) {
+  return unless(work.data, "without data nothing is computed on a device (`data`)");
+}
 Reason reason_always(const CompressOptions&, const Work&) { return ""; }
 Reason reason_coded(const CompressOptions& o, const Work& work) {
   const bool coded = work.gnets && o.bottleneck.coding == Coding::kCoded;
@@ -151,7 +164,12 @@ const std::map<std::string, Rule>& rules() {
       {"optim.weight_decay", reason_gnets},
       {"optim.plain_lr", reason_trains},
       {"optim.plain_weight_decay", reason_trains},
+      {"optim.plain_optimizer", reason_trains},
+      {"optim.plain_momentum", reason_trains},
+      {"optim.plain_beta2", reason_plain_adamw},
       {"optim.schedule", reason_steps},
+      {"optim.schedule_epochs", reason_epoch_schedule},
+      {"optim.schedule_factor", reason_epoch_schedule},
       {"optim.gradient_scale", reason_gnets},
       {"train.loss", reason_always},
       {"weights.mode", reason_always},
@@ -177,6 +195,7 @@ const std::map<std::string, Rule>& rules() {
       {"train.fit_steps", reason_gnets},
       {"train.seed", reason_random},
       {"train.threads", reason_always},
+      {"train.device", reason_device},
       {"train.kernel", reason_gnets},
       {"train.accumulate", reason_trains},
       {"train.shards", reason_always},

@@ -72,7 +72,9 @@ SettingValue to_value(const toml::node& node) {
     if (whole.size() == array->size()) return whole;
     if (numbers.size() == array->size()) return numbers;
   }
-  return OtherValue{description(node)};
+  OtherValue other{description(node)};
+  if (const auto* boolean = node.as_boolean()) other.truth = boolean->get();
+  return other;
 }
 
 struct Flattener {

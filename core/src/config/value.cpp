@@ -47,6 +47,14 @@ struct ToToml {
 
 std::string to_toml(const SettingValue& value) { return std::visit(ToToml{}, value); }
 
+std::string choice_text(const SettingValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value))
+    return *text == "true" ? "yes" : *text == "false" ? "no" : *text;
+  const auto* other = std::get_if<OtherValue>(&value);
+  if (!other || !other->truth) return "";
+  return *other->truth ? "yes" : "no";
+}
+
 SettingValue number_text(std::string_view text) {
   const char* const end = text.data() + text.size();
   std::int64_t whole = 0;

@@ -21,30 +21,46 @@ std::vector<std::int64_t> Dataset::rows_of(std::vector<std::int64_t> rows) const
 
 Batch Dataset::gather(const std::vector<std::int64_t>& indices) const {
   const std::vector<std::int64_t> rows = rows_of(indices);
-  const at::Tensor index = at::tensor(rows, at::kLong);
-  return {inputs_.index_select(0, index), targets_.index_select(0, index)};
+  const at::Tensor index = at::tensor(rows, at::kLong).to(inputs_.device());
+  return delivered({inputs_.index_select(0, index), targets_.index_select(0, index)});
+}
+
+Batch Dataset::delivered(Batch batch) const {
+  if (device_.is_cpu()) return batch;
+  for (at::Tensor* tensor : {&batch.inputs, &batch.targets}) {
+    if (device_.is_cuda() && tensor->device().is_cpu()) *tensor = tensor->pin_memory();
+    *tensor = tensor->to(device_, /*non_blocking=*/device_.is_cuda());
+  }
+  return batch;
 }
 
 Batch Dataset::range(std::int64_t first, std::int64_t count) const {
   if (first < 0 || count < 0 || first > size() || count > size() - first)
     throw Error(Errc::kUsage, std::to_string(count) + " rows from row " + std::to_string(first) +
                                   " on do not lie in a split of " + std::to_string(size()));
-  if (!rows_) return {inputs_.narrow(0, first, count), targets_.narrow(0, first, count)};
+  if (!rows_) return delivered({inputs_.narrow(0, first, count), targets_.narrow(0, first, count)});
   std::vector<std::int64_t> rows(static_cast<std::size_t>(count));
   std::iota(rows.begin(), rows.end(), first);
   return gather(rows);
 }
 
+Batch Dataset::everything() const {
+  if (!rows_) return {inputs_.to(at::kCPU), targets_.to(at::kCPU)};
+  const at::Tensor index = at::tensor(*rows_, at::kLong).to(inputs_.device());
+  return {inputs_.index_select(0, index).to(at::kCPU),
+          targets_.index_select(0, index).to(at::kCPU)};
+}
+
 std::int64_t Dataset::predictions() const {
   if (size() == 0) return 1;
-  const at::Tensor one = range(0, 1).targets;
+  const at::Tensor one = targets_.narrow(0, 0, 1);
   return std::max<std::int64_t>(1, has_classes() ? one.numel() : one.numel() / one.size(-1));
 }
 
 bool Dataset::has_classes() const { return at::isIntegralType(targets_.scalar_type(), false); }
 
 Dataset Dataset::subset(const std::vector<std::int64_t>& indices) const {
-  return {inputs_, targets_, rows_of(indices)};
+  return {inputs_, targets_, rows_of(indices), device_};
 }
 
 }  // namespace gbcompress

@@ -51,7 +51,7 @@ Data open_mnist(const std::string& where, const DataOptions& options) {
   data.classes = 10;
   // Sets of the same format may have more classes (letters); fewer than ten is still MNIST.
   for (const Dataset* split : {&data.train, &data.test}) {
-    const at::Tensor targets = split->range(0, split->size()).targets;
+    const at::Tensor targets = split->everything().targets;
     data.classes = std::max(data.classes, targets.max().item<std::int64_t>() + 1);
   }
   return data;

@@ -31,6 +31,11 @@ Data open_data(const std::string& spec, const DataOptions& options) {
   const auto colon = spec.find(':');
   const std::string name = spec.substr(0, colon);
   const std::string where = colon == std::string::npos ? "" : spec.substr(colon + 1);
+  if (name == "synthetic")
+    throw Error(
+        Errc::kUsage,
+        "`data` synthetic calibrates a model by inputs made from its batch norms, and is of "
+        "compress alone; name data to evaluate on");
   std::vector<std::string> names;
   for (const Kind& kind : kKinds) {
     names.push_back(kind.name);

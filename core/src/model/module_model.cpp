@@ -47,6 +47,7 @@ ModuleModel::ModuleModel(std::string arch, BuiltModel built)
   tensors_ = named_parameters(*built_.module);
   norm_eps_ = gbcompress::norm_eps(*built_.module);
   stages_ = built_.stages;
+  input_shape_ = built_.input_shape;
   for (const Stage& stage : stages_)
     if (!stage.module || !stage.forward)
       throw Error(Errc::kFailure, "the factory of architecture " + printable(arch_) +

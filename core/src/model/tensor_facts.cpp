@@ -23,7 +23,7 @@ double standard_deviation(const at::Tensor& tensor) {
   if (n < 2 || !has_standard_arithmetic(tensor.scalar_type())) return 0;
   // In pieces: a copy in double of a whole large tensor would double the memory needed.
   constexpr std::int64_t kPiece = 1 << 16, kSums = 8;
-  const at::Tensor flat = tensor.detach().contiguous().view({-1});
+  const at::Tensor flat = tensor.detach().to(at::kCPU).contiguous().view({-1});
   auto each = [&](auto&& visit) {
     for (std::int64_t first = 0; first < n; first += kPiece) {
       const at::Tensor piece =

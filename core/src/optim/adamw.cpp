@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -23,7 +24,7 @@ void require(bool holds, const char* name, const char* range, double value) {
 
 void check(const AdamWOptions& options) {
   require(std::isfinite(options.lr) && options.lr >= 0, "learning rate", "0 or more", options.lr);
-  require(options.beta1 >= 0 && options.beta1 < 1, "beta1", "at least 0 and below 1",
+  require(options.beta1 >= 0 && options.beta1 < 1, "beta1 or momentum", "at least 0 and below 1",
           options.beta1);
   require(options.beta2 >= 0 && options.beta2 < 1, "beta2", "at least 0 and below 1",
           options.beta2);
@@ -41,11 +42,45 @@ void make_moments(const std::vector<at::Tensor>& parameters, AdamW::State& state
   }
 }
 
+constexpr std::int64_t kThreadNumbers = std::int64_t{1} << 15;
+
+/// What step_one() computes, by operations of LibTorch: for other devices.
+void step_by_operations(const AdamWOptions& options, double lr, std::int64_t steps,
+                        const at::Tensor& x, const at::Tensor& gradient, const at::Tensor& first,
+                        const at::Tensor& second) {
+  const auto t = static_cast<double>(steps);
+  first.add_(gradient - first, 1 - options.beta1);
+  second.mul_(options.beta2).addcmul_(gradient, gradient, 1 - options.beta2);
+  const at::Tensor slope =
+      second.sqrt().mul_(1 / std::sqrt(1 - std::pow(options.beta2, t))).add_(options.eps);
+  x.mul_(1 - lr * options.weight_decay);
+  x.addcdiv_(first, slope, -lr / (1 - std::pow(options.beta1, t)));
+}
+
+/// SGD, of tensors as step_one() takes them.
+void descend(const AdamWOptions& options, double lr, const at::Tensor& x,
+             const at::Tensor& gradient, const at::Tensor& velocity) {
+  if (x.scalar_type() != at::kFloat || !x.device().is_cpu()) {
+    velocity.mul_(options.beta1).add_(gradient).add_(x, options.weight_decay);
+    x.sub_(velocity, lr);
+    return;
+  }
+  const SgdStep step{static_cast<float>(options.weight_decay), static_cast<float>(options.beta1),
+                     static_cast<float>(lr)};
+  float *const to = x.mutable_data_ptr<float>(), *const v = velocity.mutable_data_ptr<float>();
+  const float* const g = gradient.const_data_ptr<float>();
+  at::parallel_for(0, x.numel(), kThreadNumbers, [&](std::int64_t begin, std::int64_t end) {
+    sgd_step(step, to + begin, g + begin, v + begin, end - begin);
+  });
+}
+
 /// All of them dense and laid out alike. LibTorch's fused pass rounds the last numbers of a vector
 /// in another way than the others, so that a parameter's bits would depend on how parameters are
 /// cut into vectors, among ranks and threads; it is left to other types than float32.
 void step_one(const AdamWOptions& options, double lr, std::int64_t steps, const at::Tensor& x,
               const at::Tensor& gradient, const at::Tensor& first, const at::Tensor& second) {
+  if (!x.device().is_cpu())
+    return step_by_operations(options, lr, steps, x, gradient, first, second);
   if (x.scalar_type() != at::kFloat) {
     const at::Tensor count = at::full({}, static_cast<double>(steps), at::kFloat);
     at::_fused_adamw_({x}, {gradient}, {first}, {second}, {}, {count}, lr, options.beta1,
@@ -61,7 +96,6 @@ void step_one(const AdamWOptions& options, double lr, std::int64_t steps, const 
                        static_cast<float>(lr / (1 - std::pow(options.beta1, t))),
                        static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
                        static_cast<float>(options.eps)};
-  constexpr std::int64_t kThreadNumbers = std::int64_t{1} << 15;
   float *const to = x.mutable_data_ptr<float>(), *const m = first.mutable_data_ptr<float>(),
                *const v = second.mutable_data_ptr<float>();
   const float* const g = gradient.const_data_ptr<float>();
@@ -104,8 +138,12 @@ void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
     at::Tensor gradient = gradients[i].detach();
     if (gradient.strides() != parameters_[i].strides())
       gradient = at::empty_like(parameters_[i]).copy_(gradient);
-    step_one(options_, options_.lr * lr_factor, state_.steps[i], parameters_[i], gradient,
-             state_.first[i], state_.second[i]);
+    const double lr = options_.lr * lr_factor;
+    if (options_.rule == OptimizerRule::kSgd)
+      descend(options_, lr, parameters_[i], gradient, state_.first[i]);
+    else
+      step_one(options_, lr, state_.steps[i], parameters_[i], gradient, state_.first[i],
+               state_.second[i]);
   }
 }
 

@@ -30,6 +30,26 @@ void Update(D d, const AdamWStep& step, float* x, const float* gradient, float* 
   hn::StoreU(v, d, second);
 }
 
+template <typename D>
+void Descend(D d, const SgdStep& step, float* x, const float* gradient, float* velocity) {
+  const auto at = hn::LoadU(d, x);
+  const auto slope = hn::Add(hn::LoadU(d, gradient), hn::Mul(hn::Set(d, step.decay), at));
+  const auto v = hn::Add(hn::Mul(hn::Set(d, step.momentum), hn::LoadU(d, velocity)), slope);
+  hn::StoreU(hn::Sub(at, hn::Mul(hn::Set(d, step.rate), v)), d, x);
+  hn::StoreU(v, d, velocity);
+}
+
+void DescendAll(const SgdStep& step, float* x, const float* gradient, float* velocity,
+                std::int64_t count) {
+  const hn::ScalableTag<float> all;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(all));
+  const SgdStep own = step;  // what is written to cannot be a part of it
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) Descend(all, own, x + i, gradient + i, velocity + i);
+  for (; i < count; ++i) Descend(one, own, x + i, gradient + i, velocity + i);
+}
+
 void StepAll(const AdamWStep& step, float* x, const float* gradient, float* first, float* second,
              std::int64_t count) {
   const hn::ScalableTag<float> all;
@@ -51,10 +71,16 @@ HWY_AFTER_NAMESPACE();
 namespace gbcompress {
 
 HWY_EXPORT(StepAll);
+HWY_EXPORT(DescendAll);
 
 void adamw_step(const AdamWStep& step, float* x, const float* gradient, float* first, float* second,
                 std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(StepAll)(step, x, gradient, first, second, count);
+}
+
+void sgd_step(const SgdStep& step, float* x, const float* gradient, float* velocity,
+              std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(DescendAll)(step, x, gradient, velocity, count);
 }
 
 }  // namespace gbcompress

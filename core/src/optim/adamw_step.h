@@ -1,5 +1,5 @@
 #pragma once
-/// One step of AdamW over float32 numbers, for the processor at hand. No LibTorch.
+/// One step of an optimizer over float32 numbers, for the processor at hand. No LibTorch.
 
 #include <cstdint>
 
@@ -23,5 +23,16 @@ struct AdamWStep {
 /// a thread's part of it, begins and ends.
 void adamw_step(const AdamWStep& step, float* x, const float* gradient, float* first, float* second,
                 std::int64_t count);
+
+/// Of SGD with momentum.
+struct SgdStep {
+  float decay = 0;     ///< of the weights, added to the gradient
+  float momentum = 0;  ///< factor on the velocity
+  float rate = 0;
+};
+
+/// x and velocity [count] become those of the next step, with the guarantee of adamw_step().
+void sgd_step(const SgdStep& step, float* x, const float* gradient, float* velocity,
+              std::int64_t count);
 
 }  // namespace gbcompress

@@ -28,8 +28,9 @@ void fill_uniform(at::Tensor values, std::uint64_t seed, std::size_t layer, doub
 
 }  // namespace
 
-EnsembleMlp::EnsembleMlp(std::int64_t members, std::vector<std::int64_t> widths, std::uint64_t seed)
-    : members_(members), widths_(std::move(widths)) {
+EnsembleMlp::EnsembleMlp(std::int64_t members, std::vector<std::int64_t> widths, std::uint64_t seed,
+                         Activation activation)
+    : members_(members), widths_(std::move(widths)), activation_(activation) {
   if (members_ < 1)
     throw Error(Errc::kUsage, "an ensemble of " + std::to_string(members_) +
                                   " networks is not possible; give 1 or more");
@@ -70,7 +71,7 @@ at::Tensor EnsembleMlp::forward(const at::Tensor& x) const {
   at::Tensor y = x;
   for (std::size_t l = 0; l < parameters_.size(); l += 2) {
     const at::Tensor &weight = parameters_[l], &bias = parameters_[l + 1];
-    if (l > 0) y = y.relu();
+    if (l > 0) y = activation_ == Activation::kTanh ? y.tanh() : y.relu();
     if (l == 0 && shared) {
       // One product with the first layers of all members side by side.
       y = at::addmm(bias.flatten(), y, weight.flatten(0, 1).t())

@@ -31,6 +31,17 @@ double one_cycle(std::int64_t step, std::int64_t total) {
   return last > peak ? cosine(1, kEnd, (now - peak) / (last - peak)) : 1;
 }
 
+double of_epoch(Schedule schedule, std::int64_t step, const EpochSchedule& epochs) {
+  if (epochs.steps < 1 || epochs.epochs < 1 || !(epochs.factor >= 0 && epochs.factor <= 1))
+    throw Error(
+        Errc::kUsage,
+        "a schedule of epochs needs steps and epochs of at least 1, and a factor of 0 to 1");
+  const std::int64_t epoch = step / epochs.steps;
+  if (schedule == Schedule::kStep)
+    return std::pow(epochs.factor, static_cast<double>(epoch / epochs.epochs));
+  return cosine(1, epochs.factor, static_cast<double>(epoch) / static_cast<double>(epochs.epochs));
+}
+
 }  // namespace
 
 std::string_view schedule_name(Schedule schedule) noexcept {
@@ -41,17 +52,27 @@ std::string_view schedule_name(Schedule schedule) noexcept {
       return "cosine";
     case Schedule::kOneCycle:
       return "one_cycle";
+    case Schedule::kStep:
+      return "step";
+    case Schedule::kEpochCosine:
+      return "epoch_cosine";
   }
   return "";
 }
 
 std::optional<Schedule> parse_schedule(std::string_view name) noexcept {
-  for (Schedule schedule : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle})
+  for (Schedule schedule : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle,
+                            Schedule::kStep, Schedule::kEpochCosine})
     if (name == schedule_name(schedule)) return schedule;
   return std::nullopt;
 }
 
-double schedule_factor(Schedule schedule, std::int64_t step, std::int64_t total) {
+std::string_view optimizer_name(OptimizerRule rule) noexcept {
+  return rule == OptimizerRule::kAdamW ? "adamw" : "sgd";
+}
+
+double schedule_factor(Schedule schedule, std::int64_t step, std::int64_t total,
+                       const EpochSchedule& epochs) {
   if (step < 0 || step >= total)
     throw Error(Errc::kUsage, "step " + std::to_string(step) + " lies outside a schedule of " +
                                   std::to_string(total) + " steps");
@@ -62,6 +83,9 @@ double schedule_factor(Schedule schedule, std::int64_t step, std::int64_t total)
       return warm_cosine(step, total);
     case Schedule::kOneCycle:
       return one_cycle(step, total);
+    case Schedule::kStep:
+    case Schedule::kEpochCosine:
+      return of_epoch(schedule, step, epochs);
   }
   return 1;
 }

@@ -114,9 +114,9 @@ std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tenso
       nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
   std::optional<StepMatrix::Chosen> best;
   // Both sides are assumed: the one that holds is not a step of this matrix.
-  BracketSearch search({.scale = Scale::kInteger,
-                        .cuts = kMostRefinements + (tensor.base ? kMostBisections : 0)},
-                       {.holds = matrix.finest() - 1, .fails = kMaxStep});
+  BracketSearch search(
+      {.scale = Scale::kInteger, .cuts = kMostRefinements + (tensor.base ? kMostBisections : 0)},
+      {.holds = matrix.finest() - 1, .fails = kMaxStep});
   while (const auto x = search.next(guess)) {
     const int k = static_cast<int>(*x);
     StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);

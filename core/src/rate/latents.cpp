@@ -38,7 +38,7 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entry.name = std::move(name);
   entry.step_speed = step_speed_;
   entry.live = live;
-  entry.latent = live.detach().to(at::kFloat).clone(at::MemoryFormat::Contiguous);
+  entry.latent = live.detach().to(at::kCPU, at::kFloat).clone(at::MemoryFormat::Contiguous);
   entry.spread = deviation(entry.latent);
   entry.grid = grid ? *grid : default_grid(live.sizes().vec());
   entry.log_step = at::zeros({row_steps ? entry.grid.rows : 1}, at::kFloat);
@@ -154,7 +154,8 @@ void Latents::predict() {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
     if (entry.as_is) continue;
-    const bool direct = entry.live.scalar_type() == at::kFloat && entry.live.is_contiguous();
+    const bool direct = entry.live.scalar_type() == at::kFloat && entry.live.is_contiguous() &&
+                        entry.live.device().is_cpu();
     at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
     float* data = to.data_ptr<float>();
     if (entry.chosen) {
@@ -221,7 +222,8 @@ void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
     if (entry.idle)
       entry.prior->mean_gradient.zero_();
     else
-      at::sub_out(entry.prior->mean_gradient, gradient.to(at::kFloat), entry.latent_gradient);
+      at::sub_out(entry.prior->mean_gradient, gradient.to(at::kCPU, at::kFloat),
+                  entry.latent_gradient);
   }
 }
 

@@ -10,7 +10,7 @@
 
 #include "gbcompress/error.h"
 #include "search/bracket_search.h"
-#include "train/calibrate.h"
+#include "statistics/calibrate.h"
 
 namespace gbcompress {
 namespace {
@@ -23,7 +23,7 @@ void append(std::vector<std::byte>& to, const void* from, std::size_t n) {
   to.insert(to.end(), first, first + n);
 }
 void append(std::vector<std::byte>& to, const at::Tensor& values) {
-  const at::Tensor dense = values.contiguous();
+  const at::Tensor dense = values.to(at::kCPU).contiguous();
   append(to, dense.data_ptr(), static_cast<std::size_t>(dense.nbytes()));
 }
 

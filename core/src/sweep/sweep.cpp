@@ -12,9 +12,9 @@
 #include "compress/check_options.h"
 #include "gbcompress/error.h"
 #include "model/model_snapshot.h"
+#include "statistics/calibrate.h"
 #include "sweep/controls.h"
 #include "sweep/sweep_points.h"
-#include "train/calibrate.h"
 #include "train/training_checkpoints.h"
 
 namespace gbcompress {

@@ -32,7 +32,7 @@ Dataset answers_to(Model& original, const Dataset& split, bool classes) {
                   "the original's outputs for these inputs take more than 1 GiB of memory; give "
                   "fewer inputs");
   }
-  return Dataset(split.range(0, split.size()).inputs, at::cat(answers));
+  return Dataset(split.everything().inputs, at::cat(answers));
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 
 namespace gbcompress {
 
-at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& indices,
+at::Tensor augmented(const at::Tensor& given, const std::vector<std::int64_t>& indices,
                      std::int64_t shift, bool flip, const RandomStream& random) {
+  const at::Tensor images = given.to(at::kCPU);
   if (images.dim() != 4 || images.scalar_type() != at::kFloat || !images.is_contiguous() ||
       images.size(0) != static_cast<std::int64_t>(indices.size()))
     throw Error(Errc::kUsage,
@@ -43,7 +44,7 @@ at::Tensor augmented(const at::Tensor& images, const std::vector<std::int64_t>& 
       }
     }
   });
-  return result;
+  return result.to(given.device());
 }
 
 }  // namespace gbcompress

@@ -51,11 +51,12 @@ CalibratedIntegers::CalibratedIntegers(Model& model, std::vector<std::size_t> te
       entry_of_(model.tensors().size()) {
   for (std::size_t e = 0; e < tensors_.size(); ++e) {
     entry_of_[tensors_[e]] = e;
-    values_.push_back(values.empty() ? model.tensors()[tensors_[e]]
-                                           .tensor.detach()
-                                           .to(at::kFloat)
-                                           .clone(at::MemoryFormat::Contiguous)
-                                     : values.at(tensors_[e]).to(at::kFloat).contiguous());
+    values_.push_back(values.empty()
+                          ? model.tensors()[tensors_[e]]
+                                .tensor.detach()
+                                .to(at::kCPU, at::kFloat)
+                                .clone(at::MemoryFormat::Contiguous)
+                          : values.at(tensors_[e]).to(at::kCPU, at::kFloat).contiguous());
     numbers_ += values_.back().numel();
     largest_ = std::max(largest_, statistics_.tensors[tensors_[e]].importance);
   }

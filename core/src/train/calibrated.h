@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "rate/packed_values.h"
-#include "train/refit.h"
-#include "train/second_order.h"
+#include "statistics/refit.h"
+#include "statistics/second_order.h"
 
 namespace gbcompress {
 

@@ -11,7 +11,7 @@ namespace gbcompress {
 namespace {
 
 std::string digest_of(const at::Tensor& tensor) {
-  const at::Tensor values = tensor.detach().contiguous();
+  const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
   return std::to_string(
       xxh3_64({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}));
 }

@@ -39,7 +39,7 @@ at::Tensor outputs_of(Model& model, const Batch& batch) {
 
 double unit_of(const Dataset& data) {
   if (data.has_classes()) return 1;
-  const at::Tensor targets = data.range(0, data.size()).targets.flatten(0, -2);
+  const at::Tensor targets = data.everything().targets.flatten(0, -2);
   const double squares = targets.to(at::kDouble).square().sum(1).mean().item<double>();
   return squares > 0 ? squares : 1;
 }

@@ -63,6 +63,9 @@ double fit_weights(GenomicBottleneck& bottleneck, std::int64_t steps, Schedule s
 
 namespace {
 
+/// Epochs between two reductions of Schedule::kStep.
+constexpr std::int64_t kUsualReduction = 30;
+
 /// Mean over all rows of cross-entropy; labels or, with a teacher, its distribution and a part of
 /// the labels. Where targets are outputs, the squared error over their squares.
 at::Tensor loss_of(const at::Tensor& output, const StrategyBatch& batch, double labels) {
@@ -207,6 +210,7 @@ class Trainer {
       const at::NoGradGuard no_grad;
       batch.teacher = teacher_->forward(batch.inputs);
     }
+    const NoiseScope scope(options_.seed, step_, rows);
     Measurements measured = strategy_.step(batch);
     if (!std::isfinite(measured.loss))
       throw Error(Errc::kNonFinite, "the loss is not finite at step " + std::to_string(step_ + 1) +
@@ -250,6 +254,7 @@ StrategySetup strategy_setup(Model& model, GenomicBottleneck& bottleneck, const 
   setup.example = data.range(0, 1).inputs;
   setup.seed = options.seed;
   setup.batch = std::min(options.batch, data.size());
+  setup.steps = training_steps(options, data);
   return setup;
 }
 
@@ -275,6 +280,17 @@ void check(const Model& model, const Dataset& data, const TrainOptions& options,
                                   "give targets, or use `strategy` backprop");
 }
 
+EpochSchedule epoch_schedule(const TrainOptions& options, std::int64_t total) {
+  const bool reduces = options.schedule == Schedule::kStep;
+  const std::int64_t all = std::max<std::int64_t>(options.epochs, 1);
+  EpochSchedule epochs{.steps = std::max<std::int64_t>(total / all, 1),
+                       .epochs = reduces ? kUsualReduction : all,
+                       .factor = reduces ? 0.1 : 0.0};
+  if (options.schedule_epochs > 0) epochs.epochs = options.schedule_epochs;
+  if (options.schedule_factor) epochs.factor = *options.schedule_factor;
+  return epochs;
+}
+
 }  // namespace
 
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
@@ -298,13 +314,14 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
   model.train(true);
   if (options.freeze_norms) model.freeze_norms();
   if (teacher) teacher->train(false);
+  const EpochSchedule epochs = epoch_schedule(options, total);
   Trainer trainer(bottleneck, data, options, teacher, *strategy);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
     const double loss = trainer.step(step);
     std::map<std::string, double> measured = BottleneckRate::rate(bottleneck);
     measured.insert(trainer.measured().begin(), trainer.measured().end());
-    bottleneck.step(schedule_factor(options.schedule, step, total));
+    bottleneck.step(schedule_factor(options.schedule, step, total, epochs));
     trainer.compare(step + 1, total);
     if (progress) progress({"train", step + 1, total, loss, std::move(measured)});
     if (control.after_step) control.after_step(step + 1);

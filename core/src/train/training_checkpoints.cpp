@@ -158,7 +158,7 @@ void TrainingCheckpoints::Impl::read(std::vector<StateEntry>& state,
       throw Error(Errc::kShapeMismatch, printable(reader->folder().string()) + " lacks " +
                                             printable(name) +
                                             "; it was saved from another model or plan");
-    entry.value = entry.value.clone(at::MemoryFormat::Contiguous);
+    entry.value = entry.value.to(at::kCPU).clone(at::MemoryFormat::Contiguous);
     reader->read_into(shard, name,
                       {static_cast<std::byte*>(entry.value.data_ptr()),
                        static_cast<std::size_t>(entry.value.nbytes())});
@@ -216,7 +216,7 @@ void TrainingCheckpoints::Impl::save(const RunPosition& position,
   const auto add = [&](const std::vector<StateEntry>& state, const std::string& prefix) {
     for (std::size_t i = 0; i < state.size(); ++i) {
       if (static_cast<int>(i % static_cast<std::size_t>(ranks.world)) != ranks.rank) continue;
-      const at::Tensor value = state[i].value.contiguous();
+      const at::Tensor value = state[i].value.to(at::kCPU).contiguous();
       const auto bytes = bytes_of(value);
       sections.push_back({prefix + state[i].name, {bytes.begin(), bytes.end()}});
     }
@@ -324,7 +324,9 @@ std::string model_digest(const std::vector<NamedParameter>& tensors) {
       add(",");
       add(std::to_string(side));
     }
-    if (p.tied_to.empty()) digest.update(bytes_of(p.tensor.detach().contiguous()));
+    if (!p.tied_to.empty()) continue;
+    const at::Tensor value = p.tensor.detach().to(at::kCPU).contiguous();
+    digest.update(bytes_of(value));
   }
   return to_hex(digest.finish());
 }
@@ -332,9 +334,11 @@ std::string model_digest(const std::vector<NamedParameter>& tensors) {
 std::string data_digest(const Data& data) {
   Sha256 digest;
   for (const Dataset* split : {&data.train, &data.test}) {
-    const Batch all = split->range(0, split->size());
-    digest.update(bytes_of(all.inputs.contiguous()));
-    digest.update(bytes_of(all.targets.contiguous()));
+    const Batch all = split->everything();
+    for (const at::Tensor& part : {all.inputs, all.targets}) {
+      const at::Tensor value = part.to(at::kCPU).contiguous();
+      digest.update(bytes_of(value));
+    }
   }
   return to_hex(digest.finish());
 }

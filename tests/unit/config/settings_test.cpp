@@ -73,6 +73,15 @@ TEST_F(SettingsTest, TheTableOfAStrategyGoesToItAsOneText) {
       "not a boolean");
 }
 
+TEST_F(SettingsTest, ABooleanStandsForYesAndNo) {
+  Settings settings;
+  settings.apply_file(write("[train]\nflip = true\n"));
+  EXPECT_TRUE(settings.compress.train.flip);
+  settings.apply_assignment("train.flip=false");
+  EXPECT_FALSE(settings.compress.train.flip);
+  EXPECT_NE(file_error("[train]\nloss = true\n").find("not a boolean"), std::string::npos);
+}
+
 TEST_F(SettingsTest, EveryKeyIsReadFromAFile) {
   Settings settings;
   settings.apply_file(write(R"(
@@ -92,7 +101,12 @@ eps = 1e-5
 weight_decay = 2
 plain_lr = 0.75
 plain_weight_decay = 0.5
-schedule = "cosine"
+plain_optimizer = "sgd"
+plain_momentum = 0.7
+plain_beta2 = 0.6
+schedule = "epoch_cosine"
+schedule_epochs = 85
+schedule_factor = 0.01
 gradient_scale = "none"
 [train]
 loss = "distill"
@@ -101,6 +115,7 @@ batch = 17
 fit_steps = 19
 seed = 23
 threads = 2
+device = "cuda:1"
 [artifact]
 coding = "fp16"
 [target]
@@ -137,7 +152,13 @@ kernel_code = "one_hot"
   EXPECT_EQ(bottleneck.gnet_optimizer.weight_decay, 2);
   EXPECT_EQ(bottleneck.plain_optimizer.lr, 0.75);
   EXPECT_EQ(bottleneck.plain_optimizer.weight_decay, 0.5);
-  EXPECT_EQ(options.train.schedule, Schedule::kCosine);
+  EXPECT_EQ(options.bottleneck.plain_optimizer.rule, OptimizerRule::kSgd);
+  EXPECT_EQ(options.bottleneck.plain_optimizer.beta1, 0.7);
+  EXPECT_EQ(options.bottleneck.plain_optimizer.beta2, 0.6);
+  EXPECT_EQ(settings.device, "cuda:1");
+  EXPECT_EQ(options.train.schedule, Schedule::kEpochCosine);
+  EXPECT_EQ(options.train.schedule_epochs, 85);
+  EXPECT_EQ(options.train.schedule_factor, 0.01);
   EXPECT_EQ(bottleneck.gradient_scale, GradientScale::kNone);
   EXPECT_EQ(options.train.loss, Loss::kDistill);
   EXPECT_EQ(options.train.epochs, 3);
@@ -279,7 +300,8 @@ TEST_F(SettingsTest, JsonHoldsEveryKeyAndReadsBackAsTheSameSettings) {
     const auto section = info.key.substr(0, dot), name = info.key.substr(dot + 1);
     // How a run is carried out is not part of what comes out of it.
     const bool run_only = section == "ranks" || section == "checkpoint" ||
-                          info.key == "train.threads" || info.key == "train.kernel";
+                          info.key == "train.threads" || info.key == "train.device" ||
+                          info.key == "train.kernel";
     ASSERT_EQ(json.contains(section) && json[section].contains(name), !run_only) << info.key;
     if (run_only) continue;
     const auto& value = json[section][name];

@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <torch/types.h>
+#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
@@ -55,6 +55,51 @@ TEST(AdamW, FollowsTheFormulaForTenSteps) {
   }
   EXPECT_LT(worst, 2e-6);
   EXPECT_GT(moved, 0.02) << "the comparison would pass without any step";
+}
+
+TEST(Sgd, StepsAsLibTorchs) {
+  torch::manual_seed(6);
+  // 1,003 is no multiple of any vector width.
+  at::Tensor ours = torch::randn({1003}), start = ours.clone();
+  at::Tensor theirs = ours.clone().requires_grad_();
+  torch::optim::SGD reference({theirs},
+                              torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(1e-2));
+  AdamW sgd({ours}, {.lr = 0.05, .beta1 = 0.9, .weight_decay = 1e-2, .rule = OptimizerRule::kSgd});
+  for (int step = 0; step < 10; ++step) {
+    theirs.mutable_grad() = torch::randn({1003});
+    sgd.step({theirs.grad().clone()});
+    reference.step();
+  }
+  EXPECT_LT((ours - theirs).abs().max().item<float>(), 2e-6);
+  EXPECT_GT((ours - start).abs().max().item<float>(), 0.1) << "nothing moved";
+}
+
+TEST(Sgd, StateBringsBackTheVelocity) {
+  const AdamWOptions options{.lr = 0.1, .weight_decay = 0, .rule = OptimizerRule::kSgd};
+  at::Tensor a = torch::ones({70}), b = a.clone();
+  AdamW first({a}, options);
+  first.step({torch::ones({70})});
+  b.copy_(a);
+  AdamW second({b}, options);
+  second.restore(first.state());
+  first.step({torch::ones({70})});
+  second.step({torch::ones({70})});
+  EXPECT_TRUE(torch::equal(a, b));
+  EXPECT_NEAR(a[69].item<float>(), 1 - 0.1 - 0.1 * 1.9, 1e-6);
+}
+
+TEST(Sgd, BitsDoNotDependOnWhereAVectorBegins) {
+  torch::manual_seed(7);
+  const AdamWOptions options{
+      .lr = 0.03, .beta1 = 0.7, .weight_decay = 0.1, .rule = OptimizerRule::kSgd};
+  at::Tensor whole = torch::randn({77}), parts = whole.clone();
+  AdamW one({whole}, options), two({parts.narrow(0, 0, 13), parts.narrow(0, 13, 64)}, options);
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor g = torch::randn({77});
+    one.step({g});
+    two.step({g.narrow(0, 0, 13), g.narrow(0, 13, 64)});
+  }
+  EXPECT_TRUE(torch::equal(whole, parts));
 }
 
 TEST(AdamW, DecayIsDecoupledFromTheGradient) {

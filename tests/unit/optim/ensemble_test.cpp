@@ -9,12 +9,13 @@
 namespace gbcompress {
 namespace {
 
-torch::nn::Sequential separate_net(const EnsembleMlp& nets, std::int64_t index) {
+torch::nn::Sequential separate_net(const EnsembleMlp& nets, std::int64_t index, bool tanh = false) {
   torch::nn::Sequential net;
   const auto values = nets.member(index);
   const torch::NoGradGuard no_grad;
   for (std::size_t l = 0; l < values.size(); l += 2) {
-    if (l > 0) net->push_back(torch::nn::ReLU());
+    if (l > 0 && tanh) net->push_back(torch::nn::Tanh());
+    if (l > 0 && !tanh) net->push_back(torch::nn::ReLU());
     torch::nn::Linear linear(values[l].size(1), values[l].size(0));
     linear->weight.copy_(values[l]);
     linear->bias.copy_(values[l + 1]);
@@ -25,6 +26,16 @@ torch::nn::Sequential separate_net(const EnsembleMlp& nets, std::int64_t index) 
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>() / b.abs().max().item<double>();
+}
+
+TEST(Ensemble, TanhBetweenLayersIfChosen) {
+  const EnsembleMlp nets(3, {5, 8, 6, 2}, 4, Activation::kTanh), relus(3, {5, 8, 6, 2}, 4);
+  torch::manual_seed(8);
+  const at::Tensor x = torch::randn({9, 5});
+  const at::Tensor outputs = nets.forward(x);
+  for (std::int64_t m = 0; m < 3; ++m)
+    EXPECT_LT(difference(outputs[m], separate_net(nets, m, true)->forward(x)), 1e-5);
+  EXPECT_GT(difference(outputs, relus.forward(x)), 0.01) << "the activation has no effect";
 }
 
 class EnsembleTest : public ::testing::TestWithParam<bool> {};

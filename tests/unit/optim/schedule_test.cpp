@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
 
@@ -7,7 +10,8 @@ namespace gbcompress {
 namespace {
 
 TEST(Schedule, NamesReadBack) {
-  for (Schedule s : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle})
+  for (Schedule s : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle, Schedule::kStep,
+                     Schedule::kEpochCosine})
     EXPECT_EQ(parse_schedule(schedule_name(s)), s);
   EXPECT_EQ(parse_schedule("linear"), std::nullopt);
   EXPECT_EQ(parse_schedule(""), std::nullopt);
@@ -49,6 +53,37 @@ TEST(Schedule, ShortRunsStayInRange) {
       }
   EXPECT_EQ(schedule_factor(Schedule::kOneCycle, 0, 1), 1);
   EXPECT_EQ(schedule_factor(Schedule::kCosine, 0, 1), 1);
+}
+
+TEST(Schedule, StepsReduceTheRateAsPyTorch) {
+  // torch.optim.lr_scheduler.StepLR(step_size=3, gamma=0.1), 4 steps an epoch.
+  const EpochSchedule epochs{.steps = 4, .epochs = 3, .factor = 0.1};
+  for (int step = 0; step < 40; ++step)
+    EXPECT_DOUBLE_EQ(schedule_factor(Schedule::kStep, step, 40, epochs),
+                     std::pow(0.1, step / 4 / 3))
+        << step;
+}
+
+TEST(Schedule, EpochCosineIsConstantInAnEpochAndRisesAgain) {
+  // CosineAnnealingLR(T_max=85, eta_min=1e-5) on a rate of 0.08; 90 epochs of 2 steps.
+  const EpochSchedule epochs{.steps = 2, .epochs = 85, .factor = 1e-5 / 0.08};
+  const auto rate = [&](int epoch) {
+    return 0.08 * schedule_factor(Schedule::kEpochCosine, 2 * epoch, 180, epochs);
+  };
+  EXPECT_DOUBLE_EQ(rate(0), 0.08);
+  EXPECT_NEAR(rate(85), 1e-5, 1e-12);
+  EXPECT_NEAR(rate(40), 1e-5 + (0.08 - 1e-5) * (1 + std::cos(std::numbers::pi * 40 / 85)) / 2,
+              1e-12);
+  EXPECT_NEAR(rate(89), 4.47e-4, 1e-5);
+  EXPECT_EQ(schedule_factor(Schedule::kEpochCosine, 6, 180, epochs),
+            schedule_factor(Schedule::kEpochCosine, 7, 180, epochs));
+}
+
+TEST(Schedule, EpochsOutOfRangeAreRefused) {
+  for (const EpochSchedule& wrong :
+       {EpochSchedule{.steps = 0}, EpochSchedule{.epochs = 0}, EpochSchedule{.factor = -0.1},
+        EpochSchedule{.factor = 1.5}, EpochSchedule{.factor = std::nan("")}})
+    EXPECT_THROW(schedule_factor(Schedule::kStep, 0, 5, wrong), Error);
 }
 
 TEST(Schedule, StepsOutsideAreRefused) {

@@ -38,6 +38,37 @@ TEST(Noise, EveryPartOfTheKeyCounts) {
   EXPECT_NEAR(many.std().item<double>(), 1.0, 0.05);
 }
 
+TEST(Dropout, IsThatOfTheSampleAndTheStep) {
+  const at::Tensor x = at::ones({3, 4000});
+  const std::array<std::int64_t, 3> samples = {5, 9, 2}, moved = {9, 5, 2};
+  const auto dropped = [&](std::int64_t step, std::span<const std::int64_t> of,
+                           const std::string& layer = "a") {
+    const NoiseScope scope(7, step, of);
+    return keyed_dropout(x, 0.3, layer, true);
+  };
+  const at::Tensor one = dropped(4, samples);
+  EXPECT_TRUE(one.equal(dropped(4, samples)));
+  EXPECT_TRUE(one[0].equal(dropped(4, moved)[1])) << "the row goes with its sample";
+  EXPECT_FALSE(one.equal(dropped(5, samples)));
+  EXPECT_FALSE(one.equal(dropped(4, samples, "b")));
+  EXPECT_NEAR(one.eq(0).to(at::kFloat).mean().item<double>(), 0.3, 0.02);
+  EXPECT_NEAR(one.max().item<double>(), 1 / 0.7, 1e-6);
+  {
+    const NoiseScope outer(7, 4, samples);
+    {
+      const NoiseScope inner(7, 5, samples);
+      EXPECT_TRUE(keyed_dropout(x, 0.3, "a", true).equal(dropped(5, samples)));
+    }
+    EXPECT_TRUE(keyed_dropout(x, 0.3, "a", true).equal(one)) << "the outer one is back";
+    EXPECT_TRUE(keyed_dropout(x, 0.3, "a", false).equal(x)) << "not in training";
+    EXPECT_TRUE(keyed_dropout(x, 0, "a", true).equal(x));
+    EXPECT_THROW(keyed_dropout(x, 1, "a", true), Error);
+    EXPECT_THROW(keyed_dropout(at::ones({2, 4}), 0.3, "a", true), Error);
+  }
+  EXPECT_GT(keyed_dropout(x, 0.3, "a", true).eq(0).sum().item<std::int64_t>(), 0)
+      << "without a scope LibTorch draws";
+}
+
 TEST(Inverse, IsFoundByTheModulesType) {
   const auto none = [](const InverseRequest&) { return std::unique_ptr<LayerInverse>(); };
   EXPECT_FALSE(find_inverse("test.Nowhere"));

@@ -133,7 +133,8 @@ StreamParts lanes::stream_parts(std::span<const std::byte> stream) {
     at += part.size();
   }
   if (at != stream.size())
-    throw Error(Errc::kCorrupt, "a coded stream continues after its last stripe; get the file again");
+    throw Error(Errc::kCorrupt,
+                "a coded stream continues after its last stripe; get the file again");
   return parts;
 }
 

@@ -29,7 +29,8 @@ void bind_search(nb::module_& module) {
       .def_static("make", &make_search, nb::arg("logarithmic") = false, nb::arg("first") = 0.0,
                   nb::arg("holds") = nb::none(), nb::arg("fails") = nb::none(),
                   nb::arg("cuts") = std::numeric_limits<int>::max(), nb::arg("resolution") = 0.0,
-                  nb::arg("stride") = 2.0, nb::arg("limit") = std::numeric_limits<double>::infinity())
+                  nb::arg("stride") = 2.0,
+                  nb::arg("limit") = std::numeric_limits<double>::infinity())
       .def("next", [](const BracketSearch& search) { return search.next(); })
       .def("tried", &BracketSearch::tried, nb::arg("x"), nb::arg("holds"))
       .def_prop_ro("holds", &BracketSearch::holds);

@@ -1,4 +1,4 @@
-#include "train/norm_correction.h"
+#include "statistics/norm_correction.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

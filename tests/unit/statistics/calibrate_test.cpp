@@ -1,5 +1,5 @@
 // Steps that follow what training samples say, without any training.
-#include "train/calibrate.h"
+#include "statistics/calibrate.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,9 +9,9 @@
 
 #include "compress/hold_back.h"
 #include "gbcompress/compress.h"
+#include "statistics/norm_correction.h"
 #include "support/all_types.h"
 #include "support/code_of.h"
-#include "train/norm_correction.h"
 
 namespace gbcompress {
 namespace {

@@ -1,5 +1,5 @@
 // Second-order statistics, and the inputs of layers seen from outside.
-#include "train/second_order.h"
+#include "statistics/second_order.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,12 +9,12 @@
 #include "bottleneck/internals.h"
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/train.h"
+#include "statistics/calibrate.h"
+#include "statistics/layer_inputs.h"
+#include "statistics/refit.h"
 #include "support/all_types.h"
 #include "support/code_of.h"
-#include "train/calibrate.h"
 #include "train/calibrated.h"
-#include "train/layer_inputs.h"
-#include "train/refit.h"
 
 namespace gbcompress {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/refit.h"
+#include "statistics/refit.h"
 
 #include <ATen/ATen.h>
 
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "gbcompress/error.h"
-#include "train/layer_inputs.h"
-#include "train/second_order.h"
+#include "statistics/layer_inputs.h"
+#include "statistics/second_order.h"
 
 namespace gbcompress {
 namespace {

@@ -1,17 +1,14 @@
-#include <gbcompress/error.h>
 #include <torch/torch.h>
-
-#include <charconv>
 
 #include "../common/channels_last.h"
 #include "nets.h"
+#include "options.h"
+#include "residual.h"
 
 namespace gbcompress::nets {
 namespace {
 
 namespace nn = torch::nn;
-
-constexpr std::int64_t kMaxChannels = 4096;
 
 /// A chain of links, each a Sequential of its own; parameters are called "LINK.LAYER.weight".
 struct ChainImpl : nn::Module {
@@ -43,60 +40,39 @@ nn::Conv2d conv(std::int64_t inputs, std::int64_t outputs, std::int64_t kernel) 
   return nn::Conv2d(nn::Conv2dOptions(inputs, outputs, kernel).padding(kernel / 2));
 }
 
-/// The channels of the first layer: of the options, else of the weights, else the usual ones.
-std::int64_t channels_of(const ModelRequest& request, const std::string& first,
-                         std::int64_t usual) {
-  if (!request.options.empty()) {
-    std::int64_t channels = 0;
-    const char* end = request.options.data() + request.options.size();
-    const auto [stop, error] = std::from_chars(request.options.data(), end, channels);
-    if (error != std::errc() || stop != end || channels < 1 || channels > kMaxChannels)
-      throw Error(Errc::kUsage,
-                  "--arch " + request.arch + ": the channels of the first layer must be 1 to 4096");
-    return channels;
-  }
-  for (const ParameterInfo& weight : request.weights)
-    if (weight.name == first && weight.shape.size() == 4 && weight.shape[0] >= 1 &&
-        weight.shape[0] <= kMaxChannels)
-      return weight.shape[0];
-  return usual;
-}
-
-void take_no_options(const ModelRequest& request) {
-  if (!request.options.empty())
-    throw Error(Errc::kUsage,
-                "--arch " + request.arch.substr(0, request.arch.find(':')) + " takes no options");
-}
-
 }  // namespace
 
 BuiltModel simple_vgg(const ModelRequest& request) {
-  const std::int64_t c = channels_of(request, "conv1.0.weight", 128);
+  const Options options(request, {"CHANNELS", "CLASSES"});
+  const std::vector<std::int64_t> channels = channels_of(request, options);
+  const std::int64_t pixels = std::int64_t{1024} >> (2 * channels.size());
+  const std::int64_t inputs = channels.back() * pixels;
   auto net = std::make_shared<ChainImpl>();
-  std::int64_t inputs = 3;
+  std::int64_t before = 3;
   int number = 0;
-  for (const std::int64_t outputs : {c, c, 2 * c, 2 * c, 4 * c}) {
+  for (const std::int64_t outputs : channels) {
     net->add("conv" + std::to_string(++number),
-             nn::Sequential(conv(inputs, outputs, 3), nn::ELU(), nn::MaxPool2d(2)));
-    inputs = outputs;
+             nn::Sequential(conv(before, outputs, 3), nn::ELU(), nn::MaxPool2d(2)));
+    before = outputs;
   }
-  net->add("fc", nn::Sequential(nn::Flatten(), nn::Linear(inputs, 10)));
+  const std::int64_t classes = options.classes(1, "fc.1.weight");
+  net->add("fc", nn::Sequential(nn::Flatten(), nn::Linear(inputs, classes)));
   return built(net, {3, 32, 32});
 }
 
 BuiltModel lenet_dtp(const ModelRequest& request) {
-  take_no_options(request);
+  const Options options(request, {"CLASSES"});
   auto net = std::make_shared<ChainImpl>();
   const auto pool = [] { return nn::MaxPool2d(nn::MaxPool2dOptions(3).stride(2).padding(1)); };
   net->add("conv1", nn::Sequential(conv(1, 32, 5), nn::ELU(), pool()));
   net->add("conv2", nn::Sequential(conv(32, 64, 5), nn::ELU(), pool()));
   net->add("fc1", nn::Sequential(nn::Flatten(), nn::Linear(64 * 7 * 7, 512), nn::ELU()));
-  net->add("fc2", nn::Sequential(nn::Linear(512, 10)));
+  net->add("fc2", nn::Sequential(nn::Linear(512, options.classes(0, "fc2.0.weight"))));
   return built(net, {1, 28, 28});
 }
 
 BuiltModel vgg11(const ModelRequest& request) {
-  take_no_options(request);
+  const Options options(request, {"CLASSES"});
   auto net = std::make_shared<ChainImpl>();
   std::int64_t inputs = 3;
   int number = 0;
@@ -113,8 +89,62 @@ BuiltModel vgg11(const ModelRequest& request) {
     net->add("conv" + std::to_string(++number), link);
     inputs = outputs;
   }
-  net->add("fc", nn::Sequential(nn::Flatten(), nn::Linear(inputs, 10)));
+  net->add("fc",
+           nn::Sequential(nn::Flatten(), nn::Linear(inputs, options.classes(0, "fc.1.weight"))));
   return built(net, {3, 32, 32});
 }
+
+BuiltModel vgg_al(const ModelRequest& request) {
+  const Options options(request, {"CLASSES"});
+  auto net = std::make_shared<ChainImpl>();
+  std::int64_t inputs = 3;
+  int number = 0;
+  for (const auto& block :
+       std::vector<std::vector<std::int64_t>>{{128, 256}, {256, 512}, {512}, {512}}) {
+    nn::Sequential link;
+    for (const std::int64_t outputs : block) {
+      link->push_back(nn::Conv2d(nn::Conv2dOptions(inputs, outputs, 3).padding(1).bias(false)));
+      link->push_back(nn::BatchNorm2d(outputs));
+      link->push_back(nn::ReLU());
+      inputs = outputs;
+    }
+    link->push_back(nn::MaxPool2d(2));
+    net->add("block" + std::to_string(++number), link);
+  }
+  net->add("fc", nn::Sequential(nn::Flatten(), nn::Linear(2048, 2500), nn::Sigmoid(),
+                                nn::Linear(2500, options.classes(0, "fc.3.weight"))));
+  return built(net, {3, 32, 32});
+}
+
+namespace {
+
+BuiltModel resnet(const ModelRequest& request, const std::vector<int>& blocks) {
+  const Options options(request, {"CLASSES", "plain"});
+  const bool norms = !options.is_plain(1, "stem.1.weight");
+  auto net = std::make_shared<ChainImpl>();
+  nn::Sequential stem(nn::Conv2d(nn::Conv2dOptions(3, 64, 3).padding(1).bias(false)));
+  if (norms)
+    stem->push_back(nn::BatchNorm2d(64));
+  else
+    stem->push_back(nn::Identity());
+  stem->push_back(nn::ReLU());
+  net->add("stem", stem);
+  std::int64_t inputs = 64;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::int64_t outputs = std::int64_t{64} << i;
+    nn::Sequential link;
+    for (int block = 0; block < blocks[i]; ++block, inputs = outputs)
+      link->push_back(ResidualBlock(inputs, outputs, i > 0 && block == 0 ? 2 : 1, norms));
+    net->add("layer" + std::to_string(i + 1), link);
+  }
+  net->add("fc", nn::Sequential(nn::AdaptiveAvgPool2d(1), nn::Flatten(),
+                                nn::Linear(512, options.classes(0, "fc.2.weight"))));
+  return built(net, {3, 32, 32});
+}
+
+}  // namespace
+
+BuiltModel resnet18(const ModelRequest& request) { return resnet(request, {2, 2, 2, 2}); }
+BuiltModel resnet34(const ModelRequest& request) { return resnet(request, {3, 4, 6, 3}); }
 
 }  // namespace gbcompress::nets

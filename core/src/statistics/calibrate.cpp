@@ -1,4 +1,4 @@
-#include "train/calibrate.h"
+#include "statistics/calibrate.h"
 
 #include <ATen/ATen.h>
 
@@ -22,7 +22,7 @@ at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, st
   at::Tensor draws = at::empty({logits.size(0), 1}, at::kDouble);
   for (std::int64_t i = 0; i < logits.size(0); ++i)
     draws.data_ptr<double>()[i] = random.bits(static_cast<std::uint64_t>(first + i)) / 4294967296.0;
-  return below.le(draws).sum(1).clamp_max(logits.size(1) - 1);
+  return below.le(draws.to(below.device())).sum(1).clamp_max(logits.size(1) - 1);
 }
 
 /// Standard normal numbers: gradients of -log p where outputs are the means of normal
@@ -30,7 +30,7 @@ at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, st
 at::Tensor drawn_noise(const at::Tensor& outputs, const RandomStream& random) {
   at::Tensor noise = at::empty(outputs.sizes(), at::kFloat);
   random.fill_normal({noise.data_ptr<float>(), static_cast<std::size_t>(noise.numel())}, 0, 1);
-  return noise;
+  return noise.to(outputs.device());
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
 }
 
 double sum_of_squares(const at::Tensor& tensor) {
-  const at::Tensor floats = tensor.to(at::kFloat).contiguous();
+  const at::Tensor floats = tensor.to(at::kCPU, at::kFloat).contiguous();
   const float* const numbers = floats.const_data_ptr<float>();
   const std::int64_t count = floats.numel();
   // Several sums side by side, so that additions need not wait for each other.

@@ -1,4 +1,4 @@
-#include "train/second_order.h"
+#include "statistics/second_order.h"
 
 #include <ATen/ATen.h>
 
@@ -11,8 +11,8 @@
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
-#include "train/calibrate.h"
-#include "train/layer_inputs.h"
+#include "statistics/calibrate.h"
+#include "statistics/layer_inputs.h"
 
 namespace gbcompress {
 namespace {
@@ -34,7 +34,7 @@ struct Sums {
 
 /// [rows, everything else]
 at::Tensor as_matrix(const at::Tensor& tensor) {
-  return tensor.to(at::kFloat).reshape({tensor.size(0), -1});
+  return tensor.to(at::kCPU, at::kFloat).reshape({tensor.size(0), -1});
 }
 
 class Collector {

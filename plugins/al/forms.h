@@ -1,0 +1,31 @@
+#pragma once
+/// Activations of bridges and autoencoders.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace gbcompress::al {
+
+enum class Activation : std::uint8_t { kTanh, kSigmoid, kRelu, kNone };
+/// "tanh", "sigmoid", "relu", "none"
+std::string_view activation_name(Activation activation);
+at::Tensor apply(Activation activation, const at::Tensor& x);
+
+/// What is applied behind the layers of a component's bridge and autoencoder.
+struct Forms {
+  Activation codes = Activation::kTanh;  ///< behind g and the last layer of b: tanh or sigmoid
+  Activation hidden =
+      Activation::kRelu;  ///< behind the first of two layers of b: relu or the codes'
+  Activation decoder = Activation::kNone;  ///< behind h: none or the codes'
+  bool operator==(const Forms&) const = default;
+};
+
+enum class CodeLoss : std::uint8_t {
+  kNats,  ///< half the squared error, summed over the code; cross-entropy of the first autoencoder
+  /// The mean squared error; cross-entropy of the first autoencoder where h has no activation.
+  kMse,
+};
+
+}  // namespace gbcompress::al

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Test accuracy of the local strategies, the published PyTorch projects against ours: same data, net, batches, epochs.
+
+    accuracy_compare.py --dtp CHECKOUT --al CHECKOUT --gbcompress EXECUTABLE --mnist DIR --cifar10 TRAIN,TEST [--seeds 3]
+
+Checkouts, repairs and stand-ins are those of strategies_compare.py. Some thousand training samples and the whole test
+set; accuracy is that after the last epoch, mean and standard error of the mean over the seeds. Needs torch, numpy and
+safetensors. Prints one JSON line per strategy and code."""
+
+import argparse
+import gzip
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import types
+
+import numpy as np
+import strategies_compare as peers
+
+#: lenet-dtp on MNIST, with the published rates of its net (target_prop/models/dtp_test.py) and a quarter of its iterations.
+DTP = {"train": 10_000, "epochs": 3, "batch": 256, "K": [10, 13, 6], "sigma": [0.416, 0.383, 0.140],
+       "feedback": [7.19e-4, 1.25e-4, 0.0354], "beta": 0.4655, "lr": 0.0362, "decay": 1e-4}  # fmt: skip
+#: simple-vgg:32 on CIFAR-10 with the published losses and activations.
+AL = {"train": 10_000, "epochs": 6, "batch": 64, "lr": 1e-3, "hidden": 128, "code": 32, "pool": 2}
+
+
+def mnist(folder, count):
+    def read(name, skip):
+        path = os.path.join(folder, name)
+        opened = gzip.open(path + ".gz") if os.path.exists(path + ".gz") else open(path, "rb")
+        with opened as file:
+            return np.frombuffer(file.read(), np.uint8)[skip:]
+
+    def part(name, most):
+        images = read(f"{name}-images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)[:most]
+        return images.astype(np.float32) / 255, read(f"{name}-labels-idx1-ubyte", 8)[:most].astype(np.int64)
+
+    return *part("train", count), *part("t10k", None)
+
+
+def cifar10(paths, count):
+    def part(path, most):
+        opened = gzip.open(path) if path.endswith(".gz") else open(path, "rb")
+        with opened as file:
+            records = np.frombuffer(file.read(), np.uint8).reshape(-1, 3073)[:most]
+        return (records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / 255 - 0.5) / 0.25, records[:, 0].astype(np.int64)
+
+    train, test = paths.split(",")
+    return *part(train, count), *part(test, None)
+
+
+def epochs(data, settings, seed, step):
+    """Calls step(images, labels) for every batch of every epoch, shuffled."""
+    import torch
+
+    images, labels = torch.from_numpy(data[0]), torch.from_numpy(data[1])
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(settings["epochs"]):
+        order = torch.randperm(len(labels), generator=generator)
+        for first in range(0, len(order), settings["batch"]):
+            rows = order[first : first + settings["batch"]]
+            step(images[rows], labels[rows])
+
+
+def accuracy(answer, data):
+    import torch
+
+    right = 0
+    with torch.no_grad():
+        for first in range(0, len(data[3]), 500):
+            scores = answer(torch.from_numpy(data[2][first : first + 500]))
+            right += int((scores.argmax(1).numpy() == data[3][first : first + 500]).sum())
+    return 100 * right / len(data[3])
+
+
+def their_dtp(folder, data, seed):
+    import torch
+
+    dtp = peers.published_dtp(folder)
+    from target_prop.networks import LeNet
+
+    dtp.compute_dist_angle = lambda forward, back: (0.0, 0.0)
+    space = types.SimpleNamespace
+    options = space(feedback_training_iterations=DTP["K"], noise=DTP["sigma"], beta=DTP["beta"], use_scheduler=False,
+                    feedback_samples_per_iteration=1, init_symetric_weights=False, plot_every=10_000,
+                    f_optim=space(lr=DTP["lr"], weight_decay=DTP["decay"], momentum=0.9),
+                    b_optim=space(lr=DTP["feedback"], weight_decay=0, momentum=0.9))  # fmt: skip
+    torch.manual_seed(seed)
+    network = LeNet(space(channels=(32, 64), activation=torch.nn.ELU()), 1, 10)
+    net = peers.dtp_net(dtp, network, (1, 28, 28), DTP["batch"], options)
+    epochs(data, DTP, seed, lambda images, labels: net.training_step((images, labels), 0))
+    net.eval()
+    return accuracy(net.forward_net, data)
+
+
+def their_al(folder, data, seed):
+    import torch
+    from torch import nn
+
+    sys.path.insert(0, folder)
+    torch.manual_seed(seed)
+    peers.WIDTHS["here"] = AL["hidden"], AL["code"], AL["pool"]
+    _, net = peers.al_step("here", "sequential")
+    for part in net.seq:
+        part.set_lr(["enc", "ae"], AL["lr"])
+
+    def step(images, labels):
+        net(images, nn.functional.one_hot(labels, 10).float())
+        net.backward()
+        net.update()
+
+    epochs(data, AL, seed, step)
+    net.eval()
+    return accuracy(net.inference, data)
+
+
+def ours(options, data, seed, arch, settings, more, exit_number=None):
+    from safetensors.numpy import save_file
+
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = os.path.join(folder, "data.safetensors"), os.path.join(folder, "out.gbz")
+        save_file(dict(zip(("inputs", "targets", "test_inputs", "test_targets"), data)), file)
+        command = [options.gbcompress, "compress", "--from-scratch", "--arch", arch, "--data", f"tensors:{file}", "--mode", "exact",
+                   "--epochs", str(settings["epochs"]), "--seed", str(seed), "-o", out, "-q", "--json",
+                   "--set", f"train.batch={settings['batch']}", "--set", "optim.schedule=constant"]  # fmt: skip
+        for one in more:
+            command += ["--set", one]
+        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return report["metric"]["last_exit"] if exit_number else report["metric"]["after"]
+
+
+def our_dtp(options, data, seed):
+    join = ",".join
+    return ours(options, data, seed, "lenet-dtp", DTP,
+                ["strategy.name=dtp", f"strategy.K={join(map(str, DTP['K']))}", f"strategy.sigma={join(map(str, DTP['sigma']))}",
+                 f"strategy.feedback_lr={join(map(str, DTP['feedback']))}", f"strategy.beta={DTP['beta']}", "strategy.inverse=published",
+                 "strategy.momentum=0.9", "optim.plain_optimizer=sgd", "optim.plain_momentum=0.9",
+                 # Gradients are divided by beta here.
+                 f"optim.plain_lr={DTP['lr'] * DTP['beta']}", f"optim.plain_weight_decay={DTP['decay'] / DTP['beta']}"])  # fmt: skip
+
+
+def our_al(options, data, seed):
+    arch = f"exits:split=1+1+1+1+1,width={AL['code']},bridge={AL['hidden']},pool={AL['pool']},codes=sigmoid,hidden=codes,decoder=codes:simple-vgg:32"
+    return ours(options, data, seed, arch, AL,
+                ["strategy.name=al", "strategy.loss=mse", f"strategy.lr={AL['lr']}", "strategy.beta2=0.999", f"optim.plain_lr={AL['lr']}",
+                 "optim.plain_beta2=0.999"], exit_number=5)  # fmt: skip
+
+
+def row(strategy, code, values, seconds):
+    mean = sum(values) / len(values)
+    error = math.sqrt(sum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1) / len(values))
+    print(json.dumps({"strategy": strategy, "code": code, "accuracy": round(mean, 2), "standard_error": round(error, 2),
+                      "values": [round(v, 2) for v in values], "seconds": round(seconds, 1)}), flush=True)  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtp", required=True, help="a checkout of amoudgl/distributed-dtp")
+    parser.add_argument("--al", required=True, help="a checkout of nick880107-git/Pipeline-Associated-Learning")
+    parser.add_argument("--gbcompress", required=True)
+    parser.add_argument("--mnist", help="MNIST's four files; without it dtp is left out")
+    parser.add_argument("--cifar10", metavar="TRAIN,TEST", help="binary records; without it al is left out")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    sys.meta_path.insert(0, peers.StandIns())
+    import torch
+
+    torch.set_num_threads(os.cpu_count())
+    with tempfile.TemporaryDirectory() as folder:
+        for which in ("dtp", "al"):
+            peers.repaired_copy(getattr(options, which), which, folder)
+        sys.path.insert(0, folder)
+        cases = []
+        if options.mnist:
+            data = mnist(options.mnist, DTP["train"])
+            cases += [("dtp", "published", lambda seed: their_dtp(folder, data, seed)), ("dtp", "ours", lambda seed: our_dtp(options, data, seed))]
+        if options.cifar10:
+            images = cifar10(options.cifar10, AL["train"])
+            cases += [("al", "published", lambda seed: their_al(folder, images, seed)), ("al", "ours", lambda seed: our_al(options, images, seed))]
+        for strategy, code, run in cases:
+            start = time.monotonic()
+            row(strategy, code, [run(seed) for seed in range(options.seeds)], (time.monotonic() - start) / options.seeds)
+
+
+if __name__ == "__main__":
+    main()
