@@ -22,10 +22,11 @@ import numpy as np
 import strategies_compare as peers
 
 #: lenet-dtp on MNIST, with the published rates of its net (target_prop/models/dtp_test.py) and a quarter of its iterations.
-DTP = {"train": 10_000, "epochs": 3, "batch": 256, "K": [10, 13, 6], "sigma": [0.416, 0.383, 0.140],
+DTP = {"train": 4_000, "epochs": 2, "batch": 128, "K": [10, 13, 6], "sigma": [0.416, 0.383, 0.140],
        "feedback": [7.19e-4, 1.25e-4, 0.0354], "beta": 0.4655, "lr": 0.0362, "decay": 1e-4}  # fmt: skip
-#: simple-vgg:32 on CIFAR-10 with the published losses and activations.
-AL = {"train": 10_000, "epochs": 6, "batch": 64, "lr": 1e-3, "hidden": 128, "code": 32, "pool": 2}
+#: simple-vgg:32 on CIFAR-10 with the published losses, and the activations of the published nets of texts: with sigmoids both codes
+#: stay at chance for tens of epochs.
+AL = {"train": 10_000, "epochs": 4, "batch": 64, "lr": 1e-3, "hidden": 128, "code": 32, "pool": 2}
 
 
 def mnist(folder, count):
@@ -97,16 +98,38 @@ def their_dtp(folder, data, seed):
     return accuracy(net.forward_net, data)
 
 
-def their_al(folder, data, seed):
+def their_al(folder, data, seed, drawn_as_ours=False):
+    """drawn_as_ours: bridges and autoencoders begin with normal weights of deviation 1 / sqrt(inputs), biases with 0."""
     import torch
     from torch import nn
 
     sys.path.insert(0, folder)
     torch.manual_seed(seed)
-    peers.WIDTHS["here"] = AL["hidden"], AL["code"], AL["pool"]
-    _, net = peers.al_step("here", "sequential")
-    for part in net.seq:
-        part.set_lr(["enc", "ae"], AL["lr"])
+    from ALPackage.base import AE, AL as Layer, ENC
+    from ALPackage.emb import EMBAE
+    from ALPackage.vgg import VGGAL, VGGLayer
+
+    net = VGGAL(3, 10, 1, 1, nn.ReLU(), 1e-4)  # for what it does with its components, which are:
+    parts, inputs, side, before = [], 3, 32, 10
+    for outputs in peers.CHANNELS["simple-vgg:32"]:
+        f = VGGLayer(inputs, [outputs, "M"], side, nn.ELU(), isBatchNorm=False)
+        inputs, side = outputs, side // 2
+        small = min(AL["pool"], side)
+        pool = [nn.AdaptiveAvgPool2d(small)] if small < side else []
+        b = nn.Sequential(*pool, nn.Flatten(), nn.Linear(outputs * small * small, AL["hidden"]), nn.Tanh(),
+                          nn.Linear(AL["hidden"], AL["code"]), nn.Tanh())  # fmt: skip
+        g, h = nn.Sequential(nn.Linear(before, AL["code"]), nn.Tanh()), nn.Linear(AL["code"], before)
+        autoencoder = AE(g, h) if parts else EMBAE(g, h, nn.CrossEntropyLoss())
+        parts.append(Layer(ENC(f, b), autoencoder, AL["lr"]))
+        before = AL["code"]
+    net.seq, net.device = nn.ModuleList(parts), ["cpu"] * len(parts)
+    if drawn_as_ours:
+        for part in parts:
+            for layer in [*part.enc.b.modules(), *part.ae.modules()]:
+                if isinstance(layer, nn.Linear):
+                    nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
+                    nn.init.zeros_(layer.bias)
+    net.train()
 
     def step(images, labels):
         net(images, nn.functional.one_hot(labels, 10).float())
@@ -126,7 +149,7 @@ def ours(options, data, seed, arch, settings, more, exit_number=None):
         save_file(dict(zip(("inputs", "targets", "test_inputs", "test_targets"), data)), file)
         command = [options.gbcompress, "compress", "--from-scratch", "--arch", arch, "--data", f"tensors:{file}", "--mode", "exact",
                    "--epochs", str(settings["epochs"]), "--seed", str(seed), "-o", out, "-q", "--json",
-                   "--set", f"train.batch={settings['batch']}", "--set", "optim.schedule=constant"]  # fmt: skip
+                   "--set", f"train.batch={settings['batch']}", "--set", "optim.schedule=constant", "--set", "train.shift=0", "--set", "train.flip=no"]  # fmt: skip
         for one in more:
             command += ["--set", one]
         report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -144,7 +167,7 @@ def our_dtp(options, data, seed):
 
 
 def our_al(options, data, seed):
-    arch = f"exits:split=1+1+1+1+1,width={AL['code']},bridge={AL['hidden']},pool={AL['pool']},codes=sigmoid,hidden=codes,decoder=codes:simple-vgg:32"
+    arch = f"exits:split=1+1+1+1+1,width={AL['code']},bridge={AL['hidden']},pool={AL['pool']},hidden=codes:simple-vgg:32"
     return ours(options, data, seed, arch, AL,
                 ["strategy.name=al", "strategy.loss=mse", f"strategy.lr={AL['lr']}", "strategy.beta2=0.999", f"optim.plain_lr={AL['lr']}",
                  "optim.plain_beta2=0.999"], exit_number=5)  # fmt: skip
@@ -180,7 +203,9 @@ def main():
             cases += [("dtp", "published", lambda seed: their_dtp(folder, data, seed)), ("dtp", "ours", lambda seed: our_dtp(options, data, seed))]
         if options.cifar10:
             images = cifar10(options.cifar10, AL["train"])
-            cases += [("al", "published", lambda seed: their_al(folder, images, seed)), ("al", "ours", lambda seed: our_al(options, images, seed))]
+            cases += [("al", "published", lambda seed: their_al(folder, images, seed)),
+                      ("al", "published, first weights drawn as ours", lambda seed: their_al(folder, images, seed, drawn_as_ours=True)),
+                      ("al", "ours", lambda seed: our_al(options, images, seed))]  # fmt: skip
         for strategy, code, run in cases:
             start = time.monotonic()
             row(strategy, code, [run(seed) for seed in range(options.seeds)], (time.monotonic() - start) / options.seeds)
