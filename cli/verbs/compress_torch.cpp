@@ -343,7 +343,7 @@ int compress_with_torch(const Arguments& arguments) {
 
   PluginHost host;
   load_plugins(host, arguments);
-  device_named(settings.device);  // refused before anything is opened
+  if (arguments.has("data")) device_named(settings.device);  // refused before anything is opened
   const auto group = open_group(arguments, host);
   const bool writes = group->rank() == 0 && !dry_run;
   if (writes) {

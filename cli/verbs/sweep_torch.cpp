@@ -217,7 +217,7 @@ int sweep_with_torch(const Arguments& arguments) {
   if (speaks_for_all()) say_notes(arguments, sweep_notes(arguments, settings));
   PluginHost host;
   load_plugins(host, arguments);
-  device_named(settings.device);  // refused before anything is opened
+  if (arguments.has("data")) device_named(settings.device);  // refused before anything is opened
   const auto group = open_group(arguments, host);
   std::optional<Report> page;
   if (group->rank() == 0)

@@ -31,7 +31,7 @@ extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void*);
 namespace gbcompress::fuzz {
 namespace {
 
-constexpr std::size_t kBeyond = std::size_t{64} << 20;
+[[maybe_unused]] constexpr std::size_t kBeyond = std::size_t{64} << 20;
 constexpr double kSeconds = 1.0;
 
 [[noreturn]] void finding(const Target& target, const char* what) {
