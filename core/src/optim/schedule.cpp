@@ -37,8 +37,8 @@ double of_epoch(Schedule schedule, std::int64_t step, const EpochSchedule& epoch
         Errc::kUsage,
         "a schedule of epochs needs steps and epochs of at least 1, and a factor of 0 to 1");
   const std::int64_t epoch = step / epochs.steps;
-  if (schedule == Schedule::kStep)
-    return std::pow(epochs.factor, static_cast<double>(epoch / epochs.epochs));
+  const std::int64_t reductions = epoch / epochs.epochs;
+  if (schedule == Schedule::kStep) return std::pow(epochs.factor, static_cast<double>(reductions));
   return cosine(1, epochs.factor, static_cast<double>(epoch) / static_cast<double>(epochs.epochs));
 }
 
