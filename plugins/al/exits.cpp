@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <numeric>
 
 #include "component.h"
@@ -43,20 +44,8 @@ void split_at(std::string_view text, char separator, Each each) {
   }
 }
 
-/// Whether it is `other` instead of `usual`.
-bool named(std::string_view key, std::string_view text, std::string_view usual,
-           std::string_view other) {
-  if (text != usual && text != other)
-    refuse(std::string(key) + " must be " + std::string(usual) + " or " + std::string(other) +
-           ", not \"" + printable(std::string(text)) + "\"");
-  return text == other;
-}
-
-struct ReadShape : ExitShape {
-  bool hidden_as_codes = false, decoder_as_codes = false;
-};
-
-void read_option(ReadShape& shape, std::string_view option) {
+void read_option(ExitShape& shape, std::map<std::string, std::string>& forms,
+                 std::string_view option) {
   const std::size_t equals = option.find('=');
   const std::string_view key = option.substr(0, equals);
   const std::string_view value =
@@ -71,13 +60,8 @@ void read_option(ReadShape& shape, std::string_view option) {
     shape.bridge = whole(key, value, 0, 65'536);
   else if (key == "pool")
     shape.pool = whole(key, value, 1, 1024);
-  else if (key == "codes")
-    shape.forms.codes =
-        named(key, value, "tanh", "sigmoid") ? Activation::kSigmoid : Activation::kTanh;
-  else if (key == "hidden")
-    shape.hidden_as_codes = named(key, value, "relu", "codes");
-  else if (key == "decoder")
-    shape.decoder_as_codes = named(key, value, "none", "codes");
+  else if (key == "codes" || key == "hidden" || key == "decoder")
+    forms[std::string(key)] = value;
   else
     refuse("there is no option \"" + printable(std::string(key)) +
            "\" (it takes split, width, bridge, pool, codes, hidden, decoder)");
@@ -145,18 +129,20 @@ std::vector<std::int64_t> default_split(std::size_t stages, bool tokens) {
 
 std::optional<ExitShape> exit_shape(const std::string& arch) {
   if (!arch.starts_with(kName)) return std::nullopt;
-  ReadShape shape;
+  ExitShape shape;
+  std::map<std::string, std::string> forms;
   std::string_view rest = std::string_view(arch).substr(kName.size());
   const std::size_t colon = rest.find(':');
   if (rest.substr(0, colon).find('=') != std::string_view::npos) {
     if (colon == std::string_view::npos) refuse("name the architecture behind its options");
     split_at(rest.substr(0, colon), ',',
-             [&](std::string_view option) { read_option(shape, option); });
+             [&](std::string_view option) { read_option(shape, forms, option); });
     rest.remove_prefix(colon + 1);
   }
   shape.inner = rest;
-  if (shape.hidden_as_codes) shape.forms.hidden = shape.forms.codes;
-  if (shape.decoder_as_codes) shape.forms.decoder = shape.forms.codes;
+  shape.forms = read_forms(forms, [&](const std::string& option, const std::string& rule) {
+    refuse(option + " " + rule + ", not \"" + printable(forms.at(option)) + "\"");
+  });
   return shape;
 }
 

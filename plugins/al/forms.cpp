@@ -4,11 +4,6 @@
 
 namespace gbcompress::al {
 
-std::string_view activation_name(Activation activation) {
-  constexpr std::string_view kNames[] = {"tanh", "sigmoid", "relu", "none"};
-  return kNames[static_cast<std::size_t>(activation)];
-}
-
 at::Tensor apply(Activation activation, const at::Tensor& x) {
   switch (activation) {
     case Activation::kTanh:
@@ -21,6 +16,24 @@ at::Tensor apply(Activation activation, const at::Tensor& x) {
       break;
   }
   return x;
+}
+
+Forms read_forms(
+    const std::map<std::string, std::string>& given,
+    const std::function<void(const std::string& option, const std::string& rule)>& refuse) {
+  /// Whether it is `other` instead of `usual`.
+  const auto is_other = [&](const char* option, const std::string& usual,
+                            const std::string& other) {
+    const auto found = given.find(option);
+    if (found == given.end() || found->second == usual) return false;
+    if (found->second != other) refuse(option, "must be " + usual + " or " + other);
+    return true;
+  };
+  Forms forms;
+  if (is_other("codes", "tanh", "sigmoid")) forms.codes = Activation::kSigmoid;
+  if (is_other("hidden", "relu", "codes")) forms.hidden = forms.codes;
+  if (is_other("decoder", "none", "codes")) forms.decoder = forms.codes;
+  return forms;
 }
 
 }  // namespace gbcompress::al

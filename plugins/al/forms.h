@@ -4,13 +4,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string_view>
+#include <functional>
+#include <map>
+#include <string>
 
 namespace gbcompress::al {
 
 enum class Activation : std::uint8_t { kTanh, kSigmoid, kRelu, kNone };
-/// "tanh", "sigmoid", "relu", "none"
-std::string_view activation_name(Activation activation);
 at::Tensor apply(Activation activation, const at::Tensor& x);
 
 /// What is applied behind the layers of a component's bridge and autoencoder.
@@ -19,8 +19,14 @@ struct Forms {
   Activation hidden =
       Activation::kRelu;  ///< behind the first of two layers of b: relu or the codes'
   Activation decoder = Activation::kNone;  ///< behind h: none or the codes'
-  bool operator==(const Forms&) const = default;
 };
+
+/// Of the options `codes` (tanh, sigmoid), `hidden` (relu, codes) and `decoder` (none, codes); the
+/// first of each where it is not given.
+/// @param refuse  throws, for an option and what it must be
+Forms read_forms(
+    const std::map<std::string, std::string>& given,
+    const std::function<void(const std::string& option, const std::string& rule)>& refuse);
 
 enum class CodeLoss : std::uint8_t {
   kNats,  ///< half the squared error, summed over the code; cross-entropy of the first autoencoder

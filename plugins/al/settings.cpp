@@ -13,27 +13,6 @@ std::vector<std::string> option_names() {
           "lr",    "lr_end", "beta2",  "pipeline", "threads", "placement", "exits"};
 }
 
-namespace {
-
-/// `codes`, `hidden` and `decoder`, each by its name or by "codes".
-Forms read_forms(const OptionText& options) {
-  Forms forms;
-  const std::string codes = options.text("codes", "tanh");
-  if (codes != "tanh" && codes != "sigmoid") options.refuse("codes", "must be tanh or sigmoid");
-  if (codes == "sigmoid") forms.codes = Activation::kSigmoid;
-  const auto read = [&](const char* option, const char* usual, Activation& into) {
-    const std::string text = options.text(option, usual);
-    if (text != usual && text != "codes")
-      options.refuse(option, "must be " + std::string(usual) + " or codes");
-    if (text == "codes") into = forms.codes;
-  };
-  read("hidden", "relu", forms.hidden);
-  read("decoder", "none", forms.decoder);
-  return forms;
-}
-
-}  // namespace
-
 Settings read_settings(const std::map<std::string, std::string>& given, std::size_t stages,
                        bool tokens, const std::optional<ExitShape>& exits) {
   if (stages < 2)
@@ -65,7 +44,10 @@ Settings read_settings(const std::map<std::string, std::string>& given, std::siz
     s.bridge = exits->bridge;
     s.pool = exits->pool;
   }
-  s.forms = exits ? exits->forms : read_forms(options);
+  s.forms = exits ? exits->forms
+                  : read_forms(given, [&](const std::string& option, const std::string& rule) {
+                      options.refuse(option, rule);
+                    });
   const std::string loss = options.text("loss", "nats");
   if (loss != "nats" && loss != "mse") options.refuse("loss", "must be nats or mse");
   s.loss = loss == "mse" ? CodeLoss::kMse : CodeLoss::kNats;

@@ -14,9 +14,7 @@ class Options {
   /// @throws Error(kUsage) for more parts
   Options(const ModelRequest& request, std::vector<std::string> names);
 
-  /// Part `index`, separated by ':'; "" without it.
-  const std::string& part(std::size_t index) const { return parts_[index]; }
-  /// 1 to `most`, separated by commas; none for an empty part. @throws Error(kUsage)
+  /// Part `index`: 1 to `most`, separated by commas; none for an empty part. @throws Error(kUsage)
   std::vector<std::int64_t> numbers(std::size_t index, std::int64_t most) const;
   /// Part `index`, else the rows of a weight of the file, else 10. @throws Error(kUsage)
   std::int64_t classes(std::size_t index, const std::string& weight) const;

@@ -54,6 +54,8 @@ class Dataset {
   Dataset(at::Tensor inputs, at::Tensor targets, std::vector<std::int64_t> rows, at::Device device)
       : inputs_(inputs), targets_(targets), rows_(std::move(rows)), device_(device) {}
   Batch delivered(Batch batch) const;
+  /// @param rows  of the tensors
+  Batch selected(const std::vector<std::int64_t>& rows) const;
   /// Rows of this split as rows of the tensors. @throws Error(kUsage) for one that is not there
   std::vector<std::int64_t> rows_of(std::vector<std::int64_t> rows) const;
 

@@ -20,9 +20,12 @@ std::vector<std::int64_t> Dataset::rows_of(std::vector<std::int64_t> rows) const
 }
 
 Batch Dataset::gather(const std::vector<std::int64_t>& indices) const {
-  const std::vector<std::int64_t> rows = rows_of(indices);
+  return delivered(selected(rows_of(indices)));
+}
+
+Batch Dataset::selected(const std::vector<std::int64_t>& rows) const {
   const at::Tensor index = at::tensor(rows, at::kLong).to(inputs_.device());
-  return delivered({inputs_.index_select(0, index), targets_.index_select(0, index)});
+  return {inputs_.index_select(0, index), targets_.index_select(0, index)};
 }
 
 Batch Dataset::delivered(Batch batch) const {
@@ -45,10 +48,8 @@ Batch Dataset::range(std::int64_t first, std::int64_t count) const {
 }
 
 Batch Dataset::everything() const {
-  if (!rows_) return {inputs_.to(at::kCPU), targets_.to(at::kCPU)};
-  const at::Tensor index = at::tensor(*rows_, at::kLong).to(inputs_.device());
-  return {inputs_.index_select(0, index).to(at::kCPU),
-          targets_.index_select(0, index).to(at::kCPU)};
+  const Batch all = rows_ ? selected(*rows_) : Batch{inputs_, targets_};
+  return {all.inputs.to(at::kCPU), all.targets.to(at::kCPU)};
 }
 
 std::int64_t Dataset::predictions() const {
