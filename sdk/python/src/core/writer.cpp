@@ -1,11 +1,15 @@
 // A file written tensor by tensor, of integers that Python trained.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "artifact/sections/float_code.h"
 #include "gbcompress/artifact.h"
@@ -21,6 +25,12 @@ DType dtype_of(const std::string& name) {
   const auto dtype = parse_dtype(name);
   if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + name);
   return *dtype;
+}
+
+bool fits_short_floats(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  return largest >= 0x1p-120f && largest < 0x1p127f;
 }
 
 class Writer {
@@ -39,9 +49,7 @@ class Writer {
   /// @return false where the numbers cannot be short floats
   bool add_short_floats(const std::string& name, const std::string& dtype, const Shape& shape,
                         const Input<float>& numbers, int mantissa_bits) {
-    float largest = 0;
-    for (const float number : span_of(numbers)) largest = std::max(largest, std::fabs(number));
-    if (!(largest >= 0x1p-120f && largest < 0x1p127f)) return false;
+    if (!fits_short_floats(span_of(numbers))) return false;
     writer_.add_coded(name, dtype_of(dtype), shape,
                       float_coded(default_grid(shape), span_of(numbers), mantissa_bits));
     return true;
@@ -86,10 +94,24 @@ void add_integers(ArtifactWriter& writer, const ArtifactTensor& tensor, CodedVal
   writer.add_coded_section(tensor.name, tensor.dtype, tensor.shape, values, std::move(section));
 }
 
-void add_all(ArtifactWriter& writer, const ArtifactReader& reader) {
+/// Values of tensors, as short floats of so many mantissa bits.
+struct Replacements {
+  std::map<std::string, std::span<const float>> values;  ///< by name
+  int mantissa_bits = 0;
+};
+
+/// @param replaced  instead of the reader's values, unless they cannot be short floats
+void add_all(ArtifactWriter& writer, const ArtifactReader& reader, const Replacements& replaced) {
   const bool lanes = reader.profile() == CodecProfile::kLanes;
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     const ArtifactTensor& tensor = reader.tensors()[i];
+    if (const auto other = replaced.values.find(tensor.name);
+        other != replaced.values.end() && fits_short_floats(other->second)) {
+      add_integers(
+          writer, tensor,
+          float_coded(default_grid(tensor.shape), other->second, replaced.mantissa_bits), lanes);
+      continue;
+    }
     switch (tensor.kind) {
       case TensorKind::kExact:
         writer.add_plain(tensor.name, tensor.dtype, tensor.shape, reader.plain(i));
@@ -112,9 +134,14 @@ void add_all(ArtifactWriter& writer, const ArtifactReader& reader) {
 }
 
 /// The tensors of several files, of one profile, in one.
+/// @param replaced  values of tensors, which become short floats of `mantissa_bits` bits
 /// @return bytes written. @throws as ArtifactReader::open() and ArtifactWriter
 std::int64_t join(const std::vector<std::string>& files, const std::string& path,
-                  const std::string& settings, bool overwrite) {
+                  const std::string& settings, bool overwrite,
+                  const std::vector<std::pair<std::string, Input<float>>>& replaced,
+                  int mantissa_bits) {
+  Replacements values{.values = {}, .mantissa_bits = mantissa_bits};
+  for (const auto& [name, array] : replaced) values.values.emplace(name, span_of(array));
   const nb::gil_scoped_release release;
   ArtifactWriter writer("", settings);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -122,7 +149,7 @@ std::int64_t join(const std::vector<std::string>& files, const std::string& path
   for (const std::string& file : files) {
     const ArtifactReader reader = ArtifactReader::open(file);
     if (reader.profile() == CodecProfile::kLanes) writer.set_profile(CodecProfile::kLanes);
-    add_all(writer, reader);
+    add_all(writer, reader, values);
   }
   return writer.write(path, overwrite);
 }
@@ -147,7 +174,9 @@ void bind_writer(nb::module_& module) {
       .def("tensor_bits", &Writer::tensor_bits)
       .def("write", &Writer::write);
   module.def("join", &join, nb::arg("files"), nb::arg("path"), nb::arg("settings"),
-             nb::arg("overwrite"));
+             nb::arg("overwrite"),
+             nb::arg("replaced") = std::vector<std::pair<std::string, Input<float>>>(),
+             nb::arg("mantissa_bits") = 0);
   module.def("short_floats", &short_floats);
 }
 

@@ -14,7 +14,7 @@ from ._statistics import Statistics
 MOMENTS = (".input_moment", ".output_moment", ".input_mean")
 #: Damping as the core's, and the cost of error feedback up to which it is better than the trellis.
 _DAMP, _PAYS, _WIDEST_FACTOR = 0.02, 0.6, 4096
-_SHRINKAGE = 0.5
+_SHRINKAGE = 0.25
 #: Steps that follow the importance of tensors, and of the rows of recurrent layers: recommended.
 STEPS = {"tensor_steps": 1.0, "row_power": 0.0, "joint_row_power": 1.0}
 _PLAIN = {"tensor_steps": 0.0, "row_power": 0.0, "joint_row_power": 0.0}
@@ -96,7 +96,7 @@ def where_feedback_pays(statistics: Statistics, costs: Mapping[str, float], cosi
 
 
 def shrunk(statistics: Statistics) -> Statistics:
-    """With half of each moment replaced by the identity of the same mean diagonal: moments of few samples
+    """With a quarter of each moment replaced by the identity of the same mean diagonal: moments of few samples
     overstate how much the inputs depend on each other."""
     tensors = dict(statistics.tensors)
     for name, value in tensors.items():

@@ -154,7 +154,7 @@ def _calibration(source: str, names: Sequence[str], data: Iterable[Any], write: 
     class Writer:
         norms = False
 
-        def __call__(self, filename: str, size: int, candidate: Candidate, moved: Mapping[str, Any]) -> SaveReport:
+        def __call__(self, filename: str, size: int, candidate: Candidate) -> SaveReport:
             return write(filename, True, candidate.statistics, candidate.use)  # of the size of the folder
 
     model, items = _batches_of(source, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +11,14 @@ from typing import Any, Protocol
 
 import torch
 
-from ._arrays import Array
+from . import _core
+from ._arrays import Array, to_entries
 from ._candidates import DATA_FREE, Candidate, candidates_of, cosines_of, without_cosines
 from ._collect import Batch, call, called, evaluating, outputs_of
 from ._errors import usage
 from ._files import SaveReport, save
 from ._load import load_into
-from ._norms import corrected_norms, has_norms, norm_sums
+from ._norms import NORM_BITS, corrected_norms, has_norms, norm_sums
 from ._pieces import owners_of
 from ._progress import progress
 from ._quality import quality_of
@@ -24,6 +26,8 @@ from ._statistics import Statistics
 
 #: At a further size so many uses are tried: those with the least errors at the size before.
 _KEPT = 3
+#: Files are written anew at most so often where norms that fit their integers take more bytes than before.
+_NORM_TRIES = 3
 
 
 def _is_logits(result: Any) -> bool:
@@ -81,15 +85,9 @@ def copied_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 class Writer(Protocol):
     """Writes a file of the model's weights."""
 
-    norms: bool  #: whether ``moved`` is taken
+    norms: bool  #: whether norms may be replaced by short floats
 
-    def __call__(
-        self, filename: str, size: int, candidate: Candidate, moved: dict[str, torch.Tensor]
-    ) -> SaveReport:
-        """
-        Args:
-            moved: tensors that replace those of the model, stored exactly.
-        """
+    def __call__(self, filename: str, size: int, candidate: Candidate) -> SaveReport: ...
 
 
 class StateWriter:
@@ -100,14 +98,20 @@ class StateWriter:
     def __init__(self, state: dict[str, torch.Tensor], threads: int) -> None:
         self.state, self.threads = state, threads
 
-    def __call__(
-        self, filename: str, size: int, candidate: Candidate, moved: dict[str, torch.Tensor]
-    ) -> SaveReport:
-        state: dict[str, Array] = {**self.state, **moved}
+    def __call__(self, filename: str, size: int, candidate: Candidate) -> SaveReport:
+        state: dict[str, Array] = dict(self.state)
         return save(
             state, filename, max_bytes=size, statistics=candidate.statistics, use=candidate.use, overwrite=True,
-            threads=self.threads, exact=sorted(moved), quiet=True,
+            threads=self.threads, quiet=True,
         )  # fmt: skip
+
+
+def with_norms(filename: str, report: SaveReport, moved: dict[str, torch.Tensor]) -> SaveReport:
+    """Replaces tensors of a file by short floats; its integers stay. Returns the report of the new file."""
+    values = [(name, value.detach().float().cpu().flatten().numpy()) for name, value in moved.items()]
+    _core.join([filename], filename, _core.File(filename, None).settings, True, values, NORM_BITS)
+    file = _core.File(filename, None)
+    return dataclasses.replace(report, file_bytes=file.file_bytes, identity=file.identity)
 
 
 class Search:
@@ -132,6 +136,7 @@ class Search:
         self.model, self.statistics, self.measured, self.held = model, statistics, measured, held
         self.state, self.writer, self.evaluate = state, writer, evaluate
         self.norms = norm_sums(model, measured) if writer.norms and has_norms(model) else {}
+        self._norm_bytes = 0  #: that corrected norms take more than those of the model
         self.errors: dict[str, float] = {}
         self._candidates: list[Candidate] = []  #: of the size before; empty: no size was tried
         self._best: tuple[float, str, str, SaveReport] | None = None
@@ -156,20 +161,40 @@ class Search:
     def _try(self, candidate: Candidate, folder: str, size: int) -> float:
         """The least error of the candidate, with norms as they are and moved."""
         filename = os.path.join(folder, f"{len(self.errors)}.gbz")
-        report = self.writer(filename, size, candidate, {})
+        report = self.writer(filename, size, candidate)
         load_into(self.model, filename, strict=False)
         self._add(candidate.name, filename, report)
         if candidate is DATA_FREE and not self._candidates:
             self.statistics = without_cosines(self.statistics, cosines_of(filename))
         if not self.norms:
             return self.errors[candidate.name]
-        moved = corrected_norms(self.model, self.measured, self.norms, self.state)
         filename = os.path.join(folder, f"{len(self.errors)}.gbz")
-        report = self.writer(filename, size, candidate, moved)
-        load_into(self.model, filename, strict=False)
+        report = self._corrected(candidate, filename, size)
+        if report is None:
+            return self.errors[candidate.name]
         label = f"{candidate.name}, norms corrected"
         self._add(label, filename, report)
         return min(self.errors[candidate.name], self.errors[label])
+
+    def _corrected(self, candidate: Candidate, filename: str, size: int) -> SaveReport | None:
+        """Writes the candidate with norms that fit the file's own integers; the model has its weights then.
+        None where no such file of the size was found.
+
+        The norms of other integers, even of the same candidate in a file 1 % larger, do not fit: the shifts
+        that they correct are sums of rounding errors."""
+        room = size - self._norm_bytes
+        for _ in range(_NORM_TRIES):
+            report = self.writer(filename, room, candidate)
+            load_into(self.model, filename, strict=False)
+            moved = corrected_norms(self.model, self.measured, self.norms, self.state)
+            before = report.file_bytes
+            report = with_norms(filename, report, moved)
+            self._norm_bytes = max(0, report.file_bytes - before)
+            if report.file_bytes <= size or not report.target_met:
+                load_into(self.model, filename, strict=False)
+                return report
+            room -= report.file_bytes - size
+        return None
 
     def _uses(self) -> Iterator[Candidate]:
         if self._candidates:
