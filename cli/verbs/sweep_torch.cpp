@@ -182,7 +182,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   else
     print_report(report, sweep_options.folder.string());
   for (const SweepPoint& p : report.points)
-    if (!p.target_met && (p.method == kResidualMethod || p.method == kPriorMethod)) {
+    if (!p.target_met && (p.method == kQuantizedMethod || p.method == kPriorMethod)) {
       say("at least one target size was not reached: " + p.setting + " has " +
           with_commas(p.bytes) + " bytes");
       return kTargetMissed;

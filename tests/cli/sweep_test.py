@@ -12,7 +12,7 @@ import harness
 from harness import INPUT, QUICK, USAGE
 
 FAST = (*QUICK, "--lambdas", "1,0.1")
-METHODS = {"residual (codec, no g-net)": 2, "g-nets alone": 2, "rounding + zstd": 2, "truncated SVD, fp16 + zstd": 2}
+METHODS = {"quantized": 2, "g-nets alone": 2, "rounding + zstd": 2, "truncated SVD, fp16 + zstd": 2}
 
 
 class Sweeps(harness.CliTest):
@@ -64,9 +64,9 @@ class Sweeps(harness.CliTest):
         points = {point["method"]: point for point in self.points()}
         self.assertEqual(len(points), 5)
         kinds = {name: {t["kind"] for t in self.succeed("inspect", self.path("curve/" + points[name]["file"]), "--json").json["tensors"]}
-                 for name in ("residual (codec, no g-net)", "residual with g-nets")}
-        self.assertIn("predicted", kinds["residual with g-nets"])
-        self.assertEqual(kinds["residual (codec, no g-net)"], {"quantized"})
+                 for name in ("quantized", "quantized, g-net priors")}
+        self.assertIn("predicted", kinds["quantized, g-net priors"])
+        self.assertEqual(kinds["quantized"], {"quantized"})
 
     def end(self, sent, after):
         """Ends a sweep once `after` points were told; gives the files' times."""

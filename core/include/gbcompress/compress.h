@@ -69,11 +69,11 @@ CompressionPlan plan_compression(Model& model, std::int64_t input_bytes, const D
                                  Model* teacher, const Registry& registry,
                                  const CompressOptions& options);
 
-/// Plans g-nets for the target, fits and trains them, writes the file, reads it back, expands and
+/// Executes the plan of the options: makes the file, writes it, reads it back, expands and
 /// evaluates it. `model` ends with the expanded weights. With several ranks [collective]; only rank
 /// 0's report has what is measured on the file.
 /// @param input_bytes  size of the model file on disk, the ratio's numerator
-/// @param data     null: weight fit only, and nothing is evaluated
+/// @param data     null: nothing is calibrated, trained on data or evaluated
 /// @param teacher  a second copy of the model, needed for Loss::kDistill
 /// @throws Error(kUsage) for a target out of range or a loss that needs what is not there
 CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
@@ -84,8 +84,8 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
 
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";
-inline constexpr const char* kResidualMethod = "residual (codec, no g-net)";
-inline constexpr const char* kPriorMethod = "residual with g-nets";
+inline constexpr const char* kQuantizedMethod = "quantized";
+inline constexpr const char* kPriorMethod = "quantized, g-net priors";
 inline constexpr const char* kGNetMethod = "g-nets alone";
 inline constexpr const char* kRoundingMethod = "rounding + zstd";
 inline constexpr const char* kFactorMethod = "truncated SVD, fp16 + zstd";

@@ -12,6 +12,7 @@
 #include "compress/hold_back.h"
 #include "compress/judge.h"
 #include "compress/recipe.h"
+#include "compress/request.h"
 #include "gbcompress/compress.h"
 #include "gbcompress/plan.h"
 #include "train/training_checkpoints.h"
@@ -22,16 +23,6 @@ namespace gbcompress {
 inline std::int64_t later_epochs(std::int64_t epochs) {
   return std::max<std::int64_t>(1, epochs / 2);
 }
-
-/// What was asked; nothing of it changes.
-struct CompressRequest {
-  Model& model;
-  const std::int64_t input_bytes;  ///< of the model's file
-  const Data* const data;          ///< or null
-  Model* const teacher;            ///< or null
-  const Registry& registry;
-  const ProgressSink& progress;
-};
 
 struct CompressRun : CompressRequest {
   CompressOptions options;  ///< with what is chosen filled in

@@ -30,6 +30,7 @@ struct Candidate {
   std::string note = {};                      ///< why a target is not met, where it is not
   std::string taken = {};                     ///< which attempt of a search, and why; or ""
   std::optional<WeightsReport> weights = {};  ///< of a file that compress_weights() made
+  std::string rule = {};  ///< by which its integers were chosen, with statistics
 
   bool collapsed() const { return kept < kLeastKept; }
 };

@@ -126,7 +126,7 @@ class Sweep {
     if (data_) report.metric = data_->metric;
     if (data_ && leads()) report.before = quality().value();
     for (const Asked& a : asked_)
-      if (mine(kResidualMethod, a.setting())) codec_point(a, reference);
+      if (mine(kQuantizedMethod, a.setting())) codec_point(a, reference);
     for (const Asked& a : asked_)
       if (mine(kPriorMethod, a.setting())) prior_point(a, reference);
     for (const Asked& a : asked_)
@@ -194,7 +194,7 @@ class Sweep {
   /// begun. A model's first training is rank 0's, and all wait for it.
   void deal() {
     if (options_.from_scratch) keys_.emplace_back(kDenseMethod, kDenseSetting);
-    for (const Asked& a : asked_) keys_.emplace_back(kResidualMethod, a.setting());
+    for (const Asked& a : asked_) keys_.emplace_back(kQuantizedMethod, a.setting());
     for (const Asked& a : asked_)
       if (priors_) keys_.emplace_back(kPriorMethod, a.setting());
     for (const Asked& a : asked_) keys_.emplace_back(kGNetMethod, a.gnet_setting());
@@ -212,7 +212,7 @@ class Sweep {
     return owner != owners_.end() && owner->second == (group_ ? group_->rank() : 0);
   }
   std::int64_t bytes_of(const Asked& asked) {
-    return points_.wait_for(kResidualMethod, asked.setting()).bytes;
+    return points_.wait_for(kQuantizedMethod, asked.setting()).bytes;
   }
   std::optional<double> quality() const {
     if (!data_) return std::nullopt;
@@ -291,7 +291,7 @@ class Sweep {
   }
 
   void codec_point(const Asked& asked, const Values& reference) {
-    file_point(kResidualMethod, asked.setting(), asked.file(), codec_run(asked), &reference);
+    file_point(kQuantizedMethod, asked.setting(), asked.file(), codec_run(asked), &reference);
   }
 
   void prior_point(const Asked& asked, const Values& reference) {

@@ -245,7 +245,7 @@ TEST_F(SweepTest, BytesThatNoIntegerHoldsAreRefused) {
 SweepReport sample() {
   SweepReport report{
       .input_bytes = 70'000, .parameters = 17'000, .metric = Metric::kAccuracy, .before = 97.5};
-  report.points = {{.method = kResidualMethod,
+  report.points = {{.method = kQuantizedMethod,
                     .setting = "lambda 1",
                     .bytes = 800,
                     .ratio = 87.5,
@@ -253,7 +253,7 @@ SweepReport sample() {
                     .weight_error = 0.5,
                     .seconds = 3,
                     .file = "lambda-1.gbz"},
-                   {.method = kResidualMethod,
+                   {.method = kQuantizedMethod,
                     .setting = "lambda 0.1",
                     .bytes = 3000,
                     .ratio = 23.3333,
@@ -270,8 +270,8 @@ SweepReport sample() {
 TEST(SweepReportTest, CsvQuotesWhatNeedsIt) {
   EXPECT_EQ(sweep_csv(sample()),
             "method,setting,bytes,ratio,bits_per_parameter,metric,weight_error,seconds,file\r\n"
-            "\"residual (codec, no g-net)\",lambda 1,800,87.5,0.376471,90.25,0.5,3,lambda-1.gbz\r\n"
-            "\"residual (codec, no g-net)\",lambda 0.1,3000,23.3333,1.41176,97,0,0,lambda-0.1.gbz"
+            "quantized,lambda 1,800,87.5,0.376471,90.25,0.5,3,lambda-1.gbz\r\n"
+            "quantized,lambda 0.1,3000,23.3333,1.41176,97,0,0,lambda-0.1.gbz"
             "\r\n"
             "\"truncated SVD, fp16 + zstd\",\"as \"\"lambda\"\", 1\",1500,46.6667,0.705882,12,0,0,"
             "\r\n");
@@ -299,7 +299,7 @@ TEST(SweepReportTest, ThePictureHasEveryPointInItsPlace) {
   EXPECT_NEAR((y[0] - y[1]) / (y[2] - y[0]), (97 - 90.25) / (90.25 - 12), 1e-3);
   EXPECT_LT(y[1], y[0]);
   EXPECT_LT(y[0], y[2]);
-  for (const char* label : {kResidualMethod, kFactorMethod, "bytes on disk", "test accuracy"})
+  for (const char* label : {kQuantizedMethod, kFactorMethod, "bytes on disk", "test accuracy"})
     EXPECT_NE(svg.find(label), std::string::npos) << label;
   EXPECT_EQ(svg.find(kGNetMethod), std::string::npos) << "no points, no line";
 }
@@ -311,8 +311,8 @@ TEST(SweepReportTest, AxesHaveEnoughLabels) {
       SweepReport report;
       report.metric = Metric::kAccuracy;
       report.before = high;
-      report.points = {{.method = kResidualMethod, .bytes = small, .metric = low},
-                       {.method = kResidualMethod, .bytes = large, .metric = high}};
+      report.points = {{.method = kQuantizedMethod, .bytes = small, .metric = low},
+                       {.method = kQuantizedMethod, .bytes = large, .metric = high}};
       const std::string svg = sweep_svg(report, "x");
       // Numbers on the left end at the axis, those below are in its middle.
       std::size_t left = 0, below = 0;
