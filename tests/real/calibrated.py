@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Public models calibrated from Python: gbc.calibrate() beside a data-free file of the same size.
 
-  tests/real/calibrated.py --site DIR [--only NAME] [--ratios 8 12] [--json]
+  tests/real/calibrated.py --site DIR [--only NAME] [--ratios 8 12] [--json] [--program GBCOMPRESS]
 
 DIR is where the packages of scripts/real-models are installed. Calibration sees some inputs, the score others. Needs
-torch, safetensors and the package gbcompress."""
+torch, safetensors and the package gbcompress. With --program, that program calibrates the recurrent models instead, as
+TorchScript."""
 import argparse
 import copy
 import gzip
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -94,6 +96,7 @@ def speaker(site):
 
 MODELS = {"all-MiniLM-L6-v2": minilm, "Resemblyzer": speaker, "silero-vad": detector, "MobileNetV2 embedder": embedder,
           "MobileNetV2 without inputs": lambda site: embedder(site, True)}
+RECURRENT = ("Resemblyzer", "silero-vad")
 CIFAR = os.path.join(os.path.dirname(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))),
                      "shared/data/cifar10-jpeg/train.bin.gz")
 
@@ -143,6 +146,25 @@ def measure(gbc, name, model, batches, others, ratio):
             yield row_of(name, ratio, report, method, wanted, outputs(copied, others), seconds, candidates)
 
 
+def measure_program(program, gbc, name, model, batches, others, ratio):
+    """The row of the program's file of the model as TorchScript, calibrated by the same inputs."""
+    from safetensors.torch import save_file
+    with tempfile.TemporaryDirectory() as folder:
+        script, inputs, file = (os.path.join(folder, name) for name in ("m.pt", "x.safetensors", "m.gbz"))
+        with torch.no_grad():
+            torch.jit.script(model).save(script)
+        save_file({"inputs": torch.cat(batches).contiguous()}, inputs)
+        start = time.monotonic()
+        run = subprocess.run([program, "compress", script, "--data", f"features:{inputs}", "--epochs", "0", "--ratio",
+                              str(ratio), "-o", file, "--json", "-q"], capture_output=True, text=True, check=True)
+        said = json.loads(run.stdout)
+        copied = copy.deepcopy(model)
+        gbc.load_into(copied, file)
+        report = argparse.Namespace(input_bytes=said["input_bytes"], file_bytes=said["output_bytes"])
+        yield row_of(name, ratio, report, said["allocation"], outputs(model, others), outputs(copied, others),
+                     time.monotonic() - start, {})
+
+
 def main():
     import gbcompress as gbc
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -150,6 +172,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--ratios", type=float, nargs="+", default=[8, 12])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--program")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     for name, make in MODELS.items():
@@ -159,7 +182,11 @@ def main():
         model, batches, others = made
         model.eval()
         for ratio in asked.ratios:
-            for row in measure(gbc, name, model, batches, others, ratio):
+            if asked.program and name not in RECURRENT:
+                continue
+            rows = (measure_program(asked.program, gbc, name, model, batches, others, ratio) if asked.program else
+                    measure(gbc, name, model, batches, others, ratio))
+            for row in rows:
                 said = "  ".join(f"{f['name']} {f['value']:.5g}{f['unit']}" for f in row["figures"])
                 print(json.dumps(row) if asked.json else
                       f"{name:26} {ratio:5g}x {row['output_bytes']:>10,} B  {said}  {row['seconds']:6.1f} s  {row['method']}",

@@ -1,5 +1,7 @@
 """The models of calibrated.py as PyTorch modules whose tensors have the names of the files."""
 
+from typing import List
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -90,13 +92,15 @@ class Detector(nn.Module):
         x = functional.pad(waves, (64, 0)).unfold(1, 576, 512)  # [n, steps, 576]
         y = self.stft_conv(functional.pad(x.flatten(0, 1).unsqueeze(1), (0, 64), "reflect"))
         y = (y[:, :129] ** 2 + y[:, 129:] ** 2 + 1e-14).sqrt()
-        for i in range(1, 5):
-            y = torch.relu(self.get_submodule(f"conv{i}")(y))
-        steps = y.squeeze(-1).unflatten(0, x.shape[:2])
-        states, hidden = None, []
+        y = torch.relu(self.conv2(torch.relu(self.conv1(y))))
+        y = torch.relu(self.conv4(torch.relu(self.conv3(y))))
+        steps = y.view(x.shape[0], x.shape[1], y.shape[1])
+        h = torch.zeros_like(steps[:, 0])
+        c = h
+        hidden: List[torch.Tensor] = []  # TorchScript compiles this
         for t in range(steps.shape[1]):
-            states = self.lstm_cell(steps[:, t], states)
-            hidden.append(torch.relu(states[0]))
+            h, c = self.lstm_cell(steps[:, t], (h, c))
+            hidden.append(torch.relu(h))
         logits = self.final_conv(torch.stack(hidden, 2))
         return torch.sigmoid(logits[:, 0])
 

@@ -9,8 +9,10 @@
 
 #include "bottleneck/internals.h"
 #include "gbcompress/error.h"
+#include "gbcompress/ranks.h"
 #include "search/size_search.h"
 #include "statistics/calibrate.h"
+#include "statistics/collect.h"
 
 namespace gbcompress {
 namespace {
@@ -56,6 +58,19 @@ void Allocation::weigh(const ModelSnapshot& values, Group* group) {
           " the memory limit of second-order statistics; rounded without error feedback");
   values_ = values;
   original_ = judged();
+  if ((group && group->world() > 1) || norms_.size() > 0) return;
+  Statistics found = collect_statistics(model_, samples_, options_.seed);
+  if (has_joint_moments(found)) joint_ = std::move(found);
+}
+
+void Allocation::tell(const std::string& rule, std::int64_t bytes, double lost) const {
+  if (!tell_) return;
+  char line[200];
+  std::snprintf(line, sizeof line, "%s: %lld bytes, %s %.3g%s on the held-out split", rule.c_str(),
+                static_cast<long long>(bytes),
+                judge_.has_classes() ? "KL divergence" : "squared output error",
+                judge_.has_classes() ? lost : 2 * lost, judge_.has_classes() ? " nats" : "");
+  tell_(line);
 }
 
 /// What is compared: log probabilities of classes, or outputs. [positions, classes]
@@ -133,14 +148,7 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
                              static_cast<double>(integers_->numbers()));
   if (!std::isfinite(at.lost) || at.bytes > wanted) at.lost = HUGE_VAL;
   at.integers = integers_->coded();
-  if (tell_) {
-    char line[200];
-    std::snprintf(line, sizeof line, "%s: %lld bytes, %s %.3g%s on the held-out split",
-                  rule.text().c_str(), static_cast<long long>(at.bytes),
-                  judge_.has_classes() ? "KL divergence" : "squared output error",
-                  judge_.has_classes() ? lost : 2 * lost, judge_.has_classes() ? " nats" : "");
-    tell_(line);
-  }
+  tell(rule.text(), at.bytes, lost);
   return at;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gbcompress/bottleneck.h"
+#include "gbcompress/statistics.h"
 #include "gbcompress/train.h"
 #include "model/model_snapshot.h"
 #include "statistics/norm_correction.h"
@@ -38,6 +39,16 @@ class Allocation {
   /// @param refit  there is time for weights to be fitted to rounded layers before them
   void land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
 
+  /// Statistics as plain data of models with recurrent layers, for integers that compress_weights()
+  /// chooses; null for other models, and where several ranks share the samples. Of the values to be
+  /// stored.
+  const Statistics* joint_statistics() const { return joint_ ? &*joint_ : nullptr; }
+  /// What the model as it stands loses on the samples that judge: KL divergence in nats, or half
+  /// the squared error.
+  double loss() const { return lost(judged()); }
+  /// Tells what a file of a rule loses.
+  void tell(const std::string& rule, std::int64_t bytes, double lost) const;
+
   bool weighed() const { return values_.has_value(); }
   std::int64_t samples() const { return samples_.size(); }
   std::int64_t corrected_norms() const { return static_cast<std::int64_t>(norms_.size()); }
@@ -66,6 +77,7 @@ class Allocation {
   Tell tell_;
   std::optional<ModelSnapshot> values_;  ///< to be stored
   SecondOrderStatistics statistics_;
+  std::optional<Statistics> joint_;
   std::optional<CalibratedIntegers> integers_;
   at::Tensor original_;  ///< judged() of the values to be stored
   std::optional<Try> best_;

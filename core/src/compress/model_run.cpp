@@ -7,6 +7,7 @@
 #include "bottleneck/internals.h"
 #include "bottleneck/planner.h"
 #include "compress/above_chance.h"
+#include "compress/by_statistics.h"
 #include "compress/losses.h"
 #include "compress/notes.h"
 #include "gbcompress/error.h"
@@ -73,8 +74,20 @@ void ModelRun::make(std::int64_t bytes) {
   const std::optional<ModelSnapshot>& first = call_.originals ? call_.originals : first_values_;
   if (std::exchange(made_, true) && first) first->restore(call_.model);
   bottleneck_.reset();
+  by_statistics_.reset();
   bottleneck_.emplace(
       attempts_.run(bytes > 0 ? sized_to(call_, bytes) : call_.options.bottleneck, bytes));
+  if (!call_.trained && bytes > 0 && call_.allocation && call_.allocation->joint_statistics() &&
+      from_weights())
+    try_statistics(bytes);
+}
+
+void ModelRun::try_statistics(std::int64_t bytes) {
+  WeightsOptions options = weights_options(call_);
+  options.max_error.reset();
+  options.max_bytes = bytes;
+  by_statistics_ = better_by_statistics(call_, BottleneckFile::encode(*bottleneck_), options,
+                                        [&] { return time_to_train(); });
 }
 
 bool ModelRun::from_weights() const {
@@ -214,7 +227,8 @@ LambdaPoint ModelRun::attempt(double lambda, double from, bool baseline) {
 }
 
 Candidate ModelRun::candidate() {
-  Candidate candidate{.file = BottleneckFile::encode(*bottleneck_)};
+  Candidate candidate =
+      by_statistics_ ? *by_statistics_ : Candidate{.file = BottleneckFile::encode(*bottleneck_)};
   if (call_.above_chance) candidate.loss = of_first_rank(call_.above_chance->loss(call_.model));
   candidate.kept = kept();
   if (call_.trained && call_.priced() && !call_.plan.max_drop)

@@ -57,6 +57,7 @@ class ModelRun final : public TrainingRun {
   double of_first_rank(double value) const { return of_rank_0(call_.options.group, value); }
   bool from_weights() const;
   Candidate write_weights();
+  void try_statistics(std::int64_t bytes);
   void begin_at(const RateOptions& rate);
   void train_without_leakage();
 
@@ -67,6 +68,8 @@ class ModelRun final : public TrainingRun {
   std::optional<ModelSnapshot> first_values_;
   std::optional<GenomicBottleneck> bottleneck_;
   std::optional<ArtifactReader> written_;
+  /// The attempt's file, where statistics as plain data gave a better one than the bottleneck.
+  std::optional<Candidate> by_statistics_;
   std::shared_ptr<const Attempts::State> beginning_;
   bool began_ = false;    ///< a method: the model may not have its first values
   bool made_ = false;     ///< an attempt of this method

@@ -70,7 +70,7 @@ void fit_to_minutes(CompressRun& call) {
   if (one > budget)
     samples = std::max<std::int64_t>(
         to.batch, static_cast<std::int64_t>(budget / one * static_cast<double>(samples)));
-  // A run that is taken up goes on with what it began with, whatever the clock says now.
+  // A resumed run keeps the choices that it began with, whatever the clock says now.
   const auto chosen = [&](const char* name, std::int64_t value) {
     return std::stoll(call.checkpoints.chosen_fact(name, std::to_string(value)));
   };
@@ -211,10 +211,13 @@ namespace {
 
 /// What second moments are taken from and rules are judged by must be more than a handful.
 constexpr std::int64_t kFewestPredictions = 48;
+/// An output that is no score is many numbers.
+constexpr std::int64_t kFewestOutputs = 24;
 
 void check_enough(const Dataset& train) {
   const std::int64_t each = train.predictions();
-  const std::int64_t least = std::max<std::int64_t>(2, (kFewestPredictions + each - 1) / each);
+  const std::int64_t fewest = train.has_classes() ? kFewestPredictions : kFewestOutputs;
+  const std::int64_t least = std::max<std::int64_t>(2, (fewest + each - 1) / each);
   if (train.size() < least)
     throw Error(Errc::kUsage,
                 "calibration needs at least " + std::to_string(least) +

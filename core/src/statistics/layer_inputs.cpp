@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "statistics/recurrent_inputs.h"
+
 namespace gbcompress {
 namespace {
 
@@ -22,6 +24,14 @@ struct Use {
   std::vector<std::int64_t> stride, padding, dilation;
   std::int64_t groups = 1;
 };
+
+/// The call's arguments. In a loop of TorchScript what inputs() gives begins with values of the
+/// interpreter.
+c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& call) {
+  const auto values = call.inputs();
+  const std::size_t count = call.num_inputs();
+  return values.size() > count ? values.slice(values.size() - count) : values;
+}
 
 at::Tensor tensor_at(c10::ArrayRef<const c10::IValue> values, std::size_t i) {
   return i < values.size() && values[i].isTensor() ? values[i].toTensor() : at::Tensor();
@@ -118,22 +128,28 @@ struct LayerInputs::Impl {
   std::unordered_map<const void*, std::size_t> weights;  ///< by storage
   std::vector<std::vector<std::int64_t>> shapes;
   Sink sink;
+  RecurrentSink recurrent;
   at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
   int inside = 0;  ///< calls that were reported and go on
   std::exception_ptr failed;
 
-  std::optional<std::size_t> weight(const Use& use) const {
-    if (!use.weight.defined() || !use.weight.has_storage() || !use.input.defined() ||
-        use.input.dim() < 1)
-      return std::nullopt;
-    const auto found = weights.find(use.weight.storage().unsafeGetStorageImpl());
+  std::optional<std::size_t> index_of(const at::Tensor& weight) const {
+    if (!weight.defined() || !weight.has_storage()) return std::nullopt;
+    const auto found = weights.find(weight.storage().unsafeGetStorageImpl());
     if (found == weights.end()) return std::nullopt;
-    const std::vector<std::int64_t>& shape = shapes[found->second];
+    return found->second;
+  }
+
+  std::optional<std::size_t> weight(const Use& use) const {
+    if (!use.input.defined() || use.input.dim() < 1) return std::nullopt;
+    const auto found = index_of(use.weight);
+    if (!found) return std::nullopt;
+    const std::vector<std::int64_t>& shape = shapes[*found];
     const at::Tensor given = use.transposed && use.weight.dim() == 2 ? use.weight.t() : use.weight;
     if (given.sizes() != at::IntArrayRef(shape) || !given.is_contiguous()) return std::nullopt;
     if (use.convolution ? shape.size() < 3 || shape.size() > 4 : shape.size() != 2)
       return std::nullopt;
-    return found->second;
+    return found;
   }
 
   struct Context : at::ObserverContext {
@@ -141,10 +157,34 @@ struct LayerInputs::Impl {
   };
   inline static thread_local Impl* current = nullptr;
 
+  /// @return whether it is one of the model's recurrent layers
+  bool report_recurrent(const at::RecordFunction& call) const {
+    bool reported = false;
+    for (const RecurrentUse& use : recurrent_uses(call.name(), arguments_of(call))) {
+      const auto first = index_of(use.input_weight), second = index_of(use.hidden_weight);
+      if (!first || !second || use.input_weight.sizes() != at::IntArrayRef(shapes[*first]) ||
+          use.hidden_weight.sizes() != at::IntArrayRef(shapes[*second]))
+        continue;
+      reported = true;
+      recurrent({*first, *second, use.rows});
+    }
+    return reported;
+  }
+
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& call) {
     auto context = std::make_unique<Context>();
     if (!current || current->inside > 0 || current->failed) return context;
-    const auto use = use_of(call.name(), call.inputs());
+    try {
+      if (current->recurrent && current->report_recurrent(call)) {
+        context->reported = true;
+        ++current->inside;
+        return context;
+      }
+    } catch (...) {
+      current->failed = std::current_exception();
+      return context;
+    }
+    const auto use = use_of(call.name(), arguments_of(call));
     if (!use) return context;
     const auto tensor = current->weight(*use);
     if (!tensor) return context;
@@ -163,9 +203,11 @@ struct LayerInputs::Impl {
   }
 };
 
-LayerInputs::LayerInputs(const std::vector<NamedParameter>& tensors, Sink sink)
+LayerInputs::LayerInputs(const std::vector<NamedParameter>& tensors, Sink sink,
+                         RecurrentSink recurrent)
     : impl_(std::make_unique<Impl>()) {
   impl_->sink = std::move(sink);
+  impl_->recurrent = std::move(recurrent);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     impl_->shapes.push_back(tensors[i].info.shape);
     if (tensors[i].tied_to.empty() && tensors[i].trainable && tensors[i].tensor.has_storage())

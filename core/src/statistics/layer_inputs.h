@@ -24,13 +24,22 @@ struct LayerCall {
   std::function<at::Tensor(std::int64_t most)> rows;
 };
 
+/// Steps of a recurrent layer in one direction: two weights whose products are added.
+struct RecurrentCall {
+  std::size_t input_weight, hidden_weight;  ///< indices; [gates, n] and [gates, k]
+  /// Of each step the input beside the hidden state before it. [steps, n + k]
+  at::Tensor rows;
+};
+
 /// While it lives, forward passes of this thread report linear layers, matrix products and
 /// convolutions of 1 and 2 dimensions with one of the weights, in their order. Weights that are
 /// used otherwise (embeddings, transposed convolutions, recurrent layers, on the fly) are not seen.
 class LayerInputs {
  public:
   using Sink = std::function<void(const LayerCall&)>;
-  LayerInputs(const std::vector<NamedParameter>& tensors, Sink sink);
+  using RecurrentSink = std::function<void(const RecurrentCall&)>;
+  /// @param recurrent  if not null, sees recurrent layers, whose parts `sink` does not see then
+  LayerInputs(const std::vector<NamedParameter>& tensors, Sink sink, RecurrentSink recurrent = {});
   ~LayerInputs();
   LayerInputs(const LayerInputs&) = delete;
   LayerInputs& operator=(const LayerInputs&) = delete;

@@ -14,18 +14,13 @@
 #include "statistics/refit.h"
 #include "support/all_types.h"
 #include "support/code_of.h"
+#include "support/named_weight.h"
 #include "train/calibrated.h"
 
 namespace gbcompress {
 namespace {
 
-NamedParameter weight(const std::string& name, at::Tensor tensor) {
-  NamedParameter p;
-  p.info.name = name;
-  p.info.shape = tensor.sizes().vec();
-  p.tensor = std::move(tensor);
-  return p;
-}
+using testing::named_weight;
 
 TEST(LayerInputs, RowsTimesTheWeightAreWhatTheLayerGives) {
   torch::manual_seed(1);
@@ -33,9 +28,9 @@ TEST(LayerInputs, RowsTimesTheWeightAreWhatTheLayerGives) {
   const at::Tensor x = at::randn({3, 5, 8}), picture = at::randn({2, 6, 9, 7}),
                    sound = at::randn({2, 4, 20});
   const std::vector<NamedParameter> weights = {
-      weight("linear", at::randn({4, 8})), weight("conv", at::randn({10, 6, 3, 2})),
-      weight("grouped", at::randn({4, 2, 3})), weight("table", at::randn({10, 8})),
-      weight("transposed", at::randn({6, 3, 3, 3}))};
+      named_weight("linear", at::randn({4, 8})), named_weight("conv", at::randn({10, 6, 3, 2})),
+      named_weight("grouped", at::randn({4, 2, 3})), named_weight("table", at::randn({10, 8})),
+      named_weight("transposed", at::randn({6, 3, 3, 3}))};
   std::vector<std::pair<std::size_t, at::Tensor>> seen;
   std::vector<at::Tensor> outputs;
   {
@@ -72,7 +67,7 @@ TEST(LayerInputs, RowsTimesTheWeightAreWhatTheLayerGives) {
 
 TEST(LayerInputs, TakesFewerRowsEvenlySpread) {
   const at::NoGradGuard no_grad;
-  const std::vector<NamedParameter> weights = {weight("conv", at::ones({1, 1, 1, 1}))};
+  const std::vector<NamedParameter> weights = {named_weight("conv", at::ones({1, 1, 1, 1}))};
   at::Tensor rows;
   const LayerInputs inputs(weights, [&](const LayerCall& call) { rows = call.rows(20); });
   at::conv2d(at::arange(64, at::kFloat).view({1, 1, 8, 8}), weights[0].tensor);
@@ -85,7 +80,7 @@ TEST(LayerInputs, TakesFewerRowsEvenlySpread) {
 
 TEST(LayerInputs, ThrowsWhatTheSinkThrew) {
   const at::NoGradGuard no_grad;
-  const std::vector<NamedParameter> weights = {weight("linear", at::randn({4, 8}))};
+  const std::vector<NamedParameter> weights = {named_weight("linear", at::randn({4, 8}))};
   const LayerInputs inputs(weights, [](const LayerCall&) { throw Error(Errc::kLimit, "no"); });
   at::linear(at::randn({1, 8}), weights[0].tensor);
   EXPECT_EQ(code_of([&] { inputs.check(); }), Errc::kLimit);
@@ -209,8 +204,8 @@ TEST_F(Statistics, RefitsWithInputsOfSomeLayersAtATime) {
 
 TEST(LargeFile, HasTheBytesOfIntegersThatTheWriterCodes) {
   torch::manual_seed(5);
-  const std::vector<NamedParameter> tensors = {weight("a", at::randn({2000, 2001})),
-                                               weight("b", at::randn({30}))};
+  const std::vector<NamedParameter> tensors = {named_weight("a", at::randn({2000, 2001})),
+                                               named_weight("b", at::randn({30}))};
   const Registry types = all_types();
   GenomicBottleneck bottleneck(tensors, types, {.mode = WeightMode::kQuantized});
   std::vector<PackedValues> packed;

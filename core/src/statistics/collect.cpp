@@ -1,0 +1,123 @@
+#include "statistics/collect.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "statistics/calibrate.h"
+#include "statistics/layer_inputs.h"
+#include "statistics/second_order.h"
+
+namespace gbcompress {
+namespace {
+
+/// Moments of wider inputs are not taken, nor more elements of all together.
+constexpr std::int64_t kWidestInput = 4096, kMostElements = 48 << 20;
+
+std::vector<float> floats_of(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.to(at::kFloat).contiguous();
+  const float* const first = dense.const_data_ptr<float>();
+  return {first, first + dense.numel()};
+}
+
+class Collection {
+ public:
+  Collection(Model& model, const Dataset& samples)
+      : model_(model), samples_(samples), importance_(model.tensors().size()) {}
+
+  Statistics run(std::uint64_t seed) {
+    for_drawn_gradients(
+        model_, samples_, 0, samples_.size(), seed, [&] { add_gradients(); },
+        [&](const at::Tensor& inputs) { return forward(inputs); });
+    Statistics statistics;
+    for (const auto& [name, sums] : sums_) {
+      if (!sums.moment.defined()) continue;
+      TensorStatistics& each = statistics.tensors[name];
+      each.input_moment = floats_of(sums.moment / sums.count);
+      if (name.find('|') == std::string::npos) each.input_mean = floats_of(sums.sum / sums.count);
+    }
+    for (std::size_t i = 0; i < importance_.size(); ++i)
+      if (importance_[i].defined())
+        statistics.tensors[name_of(i)].row_importance = floats_of(importance_[i]);
+    return statistics;
+  }
+
+ private:
+  struct Sums {
+    at::Tensor moment, sum;  ///< float32 [n, n], float64 [n]; undefined where they are not taken
+    double count = 0;
+  };
+
+  const std::string& name_of(std::size_t tensor) const {
+    return model_.tensors()[tensor].info.name;
+  }
+
+  void add(const std::string& name, const at::Tensor& rows) {
+    const at::NoGradGuard no_grad;
+    const auto [at, is_new] = sums_.try_emplace(name);
+    Sums& sums = at->second;
+    const std::int64_t n = rows.size(1);
+    if (is_new && n <= kWidestInput && elements_ + n * n <= kMostElements) {
+      elements_ += n * n;
+      sums.moment = at::zeros({n, n}, at::kFloat);
+      sums.sum = at::zeros({n}, at::kDouble);
+    }
+    if (!sums.moment.defined()) return;
+    sums.moment.addmm_(rows.t(), rows);
+    sums.sum += rows.sum(0, /*keepdim=*/false, at::kDouble);
+    sums.count += static_cast<double>(rows.size(0));
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) {
+    const std::int64_t most =
+        std::max<std::int64_t>(1, kInputRows * inputs.size(0) / samples_.size());
+    LayerInputs seen(
+        model_.tensors(),
+        [&](const LayerCall& call) {
+          const ParameterInfo& info = model_.tensors()[call.tensor].info;
+          if (call.groups > 1 || info.elements() > kWidestInput * info.shape[0]) return;
+          add(info.name, call.rows(most));
+        },
+        [&](const RecurrentCall& call) {
+          add(name_of(call.input_weight) + "|" + name_of(call.hidden_weight), call.rows);
+        });
+    const at::Tensor output = model_.forward(inputs);
+    seen.check();
+    return output;
+  }
+
+  void add_gradients() {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < importance_.size(); ++i) {
+      const NamedParameter& p = model_.tensors()[i];
+      if (!is_matrix(p) || !p.tensor.grad().defined()) continue;
+      squared_gradient(p);  // refuses what is not finite
+      const at::Tensor rows = p.tensor.grad().to(at::kCPU, at::kDouble).flatten(1).square().sum(1);
+      importance_[i] = importance_[i].defined() ? importance_[i] + rows : rows;
+    }
+  }
+
+  Model& model_;
+  const Dataset& samples_;
+  std::vector<at::Tensor> importance_;  ///< float64 [rows]
+  std::map<std::string, Sums> sums_;    ///< by name
+  std::int64_t elements_ = 0;           ///< of all moments
+};
+
+}  // namespace
+
+Statistics collect_statistics(Model& model, const Dataset& samples, std::uint64_t seed) {
+  return Collection(model, samples).run(seed);
+}
+
+bool has_joint_moments(const Statistics& statistics) {
+  return std::ranges::any_of(statistics.tensors, [](const auto& each) {
+    return each.first.find('|') != std::string::npos && !each.second.input_moment.empty();
+  });
+}
+
+}  // namespace gbcompress
