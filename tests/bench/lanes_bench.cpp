@@ -124,6 +124,26 @@ void encode(benchmark::State& state, CodecProfile profile, bool dependent) {
   count(state, profile, dependent);
 }
 
+/// Classes, tables and stripes of nearest integers, without a copy of them; four times the rows.
+void stripes(benchmark::State& state, int threads) {
+  const auto& few = integers(CodecProfile::kLanes, false);
+  std::vector<std::int32_t> values;
+  for (int i = 0; i < 4; ++i) values.insert(values.end(), few.begin(), few.end());
+  const IntegerGrid grid{4096, 11008, 0, false};
+  for (auto _ : state) {
+    lanes::Survey survey;
+    survey.add(grid, values, threads);
+    benchmark::DoNotOptimize(survey.finish());
+    lanes::StripeWriter writer(survey, threads);
+    const auto drop = [](const std::vector<std::byte>& stripe) {
+      benchmark::DoNotOptimize(stripe.data());
+    };
+    writer.add(grid, values, drop);
+    writer.flush(drop);
+  }
+  state.SetItemsProcessed(state.iterations() * grid.size());
+}
+
 /// The search for the integers of dependent grids.
 void trellis(benchmark::State& state, CodecProfile profile) {
   const IntegerGrid grid = grid_of(profile, true);
@@ -161,6 +181,11 @@ int main(int argc, char** argv) {
       add("encode/" + std::string(profile_name(profile)),
           [=](benchmark::State& state) { encode(state, profile, dependent); });
   }
+  for (const int threads : {1, 2})
+    benchmark::RegisterBenchmark(("encode/stripes/threads:" + std::to_string(threads)).c_str(),
+                                 [=](benchmark::State& state) { stripes(state, threads); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
   for (const CodecProfile profile : {CodecProfile::kFast, CodecProfile::kLanes})
     benchmark::RegisterBenchmark(("trellis/" + std::string(profile_name(profile))).c_str(),
                                  [=](benchmark::State& state) { trellis(state, profile); })

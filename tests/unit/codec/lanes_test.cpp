@@ -163,6 +163,28 @@ TEST(Lanes, StripesHoldWholeBlocksOfSeveralGrids) {
   for (std::size_t t = 0; t < tensors.size(); ++t) ASSERT_EQ(found[t], tensors[t].values) << t;
 }
 
+TEST(Lanes, EncodersGiveTheSameBytesOnEveryProcessor) {
+  // Lines of all lengths; escapes, low bits apart, and neither; several grids in a stripe.
+  std::vector<Tensor> tensors;
+  std::uint64_t seed = 0;
+  for (const std::int64_t cols : {1, 5, 63, 64, 65, 300, 2049})
+    for (const double scale : {0.4, 3.0, 60.0, 9000.0})
+      for (const bool dependent : {false, true}) {
+        Tensor& made = tensors.emplace_back(lanes_tensor(70, cols, dependent, scale, ++seed));
+        for (std::size_t i = 3; i < made.values.size(); i += 97)
+          made.values[i] = std::clamp(40 * made.values[i], -kMaxMagnitude, kMaxMagnitude);
+      }
+  for (std::size_t first = 0; first < tensors.size(); first += 7) {
+    const std::vector<Tensor> some(tensors.begin() + static_cast<std::ptrdiff_t>(first),
+                                   tensors.begin() + static_cast<std::ptrdiff_t>(first + 7));
+    const auto best = encode(kLanesProfile, some);
+    const auto found = decode(kLanesProfile, best, some);
+    for (std::size_t t = 0; t < some.size(); ++t) EXPECT_EQ(found[t], some[t].values) << first + t;
+    on_every_target(
+        [&](const char* target) { EXPECT_EQ(encode(kLanesProfile, some), best) << target; });
+  }
+}
+
 TEST(Lanes, SameIntegersSameBytes) {
   const std::vector<Tensor> tensors = {lanes_tensor(90, 70, true, 2, 1),
                                        lanes_tensor(9, 400, false, 20, 2)};

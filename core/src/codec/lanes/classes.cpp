@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
+
+#include "base/parallel.h"
+#include "codec/lanes/encode_steps.h"
 
 namespace gbcompress::codec::lanes {
 namespace {
@@ -14,24 +16,32 @@ constexpr std::uint64_t kLeastSum = 4;                     ///< of a line, 2^-kU
 /// What a class takes, in 1/256 bits: flags are set where classes save more.
 constexpr std::int64_t kClassBits = 4 * 256;
 
-/// Binary logarithm of max(x, 1), in units of 2^-16, rounded down.
-std::int64_t log2_of(std::uint64_t x) {
-  x = std::max<std::uint64_t>(x, 1);
-  const int top = 63 - std::countl_zero(x);
-  std::uint64_t m = top >= 31 ? x >> (top - 31) : x << (31 - top);
-  std::int64_t log = top;
-  for (int i = 0; i < 16; ++i) {
-    m = m * m >> 31;
-    const std::uint64_t bit = m >> 32;
-    log = 2 * log + static_cast<std::int64_t>(bit);
-    m >>= bit;
+/// Binary logarithms of max(x, 1), in units of 2^-16, rounded down. Several at once: each is a
+/// chain of products that wait for each other.
+template <std::size_t n>
+std::array<std::int64_t, n> logs_of(const std::array<std::uint64_t, n>& numbers) {
+  std::array<std::uint64_t, n> m{};
+  std::array<std::int64_t, n> logs{};
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::uint64_t x = std::max<std::uint64_t>(numbers[k], 1);
+    const int top = 63 - std::countl_zero(x);
+    m[k] = top >= 31 ? x >> (top - 31) : x << (31 - top);
+    logs[k] = top;
   }
-  return log;
+  for (int i = 0; i < 16; ++i)
+    for (std::size_t k = 0; k < n; ++k) {
+      m[k] = m[k] * m[k] >> 31;
+      const std::uint64_t bit = m[k] >> 32;
+      logs[k] = 2 * logs[k] + static_cast<std::int64_t>(bit);
+      m[k] >>= bit;
+    }
+  return logs;
 }
 
 /// 3 log2(sum / count), rounded.
 int thirds(std::uint64_t sum, std::uint64_t count) {
-  return static_cast<int>((kPerOctave * (log2_of(sum) - log2_of(count)) + (1 << 15)) >> 16);
+  const auto [of_sum, of_count] = logs_of<2>({sum, count});
+  return static_cast<int>((kPerOctave * (of_sum - of_count) + (1 << 15)) >> 16);
 }
 
 /// 2^(c / 3 - 5), in units of 2^-kUnit.
@@ -48,8 +58,9 @@ std::int64_t entropy(std::uint64_t sum, std::uint64_t count) {
     return static_cast<__int128>(n) * log >> 8;
   };
   // (n + s) log(n + s) - n log n - s log s, and a sign for each of n s / (n + s) values.
-  return static_cast<std::int64_t>(times(sum + count, log2_of(sum + count)) -
-                                   times(count, log2_of(count)) - times(sum, log2_of(sum)) +
+  const auto [of_both, of_count, of_sum] = logs_of<3>({sum + count, count, sum});
+  return static_cast<std::int64_t>(times(sum + count, of_both) - times(count, of_count) -
+                                   times(sum, of_sum) +
                                    256 * static_cast<__int128>(sum) * count / (sum + count));
 }
 
@@ -59,26 +70,24 @@ struct Sums {
   std::vector<std::uint64_t> blocks;
   std::uint64_t all = 0;
 
-  Sums(const Shape& shape, std::span<const std::int32_t> values)
+  Sums(const Shape& shape, std::span<const std::int32_t> values, int threads)
       : lines(static_cast<std::size_t>(shape.lines)),
         columns(static_cast<std::size_t>(shape.blocks() * shape.width)),
         blocks(static_cast<std::size_t>(shape.blocks())) {
-    for (std::int64_t line = 0; line < shape.lines; ++line) {
-      const std::int64_t block = line / shape.block_lines, first = line * shape.width;
-      const auto part =
-          values.subspan(static_cast<std::size_t>(first),
-                         static_cast<std::size_t>(std::min(shape.width, shape.values - first)));
-      std::uint64_t* const column = columns.data() + block * shape.width;
-      std::uint64_t sum = 0;
-      for (std::size_t i = 0; i < part.size(); ++i) {
-        const auto size = static_cast<std::uint32_t>(std::abs(part[i]));
-        sum += size;
-        column[i] += size;
+    parallel_tasks(threads, shape.blocks(), [&](std::int64_t block) {
+      const std::int64_t begin = block * shape.block_lines;
+      for (std::int64_t line = begin; line < std::min(shape.lines, begin + shape.block_lines);
+           ++line) {
+        const std::int64_t first = line * shape.width;
+        const std::uint64_t sum =
+            add_magnitudes(values.data() + first,
+                           static_cast<std::size_t>(std::min(shape.width, shape.values - first)),
+                           columns.data() + block * shape.width);
+        lines[static_cast<std::size_t>(line)] = sum;
+        blocks[static_cast<std::size_t>(block)] += sum;
       }
-      lines[static_cast<std::size_t>(line)] = sum;
-      blocks[static_cast<std::size_t>(block)] += sum;
-      all += sum;
-    }
+    });
+    for (const std::uint64_t sum : blocks) all += sum;
   }
 };
 
@@ -117,8 +126,9 @@ std::uint64_t expected_sum(const Classes& classes, std::int64_t first, std::int6
 }
 
 /// Classes of columns from their sums in lines [first, end). @return bits that they save, 1/256
-std::int64_t add_columns(const Shape& shape, Classes& classes, std::span<const std::uint64_t> sums,
-                         std::int64_t first, std::int64_t end) {
+std::int64_t set_block(const Shape& shape, const Classes& classes,
+                       std::span<const std::uint64_t> sums, std::int64_t first, std::int64_t end,
+                       std::int8_t* columns) {
   const auto count = static_cast<std::uint64_t>(end - first);
   std::uint64_t all = 0;
   for (const std::uint64_t sum : sums) all += sum;
@@ -128,19 +138,20 @@ std::int64_t add_columns(const Shape& shape, Classes& classes, std::span<const s
   std::int64_t saved = entropy(all, count * width) - kClassBits * shape.width;
   for (const std::uint64_t sum : sums) {
     saved -= entropy(sum, count);
-    classes.columns.push_back(static_cast<std::int8_t>(
-        std::clamp(thirds((sum << kUnit) + trust, expected + trust), 1 - kClasses, kClasses - 1)));
+    *columns++ = static_cast<std::int8_t>(
+        std::clamp(thirds((sum << kUnit) + trust, expected + trust), 1 - kClasses, kClasses - 1));
   }
   return saved;
 }
 
-void set_columns(const Shape& shape, const Sums& sums, Classes& classes) {
+void set_columns(const Shape& shape, const Sums& sums, Classes& classes, int threads) {
   if (shape.lines < 2) return;
   const auto width = static_cast<std::size_t>(shape.width);
   std::vector<std::uint64_t> together(width);
   for (std::size_t i = 0; i < sums.columns.size(); ++i) together[i % width] += sums.columns[i];
   Classes once = classes;
-  const std::int64_t saved = add_columns(shape, once, together, 0, shape.lines);
+  once.columns.resize(width);
+  const std::int64_t saved = set_block(shape, once, together, 0, shape.lines, once.columns.data());
   if (saved > 0) {
     once.by_column = true;
     classes = once;
@@ -149,20 +160,23 @@ void set_columns(const Shape& shape, const Sums& sums, Classes& classes) {
   }
   if (shape.blocks() < 2) return;
   Classes each = once;
-  each.columns.clear();
+  each.columns.assign(sums.columns.size(), 0);
   each.by_column = each.by_block = true;
   // Under the entropy of a block's own mean, what one list of columns saves there is less.
   std::int64_t blocks_saved = 0,
                blocks_mean = entropy(sums.all, static_cast<std::uint64_t>(shape.values));
-  for (std::int64_t block = 0; block < shape.blocks(); ++block) {
+  std::vector<std::int64_t> saved_by(sums.blocks.size());
+  parallel_tasks(threads, shape.blocks(), [&](std::int64_t block) {
+    const std::size_t at = static_cast<std::size_t>(block) * width;
     const std::int64_t first = block * shape.block_lines;
-    const std::int64_t end = std::min(shape.lines, first + shape.block_lines);
-    blocks_saved +=
-        add_columns(shape, each,
-                    std::span(sums.columns).subspan(static_cast<std::size_t>(block) * width, width),
-                    first, end);
-    blocks_mean -= entropy(sums.blocks[static_cast<std::size_t>(block)],
-                           static_cast<std::uint64_t>(shape.size(block)));
+    saved_by[static_cast<std::size_t>(block)] =
+        set_block(shape, each, std::span(sums.columns).subspan(at, width), first,
+                  std::min(shape.lines, first + shape.block_lines), each.columns.data() + at);
+  });
+  for (std::int64_t block = 0; block < shape.blocks(); ++block) {
+    const auto b = static_cast<std::size_t>(block);
+    blocks_saved += saved_by[b];
+    blocks_mean -= entropy(sums.blocks[b], static_cast<std::uint64_t>(shape.size(block)));
   }
   // Lines know most of how blocks differ.
   if (!classes.by_line) blocks_saved += blocks_mean;
@@ -171,11 +185,11 @@ void set_columns(const Shape& shape, const Sums& sums, Classes& classes) {
 
 }  // namespace
 
-Classes find_classes(const Shape& shape, std::span<const std::int32_t> values) {
+Classes find_classes(const Shape& shape, std::span<const std::int32_t> values, int threads) {
   Classes classes;
-  const Sums sums(shape, values);
+  const Sums sums(shape, values, threads);
   set_lines(shape, sums, classes);
-  set_columns(shape, sums, classes);
+  set_columns(shape, sums, classes, threads);
   return classes;
 }
 

@@ -33,6 +33,7 @@ struct Classes {
 };
 
 /// The classes under which integers take few bits, theirs included. Integer arithmetic only.
-Classes find_classes(const Shape& shape, std::span<const std::int32_t> values);
+/// @param threads  change no bit
+Classes find_classes(const Shape& shape, std::span<const std::int32_t> values, int threads = 1);
 
 }  // namespace gbcompress::codec::lanes

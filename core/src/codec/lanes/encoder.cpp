@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/parallel.h"
+#include "codec/lanes/encode_steps.h"
 #include "codec/trellis/quantizer_state.h"
 
 namespace gbcompress::codec::lanes {
@@ -17,24 +19,22 @@ struct Coded {
   std::uint32_t shift, low;
 };
 
-/// For each class, of dependent grids before their quantizer: table, and low bits.
+/// For each class before its quantizer: table, and low bits.
 struct ClassForm {
   std::uint16_t table, shift;
 };
-template <bool dependent>
 constexpr auto kForms = [] {
   std::array<ClassForm, kClasses> forms{};
   for (int c = 0; c < kClasses; ++c)
-    forms[static_cast<std::size_t>(c)] = {
-        static_cast<std::uint16_t>(dependent ? 2 * table_of(c) : table_of(c)),
-        static_cast<std::uint16_t>(shift_of(c))};
+    forms[static_cast<std::size_t>(c)] = {static_cast<std::uint16_t>(2 * table_of(c)),
+                                          static_cast<std::uint16_t>(shift_of(c))};
   return forms;
 }();
 
-/// Calls take(coded) for the values of a block in their order.
-template <bool dependent, typename Take>
-void for_values(const Classes& classes, const Shape& shape, std::int64_t block,
-                std::span<const std::int32_t> values, const Take& take) {
+/// Calls take(coded) for the values of a block of a dependent grid in their order.
+template <typename Take>
+void for_dependent(const Classes& classes, const Shape& shape, std::int64_t block,
+                   std::span<const std::int32_t> values, const Take& take) {
   const std::int8_t* line = classes.lines.data() + block * shape.block_lines;
   const std::int8_t* const columns =
       classes.by_column ? classes.columns_of(block, shape.width) : nullptr;
@@ -45,20 +45,37 @@ void for_values(const Classes& classes, const Shape& shape, std::int64_t block,
     for (std::int64_t i = first; i < end; ++i) {
       const int cls = columns ? std::clamp(*line + columns[i - first], 0, kClasses - 1) : *line;
       const std::int32_t value = values[static_cast<std::size_t>(i)];
-      const auto [table, shift] = kForms<dependent>[static_cast<std::size_t>(cls)];
+      const auto [table, shift] = kForms[static_cast<std::size_t>(cls)];
       unsigned& state = states[static_cast<std::size_t>(i) % kLaneCount];
-      take(Coded{dependent ? table + (state & 1) : table, value >> shift, shift,
+      take(Coded{table + (state & 1), value >> shift, shift,
                  static_cast<std::uint32_t>(value) & ((1u << shift) - 1)});
-      if (dependent) state = QuantizerState::after(state, static_cast<unsigned>(value) & 1);
+      state = QuantizerState::after(state, static_cast<unsigned>(value) & 1);
     }
   }
 }
 
+/// Values that are looked up together: their places lie in the first cache.
+constexpr std::size_t kRun = 256;
+
+/// Calls take(values, places, count) for runs of a block whose values are nearest integers.
+/// @param lows  if not null: shift << 16 | low bits of the block's values
 template <typename Take>
-void for_block(const Classes& classes, bool dependent, const Shape& shape, std::int64_t block,
-               std::span<const std::int32_t> values, const Take& take) {
-  dependent ? for_values<true>(classes, shape, block, values, take)
-            : for_values<false>(classes, shape, block, values, take);
+void for_places(const Classes& classes, const Shape& shape, std::int64_t block,
+                std::span<const std::int32_t> values, std::uint32_t* lows, const Take& take) {
+  const std::int8_t* line = classes.lines.data() + block * shape.block_lines;
+  const std::int8_t* const columns =
+      classes.by_column ? classes.columns_of(block, shape.width) : nullptr;
+  const auto size = static_cast<std::size_t>(shape.size(block));
+  const auto width = static_cast<std::size_t>(shape.width);
+  std::array<std::uint16_t, kRun> places;
+  for (std::size_t first = 0; first < size; first += width, ++line)
+    for (std::size_t column = 0; column < std::min(width, size - first); column += kRun) {
+      const std::size_t count = std::min({kRun, width - column, size - first - column});
+      const std::int32_t* const run = values.data() + first + column;
+      find_symbols({run, columns ? columns + column : nullptr, count, *line}, places.data(), lows);
+      if (lows) lows += count;
+      take(run, places.data(), count);
+    }
 }
 
 /// Whether values of these classes may have low bits apart.
@@ -89,6 +106,26 @@ std::size_t symbol(std::int32_t integer) {
                                                : static_cast<std::size_t>(integer & 1);
 }
 
+/// Two counters of each place: a counter that was just written is slow to read.
+void count_places(const Classes& classes, const Shape& shape, std::int64_t block,
+                  std::span<const std::int32_t> values,
+                  std::vector<std::array<std::uint32_t, kSymbols>>& counts) {
+  std::array<std::vector<std::uint32_t>, 2> seen;
+  for (auto& each : seen) each.resize(counts.size() * kSymbols);
+  for_places(classes, shape, block, values, nullptr,
+             [&](const std::int32_t*, const std::uint16_t* places, std::size_t count) {
+               std::size_t i = 0;
+               for (; i + 2 <= count; i += 2) {
+                 ++seen[0][places[i]];
+                 ++seen[1][places[i + 1]];
+               }
+               if (i < count) ++seen[0][places[i]];
+             });
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    for (std::size_t i = 0; i < kSymbols; ++i)
+      counts[t][i] += seen[0][t * kSymbols + i] + seen[1][t * kSymbols + i];
+}
+
 void append_escape(std::vector<std::byte>& bytes, std::int32_t integer) {
   std::uint32_t code =
       static_cast<std::uint32_t>(integer) << 1 ^ static_cast<std::uint32_t>(integer >> 31);
@@ -100,7 +137,7 @@ void append_escape(std::vector<std::byte>& bytes, std::int32_t integer) {
 class Backwards {
  public:
   Backwards(std::vector<std::uint16_t>& room, std::size_t most) : room_(room) {
-    room_.resize(std::max(room_.size(), most + 1));  // a word more: push_if() may write in vain
+    room_.resize(std::max(room_.size(), most + kWordsInVain));  // push_if() writes one in vain
     next_ = end_ = room_.data() + room_.size();
     states_.fill(1u << 16);
   }
@@ -110,6 +147,9 @@ class Backwards {
     const std::uint32_t x = push_if(before >> (32 - kTableBits) >= width, before);
     const std::uint32_t quotient = divided(x, width);
     states_[lane] = (quotient << kTableBits) + (x - quotient * width) + (part & 0xffff);
+  }
+  void steps(const std::uint32_t* parts, const std::uint32_t* lows, std::size_t count) {
+    next_ = push_steps(parts, lows, count, states_.data(), next_);
   }
   void low(std::size_t lane, std::uint32_t low) {
     const std::uint32_t shift = low >> 16;
@@ -139,17 +179,21 @@ void Survey::add(const IntegerGrid& grid, std::span<const std::int32_t> values, 
   const Shape& shape = shapes_.emplace_back(grid);
   GridHead& head = grids_.emplace_back();
   head.set = grid.dependent ? kDependent : kNearest;
-  head.classes = find_classes(shape, values);
+  head.classes = find_classes(shape, values, threads);
   const std::int64_t parts = std::min<std::int64_t>(std::max(threads, 1), shape.blocks());
   const std::size_t tables = sets_[head.set].size();
   parts_.resize(std::max(parts_.size(), static_cast<std::size_t>(parts)));
   parallel_tasks(threads, parts, [&](std::int64_t part) {
     std::vector<SymbolCounts>& counts = parts_[static_cast<std::size_t>(part)];
     counts.assign(tables, {});
-    for (std::int64_t block = part; block < shape.blocks(); block += parts)
-      for_block(head.classes, grid.dependent, shape, block,
-                values.subspan(static_cast<std::size_t>(shape.first(block))),
-                [&](const Coded& coded) { ++counts[coded.table][symbol(coded.integer)]; });
+    for (std::int64_t block = part; block < shape.blocks(); block += parts) {
+      const auto here = values.subspan(static_cast<std::size_t>(shape.first(block)));
+      if (!grid.dependent)
+        count_places(head.classes, shape, block, here, counts);
+      else
+        for_dependent(head.classes, shape, block, here,
+                      [&](const Coded& coded) { ++counts[coded.table][symbol(coded.integer)]; });
+    }
   });
   for (std::int64_t part = 0; part < parts; ++part)
     for (std::size_t t = 0; t < tables; ++t)
@@ -195,11 +239,13 @@ void StripeEncoder::add(const Survey& survey, const GridHead& grid, const Shape&
   }
   const std::size_t before = parts_.size();
   parts_.resize(before + values.size());
-  std::uint32_t* next = parts_.data() + before;
   const bool shifted = may_shift(grid.classes);
   if (shifted || !lows_.empty()) lows_.resize(before + values.size());
   std::uint32_t* low = shifted ? lows_.data() + before : nullptr;
-  for_block(grid.classes, set.dependent, shape, block, values, [&](const Coded& coded) {
+  std::uint32_t* next = parts_.data() + before;
+  blocks_.push_back(values.size());
+  if (!set.dependent) return add_places(grid, shape, block, values, parts, next, low);
+  for_dependent(grid.classes, shape, block, values, [&](const Coded& coded) {
     const std::size_t first = coded.table * kSymbols;
     std::size_t at = first + symbol(coded.integer);
     if (at < first + kFirstInteger || parts[at] >> 16 == 0) {
@@ -209,7 +255,32 @@ void StripeEncoder::add(const Survey& survey, const GridHead& grid, const Shape&
     *next++ = parts[at];
     if (low) *low++ = coded.shift << 16 | coded.low;
   });
-  blocks_.push_back(values.size());
+}
+
+/// @param table  entries of all symbols
+void StripeEncoder::add_places(const GridHead& grid, const Shape& shape, std::int64_t block,
+                               std::span<const std::int32_t> values,
+                               const std::vector<std::uint32_t>& table, std::uint32_t* next,
+                               std::uint32_t* lows) {
+  // Without the escapes, so that what is one is told by its width.
+  std::vector<std::uint32_t> integers = table;
+  for (std::size_t at = 0; at < integers.size(); at += kSymbols)
+    std::fill_n(integers.begin() + static_cast<std::ptrdiff_t>(at), kFirstInteger, 0);
+  const std::uint32_t* const begin = next;
+  for_places(grid.classes, shape, block, values, lows,
+             [&](const std::int32_t* run, const std::uint16_t* places, std::size_t count) {
+               std::uint32_t* const parts = std::exchange(next, next + count);
+               if (!take_parts(places, count, integers.data(), parts)) return;
+               for (std::size_t i = 0; i < count; ++i) {
+                 if (parts[i] >> 16 != 0) continue;
+                 const std::size_t first = places[i] / kSymbols * kSymbols;
+                 const std::int32_t integer =
+                     lows ? run[i] >> (lows[parts - begin + static_cast<std::ptrdiff_t>(i)] >> 16)
+                          : run[i];
+                 parts[i] = table[first + static_cast<std::size_t>(integer & 1)];
+                 append_escape(escapes_, integer);
+               }
+             });
 }
 
 std::vector<std::byte> StripeEncoder::finish() {
@@ -217,13 +288,12 @@ std::vector<std::byte> StripeEncoder::finish() {
   std::size_t end = parts_.size();
   for (std::size_t b = blocks_.size(); b-- > 0;) {
     const std::size_t first = end - blocks_[b];
-    while (end > first) {
-      const std::size_t step = first + (end - first - 1) / kLaneCount * kLaneCount;
-      if (!lows_.empty())
-        for (std::size_t i = end; i-- > step;) coder.low(i - step, lows_[i]);
-      for (std::size_t i = end; i-- > step;) coder.part(i - step, parts_[i]);
-      end = step;
-    }
+    const std::size_t steps = (end - first) / kLaneCount, whole = first + steps * kLaneCount;
+    if (!lows_.empty())
+      for (std::size_t i = end; i-- > whole;) coder.low(i - whole, lows_[i]);
+    for (std::size_t i = end; i-- > whole;) coder.part(i - whole, parts_[i]);
+    coder.steps(parts_.data() + first, lows_.empty() ? nullptr : lows_.data() + first, steps);
+    end = first;
   }
   const auto words = std::as_bytes(coder.words());
   const auto states = std::as_bytes(coder.states());

@@ -48,6 +48,10 @@ class StripeEncoder {
   double bits() const { return bits_; }
 
  private:
+  void add_places(const GridHead& grid, const Shape& shape, std::int64_t block,
+                  std::span<const std::int32_t> values, const std::vector<std::uint32_t>& table,
+                  std::uint32_t* next, std::uint32_t* lows);
+
   std::vector<std::uint32_t> parts_;  ///< width << 16 | start, in the order of decoding
   std::vector<std::uint32_t> lows_;   ///< shift << 16 | low bits, or empty where there are none
   std::vector<std::size_t> blocks_;   ///< sizes
