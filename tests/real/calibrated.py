@@ -172,7 +172,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--ratios", type=float, nargs="+", default=[8, 12])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--program")
+    parser.add_argument("--program", help="calibrates the recurrent models, as TorchScript")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     for name, make in MODELS.items():

@@ -17,8 +17,8 @@ from files import matched, read_model, read_safetensors
 from models import MODELS, Model, fracast_int8
 
 CAP = 0.5      # largest squared error of a tensor over its squares that a file may have
-DEAD = 0.99    # with more than this a tensor holds nothing of what it was
-HEADER = ("model", "asked", "bytes", "times smaller", "worst tensor, its relative error", "dead", "output error",
+COLLAPSED = 0.99    # with more than this a tensor holds nothing of what it was
+HEADER = ("model", "target", "bytes", "times smaller", "worst tensor, its relative error", "collapsed", "output error",
           "agreement", "note")
 
 
@@ -59,9 +59,9 @@ def compare(got, wanted):
 
 @dataclasses.dataclass
 class Row:
-    """One file of a model: what was asked and all that is known of it. `problem` says why there is nothing to know."""
+    """One file of a model: its target and all that is known of it. `problem` says why there is nothing to know."""
     model: str
-    asked: str
+    target: str
     problem: str = ""
     status: int = 0
     bytes: int = 0
@@ -72,15 +72,15 @@ class Row:
     agreement: float = 0
     note: str = ""
 
-    def dead(self):
-        return sum(error > DEAD for error in self.errors.values())
+    def collapsed(self):
+        return sum(error > COLLAPSED for error in self.errors.values())
 
     def shown(self):
         if self.problem:
-            return [self.model, self.asked, *"--", self.problem, *"---", ""]
+            return [self.model, self.target, *"--", self.problem, *"---", ""]
         name, error = max(self.errors.items(), key=lambda item: item[1])
-        return [self.model, self.asked, f"{self.bytes:,}", f"{self.ratio:.2f}", f"`{name}` {error:.3g}",
-                str(self.dead()), f"{self.output_error:.2g}", f"{100 * self.agreement:.1f} %", self.note]
+        return [self.model, self.target, f"{self.bytes:,}", f"{self.ratio:.2f}", f"`{name}` {error:.3g}",
+                str(self.collapsed()), f"{self.output_error:.2g}", f"{100 * self.agreement:.1f} %", self.note]
 
 
 class Bench:
@@ -112,12 +112,12 @@ class Bench:
             row.note = f"1 - cosine {float((1 - (got.outputs * self.wanted.outputs).sum(1)).mean()):.2g}"
         return row
 
-    def file(self, asked, target):
-        """The row of the file that `compress MODEL target` writes."""
-        row = Row(self.model.name, asked)
+    def file(self, target, options):
+        """The row of the file that `compress MODEL OPTIONS` writes."""
+        row = Row(self.model.name, target)
         with tempfile.TemporaryDirectory(prefix="gbc-real-") as folder:
             small, large = os.path.join(folder, "m.gbz"), os.path.join(folder, "m.safetensors")
-            for verb in (["compress", self.path, *target, "-o", small, *self.more], ["expand", small, "-o", large]):
+            for verb in (["compress", self.path, *options, "-o", small, *self.more], ["expand", small, "-o", large]):
                 done = subprocess.run([self.program, *verb, "--quiet"], capture_output=True, text=True)
                 row.status = row.status or done.returncode
                 if done.returncode not in (0, 4):
@@ -126,11 +126,11 @@ class Bench:
             row.bytes = os.path.getsize(small)
             self.judge(row, matched(read_safetensors(large), self.state))
         if row.status == 4:
-            row.note = "; ".join(filter(None, [row.note, "the size was out of reach"]))
+            row.note = "; ".join(filter(None, [row.note, "the size is unreachable"]))
         return row
 
     def rows(self, ratios):
-        """Yields (row, the ratio or size asked for) of all files of the model."""
+        """Yields (row, target ratio or size) of all files of the model."""
         for ratio in ratios:
             yield self.file(f"{ratio:g}x", ["--ratio", f"{ratio:g}"]), ratio
         for size in self.model.sizes:
@@ -182,10 +182,10 @@ def main():
     print(line(HEADER), line(["---"] * 2 + ["--:"] * 2 + ["---"] + ["--:"] * 3 + ["---"]), sep="\n", flush=True)
     rows, bad = [], []
     for model in chosen:
-        for row, asked in Bench(told.program, told.site, model, told.more).rows(map(float, told.ratios.split(","))):
+        for row, target in Bench(told.program, told.site, model, told.more).rows(map(float, told.ratios.split(","))):
             print(line(row.shown()), flush=True)
             rows.append(dataclasses.asdict(row))
-            bad += [f"{model.name} at {row.asked}: {p}" for p in problems(row, model.bounds.get(asked))]
+            bad += [f"{model.name} at {row.target}: {p}" for p in problems(row, model.bounds.get(target))]
     if told.json:
         with open(told.json, "w") as file:
             json.dump(rows, file, indent=1)

@@ -151,11 +151,11 @@ def test_feedback_where_it_pays() -> None:
 
 
 def test_shrunk_moments() -> None:
-    from gbcompress._onnx_search import shrunk
+    from gbcompress._candidates import shrunk
 
     one = np.array([[4, 2], [2, 2]], np.float32)
     given = {"a.input_moment": one, "g.input_moment": np.stack([one, 2 * one]), "a.input_mean": np.ones(2, np.float32)}
-    found = shrunk(gbc.Statistics(given, 3))
+    found = shrunk(gbc.Statistics(given, 3), 0.5)
     half = np.array([[3.5, 1], [1, 2.5]], np.float32)
     np.testing.assert_array_equal(found.tensors["a.input_moment"], half)
     np.testing.assert_array_equal(found.tensors["g.input_moment"], np.stack([half, 2 * half]))

@@ -7,27 +7,15 @@
 #include <algorithm>
 
 #include "statistics/layer_inputs.h"
+#include "support/listener.h"
 #include "support/named_weight.h"
 
 namespace gbcompress {
 namespace {
 
+using testing::Listener;
 using testing::named_weight;
-
-/// Weights of `layers` of an LSTM (4 gates) or an Elman network (1), n inputs, k hidden values.
-std::vector<at::Tensor> recurrent_weights(std::int64_t gates, std::int64_t n, std::int64_t k,
-                                          std::int64_t layers, std::int64_t directions) {
-  std::vector<at::Tensor> weights;
-  for (std::int64_t layer = 0; layer < layers; ++layer)
-    for (std::int64_t way = 0; way < directions; ++way) {
-      const std::int64_t inputs = layer == 0 ? n : k * directions;
-      weights.push_back(at::randn({gates * k, inputs}) * 0.5);
-      weights.push_back(at::randn({gates * k, k}) * 0.5);
-      weights.push_back(at::randn({gates * k}));
-      weights.push_back(at::randn({gates * k}));
-    }
-  return weights;
-}
+using testing::recurrent_weights;
 
 std::vector<NamedParameter> named(const std::vector<at::Tensor>& weights) {
   std::vector<NamedParameter> all;
@@ -59,7 +47,7 @@ TEST(RecurrentInputs, RowsTimesBothWeightsAreTheGates) {
   const std::int64_t steps = 6, batch = 3, k = 4;
   const at::Tensor x = at::randn({batch, steps, 5}), h = at::randn({4, batch, k}),
                    c = at::randn({4, batch, k});
-  const std::vector<at::Tensor> weights = recurrent_weights(4, 5, k, 2, 2);
+  const std::vector<at::Tensor> weights = recurrent_weights(4, 5, k, 2, 2, 0.5);
   std::vector<RecurrentCall> seen;
   at::Tensor output;
   {
@@ -83,9 +71,9 @@ TEST(RecurrentInputs, RowsTimesBothWeightsAreTheGates) {
 TEST(RecurrentInputs, OtherLayersAndCells) {
   torch::manual_seed(2);
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> elman = recurrent_weights(1, 5, 4, 1, 1),
-                                gru = recurrent_weights(3, 5, 4, 1, 1),
-                                cell = recurrent_weights(4, 5, 4, 1, 1);
+  const std::vector<at::Tensor> elman = recurrent_weights(1, 5, 4, 1, 1, 0.5),
+                                gru = recurrent_weights(3, 5, 4, 1, 1, 0.5),
+                                cell = recurrent_weights(4, 5, 4, 1, 1, 0.5);
   std::vector<at::Tensor> all = elman;
   all.insert(all.end(), gru.begin(), gru.end());
   all.insert(all.end(), cell.begin(), cell.end());
@@ -117,39 +105,8 @@ TEST(RecurrentInputs, OtherLayersAndCells) {
                            1e-4, 1e-5));
 }
 
-/// An LSTM and a linear layer over its last hidden state.
-class Listener : public Model {
- public:
-  Listener() {
-    torch::manual_seed(3);
-    weights_ = recurrent_weights(4, 6, 8, 1, 1);
-    weights_.push_back(at::randn({3, 8}));
-    const char* names[] = {"lstm.weight_ih_l0", "lstm.weight_hh_l0", "lstm.bias_ih_l0",
-                           "lstm.bias_hh_l0", "head.weight"};
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      weights_[i].requires_grad_(true);
-      tensors_.push_back(named_weight(names[i], weights_[i]));
-    }
-  }
-  std::string arch() const override { return "listener"; }
-  bool has_forward() const override { return true; }
-  void train(bool) override {}
-  at::Tensor hidden(const at::Tensor& x) {
-    const at::Tensor none = at::zeros({1, x.size(0), 8});
-    return std::get<0>(at::lstm(x, {none, none},
-                                std::vector(weights_.begin(), weights_.begin() + 4), true, 1, 0.0,
-                                false, false, true));
-  }
-  at::Tensor forward(const at::Tensor& x) override {
-    return at::linear(hidden(x).select(1, -1), weights_[4]);
-  }
-
- private:
-  std::vector<at::Tensor> weights_;
-};
-
 TEST(CollectStatistics, AreTheMomentsOfWhatReachesEachWeight) {
-  Listener model;
+  Listener model(6, 8, 3, 0.5);
   const at::Tensor x = at::randn({24, 5, 6});
   const Dataset samples(x, at::zeros({24}, at::kLong));
   const Statistics found = collect_statistics(model, samples, 0);

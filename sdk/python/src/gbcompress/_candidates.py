@@ -14,6 +14,7 @@ from ._statistics import Statistics
 MOMENTS = (".input_moment", ".output_moment", ".input_mean")
 #: Damping as the core's, and the cost of error feedback up to which it is better than the trellis.
 _DAMP, _PAYS, _WIDEST_FACTOR = 0.02, 0.6, 4096
+#: Part of a moment that shrunk() replaces.
 _SHRINKAGE = 0.25
 #: Steps that follow the importance of tensors, and of the rows of recurrent layers: recommended.
 STEPS = {"tensor_steps": 1.0, "row_power": 0.0, "joint_row_power": 1.0}
@@ -95,15 +96,15 @@ def where_feedback_pays(statistics: Statistics, costs: Mapping[str, float], cosi
     return replace(statistics, tensors=kept)
 
 
-def shrunk(statistics: Statistics) -> Statistics:
-    """With a quarter of each moment replaced by the identity of the same mean diagonal: moments of few samples
+def shrunk(statistics: Statistics, part: float) -> Statistics:
+    """With this part of each moment replaced by the identity of the same mean diagonal: moments of few samples
     overstate how much the inputs depend on each other."""
     tensors = dict(statistics.tensors)
     for name, value in tensors.items():
         if name.endswith(MOMENTS[:2]):
             means = np.trace(value, axis1=-2, axis2=-1)[..., None, None] / value.shape[-1]
             identity = means * np.eye(value.shape[-1])
-            tensors[name] = ((1 - _SHRINKAGE) * value + _SHRINKAGE * identity).astype(np.float32)
+            tensors[name] = ((1 - part) * value + part * identity).astype(np.float32)
     return replace(statistics, tensors=tensors)
 
 
@@ -142,4 +143,4 @@ def candidates_of(statistics: Statistics) -> Iterator[Candidate]:
         yield Candidate("error feedback", statistics, _PLAIN)
         yield Candidate("steps by importance", bare, STEPS)
     if moments:
-        yield Candidate("error feedback, shrunk moments" + by, shrunk(statistics), steps)
+        yield Candidate("error feedback, shrunk moments" + by, shrunk(statistics, _SHRINKAGE), steps)

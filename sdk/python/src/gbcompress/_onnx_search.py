@@ -17,6 +17,7 @@ from ._onnx_session import Held, Model
 from ._statistics import Statistics
 
 _WHERE_IT_PAYS = "error feedback where it pays"
+_SHRINKAGE = 0.5
 _PLAIN = {"tensor_steps": 0.0, "row_power": 0.0, "joint_row_power": 0.0}
 _STEPS = {"tensor_steps": 1.0, "row_power": 0.0, "joint_row_power": 0.0}
 
@@ -50,7 +51,7 @@ class OnnxSearch:
             self.candidates["steps by importance"] = (bare, _STEPS)
         if len(bare.tensors) < len(statistics.tensors):
             self.candidates["error feedback"] = (statistics, _PLAIN)
-            self.candidates["error feedback, shrunk moments"] = (shrunk(statistics), _PLAIN)
+            self.candidates["error feedback, shrunk moments"] = (shrunk(statistics, _SHRINKAGE), _PLAIN)
             if bare.tensors:
                 self.candidates["error feedback, steps by importance"] = (statistics, _STEPS)
             self.candidates[_WHERE_IT_PAYS] = (statistics, _STEPS if bare.tensors else _PLAIN)

@@ -169,11 +169,11 @@ class Search:
         if not self.norms:
             return self.errors[candidate.name]
         filename = os.path.join(folder, f"{len(self.errors)}.gbz")
-        report = self._corrected(candidate, filename, size)
-        if report is None:
+        corrected = self._corrected(candidate, filename, size)
+        if corrected is None:
             return self.errors[candidate.name]
         label = f"{candidate.name}, norms corrected"
-        self._add(label, filename, report)
+        self._add(label, filename, corrected)
         return min(self.errors[candidate.name], self.errors[label])
 
     def _corrected(self, candidate: Candidate, filename: str, size: int) -> SaveReport | None:
