@@ -273,7 +273,7 @@ void StripeEncoder::add_places(const GridHead& grid, const Shape& shape, std::in
                if (!take_parts(places, count, integers.data(), parts)) return;
                for (std::size_t i = 0; i < count; ++i) {
                  if (parts[i] >> 16 != 0) continue;
-                 const std::size_t first = places[i] / kSymbols * kSymbols;
+                 const std::size_t first = places[i] - places[i] % std::size_t{kSymbols};
                  const std::int32_t integer =
                      lows ? run[i] >> (lows[parts - begin + static_cast<std::ptrdiff_t>(i)] >> 16)
                           : run[i];

@@ -107,9 +107,9 @@ void add_all(ArtifactWriter& writer, const ArtifactReader& reader, const Replace
     const ArtifactTensor& tensor = reader.tensors()[i];
     if (const auto other = replaced.values.find(tensor.name);
         other != replaced.values.end() && fits_short_floats(other->second)) {
-      add_integers(
-          writer, tensor,
-          float_coded(default_grid(tensor.shape), other->second, replaced.mantissa_bits), lanes);
+      add_integers(writer, tensor,
+                   float_coded(default_grid(tensor.shape), other->second, replaced.mantissa_bits),
+                   lanes);
       continue;
     }
     switch (tensor.kind) {
