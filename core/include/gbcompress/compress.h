@@ -85,6 +85,8 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";
 inline constexpr const char* kQuantizedMethod = "quantized";
+[[deprecated("use kQuantizedMethod")]] inline constexpr const char* kResidualMethod =
+    kQuantizedMethod;
 inline constexpr const char* kPriorMethod = "quantized, g-net priors";
 inline constexpr const char* kGNetMethod = "g-nets alone";
 inline constexpr const char* kRoundingMethod = "rounding + zstd";

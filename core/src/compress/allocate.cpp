@@ -59,6 +59,7 @@ void Allocation::weigh(const ModelSnapshot& values, Group* group) {
   values_ = values;
   original_ = judged();
   if ((group && group->world() > 1) || norms_.size() > 0) return;
+  if (!has_recurrent_layers(model_, samples_)) return;
   Statistics found = collect_statistics(model_, samples_, options_.seed);
   if (has_joint_moments(found)) joint_ = std::move(found);
 }

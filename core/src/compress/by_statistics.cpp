@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "compress/losses.h"
+#include "compress/verify.h"
 #include "gbcompress/artifact.h"
 #include "quantize/encode_weights.h"
 
@@ -27,10 +27,6 @@ constexpr std::array<JointUse, 3> kJointUses{
 EncodedWeights encoded(const CompressRun& call, const WeightsOptions& options) {
   call.originals->restore(call.model);
   return encode_weights(model_bundle(call.model), call.options.output.parent_path(), options);
-}
-
-void take(const CompressRun& call, const std::vector<std::byte>& file) {
-  load_tensors(call.model, expand(ArtifactReader::from_bytes(file, "the file"), call.registry));
 }
 
 /// Without the moments of tensors that a data-free file holds as cosines, which take fewer bytes
@@ -64,14 +60,14 @@ std::optional<Candidate> better_by_statistics(CompressRun& call, const std::vect
     if (!time()) break;
     options.statistics_use = use;
     EncodedWeights made = encoded(call, options);
-    take(call, made.file);
+    take_values(call, made.file);
     const double loss = allocation.loss();
     allocation.tell(name, static_cast<std::int64_t>(made.file.size()), loss);
     if (!made.report.target_met || !(loss < least)) continue;
     least = loss;
     best = Candidate{.file = std::move(made.file), .weights = std::move(made.report), .rule = name};
   }
-  take(call, best ? best->file : own);
+  take_values(call, best ? best->file : own);
   return best;
 }
 

@@ -10,6 +10,7 @@
 #include "compress/by_statistics.h"
 #include "compress/losses.h"
 #include "compress/notes.h"
+#include "compress/verify.h"
 #include "gbcompress/error.h"
 #include "quantize/encode_weights.h"
 
@@ -130,7 +131,7 @@ double ModelRun::drop() { return of_first_rank(call_.judge->drop(call_.model)); 
 QualityDrop ModelRun::measured(const std::vector<std::byte>& file) {
   QualityDrop drop;
   if (leads()) {
-    load_tensors(call_.model, expand(ArtifactReader::from_bytes(file, "the file"), call_.registry));
+    take_values(call_, file);
     drop = held_out_->drop(call_.model);
   }
   return {of_first_rank(drop.drop), of_first_rank(drop.standard_error)};

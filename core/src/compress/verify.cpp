@@ -56,6 +56,10 @@ void compare_with_target(const CompressRun& call, CompressReport& report) {
 
 }  // namespace
 
+void take_values(const CompressRun& call, const std::vector<std::byte>& file) {
+  load_tensors(call.model, expand(ArtifactReader::from_bytes(file, "the file"), call.registry));
+}
+
 ArtifactReader write(const CompressRun& call, const std::vector<std::byte>& bytes) {
   AtomicFile file(call.options.output, call.options.overwrite);
   file.write(bytes);

@@ -9,6 +9,8 @@
 
 namespace gbcompress {
 
+/// The model gets the values of a file.
+void take_values(const CompressRun& call, const std::vector<std::byte>& file);
 /// @return the file, opened before it got its name: another process may replace it at any time
 ArtifactReader write(const CompressRun& call, const std::vector<std::byte>& bytes);
 /// Reads the file back, expands it into the model, measures its quality, compares size and error

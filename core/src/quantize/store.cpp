@@ -140,9 +140,7 @@ bool WeightsStore::add_whole(const TensorEntry& source) {
 
 std::optional<CodedValues> WeightsStore::short_floats(const TensorPlan& tensor,
                                                       const std::vector<float>& numbers) const {
-  float largest = 0;
-  for (const float number : numbers) largest = std::max(largest, std::fabs(number));
-  if (largest < 0x1p-120f || largest >= 0x1p127f) return {};
+  if (!fits_short_floats(numbers)) return {};
   CodedValues values = float_coded(tensor.grid, numbers, vector_bits(plan_, options_));
   const double most = options_.max_error.value_or(kMostRelativeError) * tensor.share;
   while (relative_error(numbers, coded_floats(values)) > most) {

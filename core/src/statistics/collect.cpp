@@ -15,9 +15,6 @@
 namespace gbcompress {
 namespace {
 
-/// Moments of wider inputs are not taken, nor more elements of all together.
-constexpr std::int64_t kWidestInput = 4096, kMostElements = 48 << 20;
-
 std::vector<float> floats_of(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.to(at::kFloat).contiguous();
   const float* const first = dense.const_data_ptr<float>();
@@ -61,7 +58,7 @@ class Collection {
     const auto [at, is_new] = sums_.try_emplace(name);
     Sums& sums = at->second;
     const std::int64_t n = rows.size(1);
-    if (is_new && n <= kWidestInput && elements_ + n * n <= kMostElements) {
+    if (is_new && n <= kWidest && elements_ + n * n <= kMostNumbers) {
       elements_ += n * n;
       sums.moment = at::zeros({n, n}, at::kFloat);
       sums.sum = at::zeros({n}, at::kDouble);
@@ -79,7 +76,7 @@ class Collection {
         model_.tensors(),
         [&](const LayerCall& call) {
           const ParameterInfo& info = model_.tensors()[call.tensor].info;
-          if (call.groups > 1 || info.elements() > kWidestInput * info.shape[0]) return;
+          if (call.groups > 1 || info.elements() > kWidest * info.shape[0]) return;
           add(info.name, call.rows(most));
         },
         [&](const RecurrentCall& call) {
@@ -109,6 +106,17 @@ class Collection {
 };
 
 }  // namespace
+
+bool has_recurrent_layers(Model& model, const Dataset& samples) {
+  const at::NoGradGuard no_grad;
+  bool found = false;
+  const LayerInputs seen(
+      model.tensors(), [](const LayerCall&) {}, [&](const RecurrentCall&) { found = true; });
+  model.train(false);
+  model.forward(samples.range(0, std::min<std::int64_t>(2, samples.size())).inputs);
+  seen.check();
+  return found;
+}
 
 Statistics collect_statistics(Model& model, const Dataset& samples, std::uint64_t seed) {
   return Collection(model, samples).run(seed);

@@ -17,9 +17,6 @@
 namespace gbcompress {
 namespace {
 
-/// Moments of wider matrices are not taken, nor more numbers of all together: 4 bytes each in
-/// factors.
-constexpr std::int64_t kWidest = 4096, kMostNumbers = 48 << 20;
 /// A batch's gradient by a matrix [m, n] that meets k rows has at most rank k: where k is at most
 /// this part of m and of n, its moments follow from k columns.
 constexpr std::int64_t kLowRank = 4;

@@ -30,6 +30,9 @@ struct SecondOrderStatistics {
 
 /// Damping of moments, in means of their diagonals.
 inline constexpr double kColumnDamp = 0.01, kRowDamp = 0.1;
+/// Moments of wider matrices are not taken, nor more numbers of all together: 4 bytes each in
+/// factors.
+inline constexpr std::int64_t kWidest = 4096, kMostNumbers = 48 << 20;
 /// Numbers of moments that are summed up together: 4 bytes each in each open sum, of which there
 /// are five at most. More of them take more passes over the samples.
 inline constexpr std::int64_t kMomentsAtOnce = 16 << 20;

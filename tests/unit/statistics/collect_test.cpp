@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "statistics/layer_inputs.h"
+#include "support/all_types.h"
 #include "support/listener.h"
 #include "support/named_weight.h"
 
@@ -103,6 +104,14 @@ TEST(RecurrentInputs, OtherLayersAndCells) {
   const auto parts = gates_of(seen[3], all).chunk(4, 1);
   EXPECT_TRUE(at::allclose(parts[1].sigmoid() * c + parts[0].sigmoid() * parts[2].tanh(), next,
                            1e-4, 1e-5));
+}
+
+TEST(CollectStatistics, RecurrentLayersAreToldFromOthers) {
+  Listener model(6, 8, 3, 0.5);
+  EXPECT_TRUE(has_recurrent_layers(model, {at::randn({4, 5, 6}), at::zeros({4}, at::kLong)}));
+  const Registry types = all_types();
+  const auto plain = build_model("mlp:6-8-3", types);
+  EXPECT_FALSE(has_recurrent_layers(*plain, {at::randn({4, 6}), at::zeros({4}, at::kLong)}));
 }
 
 TEST(CollectStatistics, AreTheMomentsOfWhatReachesEachWeight) {

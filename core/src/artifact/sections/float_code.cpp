@@ -8,6 +8,12 @@
 
 namespace gbcompress {
 
+bool fits_short_floats(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  return largest >= 0x1p-120f && largest < 0x1p127f;
+}
+
 CodedValues float_coded(const IntegerGrid& grid, std::span<const float> values, int mantissa_bits) {
   double largest = 0;
   bool finite = true;

@@ -19,6 +19,9 @@ constexpr std::int32_t float_codes(int mantissa_bits) {
 /// Bounds of the largest number's exponent, so that it is a normal float32.
 inline constexpr int kMinFloatExponent = -126, kMaxFloatExponent = 127;
 
+/// Whether the largest of these magnitudes stays in those bounds, rounding included.
+bool fits_short_floats(std::span<const float> values);
+
 /// Every number rounded to `mantissa_bits` bits behind the leading one.
 /// @param values         [grid], finite, not all 0, none above 2^kMaxFloatExponent after rounding
 /// @param mantissa_bits  1 ... kMaxMantissaBits

@@ -100,10 +100,7 @@ std::uint16_t* PushSteps(const std::uint32_t* parts, const std::uint32_t* lows, 
 /// One value of FindSymbols().
 void FindSymbol(std::int32_t value, int cls, std::uint16_t& place, std::uint32_t* low) {
   const int shift = shift_of(cls);
-  const std::int32_t integer = value >> shift;
-  const std::int32_t symbol =
-      integer >= -kSpan && integer <= kSpan ? symbol_of(integer) : (integer & 1);
-  place = static_cast<std::uint16_t>(table_of(cls) * kSymbols + symbol);
+  place = static_cast<std::uint16_t>(table_of(cls) * kSymbols + symbol_or_escape(value >> shift));
   if (low)
     *low = static_cast<std::uint32_t>(shift << 16) |
            (static_cast<std::uint32_t>(value) & ((1u << shift) - 1));

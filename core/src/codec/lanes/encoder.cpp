@@ -102,8 +102,7 @@ std::uint32_t divided(std::uint32_t x, std::uint32_t width) {
 }
 
 std::size_t symbol(std::int32_t integer) {
-  return integer >= -kSpan && integer <= kSpan ? static_cast<std::size_t>(symbol_of(integer))
-                                               : static_cast<std::size_t>(integer & 1);
+  return static_cast<std::size_t>(symbol_or_escape(integer));
 }
 
 /// Two counters of each place: a counter that was just written is slow to read.

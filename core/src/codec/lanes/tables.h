@@ -16,6 +16,11 @@ inline constexpr std::uint32_t kWholeTable = 1u << kTableBits;
 inline constexpr int kSpan = 126, kFirstInteger = 2, kSymbols = kFirstInteger + 2 * kSpan + 1;
 constexpr int symbol_of(int integer) { return kFirstInteger + kSpan + integer; }
 
+/// The symbol of an integer, of one without any the escape.
+constexpr int symbol_or_escape(int integer) {
+  return integer >= -kSpan && integer <= kSpan ? symbol_of(integer) : (integer & 1);
+}
+
 using Widths = std::array<std::uint16_t, kSymbols>;  ///< parts of each symbol, together 2^11
 using Counts = std::array<std::uint64_t, kSymbols>;
 

@@ -3,8 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -25,12 +23,6 @@ DType dtype_of(const std::string& name) {
   const auto dtype = parse_dtype(name);
   if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + name);
   return *dtype;
-}
-
-bool fits_short_floats(std::span<const float> values) {
-  float largest = 0;
-  for (const float value : values) largest = std::max(largest, std::fabs(value));
-  return largest >= 0x1p-120f && largest < 0x1p127f;
 }
 
 class Writer {
