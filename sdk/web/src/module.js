@@ -9,3 +9,5 @@ const withSimd = await unpack("BASE64");
 
 export const simd = !globalThis.GBZ_SCALAR && WebAssembly.validate(withSimd);
 const compiled = await WebAssembly.compile(simd ? withSimd : await unpack((await import("./gbz-scalar.mjs")).default));
+// SHA-256 as instructions: of Node.js; browsers have it only for code that waits.
+const crypto = simd && globalThis.process?.versions?.node && await import(/* webpackIgnore: true */ "node:crypto");

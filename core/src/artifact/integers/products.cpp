@@ -9,6 +9,8 @@
 // clang-format on
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "artifact/integers/products.h"
 
@@ -17,36 +19,56 @@ namespace gbcompress {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr std::size_t kRows = 4, kBlock = 256;  // sums in the first cache
+// Doubles of a register; Highway has none of WebAssembly (1.0.3).
+#if HWY_TARGET == HWY_AVX2
+constexpr std::size_t kWidth = 4;
+#else
+constexpr std::size_t kWidth = 2;
+#endif
+typedef double Wide __attribute__((vector_size(kWidth * sizeof(double))));
 
-// Loops that compilers turn into vectors of the level's width. Where fewer rows are left, the last
-// one is computed again.
-template <typename Left, typename Right>
-void Block(const Left* left, const Right* right, const ProductShape& shape, std::size_t row,
-           std::size_t width, float* to) {
-  double sums[kRows][kBlock] = {};
-  std::size_t rows[kRows];
-  for (std::size_t r = 0; r < kRows; ++r) rows[r] = std::min(row + r, shape.rows - 1);
-  for (std::size_t b = 0; b < shape.terms; ++b) {
-    const Right* const line = right + b * shape.columns;
-    double factors[kRows];
-    for (std::size_t r = 0; r < kRows; ++r)
-      factors[r] = static_cast<double>(left[rows[r] * shape.terms + b]);
-    for (std::size_t c = 0; c < width; ++c) {
-      const auto number = static_cast<double>(line[c]);
-      for (std::size_t r = 0; r < kRows; ++r) sums[r][c] += factors[r] * number;
-    }
+/// Sums of a tile stay in registers.
+constexpr std::size_t kRows = 4, kParts = 2, kColumns = kParts * kWidth;
+
+/// Sums of kRows rows and kColumns columns. @param panel  [terms, kColumns]
+template <typename Left>
+HWY_INLINE void SumTile(const Left* const (&rows)[kRows], const Wide* panel, std::size_t terms,
+                        Wide (&sums)[kRows][kParts]) {
+  Wide s00{}, s01{}, s10{}, s11{}, s20{}, s21{}, s30{}, s31{};
+  for (std::size_t b = 0; b < terms; ++b) {
+    const Wide first = panel[kParts * b], second = panel[kParts * b + 1];
+    const auto f0 = static_cast<double>(rows[0][b]), f1 = static_cast<double>(rows[1][b]);
+    const auto f2 = static_cast<double>(rows[2][b]), f3 = static_cast<double>(rows[3][b]);
+    s00 += f0 * first, s01 += f0 * second, s10 += f1 * first, s11 += f1 * second;
+    s20 += f2 * first, s21 += f2 * second, s30 += f3 * first, s31 += f3 * second;
   }
-  for (std::size_t r = 0; r < kRows; ++r)
-    for (std::size_t c = 0; c < width; ++c)
-      to[rows[r] * shape.columns + c] = static_cast<float>(sums[r][c]);
+  sums[0][0] = s00, sums[0][1] = s01, sums[1][0] = s10, sums[1][1] = s11;
+  sums[2][0] = s20, sums[2][1] = s21, sums[3][0] = s30, sums[3][1] = s31;
 }
 
+/// Where fewer rows or columns are left, a tile computes some that are not stored.
 template <typename Left, typename Right>
 void Multiply(const Left* left, const Right* right, const ProductShape& shape, float* to) {
-  for (std::size_t c = 0; c < shape.columns; c += kBlock)
-    for (std::size_t r = 0; r < shape.rows; r += kRows)
-      Block(left, right + c, shape, r, std::min(kBlock, shape.columns - c), to + c);
+  std::vector<double> numbers(shape.terms * kColumns + kWidth);
+  const std::size_t odd = reinterpret_cast<std::uintptr_t>(numbers.data()) % sizeof(Wide);
+  double* const panel = numbers.data() + (odd == 0 ? 0 : (sizeof(Wide) - odd) / sizeof(double));
+  for (std::size_t c = 0; c < shape.columns; c += kColumns) {
+    const std::size_t width = std::min(kColumns, shape.columns - c);
+    for (std::size_t b = 0; b < shape.terms; ++b)
+      for (std::size_t k = 0; k < width; ++k)
+        panel[b * kColumns + k] = static_cast<double>(right[b * shape.columns + c + k]);
+    for (std::size_t row = 0; row < shape.rows; row += kRows) {
+      const Left* rows[kRows];
+      for (std::size_t r = 0; r < kRows; ++r)
+        rows[r] = left + std::min(row + r, shape.rows - 1) * shape.terms;
+      Wide sums[kRows][kParts];
+      SumTile(rows, reinterpret_cast<const Wide*>(panel), shape.terms, sums);
+      for (std::size_t r = 0; r < std::min(kRows, shape.rows - row); ++r)
+        for (std::size_t k = 0; k < width; ++k)
+          to[(row + r) * shape.columns + c + k] =
+              static_cast<float>(sums[r][k / kWidth][k % kWidth]);
+    }
+  }
 }
 
 void MultiplyRight(const double* left, const float* right, const ProductShape& shape, float* to) {

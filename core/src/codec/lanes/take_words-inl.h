@@ -34,6 +34,12 @@ HWY_INLINE Taken TakeWords(hn::Mask<Word> due, const std::byte* from) {
   const __m256i next = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   const auto words = hn::Vec<Word>{_mm512_maskz_expand_epi32(mask, _mm512_cvtepu16_epi32(next))};
   return {words, static_cast<std::size_t>(std::popcount(static_cast<unsigned>(mask)))};
+#elif HWY_TARGET == HWY_WASM
+  // Highway has no instruction of WebAssembly for either (1.0.3).
+  const auto mask = static_cast<std::size_t>(wasm_i32x4_bitmask(due.raw));
+  const auto words =
+      wasm_i8x16_swizzle(wasm_v128_load(from), wasm_v128_load(kFour.at[mask].data()));
+  return {hn::Vec<Word>{words}, static_cast<std::size_t>(std::popcount(mask))};
 #else
   std::uint8_t bits[8] = {};
   hn::StoreMaskBits(d, due, bits);

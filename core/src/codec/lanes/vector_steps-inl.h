@@ -75,11 +75,43 @@ HWY_INLINE hn::Vec<Word> LookUp(const std::uint32_t* entries, hn::Vec<Whole> at)
   const auto entry = [&](int lane) { return static_cast<int>(entries[places[lane]]); };
   return hn::Vec<Word>{_mm256_setr_epi32(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5),
                                          entry(6), entry(7))};
+#elif HWY_TARGET == HWY_WASM  // places do not go through memory
+  v128_t found = wasm_v128_load32_zero(entries + wasm_i32x4_extract_lane(at.raw, 0));
+  found = wasm_v128_load32_lane(entries + wasm_i32x4_extract_lane(at.raw, 1), found, 1);
+  found = wasm_v128_load32_lane(entries + wasm_i32x4_extract_lane(at.raw, 2), found, 2);
+  found = wasm_v128_load32_lane(entries + wasm_i32x4_extract_lane(at.raw, 3), found, 3);
+  return hn::Vec<Word>{found};
 #else
   const auto* const from = reinterpret_cast<const std::int32_t*>(entries);
   return hn::BitCast(Word(), hn::GatherIndex(Whole(), from, at));
 #endif
 }
+
+/// 2 to the power of a shift of 0 to 15 in each lane, and x shifted down by it where it is not 0.
+struct Shift {
+  hn::Vec<Whole> power, shift;
+  HWY_INLINE explicit Shift(hn::Vec<Whole> by) : shift(by) {
+    const Whole d;
+#if HWY_TARGET == HWY_WASM  // which has no shift by lane: of the exponent of a float
+    const auto number = hn::ShiftLeft<23>(hn::Add(by, hn::Set(d, 127)));
+    power = hn::ConvertTo(d, hn::BitCast(Real(), number));
+#else
+    power = hn::Shl(hn::Set(d, 1), by);
+#endif
+  }
+  HWY_INLINE hn::Vec<Word> Down(hn::Vec<Word> x) const {
+#if HWY_TARGET == HWY_WASM  // the high halves of products with 2^(32 - shift)
+    const Whole d;
+    const auto number = hn::ShiftLeft<23>(hn::Sub(hn::Set(d, 127 + 32), shift));
+    const v128_t factor = wasm_u32x4_trunc_sat_f32x4(number.raw);
+    const v128_t low = wasm_u64x2_extmul_low_u32x4(x.raw, factor);
+    const v128_t high = wasm_u64x2_extmul_high_u32x4(x.raw, factor);
+    return hn::Vec<Word>{wasm_i32x4_shuffle(low, high, 1, 3, 5, 7)};
+#else
+    return hn::Shr(x, hn::BitCast(Word(), shift));
+#endif
+  }
+};
 
 /// Takes the next symbols of the lanes that are on. @return their entries
 template <typename Form>
@@ -227,11 +259,12 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
   }
   for (std::size_t j = 0; j < kVectors; ++j) {
     const std::size_t i = j * kWidth;
-    const auto shift = hn::BitCast(d, hn::Load(di, step.shifts + i));
+    const Shift shift(hn::Load(di, step.shifts + i));
     const auto x = lanes.states[j];
-    hn::Store(hn::And(x, hn::Sub(hn::Shl(hn::Set(d, 1), shift), hn::Set(d, 1))), d, lows + i);
-    const auto on = hn::AndNot(hn::Eq(shift, hn::Zero(d)), FirstLanes(j, count));
-    const auto y = hn::IfThenElse(on, hn::Shr(x, shift), x);
+    const auto low = hn::BitCast(d, hn::Sub(shift.power, hn::Set(di, 1)));
+    hn::Store(hn::And(x, low), d, lows + i);
+    const auto on = hn::AndNot(hn::Eq(low, hn::Zero(d)), FirstLanes(j, count));
+    const auto y = hn::IfThenElse(on, shift.Down(x), x);
     const auto due = hn::And(on, hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d)));
     const Taken words = TakeWords(due, lanes.word);
     lanes.word += 2 * words.count;
@@ -262,7 +295,7 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
       if (!good) return false;
       integer = hn::Load(di, above);
     }
-    integer = hn::Or(hn::Shl(integer, hn::Load(di, step.shifts + i)),
+    integer = hn::Or(hn::Mul(integer, Shift(hn::Load(di, step.shifts + i)).power),
                      hn::BitCast(di, hn::Load(d, lows + i)));
     const auto beyond = hn::Or(hn::Gt(integer, most), hn::Lt(integer, hn::Neg(most)));
     good &= hn::AllFalse(di, hn::And(hn::RebindMask(di, on), beyond));
