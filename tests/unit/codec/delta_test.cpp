@@ -10,6 +10,7 @@
 #include "codec/delta/elements.h"
 #include "gbcompress/error.h"
 #include "support/code_of.h"
+#include "unit/codec/lanes_parts.h"
 
 namespace gbcompress {
 namespace {
@@ -63,10 +64,13 @@ void expect_back(DType dtype, ChangeGrid grid, const Bytes& base, const Bytes& n
   for (const std::optional<ChangeForm> form :
        {std::optional<ChangeForm>(), {ChangeForm::kSparse}, {ChangeForm::kDense}}) {
     const Bytes section = encode_change(dtype, grid, base, now, form);
-    EXPECT_EQ(section, encode_change(dtype, grid, base, now, form));
-    Bytes elements = base;
-    apply_change(dtype, grid, section, elements);
-    EXPECT_EQ(elements, now) << dtype_name(dtype) << " " << grid.rows << " x " << grid.cols;
+    testing_codec::on_every_target([&](const char* target) {
+      EXPECT_EQ(section, encode_change(dtype, grid, base, now, form)) << target;
+      Bytes elements = base;
+      apply_change(dtype, grid, section, elements);
+      EXPECT_EQ(elements, now) << dtype_name(dtype) << " " << grid.rows << " x " << grid.cols << " "
+                               << target;
+    });
   }
 }
 

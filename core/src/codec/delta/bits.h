@@ -37,7 +37,46 @@ class BitWriter {
     return std::move(bytes_);
   }
 
+  /// A copy that writes on without a check of the space, and stays in registers; end() to go on
+  /// with the writer itself.
+  class Run {
+   public:
+    /// @param bits  that are put at most
+    Run(BitWriter& out, std::size_t bits)
+        : to_(out.room(bits / 8 + 2 * sizeof(std::uint64_t))),
+          waiting_(out.waiting_),
+          filled_(out.filled_) {}
+    void put(std::uint64_t bits, int count) {
+      waiting_ |= bits << filled_;
+      filled_ += count;
+      std::memcpy(to_, &waiting_, sizeof waiting_);
+      to_ += filled_ / 8;
+      waiting_ >>= filled_ & ~7;
+      filled_ &= 7;
+    }
+    void put_long(std::uint64_t bits, int count) {
+      const int first = std::min(count, 32);
+      put(bits & ((std::uint64_t{1} << first) - 1), first);
+      if (count > first) put(bits >> first, count - first);
+    }
+    void end(BitWriter& out) const {
+      out.at_ = static_cast<std::size_t>(to_ - out.bytes_.data());
+      out.waiting_ = waiting_;
+      out.filled_ = filled_;
+    }
+
+   private:
+    std::byte* to_;
+    std::uint64_t waiting_;
+    int filled_;
+  };
+
  private:
+  std::byte* room(std::size_t bytes) {
+    if (bytes_.size() - at_ < bytes) bytes_.resize(2 * bytes_.size() + bytes);
+    return bytes_.data() + at_;
+  }
+
   std::vector<std::byte> bytes_ = std::vector<std::byte>(64);
   std::size_t at_ = 0;
   std::uint64_t waiting_ = 0;
@@ -72,6 +111,34 @@ class BitReader {
     const std::uint64_t low = take(first);
     return count > first ? take(count - first) << first | low : low;
   }
+  /// A copy that reads on without a look at the end, and stays in registers; end() to go on with
+  /// the reader.
+  class Run {
+   public:
+    explicit Run(const BitReader& in) : from_(in.bytes_.data()), position_(in.position_) {}
+    std::uint64_t take(int count) {
+      std::uint64_t bits;
+      std::memcpy(&bits, from_ + position_ / 8, sizeof bits);
+      bits = bits >> position_ % 8 & ((std::uint64_t{1} << count) - 1);
+      position_ += static_cast<std::size_t>(count);
+      return bits;
+    }
+    std::uint64_t take_long(int count) {
+      const int first = std::min(count, 32);
+      const std::uint64_t low = take(first);
+      return count > first ? take(count - first) << first | low : low;
+    }
+    void end(BitReader& in) const { in.position_ = position_; }
+
+   private:
+    const std::byte* from_;
+    std::size_t position_;
+  };
+  /// Whether a Run may take so many bits.
+  bool has(std::size_t bits) const {
+    return position_ / 8 + bits / 8 + 2 * sizeof(std::uint64_t) <= bytes_.size();
+  }
+
   /// @throws Error(kTruncated): more was read than there is
   void check() const {
     if (position_ > 8 * bytes_.size())

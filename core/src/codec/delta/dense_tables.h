@@ -46,8 +46,12 @@ inline unsigned half_octave(std::uint64_t x) noexcept {
   return 2 * top + static_cast<unsigned>(x >> (top - 1) & 1);
 }
 
+/// Bits that an element has beside its symbol, at most: low ones, a length and what is beyond.
+inline constexpr std::size_t kMostRaw = 64 + 6 + 63;
+
 /// The bits that a value of a symbol above kDirect's has.
-inline void put_beyond(BitWriter& raw, std::int64_t value) {
+template <typename Writer>
+void put_beyond(Writer& raw, std::int64_t value) {
   const std::uint64_t size =
       value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
   const std::uint64_t beyond = size - kDirect - 1;
@@ -64,7 +68,8 @@ inline unsigned symbol_beyond(std::int64_t value) {
   return kBeyond + 2 * std::min(length, kLongest) + (value < 0 ? 1 : 0);
 }
 
-inline std::uint64_t get_beyond(BitReader& raw, unsigned symbol) {
+template <typename Reader>
+std::uint64_t get_beyond(Reader& raw, unsigned symbol) {
   const bool negative = (symbol - kBeyond) % 2 == 1;
   unsigned length = (symbol - kBeyond) / 2;
   if (length == kLongest) length = static_cast<unsigned>(raw.take(6));

@@ -28,4 +28,16 @@ template <typename U>
 void apply_dense(int mantissa_bits, ChangeGrid grid, std::span<const std::byte> section,
                  std::span<std::byte> elements);
 
+#define GBC_DENSE(U)                                                                  \
+  template <>                                                                         \
+  std::vector<std::byte> encode_dense<U>(int, ChangeGrid, std::span<const std::byte>, \
+                                         std::span<const std::byte>);                 \
+  template <>                                                                         \
+  void apply_dense<U>(int, ChangeGrid, std::span<const std::byte>, std::span<std::byte>);
+GBC_DENSE(std::uint8_t)
+GBC_DENSE(std::uint16_t)
+GBC_DENSE(std::uint32_t)
+GBC_DENSE(std::uint64_t)
+#undef GBC_DENSE
+
 }  // namespace gbcompress::codec::delta
