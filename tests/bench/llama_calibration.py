@@ -7,7 +7,8 @@ The net of delta_models.py is trained from scratch on nine tenths of Python's st
 FOLDER, so that a further call continues there. Calibrated with 96 sequences of 128 training tokens; the loss is that of 256
 sequences of the last tenth, in float32. GPTQ is written here from the paper (arXiv 2210.17323): columns in order, damping of
 0.01, inputs of the quantized blocks before, groups of 128 columns with a scale and a zero point, weights packed and the file
-compressed by zstd -19. It keeps 8 bits in the embedding and the last matrix, which cost it no loss. Prints one line a file.
+compressed by zstd -19. It keeps 8 bits in the embedding and the last matrix, which cost it no loss. Prints one line a file; the
+divergence is that of its predictions from the original's (Kullback-Leibler, nats), which says more where a loss hardly changes.
 The interpreter needs gbcompress, torch, safetensors and zstandard or the program zstd.
 """
 
@@ -71,10 +72,14 @@ def trained(args: argparse.Namespace, tokens: torch.Tensor) -> Llama:
 
 
 @torch.no_grad()
-def losses_of(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+def predictions(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    """Logarithms of probabilities, [predictions, vocabulary]."""
+    return torch.cat([model(part[:, :-1]).flatten(0, 1).log_softmax(-1) for part in batch.split(16)])
+
+
+def losses(logarithms: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
     """Of each prediction, in nats."""
-    return torch.cat([F.cross_entropy(model(part[:, :-1]).flatten(0, 1), part[:, 1:].flatten(), reduction="none")
-                      for part in batch.split(16)])
+    return F.nll_loss(logarithms, batch[:, 1:].flatten(), reduction="none")
 
 
 class Grid:
@@ -175,15 +180,18 @@ def main() -> None:
     weights = sum(p.numel() for p in model.parameters())
     judged, batch = sequences(other, 256, 3), sequences(tokens, 96, 2)
     start = {name: value.clone() for name, value in model.state_dict().items()}
-    original = losses_of(model, judged)
-    print(f"{weights:,} weights, held-out loss {original.mean():.4f}, calibration set {losses_of(model, batch).mean():.4f}", flush=True)
+    original = predictions(model, judged)
+    print(f"{weights:,} weights, held-out loss {losses(original, judged).mean():.4f}", flush=True)
 
     def tell(what: str, size: int, begun: float) -> None:
         seconds = time.monotonic() - begun
-        more = losses_of(model, judged) - original
+        now = predictions(model, judged)
+        more = losses(now, judged) - losses(original, judged)
         by_sequence = more.view(len(judged), -1).mean(1)
+        divergence = sum(F.kl_div(a, b, log_target=True, reduction="sum").item()
+                         for a, b in zip(now.split(4096), original.split(4096), strict=True)) / len(now)
         line = {"file": what, "bytes": size, "bits": round(8 * size / weights, 3), "loss_increase": round(more.mean().item(), 5),
-                "standard_error": round((by_sequence.std() / len(judged) ** 0.5).item(), 5), "seconds": round(seconds, 1)}
+                "standard_error": round((by_sequence.std() / len(judged) ** 0.5).item(), 5), "divergence": round(divergence, 6), "seconds": round(seconds, 1)}
         print(json.dumps(line), flush=True)
         model.load_state_dict(start)
 
