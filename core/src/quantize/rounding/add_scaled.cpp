@@ -5,6 +5,8 @@
 #include <hwy/highway.h>
 // clang-format on
 
+#include <algorithm>
+
 #include "quantize/rounding/add_scaled.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,6 +40,53 @@ void AddErrors(float* const* to, const float* const* from, const float* errors,
                  to[k] + i);
     for (; i < count; ++i) to[k][i] = from[k][i] + factors[i] * errors[k];
   }
+}
+
+constexpr std::int64_t kRunRows = 4;  // sums of two vectors of each in registers
+
+void AddFourRuns(float* const* to, const float* const* from, const float* errors,
+                 const ErrorRun& of, std::int64_t first, std::int64_t count) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = first; i + 2 * lanes <= count; i += 2 * lanes) {
+    auto a0 = hn::LoadU(d, from[0] + i), b0 = hn::LoadU(d, from[0] + i + lanes);
+    auto a1 = hn::LoadU(d, from[1] + i), b1 = hn::LoadU(d, from[1] + i + lanes);
+    auto a2 = hn::LoadU(d, from[2] + i), b2 = hn::LoadU(d, from[2] + i + lanes);
+    auto a3 = hn::LoadU(d, from[3] + i), b3 = hn::LoadU(d, from[3] + i + lanes);
+    for (std::int64_t r = 0; r < of.run; ++r) {
+      const float* const factors = of.factors + r * of.line + i;
+      const float* const e = errors + r * of.stride;
+      const auto f = hn::LoadU(d, factors), g = hn::LoadU(d, factors + lanes);
+      const auto e0 = hn::Set(d, e[0]), e1 = hn::Set(d, e[1]);
+      const auto e2 = hn::Set(d, e[2]), e3 = hn::Set(d, e[3]);
+      a0 = hn::Add(a0, hn::Mul(f, e0)), b0 = hn::Add(b0, hn::Mul(g, e0));
+      a1 = hn::Add(a1, hn::Mul(f, e1)), b1 = hn::Add(b1, hn::Mul(g, e1));
+      a2 = hn::Add(a2, hn::Mul(f, e2)), b2 = hn::Add(b2, hn::Mul(g, e2));
+      a3 = hn::Add(a3, hn::Mul(f, e3)), b3 = hn::Add(b3, hn::Mul(g, e3));
+    }
+    hn::StoreU(a0, d, to[0] + i), hn::StoreU(b0, d, to[0] + i + lanes);
+    hn::StoreU(a1, d, to[1] + i), hn::StoreU(b1, d, to[1] + i + lanes);
+    hn::StoreU(a2, d, to[2] + i), hn::StoreU(b2, d, to[2] + i + lanes);
+    hn::StoreU(a3, d, to[3] + i), hn::StoreU(b3, d, to[3] + i + lanes);
+  }
+}
+
+void AddErrorRuns(float* const* to, const float* const* from, const ErrorRun& of, std::int64_t rows,
+                  std::int64_t count) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::CappedTag<float, 16>()));
+  // A tile's columns of the factors stay in the first cache while all rows use them.
+  const std::int64_t tile = 4 * lanes, whole = count - count % (2 * lanes);
+  const std::int64_t grouped = rows - rows % kRunRows;
+  for (std::int64_t i = 0; i < whole; i += tile)
+    for (std::int64_t k = 0; k < grouped; k += kRunRows)
+      AddFourRuns(to + k, from + k, of.errors + k, of, i, std::min(whole, i + tile));
+  for (std::int64_t k = 0; k < rows; ++k)
+    for (std::int64_t i = k < grouped ? whole : 0; i < count; ++i) {
+      float sum = from[k][i];
+      for (std::int64_t r = 0; r < of.run; ++r)
+        sum += of.factors[r * of.line + i] * of.errors[r * of.stride + k];
+      to[k][i] = sum;
+    }
 }
 
 void AddOuter(double* to, const double* factors, const double* of_rows, std::int64_t count) {
@@ -100,6 +149,7 @@ namespace gbcompress {
 
 HWY_EXPORT(AddScaled);
 HWY_EXPORT(AddErrors);
+HWY_EXPORT(AddErrorRuns);
 HWY_EXPORT(AddOuter);
 HWY_EXPORT(AddOuters);
 
@@ -110,6 +160,11 @@ void add_scaled(double* to, const double* from, double factor, std::int64_t coun
 void add_errors(float* const* to, const float* const* from, const float* errors,
                 const float* factors, std::int64_t rows, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddErrors)(to, from, errors, factors, rows, count);
+}
+
+void add_error_runs(float* const* to, const float* const* from, const ErrorRun& of,
+                    std::int64_t rows, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddErrorRuns)(to, from, of, rows, count);
 }
 
 void add_outer(double* to, const double* factors, const double* of_rows, std::int64_t count) {

@@ -14,6 +14,19 @@ void add_scaled(double* to, const double* from, double factor, std::int64_t coun
 void add_errors(float* const* to, const float* const* from, const float* errors,
                 const float* factors, std::int64_t rows, std::int64_t count);
 
+/// What errors of several numbers add, those of one after those of another.
+struct ErrorRun {
+  const float* errors;  ///< [run, stride], of a number: one for each row
+  std::int64_t stride;
+  const float* factors;  ///< [run, line]
+  std::int64_t line;
+  std::int64_t run;
+};
+/// add_errors() once for each number of a run, with the same bits:
+/// to[k][i] = from[k][i] + factors[0][i] * errors[0][k] + factors[1][i] * errors[1][k] + ...
+void add_error_runs(float* const* to, const float* const* from, const ErrorRun& of,
+                    std::int64_t rows, std::int64_t count);
+
 /// Rows that add_outer() has side by side.
 constexpr std::int64_t kOuterWidth = 16;
 /// to[16 i + b] += factors[i] * of_rows[b] for i < count, b < 16.

@@ -51,45 +51,80 @@ Choice nearest(float magnitude, unsigned quantizer, int parity) {
 Beam::Beam(const BeamColumns& columns, std::size_t paths)
     : columns_(columns), count_(columns.sizes.size()), most_(paths), paths_(1) {
   for (auto& targets : targets_) targets.resize(most_ * count_);
+  for (auto& targets : near_) targets.resize(most_ * kBlock);
+  errors_.resize(kBlock * kMostPaths);
   keys_.reserve(2 * most_);
   next_.reserve(most_);
 }
 
 void Beam::row(std::span<const float> values, std::span<const float> targets,
                std::span<const std::int8_t> classes, double row_cost) {
+  turn_ = 0;
   for (std::size_t p = 0; p < paths_.size(); ++p)
     std::copy(targets.begin(), targets.end(),
               targets_[0].begin() + static_cast<std::ptrdiff_t>(p * count_));
-  for (std::size_t j = 0; j < count_; ++j) {
-    branch(j, classes[j]);
-    choose();
-    float* to[kMostPaths];
-    const float* from[kMostPaths];
-    float errors[kMostPaths];
-    next_.clear();
-    const std::size_t open = steps_.size();
-    steps_.resize(open + most_);
-    const float size = columns_.sizes[j];
-    const double cost = row_cost * columns_.costs[j];
-    for (std::size_t p = 0; p < keys_.size(); ++p) {
-      const Branch& of = branches_[keys_[p] & kIndex];
-      steps_[open + p] = {of.integer, of.path};
-      next_.push_back({of.cost,
-                       paths_[of.path].loss + cost * static_cast<double>(of.error * of.error),
-                       of.state});
-      from[p] = targets_[j % 2].data() + of.path * count_ + j + 1;
-      to[p] = targets_[1 - j % 2].data() + p * count_ + j + 1;
-      // The path's target less its error is what the integer stands for.
-      errors[p] = values[j] - (from[p][-1] - of.error * size);
+  for (std::size_t first = 0; first < count_; first += kBlock) {
+    const std::size_t end = std::min(first + kBlock, count_);
+    for (std::size_t p = 0; p < paths_.size(); ++p)
+      std::copy_n(targets_[turn_].data() + p * count_ + first, end - first,
+                  near_[0].data() + p * kBlock);
+    for (std::size_t j = first; j < end; ++j) {
+      branch(j, classes[j]);
+      choose();
+      column(j, first, end, values[j], row_cost * columns_.costs[j]);
     }
-    add_errors(to, from, errors, columns_.factors.data() + j * count_ + j + 1,
-               static_cast<std::int64_t>(keys_.size()), static_cast<std::int64_t>(count_ - j - 1));
-    paths_.swap(next_);
+    if (end < count_) end_block(first, end);
   }
   float least = paths_[0].cost;
   for (const Path& path : paths_) least = std::min(least, path.cost);
   for (Path& path : paths_) path.cost -= least;
   if (steps_.size() >= 2 * kOpen * most_) decide(kOpen);
+}
+
+void Beam::column(std::size_t column, std::size_t first, std::size_t end, float value,
+                  double cost) {
+  const std::size_t at = column - first, open = steps_.size();
+  float* to[kMostPaths];
+  const float* from[kMostPaths];
+  float* const errors = errors_.data() + at * kMostPaths;
+  next_.clear();
+  steps_.resize(open + most_);
+  for (std::size_t p = 0; p < keys_.size(); ++p) {
+    const Branch& of = branches_[keys_[p] & kIndex];
+    steps_[open + p] = {of.integer, of.path};
+    next_.push_back({of.cost,
+                     paths_[of.path].loss + cost * static_cast<double>(of.error * of.error),
+                     of.state});
+    from[p] = near_[at % 2].data() + of.path * kBlock + at + 1;
+    to[p] = near_[1 - at % 2].data() + p * kBlock + at + 1;
+    // The path's target less its error is what the integer stands for.
+    errors[p] = value - (from[p][-1] - of.error * columns_.sizes[column]);
+  }
+  add_errors(to, from, errors, columns_.factors.data() + column * count_ + column + 1,
+             static_cast<std::int64_t>(keys_.size()), static_cast<std::int64_t>(end - column - 1));
+  paths_.swap(next_);
+}
+
+void Beam::end_block(std::size_t first, std::size_t end) {
+  const std::size_t width = end - first, open = steps_.size() / most_ - width;
+  float* to[kMostPaths];
+  const float* from[kMostPaths];
+  std::array<float, kBlock * kMostPaths> errors;  // of the paths that are left
+  for (std::size_t p = 0; p < paths_.size(); ++p) {
+    std::size_t at = p;
+    for (std::size_t t = width; t-- > 0;) {
+      errors[t * kMostPaths + p] = errors_[t * kMostPaths + at];
+      at = steps_[(open + t) * most_ + at].before;
+    }
+    from[p] = targets_[turn_].data() + at * count_ + end;
+    to[p] = targets_[1 - turn_].data() + p * count_ + end;
+  }
+  const ErrorRun of{errors.data(), static_cast<std::int64_t>(kMostPaths),
+                    columns_.factors.data() + first * count_ + end,
+                    static_cast<std::int64_t>(count_), static_cast<std::int64_t>(width)};
+  add_error_runs(to, from, of, static_cast<std::int64_t>(paths_.size()),
+                 static_cast<std::int64_t>(count_ - end));
+  turn_ = 1 - turn_;
 }
 
 /// Both parities of each path, with the cheapest integer of each.
@@ -101,7 +136,8 @@ void Beam::branch(std::size_t column, int scale) {
     const Path& path = paths_[p];
     const unsigned quantizer = path.state & 1;
     const float* const own = prices + (quantizer ? codec::kPricedMagnitudes : 0);
-    const float scaled = targets_[column % 2][p * count_ + column] * inverse;
+    const std::size_t at = column % kBlock;
+    const float scaled = near_[at % 2][p * kBlock + at] * inverse;
     const float magnitude = std::fabs(scaled), sign = scaled < 0 ? -1.0f : 1.0f;
     if (!(magnitude < kMostSteps))
       throw Error(Errc::kNonFinite, "error feedback leaves the range of integers");

@@ -26,6 +26,8 @@ struct BeamColumns {
 class Beam {
  public:
   static constexpr std::size_t kMostPaths = 16;
+  /// Columns whose errors move those after them together.
+  static constexpr std::size_t kBlock = 32;
 
   /// @param paths  that are followed: 1 to kMostPaths; the time is in proportion
   Beam(const BeamColumns& columns, std::size_t paths);
@@ -61,6 +63,10 @@ class Beam {
 
   void branch(std::size_t column, int scale);
   void choose();
+  /// Follows the paths through the column. @param first  the first one of its block
+  void column(std::size_t column, std::size_t first, std::size_t end, float value, double cost);
+  /// Errors of a block's columns move those after it.
+  void end_block(std::size_t first, std::size_t end);
   void decide(std::size_t open);
 
   const BeamColumns columns_;
@@ -68,9 +74,13 @@ class Beam {
   std::vector<Path> paths_, next_;
   std::array<Branch, 2 * kMostPaths> branches_;  ///< the even and the odd one of each path
   std::vector<std::uint64_t> keys_;              ///< of branches that are followed
-  std::array<std::vector<float>, 2> targets_;    ///< [paths, count]
-  std::vector<Step> steps_;                      ///< [open, paths]
-  std::vector<std::int32_t> integers_;           ///< decided
+  /// Targets of the columns of a block, [paths, kBlock], and by turns, as those of all columns,
+  /// [paths, count], which are those of where the block began.
+  std::array<std::vector<float>, 2> near_, targets_;
+  std::size_t turn_ = 0;                ///< of targets_
+  std::vector<float> errors_;           ///< [kBlock, kMostPaths], of the block so far
+  std::vector<Step> steps_;             ///< [open, paths]
+  std::vector<std::int32_t> integers_;  ///< decided
   double loss_ = 0;
 };
 
