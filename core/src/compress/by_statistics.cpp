@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "compress/losses.h"
+#include "compress/quality/losses.h"
 #include "compress/verify.h"
 #include "gbcompress/artifact.h"
 #include "quantize/encode_weights.h"

@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 
-#include "compress/above_chance.h"
 #include "compress/allocate.h"
-#include "compress/hold_back.h"
-#include "compress/judge.h"
+#include "compress/quality/above_chance.h"
+#include "compress/quality/hold_back.h"
+#include "compress/quality/judge.h"
 #include "compress/recipe.h"
 #include "compress/request.h"
 #include "gbcompress/compress.h"

@@ -6,10 +6,10 @@
 
 #include "bottleneck/internals.h"
 #include "bottleneck/planner.h"
-#include "compress/above_chance.h"
 #include "compress/by_statistics.h"
-#include "compress/losses.h"
 #include "compress/notes.h"
+#include "compress/quality/above_chance.h"
+#include "compress/quality/losses.h"
 #include "compress/verify.h"
 #include "gbcompress/error.h"
 #include "quantize/encode_weights.h"

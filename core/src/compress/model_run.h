@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compress/attempt.h"
-#include "compress/held_out.h"
+#include "compress/quality/held_out.h"
 #include "compress/training_run.h"
 
 namespace gbcompress {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compress/hold_back.h"
+#include "compress/quality/hold_back.h"
 #include "gbcompress/error.h"
 #include "train/augment.h"
 

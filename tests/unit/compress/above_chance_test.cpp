@@ -1,5 +1,5 @@
 // Whether a model knows more than how often each answer is right.
-#include "compress/above_chance.h"
+#include "compress/quality/above_chance.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "compress/held_out.h"
-#include "compress/judge.h"
+#include "compress/quality/held_out.h"
+#include "compress/quality/judge.h"
 #include "gbcompress/compress.h"
 #include "model/model_snapshot.h"
 #include "support/all_types.h"

@@ -1,5 +1,5 @@
 // What counts as lost on held-back samples that the original may have learnt.
-#include "compress/judge.h"
+#include "compress/quality/judge.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

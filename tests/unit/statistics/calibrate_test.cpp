@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "compress/hold_back.h"
+#include "compress/quality/hold_back.h"
 #include "gbcompress/compress.h"
 #include "statistics/norm_correction.h"
 #include "support/all_types.h"

@@ -1,11 +1,11 @@
-#include "compress/held_out.h"
+#include "compress/quality/held_out.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "compress/judge.h"
+#include "compress/quality/judge.h"
 
 namespace gbcompress {
 

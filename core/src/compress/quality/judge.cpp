@@ -1,4 +1,4 @@
-#include "compress/judge.h"
+#include "compress/quality/judge.h"
 
 #include <ATen/ATen.h>
 

@@ -1,11 +1,11 @@
-#include "compress/above_chance.h"
+#include "compress/quality/above_chance.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cstdio>
 
-#include "compress/hold_back.h"
+#include "compress/quality/hold_back.h"
 
 namespace gbcompress {
 namespace {

@@ -1,4 +1,4 @@
-#include "compress/hold_back.h"
+#include "compress/quality/hold_back.h"
 
 #include <ATen/ATen.h>
 

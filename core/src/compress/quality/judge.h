@@ -6,7 +6,7 @@
 #include <optional>
 
 #include <string>
-#include "compress/hold_back.h"
+#include "compress/quality/hold_back.h"
 
 #include "gbcompress/train.h"
 

@@ -1,4 +1,4 @@
-#include "compress/losses.h"
+#include "compress/quality/losses.h"
 
 #include <ATen/ATen.h>
 
