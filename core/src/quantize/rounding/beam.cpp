@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "codec/trellis/scale_classes.h"
 #include "gbcompress/error.h"
@@ -18,7 +19,7 @@ constexpr std::size_t kOpen = 1024;
 constexpr float kMostSteps = 0x1p20f;
 constexpr float kNever = 0x1p100f;  ///< cost of paths that are given up
 
-constexpr std::uint64_t kIndex = 0xffff;  ///< of a branch, in its key
+constexpr std::int64_t kIndex = 0xffff;  ///< of a branch, in its key
 
 /// codec::prices() in squared steps.
 const std::vector<float>& bit_prices() {
@@ -53,7 +54,6 @@ Beam::Beam(const BeamColumns& columns, std::size_t paths)
   for (auto& targets : targets_) targets.resize(most_ * count_);
   for (auto& targets : near_) targets.resize(most_ * kBlock);
   errors_.resize(kBlock * kMostPaths);
-  keys_.reserve(2 * most_);
   next_.reserve(most_);
 }
 
@@ -89,8 +89,8 @@ void Beam::column(std::size_t column, std::size_t first, std::size_t end, float 
   float* const errors = errors_.data() + at * kMostPaths;
   next_.clear();
   steps_.resize(open + most_);
-  for (std::size_t p = 0; p < keys_.size(); ++p) {
-    const Branch& of = branches_[keys_[p] & kIndex];
+  for (std::size_t p = 0; p < followed_; ++p) {
+    const Branch& of = branches_[static_cast<std::size_t>(keys_[p] & kIndex)];
     steps_[open + p] = {of.integer, of.path};
     next_.push_back({of.cost,
                      paths_[of.path].loss + cost * static_cast<double>(of.error * of.error),
@@ -101,7 +101,7 @@ void Beam::column(std::size_t column, std::size_t first, std::size_t end, float 
     errors[p] = value - (from[p][-1] - of.error * columns_.sizes[column]);
   }
   add_errors(to, from, errors, columns_.factors.data() + column * count_ + column + 1,
-             static_cast<std::int64_t>(keys_.size()), static_cast<std::int64_t>(end - column - 1));
+             static_cast<std::int64_t>(followed_), static_cast<std::int64_t>(end - column - 1));
   paths_.swap(next_);
 }
 
@@ -166,25 +166,27 @@ void Beam::branch(std::size_t column, int scale) {
 /// Leaves the cheapest branch of each state, and of these the cheapest. Where two cost the same,
 /// the state that they come from decides, so that the order of the paths means nothing.
 void Beam::choose() {
+  static_assert(2 * kMostPaths <= kMostKeys);
+  constexpr std::uint8_t kNone = 0xff;
   std::array<std::uint8_t, QuantizerState::kStates> at;
-  at.fill(0xff);
-  keys_.clear();
+  at.fill(kNone);
+  followed_ = 0;
   for (std::size_t b = 0; b < 2 * paths_.size(); ++b) {
     const Branch& branch = branches_[b];
     // Costs are not negative: they have the order of their bits.
-    const std::uint64_t key = std::uint64_t{std::bit_cast<std::uint32_t>(branch.cost)} << 32 |
-                              std::uint64_t{paths_[branch.path].state} << 16 | b;
-    std::uint8_t& place = at[branch.state];
-    if (place == 0xff) {
-      place = static_cast<std::uint8_t>(keys_.size());
-      keys_.push_back(key);
-    } else {
-      keys_[place] = std::min(keys_[place], key);
-    }
+    const std::int64_t key = std::int64_t{std::bit_cast<std::int32_t>(branch.cost)} << 32 |
+                             std::int64_t{paths_[branch.path].state} << 16 |
+                             static_cast<std::int64_t>(b);
+    // Whether another branch came to the state no processor foresees: no branch.
+    const std::uint8_t place = at[branch.state];
+    const std::size_t fresh = place == kNone, mask = 0 - fresh;
+    const std::size_t slot = (followed_ & mask) | (place & ~mask);
+    keys_[followed_] = std::numeric_limits<std::int64_t>::max();
+    keys_[slot] = std::min(keys_[slot], key);
+    at[branch.state] = static_cast<std::uint8_t>(slot);
+    followed_ += fresh;
   }
-  if (keys_.size() <= most_) return;
-  std::nth_element(keys_.begin(), keys_.begin() + static_cast<std::ptrdiff_t>(most_), keys_.end());
-  keys_.resize(most_);
+  if (followed_ > most_) followed_ = keep_least(keys_.data(), followed_, most_);
 }
 
 /// Decides on all but the last `open` integers as the cheapest path does, and leaves the paths that

@@ -9,6 +9,7 @@
 #include "base/internal.h"
 #include "codec/trellis/quantizer_state.h"
 #include "codec/trellis/trellis_path.h"
+#include "quantize/rounding/keep_least.h"
 
 namespace GBC_INTERNAL gbcompress {
 
@@ -72,8 +73,9 @@ class Beam {
   const BeamColumns columns_;
   const std::size_t count_, most_;  ///< columns; paths
   std::vector<Path> paths_, next_;
-  std::array<Branch, 2 * kMostPaths> branches_;  ///< the even and the odd one of each path
-  std::vector<std::uint64_t> keys_;              ///< of branches that are followed
+  std::array<Branch, 2 * kMostPaths> branches_;   ///< the even and the odd one of each path
+  std::array<std::int64_t, kMostKeys + 1> keys_;  ///< of branches that are followed
+  std::size_t followed_ = 0;                      ///< so many
   /// Targets of the columns of a block, [paths, kBlock], and by turns, as those of all columns,
   /// [paths, count], which are those of where the block began.
   std::array<std::vector<float>, 2> near_, targets_;
