@@ -32,18 +32,6 @@ void FileDigest::keep_up(std::size_t bytes) noexcept {
 extern "C" __attribute__((import_module("gbz"), import_name("sha256"))) int gbz_host_sha256(
     const std::byte* bytes, std::size_t size, char* digest);
 #endif
-namespace {
-/// @return "" where the host computes no digests
-std::string digest_by_host([[maybe_unused]] std::span<const std::byte> content) {
-  std::string digest;
-#ifdef __wasm__
-  digest.resize(32);
-  if (gbz_host_sha256(content.data(), content.size(), digest.data()) == 0) digest.clear();
-#endif
-  return digest;
-}
-}  // namespace
-
 #ifdef GBC_FREESTANDING  // whose bytes belong to its caller
 void FileDigest::take_piece() { advance(content_.size()); }
 #else
@@ -56,14 +44,23 @@ void FileDigest::take_piece() {
 }
 #endif
 
+std::string FileDigest::take_rest() {
+#ifdef __wasm__
+  std::string digest(32, '\0');
+  if (taken_ == 0 && gbz_host_sha256(content_.data(), content_.size(), digest.data()) != 0) {
+    taken_ = content_.size();
+    return digest;
+  }
+#endif
+  while (taken_ < content_.size()) take_piece();
+  return digest_.finish();
+}
+
 void FileDigest::check() {
   if (!compare_) return;
   const std::lock_guard lock(mutex_);
   if (identity_.empty()) {
-    std::string digest = taken_ == 0 ? digest_by_host(content_) : "";
-    if (!digest.empty()) taken_ = content_.size();
-    while (taken_ < content_.size()) take_piece();
-    if (digest.empty()) digest = digest_.finish();
+    const std::string digest = take_rest();
     fits_ = std::equal(stored_.begin(), stored_.end(),
                        reinterpret_cast<const std::byte*>(digest.data()));
     identity_ = to_hex(digest);

@@ -33,6 +33,7 @@ class FileDigest {
  private:
   void advance(std::size_t bytes);
   void take_piece();
+  std::string take_rest();  ///< @return the digest
 
   const std::span<const std::byte> content_, stored_;
   const std::string label_;

@@ -9,7 +9,6 @@
 // clang-format on
 
 #include <algorithm>
-#include <cstdint>
 #include <vector>
 
 #include "artifact/integers/products.h"
@@ -25,7 +24,8 @@ constexpr std::size_t kWidth = 4;
 #else
 constexpr std::size_t kWidth = 2;
 #endif
-typedef double Wide __attribute__((vector_size(kWidth * sizeof(double))));
+typedef double Wide
+    __attribute__((vector_size(kWidth * sizeof(double)), aligned(sizeof(double)), may_alias));
 
 /// Sums of a tile stay in registers.
 constexpr std::size_t kRows = 4, kParts = 2, kColumns = kParts * kWidth;
@@ -49,9 +49,7 @@ HWY_INLINE void SumTile(const Left* const (&rows)[kRows], const Wide* panel, std
 /// Where fewer rows or columns are left, a tile computes some that are not stored.
 template <typename Left, typename Right>
 void Multiply(const Left* left, const Right* right, const ProductShape& shape, float* to) {
-  std::vector<double> numbers(shape.terms * kColumns + kWidth);
-  const std::size_t odd = reinterpret_cast<std::uintptr_t>(numbers.data()) % sizeof(Wide);
-  double* const panel = numbers.data() + (odd == 0 ? 0 : (sizeof(Wide) - odd) / sizeof(double));
+  std::vector<double> panel(shape.terms * kColumns);
   for (std::size_t c = 0; c < shape.columns; c += kColumns) {
     const std::size_t width = std::min(kColumns, shape.columns - c);
     for (std::size_t b = 0; b < shape.terms; ++b)
@@ -62,7 +60,7 @@ void Multiply(const Left* left, const Right* right, const ProductShape& shape, f
       for (std::size_t r = 0; r < kRows; ++r)
         rows[r] = left + std::min(row + r, shape.rows - 1) * shape.terms;
       Wide sums[kRows][kParts];
-      SumTile(rows, reinterpret_cast<const Wide*>(panel), shape.terms, sums);
+      SumTile(rows, reinterpret_cast<const Wide*>(panel.data()), shape.terms, sums);
       for (std::size_t r = 0; r < std::min(kRows, shape.rows - row); ++r)
         for (std::size_t k = 0; k < width; ++k)
           to[(row + r) * shape.columns + c + k] =

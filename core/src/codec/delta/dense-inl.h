@@ -219,21 +219,30 @@ void find_symbols(Run<U>& run, std::size_t count, BitWriter& out) {
   raw.end(out);
 }
 
+inline std::uint64_t take_beyond(BitReader& raw, unsigned symbol) {
+  return get_beyond(raw, symbol);
+}
+#ifndef GBC_FREESTANDING
+/// Of a copy, so that the address of `raw` is not taken.
+HWY_INLINE std::uint64_t take_beyond(BitReader::Run& raw, unsigned symbol) {
+  BitReader::Run copy = raw;
+  const std::uint64_t value = get_beyond(copy, symbol);
+  raw = copy;
+  return value;
+}
+#endif
+
 /// Differences of values, with their low bits and what is beyond a symbol.
 template <typename U, typename Reader>
-Reader add_low_bits(Run<U>& run, std::size_t count, Reader raw) {
+HWY_INLINE void add_low_bits(Run<U>& run, std::size_t count, Reader& raw) {
   for (std::size_t i = 0; i < count; ++i) {
     // Most take 0 to a few bits, which no processor foresees: those of 0 are read like the others.
     const int low = run.low_bits[i];
     std::uint64_t value = run.differences[i];
-    if (run.symbols[i] >= kBeyond) [[unlikely]] {
-      Reader copy = raw;  // so that `raw` stays in registers
-      value = get_beyond(copy, run.symbols[i]);
-      raw = copy;
-    }
+    if (run.symbols[i] >= kBeyond) [[unlikely]]
+      value = take_beyond(raw, run.symbols[i]);
     run.differences[i] = static_cast<U>(value << low | raw.take(low));
   }
-  return raw;
 }
 
 /// The differences of a run's symbols.
@@ -245,11 +254,15 @@ void find_differences(Run<U>& run, std::size_t count, BitReader& in) {
     run.differences[i] = static_cast<U>(U{0} - static_cast<U>(static_cast<U>(place >> 1) ^ sign));
   }
   if (!has_low_bits(run, count)) return;
+#ifndef GBC_FREESTANDING  // libgbz has one copy of the loop
   if (in.has(count * kMostRaw)) {
-    add_low_bits(run, count, BitReader::Run(in)).end(in);
-  } else {
-    in = add_low_bits(run, count, in);
+    BitReader::Run raw(in);
+    add_low_bits(run, count, raw);
+    raw.end(in);
+    return in.check();
   }
+#endif
+  add_low_bits(run, count, in);
   in.check();
 }
 
