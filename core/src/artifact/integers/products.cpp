@@ -9,6 +9,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "artifact/integers/products.h"
@@ -24,19 +25,25 @@ constexpr std::size_t kWidth = 4;
 #else
 constexpr std::size_t kWidth = 2;
 #endif
-typedef double Wide
-    __attribute__((vector_size(kWidth * sizeof(double)), aligned(sizeof(double)), may_alias));
+typedef double Wide __attribute__((vector_size(kWidth * sizeof(double))));
+
+HWY_INLINE Wide LoadWide(const double* from) {
+  Wide numbers;
+  std::memcpy(&numbers, from, sizeof numbers);  // of any alignment
+  return numbers;
+}
 
 /// Sums of a tile stay in registers.
 constexpr std::size_t kRows = 4, kParts = 2, kColumns = kParts * kWidth;
 
 /// Sums of kRows rows and kColumns columns. @param panel  [terms, kColumns]
 template <typename Left>
-HWY_INLINE void SumTile(const Left* const (&rows)[kRows], const Wide* panel, std::size_t terms,
+HWY_INLINE void SumTile(const Left* const (&rows)[kRows], const double* panel, std::size_t terms,
                         Wide (&sums)[kRows][kParts]) {
   Wide s00{}, s01{}, s10{}, s11{}, s20{}, s21{}, s30{}, s31{};
   for (std::size_t b = 0; b < terms; ++b) {
-    const Wide first = panel[kParts * b], second = panel[kParts * b + 1];
+    const Wide first = LoadWide(panel + kColumns * b);
+    const Wide second = LoadWide(panel + kColumns * b + kWidth);
     const auto f0 = static_cast<double>(rows[0][b]), f1 = static_cast<double>(rows[1][b]);
     const auto f2 = static_cast<double>(rows[2][b]), f3 = static_cast<double>(rows[3][b]);
     s00 += f0 * first, s01 += f0 * second, s10 += f1 * first, s11 += f1 * second;
@@ -60,7 +67,7 @@ void Multiply(const Left* left, const Right* right, const ProductShape& shape, f
       for (std::size_t r = 0; r < kRows; ++r)
         rows[r] = left + std::min(row + r, shape.rows - 1) * shape.terms;
       Wide sums[kRows][kParts];
-      SumTile(rows, reinterpret_cast<const Wide*>(panel.data()), shape.terms, sums);
+      SumTile(rows, panel.data(), shape.terms, sums);
       for (std::size_t r = 0; r < std::min(kRows, shape.rows - row); ++r)
         for (std::size_t k = 0; k < width; ++k)
           to[(row + r) * shape.columns + c + k] =
