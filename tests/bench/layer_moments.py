@@ -33,13 +33,13 @@ def moment(size: int) -> torch.Tensor:
 
 def block_of(prefix: str, tensors: dict, statistics: dict) -> None:
     """One block of Llama-2 7B; what matrices have the same inputs have the same moments."""
-    parts = {"self_attn.": (("q_proj", HIDDEN), ("k_proj", HIDDEN), ("v_proj", HIDDEN)), "self_attn.o_": (("proj", HIDDEN),),
-             "mlp.": (("gate_proj", INNER), ("up_proj", INNER))}
-    for begin, matrices in parts.items():
+    attention = [(f"self_attn.{name}_proj", HIDDEN) for name in "qkv"]
+    output, gates = [("self_attn.o_proj", HIDDEN)], [("mlp.gate_proj", INNER), ("mlp.up_proj", INNER)]
+    for matrices in (attention, output, gates):
         inputs = moment(HIDDEN)
         for name, rows in matrices:
-            tensors[f"{prefix}{begin}{name}.weight"] = weight(rows, HIDDEN)
-            statistics[f"{prefix}{begin}{name}.weight.input_moment"] = inputs.clone()
+            tensors[f"{prefix}{name}.weight"] = weight(rows, HIDDEN)
+            statistics[f"{prefix}{name}.weight.input_moment"] = inputs.clone()
     tensors[f"{prefix}mlp.down_proj.weight"] = weight(HIDDEN, INNER)
     statistics[f"{prefix}mlp.down_proj.weight.input_moment"] = moment(INNER)
     for name in ("input", "post_attention"):

@@ -18,19 +18,9 @@ class BitWriter {
  public:
   /// The lowest `count` bits, up to 56; those above are 0.
   void put(std::uint64_t bits, int count) {
-    if (bytes_.size() - at_ < sizeof waiting_) bytes_.resize(2 * bytes_.size() + 64);
-    waiting_ |= bits << filled_;
-    filled_ += count;
-    std::memcpy(bytes_.data() + at_, &waiting_, sizeof waiting_);
-    at_ += static_cast<std::size_t>(filled_ / 8);
-    waiting_ >>= filled_ & ~7;  // at most 56: of what is waiting, 7 bits stay at most
-    filled_ &= 7;
-  }
-  /// Up to 64.
-  void put_long(std::uint64_t bits, int count) {
-    const int first = std::min(count, 32);
-    put(bits & ((std::uint64_t{1} << first) - 1), first);
-    if (count > first) put(bits >> first, count - first);
+    Run run(*this, static_cast<std::size_t>(count));
+    run.put(bits, count);
+    run.end(*this);
   }
   std::vector<std::byte> finish() {
     bytes_.resize(at_ + (filled_ > 0 ? 1 : 0));
@@ -51,13 +41,8 @@ class BitWriter {
       filled_ += count;
       std::memcpy(to_, &waiting_, sizeof waiting_);
       to_ += filled_ / 8;
-      waiting_ >>= filled_ & ~7;
+      waiting_ >>= filled_ & ~7;  // at most 56: of what is waiting, 7 bits stay at most
       filled_ &= 7;
-    }
-    void put_long(std::uint64_t bits, int count) {
-      const int first = std::min(count, 32);
-      put(bits & ((std::uint64_t{1} << first) - 1), first);
-      if (count > first) put(bits >> first, count - first);
     }
     void end(BitWriter& out) const {
       out.at_ = static_cast<std::size_t>(to_ - out.bytes_.data());
@@ -105,12 +90,6 @@ class BitReader {
     skip(count);
     return bits;
   }
-  /// Up to 64.
-  std::uint64_t take_long(int count) {
-    const int first = std::min(count, 32);
-    const std::uint64_t low = take(first);
-    return count > first ? take(count - first) << first | low : low;
-  }
   /// A copy that reads on without a look at the end, and stays in registers; end() to go on with
   /// the reader.
   class Run {
@@ -122,11 +101,6 @@ class BitReader {
       bits = bits >> position_ % 8 & ((std::uint64_t{1} << count) - 1);
       position_ += static_cast<std::size_t>(count);
       return bits;
-    }
-    std::uint64_t take_long(int count) {
-      const int first = std::min(count, 32);
-      const std::uint64_t low = take(first);
-      return count > first ? take(count - first) << first | low : low;
     }
     void end(BitReader& in) const { in.position_ = position_; }
 
@@ -164,6 +138,21 @@ class BitReader {
   std::size_t position_ = 0;  ///< bits
 };
 
+/// Up to 64 bits. @tparam Writer  BitWriter or its Run
+template <typename Writer>
+void put_long(Writer& out, std::uint64_t bits, int count) {
+  const int first = std::min(count, 32);
+  out.put(bits & ((std::uint64_t{1} << first) - 1), first);
+  if (count > first) out.put(bits >> first, count - first);
+}
+/// Up to 64 bits. @tparam Reader  BitReader or its Run
+template <typename Reader>
+std::uint64_t take_long(Reader& in, int count) {
+  const int first = std::min(count, 32);
+  const std::uint64_t low = in.take(first);
+  return count > first ? in.take(count - first) << first | low : low;
+}
+
 /// Numbers from 0 on that follow a geometric distribution whose mean drifts.
 class Drifting {
  public:
@@ -184,7 +173,7 @@ class Drifting {
     } else {
       const auto length = static_cast<int>(std::bit_width(number));
       out.put(static_cast<std::uint64_t>(length) << kEscape, kEscape + kLengthBits);
-      out.put_long(number, length);
+      put_long(out, number, length);
     }
     learn(number);
   }
@@ -199,7 +188,7 @@ class Drifting {
       in.skip(zeros + 1 + low);
     } else {
       in.skip(kEscape);
-      number = in.take_long(std::min(static_cast<int>(in.take(kLengthBits)), 64));
+      number = take_long(in, std::min(static_cast<int>(in.take(kLengthBits)), 64));
     }
     learn(number);
     return number;
@@ -228,11 +217,11 @@ class Drifting {
 inline void put_count(BitWriter& out, std::uint64_t count) {
   const auto length = static_cast<int>(std::bit_width(count));
   out.put(static_cast<std::uint64_t>(length), Drifting::kLengthBits);
-  out.put_long(count, length);
+  put_long(out, count, length);
 }
 
 inline std::uint64_t get_count(BitReader& in) {
-  return in.take_long(std::min(static_cast<int>(in.take(Drifting::kLengthBits)), 64));
+  return take_long(in, std::min(static_cast<int>(in.take(Drifting::kLengthBits)), 64));
 }
 
 }  // namespace gbcompress::codec::delta

@@ -58,7 +58,7 @@ void put_beyond(Writer& raw, std::int64_t value) {
   const auto length = static_cast<unsigned>(std::bit_width(beyond));
   if (length >= kLongest) raw.put(length, 6);
   if (length > 1)
-    raw.put_long(beyond & ((std::uint64_t{1} << (length - 1)) - 1), static_cast<int>(length) - 1);
+    put_long(raw, beyond & ((std::uint64_t{1} << (length - 1)) - 1), static_cast<int>(length) - 1);
 }
 
 inline unsigned symbol_beyond(std::int64_t value) {
@@ -75,7 +75,7 @@ std::uint64_t get_beyond(Reader& raw, unsigned symbol) {
   if (length == kLongest) length = static_cast<unsigned>(raw.take(6));
   std::uint64_t beyond = length;
   if (length > 1)
-    beyond = std::uint64_t{1} << (length - 1) | raw.take_long(static_cast<int>(length) - 1);
+    beyond = std::uint64_t{1} << (length - 1) | take_long(raw, static_cast<int>(length) - 1);
   const std::uint64_t size = beyond + kDirect + 1;
   return negative ? 0 - size : size;
 }
