@@ -1,5 +1,5 @@
 #pragma once
-/// A recurrent model, for tests of statistics and calibration.
+/// Recurrent models, for tests of statistics and calibration.
 
 #include <torch/types.h>
 
@@ -60,6 +60,47 @@ class Listener : public Model {
  private:
   std::int64_t k_;
   std::vector<at::Tensor> weights_;
+};
+
+/// A convolution over time, a batch norm, and a Listener of what they make of n channels.
+class NormedListener : public Model {
+ public:
+  NormedListener(std::int64_t n, std::int64_t k, std::int64_t outputs, double scale)
+      : listener_(n, k, outputs, scale) {
+    tensors_ = listener_.tensors();
+    add("conv.weight", at::randn({n, n, 3}) / 3, true);
+    add("norm.weight", at::rand({n}) + 0.5, true);
+    add("norm.bias", at::randn({n}) * 0.1, true);
+    add("norm.running_mean", at::zeros({n}), false);
+    add("norm.running_var", at::full({n}, static_cast<double>(n) / 3), false);
+    for (std::size_t i = tensors_.size() - 4; i < tensors_.size(); ++i) {
+      NamedParameter& p = tensors_[i];
+      p.info.module_path = "norm";
+      p.info.module_type = "BatchNorm1d";
+      p.info.local_name = p.info.name.substr(5);
+    }
+  }
+  std::string arch() const override { return "normed-listener"; }
+  bool has_forward() const override { return true; }
+  void train(bool) override {}
+  /// @param x  [batch, steps, n]
+  at::Tensor forward(const at::Tensor& x) override {
+    const std::size_t first = tensors_.size() - 5;
+    const auto tensor = [&](std::size_t i) { return tensors_[first + i].tensor; };
+    const at::Tensor y = at::conv1d(x.transpose(1, 2), tensor(0), {}, 1, 1);
+    return listener_.forward(
+        at::batch_norm(y, tensor(1), tensor(2), tensor(3), tensor(4), false, 0.1, 1e-5, false)
+            .transpose(1, 2));
+  }
+
+ private:
+  void add(const std::string& name, at::Tensor values, bool trainable) {
+    values.requires_grad_(trainable);
+    tensors_.push_back(named_weight(name, std::move(values)));
+    tensors_.back().trainable = trainable;
+  }
+
+  Listener listener_;
 };
 
 }  // namespace gbcompress::testing

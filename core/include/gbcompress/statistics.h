@@ -45,7 +45,10 @@ struct StatisticsUse {
   /// without data. In 0 ... 1.
   double row_power = 0;
   double joint_row_power = 1;  ///< the same where two matrices are rounded as one
-  bool bias = true;            ///< input_mean: biases compensate for the mean error
+  /// This part of each moment is replaced by the identity of the same mean diagonal: moments of few
+  /// samples overstate how much the inputs depend on each other. In 0 ... 1.
+  double shrinkage = 0;
+  bool bias = true;  ///< input_mean: biases compensate for the mean error
 };
 
 }  // namespace gbcompress

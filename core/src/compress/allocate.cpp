@@ -12,7 +12,6 @@
 #include "gbcompress/ranks.h"
 #include "search/size_search.h"
 #include "statistics/calibrate.h"
-#include "statistics/collect.h"
 
 namespace gbcompress {
 namespace {
@@ -58,10 +57,15 @@ void Allocation::weigh(const ModelSnapshot& values, Group* group) {
           " the memory limit of second-order statistics; rounded without error feedback");
   values_ = values;
   original_ = judged();
-  if ((group && group->world() > 1) || norms_.size() > 0) return;
-  if (!has_recurrent_layers(model_, samples_)) return;
-  Statistics found = collect_statistics(model_, samples_, options_.seed);
-  if (has_joint_moments(found)) joint_ = std::move(found);
+  has_plain_ = norms_.size() > 0 || has_recurrent_layers(model_, samples_);
+  if (has_plain_ && (!group || group->rank() == 0))
+    plain_ = collect_statistics(model_, samples_, options_.seed);
+}
+
+std::vector<std::size_t> Allocation::correct_norms() const {
+  norms_.apply(model_);
+  fold_batch_norms(model_);
+  return norms_.vectors();
 }
 
 void Allocation::tell(const std::string& rule, std::int64_t bytes, double lost) const {
@@ -134,9 +138,7 @@ Allocation::Try Allocation::tried(GenomicBottleneck& bottleneck, std::int64_t wa
     begin(bottleneck);
     const bool fits = search(bottleneck, room, at);
     if (norms_.size() > 0) {
-      norms_.apply(model_);
-      fold_batch_norms(model_);
-      integers_->choose_again(at.x, rule, norms_.vectors());
+      integers_->choose_again(at.x, rule, correct_norms());
       BottleneckIntegers::set(bottleneck, integers_->coded());
       at.bytes = bottleneck.bytes();
     }

@@ -4,11 +4,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/statistics.h"
 #include "gbcompress/train.h"
 #include "model/model_snapshot.h"
+#include "statistics/collect.h"
 #include "statistics/norm_correction.h"
 #include "train/calibrated.h"
 
@@ -39,10 +41,16 @@ class Allocation {
   /// @param refit  there is time for weights to be fitted to rounded layers before them
   void land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
 
-  /// Statistics as plain data of models with recurrent layers, for integers that compress_weights()
-  /// chooses; null for other models, and where several ranks share the samples. Of the values to be
-  /// stored.
-  const Statistics* joint_statistics() const { return joint_ ? &*joint_ : nullptr; }
+  /// Statistics as plain data of models with recurrent layers or batch norms, for integers that
+  /// compress_weights() chooses, of the values to be stored; null for other models, and on other
+  /// ranks than the first.
+  const Statistics* statistics() const { return plain_ ? &*plain_ : nullptr; }
+  /// Whether compress_weights() may choose integers, on all ranks.
+  bool has_statistics() const { return has_plain_; }
+  bool has_joint_moments() const { return plain_ && gbcompress::has_joint_moments(*plain_); }
+  /// Batch norms of the model get statistics that fit its present weights, and are folded.
+  /// @return indices of the vectors that changed
+  std::vector<std::size_t> correct_norms() const;
   /// What the model as it stands loses on the samples that judge: KL divergence in nats, or half
   /// the squared error.
   double loss() const { return lost(judged()); }
@@ -77,7 +85,8 @@ class Allocation {
   Tell tell_;
   std::optional<ModelSnapshot> values_;  ///< to be stored
   SecondOrderStatistics statistics_;
-  std::optional<Statistics> joint_;
+  std::optional<Statistics> plain_;
+  bool has_plain_ = false;
   std::optional<CalibratedIntegers> integers_;
   at::Tensor original_;  ///< judged() of the values to be stored
   std::optional<Try> best_;

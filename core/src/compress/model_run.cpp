@@ -78,7 +78,7 @@ void ModelRun::make(std::int64_t bytes) {
   by_statistics_.reset();
   bottleneck_.emplace(
       attempts_.run(bytes > 0 ? sized_to(call_, bytes) : call_.options.bottleneck, bytes));
-  if (!call_.trained && bytes > 0 && call_.allocation && call_.allocation->joint_statistics() &&
+  if (!call_.trained && bytes > 0 && call_.allocation && call_.allocation->has_statistics() &&
       from_weights())
     try_statistics(bytes);
 }
@@ -88,7 +88,7 @@ void ModelRun::try_statistics(std::int64_t bytes) {
   options.max_error.reset();
   options.max_bytes = bytes;
   by_statistics_ = better_by_statistics(call_, BottleneckFile::encode(*bottleneck_), options,
-                                        [&] { return time_to_train(); });
+                                        [&] { return within_training_time(); });
 }
 
 bool ModelRun::from_weights() const {
@@ -146,11 +146,14 @@ std::int64_t ModelRun::attempts_done() const {
   return resumed ? resumed->attempt : 0;
 }
 
-bool ModelRun::time_to_train() const {
+/// By this rank's clock.
+bool ModelRun::within_training_time() const {
   if (!call_.options.minutes) return true;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - call_.start;
-  return of_first_rank(spent.count() < 60 * kTrainingPart * *call_.options.minutes) > 0;
+  return spent.count() < 60 * kTrainingPart * *call_.options.minutes;
 }
+
+bool ModelRun::time_to_train() const { return of_first_rank(within_training_time()) > 0; }
 
 TrainingRun::State ModelRun::beginning() {
   if (!beginning_)

@@ -57,6 +57,7 @@ class ModelRun final : public TrainingRun {
   double of_first_rank(double value) const { return of_rank_0(call_.options.group, value); }
   bool from_weights() const;
   Candidate write_weights();
+  bool within_training_time() const;
   void try_statistics(std::int64_t bytes);
   void begin_at(const RateOptions& rate);
   void train_without_leakage();

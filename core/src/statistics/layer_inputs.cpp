@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "statistics/observed_call.h"
 #include "statistics/recurrent_inputs.h"
 
 namespace gbcompress {
@@ -24,18 +25,6 @@ struct Use {
   std::vector<std::int64_t> stride, padding, dilation;
   std::int64_t groups = 1;
 };
-
-/// The call's arguments. In a loop of TorchScript what inputs() gives begins with values of the
-/// interpreter.
-c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& call) {
-  const auto values = call.inputs();
-  const std::size_t count = call.num_inputs();
-  return values.size() > count ? values.slice(values.size() - count) : values;
-}
-
-at::Tensor tensor_at(c10::ArrayRef<const c10::IValue> values, std::size_t i) {
-  return i < values.size() && values[i].isTensor() ? values[i].toTensor() : at::Tensor();
-}
 
 /// What the operator's arguments say; nothing for operators that are no such product.
 std::optional<Use> use_of(std::string_view name, c10::ArrayRef<const c10::IValue> values) {

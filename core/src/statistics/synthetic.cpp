@@ -1,18 +1,15 @@
 #include "statistics/synthetic.h"
 
 #include <ATen/ATen.h>
-#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <numbers>
-#include <optional>
-#include <unordered_map>
 
 #include "base/random.h"
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
-#include "model/batch_norms.h"
 #include "model/forward_pass.h"
+#include "statistics/norm_inputs.h"
 
 namespace gbcompress {
 namespace {
@@ -27,48 +24,33 @@ constexpr std::int64_t kUsualSide = 128;
 /// of this thread.
 class NormDistance {
  public:
-  explicit NormDistance(const Model& model) {
-    for (const BatchNorm& norm : find_batch_norms(model.tensors())) {
-      const auto tensor = [&](BatchNorm::Vector which) {
-        return model.tensors()[norm.tensors[which]].tensor.detach().to(at::kFloat);
-      };
-      const at::Tensor& mean = model.tensors()[norm.tensors[BatchNorm::kMean]].tensor;
-      norms_[mean.unsafeGetTensorImpl()] = {tensor(BatchNorm::kMean), tensor(BatchNorm::kVariance)};
-    }
-    current = this;
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&NormDistance::begin)
-                                             .needsInputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}));
-  }
-  ~NormDistance() {
-    at::removeCallback(handle_);
-    current = nullptr;
-  }
-  NormDistance(const NormDistance&) = delete;
-  NormDistance& operator=(const NormDistance&) = delete;
+  explicit NormDistance(const Model& model) : NormDistance(model, find_batch_norms(model.tensors())) {}
 
-  bool any() const { return !norms_.empty(); }
+  bool any() const { return !wanted_.empty(); }
   void reset() { total_ = at::Tensor(); }
-  const at::Tensor& total() const { return total_; }
+  /// Undefined where no norm was called; throws what the observation of a pass threw.
+  const at::Tensor& total() {
+    seen_.check();
+    return total_;
+  }
 
  private:
   struct Statistics {
     at::Tensor mean, variance;
   };
-  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& call) {
-    if (!current || std::string_view(call.name()) != "aten::batch_norm") return nullptr;
-    const auto values = call.inputs();
-    if (values.size() > 3 && values[0].isTensor() && values[3].isTensor())
-      current->add(values[0].toTensor(), values[3].toTensor());
-    return nullptr;
+  NormDistance(const Model& model, const std::vector<BatchNorm>& norms)
+      : seen_(model, norms, [this](const NormCall& call) { add(call); }) {
+    for (const BatchNorm& norm : norms) {
+      const auto tensor = [&](BatchNorm::Vector which) {
+        return model.tensors()[norm.tensors[which]].tensor.detach().to(at::kFloat);
+      };
+      wanted_.push_back({tensor(BatchNorm::kMean), tensor(BatchNorm::kVariance)});
+    }
   }
-  void add(const at::Tensor& input, const at::Tensor& running_mean) {
-    const auto found = norms_.find(running_mean.unsafeGetTensorImpl());
-    if (found == norms_.end() || input.dim() < 2) return;
-    const at::DisableRecordFunctionGuard unseen;
+  void add(const NormCall& call) {
     const at::AutoGradMode with_grad(true);
-    const auto& [own_mean, own_variance] = found->second;
-    const at::Tensor rows = input.to(at::kFloat).transpose(0, 1).flatten(1);
+    const auto& [own_mean, own_variance] = wanted_[call.norm];
+    const at::Tensor rows = call.input.to(at::kFloat).transpose(0, 1).flatten(1);
     const at::Tensor deviation = rows.var(1, /*unbiased=*/false).clamp_min(1e-8).sqrt();
     const at::Tensor of_mean = ((rows.mean(1) - own_mean).square() / (own_variance + 1e-5)).mean();
     const at::Tensor of_deviation = (deviation / (own_variance + 1e-8).sqrt() - 1).square().mean();
@@ -76,10 +58,9 @@ class NormDistance {
     total_ = total_.defined() ? total_ + sum : sum;
   }
 
-  inline static thread_local NormDistance* current = nullptr;
-  std::unordered_map<const void*, Statistics> norms_;  ///< by running mean
-  at::CallbackHandle handle_ = at::INVALID_CALLBACK_HANDLE;
+  std::vector<Statistics> wanted_;  ///< one a norm
   at::Tensor total_;
+  NormInputs seen_;
 };
 
 void check(const Model& model) {

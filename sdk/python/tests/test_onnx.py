@@ -150,19 +150,6 @@ def test_feedback_where_it_pays() -> None:
     assert set(kept) == {"d.row_importance"}
 
 
-def test_shrunk_moments() -> None:
-    from gbcompress._candidates import shrunk
-
-    one = np.array([[4, 2], [2, 2]], np.float32)
-    given = {"a.input_moment": one, "g.input_moment": np.stack([one, 2 * one]), "a.input_mean": np.ones(2, np.float32)}
-    found = shrunk(gbc.Statistics(given, 3), 0.5)
-    half = np.array([[3.5, 1], [1, 2.5]], np.float32)
-    np.testing.assert_array_equal(found.tensors["a.input_moment"], half)
-    np.testing.assert_array_equal(found.tensors["g.input_moment"], np.stack([half, 2 * half]))
-    np.testing.assert_array_equal(found.tensors["a.input_mean"], given["a.input_mean"])
-    assert found.samples == 3 and given["a.input_moment"] is one
-
-
 def test_statistics_give_the_same_file(tmp_path: Path) -> None:
     path = dense(tmp_path / "m.onnx")
     statistics = gbc.onnx.collect(path, inputs())

@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "artifact/copied.h"
 #include "gbcompress/artifact.h"
+#include "gbcompress/coded_values.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -89,6 +93,32 @@ TEST_F(WriterTest, AnEmptyArtifactIsAFile) {
   const auto reader = ArtifactReader::from_bytes(writer_.encode(), "x");
   EXPECT_TRUE(reader.tensors().empty());
   EXPECT_EQ(reader.output_bytes(), 0);
+}
+
+TEST_F(WriterTest, ACopyHasTheSameTensorsButThoseReplaced) {
+  CodedValues coded{.grid = default_grid({4, 8}), .step = -100};
+  for (std::int32_t i = 0; i < 32; ++i) coded.integers.push_back(i % 5 - 2);
+  writer_.add_coded("coded", DType::kF32, {4, 8}, coded);
+  writer_.add_plain("plain", DType::kU8, {3}, std::vector<std::byte>(3, std::byte{7}));
+  writer_.add_plain("norm", DType::kF32, {2}, std::vector<std::byte>(8));
+  writer_.add_tied("tied", "coded");
+  const ArtifactReader first = ArtifactReader::from_bytes(writer_.encode(), "x.gbz");
+  const std::vector<float> values = {1.5f, -3};
+  const Replacements replaced{.values = {{"norm", values}}, .mantissa_bits = 9};
+  const ArtifactReader copy = ArtifactReader::from_bytes(with_replaced(first, replaced), "y.gbz");
+  copy.verify();
+  ASSERT_EQ(copy.tensors().size(), 4u);
+  EXPECT_EQ(copy.coded(0).integers, coded.integers);
+  for (const std::size_t i : {0u, 1u, 3u}) {
+    EXPECT_EQ(copy.tensors()[i].name, first.tensors()[i].name);
+    EXPECT_EQ(decode_tensor(copy, i), decode_tensor(first, i)) << i;
+  }
+  const auto bytes = decode_tensor(copy, 2);
+  EXPECT_EQ(std::memcmp(bytes.data(), values.data(), bytes.size()), 0) << "both have nine bits";
+
+  ASSERT_EQ(generated("made by g-nets"), Errc::kFailure);
+  const ArtifactReader other = ArtifactReader::from_bytes(writer_.encode(), "z.gbz");
+  EXPECT_EQ(code([&] { with_replaced(other, replaced); }), Errc::kUnsupported);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Calibrated files of recurrent models.
+// Calibrated files of recurrent models and of models with batch norms.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <unistd.h>
@@ -17,6 +17,7 @@ namespace gbcompress {
 namespace {
 
 using testing::Listener;
+using testing::NormedListener;
 
 class ByStatisticsTest : public ::testing::Test {
  protected:
@@ -30,7 +31,7 @@ class ByStatisticsTest : public ::testing::Test {
     given_.emplace(model_);
   }
   void TearDown() override { std::filesystem::remove(options_.output); }
-  static Data made(Listener& model) {
+  static Data made(Model& model) {
     const at::NoGradGuard no_grad;
     // Inputs that are alike: moments matter.
     const at::Tensor mixed = at::randn({4, 24});
@@ -100,6 +101,27 @@ TEST_F(ByStatisticsTest, NoTimeNoFurtherFile) {
   const CompressReport report = run();
   EXPECT_TRUE(joint().empty());
   EXPECT_LE(report.output_bytes, kInputBytes / 10);
+}
+
+TEST_F(ByStatisticsTest, NormsBesideRecurrentLayersAreCorrected) {
+  NormedListener model(24, 64, 8, 0.3);
+  const Data data = made(model);
+  const ModelSnapshot given(model);
+  options_.target.ratio = 10;
+  std::string identity;
+  for (int run = 0; run < 2; ++run) {
+    given.restore(model);
+    lines_.clear();
+    const CompressReport report = compress(model, kInputBytes, &data, nullptr, types_, options_);
+    EXPECT_EQ(joint().size(), 3u);
+    EXPECT_EQ(report.corrected_norms, 1);
+    EXPECT_NE(report.allocation.find("joint moments"), std::string::npos) << report.allocation;
+    EXPECT_LE(report.output_bytes, kInputBytes / 10);
+    EXPECT_DOUBLE_EQ(report.after, evaluate(model, data.test, data.metric));
+    EXPECT_LT(report.after, 0.1);
+    if (run == 0) identity = report.identity;
+    EXPECT_EQ(report.identity, identity);
+  }
 }
 
 }  // namespace

@@ -93,6 +93,13 @@ TEST(HoldBack, SmallDataStillTrainAndJudge) {
             Errc::kUsage);
 }
 
+TEST(HoldBack, FewSequencesLoseFewNeighbors) {
+  const at::Tensor clips = torch::arange(48, torch::kFloat).unsqueeze(1).expand({48, 5});
+  const HeldBack split = hold_back(Dataset(clips, clips), 0);
+  EXPECT_EQ(split.judge.size(), 12);
+  EXPECT_GE(split.train.size(), 48 - 12 - 2 * 3);
+}
+
 TEST(SomeOf, KeepsTheClassesInProportion) {
   const Dataset data = numbered(1000, [](std::int64_t i) { return i < 900 ? 0 : 1; });
   const Dataset some = some_of(data, 100, 0);

@@ -92,6 +92,32 @@ TEST_F(Calibrated, ErrorsOfOutputsAreSmallerAtTheSameSize) {
   EXPECT_EQ(again.identity, tuned.identity);
 }
 
+TEST_F(Calibrated, ShrinkageReplacesAPartOfTheMomentsByTheIdentity) {
+  MadeTensors made;
+  const std::int64_t n = 48;
+  made.add("a.weight", {40, n}, normals(40 * n, 1, 0.1f));
+  made.sorted();
+  Statistics given;
+  given.tensors["a.weight"].input_moment = correlated(n, 2);
+  Statistics blended = given;
+  std::vector<float>& moment = blended.tensors["a.weight"].input_moment;
+  double mean = 0;
+  for (std::int64_t i = 0; i < n; ++i)
+    mean += static_cast<double>(moment[static_cast<std::size_t>(i * (n + 1))]) / n;
+  for (float& value : moment) value *= 0.75f;
+  for (std::int64_t i = 0; i < n; ++i)
+    moment[static_cast<std::size_t>(i * (n + 1))] += static_cast<float>(0.25 * mean);
+  const auto identity = [&](const Statistics& statistics, double shrinkage) {
+    WeightsOptions options{.max_bytes = 900};
+    options.statistics = &statistics;
+    options.statistics_use.shrinkage = shrinkage;
+    options.overwrite = true;
+    return compress_weights(made.bundle, folder.path() / "x.gbz", options).identity;
+  };
+  EXPECT_EQ(identity(given, 0.25), identity(blended, 0));
+  EXPECT_NE(identity(given, 0.25), identity(given, 0));
+}
+
 TEST_F(Calibrated, DependentIntegersLoseLessThanTheNearest) {
   MadeTensors made;
   const std::int64_t n = 128;

@@ -2,10 +2,12 @@
 #include "statistics/calibrate.h"
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
+#include <torch/script.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <string>
 
 #include "compress/quality/hold_back.h"
 #include "gbcompress/compress.h"
@@ -178,6 +180,40 @@ TEST_F(Norms, MakeUpForRoundedWeights) {
   norms.apply(*model_);
   const double corrected = (model_->forward(images_) - wanted).square().mean().item<double>();
   EXPECT_LT(corrected, rounded / 2);
+}
+
+/// As torch.jit.trace() writes it: the norm never computes as in training.
+TEST(TracedNorms, AreCorrected) {
+  torch::manual_seed(5);
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() /
+      ("gbc_traced_norms_" + std::to_string(::getpid()) + ".pt");
+  {
+    torch::jit::Module norm("__torch__.Norm"), net("__torch__.Net");
+    norm.register_parameter("weight", torch::rand({6}) + 0.5, false);
+    norm.register_parameter("bias", torch::randn({6}), false);
+    norm.register_buffer("running_mean", torch::zeros({6}));
+    norm.register_buffer("running_var", torch::full({6}, 4.0));
+    net.register_parameter("weight", torch::randn({6, 4}), false);
+    net.register_module("norm", norm);
+    net.define(
+        "def forward(self, x):\n  return torch.batch_norm(torch.linear(x, self.weight), "
+        "self.norm.weight, self.norm.bias, self.norm.running_mean, self.norm.running_var, False, "
+        "0.1, 1e-05, True)\n");
+    net.save(file.string());
+  }
+  const auto model = open_model(file, "", all_types());
+  std::filesystem::remove(file);
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = torch::randn({256, 4}) + 1;
+  const at::Tensor wanted = model->forward(x);
+  const NormCorrection norms(*model, Dataset(x, torch::zeros({256}, torch::kLong)));
+  ASSERT_EQ(norms.size(), 1u);
+  for (NamedParameter& p : model->tensors())
+    if (p.info.name == "weight") p.tensor.mul_(1.25);  // what a norm can make up for whole
+  EXPECT_FALSE(at::allclose(model->forward(x), wanted, 1e-2, 1e-2));
+  norms.apply(*model);
+  EXPECT_TRUE(at::allclose(model->forward(x), wanted, 1e-4, 1e-4));
 }
 
 TEST(NoNorms, NothingIsCorrected) {

@@ -15,7 +15,8 @@ namespace {
 
 /// One in ten, but as many as tell half a percent from nothing, as long as that is a quarter.
 constexpr std::int64_t kPart = 10, kLeastPart = 4, kEnoughHeld = 400;
-constexpr std::int64_t kBlocks = 8;
+/// Neighbors of blocks are lost, so few samples make fewer blocks.
+constexpr std::int64_t kBlocks = 8, kLeastBlock = 4;
 
 std::int64_t held_count(std::int64_t size) {
   const std::int64_t wanted = std::max(size / kPart, std::min(kEnoughHeld, size / kLeastPart));
@@ -57,7 +58,7 @@ bool labelled(const Dataset& data) {
 /// 1 for what is judged by, 2 for what is neither.
 std::vector<char> held_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<char> use(static_cast<std::size_t>(size), 0);
-  const std::int64_t blocks = std::min(kBlocks, count);
+  const std::int64_t blocks = std::clamp<std::int64_t>(count / kLeastBlock, 1, kBlocks);
   const RandomStream random(seed, "hold back");
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t length = count * (b + 1) / blocks - count * b / blocks;

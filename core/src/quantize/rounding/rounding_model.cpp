@@ -71,6 +71,22 @@ std::vector<float> ordered(std::span<const float> square, std::span<const std::i
   return moved;
 }
 
+/// With this part replaced by the identity of the same mean diagonal.
+/// @param moment  where the result lies, unless the part is 0
+std::span<const float> shrunk(std::span<const float> square, std::int64_t n, double part,
+                              std::vector<float>& moment) {
+  if (part == 0) return square;
+  moment.assign(square.begin(), square.end());
+  const auto diagonal = static_cast<std::size_t>(n + 1);
+  double mean = 0;
+  for (std::size_t i = 0; i < moment.size(); i += diagonal)
+    mean += static_cast<double>(moment[i]) / static_cast<double>(n);
+  for (float& value : moment) value = static_cast<float>((1 - part) * static_cast<double>(value));
+  for (std::size_t i = 0; i < moment.size(); i += diagonal)
+    moment[i] += static_cast<float>(part * mean);
+  return moment;
+}
+
 /// Offsets of steps, proportional to importance^(-power / 2), around 0.
 std::vector<std::int32_t> steps_of_rows(std::span<const float> importance, double mean,
                                         double power) {
@@ -178,8 +194,10 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
   model.mean_square = 0;
   for (std::size_t g = 0; g < model.groups.size(); ++g) {
     const auto n = static_cast<std::size_t>(cols);
+    std::vector<float> blended;
     const auto moment = [&] {
-      return std::span(statistics.input_moment).subspan(g * n * n, n * n);
+      return shrunk(std::span(statistics.input_moment).subspan(g * n * n, n * n), cols,
+                    use.shrinkage, blended);
     };
     if (use.feedback && setup.columns)
       model.groups[g].columns = setup.columns;
@@ -189,7 +207,8 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
                                              kColumnDamp, setup.threads)
                                     : factor(name, moment(), cols, kColumnDamp, setup.threads);
     if (use.feedback && statistics.groups == 1 && !statistics.output_moment.empty())
-      model.groups[g].rows = factor(name, statistics.output_moment, rows, kRowDamp, setup.threads);
+      model.groups[g].rows = factor(name, shrunk(statistics.output_moment, rows, use.shrinkage, blended),
+                                    rows, kRowDamp, setup.threads);
     model.mean_square += model.groups[g].mean_square() / static_cast<double>(model.groups.size());
   }
   if (use.bias) model.input_mean = statistics.input_mean;

@@ -153,6 +153,8 @@ StatisticsUse use_of(const std::map<std::string, double>& numbers) {
       use.row_power = value;
     else if (name == "joint_row_power")
       use.joint_row_power = value;
+    else if (name == "shrinkage")
+      use.shrinkage = value;
     else if (name == "bias")
       use.bias = value != 0;
     else

@@ -4,11 +4,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
-#include <map>
-#include <span>
 #include <string>
 #include <utility>
 
+#include "artifact/copied.h"
 #include "artifact/sections/float_code.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
@@ -78,53 +77,6 @@ class Writer {
   ArtifactWriter writer_;
 };
 
-/// A coded tensor of another file, its integers as they are.
-void add_integers(ArtifactWriter& writer, const ArtifactTensor& tensor, CodedValues values,
-                  bool lanes) {
-  if (!lanes) return writer.add_coded(tensor.name, tensor.dtype, tensor.shape, std::move(values));
-  std::vector<std::byte> section = encode_section(values);
-  writer.add_coded_section(tensor.name, tensor.dtype, tensor.shape, values, std::move(section));
-}
-
-/// Values of tensors, as short floats of so many mantissa bits.
-struct Replacements {
-  std::map<std::string, std::span<const float>> values;  ///< by name
-  int mantissa_bits = 0;
-};
-
-/// @param replaced  instead of the reader's values, unless they cannot be short floats
-void add_all(ArtifactWriter& writer, const ArtifactReader& reader, const Replacements& replaced) {
-  const bool lanes = reader.profile() == CodecProfile::kLanes;
-  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
-    const ArtifactTensor& tensor = reader.tensors()[i];
-    if (const auto other = replaced.values.find(tensor.name);
-        other != replaced.values.end() && fits_short_floats(other->second)) {
-      add_integers(writer, tensor,
-                   float_coded(default_grid(tensor.shape), other->second, replaced.mantissa_bits),
-                   lanes);
-      continue;
-    }
-    switch (tensor.kind) {
-      case TensorKind::kExact:
-        writer.add_plain(tensor.name, tensor.dtype, tensor.shape, reader.plain(i));
-        break;
-      case TensorKind::kConstant:
-        writer.add_constant(tensor.name, tensor.dtype, tensor.shape, reader.constant(i));
-        break;
-      case TensorKind::kTied:
-        writer.add_tied(tensor.name, tensor.tied_to);
-        break;
-      case TensorKind::kQuantized:
-        add_integers(writer, tensor, reader.coded(i), lanes);
-        break;
-      default:
-        throw Error(Errc::kUnsupported, printable(tensor.name) +
-                                            " is made by g-nets or a base; only files without "
-                                            "either are joined");
-    }
-  }
-}
-
 /// The tensors of several files, of one profile, in one.
 /// @param replaced  values of tensors, which become short floats of `mantissa_bits` bits
 /// @return bytes written. @throws as ArtifactReader::open() and ArtifactWriter
@@ -141,7 +93,7 @@ std::int64_t join(const std::vector<std::string>& files, const std::string& path
   for (const std::string& file : files) {
     const ArtifactReader reader = ArtifactReader::open(file);
     if (reader.profile() == CodecProfile::kLanes) writer.set_profile(CodecProfile::kLanes);
-    add_all(writer, reader, values);
+    add_copied(writer, reader, values);
   }
   return writer.write(path, overwrite);
 }

@@ -14,7 +14,7 @@ from ._statistics import Statistics
 MOMENTS = (".input_moment", ".output_moment", ".input_mean")
 #: Damping as the core's, and the cost of error feedback up to which it is better than the trellis.
 _DAMP, _PAYS, _WIDEST_FACTOR = 0.02, 0.6, 4096
-#: Part of a moment that shrunk() replaces.
+#: Part of each moment that is replaced by the identity of the same mean diagonal.
 _SHRINKAGE = 0.25
 #: Steps that follow the importance of tensors, and of the rows of recurrent layers: recommended.
 STEPS = {"tensor_steps": 1.0, "row_power": 0.0, "joint_row_power": 1.0}
@@ -96,18 +96,6 @@ def where_feedback_pays(statistics: Statistics, costs: Mapping[str, float], cosi
     return replace(statistics, tensors=kept)
 
 
-def shrunk(statistics: Statistics, part: float) -> Statistics:
-    """With this part of each moment replaced by the identity of the same mean diagonal: moments of few samples
-    overstate how much the inputs depend on each other."""
-    tensors = dict(statistics.tensors)
-    for name, value in tensors.items():
-        if name.endswith(MOMENTS[:2]):
-            means = np.trace(value, axis1=-2, axis2=-1)[..., None, None] / value.shape[-1]
-            identity = means * np.eye(value.shape[-1])
-            tensors[name] = ((1 - part) * value + part * identity).astype(np.float32)
-    return replace(statistics, tensors=tensors)
-
-
 def without_cosines(statistics: Statistics, cosines: Container[str]) -> Statistics:
     """Without the moments of tensors that are cosines without data, which take fewer bytes than integers
     under moments; all their rows count alike."""
@@ -143,4 +131,4 @@ def candidates_of(statistics: Statistics) -> Iterator[Candidate]:
         yield Candidate("error feedback", statistics, _PLAIN)
         yield Candidate("steps by importance", bare, STEPS)
     if moments:
-        yield Candidate("error feedback, shrunk moments" + by, shrunk(statistics, _SHRINKAGE), steps)
+        yield Candidate("error feedback, shrunk moments" + by, statistics, steps | {"shrinkage": _SHRINKAGE})

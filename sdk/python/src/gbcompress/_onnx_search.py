@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _core
 from ._arguments import kind_of
-from ._candidates import cosines_of, costs_of, shrunk, where_feedback_pays, without_moments
+from ._candidates import cosines_of, costs_of, where_feedback_pays, without_moments
 from ._errors import usage
 from ._files import SaveReport, StoredTensor, _statistics_entries
 from ._onnx_session import Held, Model
@@ -51,7 +51,7 @@ class OnnxSearch:
             self.candidates["steps by importance"] = (bare, _STEPS)
         if len(bare.tensors) < len(statistics.tensors):
             self.candidates["error feedback"] = (statistics, _PLAIN)
-            self.candidates["error feedback, shrunk moments"] = (shrunk(statistics, _SHRINKAGE), _PLAIN)
+            self.candidates["error feedback, shrunk moments"] = (statistics, _PLAIN | {"shrinkage": _SHRINKAGE})
             if bare.tensors:
                 self.candidates["error feedback, steps by importance"] = (statistics, _STEPS)
             self.candidates[_WHERE_IT_PAYS] = (statistics, _STEPS if bare.tensors else _PLAIN)
