@@ -147,6 +147,32 @@ class Files(Case):
         self.assertEqual(self.content(files[0]), self.content(files[1]))
         self.assertEqual(self.content(files[0]), self.content(files[2]))
 
+    def test_files_under_statistics_are_the_same_in_every_world(self):
+        """An LSTM: the first rank writes them, and all ranks end with its choice."""
+        draw = random.Random(4)
+        words = [[draw.randrange(30) for _ in range(12)] for _ in range(400)]
+        parts = [array.array("i", (word for each in words for word in each)).tobytes(),
+                 array.array("q", (sum(word < 10 for word in each) // 3 % 3 for each in words)).tobytes()]
+        header = json.dumps({"inputs": {"dtype": "I32", "shape": [400, 12], "data_offsets": [0, 19200]},
+                             "targets": {"dtype": "I64", "shape": [400], "data_offsets": [19200, 22400]}}).encode()
+        with open(self.path("texts.safetensors"), "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header + b"".join(parts))
+        data = ("--arch", "lstm-classifier:30-64-2-3", "--data", "tensors:" + self.path("texts.safetensors"), "-q")
+        self.done(Job(1, PROGRAM, "compress", "--from-scratch", *data, "--mode", "exact", "--epochs", 1, "-o", self.path("net.gbz")))
+        self.done(Job(1, PROGRAM, "expand", self.path("net.gbz"), "-q", "-o", self.path("net.safetensors")))
+        content = self.content(self.path("net.safetensors"))  # with larger weights, so that rules differ
+        start = 8 + int.from_bytes(content[:8], "little")
+        weights = array.array("f", content[start:])
+        with open(self.path("net.safetensors"), "wb") as file:
+            file.write(content[:start] + array.array("f", (16 * w for w in weights)).tobytes())
+        files = []
+        for world in (1, 2):
+            files.append(self.path(f"{world}.gbz"))
+            job = self.done(Job(world, PROGRAM, "compress", self.path("net.safetensors"), *data, "--epochs", 0, "--ratio", 16,
+                                "--json", "--timeout", 30, "-o", files[-1], OMP_NUM_THREADS="1"))
+            self.assertIn("joint moments", json.loads(job.ranks[0].out)["allocation"])
+        self.assertEqual(self.content(files[0]), self.content(files[1]))
+
     def test_only_rank_0_reports_and_all_agree_on_quality(self):
         for placement in ("owner", "replicated"):
             job = self.done(self.compress(2, self.path(placement + ".gbz"), "--placement", placement, "--epochs", 40))

@@ -1,5 +1,6 @@
 #include "artifact/copied.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "artifact/sections/float_code.h"
@@ -18,19 +19,30 @@ void add_integers(ArtifactWriter& writer, const ArtifactTensor& tensor, CodedVal
   writer.add_coded_section(tensor.name, tensor.dtype, tensor.shape, values, std::move(section));
 }
 
+/// @return false where the numbers cannot be short floats
+bool add_numbers(ArtifactWriter& writer, const ArtifactTensor& tensor,
+                 std::span<const float> numbers, int mantissa_bits, CodecProfile profile) {
+  const bool equal = std::ranges::all_of(numbers, [&](float x) { return x == numbers.front(); });
+  if (equal && !numbers.empty() && tensor.dtype == DType::kF32) {
+    writer.add_constant(tensor.name, tensor.dtype, tensor.shape, std::as_bytes(numbers.first(1)));
+    return true;
+  }
+  if (!fits_short_floats(numbers)) return false;
+  add_integers(writer, tensor, float_coded(default_grid(tensor.shape), numbers, mantissa_bits),
+               profile);
+  return true;
+}
+
 }  // namespace
 
 void add_copied(ArtifactWriter& writer, const ArtifactReader& reader,
                 const Replacements& replaced) {
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     const ArtifactTensor& tensor = reader.tensors()[i];
-    if (const auto other = replaced.values.find(tensor.name);
-        other != replaced.values.end() && fits_short_floats(other->second)) {
-      add_integers(writer, tensor,
-                   float_coded(default_grid(tensor.shape), other->second, replaced.mantissa_bits),
-                   reader.profile());
+    const auto other = replaced.values.find(tensor.name);
+    if (other != replaced.values.end() &&
+        add_numbers(writer, tensor, other->second, replaced.mantissa_bits, reader.profile()))
       continue;
-    }
     switch (tensor.kind) {
       case TensorKind::kExact:
         writer.add_plain(tensor.name, tensor.dtype, tensor.shape, reader.plain(i));

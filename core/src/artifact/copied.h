@@ -10,7 +10,7 @@
 
 namespace GBC_INTERNAL gbcompress {
 
-/// Values of tensors, which become short floats of so many mantissa bits.
+/// Values of tensors, which become short floats of so many mantissa bits, or a constant.
 struct Replacements {
   std::map<std::string, std::span<const float>> values = {};  ///< by name, one number an element
   int mantissa_bits = 0;

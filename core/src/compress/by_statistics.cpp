@@ -134,7 +134,8 @@ std::optional<Candidate> best_file(CompressRun& call, WeightsOptions options,
 /// The first rank's file on all ranks. [collective]
 void share(std::optional<Candidate>& best, Group& group) {
   const bool first = group.rank() == 0;
-  at::Tensor size = at::full({1}, best ? static_cast<std::int64_t>(best->file.size()) : 0, at::kLong);
+  at::Tensor size =
+      at::full({1}, best ? static_cast<std::int64_t>(best->file.size()) : 0, at::kLong);
   group.broadcast(size, 0).wait();
   const std::int64_t bytes = size.item<std::int64_t>();
   if (bytes == 0) return;

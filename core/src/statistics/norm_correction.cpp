@@ -32,8 +32,7 @@ at::Tensor sums_of(const at::Tensor& input) {
   const at::Tensor rows = input.detach().to(at::kFloat).transpose(0, 1).flatten(1);
   const at::Tensor sum = rows.sum(1, /*keepdim=*/false, at::kDouble);
   const at::Tensor count = at::full_like(sum, static_cast<double>(rows.size(1)));
-  return at::stack({count, sum, rows.square().sum(1, /*keepdim=*/false, at::kDouble)})
-      .to(at::kCPU);
+  return at::stack({count, sum, rows.square().sum(1, /*keepdim=*/false, at::kDouble)}).to(at::kCPU);
 }
 
 struct Moments {
@@ -91,8 +90,7 @@ void NormCorrection::apply(Model& model) const {
     const Moments first = moments_of(total.before), second = moments_of(total.now);
     const at::Tensor ratio = ((second.variance + call.eps) / (first.variance + call.eps))
                                  .clamp(1 / kLargestRatio, kLargestRatio);
-    live(call.norm, kMean)
-        .copy_(second.mean + (start.values[kMean] - first.mean) * ratio.sqrt());
+    live(call.norm, kMean).copy_(second.mean + (start.values[kMean] - first.mean) * ratio.sqrt());
     live(call.norm, kVariance).copy_(start.values[kVariance] * ratio);
   });
   run(model, samples_, seen);

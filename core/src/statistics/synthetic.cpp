@@ -24,7 +24,8 @@ constexpr std::int64_t kUsualSide = 128;
 /// of this thread.
 class NormDistance {
  public:
-  explicit NormDistance(const Model& model) : NormDistance(model, find_batch_norms(model.tensors())) {}
+  explicit NormDistance(const Model& model)
+      : NormDistance(model, find_batch_norms(model.tensors())) {}
 
   bool any() const { return !wanted_.empty(); }
   void reset() { total_ = at::Tensor(); }

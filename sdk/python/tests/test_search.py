@@ -74,12 +74,29 @@ def test_corrected_norms_fit_the_integers_of_their_file(tmp_path: Path) -> None:
     report = search._corrected(DATA_FREE, str(file), size)
     assert report is not None and report.file_bytes == file.stat().st_size <= size
     gbc.load_into(model, file)
-    norms = {k: v.clone() for k, v in model.state_dict().items() if "running_" in k}
-    model.load_state_dict({k: given[k] for k in norms}, strict=False)
-    for name, value in _norms.corrected_norms(model, batches[:8], before, given).items():
+    stored = {k: v.clone() for k, v in model.state_dict().items()}
+    moved = _norms.corrected_norms(model, batches[:8], before, given)
+    for name, value in _norms.folded_norms(model, given, moved).items():
         largest = float(value.abs().max())
-        torch.testing.assert_close(norms[name], value, rtol=2**-9, atol=2**-16 * largest)
-        assert not torch.equal(norms[name], given[name])
+        torch.testing.assert_close(stored[name], value, rtol=2**-9, atol=2**-16 * largest)
+        assert not torch.equal(stored[name], given[name])
+
+
+def test_folded_norms_compute_the_same(tmp_path: Path) -> None:
+    model, x = normed(), torch.randn(4, 3, 12, 12)
+    given = {k: v.clone() for k, v in model.state_dict().items()}
+    wanted = model(x)
+    folded = _norms.folded_state(model, given)
+    assert torch.equal(folded["1.running_mean"], torch.zeros(16))
+    assert not torch.equal(folded["1.weight"], given["1.weight"])
+    assert torch.equal(given["1.running_mean"], model.state_dict()["1.running_mean"])
+    model.load_state_dict(folded)
+    torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-5)
+    # Of other precision, without weights, and of two names: as they are.
+    others = nn.Sequential(nn.BatchNorm1d(4).half(), nn.BatchNorm1d(4, affine=False), nn.BatchNorm1d(4))
+    others.append(others[2])
+    state = dict(others.state_dict())
+    assert all(value is state[name] for name, value in _norms.folded_state(others, state).items())
 
 
 def test_a_correction_is_made_once() -> None:

@@ -185,9 +185,8 @@ TEST_F(Norms, MakeUpForRoundedWeights) {
 /// As torch.jit.trace() writes it: the norm never computes as in training.
 TEST(TracedNorms, AreCorrected) {
   torch::manual_seed(5);
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() /
-      ("gbc_traced_norms_" + std::to_string(::getpid()) + ".pt");
+  const std::filesystem::path file = std::filesystem::temp_directory_path() /
+                                     ("gbc_traced_norms_" + std::to_string(::getpid()) + ".pt");
   {
     torch::jit::Module norm("__torch__.Norm"), net("__torch__.Net");
     norm.register_parameter("weight", torch::rand({6}) + 0.5, false);

@@ -207,8 +207,9 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
                                              kColumnDamp, setup.threads)
                                     : factor(name, moment(), cols, kColumnDamp, setup.threads);
     if (use.feedback && statistics.groups == 1 && !statistics.output_moment.empty())
-      model.groups[g].rows = factor(name, shrunk(statistics.output_moment, rows, use.shrinkage, blended),
-                                    rows, kRowDamp, setup.threads);
+      model.groups[g].rows =
+          factor(name, shrunk(statistics.output_moment, rows, use.shrinkage, blended), rows,
+                 kRowDamp, setup.threads);
     model.mean_square += model.groups[g].mean_square() / static_cast<double>(model.groups.size());
   }
   if (use.bias) model.input_mean = statistics.input_mean;

@@ -16,6 +16,7 @@ from ._arrays import Array
 from ._collect import Batch, checked_batches, checked_model, measure
 from ._errors import TargetNotMet, usage, warn
 from ._files import Path
+from ._norms import folded_state
 from ._progress import memory_errors
 from ._quality import checked_reference, quality_of
 from ._search import Held, Search, StateWriter, copied_state
@@ -126,7 +127,7 @@ def calibrate(
             statistics = measure(model, measured, importance=importance)
         held = Held(model, chosen, len(items) - len(chosen))
         copied = copied_state(model)
-        writer = StateWriter(copied, threads)
+        writer = StateWriter(folded_state(model, copied), threads)
         search = Search(model, statistics, measured, held, copied, writer, evaluate)
         return _by_candidates(search, target, size, input_bytes(model), max_drop, reference, end)
 

@@ -18,7 +18,7 @@ from ._collect import Batch, call, called, evaluating, outputs_of
 from ._errors import usage
 from ._files import SaveReport, save
 from ._load import load_into
-from ._norms import NORM_BITS, corrected_norms, has_norms, norm_sums
+from ._norms import NORM_BITS, corrected_norms, folded_norms, has_norms, norm_sums
 from ._pieces import owners_of
 from ._progress import progress
 from ._quality import quality_of
@@ -188,7 +188,7 @@ class Search:
             load_into(self.model, filename, strict=False)
             moved = corrected_norms(self.model, self.measured, self.norms, self.state)
             before = report.file_bytes
-            report = with_norms(filename, report, moved)
+            report = with_norms(filename, report, folded_norms(self.model, self.state, moved))
             self._norm_bytes = max(0, report.file_bytes - before)
             if report.file_bytes <= size or not report.target_met:
                 load_into(self.model, filename, strict=False)
