@@ -4,8 +4,8 @@
   tests/real/calibrated.py --site DIR [--only NAME] [--ratios 8 12] [--json] [--program GBCOMPRESS]
 
 DIR is where the packages of scripts/real-models are installed. Calibration sees some inputs, the score others. Needs
-torch, safetensors and the package gbcompress. With --program, that program calibrates the recurrent models instead, as
-TorchScript."""
+torch, safetensors and the package gbcompress. With --program, that program calibrates the models with recurrent layers or batch
+norms instead, as TorchScript."""
 import argparse
 import copy
 import gzip
@@ -96,7 +96,7 @@ def speaker(site):
 
 MODELS = {"all-MiniLM-L6-v2": minilm, "Resemblyzer": speaker, "silero-vad": detector, "MobileNetV2 embedder": embedder,
           "MobileNetV2 without inputs": lambda site: embedder(site, True)}
-RECURRENT = ("Resemblyzer", "silero-vad")
+PROGRAM = ("Resemblyzer", "silero-vad", "MobileNetV2 embedder")
 CIFAR = os.path.join(os.path.dirname(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))),
                      "shared/data/cifar10-jpeg/train.bin.gz")
 
@@ -152,7 +152,8 @@ def measure_program(program, gbc, name, model, batches, others, ratio):
     with tempfile.TemporaryDirectory() as folder:
         script, inputs, file = (os.path.join(folder, name) for name in ("m.pt", "x.safetensors", "m.gbz"))
         with torch.no_grad():
-            torch.jit.script(model).save(script)
+            written = torch.jit.trace(model, batches[0]) if "MobileNet" in name else torch.jit.script(model)
+            written.save(script)
         save_file({"inputs": torch.cat(batches).contiguous()}, inputs)
         start = time.monotonic()
         run = subprocess.run([program, "compress", script, "--data", f"features:{inputs}", "--epochs", "0", "--ratio",
@@ -172,7 +173,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--ratios", type=float, nargs="+", default=[8, 12])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--program", help="calibrates the recurrent models, as TorchScript")
+    parser.add_argument("--program", help="calibrates models as TorchScript")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     for name, make in MODELS.items():
@@ -182,7 +183,7 @@ def main():
         model, batches, others = made
         model.eval()
         for ratio in asked.ratios:
-            if asked.program and name not in RECURRENT:
+            if asked.program and name not in PROGRAM:
                 continue
             rows = (measure_program(asked.program, gbc, name, model, batches, others, ratio) if asked.program else
                     measure(gbc, name, model, batches, others, ratio))

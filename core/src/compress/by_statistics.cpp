@@ -29,10 +29,10 @@ constexpr std::array<Use, 3> kJointUses{
     {{"joint moments, steps by importance", {}},
      {"joint moments, steps of rows by importance", {.row_power = 1}},
      {"joint moments, steps by importance, biases kept", {.bias = false}}}};
-constexpr std::array<Use, 3> kNormUses{
+/// Steps of rows gain nothing on convolutions.
+constexpr std::array<Use, 2> kNormUses{
     {{"shrunk moments, steps by importance", {.shrinkage = 0.25}},
-     {"error feedback of columns, steps by importance", {}},
-     {"shrunk moments, steps of rows by importance", {.row_power = 1, .shrinkage = 0.25}}}};
+     {"error feedback of columns, steps by importance", {}}}};
 /// Files are written anew at most so often where norms that fit their integers take more bytes than
 /// before; mantissa bits of corrected norms, of which other vectors have 7.
 constexpr int kNormFiles = 3, kNormBits = 9;
