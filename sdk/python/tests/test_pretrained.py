@@ -164,6 +164,20 @@ def test_nothing_is_written_beside_files_that_stay(folder: Path) -> None:
     assert "model.gbz" in files_in(folder / "own2")
 
 
+def test_a_damaged_file_is_refused(folder: Path) -> None:
+    """The digest is checked beside the decoding."""
+    save_pretrained(llama(), folder / "packed", 4)
+    file = folder / "packed" / "model.gbz"
+    content = bytearray(file.read_bytes())
+    for place in (len(content) // 2, 3 * len(content) // 4, len(content) - 1):
+        content[place] ^= 1
+        file.write_bytes(content)
+        content[place] ^= 1
+        with pytest.raises(gbc.GbzError) as caught:
+            load_pretrained(transformers.LlamaForCausalLM, folder / "packed")
+        assert caught.value.code == "corrupt"
+
+
 def test_refuses_what_cannot_be(folder: Path) -> None:
     model = llama()
     save_pretrained(model, folder / "packed", 4)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path as _Path
 from typing import Any
 
@@ -96,7 +99,7 @@ def load_pretrained(cls: Any, folder: Path, **kwargs: Any) -> Any:
     if not hasattr(cls, "from_pretrained"):
         raise usage(f"{cls.__name__} has no from_pretrained(); use load_into() for modules of other libraries")
     model_class, config = _class_and_config(cls, place, kwargs)
-    with OpenFile(place, framework="torch") as file:
+    with _verified(place), OpenFile(place, framework="torch", verify=False) as file:
         if "dtype" not in kwargs and "torch_dtype" not in kwargs and getattr(config, "dtype", None) is None:
             kwargs["dtype"] = _dtype_of(file)
         model = model_class.from_pretrained(None, config=config, state_dict=_state(file), **kwargs)
@@ -105,6 +108,17 @@ def load_pretrained(cls: Any, folder: Path, **kwargs: Any) -> Any:
     if os.path.isfile(os.path.join(place, "generation_config.json")) and bare.can_generate():
         bare.generation_config = transformers.GenerationConfig.from_pretrained(place)
     return model
+
+
+@contextmanager
+def _verified(folder: str) -> Iterator[None]:
+    """The digest is checked beside what is done with the file; a damaged file is refused whatever that raises."""
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(OpenFile, folder)
+        try:
+            yield
+        finally:
+            opened.result().close()
 
 
 def _class_and_config(cls: Any, folder: str, kwargs: dict[str, Any]) -> tuple[Any, Any]:
