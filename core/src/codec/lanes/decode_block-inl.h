@@ -57,7 +57,7 @@ bool DecodeValues(Form dependent, const BlockInput& block, StripeCursor& cursor,
     }
     if (i >= end) continue;
     const std::int64_t count = std::min(kLaneCount, block.values - i);
-#if !GBC_LANES_ONE_BY_ONE && !defined(GBC_FREESTANDING)
+#if !GBC_LANES_ONE_BY_ONE
     if (one_row && block.columns && i + kLaneCount <= end)
       PrepareLine(dependent, block.lines[line], block.columns + (i - first), scale, step);
     else

@@ -315,7 +315,6 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
   return good;
 }
 
-#ifndef GBC_FREESTANDING
 /// Times x >> 9: x / 3 of distances of classes.
 constexpr int kThird = 171;
 static_assert([] {
@@ -344,7 +343,6 @@ HWY_NOINLINE void PrepareLine(bool dependent, std::int8_t line, const std::int8_
   }
   step.shifted = !hn::AllFalse(d, hn::Gt(highest, hn::Set(d, kTables - 1)));
 }
-#endif
 
 /// Up to 64 values, each with a base and a scale of its own.
 template <typename Form, typename Out>
