@@ -13,7 +13,9 @@ def data(rows, width, targets=None, poison=None):
     """A file of inputs, and of targets where they are given."""
     raw = harness.floats(rows * width, seed=5, scale=1.0)
     if poison is not None:
-        raw = struct.pack("<f", poison) + raw[4:]
+        for row in range(0, rows, 5):
+            at = 4 * width * row
+            raw = raw[:at] + struct.pack("<f", poison) + raw[at + 4:]
     tensors = {"inputs": ("F32", [rows, width], raw)}
     if targets:
         draw = random.Random(1)

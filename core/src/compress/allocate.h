@@ -34,6 +34,7 @@ class Allocation {
   /// Takes the statistics. To be called once, with batch norms folded.
   /// @param values  of the model as it is, which are to be stored
   /// @param group   ranks that share the samples; null: one process [collective]
+  /// @throws Error(kNonFinite) for outputs of samples that are not finite
   void weigh(const ModelSnapshot& values, Group* group);
 
   /// Integers for a file of at most `wanted` bytes, if there are any, by the rule that loses least;

@@ -50,6 +50,13 @@ Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64
   return Dataset(batch.inputs, batch.targets);
 }
 
+void check_finite_outputs(const at::Tensor& outputs) {
+  if (!at::isfinite(outputs.sum()).item<bool>())
+    throw Error(Errc::kNonFinite,
+                "the model's outputs for some of the training samples are not finite; leave such "
+                "samples out, or repair the model");
+}
+
 double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t first,
                            std::int64_t last, std::uint64_t seed, const std::function<void()>& body,
                            const std::function<at::Tensor(const at::Tensor&)>& forward) {
@@ -65,10 +72,7 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
     const Batch batch = samples.range(first, std::min<std::int64_t>(kGradientBatch, last - first));
     const at::Tensor output = forward ? forward(batch.inputs) : model.forward(batch.inputs);
     const at::Tensor logits = output.flatten(0, -2).to(at::kFloat);
-    if (!at::isfinite(logits.sum()).item<bool>())
-      throw Error(Errc::kNonFinite,
-                  "the model's outputs for some of the training samples are not finite; leave such "
-                  "samples out, or repair the model");
+    check_finite_outputs(logits);
     const RandomStream random(seed, "calibrate", "labels", static_cast<std::uint64_t>(first));
     if (samples.has_classes())
       at::cross_entropy_loss(logits, drawn_labels(logits, random, 0), {}, at::Reduction::Sum)

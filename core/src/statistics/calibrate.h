@@ -15,6 +15,8 @@ bool is_matrix(const NamedParameter& tensor);
 
 /// At most `count` samples, drawn by `seed` alone; of long ones fewer, 64 at least.
 Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64_t seed);
+/// @throws Error(kNonFinite) unless the sum of the outputs is finite
+void check_finite_outputs(const at::Tensor& outputs);
 
 /// One gradient is of so many samples; their labels are drawn independently, so that cross terms
 /// vanish on average.

@@ -126,6 +126,20 @@ TEST_F(Calibrated, DropIsSearchedWithoutTraining) {
   EXPECT_LE(evaluate(*model_, judge, data_.metric) - after, 20);
 }
 
+TEST_F(Calibrated, SamplesThatNothingCanBeJudgedByAreRefused) {
+  const Batch all = data_.train.range(0, data_.train.size());
+  const Dataset judge = hold_back(data_.train, options_.train.seed).judge;
+  const at::Tensor held = judge.range(0, 1).inputs;
+  const at::Tensor same = (all.inputs.flatten(1) == held.flatten(1)).all(1);
+  ASSERT_GE(same.sum().item<std::int64_t>(), 1);
+  at::Tensor poisoned = all.inputs.clone();
+  poisoned.masked_fill_(same.view({-1, 1}).expand_as(poisoned.flatten(1)).view_as(poisoned), 3e38);
+  data_.train = Dataset(poisoned, all.targets);
+  options_.target = {.max_bytes = 1600};
+  EXPECT_EQ(code_of([&] { run(&data_); }), Errc::kNonFinite);
+  EXPECT_FALSE(std::filesystem::exists(options_.output));
+}
+
 TEST_F(Calibrated, NothingToAimAtIsRefused) {
   EXPECT_EQ(code_of([&] { run(&data_); }), Errc::kUsage);
   options_.train.loss = Loss::kWeights;
