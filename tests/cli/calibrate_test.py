@@ -125,6 +125,9 @@ class Calibrated(harness.CliTest):
         self.refused(USAGE, "takes inputs alone", *self.arguments("labels", data(99, 24, targets=12)))
         self.refused(INPUT, "hold NaN or infinity; leave such rows out",
                      *self.arguments("nan", data(99, 24, poison=float("nan"))))
+        weights = self.arguments("inputs", data(99, 24))
+        del weights[2:4]  # --arch
+        self.refused(USAGE, r"gbcompress\.calibrate\(model, batches, FILE\)", *weights)
         self.refused(INPUT, "are not finite", *self.arguments("huge", data(99, 24, poison=3e38)))
 
 

@@ -71,13 +71,14 @@ class Files {
       take_values(call_, made.file);
       if (!made.report.target_met) return std::nullopt;
       if (call_.allocation->corrected_norms() == 0) return made;
+      const auto before = static_cast<std::int64_t>(made.file.size());
       made.file = with_norms(made.file);
       const auto bytes = static_cast<std::int64_t>(made.file.size());
       if (bytes <= size_) {
         take_values(call_, made.file);
         return made;
       }
-      room -= bytes - size_;
+      room = std::min(room - (bytes - size_), size_ - (bytes - before));
     }
     return std::nullopt;
   }

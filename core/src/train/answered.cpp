@@ -5,6 +5,7 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/train.h"
+#include "model/forward_pass.h"
 #include "train/measure.h"
 
 namespace gbcompress {
@@ -39,6 +40,8 @@ Dataset answers_to(Model& original, const Dataset& split, bool classes) {
 
 Data answered(Model& original, Data data) {
   if (data.has_targets) return data;
+  require_forward(original, "so its outputs for these inputs are unknown",
+                  ", or use the module in Python (gbcompress.calibrate(model, batches, FILE))");
   check_measurable(original, data.test);
   const at::NoGradGuard no_grad;
   original.train(false);

@@ -193,7 +193,7 @@ class Search:
             if report.file_bytes <= size or not report.target_met:
                 load_into(self.model, filename, strict=False)
                 return report
-            room -= report.file_bytes - size
+            room = min(room - (report.file_bytes - size), size - self._norm_bytes)
         return None
 
     def _uses(self) -> Iterator[Candidate]:
