@@ -2,6 +2,7 @@
 // registry.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstring>
 #include <map>

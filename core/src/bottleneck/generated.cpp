@@ -1,5 +1,6 @@
 // G-nets: who makes what, weights out of them, gradients back into them.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>

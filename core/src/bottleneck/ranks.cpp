@@ -1,5 +1,6 @@
 // What several ranks add to the five verbs: who computes what, and everything that is shared.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <chrono>
 #include <cstring>

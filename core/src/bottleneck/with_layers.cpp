@@ -1,5 +1,6 @@
 // Which g-nets and plain parameters a rank steps, and how they follow the layers of a strategy.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <functional>

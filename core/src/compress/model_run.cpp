@@ -1,5 +1,7 @@
 #include "compress/model_run.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>

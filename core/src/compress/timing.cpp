@@ -1,6 +1,7 @@
 #include "compress/timing.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <sys/resource.h>
 
 #include <algorithm>

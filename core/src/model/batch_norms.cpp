@@ -16,10 +16,11 @@ std::vector<BatchNorm> find_batch_norms(const std::vector<NamedParameter>& tenso
       modules[p.info.module_path][p.info.local_name] = i;
   }
   std::vector<BatchNorm> norms;
-  for (const auto& [path, members] : modules) {
+  for (const auto& module : modules) {
+    const auto& members = module.second;
     if (!std::all_of(kNames.begin(), kNames.end(), [&](const char* n) { return members.count(n); }))
       continue;
-    BatchNorm norm{path, {}};
+    BatchNorm norm{module.first, {}};
     for (std::size_t k = 0; k < kNames.size(); ++k) norm.tensors[k] = members.at(kNames[k]);
     norms.push_back(std::move(norm));
   }

@@ -30,7 +30,7 @@ BuiltModel build_lenet5(const ModelRequest& request) {
   if (!request.options.empty()) throw Error(Errc::kUsage, "`arch` lenet5 takes no options");
   auto net = std::make_shared<LeNet5Impl>();
   std::vector<Stage> stages;
-  for (const std::size_t i : {0, 1, 2, 3})
+  for (const std::size_t i : {0u, 1u, 2u, 3u})
     stages.push_back({std::vector{"conv1", "conv2", "fc1", "fc2"}[i],
                       [net, i](const at::Tensor& x) { return net->links[i]->forward(x); },
                       net->links[i].ptr()});

@@ -1,6 +1,7 @@
 #include "model/model_snapshot.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace gbcompress {
 

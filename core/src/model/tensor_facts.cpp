@@ -29,14 +29,15 @@ double standard_deviation(const at::Tensor& tensor) {
       const at::Tensor piece =
           flat.slice(0, first, std::min(n, first + kPiece)).to(at::kDouble).contiguous();
       const double* values = piece.const_data_ptr<double>();
-      for (std::int64_t i = 0; i < piece.numel(); ++i) visit(i % kSums, values[i]);
+      for (std::int64_t i = 0; i < piece.numel(); ++i)
+        visit(static_cast<std::size_t>(i % kSums), values[i]);
     }
   };
   // Several sums, so that an addition need not wait for the one before.
   std::array<double, kSums> sums{}, squares{};
-  each([&](std::int64_t k, double value) { sums[k] += value; });
+  each([&](std::size_t k, double value) { sums[k] += value; });
   const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n);
-  each([&](std::int64_t k, double value) { squares[k] += (value - mean) * (value - mean); });
+  each([&](std::size_t k, double value) { squares[k] += (value - mean) * (value - mean); });
   const double deviation =
       std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(n - 1));
   return std::isfinite(deviation) ? deviation : 0;

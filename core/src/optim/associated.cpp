@@ -1,6 +1,7 @@
 #include "gbcompress/associated.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <set>
 #include <utility>

@@ -1,5 +1,6 @@
 // What g-nets expect of the tensors, and what they are to learn from them.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <numbers>

@@ -1,5 +1,6 @@
 // Integers without training.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <cmath>

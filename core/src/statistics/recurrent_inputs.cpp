@@ -1,6 +1,7 @@
 #include "statistics/recurrent_inputs.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
 namespace gbcompress {

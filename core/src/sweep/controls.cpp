@@ -1,6 +1,7 @@
 #include "sweep/controls.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <zstd.h>
 
 #include <algorithm>
