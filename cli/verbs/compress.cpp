@@ -45,8 +45,8 @@ void options(po::options_description& into) {
       "calibrate: second-order statistics of the weights, a safetensors file as gbc.collect() in "
       "Python writes it");
   add("effort", text_value("NAME"),
-      "how far to go for a target size with data. fast: data-free or calibrated, never trained; "
-      "balanced (default): trained only if calibration loses quality; max: trained");
+      "methods for a target size with data. fast: data-free or calibrated, never trained; "
+      "balanced (default): trained only if calibration lowers the quality; max: trained");
   add("minutes", text_value("M"), "time limit of the run; default: chosen from model and data");
   add("dry-run", "print the plan with estimates of size, memory and time; write nothing");
   add("force", "replace an existing output file and report");

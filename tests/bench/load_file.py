@@ -9,18 +9,12 @@ second. `into` fills memory that is used again, `fresh` makes new arrays, `cold`
 concerns all of them."""
 import argparse
 import json
-import os
 import time
 
 import gbcompress as gbc
 from safetensors.numpy import load_file
 
-
-def forget(path: str) -> None:
-    """Drops the file from the page cache."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+from page_cache import forget
 
 
 def main() -> None:

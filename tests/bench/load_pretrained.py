@@ -17,14 +17,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from gbcompress.huggingface import load_pretrained, save_pretrained
-
-
-def forget(folder: str) -> None:
-    """Drops the files of a folder from the page cache."""
-    for path in pathlib.Path(folder).iterdir():
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+from page_cache import forget
 
 
 def touched(model: BertModel) -> float:
@@ -49,8 +42,8 @@ def main() -> None:
         for _ in range(args.runs):
             for cold in True, False:
                 for name, (place, load) in ways.items():
-                    if cold:
-                        forget(place)
+                    for path in pathlib.Path(place).iterdir() if cold else ():
+                        forget(str(path))
                     start = time.perf_counter()
                     touched(load())
                     key = f"{name}, {'cold' if cold else 'warm'}"

@@ -124,8 +124,7 @@ struct LayerInputs::Impl {
   std::exception_ptr failed;
 
   std::optional<std::size_t> index_of(const at::Tensor& weight) const {
-    if (!weight.defined() || !weight.has_storage()) return std::nullopt;
-    const auto found = weights.find(weight.storage().unsafeGetStorageImpl());
+    const auto found = weights.find(storage_of(weight));
     if (found == weights.end()) return std::nullopt;
     return found->second;
   }
@@ -200,8 +199,9 @@ LayerInputs::LayerInputs(const std::vector<NamedParameter>& tensors, Sink sink,
   impl_->recurrent = std::move(recurrent);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     impl_->shapes.push_back(tensors[i].info.shape);
-    if (tensors[i].tied_to.empty() && tensors[i].trainable && tensors[i].tensor.has_storage())
-      impl_->weights.emplace(tensors[i].tensor.storage().unsafeGetStorageImpl(), i);
+    const void* const storage = storage_of(tensors[i].tensor);
+    if (storage && tensors[i].tied_to.empty() && tensors[i].trainable)
+      impl_->weights.emplace(storage, i);
   }
   Impl::current = impl_.get();
   impl_->handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&Impl::begin, &Impl::end)

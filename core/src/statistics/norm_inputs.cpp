@@ -11,11 +11,6 @@ namespace {
 /// Arguments of aten::batch_norm.
 constexpr std::size_t kInputArgument = 0, kMeanArgument = 3, kEpsArgument = 7;
 
-const void* storage_of(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
-                                                  : nullptr;
-}
-
 }  // namespace
 
 NormInputs::NormInputs(const Model& model, const std::vector<BatchNorm>& norms, Sink sink)

@@ -20,4 +20,10 @@ inline at::Tensor tensor_at(c10::ArrayRef<const c10::IValue> values, std::size_t
   return i < values.size() && values[i].isTensor() ? values[i].toTensor() : at::Tensor();
 }
 
+/// What tensors that share memory share; null without storage.
+inline const void* storage_of(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
+                                                  : nullptr;
+}
+
 }  // namespace gbcompress

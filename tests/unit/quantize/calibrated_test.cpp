@@ -62,6 +62,20 @@ double output_error(const std::vector<float>& w, const std::vector<float>& store
   return sum;
 }
 
+/// A quarter of each block [n, n] becomes the identity of the same mean diagonal.
+void blend(std::vector<float>& moments, std::int64_t n) {
+  for (std::size_t first = 0; first < moments.size(); first += static_cast<std::size_t>(n * n)) {
+    const auto diagonal = [&](std::int64_t i) -> float& {
+      return moments[first + static_cast<std::size_t>(i * (n + 1))];
+    };
+    double mean = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      mean += static_cast<double>(diagonal(i)) / static_cast<double>(n);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n * n); ++i) moments[first + i] *= 0.75f;
+    for (std::int64_t i = 0; i < n; ++i) diagonal(i) += static_cast<float>(0.25 * mean);
+  }
+}
+
 struct Calibrated : ::testing::Test {
   WeightsReport compress(const MadeTensors& made, const char* name, const Statistics* statistics,
                          std::int64_t bytes, int threads = 1) {
@@ -95,20 +109,25 @@ TEST_F(Calibrated, ErrorsOfOutputsAreSmallerAtTheSameSize) {
 TEST_F(Calibrated, ShrinkageReplacesAPartOfTheMomentsByTheIdentity) {
   MadeTensors made;
   const std::int64_t n = 48;
-  made.add("a.weight", {40, n}, normals(40 * n, 1, 0.1f));
+  for (const char* name : {"a.weight", "b.weight", "c.weight"})
+    made.add(name, {40, n}, normals(40 * n, 1, 0.1f));
   made.sorted();
   Statistics given;
   given.tensors["a.weight"].input_moment = correlated(n, 2);
+  TensorStatistics& grouped = given.tensors["b.weight"];
+  grouped.groups = 2;
+  grouped.input_moment = correlated(n, 3);
+  const auto second = correlated(n, 4);
+  for (const float value : second) grouped.input_moment.push_back(2 * value);
+  given.tensors["c.weight"].input_moment = correlated(n, 5);
+  given.tensors["c.weight"].output_moment = correlated(40, 6);
   Statistics blended = given;
-  std::vector<float>& moment = blended.tensors["a.weight"].input_moment;
-  double mean = 0;
-  for (std::int64_t i = 0; i < n; ++i)
-    mean += static_cast<double>(moment[static_cast<std::size_t>(i * (n + 1))]) / n;
-  for (float& value : moment) value *= 0.75f;
-  for (std::int64_t i = 0; i < n; ++i)
-    moment[static_cast<std::size_t>(i * (n + 1))] += static_cast<float>(0.25 * mean);
+  for (auto& [name, of] : blended.tensors) {
+    blend(of.input_moment, n);
+    blend(of.output_moment, 40);
+  }
   const auto identity = [&](const Statistics& statistics, double shrinkage) {
-    WeightsOptions options{.max_bytes = 900};
+    WeightsOptions options{.max_bytes = 2700};
     options.statistics = &statistics;
     options.statistics_use.shrinkage = shrinkage;
     options.overwrite = true;
