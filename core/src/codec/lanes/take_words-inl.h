@@ -29,7 +29,7 @@ struct Taken {
 
 HWY_INLINE Taken TakeWords(hn::Mask<Word> due, const std::byte* from) {
   const Word d;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#if HWY_TARGET == HWY_AVX3
   const auto mask = static_cast<__mmask16>(due.raw);
   const __m256i next = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   const auto words = hn::Vec<Word>{_mm512_maskz_expand_epi32(mask, _mm512_cvtepu16_epi32(next))};
@@ -59,6 +59,26 @@ HWY_INLINE Taken TakeWords(hn::Mask<Word> due, const std::byte* from) {
   const auto places = hn::Load(bytes, kFour.at[mask].data());
   return {hn::BitCast(d, hn::TableLookupBytesOr0(next, places)), count};
 #endif
+#endif
+}
+
+/// Of states: those that need a word.
+HWY_INLINE hn::Mask<Word> IsLow(hn::Vec<Word> state) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::Lt(state, hn::Set(Word(), 0x10000));
+#else  // comparisons are of signed numbers
+  return hn::Eq(hn::ShiftRight<16>(state), hn::Zero(Word()));
+#endif
+}
+/// States, those that are due with the next word below them. @param word  where that is; moved on
+HWY_INLINE hn::Vec<Word> Refill(hn::Vec<Word> state, hn::Mask<Word> due, const std::byte*& word) {
+  const Taken taken = TakeWords(due, word);
+  word += 2 * taken.count;
+#if HWY_TARGET == HWY_AVX3
+  return hn::Or(hn::Vec<Word>{_mm512_mask_slli_epi32(state.raw, due.raw, state.raw, 16)},
+                taken.words);
+#else
+  return hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(state), taken.words), state);
 #endif
 }
 

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "codec/lanes/decode_block.h"
 #include "codec/lanes/escape.h"
@@ -56,14 +57,35 @@ struct Lanes {
   }
 };
 
-HWY_INLINE hn::Vec<Word> After(hn::Vec<Word> state, hn::Vec<Word> second, hn::Vec<Word> parity) {
+/// The states of quantizers stand above kTableBits, where their lowest bit is the distance to the
+/// table of the second quantizer. Bits below it mean nothing.
+constexpr std::uint32_t kSecond = std::uint32_t{1} << kTableBits;
+
+/// 1 where the second quantizer is next.
+HWY_INLINE hn::Vec<Word> Seconds(hn::Vec<Word> state) {
+  return hn::And(hn::ShiftRight<kTableBits>(state), hn::Set(Word(), 1));
+}
+/// False where the code that is compiled is of nearest integers alone. With a form that is known
+/// when it runs, the states of nearest integers stay 0: no branch in every vector.
+template <typename Form>
+constexpr bool kHasStates = !std::is_same_v<Form, std::false_type>;
+
+/// States after integers whose parity is bit kPlace of `integer`.
+template <int kPlace, typename Form>
+HWY_INLINE hn::Vec<Word> After(Form dependent, hn::Vec<Word> state, hn::Vec<Word> integer) {
   const Word d;
-  const auto one = hn::Set(d, 1);
-  const auto with = [&](hn::Vec<Word> bit, std::uint32_t taps) {
-    return hn::And(hn::Sub(hn::Zero(d), hn::And(bit, one)), hn::Set(d, taps));
+  const auto with = [&](hn::Vec<Word> x, hn::Mask<Word> on, std::uint32_t taps) {
+#if HWY_TARGET == HWY_AVX3  // one instruction, which Highway does not have (1.0.3)
+    return hn::Vec<Word>{
+        _mm512_mask_xor_epi32(x.raw, on.raw, x.raw, hn::Set(d, taps << kTableBits).raw)};
+#else
+    return hn::Xor(x, hn::And(hn::VecFromMask(d, on), hn::Set(d, taps << kTableBits)));
+#endif
   };
-  return hn::Xor(hn::Xor(hn::ShiftRight<1>(state), with(second, QuantizerState::kFeedback)),
-                 with(parity, QuantizerState::kParity));
+  const auto first = with(hn::ShiftRight<1>(state), hn::TestBit(state, hn::Set(d, kSecond)),
+                          QuantizerState::kFeedback);
+  return with(first, hn::TestBit(integer, hn::Set(d, std::uint32_t{1} << kPlace)),
+              dependent ? QuantizerState::kParity : 0);
 }
 
 /// The entries at these places.
@@ -115,25 +137,18 @@ struct Shift {
 
 /// Takes the next symbols of the lanes that are on. @return their entries
 template <typename Form>
-HWY_INLINE hn::Vec<Word> TakeEntries(Form dependent, Lanes& lanes, std::size_t j,
+HWY_INLINE hn::Vec<Word> TakeEntries(Form, Lanes& lanes, std::size_t j,
                                      const std::uint32_t* entries, hn::Vec<Whole> base,
                                      hn::Mask<Word> on) {
   const Word d;
   const auto low = hn::Set(d, kWholeTable - 1);
   const auto x = lanes.states[j];
-  auto at = hn::Add(base, hn::BitCast(Whole(), hn::And(x, low)));
-  if (dependent) {
-    const auto second = hn::And(lanes.quantizers[j], hn::Set(d, 1));
-    at = hn::Add(at, hn::BitCast(Whole(), hn::ShiftLeft<kTableBits>(second)));
-  }
-  const auto entry = LookUp(entries, at);
+  auto at = hn::OrAnd(hn::BitCast(d, base), x, low);
+  if (kHasStates<Form>) at = hn::OrAnd(at, lanes.quantizers[j], hn::Set(d, kSecond));
+  const auto entry = LookUp(entries, hn::BitCast(Whole(), at));
   const auto width = hn::And(hn::ShiftRight<kTableBits>(entry), low);
-  auto y = hn::Add(hn::Mul(width, hn::ShiftRight<kTableBits>(x)), hn::And(entry, low));
-  const auto due = hn::And(hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d)), on);
-  const Taken taken = TakeWords(due, lanes.word);
-  lanes.word += 2 * taken.count;
-  y = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y), taken.words), y);
-  lanes.states[j] = hn::IfThenElse(on, y, x);
+  const auto y = hn::Add(hn::Mul(width, hn::ShiftRight<kTableBits>(x)), hn::And(entry, low));
+  lanes.states[j] = hn::IfThenElse(on, Refill(y, hn::And(IsLow(y), on), lanes.word), x);
   return entry;
 }
 
@@ -169,46 +184,39 @@ HWY_INLINE bool line_step(Form dependent, Lanes& lanes, Escapes& escapes,
   const Whole di;
   const auto low = hn::Set(d, kWholeTable - 1);
   const auto factor = hn::Set(Real(), scale);
-  HWY_ALIGN std::uint32_t taken[kLaneCount];
+  hn::Vec<Word> taken[kVectors];
   auto least = hn::Zero(di);
   const std::byte* word = lanes.word;
-  GBC_UNROLL for (std::size_t g = 0; g < kVectors; g += kGroup) {
-    hn::Vec<Word> y[kGroup];
-    GBC_UNROLL for (std::size_t k = 0; k < kGroup; ++k) {
-      const std::size_t j = g + k;
+  std::size_t end = kVectors;
+#if defined(GBC_FREESTANDING) && HWY_TARGET == HWY_AVX2
+  asm("" : "+r"(end));  // not unrolled: half the code, and states lie in memory in either case
+#endif
+  GBC_UNROLL for (std::size_t g = 0; g < end; g += kGroup) {
+    GBC_UNROLL for (std::size_t j = g; j < g + kGroup; ++j) {
       const auto sum = hn::Add(hn::Set(di, line), hn::LoadU(di, columns + j * kWidth));
       const auto base = hn::BitCast(d, hn::Max(sum, hn::Zero(di)));
-      auto at = hn::Add(base, hn::And(lanes.states[j], low));
-      if (dependent)
-        at = hn::Add(at, hn::ShiftLeft<kTableBits>(hn::And(lanes.quantizers[j], hn::Set(d, 1))));
-      y[k] = LookUp(entries, hn::BitCast(di, at));
+      auto at = hn::OrAnd(base, lanes.states[j], low);
+      if (kHasStates<Form>) at = hn::OrAnd(at, lanes.quantizers[j], hn::Set(d, kSecond));
+      taken[j] = LookUp(entries, hn::BitCast(di, at));
     }
-    GBC_UNROLL for (std::size_t k = 0; k < kGroup; ++k) {
-      const std::size_t j = g + k;
-      const auto entry = y[k];
-      hn::Store(entry, d, taken + j * kWidth);
+    GBC_UNROLL for (std::size_t j = g; j < g + kGroup; ++j) {
+      const auto entry = taken[j];
       const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
-      least = hn::Min(least, value);
+      least = hn::Min(least, hn::BitCast(di, entry));
       Put(dependent, out + j * kWidth, value, factor);
-      if (dependent)
-        lanes.quantizers[j] =
-            After(lanes.quantizers[j], lanes.quantizers[j], hn::ShiftRight<kParityPlace>(entry));
+      if (kHasStates<Form>)
+        lanes.quantizers[j] = After<kParityPlace>(dependent, lanes.quantizers[j], entry);
       const auto width = hn::And(hn::ShiftRight<kTableBits>(entry), low);
-      y[k] =
+      const auto y =
           hn::Add(hn::Mul(width, hn::ShiftRight<kTableBits>(lanes.states[j])), hn::And(entry, low));
-    }
-    GBC_UNROLL for (std::size_t k = 0; k < kGroup; ++k) {
-      const auto due = hn::Eq(hn::ShiftRight<16>(y[k]), hn::Zero(d));
-      const Taken words = TakeWords(due, word);
-      word += 2 * words.count;
-      lanes.states[g + k] = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y[k]), words.words), y[k]);
+      lanes.states[j] = Refill(y, IsLow(y), word);
     }
   }
   lanes.word = word;
-  if (HWY_LIKELY(hn::AllFalse(di, hn::Lt(least, hn::Set(di, kLastEscape + 1))))) return true;
+  const auto least_value = hn::Set(di, (kLastEscape + 1) * (1 << kValuePlace));
+  if (HWY_LIKELY(hn::AllFalse(di, hn::Lt(least, least_value)))) return true;
   for (std::size_t j = 0; j < kVectors; ++j)
-    if (!PatchEscapes(dependent, escapes, hn::Load(d, taken + j * kWidth), kWidth, &scale, 0,
-                      out + j * kWidth))
+    if (!PatchEscapes(dependent, escapes, taken[j], kWidth, &scale, 0, out + j * kWidth))
       return false;
   return true;
 }
@@ -225,11 +233,11 @@ HWY_INLINE bool MixedStep(Form dependent, Lanes& lanes, Escapes& escapes,
     const std::size_t i = j * kWidth;
     if (static_cast<std::int64_t>(i) >= count) break;
     const auto on = FirstLanes(j, count);
-    const auto second = lanes.quantizers[j];
     const auto entry = TakeEntries(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on);
-    if (dependent)
-      lanes.quantizers[j] =
-          hn::IfThenElse(on, After(second, second, hn::ShiftRight<kParityPlace>(entry)), second);
+    if (kHasStates<Form>) {
+      const auto state = lanes.quantizers[j];
+      lanes.quantizers[j] = hn::IfThenElse(on, After<kParityPlace>(dependent, state, entry), state);
+    }
     const auto value = hn::ShiftRight<kValuePlace>(hn::BitCast(di, entry));
     Put(dependent, part + i, value, hn::Load(Real(), step.scales + i));
     if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Lt(value, hn::Set(di, kLastEscape + 1)))))
@@ -252,7 +260,7 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
   HWY_ALIGN std::uint32_t taken[kLaneCount], lows[kLaneCount], seconds[kLaneCount];
   for (std::size_t j = 0; j < kVectors; ++j) {
     const std::size_t i = j * kWidth;
-    hn::Store(hn::And(lanes.quantizers[j], hn::Set(d, 1)), d, seconds + i);
+    hn::Store(Seconds(lanes.quantizers[j]), d, seconds + i);
     const auto on = FirstLanes(j, count);
     hn::Store(TakeEntries(dependent, lanes, j, entries, hn::Load(di, step.bases + i), on), d,
               taken + i);
@@ -265,10 +273,7 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
     hn::Store(hn::And(x, low), d, lows + i);
     const auto on = hn::AndNot(hn::Eq(low, hn::Zero(d)), FirstLanes(j, count));
     const auto y = hn::IfThenElse(on, shift.Down(x), x);
-    const auto due = hn::And(on, hn::Eq(hn::ShiftRight<16>(y), hn::Zero(d)));
-    const Taken words = TakeWords(due, lanes.word);
-    lanes.word += 2 * words.count;
-    lanes.states[j] = hn::IfThenElse(due, hn::Or(hn::ShiftLeft<16>(y), words.words), y);
+    lanes.states[j] = Refill(y, hn::And(on, IsLow(y)), lanes.word);
   }
   const auto most = hn::Set(di, kMaxMagnitude);
   HWY_ALIGN Out part[kLaneCount];
@@ -299,9 +304,10 @@ HWY_NOINLINE bool ShiftedStep(Form dependent, Lanes& lanes, Escapes& escapes,
                      hn::BitCast(di, hn::Load(d, lows + i)));
     const auto beyond = hn::Or(hn::Gt(integer, most), hn::Lt(integer, hn::Neg(most)));
     good &= hn::AllFalse(di, hn::And(hn::RebindMask(di, on), beyond));
-    if (dependent) {
+    if (kHasStates<Form>) {
       const auto state = lanes.quantizers[j];
-      lanes.quantizers[j] = hn::IfThenElse(on, After(state, state, hn::BitCast(d, integer)), state);
+      const auto after = After<0>(dependent, state, hn::BitCast(d, integer));
+      lanes.quantizers[j] = hn::IfThenElse(on, after, state);
     }
     if (dependent) {
       const auto one = hn::BitCast(di, second);
