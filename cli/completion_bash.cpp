@@ -34,7 +34,7 @@ std::string flags(const std::vector<OptionInfo>& options) {
   return text.substr(1);
 }
 
-void list_verb(std::ostream& out, const Verb& verb) {
+void list_verb_for_bash(std::ostream& out, const Verb& verb) {
   const std::vector<OptionInfo> options = option_table(verb);
   out << "    " << joined(names_of(verb), "|") << ")\n      flags='" << flags(options) << "'\n"
       << "      " << assignments(word_values(verb)) << "\n      case $2 in\n";
@@ -124,7 +124,7 @@ std::string bash_completion() {
       << "    '') flags='" << flags(program_options()) << "' kind=choice list='"
       << joined(names, " ") << "' ;;\n";
   for (const Verb* verb : all_verbs())
-    if (!verb->hidden) list_verb(out, *verb);
+    if (!verb->hidden) list_verb_for_bash(out, *verb);
   out << "  esac\n}\n\n_gbcompress_values() {\n  case $1 in\n";
   for (const SettingInfo& setting : setting_table()) {
     keys.push_back(setting.key);

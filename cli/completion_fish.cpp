@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Values::Kind;
 
-std::string in_quotes(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') result += '\\';
@@ -22,7 +22,7 @@ std::string in_quotes(const std::string& text) {
 std::string words_of(const Values& values) {
   std::string text;
   for (const std::string& word : values.words) text += (text.empty() ? "" : " ") + word;
-  return in_quotes(text);
+  return fish_quoted(text);
 }
 
 /// What offers the values: arguments of `complete`.
@@ -35,7 +35,7 @@ std::string offers(const Values& values) {
     case Kind::kFile:
       for (const std::string& suffix : values.words)
         text += (text.empty() ? "" : "; ") + ("__fish_complete_suffix ." + suffix);
-      return text.empty() ? " -F" : " -k -a " + in_quotes("(" + text + ")");
+      return text.empty() ? " -F" : " -k -a " + fish_quoted("(" + text + ")");
     case Kind::kFolder:
       return " -a '(__fish_complete_directories)'";
     case Kind::kSetting:
@@ -55,7 +55,7 @@ void list_option(std::ostream& out, const std::string& condition, const OptionIn
                        (option.values.kind == Kind::kFile && option.values.words.empty());
     out << (files ? " -r" : " -x") << offers(option.values);
   }
-  out << " -d " << in_quotes(option.help) << "\n";
+  out << " -d " << fish_quoted(option.help) << "\n";
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::string fish_completion() {
   out << "# fish completion of gbcompress " GBC_VERSION_STRING
          ", made by `gbcompress completion fish`\n\nfunction __gbcompress_settings\n";
   for (const SettingInfo& setting : setting_table()) {
-    out << "  printf '%s\\t%s\\n' " << setting.key << "= " << in_quotes(setting.help) << "\n";
+    out << "  printf '%s\\t%s\\n' " << setting.key << "= " << fish_quoted(setting.help) << "\n";
     for (const std::string& choice : setting.choices)
       out << "  echo " << setting.key << "=" << choice << "\n";
   }
@@ -74,12 +74,12 @@ std::string fish_completion() {
     list_option(out, " -n __fish_use_subcommand", option);
   for (const OptionWord& word : option_words())
     out << "complete -c gbcompress -n __fish_use_subcommand -a " << word.name << " -d "
-        << in_quotes(word.help) << "\n";
+        << fish_quoted(word.help) << "\n";
   for (const Verb* verb : all_verbs()) {
     if (verb->hidden) continue;
     for (const std::string& name : names_of(*verb))
       out << "complete -c gbcompress -n __fish_use_subcommand -a " << name << " -d "
-          << in_quotes(verb->summary) << "\n";
+          << fish_quoted(verb->summary) << "\n";
     const std::string condition =
         " -n '__fish_seen_subcommand_from " + joined(names_of(*verb), " ") + "'";
     for (const OptionInfo& option : option_table(*verb)) list_option(out, condition, option);

@@ -11,7 +11,7 @@ namespace {
 using Kind = Values::Kind;
 
 /// Between single quotes of the shell.
-std::string in_quotes(const std::string& text) {
+std::string zsh_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
   return result + "'";
@@ -56,23 +56,23 @@ void list_option(std::ostream& out, const OptionInfo& option) {
   // With a value behind = or as the next word.
   const std::string ending = value ? "=" : "";
   if (option.letter.empty()) {
-    out << "        " << in_quotes(stars + name + ending + spec) << " \\\n";
+    out << "        " << zsh_quoted(stars + name + ending + spec) << " \\\n";
     return;
   }
   const std::string excluded = option.repeatable ? "*" : "(" + letter + " " + name + ")";
-  out << "        " << in_quotes(excluded) << "{" << letter << (value ? "+" : "") << "," << name
-      << ending << "}" << in_quotes(spec) << " \\\n";
+  out << "        " << zsh_quoted(excluded) << "{" << letter << (value ? "+" : "") << "," << name
+      << ending << "}" << zsh_quoted(spec) << " \\\n";
 }
 
-void list_verb(std::ostream& out, const Verb& verb) {
+void list_verb_for_zsh(std::ostream& out, const Verb& verb) {
   out << "    " << joined(names_of(verb), "|") << ")\n      _arguments -s -S \\\n";
   for (const OptionInfo& option : option_table(verb)) list_option(out, option);
   const Values words = word_values(verb);
   if (words.kind == Kind::kChoice)
-    out << "        " << in_quotes("1: :" + action(words)) << " \\\n";
+    out << "        " << zsh_quoted("1: :" + action(words)) << " \\\n";
   if (words.kind != Kind::kNone)
     out << "        "
-        << in_quotes(words.kind == Kind::kChoice ? "*: :_files" : "*: :" + action(words))
+        << zsh_quoted(words.kind == Kind::kChoice ? "*: :_files" : "*: :" + action(words))
         << " \\\n";
   out << "        && return ;;\n";
 }
@@ -109,16 +109,16 @@ std::string zsh_completion() {
   for (const Verb* verb : all_verbs())
     if (!verb->hidden)
       for (const std::string& name : names_of(*verb))
-        out << "    " << in_quotes(name + ":" + verb->summary) << "\n";
+        out << "    " << zsh_quoted(name + ":" + verb->summary) << "\n";
   for (const OptionWord& word : option_words())
-    out << "    " << in_quotes(word.name + ":" + word.help) << "\n";
+    out << "    " << zsh_quoted(word.name + ":" + word.help) << "\n";
   out << "  )\n  _arguments -C \\\n";
   for (const OptionInfo& option : program_options()) list_option(out, option);
   out << "        '1: :->verb' '*:: :->rest' && return\n  case $state in\n"
       << "    verb) _describe verb verbs && return ;;\n    rest) ;;\n    *) return 1 ;;\n  esac\n"
       << "  case $words[1] in\n";
   for (const Verb* verb : all_verbs())
-    if (!verb->hidden) list_verb(out, *verb);
+    if (!verb->hidden) list_verb_for_zsh(out, *verb);
   out << "  esac\n}\n\n"
       << "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n  _gbcompress \"$@\"\n"
       << "else\n  compdef _gbcompress gbcompress\nfi\n";

@@ -1,6 +1,6 @@
 # Reading LibTorch's headers and making what they ask for takes most of a file's time, so the files of
-# one folder are compiled together, a few at once: a quarter of the processor time of one by one.
-# Names in their anonymous namespaces are therefore distinct within a folder.
+# one rung of the core, or of one other folder, are compiled together, a few at once: a quarter of the
+# processor time of one by one. Names in their anonymous namespaces are therefore distinct within it.
 option(GBCOMPRESS_UNITY "Compile the files of a folder together; off: each alone, as linters need it" ON)
 set(GBC_UNITY_FILES 8)  # more would leave one core without work, and cost more when one file changes
 
@@ -23,8 +23,11 @@ function(gbc_unite)
         set_source_files_properties(${path} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
         continue()
       endif()
-      cmake_path(GET path PARENT_PATH parent)
-      cmake_path(GET parent FILENAME name)
+      string(REGEX REPLACE ".*/core/src/([^/]*)/.*" "\\1" name ${path})
+      if(name STREQUAL path)
+        cmake_path(GET path PARENT_PATH name)
+        cmake_path(GET name FILENAME name)
+      endif()
       math(EXPR count_${target}_${name} "0${count_${target}_${name}} + 1")
       math(EXPR part "(${count_${target}_${name}} - 1) / ${GBC_UNITY_FILES}")
       set_source_files_properties(${path} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${name}_${part})

@@ -14,7 +14,7 @@ namespace gbcompress::cli {
 namespace po = boost::program_options;
 namespace {
 
-void options(po::options_description& into) {
+void add_compare_options(po::options_description& into) {
   auto add = into.add_options();
   add("data", text_value("KIND:PATH"),
       "compare outputs on a test set too: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
@@ -44,7 +44,7 @@ void note_idle_of_files(const Arguments& arguments, std::vector<std::string>& id
     note_idle(arguments, {"model"}, "it serves a .gbz, and neither file is one", idle);
 }
 
-int run(const Arguments& arguments) {
+int run_compare(const Arguments& arguments) {
   std::vector<std::string> idle;
   if (arguments.has("data")) {
     note_idle_of_files(arguments, idle);
@@ -72,8 +72,8 @@ const Verb& compare_verb() {
                             "  gbcompress compare model.safetensors model.gbz --data mnist:DIR\n",
                             2,
                             2,
-                            options,
-                            run};
+                            add_compare_options,
+                            run_compare};
   return verb;
 }
 

@@ -16,7 +16,7 @@ namespace gbcompress::cli {
 namespace po = boost::program_options;
 namespace {
 
-void options(po::options_description& into) {
+void add_compress_options(po::options_description& into) {
   auto add = into.add_options();
   add("output,o", text_value("FILE"),
       "the .gbz to write (the model's name with .gbz), a folder OUT/, or - for standard output");
@@ -84,7 +84,7 @@ int compress_one(const Arguments& arguments) {
   return run_with_torch("compress", arguments);
 }
 
-int run(const Arguments& arguments) {
+int run_compress(const Arguments& arguments) {
   need_model(arguments, "compress");
   return run_each(arguments, {".gbz", "-gbz", "OUT.gbz", compress_one});
 }
@@ -107,8 +107,8 @@ const Verb& compress_verb() {
       "      --max-bytes 3kB -o model.gbz\n",
       0,
       kAnyNumber,
-      options,
-      run,
+      add_compress_options,
+      run_compress,
       false,
       {},
       {},

@@ -10,7 +10,7 @@ namespace gbcompress::cli {
 namespace po = boost::program_options;
 namespace {
 
-void options(po::options_description& into) {
+void add_expand_options(po::options_description& into) {
   auto add = into.add_options();
   add("output,o", po::value<std::string>()->value_name("FILE"),
       "the .safetensors, .npz, .onnx or .gguf to write (the input's name with .safetensors, or "
@@ -39,7 +39,7 @@ int expand_one(const Arguments& arguments) {
   });
 }
 
-int run(const Arguments& arguments) {
+int run_expand(const Arguments& arguments) {
   return run_each(arguments,
                   {".safetensors", "-expanded", "OUT.safetensors", expand_one, expanded_suffix});
 }
@@ -60,8 +60,8 @@ const Verb& expand_verb() {
                             "500MB\n",
                             1,
                             kAnyNumber,
-                            options,
-                            run,
+                            add_expand_options,
+                            run_expand,
                             false,
                             {},
                             {"decompress"},

@@ -276,7 +276,7 @@ void inspect_model(const fs::path& file, FileKind kind, const Arguments& argumen
   print_listing(file, listing, arguments.json(), page);
 }
 
-void options(boost::program_options::options_description& into) {
+void add_inspect_options(boost::program_options::options_description& into) {
   auto add = into.add_options();
   add("plan", "print the g-nets that each parameter would get, from names and shapes");
   add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
@@ -285,7 +285,7 @@ void options(boost::program_options::options_description& into) {
   add_report_options(into, /*force=*/true);
 }
 
-int run(const Arguments& arguments) {
+int run_inspect(const Arguments& arguments) {
   const fs::path file = arguments.words()[0];
   const FileKind kind = sniff(file);
   std::vector<std::string> idle;
@@ -334,8 +334,8 @@ const Verb& inspect_verb() {
                             "  gbcompress inspect model.safetensors --plan --world 8\n",
                             1,
                             1,
-                            options,
-                            run,
+                            add_inspect_options,
+                            run_inspect,
                             false,
                             {},
                             {"info"}};

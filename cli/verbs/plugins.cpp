@@ -14,7 +14,7 @@ namespace po = boost::program_options;
 namespace fs = std::filesystem;
 namespace {
 
-void options(po::options_description& into) {
+void add_plugins_options(po::options_description& into) {
   into.add_options()("output,o", po::value<std::string>()->value_name("DIR"),
                      "new: the folder to write, ./NAME otherwise");
 }
@@ -30,7 +30,7 @@ int create(const Arguments& arguments, const std::string& name) {
   return kDone;
 }
 
-int run(const Arguments& arguments) {
+int run_plugins(const Arguments& arguments) {
   const auto& words = arguments.words();
   const std::string what = words.empty() ? "list" : words[0];
   if (what != "new" && arguments.has("output"))
@@ -61,8 +61,8 @@ const Verb& plugins_verb() {
                             "  gbcompress plugins new my_layer -o plugins/my_layer\n",
                             0,
                             2,
-                            options,
-                            run,
+                            add_plugins_options,
+                            run_plugins,
                             false,
                             {"list", "verify", "new"}};
   return verb;

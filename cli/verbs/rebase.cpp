@@ -17,7 +17,7 @@ namespace po = boost::program_options;
 namespace fs = std::filesystem;
 namespace {
 
-void options(po::options_description& into) {
+void add_rebase_options(po::options_description& into) {
   auto add = into.add_options();
   add("output,o", po::value<std::string>()->value_name("FILE"),
       "the .gbz to write, or - for standard output");
@@ -48,7 +48,7 @@ TensorBundle expanded(const fs::path& input, const Arguments& arguments) {
   return tensors;
 }
 
-int run(const Arguments& arguments) {
+int run_rebase(const Arguments& arguments) {
   const fs::path input = artifact_in(arguments.words()[0]);
   if (!arguments.has("output"))
     throw Error(Errc::kUsage, "rebase writes a file of its own; name it: -o OUT.gbz");
@@ -97,8 +97,8 @@ const Verb& rebase_verb() {
                             "  gbcompress rebase ckpt-50.gbz --onto ckpt-40.gbz -o short.gbz\n",
                             1,
                             1,
-                            options,
-                            run,
+                            add_rebase_options,
+                            run_rebase,
                             false,
                             {},
                             {},

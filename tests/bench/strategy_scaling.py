@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How batches of a strategy scale over ranks: a model, and the runs here that check it (docs/explanation/strategies.md).
 
-    strategy_scaling.py GBCOMPRESS DATA.safetensors [--cores C] [--bandwidth BYTES]
+    strategy_scaling.py GBCOMPRESS DATA.safetensors [--only TEXT] [--repeat N] [--cores C] [--bandwidth BYTES]
 
-DATA is made and overwritten. Each run trains for --steps batches on 1, 2 and 4 ranks of one thread.
+DATA is made and overwritten. Each run trains for --steps batches on 1, 2 and 4 ranks of one thread, as far as there are
+processors for them.
 """
 import argparse
 import json
@@ -17,10 +18,13 @@ import time
 import numpy as np
 from safetensors.numpy import save_file
 
-RUNS = {
-    "dtp": ("simple-vgg:32", "strategy.options=K=10 shards=4"),
-    "al": ("simple-vgg:32", "strategy.options=pipeline=1"),
-}
+RUNS = [  # strategy, architecture, options, shape of an input (one number: so many tokens)
+    ("dtp", "simple-vgg:32", "K=10 shards=4", (3, 32, 32)),
+    ("dtp", "lenet-dtp", "K=10 shards=4", (1, 28, 28)),
+    ("al", "simple-vgg:32", "pipeline=1", (3, 32, 32)),
+    ("al", "vgg11", "pipeline=1", (3, 32, 32)),
+    ("al", "lstm-classifier:2000-128-2-4", "pipeline=1", (64,)),
+]
 BATCH = 64
 # simple-vgg:32: parameters, and what its stages but the last give for a picture; 4 bytes each.
 PARAMETERS, SIGNALS = 140_714, 32 * 16 * 16 + 32 * 8 * 8 + 64 * 4 * 4 + 64 * 2 * 2 + 128
@@ -78,6 +82,13 @@ def predicted(alone: float, pieces: list[float], shards: int, world: int, cores:
     return max(everyone + loads(pieces, world, shards), work) + sent
 
 
+def write_data(path: str, rows: int, shape: tuple[int, ...]) -> None:
+    draw = np.random.default_rng(0)
+    inputs = draw.standard_normal((rows, *shape)).astype(np.float32) if len(shape) > 1 else draw.integers(1, 2000, (rows, *shape))
+    classes = 10 if len(shape) > 1 else 4
+    save_file({"inputs": inputs, "targets": draw.integers(0, classes, rows)}, path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
@@ -85,27 +96,34 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--bandwidth", type=float, default=1.25e9, help="of each rank's link elsewhere, bytes a second")
     parser.add_argument("--steps", type=int, default=20, help="batches of an epoch")
+    parser.add_argument("--repeat", type=int, default=1, help="the least of so many measurements")
+    parser.add_argument("--only", default="", help="runs whose strategy and architecture hold this text, such as \"al vgg11\"")
     options = parser.parse_args()
-    rows = options.steps * BATCH
-    draw = np.random.default_rng(0)
-    save_file({"inputs": draw.standard_normal((rows + BATCH, 3, 32, 32)).astype(np.float32),
-               "targets": draw.integers(0, 10, rows + BATCH)}, options.data)
-    steps = math.ceil((rows + BATCH) * 0.9 / BATCH)
-    for strategy, (arch, text) in RUNS.items():
+    for strategy, arch, text, shape in RUNS:
+        if options.only not in f"{strategy} {arch}":
+            continue
+        write_data(options.data, options.steps * BATCH + BATCH, shape)
+        steps = math.ceil((options.steps + 1) * BATCH * 0.9 / BATCH)
         shards = int((re.search(r"shards=(\d+)", text) or [0, 1])[1])
-        settings = ["--strategy", strategy, "--set", text]
-        measured, pieces = {}, []
-        for world in (1, 2, 4):
-            measured[world], said = batch_seconds(options.program, arch, options.data, settings, world, steps=steps)
+        settings = ["--strategy", strategy, "--set", "strategy.options=" + text]
+        measured, pieces = {world: math.inf for world in (1, 2, 4) if world <= options.cores}, []
+        for world in [*measured] * options.repeat:  # in turn: other programs slow all of them down
+            seconds, said = batch_seconds(options.program, arch, options.data, settings, world, steps=steps)
+            measured[world] = min(measured[world], seconds)
             line = re.search(r"by rank: (.*); ", said)
             if line and not pieces:
                 pieces = [float(seconds) for seconds in re.findall(r"\(([\d.e-]+) s\)", line[1])]
+        line = {"strategy": strategy, "arch": arch, "options": text, "pieces": pieces, "seconds": measured,
+                "over one rank": {world: round(measured[1] / seconds, 2) for world, seconds in measured.items()},
+                "predicted": {w: predicted(measured[1], pieces, shards, w, options.cores, 0) for w in measured}}
+        if arch != "simple-vgg:32":
+            print(json.dumps(line), flush=True)
+            continue
         elsewhere = RECEIVED[strategy] / options.bandwidth  # on loopback it is within the noise
-        print(json.dumps({"strategy": strategy, "arch": arch, "options": text, "pieces": pieces,
-                          "seconds": measured,
-                          "predicted": {w: predicted(measured[1], pieces, shards, w, options.cores, 0) for w in measured},
-                          "batches a second elsewhere, a core each": {
-                              w: 1 / predicted(measured[1], pieces, max(shards, w) if shards > 1 else 1, w, w, elsewhere) for w in (1, 2, 4, 8, 16, 32, 64)}}))
+        line["batches a second elsewhere, a core each"] = {
+            w: 1 / predicted(measured[1], pieces, max(shards, w) if shards > 1 else 1, w, w, elsewhere)
+            for w in (1, 2, 4, 8, 16, 32, 64)}
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

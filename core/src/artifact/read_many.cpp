@@ -20,7 +20,7 @@ namespace {
 constexpr auto kNone = static_cast<std::size_t>(-1);
 
 /// A part of a tensor that is decoded straight from its stripe, or a whole one.
-struct Piece {
+struct ReadPiece {
   const ReadRequest* request;
   std::size_t tensor;
   const DirectValues* values = nullptr;  ///< null: the whole tensor
@@ -34,12 +34,12 @@ class Tasks {
  public:
   explicit Tasks(const ArtifactReader& artifact) : artifact_(artifact) {}
 
-  void add_parts(Piece piece) {
+  void add_parts(ReadPiece piece) {
     const auto& parts = piece.values->parts();
     for (piece.part = 0; piece.part < parts.size(); ++piece.part)
       add(piece, parts[piece.part].stripe);
   }
-  void add_whole(const Piece& piece) {
+  void add_whole(const ReadPiece& piece) {
     if (in_stripes(artifact_.tensors()[piece.tensor]))
       add(piece, artifact_.lanes()->parts(piece.tensor).front().stripe);
     else
@@ -53,7 +53,7 @@ class Tasks {
   }
 
  private:
-  void add(const Piece& piece, std::uint32_t stripe) {
+  void add(const ReadPiece& piece, std::uint32_t stripe) {
     if (!artifact_.lanes()->is_shared(stripe)) return begin(piece);
     if (last_.size() <= stripe) last_.resize(stripe + std::size_t{1}, kNone);
     const std::size_t before = std::exchange(last_[stripe], pieces_.size());
@@ -61,13 +61,13 @@ class Tasks {
     pieces_[before].next = pieces_.size();
     pieces_.push_back(piece);
   }
-  void begin(const Piece& piece) {
+  void begin(const ReadPiece& piece) {
     first_.push_back(pieces_.size());
     pieces_.push_back(piece);
   }
 
   const ArtifactReader& artifact_;
-  std::vector<Piece> pieces_;
+  std::vector<ReadPiece> pieces_;
   std::vector<std::size_t> first_;  ///< pieces of tasks
   std::vector<std::size_t> last_;   ///< [stripe] the last piece of its task
 };
@@ -82,7 +82,7 @@ std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
   return static_cast<std::size_t>(found - tensors.begin());
 }
 
-void read_part(const Piece& piece) {
+void read_part(const ReadPiece& piece) {
   const LanesPart& part = piece.values->parts()[piece.part];
   const auto size = static_cast<std::size_t>(dtype_bits(piece.request->dtype) / 8);
   piece.values->read(piece.part, piece.request->dtype,
@@ -90,7 +90,7 @@ void read_part(const Piece& piece) {
                                                   static_cast<std::size_t>(part.size) * size));
 }
 
-void read_whole(const ArtifactReader& artifact, const Piece& piece, const DecodeOptions& options) {
+void read_whole(const ArtifactReader& artifact, const ReadPiece& piece, const DecodeOptions& options) {
   convert_elements(decode_elements(artifact, piece.tensor, options).bytes(),
                    artifact.tensors()[piece.tensor].dtype, piece.request->dtype,
                    piece.request->bytes);
@@ -141,7 +141,7 @@ void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> r
   std::deque<DirectValues> direct;
   Tasks tasks(artifact);
   for (const ReadRequest& request : requests) {
-    Piece whole{&request, owner_of(artifact, request.tensor)};
+    ReadPiece whole{&request, owner_of(artifact, request.tensor)};
     if (DirectValues::fits(artifact, whole.tensor)) {
       whole.values = &direct.emplace_back(artifact, whole.tensor);
       tasks.add_parts(whole);
@@ -152,7 +152,7 @@ void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> r
     }
   }
   parallel_tasks(threads, static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
-    tasks.run(static_cast<std::size_t>(i), [&](const Piece& piece) {
+    tasks.run(static_cast<std::size_t>(i), [&](const ReadPiece& piece) {
       if (piece.values)
         read_part(piece);
       else

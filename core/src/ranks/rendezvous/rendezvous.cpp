@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr int kLookAgainMs = 10;
 // How long rank 0, which may serve the store, stays for others to read there why it gave up.
-constexpr std::chrono::milliseconds kFarewell{1000};
+constexpr std::chrono::milliseconds kLastReading{1000};
 
 /// Sees to it that others hear of it before this rank gives up.
 [[noreturn]] void give_up(KeyStore& store, const MeetOptions& options, const std::string& why) {
@@ -60,7 +60,7 @@ void leave(KeyStore& store, const MeetOptions& options) noexcept {
   try {
     store.add(options.prefix + "left", 1);
     if (options.rank != 0) return;
-    const auto until = net::Clock::now() + kFarewell;
+    const auto until = net::Clock::now() + kLastReading;
     while (store.add(options.prefix + "left", 0) < store.add(options.prefix + "came", 0) &&
            net::Clock::now() < until) {
       options.between();
