@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Reads the sources that need LibTorch with Clang, whose warnings are errors, and without precompiled headers, which hide
+a header that is missing. The sources that do not need LibTorch are built by Clang in the preset `fuzz`.
+
+    clang_syntax.py BUILD_FOLDER    of a preset for GCC; clang++ or $CLANG reads
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# GCC's names, and what Clang warns of beyond GCC (cmake/BuildSettings.cmake).
+LEFT_OUT = {"-fpch-preprocess", "-Wno-restrict", "-Wno-stringop-overflow", "-Wno-subobject-linkage", "-Winvalid-pch"}
+OURS = ("core", "cli", "plugins")
+
+
+def command_of(entry: dict) -> list[str] | None:
+    """None for a source without LibTorch, or one of the tests."""
+    words, result = shlex.split(entry["command"]), []
+    output = words[words.index("-o") + 1]
+    if not output.startswith(OURS) or not any("/torch/include" in word for word in words):
+        return None
+    rest = iter(words[[i for i, word in enumerate(words) if word.endswith("c++")][0] + 1:])
+    for word in rest:
+        if word in ("-include", "-o"):
+            next(rest)
+        elif word not in LEFT_OUT:
+            result.append(word)
+    return [os.environ.get("CLANG", "clang++"), *result, "-fsyntax-only", "-Werror", "-Wno-sign-conversion"]
+
+
+def main() -> int:
+    folder = pathlib.Path(sys.argv[1])
+    commands = [c for c in map(command_of, json.loads((folder / "compile_commands.json").read_text())) if c]
+    if not commands:
+        print(f"no source with LibTorch in {folder}; configure it with scripts/build")
+        return 1
+
+    def run(command: list[str]) -> subprocess.CompletedProcess:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        failed = [done for done in pool.map(run, commands) if done.returncode]
+    for done in failed:
+        print(done.stderr[-4000:])
+    print(f"{len(commands)} files, {len(failed)} with warnings or errors")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
