@@ -1,5 +1,6 @@
 // The part of `doctor` that needs LibTorch.
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
 #include "doctor.h"

@@ -11,6 +11,7 @@
 #include "gbcompress/options.h"
 #include "gbcompress/tensors.h"
 #include "idle_options.h"
+#include "input.h"
 #include "load_plugins.h"
 #include "metric_text.h"
 #include "model_options.h"

@@ -43,11 +43,13 @@ def main() -> int:
     def run(command: list[str]) -> subprocess.CompletedProcess:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
+    failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        failed = [done for done in pool.map(run, commands) if done.returncode]
-    for done in failed:
-        print(done.stderr[-4000:])
-    print(f"{len(commands)} files, {len(failed)} with warnings or errors")
+        for done in pool.map(run, commands):
+            if done.returncode:
+                failed += 1
+                print(done.stderr[-4000:], flush=True)
+    print(f"{len(commands)} files, {failed} with warnings or errors")
     return 1 if failed else 0
 
 

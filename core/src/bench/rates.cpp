@@ -7,6 +7,7 @@
 #include "gbcompress/bench.h"
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
+#include "gnet/tile_kernel.h"
 
 namespace gbcompress {
 namespace {

@@ -1,6 +1,7 @@
 #include "model/tensor_facts.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <array>
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "gbcompress/registry.h"
 
+#include <ATen/core/Tensor.h>
+
 #include "gbcompress/error.h"
 
 namespace gbcompress {

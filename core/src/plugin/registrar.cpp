@@ -1,5 +1,7 @@
 #include "gbcompress/registry.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <utility>
 
 #include "gbcompress/error.h"

@@ -1,5 +1,6 @@
 #include "gbcompress/strategy.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
