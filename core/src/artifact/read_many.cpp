@@ -90,7 +90,8 @@ void read_part(const ReadPiece& piece) {
                                                   static_cast<std::size_t>(part.size) * size));
 }
 
-void read_whole(const ArtifactReader& artifact, const ReadPiece& piece, const DecodeOptions& options) {
+void read_whole(const ArtifactReader& artifact, const ReadPiece& piece,
+                const DecodeOptions& options) {
   convert_elements(decode_elements(artifact, piece.tensor, options).bytes(),
                    artifact.tensors()[piece.tensor].dtype, piece.request->dtype,
                    piece.request->bytes);
