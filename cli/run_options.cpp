@@ -36,7 +36,7 @@ void add_rank_options(po::options_description& into) {
   auto add = into.add_options();
   add("rank", text_value("R"),
       "rank of this process among several; torchrun, mpirun and srun set it");
-  add("world", text_value("N"), "number of processes");
+  add("world", text_value("N"), "world size: the processes of the run");
   add("local-rank", text_value("R"), "rank of this process on its machine");
   add("master", text_value("HOST:PORT"), "address that the processes connect to");
   add("listen", text_value("ADDRESS"),

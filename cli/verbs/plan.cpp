@@ -11,7 +11,7 @@ namespace po = boost::program_options;
 void add_plan_options(po::options_description& into) {
   add_model_options(into);
   auto add = into.add_options();
-  add("world", text_value("N"), "number of processes to plan for");
+  add("world", text_value("N"), "world size to plan for, in processes");
   add("arch", text_value("NAME"), "architecture, for a file that holds names and values only");
   add("config", text_value("FILE"), "read settings from a TOML file, as compress does");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),

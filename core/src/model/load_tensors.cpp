@@ -1,5 +1,5 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <map>
 
@@ -84,7 +84,7 @@ void load_tensors(Model& model, const std::vector<NamedParameter>& values) {
     throw Error(Errc::kShapeMismatch, message);
   }
   const Values by_entry(model.tensors(), values);
-  c10::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (NamedParameter& entry : model.tensors()) {
     const NamedParameter& value = *by_entry.find(entry);
     entry.tensor.copy_(value.tensor);

@@ -1,7 +1,7 @@
 #include "model/tensor_facts.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <cmath>
@@ -67,7 +67,7 @@ bool is_additive_mask(const at::Tensor& tensor) {
 }
 
 void check_finite(const std::vector<NamedParameter>& entries) {
-  c10::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (const NamedParameter& entry : entries) {
     if (!is_real(to_dtype(entry.tensor.scalar_type()))) continue;
     if (at::isfinite(entry.tensor).all().item<bool>() || is_additive_mask(entry.tensor)) continue;
