@@ -2,10 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include "gbcompress/device.h"
 #include "gbcompress/error.h"
-#include "gbcompress/ranks.h"
 #include "model_options.h"
 #include "model_size.h"
 
@@ -27,14 +27,23 @@ void set_threads(std::int64_t wanted, const Model& model) {
   if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
 }
 
-void use_device(const Settings& settings, const Group* group, Model& model, Model* teacher,
-                Data* data) {
+at::Device device_of_rank(const Settings& settings, const Launch& launch) {
   const at::Device device = device_named(settings.device);
-  if (device.is_cpu() || !data) return;
-  if (group && group->world() > 1)
-    throw Error(Errc::kUsage, "`device` " + printable(settings.device) +
-                                  " works in one process; several ranks compute on the processor: "
-                                  "leave `device` out, or start one process");
+  if (!device.is_cuda() || launch.world == 1) return device;
+  if (!at::Device(settings.device).has_index())
+    return {at::kCUDA, static_cast<c10::DeviceIndex>(
+                           pick_gpu(launch, at::detail::getCUDAHooks().deviceCount()))};
+  if (launch.local_world == 1) return device;
+  throw Error(Errc::kUsage, "`device` " + printable(settings.device) +
+                                " names one GPU for several ranks; use cuda: each rank takes the "
+                                "GPU of its place on its machine");
+}
+
+void use_device(const Settings& settings, const Launch& launch, Model& model, Model* teacher,
+                Data* data) {
+  if (!data) return;
+  const at::Device device = device_of_rank(settings, launch);
+  if (device.is_cpu()) return;
   move_to(model, device);
   if (teacher) move_to(*teacher, device);
   move_to(*data, device);

@@ -23,13 +23,17 @@ std::chrono::milliseconds timeout_of(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<Group> open_group(const Arguments& arguments, const PluginHost& plugins) {
+std::unique_ptr<Group> open_group(const Arguments& arguments, const PluginHost& plugins,
+                                  const Settings& settings) {
   const Launch launch = launch_of(arguments);
   set_log_rank(launch.rank, launch.world);
   GroupOptions options;
   if (arguments.has("timeout")) options.timeout = timeout_of(arguments.text("timeout"));
   options.listen = arguments.text("listen");
-  const std::string backend = arguments.text("backend");
+  std::string backend = arguments.text("backend");
+  if (backend.empty() && launch.world > 1 && settings.device.starts_with("cuda") &&
+      arguments.has("data"))
+    backend = "nccl";
   if (backend == "nccl")
     options.backend = RankBackend::kNccl;
   else if (!backend.empty() && backend != "gloo")

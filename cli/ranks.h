@@ -11,7 +11,9 @@
 namespace gbcompress::cli {
 
 /// Meets the other ranks; null where there are none. Messages carry the rank from then on. All must
-/// run the same program with the same plugins: a difference is an error that names it.
-std::unique_ptr<Group> open_group(const Arguments& arguments, const PluginHost& plugins);
+/// run the same program with the same plugins: a difference is an error that names it. Ranks whose
+/// device is a GPU use NCCL unless --backend says otherwise.
+std::unique_ptr<Group> open_group(const Arguments& arguments, const PluginHost& plugins,
+                                  const Settings& settings);
 
 }  // namespace gbcompress::cli

@@ -42,7 +42,8 @@ void add_rank_options(po::options_description& into) {
   add("listen", text_value("ADDRESS"),
       "address to accept connections of other machines on; default: loopback only");
   add("timeout", text_value("SECONDS"), "time to wait for another process (default: 120)");
-  add("backend", text_value("NAME"), "communication: gloo (CPU) or nccl (GPU)");
+  add("backend", text_value("NAME"),
+      "communication: gloo (host) or nccl (GPUs; default with --device cuda)");
 }
 
 Settings settings_below_flags(const Arguments& arguments) {

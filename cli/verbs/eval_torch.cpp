@@ -134,7 +134,7 @@ int eval_with_torch(const Arguments& arguments) {
   say_notes(arguments, model->notes());
   Data data = targets_of_original(open_data(arguments.text("data"), settings.data), arguments,
                                   host.registry());
-  use_device(settings, nullptr, *model, nullptr, &data);
+  use_device(settings, {}, *model, nullptr, &data);
   std::vector<Evaluated> answers;
   for (const std::int64_t exit : wanted_exits(arguments, *model))
     answers.push_back(evaluated(*model, data, exit, arguments.quiet()));

@@ -148,7 +148,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   std::optional<Data> data;
   if (arguments.has("data"))
     data = answered(*input.model, open_data(arguments.text("data"), settings.data));
-  use_device(settings, &group, *input.model, teacher.get(), data ? &*data : nullptr);
+  use_device(settings, launch_of(arguments), *input.model, teacher.get(), data ? &*data : nullptr);
 
   const auto log = event_log(arguments);  // of each rank: points are computed by one of them
   RunWatch watch(arguments.quiet() || !speaks_for_all(), log.get());
@@ -217,8 +217,9 @@ int sweep_with_torch(const Arguments& arguments) {
   if (speaks_for_all()) say_notes(arguments, sweep_notes(arguments, settings));
   PluginHost host;
   load_plugins(host, arguments);
-  if (arguments.has("data")) device_named(settings.device);  // refused before anything is opened
-  const auto group = open_group(arguments, host);
+  // What cannot be used is refused before anything is opened.
+  if (arguments.has("data")) device_of_rank(settings, launch_of(arguments));
+  const auto group = open_group(arguments, host, settings);
   std::optional<Report> page;
   if (group->rank() == 0)
     page.emplace(arguments, "sweep",

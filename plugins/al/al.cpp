@@ -367,7 +367,8 @@ void Al::restore(const std::vector<StateEntry>& state) {
   for (const auto& component : components_) component->restore(take(component->state().size()));
   if (!settings_.pipeline) return;
   read_out_loss_ = take(1)[0].item<double>();
-  for (std::size_t i = 1; i < pieces(); ++i) waiting_[i] = unpack(take(packed_tensors(positions_)));
+  for (std::size_t i = 1; i < pieces(); ++i)
+    waiting_[i] = unpack(take(packed_tensors(positions_)), components_.front()->example().device());
 }
 
 }  // namespace

@@ -39,7 +39,9 @@ class Flat {
 at::Tensor empty_signal(const Component& component, const Item& item) {
   std::vector<std::int64_t> shape = component.example().sizes().vec();
   shape[0] = item.targets.size(0);
-  return at::empty(shape, at::TensorOptions(at::kFloat).memory_format(signal_layout(shape.size())));
+  return at::empty(
+      shape,
+      component.example().options().dtype(at::kFloat).memory_format(signal_layout(shape.size())));
 }
 
 /// The numbers of a signal as they lie in memory.
@@ -102,7 +104,8 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
     for (const at::Tensor& buffer : buffers_of(stage)) flat.add(buffer);
   };
   std::vector<Flat> of_rank(static_cast<std::size_t>(group_.world()));
-  at::Tensor losses = at::zeros({static_cast<std::int64_t>(owner_.size()), 2}, at::kFloat);
+  const at::TensorOptions where = components.front()->example().options().dtype(at::kFloat);
+  at::Tensor losses = at::zeros({static_cast<std::int64_t>(owner_.size()), 2}, where);
   for (std::size_t i = 0; i < owner_.size(); ++i) {
     if (!waiting[i].there()) continue;
     if (owns(i)) compute(i);
@@ -117,7 +120,7 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
       } else {
         done[i] = waiting[i];
         done[i].signal = owns(i + 1) ? empty_signal(*components[i], waiting[i]) : at::Tensor();
-        done[i].code = at::empty({waiting[i].targets.size(0), components[i]->width()}, at::kFloat);
+        done[i].code = at::empty({waiting[i].targets.size(0), components[i]->width()}, where);
       }
       if (travels) {
         signals_[i].wait();  // the last step's, which the next component needs now
@@ -202,14 +205,16 @@ std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::i
   return packed;
 }
 
-Item unpack(const std::vector<at::Tensor>& packed) {
+Item unpack(const std::vector<at::Tensor>& packed, at::Device device) {
   const auto count = static_cast<std::int64_t>(packed.at(4)[0].item<double>());
   if (count == 0) return {};
-  const auto rows = [&](std::size_t i) { return packed.at(i).narrow(0, 0, count).clone(); };
+  const auto rows = [&](std::size_t i) {
+    return packed.at(i).narrow(0, 0, count).clone().to(device);
+  };
   Item item{laid_out(rows(0)), rows(1), rows(2), {}, packed[4][2].item<double>(), {}};
   if (packed[4][1].item<double>() != 0) item.teacher = rows(3);
   item.step = static_cast<std::int64_t>(packed[4][3].item<double>());
-  const at::Tensor samples = rows(5);
+  const at::Tensor samples = rows(5).to(at::kCPU);
   const auto* first = samples.const_data_ptr<std::int64_t>();
   item.samples.assign(first, first + count);
   if (packed.size() > 6) item.mask = rows(6).to(at::kBool);

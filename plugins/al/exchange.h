@@ -59,6 +59,6 @@ class Exchange {
 constexpr std::size_t packed_tensors(std::int64_t positions) { return positions > 0 ? 7 : 6; }
 std::vector<at::Tensor> pack(const Item& item, const at::Tensor& example, std::int64_t width,
                              std::int64_t classes, std::int64_t rows, std::int64_t positions);
-Item unpack(const std::vector<at::Tensor>& packed);
+Item unpack(const std::vector<at::Tensor>& packed, at::Device device);
 
 }  // namespace gbcompress::al

@@ -24,6 +24,9 @@ RUNS = [  # strategy, architecture, options, shape of an input (one number: so m
     ("al", "simple-vgg:32", "pipeline=1", (3, 32, 32)),
     ("al", "vgg11", "pipeline=1", (3, 32, 32)),
     ("al", "lstm-classifier:2000-128-2-4", "pipeline=1", (64,)),
+    ("backprop", "simple-vgg:32", "", (3, 32, 32)),
+    ("backprop", "vgg11", "", (3, 32, 32)),
+    ("backprop", "lstm-classifier:2000-128-2-4", "", (64,)),
 ]
 BATCH = 64
 # simple-vgg:32: parameters, and what its stages but the last give for a picture; 4 bytes each.
@@ -105,7 +108,7 @@ def main() -> None:
         write_data(options.data, options.steps * BATCH + BATCH, shape)
         steps = math.ceil((options.steps + 1) * 0.9)
         shards = int((re.search(r"shards=(\d+)", text) or [0, 1])[1])
-        settings = ["--strategy", strategy, "--set", "strategy.options=" + text]
+        settings = ["--strategy", strategy, *(["--set", "strategy.options=" + text] if text else [])]
         measured, pieces = {world: math.inf for world in (1, 2, 4) if world <= options.cores}, []
         for world in [*measured] * options.repeat:  # in turn: other programs slow all of them down
             seconds, said = batch_seconds(options.program, arch, options.data, settings, world, steps=steps)
@@ -115,8 +118,8 @@ def main() -> None:
                 pieces = [float(seconds) for seconds in re.findall(r"\(([\d.e-]+) s\)", told[1])]
         line = {"strategy": strategy, "arch": arch, "options": text, "pieces": pieces, "seconds": measured,
                 "over one rank": {world: round(measured[1] / seconds, 2) for world, seconds in measured.items()},
-                "predicted": {w: predicted(measured[1], pieces, shards, w, options.cores, 0) for w in measured}}
-        if arch == "simple-vgg:32":  # whose messages are counted above
+                "predicted": {w: predicted(measured[1], pieces, shards, w, options.cores, 0) for w in measured if pieces or w == 1}}
+        if arch == "simple-vgg:32" and strategy in RECEIVED:
             elsewhere = RECEIVED[strategy] / options.bandwidth  # on loopback it is within the noise
             line["batches a second elsewhere, a core each"] = {
                 w: 1 / predicted(measured[1], pieces, max(shards, w) if shards > 1 else 1, w, w, elsewhere)

@@ -170,6 +170,24 @@ class TensorBoard(harness.CliTest):
         self.assertEqual(set(runs["lambda-0.3/train 1"]), {"loss", "bits", "lambda"})
 
     @unittest.skipIf(PORTABLE, "this program was built without LibTorch")
+    def test_the_test_split_is_measured_while_training(self):
+        """Without a change of the file, and last as the file itself is."""
+        for more in (("--strategy", "backprop", "--set", "rate.lambda=0.3"), ("--strategy", "al", "--mode", "exact")):
+            run = ("compress", "--from-scratch", "--arch", "mlp:64-16-16-10", "--data", "digits", "--epochs", "4", "--force", "-o",
+                   self.path("m.gbz"), "--json", "--set", "train.batch=100", *more)  # fmt: skip
+            with self.subTest(more):
+                shutil.rmtree(self.path("log"), ignore_errors=True)
+                plain = self.succeed(*run).json
+                done = self.succeed(*run, "--set", "train.measure_epochs=2", "--tensorboard", self.path("log"))
+                self.assertEqual(done.json["identity"], plain["identity"])
+                told = scalars(self.path("log/train 1"))
+                points = told["test_accuracy_percent"]
+                self.assertEqual([step for step, _ in points], [30, 60], "1,437 training digits")
+                self.assertEqual(len(told["loss"]), 60)
+                self.assertAlmostEqual(points[-1][1], done.json["metric"]["after"], delta=0.6)
+                self.assertIn("step 30: accuracy_percent ", done.err)
+
+    @unittest.skipIf(PORTABLE, "this program was built without LibTorch")
     def test_what_strategies_measure_of_themselves(self):
         rest = ("compress", "--from-scratch", "--arch", "mlp:64-16-16-10", "--data", "digits", "--mode", "exact", "--epochs",
                 "1", "--max-bytes", "100k", "--force", "-o", self.path("s.gbz"), "-q", "--tensorboard", self.path("log"))

@@ -11,8 +11,8 @@
 namespace GBC_API gbcompress {
 
 enum class RankBackend : std::uint8_t {
-  kGloo,  ///< CPU tensors
-  kNccl,  ///< the same tensors, copied through one GPU a rank: NCCL in libgbcompress_cuda.so
+  kGloo,  ///< through the host
+  kNccl,  ///< through one GPU a rank: NCCL in libgbcompress_cuda.so
 };
 using DistBackend [[deprecated("use RankBackend")]] = RankBackend;
 

@@ -63,7 +63,9 @@ struct Fact {
   std::string remedy = {};
 };
 
-/// Tensors are contiguous and on the CPU. Collectives of one group are called by one thread.
+/// Tensors are contiguous. Those of a device travel as copies on the host, and with
+/// RankBackend::kNccl those of the rank's own GPU within it; sums in pieces and fixed sums take
+/// tensors on the CPU alone. Collectives of one group are called by one thread.
 /// "[collective]" below: every rank, in the same order, with the same sizes.
 /// All throw Error(kFailure) naming the first failed rank, Error(kUsage) for a wrong rank, a tensor
 /// of another device, type or layout.
@@ -161,7 +163,8 @@ class Group {
 /// Every rank's tensors become their means over all ranks, in place: gradients, before each rank
 /// makes the same step. Small tensors travel together. Any floating type and layout; sums are
 /// float32. [collective]
-/// @throws Error(kUsage) for a tensor that is undefined, not floating-point or not on the CPU
+/// @throws Error(kUsage) for a tensor that is undefined, not floating-point or on another device
+/// than the first
 void average(Group& group, std::vector<at::Tensor> tensors);
 
 /// Runs a rank's work: what it throws is reported to the other ranks, then rethrown; after it,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ struct LoopControl {
   /// Called after every step with the number done so far, on every rank. What it throws ends the
   /// loop; without it the loop itself throws Error(kInterrupted) on request.
   std::function<void(std::int64_t done)> after_step = {};
+  /// Of train(): called on every rank after every TrainOptions::measure_epochs epochs, while the
+  /// model is in evaluation mode and has the weights that would be stored. What it returns is part
+  /// of the progress of that step.
+  std::function<std::map<std::string, double>()> measure = {};
 };
 
 /// What a progress sink gets.

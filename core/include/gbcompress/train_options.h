@@ -51,6 +51,8 @@ struct TrainOptions {
   Loss loss = Loss::kTask;
   std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
   std::int64_t batch = 64;       ///< samples a step, at least 1
+  /// Epochs between two calls of LoopControl::measure; 0: none. The result is the same either way.
+  std::int64_t measure_epochs = 0;
   std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else
   Schedule schedule = Schedule::kOneCycle;
   /// Of the schedules of whole epochs: EpochSchedule::epochs (0: 30 for kStep, all of the run for

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "bottleneck/internals.h"
+#include "compress/notes.h"
 #include "compress/planned_size.h"
 #include "gbcompress/error.h"
 #include "train/land.h"
@@ -45,10 +46,13 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
   TrainingCheckpoints& checkpoints = call_.checkpoints;
   std::unique_ptr<Strategy> strategy;
   const auto control = [&] {
-    return LoopControl{at.done, [&](std::int64_t done) {
-                         at.done = done;
-                         checkpoints.after_step(at, bottleneck, strategy.get());
-                       }};
+    return LoopControl{.start = at.done,
+                       .after_step =
+                           [&](std::int64_t done) {
+                             at.done = done;
+                             checkpoints.after_step(at, bottleneck, strategy.get());
+                           },
+                       .measure = [&] { return measure_test_split(); }};
   };
   try {
     if (at.phase == "fit") {
@@ -77,6 +81,16 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
       checkpoints.save_before_failing(at, bottleneck, strategy.get());
     throw;
   }
+}
+
+std::map<std::string, double> Attempts::measure_test_split() const {
+  const Metric metric = call_.data->metric;
+  const std::string name(metric_name(metric));
+  const double value = evaluate(call_.model, call_.data->test, metric);
+  if (call_.options.tell)
+    call_.options.tell(formatted("step %lld: %s %.5g on the test split",
+                                 static_cast<long long>(at.done + 1), name.c_str(), value));
+  return {{"test_" + name, value}};
 }
 
 /// Whether the minutes that were given are mostly left.

@@ -1,7 +1,9 @@
 #pragma once
 /// One attempt, from the model as it is to the integers and g-nets that are stored.
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compress/compress_run.h"
@@ -35,6 +37,8 @@ class Attempts {
 
  private:
   bool time_to_refit() const;
+  /// LoopControl::measure: "test_" and the metric's name.
+  std::map<std::string, double> measure_test_split() const;
   void choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const;
 
   CompressRun& call_;

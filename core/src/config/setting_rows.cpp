@@ -265,6 +265,10 @@ std::vector<SettingRow<S>> run_rows() {
                                 "Samples of one step; unset, the program chooses",
                                 GBC_FIELD(compress.train.batch)),
                  GBC_FIELD(compress.choose.batch)),
+      integer_row<S>("train.measure_epochs", 0, 1'000'000,
+                     "Epochs between two measurements of the test split while training, for the "
+                     "event files and the report; 0: none",
+                     GBC_FIELD(compress.train.measure_epochs)),
       number_row<S>("train.labels", kBelowOne, below_one,
                     "With the loss distill: the share of the labels' cross-entropy",
                     GBC_FIELD(compress.train.labels)),

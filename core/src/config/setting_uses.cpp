@@ -187,6 +187,7 @@ const std::map<std::string, Rule>& rules() {
       {"strategy.options", reason_trains},
       {"train.epochs", reason_epochs},
       {"train.batch", reason_trains},
+      {"train.measure_epochs", reason_trains},
       {"train.labels", reason_distills},
       {"train.shift", reason_images},
       {"train.flip", reason_images},

@@ -292,6 +292,20 @@ EpochSchedule epoch_schedule(const TrainOptions& options, std::int64_t total) {
   return epochs;
 }
 
+void set_training(Model& model, const TrainOptions& options) {
+  model.train(true);
+  if (options.freeze_norms) model.freeze_norms();
+}
+
+/// The model as its file would have it.
+void set_stored(Model& model, GenomicBottleneck& bottleneck) {
+  model.train(false);
+  bottleneck.zero_grad();
+  bottleneck.train(false);
+  bottleneck.predict_weights();
+  bottleneck.train(true);
+}
+
 }  // namespace
 
 void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
@@ -312,10 +326,12 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
                 "strategy " + options.strategy.name + " trains no early exits, and " +
                     printable(model.arch()) +
                     " has some; choose the strategy al, or the architecture without them");
-  model.train(true);
-  if (options.freeze_norms) model.freeze_norms();
+  set_training(model, options);
   if (teacher) teacher->train(false);
   const EpochSchedule epochs = epoch_schedule(options, total);
+  const std::int64_t between =
+      control.measure ? options.measure_epochs * (total / std::max<std::int64_t>(options.epochs, 1))
+                      : 0;
   Trainer trainer(bottleneck, data, options, teacher, *strategy);
   for (std::int64_t step = control.start; step < total; ++step) {
     if (!control.after_step) throw_if_interrupted();
@@ -324,14 +340,15 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
     measured.insert(trainer.measured().begin(), trainer.measured().end());
     bottleneck.step(schedule_factor(options.schedule, step, total, epochs));
     trainer.compare(step + 1, total);
+    if (between > 0 && (step + 1) % between == 0) {
+      set_stored(model, bottleneck);
+      measured.merge(control.measure());
+      set_training(model, options);
+    }
     if (progress) progress({"train", step + 1, total, loss, std::move(measured)});
     if (control.after_step) control.after_step(step + 1);
   }
-  model.train(false);
-  bottleneck.zero_grad();
-  bottleneck.train(false);
-  bottleneck.predict_weights();
-  bottleneck.train(true);
+  set_stored(model, bottleneck);
 }
 
 }  // namespace gbcompress

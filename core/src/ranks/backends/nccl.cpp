@@ -1,7 +1,9 @@
-// Collectives of CPU tensors through one GPU a rank. What is sent is copied there first, on a
+// Collectives through one GPU a rank. What is sent is copied first, from the host or within the
+// GPU, on a
 // stream of its own so that a copy never waits for a collective; what arrives is copied back in
 // wait(). Nothing blocks inside NCCL or CUDA: everything is polled until it is done, so that
 // abort() and the time limit end it.
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/zeros.h>
 #include <poll.h>
 #include <sched.h>
@@ -74,6 +76,11 @@ class NcclTransport final : public Transport {
     if (copies_) nccl_.free_stream(copies_);
   }
 
+  /// Those of its own GPU are copied within it.
+  bool reads(at::Device device) const override {
+    return device.is_cpu() || (device.is_cuda() && device.index() == device_);
+  }
+
   TransportWorkPtr all_reduce(at::Tensor tensor) override {
     return begin([&] {
       Memory memory(*this, tensor);
@@ -143,6 +150,8 @@ class NcclTransport final : public Transport {
     Memory(NcclTransport& owner, const at::Tensor& tensor)
         : Memory(owner, static_cast<std::int64_t>(tensor.nbytes())) {
       if (tensor.nbytes() == 0) return;
+      // LibTorch computes on a stream of its own.
+      if (tensor.is_cuda()) at::detail::getCUDAHooks().deviceSynchronize(tensor.device().index());
       check(owner.gpu_.copy(data_, tensor.const_data_ptr(),
                             static_cast<std::int64_t>(tensor.nbytes()), owner.copies_));
       check(owner.gpu_.finish(owner.copies_));

@@ -50,10 +50,11 @@ void Average::finish() {
 
 void average(Group& group, std::vector<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors)
-    if (!tensor.defined() || !tensor.is_floating_point() || !tensor.device().is_cpu())
+    if (!tensor.defined() || !tensor.is_floating_point() ||
+        tensor.device() != tensors.front().device())
       throw Error(Errc::kUsage,
-                  "only floating-point tensors on the CPU can be averaged; gradients exist after "
-                  "backward()");
+                  "only floating-point tensors on one device can be averaged; gradients exist "
+                  "after backward()");
   if (group.world() == 1) return;
   Average(group, std::move(tensors)).finish();
 }

@@ -1,7 +1,11 @@
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "gbcompress/error.h"
 #include "ranks/collectives/group_state.h"
@@ -10,11 +14,47 @@ namespace gbcompress {
 namespace {
 
 void check_tensor(const at::Tensor& tensor, bool floats) {
-  if (!tensor.defined() || !tensor.device().is_cpu() || !tensor.is_contiguous())
-    throw Error(Errc::kUsage, "a collective takes contiguous tensors on the CPU");
+  if (!tensor.defined() || !tensor.is_contiguous())
+    throw Error(Errc::kUsage, "a collective takes contiguous tensors");
   if (floats && tensor.scalar_type() != at::kFloat)
     throw Error(Errc::kUsage, "only float32 tensors can be summed over the ranks");
 }
+
+/// Of collectives that read the numbers themselves.
+void check_on_host(const at::Tensor& tensor) {
+  check_tensor(tensor, true);
+  if (!tensor.device().is_cpu())
+    throw Error(Errc::kUsage, "a sum in pieces takes tensors on the CPU");
+}
+
+/// A tensor, or the copy on the host that travels for it where the backend does not read its
+/// device.
+class Traveler {
+ public:
+  /// @param sends  whether its numbers leave this rank
+  Traveler(const Transport& transport, at::Tensor tensor, bool sends = true)
+      : tensor_(std::move(tensor)), copied_(!transport.reads(tensor_.device())) {
+    if (!copied_)
+      traveling_ = tensor_;
+    else if (sends)
+      traveling_ = tensor_.detach().to(at::kCPU);
+    else
+      traveling_ = at::empty_like(tensor_.detach(), at::TensorOptions(at::kCPU));
+  }
+  const at::Tensor& traveling() const { return traveling_; }
+  /// What is left to do when everything has arrived.
+  std::function<void()> arrival() const {
+    if (!copied_) return {};
+    return [tensor = tensor_, traveled = traveling_] {
+      const at::NoGradGuard no_grad;
+      tensor.detach().copy_(traveled);
+    };
+  }
+
+ private:
+  at::Tensor tensor_, traveling_;
+  bool copied_;
+};
 
 void check_rank(int rank, int world) {
   if (rank < 0 || rank >= world)
@@ -52,14 +92,16 @@ Pending Group::all_reduce(at::Tensor tensor) {
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kAllReduce;
-  impl->start([&] { return state_->transport->all_reduce(std::move(tensor)); });
+  const Traveler traveler(*state_->transport, std::move(tensor));
+  impl->start([&] { return state_->transport->all_reduce(traveler.traveling()); });
+  impl->complete = traveler.arrival();
   return Pending(std::move(impl));
 }
 
 Pending Group::reduce_scatter(const at::Tensor& tensor, std::span<const std::int64_t> pieces,
                               at::Tensor into) {
-  check_tensor(tensor, true);
-  check_tensor(into, true);
+  check_on_host(tensor);
+  check_on_host(into);
   const std::int64_t total = check_pieces(pieces, world());
   const std::int64_t own = pieces[static_cast<std::size_t>(rank())];
   if (tensor.numel() != total || into.numel() != own)
@@ -94,7 +136,7 @@ Pending Group::reduce_scatter(const at::Tensor& tensor, std::span<const std::int
 
 Pending Group::reduce_to(at::Tensor tensor, int owner) {
   check_rank(owner, world());
-  check_tensor(tensor, true);
+  check_on_host(tensor);
   std::vector<std::int64_t> pieces(static_cast<std::size_t>(world()), 0);
   pieces[static_cast<std::size_t>(owner)] = tensor.numel();
   const at::Tensor into =
@@ -111,7 +153,9 @@ Pending Group::broadcast(at::Tensor tensor, int from) {
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kBroadcast;
-  impl->start([&] { return state_->transport->broadcast(std::move(tensor), from); });
+  const Traveler traveler(*state_->transport, std::move(tensor), from == rank());
+  impl->start([&] { return state_->transport->broadcast(traveler.traveling(), from); });
+  if (from != rank()) impl->complete = traveler.arrival();
   return Pending(std::move(impl));
 }
 
@@ -125,7 +169,8 @@ Pending Group::all_gather(at::Tensor tensor, std::span<const std::int64_t> piece
   auto impl = std::make_unique<Pending::Impl>();
   impl->state = state_;
   impl->kind = Collective::kAllGather;
-  const at::Tensor flat = tensor.view({-1});
+  const Traveler traveler(*state_->transport, std::move(tensor));
+  const at::Tensor flat = traveler.traveling().view({-1});
   std::int64_t first = 0;
   for (int from = 0; from < world(); ++from) {
     const std::int64_t piece = pieces[static_cast<std::size_t>(from)];
@@ -133,6 +178,7 @@ Pending Group::all_gather(at::Tensor tensor, std::span<const std::int64_t> piece
       impl->start([&] { return state_->transport->broadcast(flat.narrow(0, first, piece), from); });
     first += piece;
   }
+  impl->complete = traveler.arrival();
   return Pending(std::move(impl));
 }
 
@@ -145,7 +191,8 @@ Pending Group::send(const at::Tensor& tensor, int to) {
   impl->state = state_;
   impl->kind = Collective::kSend;
   impl->peer = to;
-  impl->start([&] { return state_->transport->send(tensor, to); });
+  const Traveler traveler(*state_->transport, tensor);
+  impl->start([&] { return state_->transport->send(traveler.traveling(), to); });
   return Pending(std::move(impl));
 }
 
@@ -158,7 +205,9 @@ Pending Group::receive(at::Tensor into, int from) {
   impl->state = state_;
   impl->kind = Collective::kReceive;
   impl->peer = from;
-  impl->start([&] { return state_->transport->receive(std::move(into), from); });
+  const Traveler traveler(*state_->transport, std::move(into), /*sends=*/false);
+  impl->start([&] { return state_->transport->receive(traveler.traveling(), from); });
+  impl->complete = traveler.arrival();
   return Pending(std::move(impl));
 }
 
@@ -173,7 +222,7 @@ void Group::barrier() {
 }
 
 void Group::all_reduce(const FixedSum& sum, int shards, at::Tensor into) {
-  check_tensor(into, true);
+  check_on_host(into);
   const ShardRange own = shards_of(rank(), world(), shards);
   if (sum.own() != own || into.numel() != sum.elements())
     throw Error(Errc::kUsage, "a fixed sum does not have this rank's shards, or its size differs");

@@ -26,6 +26,8 @@ using TransportWorkPtr = std::unique_ptr<TransportWork>;
 class Transport {
  public:
   virtual ~Transport() = default;
+  /// Whether tensors there are taken as they are; others travel as copies on the host.
+  virtual bool reads(at::Device device) const { return device.is_cpu(); }
   virtual TransportWorkPtr all_reduce(at::Tensor tensor) = 0;
   virtual TransportWorkPtr broadcast(at::Tensor tensor, int from) = 0;
   /// Rank r gets the next in_counts[r] elements of `in`; out_counts[r] elements of `out` are from
