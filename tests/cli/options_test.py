@@ -110,6 +110,12 @@ class WithoutEffect(harness.CliTest):
                 (warning,) = self.warnings(*arguments)
                 self.assertIn("warning: " + text, warning.replace("--timeout and --backend", "--backend and --timeout"))
 
+    def test_tiles_beside_a_size(self):
+        warning, *others = self.warnings("--mode", "generated", "--max-bytes", "100k", "--set", "train.fit_steps=1",
+                                         "--set", "gnet.tile_weights=900")
+        self.assertIn("gnet.tile_weights has no effect: the planner chooses the tiles for the target size; a [[layer]] rule", warning)
+        self.assertFalse([each for each in others if "no effect" in each])
+
     def test_all_of_them_in_one_line(self):
         (warning,) = self.warnings("--epochs", "3", "--minutes", "1", "--set", "gnet.hidden=8")
         self.assertIn("--epochs and --minutes have no effect: there are no data to train on (--data)", warning)

@@ -111,8 +111,11 @@ std::vector<SettingRow<S>> gnet_rows() {
     return true;
   };
   return {
-      integer_row<S>("gnet.tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",
-                     GBC_FIELD(compress.bottleneck.gnet.tile_weights)),
+      integer_row<S>(
+          "gnet.tile_weights", 1, std::int64_t{1} << 28,
+          "Weights of one tile; with a target size the planner chooses the tiles, unless a "
+          "[[layer]] rule fixes them",
+          GBC_FIELD(compress.bottleneck.gnet.tile_weights)),
       hidden,
       choice_row<S>("gnet.generator", generators(),
                     "How a tile is made (an MLP on position codes, one that draws around its mean, "

@@ -52,6 +52,12 @@ const char* why_untrained(const Work& work) { return work.data ? kNoTraining : k
 Reason reason_gnets(const CompressOptions&, const Work& work) {
   return unless(work.gnets, kNoGNets);
 }
+Reason reason_tiles(const CompressOptions& o, const Work& work) {
+  if (!work.gnets) return kNoGNets;
+  return unless(!o.target.ratio && !o.target.max_bytes && !o.target.bits,
+                "the planner chooses the tiles for the target size; a [[layer]] rule with "
+                "tile_weights fixes them");
+}
 Reason reason_trains(const CompressOptions&, const Work& work) {
   return unless(work.trains, why_untrained(work));
 }
@@ -149,7 +155,7 @@ using Rule = Reason (*)(const CompressOptions&, const Work&);
 /// One for every row of the settings; the test `EveryKeyHasAUse` compares them.
 const std::map<std::string, Rule>& rules() {
   static const std::map<std::string, Rule> table = {
-      {"gnet.tile_weights", reason_gnets},
+      {"gnet.tile_weights", reason_tiles},
       {"gnet.hidden", reason_gnets},
       {"gnet.generator", reason_gnets},
       {"gnet.rank", reason_gnets},
