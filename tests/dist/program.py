@@ -44,13 +44,17 @@ class ProgramTest(unittest.TestCase):
         command = ["compress", *model, "--data", net[1], "--mode", mode, "--max-bytes", "30M",
                    "--epochs", str(epochs), "--timeout", "60", "-q", "-o", path, *arguments]
         environment = ranks.torchrun_environment if world > 1 else (lambda r, w, p: ranks.clean_environment())
+        return self.run_program(command, [environment(r, world, port) | said[r % len(said)] for r in range(world)]), path
+
+    def run_program(self, command, environments):
+        """One process of the program for each environment -> the finished job."""
         kept, ranks.WORKER = ranks.WORKER, PROGRAM
         try:
             job = ranks.Job(0)
-            job.ranks = [ranks.Rank(command, environment(r, world, port) | said[r % len(said)]) for r in range(world)]
+            job.ranks = [ranks.Rank(command, environment) for environment in environments]
         finally:
             ranks.WORKER = kept
-        return job.finish(), path
+        return job.finish()
 
     def file(self, world, name, *arguments, **more):
         job, path = self.start(world, name, *arguments, **more)

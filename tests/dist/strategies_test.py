@@ -9,7 +9,7 @@ import struct
 import unittest
 
 import ranks
-from program import GIVEN, PROGRAM, ProgramTest, labelled
+from program import GIVEN, ProgramTest, labelled
 
 DTP = "--strategy dtp --set".split() + ["strategy.options=K=3,2 shards=4"]
 AL = "--strategy al --set".split() + ["strategy.options=pipeline=1"]
@@ -37,13 +37,7 @@ class Strategies(ProgramTest):
             self.assertEqual(job.statuses, [0, 0], job.text())
 
     def evaluate(self, path, exit_):
-        kept, ranks.WORKER = ranks.WORKER, PROGRAM
-        try:
-            job = ranks.Job(0)
-            job.ranks = [ranks.Rank(["eval", path, "--data", "digits", "--exit", exit_, "--json", "-q"], ranks.clean_environment())]
-        finally:
-            ranks.WORKER = kept
-        return job.finish()
+        return self.run_program(["eval", path, "--data", "digits", "--exit", exit_, "--json", "-q"], [ranks.clean_environment()])
 
     def test_dtp_has_the_same_bits_in_every_world(self):
         alone = self.file(1, "1", *DTP)
