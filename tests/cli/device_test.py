@@ -54,6 +54,7 @@ class Devices(harness.CliTest):
         model = self.trained()
         self.both(*model, "--ratio", "6")
         self.both(*model, "--ratio", "12", "--effort", "fast")
+        self.both(*model, "--ratio", "20", "--epochs", "0")
         self.both(*model, "--set", "rate.lambda=0.2", "--epochs", "2")
         self.both(*model, "--set", "rate.lambda=0.2", "--epochs", "2", "--loss", "task", "--set", "quant.step_per=row")
 
@@ -109,20 +110,29 @@ class Devices(harness.CliTest):
         plan = self.succeed("compress", *model, "--ratio", "6", "--dry-run", "--json", *FAKE).json
         self.assertIn("plan", plan)
 
+    def copies(self, *command):
+        """Bytes copied to the device and to the host."""
+        log = self.path("copies")
+        self.succeed("compress", *command, "-o", self.path("out.gbz"), "--force", *FAKE, environment={"GBC_FAKE_DEVICE_LOG": log})
+        counts = {line.split()[0]: int(line.split()[2]) for line in self.read("copies").decode().splitlines()}
+        return counts["to_device"], counts["to_host"]
+
     @unittest.skipIf(REAL, "a real device does not count its copies")
     def test_what_is_copied(self):
-        """Per step: weights to the device, gradients back, and a batch; nothing of the host is read in between."""
+        """Per step a batch; latents, weights and gradients stay on the device. They are looked at 100 times in a run."""
         model = self.trained()
-        log = self.path("copies")
-        self.succeed("compress", *model, "--set", "rate.lambda=0.2", "--epochs", "1", "-o", self.path("out.gbz"), *FAKE,
-                     environment={"GBC_FAKE_DEVICE_LOG": log})  # fmt: skip
-        counts = {line.split()[0]: (int(line.split()[1]), int(line.split()[2])) for line in self.read("copies").decode().splitlines()}
-        steps = 23  # 1,437 training digits in batches of 64
-        weights = 4 * (64 * 32 + 32 + 32 * 10 + 10)
-        self.assertGreater(counts["to_device"][1], steps * weights)
-        self.assertLess(counts["to_device"][1], 12 * steps * (weights + 4 * 64 * 64))
-        self.assertGreater(counts["to_host"][1], steps * weights)
-        self.assertLess(counts["to_host"][1], 12 * steps * weights)
+        epochs, batches = 10, 45  # 1,437 training digits in batches of 32
+        up, down = self.copies(*model, "--set", "rate.lambda=0.2", "--epochs", str(epochs))
+        weights, batch = 4 * (64 * 32 + 32 + 32 * 10 + 10), 4 * 64 * 32
+        steps = epochs * batches
+        self.assertGreater(up, steps * batch)
+        self.assertLess(up, steps * (batch + weights // 2) + 40 * batch)
+        self.assertLess(down, steps * weights // 2)
+        # Moments of inputs and gradients come down once for each of eight parts of the samples, weights for each attempt.
+        down = self.copies(*model, "--ratio", "20", "--epochs", "0")[1]
+        moments = 4 * (64 * 64 + 2 * 32 * 32 + 10 * 10)
+        self.assertGreater(down, 8 * moments)
+        self.assertLess(down, 8 * moments + 30 * weights)
 
     @unittest.skipIf(REAL, "a real device may let the host read")
     def test_an_access_of_the_host_ends_the_process(self):

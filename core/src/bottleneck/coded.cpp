@@ -87,13 +87,28 @@ void IntegerPart::Coded::make_optimizer(AdamWOptions options) {
   optimizer = std::make_unique<AdamW>(latents.values(), options);
 }
 
+void IntegerPart::Coded::move_to_devices() {
+  if (!latents.move_to_devices()) return;
+  const AdamW before = std::move(*optimizer);
+  optimizer = std::make_unique<AdamW>(latents.values(), before.options());
+  if (before.steps() > 0) optimizer->restore(before.state());
+}
+
 void IntegerPart::Coded::backward(double loss_per_bit, const char* setting) {
+  move_to_devices();
   const std::int64_t step = optimizer->steps();
   latents.backward(loss_per_bit, static_cast<std::uint64_t>(step), step % kStepsPerCount == 0);
-  for (const at::Tensor& gradient : latents.gradients())
-    if (gradient.defined() && !at::isfinite(gradient.sum()).item<bool>())
-      throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +
-                                        "; lower the learning rate (" + setting + ")");
+  at::Tensor sums = at::zeros({}, at::kDouble), device_sums;  // one copy: each waits for the device
+  for (const at::Tensor& gradient : latents.gradients()) {
+    if (!gradient.defined()) continue;
+    at::Tensor& to = gradient.device().is_cpu() ? sums : device_sums;
+    const at::Tensor sum = gradient.sum();
+    to = to.defined() ? to + sum : sum;
+  }
+  if (device_sums.defined()) sums = sums + device_sums.to(at::kCPU);
+  if (!at::isfinite(sums).item<bool>())
+    throw Error(Errc::kNonFinite, "a gradient is not finite at step " + std::to_string(step + 1) +
+                                      "; lower the learning rate (" + setting + ")");
 }
 
 void IntegerPart::Coded::step(double lr_factor) {

@@ -16,6 +16,8 @@ struct IntegerPart {
   struct Coded {
     Coded(std::uint64_t seed, double step_speed) : latents(seed, step_speed) {}
     void make_optimizer(AdamWOptions options);
+    /// Moves latents and the optimizer's state to the devices of their tensors; before a step.
+    void move_to_devices();
     /// Gradients of what is read become those of latents and steps.
     /// @param setting  the learning rate to lower where one is not finite
     void backward(double loss_per_bit, const char* setting);

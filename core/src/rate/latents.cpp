@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "artifact/integers/transform.h"
-#include "base/random.h"
 #include "gbcompress/error.h"
 #include "rate/laplace_rate.h"
 #include "rate/pieces.h"
+#include "rate/rate_operations.h"
 
 namespace gbcompress {
 namespace {
@@ -21,7 +21,6 @@ namespace {
 constexpr double kFirstStep = 0.2, kStepWithoutSpread = 0.02;
 /// The expected scale before anything is known, in steps.
 constexpr double kFirstScale = 3;
-constexpr double kLeastScale = 0.02, kLargestScale = 1000;
 
 double deviation(const at::Tensor& dense) {
   const double n = static_cast<double>(dense.numel());
@@ -50,7 +49,7 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
 
 void Latents::share(std::size_t index, const at::Tensor& values) {
   Entry& entry = entries_.at(index);
-  if (values.scalar_type() == at::kFloat && values.is_contiguous() &&
+  if (values.scalar_type() == at::kFloat && values.is_contiguous() && values.device().is_cpu() &&
       values.sizes() == entry.latent.sizes())
     entry.latent = values;
 }
@@ -76,7 +75,7 @@ void Latents::take(std::size_t index, CodedValues values) {
   const std::vector<float> numbers = tensor_floats(values, entry.latent.sizes().vec());
   if (static_cast<std::int64_t>(numbers.size()) != entry.latent.numel())
     throw Error(Errc::kShapeMismatch, "a different number of integers than " + entry.name + " has");
-  std::copy(numbers.begin(), numbers.end(), entry.latent.data_ptr<float>());
+  entry.latent.copy_(at::tensor(numbers).view(entry.latent.sizes()));
   if (entry.prior) entry.latent.add_(entry.prior->mean);
   // Short floats have no step: the present one is kept.
   if (values.mantissa_bits == 0) entry.set_step(static_cast<double>(step_size(values.step)));
@@ -117,9 +116,10 @@ at::Tensor Latents::Entry::scale() const {
 std::vector<std::int32_t> Latents::Entry::nearest(std::span<const float> sizes,
                                                   std::vector<std::int32_t> integers) const {
   integers.resize(static_cast<std::size_t>(latent.numel()));
+  const at::Tensor values = host_latent();
   for_segments(segments_of(latent.numel(), sizes.size()), [&](std::size_t, const Segment& segment) {
     std::vector<float> buffer;
-    const std::span<const float> from = residual(segment.first, segment.count, buffer);
+    const std::span<const float> from = residual(values, segment.first, segment.count, buffer);
     const float inverse = 1 / sizes[segment.group];
     for (std::size_t i = 0; i < from.size(); ++i) {
       const float scaled = from[i] * inverse;
@@ -151,28 +151,50 @@ CodedValues Latents::Entry::coded(std::vector<std::int32_t> integers) const {
   return {grid, std::move(integers), middle, row_offsets(middle)};
 }
 
+bool Latents::move_to_devices() {
+  const at::NoGradGuard no_grad;
+  bool any = false;
+  for (Entry& entry : entries_) {
+    const at::Device device = entry.live.device();
+    if (entry.prior || entry.latent.device() == device) continue;
+    entry.latent = entry.latent.to(device);
+    for (at::Tensor* each : {&entry.latent_gradient, &entry.inverse_scale})
+      if (each->defined()) *each = each->to(device);
+    any = true;
+  }
+  return any;
+}
+
+void Latents::Entry::write_rounded(const at::Tensor& to) const {
+  float* data = to.data_ptr<float>();
+  if (chosen) {
+    const std::vector<float> values = tensor_floats(chosen->unpacked(), latent.sizes().vec());
+    std::copy(values.begin(), values.end(), data);
+  } else {
+    const std::vector<float> sizes = steps();
+    for_segments(segments_of(latent.numel(), sizes.size()),
+                 [&](std::size_t, const Segment& segment) {
+                   std::vector<float> buffer;
+                   round_to_step(residual(latent, segment.first, segment.count, buffer),
+                                 sizes[segment.group], data + segment.first);
+                 });
+  }
+  if (prior) to.add_(prior->mean);
+}
+
 void Latents::predict() {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
     if (entry.as_is) continue;
+    if (!entry.on_host() && !entry.chosen) {
+      entry.live.copy_(rounded_to_step(entry.latent, entry.steps()));
+      continue;
+    }
     const bool direct = entry.live.scalar_type() == at::kFloat && entry.live.is_contiguous() &&
                         entry.live.device().is_cpu();
-    at::Tensor to = direct ? entry.live.detach() : at::empty_like(entry.latent);
-    float* data = to.data_ptr<float>();
-    if (entry.chosen) {
-      const std::vector<float> values =
-          tensor_floats(entry.chosen->unpacked(), entry.latent.sizes().vec());
-      std::copy(values.begin(), values.end(), data);
-    } else {
-      const std::vector<float> steps = entry.steps();
-      for_segments(segments_of(entry.latent.numel(), steps.size()),
-                   [&](std::size_t, const Segment& segment) {
-                     std::vector<float> buffer;
-                     round_to_step(entry.residual(segment.first, segment.count, buffer),
-                                   steps[segment.group], data + segment.first);
-                   });
-    }
-    if (entry.prior) to.add_(entry.prior->mean);
+    const at::Tensor to =
+        direct ? entry.live.detach() : at::empty(entry.latent.sizes(), at::kFloat);
+    entry.write_rounded(to);
     if (direct)
       entry.live.unsafeGetTensorImpl()->bump_version();  // autograd must notice the write
     else
@@ -182,72 +204,6 @@ void Latents::predict() {
 
 void Latents::set_gradient(std::size_t entry, const at::Tensor& gradient) {
   entries_[entry].live.mutable_grad() = gradient;
-}
-
-void Latents::backward(double weight, std::uint64_t step, bool count_bits) {
-  const at::NoGradGuard no_grad;
-  if (count_bits) bits_ = 0;
-  for (Entry& entry : entries_) {
-    entry.chosen.reset();
-    entry.as_is = false;
-    if (!entry.latent_gradient.defined()) entry.latent_gradient = at::empty_like(entry.latent);
-    const at::Tensor gradient = entry.live.grad();
-    entry.idle = !gradient.defined();
-    if (entry.idle)
-      entry.latent_gradient.zero_();
-    else
-      entry.latent_gradient.copy_(gradient);
-    const std::vector<float> steps = entry.steps();
-    const at::Tensor scale = entry.scale();
-    const std::uint32_t key = RandomStream(seed_, "rate", entry.name, step).bits(0);
-    const std::vector<Segment> segments = segments_of(entry.latent.numel(), steps.size());
-    std::vector<RateSums> sums(segments.size());
-    for_segments(segments, [&](std::size_t i, const Segment& segment) {
-      const auto [first, count, group] = segment;
-      std::vector<float> buffer;
-      sums[i] = laplace_rate(entry.residual(first, count, buffer), steps[group],
-                             numbers_of(scale, first, count), static_cast<float>(weight), key,
-                             static_cast<std::uint32_t>(first),
-                             numbers_of(entry.latent_gradient, first, count), count_bits);
-    });
-    std::vector<double> gradients(steps.size());
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      bits_ += sums[i].bits;
-      gradients[segments[i].group] += sums[i].log_step_gradient * step_speed_;
-    }
-    std::copy(gradients.begin(), gradients.end(), entry.step_gradient.data_ptr<float>());
-    if (!entry.prior) continue;
-    entry.prior_gradients(weight);
-    // Of a number that is rounded off its mean, the loss does not feel the mean: only the rate
-    // does, and there it is worth what the number itself is, the other way round.
-    if (entry.idle)
-      entry.prior->mean_gradient.zero_();
-    else
-      at::sub_out(entry.prior->mean_gradient, gradient.to(at::kCPU, at::kFloat),
-                  entry.latent_gradient);
-  }
-}
-
-void Latents::expect(bool contexts) {
-  const at::NoGradGuard no_grad;
-  at::parallel_for(
-      0, static_cast<std::int64_t>(entries_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          Entry& entry = entries_[static_cast<std::size_t>(i)];
-          if (contexts) {
-            const std::vector<float> scales =
-                expected_scales(entry.grid, entry.nearest(entry.steps()), entry.classes());
-            float* inverse = entry.scale().data_ptr<float>();
-            for (std::size_t j = 0; j < scales.size(); ++j) inverse[j] = 1 / scales[j];
-          } else {
-            // The most likely scale of a Laplace distribution is the mean magnitude.
-            const double mean =
-                sum_of(entry.in_steps(entry.residual()), [](double x) { return std::fabs(x); }) /
-                static_cast<double>(entry.latent.numel());
-            entry.scale().fill_(1 / std::clamp(mean, kLeastScale, kLargestScale));
-          }
-        }
-      });
 }
 
 double Latents::Entry::least_step() const {
@@ -264,7 +220,7 @@ void Latents::scale_steps(double factor) {
     const double least = std::log(entry.least_step()) + std::log(2.0) / 16;
     if (factor < 1) scaled = at::maximum(scaled, entry.log_step.clamp_max(least / step_speed_));
     entry.log_step.copy_(scaled);
-    entry.scale().mul_(factor).clamp_(1 / kLargestScale, 1 / kLeastScale);
+    entry.scale().mul_(factor).clamp_(1 / kLargestExpected, 1 / kLeastExpected);
   }
 }
 

@@ -15,6 +15,11 @@
 
 namespace gbcompress {
 
+struct DeviceRateSums;
+
+/// Expected scales are kept in this range, in units of the step.
+inline constexpr double kLeastExpected = 0.02, kLargestExpected = 1000;
+
 class Latents {
  public:
   /// @param step_speed  how many times faster than a number the logarithm of a step moves; above 0
@@ -44,7 +49,7 @@ class Latents {
   Prior* prior(std::size_t entry);
 
   /// What an entry holds already, in the memory of others, which must not change: nothing may be
-  /// trained then. Ignored for what is not float32, contiguous and of its shape.
+  /// trained then. Ignored for what is not float32, contiguous, of its shape and on the host.
   void share(std::size_t entry, const at::Tensor& values);
   /// Begins anew with the tensor's present values and the present steps.
   void take(std::size_t entry);
@@ -57,6 +62,11 @@ class Latents {
 
   /// Of the live tensor: a view that others fill. Undefined: the entry is idle.
   void set_gradient(std::size_t entry, const at::Tensor& gradient);
+
+  /// Moves latents to the devices of their tensors, where predict() and backward() then compute.
+  /// Those with a prior stay on the host, where g-nets are, and so do the steps.
+  /// @return  whether any was moved: values() are other tensors then
+  bool move_to_devices();
 
   /// Rounded values into the live tensors.
   void predict();
@@ -118,18 +128,28 @@ class Latents {
   struct Entry {
     std::string name;
     double step_speed;
-    at::Tensor live, latent, log_step;  ///< latent: float32, dense, shape of live; [1] or [rows]
+    /// latent: float32, contiguous, shape of live; [1] or [rows], on the host
+    at::Tensor live, latent, log_step;
     // What only training needs has no memory before it begins.
     at::Tensor latent_gradient, step_gradient;  ///< of the same shapes; the first by backward()
     mutable at::Tensor inverse_scale;           ///< by scale()
     IntegerGrid grid;
     std::optional<Prior> prior;
 
+    bool on_host() const { return latent.device().is_cpu(); }
+    /// `latent` on the host: a copy, unless it is there.
+    at::Tensor host_latent() const { return latent.to(at::kCPU); }
     /// What is to be coded: latent - mean, numbers [first, first + count).
+    /// @param from    host_latent()
     /// @param buffer  memory to use
-    std::span<const float> residual(std::int64_t first, std::int64_t count,
+    std::span<const float> residual(const at::Tensor& from, std::int64_t first, std::int64_t count,
                                     std::vector<float>& buffer) const;
+    /// All of it, on the host.
     at::Tensor residual() const;
+    /// The rounded values, with the mean. @param to  float32, contiguous, on the host
+    void write_rounded(const at::Tensor& to) const;
+    /// backward() where `latent_gradient` is the loss's. @return  bits
+    double add_host_rate(float weight, std::uint32_t key, bool count_bits);
     /// Prior classes of the integers, or nothing.
     std::vector<std::uint8_t> classes() const;
     /// @param weight  of a bit
@@ -156,6 +176,9 @@ class Latents {
                                       std::vector<std::int32_t> integers = {}) const;
     CodedValues coded(std::vector<std::int32_t> integers) const;
   };
+
+  /// Sums of entries on devices into bits_ and gradients of steps, in one copy of each device.
+  void take_sums(const std::vector<std::size_t>& entries, const std::vector<DeviceRateSums>& sums);
 
   std::uint64_t seed_;
   double step_speed_;

@@ -28,18 +28,21 @@ Latents::Prior* Latents::prior(std::size_t index) {
   return entry.prior ? &*entry.prior : nullptr;
 }
 
-std::span<const float> Latents::Entry::residual(std::int64_t first, std::int64_t count,
+std::span<const float> Latents::Entry::residual(const at::Tensor& from, std::int64_t first,
+                                                std::int64_t count,
                                                 std::vector<float>& buffer) const {
   const auto n = static_cast<std::size_t>(count);
-  const float* from = latent.const_data_ptr<float>() + first;
-  if (!prior) return {from, n};
+  const float* value = from.const_data_ptr<float>() + first;
+  if (!prior) return {value, n};
   const float* mean = prior->mean.const_data_ptr<float>() + first;
   buffer.resize(n);
-  for (std::size_t i = 0; i < n; ++i) buffer[i] = from[i] - mean[i];
+  for (std::size_t i = 0; i < n; ++i) buffer[i] = value[i] - mean[i];
   return buffer;
 }
 
-at::Tensor Latents::Entry::residual() const { return prior ? latent - prior->mean : latent; }
+at::Tensor Latents::Entry::residual() const {
+  return prior ? host_latent() - prior->mean : host_latent();
+}
 
 std::vector<std::uint8_t> Latents::Entry::classes() const {
   if (!prior || !prior->log_deviation.defined()) return {};

@@ -91,7 +91,8 @@ double Latents::relative_error() const {
   double error = 0, squares = 0;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     const Entry& entry = entries_[e];
-    squares += sum_of(entry.latent, [](double x) { return x * x; });
+    const at::Tensor values = entry.host_latent();
+    squares += sum_of(values, [](double x) { return x * x; });
     if (entry.chosen && entry.chosen->form().grid.dependent) {
       error += entry.error;
       continue;
@@ -99,8 +100,9 @@ double Latents::relative_error() const {
     const std::vector<float> floats = coded_floats(coded(e));
     const auto error_of = [&](std::span<const float> latent, std::size_t first) {
       std::vector<float> buffer;
-      const std::span<const float> residual = entry.residual(
-          static_cast<std::int64_t>(first), static_cast<std::int64_t>(latent.size()), buffer);
+      const std::span<const float> residual =
+          entry.residual(values, static_cast<std::int64_t>(first),
+                         static_cast<std::int64_t>(latent.size()), buffer);
       double sum = 0;
       for (std::size_t i = 0; i < latent.size(); ++i) {
         const double off =
@@ -109,7 +111,7 @@ double Latents::relative_error() const {
       }
       return sum;
     };
-    error += sum_pieces(entry.latent, error_of);
+    error += sum_pieces(values, error_of);
   }
   return squares > 0 ? error / squares : 0;
 }
@@ -120,11 +122,12 @@ double Latents::expected_error(double step, double evenness) const {
   const std::int64_t longest = count > kAllSampled ? kSampled : kPiece;
   double error = 0, squares = 0;
   for (const Entry& entry : entries_) {
+    const at::Tensor values = entry.host_latent();
     const float size = step_size(entry.step_index(step, evenness)), inverse = 1 / size;
     const auto error_of = [&](std::span<const float> latent, std::size_t first) {
       std::vector<float> buffer;
       double sum = 0;
-      for (const float x : entry.residual(static_cast<std::int64_t>(first),
+      for (const float x : entry.residual(values, static_cast<std::int64_t>(first),
                                           static_cast<std::int64_t>(latent.size()), buffer)) {
         const auto off = static_cast<double>(whole(x * inverse) * size - x);
         sum += off * off;
@@ -136,8 +139,8 @@ double Latents::expected_error(double step, double evenness) const {
       for (const float x : latent) sum += static_cast<double>(x) * static_cast<double>(x);
       return sum;
     };
-    error += sum_pieces(entry.latent, error_of, longest);
-    squares += sum_pieces(entry.latent, squares_of, longest);
+    error += sum_pieces(values, error_of, longest);
+    squares += sum_pieces(values, squares_of, longest);
   }
   return squares > 0 ? error / squares : 0;
 }

@@ -88,7 +88,8 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
 }
 
 double sum_of_squares(const at::Tensor& tensor) {
-  const at::Tensor floats = tensor.to(at::kCPU, at::kFloat).contiguous();
+  if (!tensor.device().is_cpu()) return tensor.to(at::kDouble).square().sum().item<double>();
+  const at::Tensor floats = tensor.to(at::kFloat).contiguous();
   const float* const numbers = floats.const_data_ptr<float>();
   const std::int64_t count = floats.numel();
   // Several sums side by side, so that additions need not wait for each other.

@@ -17,7 +17,7 @@ namespace gbcompress {
 namespace {
 
 std::vector<float> floats_of(const at::Tensor& tensor) {
-  const at::Tensor dense = tensor.to(at::kFloat).contiguous();
+  const at::Tensor dense = tensor.to(at::kCPU, at::kFloat).contiguous();
   const float* const first = dense.const_data_ptr<float>();
   return {first, first + dense.numel()};
 }
@@ -46,7 +46,8 @@ class Collection {
 
  private:
   struct Sums {
-    at::Tensor moment, sum;  ///< float32 [n, n], float64 [n]; undefined where they are not taken
+    at::Tensor moment, sum;  ///< float32 [n, n], float64 [n], on the
+                             ///< model's device; undefined where they are not taken
     double count = 0;
   };
 
@@ -61,8 +62,8 @@ class Collection {
     const std::int64_t n = rows.size(1);
     if (is_new && n <= kWidest && elements_ + n * n <= kMostNumbers) {
       elements_ += n * n;
-      sums.moment = at::zeros({n, n}, at::kFloat);
-      sums.sum = at::zeros({n}, at::kDouble);
+      sums.moment = at::zeros({n, n}, rows.options());
+      sums.sum = at::zeros({n}, rows.options().dtype(at::kDouble));
     }
     if (!sums.moment.defined()) return;
     sums.moment.addmm_(rows.t(), rows);
@@ -94,7 +95,7 @@ class Collection {
       const NamedParameter& p = model_.tensors()[i];
       if (!is_matrix(p) || !p.tensor.grad().defined()) continue;
       squared_gradient(p);  // refuses what is not finite
-      const at::Tensor rows = p.tensor.grad().to(at::kCPU, at::kDouble).flatten(1).square().sum(1);
+      const at::Tensor rows = p.tensor.grad().to(at::kDouble).flatten(1).square().sum(1);
       importance_[i] = importance_[i].defined() ? importance_[i] + rows : rows;
     }
   }

@@ -68,7 +68,7 @@ at::Tensor every(const at::Tensor& rows, std::int64_t step) {
 
 /// Patches of the input as rows; of grouped convolutions those of all groups.
 at::Tensor patches(Use use, std::int64_t most) {
-  at::Tensor x = use.input.detach().to(at::kCPU, at::kFloat), w = use.weight;
+  at::Tensor x = use.input.detach().to(at::kFloat), w = use.weight;
   if (w.dim() == 3) {  // one dimension is an image of height 1
     x = x.unsqueeze(-2);
     w = w.unsqueeze(-2);
@@ -107,8 +107,7 @@ at::Tensor rows_of(const Use& use, std::int64_t most) {
   const at::AutoGradMode no_grad(false);
   const at::DisableRecordFunctionGuard unseen;
   if (use.convolution) return patches(use, most);
-  const at::Tensor rows =
-      use.input.detach().to(at::kCPU, at::kFloat).reshape({-1, use.input.size(-1)});
+  const at::Tensor rows = use.input.detach().to(at::kFloat).reshape({-1, use.input.size(-1)});
   return every(rows, distance(rows.size(0), most, 1));
 }
 

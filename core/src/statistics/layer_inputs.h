@@ -20,6 +20,7 @@ struct LayerCall {
   std::vector<std::int64_t> form;
   std::int64_t groups;  ///< of a convolution; else 1
   /// A weight [out, n] meets the input as rows [k, n]. Called at once or never.
+  /// On the device of the input.
   /// @param most  of the k rows about as many, evenly spread; the same for the same sizes
   std::function<at::Tensor(std::int64_t most)> rows;
 };

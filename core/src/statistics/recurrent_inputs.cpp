@@ -70,7 +70,7 @@ at::Tensor run_layer(std::string_view name, const at::Tensor& input,
 
 at::Tensor side_by_side(const at::Tensor& input, const at::Tensor& hidden) {
   const at::Tensor both = at::cat({input, hidden}, -1);
-  return both.reshape({-1, both.size(-1)}).to(at::kCPU, at::kFloat);
+  return both.reshape({-1, both.size(-1)}).to(at::kFloat);
 }
 
 std::vector<RecurrentUse> uses_of(std::string_view name, const Sequences& all) {

@@ -64,7 +64,10 @@ void Refit::keep(Model& model, std::size_t tensor) {
     for (auto& [ignored, batches] : originals_) batches.emplace_back();
     LayerInputs seen(model.tensors(), [&](const LayerCall& call) {
       const auto found = originals_.find(call.tensor);
-      if (found != originals_.end()) found->second.back().push_back(call.rows(most).clone());
+      if (found == originals_.end()) return;
+      // On the host, whose memory `most_bytes_` is of.
+      found->second.back().push_back(
+          call.rows(most).to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true));
     });
     model.forward(inputs);
     seen.check();
@@ -92,9 +95,9 @@ Refit::Moments Refit::moments(Model& model, std::size_t tensor) const {
     std::size_t use = 0;
     LayerInputs seen(model.tensors(), [&](const LayerCall& call) {
       if (call.tensor != tensor || use >= before.size()) return;
-      const at::Tensor rows = call.rows(most), &original = before[use++];
+      const at::Tensor rows = call.rows(most), original = before[use++].to(rows.device());
       if (!now.defined()) {
-        now = at::zeros({rows.size(1), rows.size(1)}, at::kDouble);
+        now = at::zeros({rows.size(1), rows.size(1)}, rows.options().dtype(at::kDouble));
         cross = at::zeros_like(now);
       }
       now.add_(rows.t().mm(rows));
@@ -103,7 +106,7 @@ Refit::Moments Refit::moments(Model& model, std::size_t tensor) const {
     model.forward(inputs);
     seen.check();
   });
-  return {cross, factor_of(now, kRefitDamp)};
+  return {cross.to(at::kCPU), factor_of(now, kRefitDamp)};
 }
 
 at::Tensor Refit::Moments::fitted(const at::Tensor& weights) const {

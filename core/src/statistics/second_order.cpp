@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/parallel.h"
+#include "gbcompress/device.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
 #include "statistics/calibrate.h"
@@ -33,7 +34,7 @@ struct Sums {
 
 /// [rows, everything else]
 at::Tensor as_matrix(const at::Tensor& tensor) {
-  return tensor.to(at::kCPU, at::kFloat).reshape({tensor.size(0), -1});
+  return tensor.to(at::kFloat).reshape({tensor.size(0), -1});
 }
 
 class Collector {
@@ -79,18 +80,20 @@ class Collector {
       return !each.columns || !result_.tensors[each.tensor].seen;
     });
     {
-      FixedSum sum(all_.numel(), group_ ? shards_of(group_->rank(), group_->world(), kShards)
-                                        : ShardRange{0, kShards});
+      FixedSum sum(host_.numel(), group_ ? shards_of(group_->rank(), group_->world(), kShards)
+                                         : ShardRange{0, kShards});
       for (int i = 0; i < sum.own().count; ++i) add_shard(sum.own().first + i, seed, sum);
       add_up(sum);
     }
+    view_sums(wanted, host_);
     factor(wanted);
     for (const Wanted& each : wanted) sums_[each.tensor] = {};
-    all_ = at::Tensor();
+    all_ = host_ = at::Tensor();
   }
 
   /// What a part of the samples says, as one leaf of a tree.
   void add_shard(std::int64_t shard, std::uint64_t seed, FixedSum& sum) {
+    host_.zero_();
     all_.zero_();
     importance_.assign(result_.tensors.size(), 0);
     const std::int64_t batches = (samples_.size() + kGradientBatch - 1) / kGradientBatch;
@@ -104,6 +107,7 @@ class Collector {
           [&](const at::Tensor& inputs) { return forward(inputs); });
     else
       see_inputs(begin(shard), begin(shard + 1));
+    if (!all_.device().is_cpu()) host_.narrow(0, 0, all_.numel()).copy_(all_);
     float* tail = numbers().data() + numbers().size() - result_.tensors.size() - 1;
     for (const double importance : importance_) *tail++ = static_cast<float>(importance);
     *tail = static_cast<float>(outputs);
@@ -113,7 +117,7 @@ class Collector {
   /// The same bits for any number of ranks.
   void add_up(FixedSum& sum) {
     if (group_) {
-      group_->all_reduce(sum, kShards, all_);
+      group_->all_reduce(sum, kShards, host_);
     } else {
       std::ranges::copy(sum.nodes().front(), numbers().begin());
     }
@@ -125,7 +129,7 @@ class Collector {
   }
 
   std::span<float> numbers() {
-    return {all_.data_ptr<float>(), static_cast<std::size_t>(all_.numel())};
+    return {host_.data_ptr<float>(), static_cast<std::size_t>(host_.numel())};
   }
 
   /// One forward pass tells which matrices are seen, and in what order.
@@ -168,15 +172,23 @@ class Collector {
     return wanted;
   }
 
-  /// One buffer for all sums, the importance of each tensor and the outputs behind them.
+  /// One buffer for all sums on the model's device, and one on the host with the importance of each
+  /// tensor and the outputs behind them: the same memory where that is the device.
   void reserve(std::span<const Wanted> wanted) {
     std::int64_t used = 0;
     for (const Wanted& each : wanted) used += each.n * each.n;
-    all_ = at::zeros({used + static_cast<std::int64_t>(result_.tensors.size()) + 1}, at::kFloat);
-    used = 0;
+    host_ = at::zeros({used + static_cast<std::int64_t>(result_.tensors.size()) + 1}, at::kFloat);
+    const at::Device device = device_of(model_);
+    all_ = device.is_cpu() ? host_.narrow(0, 0, used)
+                           : at::zeros({used}, at::TensorOptions(at::kFloat).device(device));
+    view_sums(wanted, all_);
+  }
+
+  void view_sums(std::span<const Wanted> wanted, const at::Tensor& of) {
+    std::int64_t used = 0;
     for (const auto& [tensor, columns, n] : wanted) {
-      at::Tensor& sum = columns ? sums_[tensor].columns : sums_[tensor].rows;
-      sum = all_.narrow(0, used, n * n).view({n, n});
+      (columns ? sums_[tensor].columns : sums_[tensor].rows) =
+          of.narrow(0, used, n * n).view({n, n});
       used += n * n;
     }
   }
@@ -274,7 +286,7 @@ class Collector {
   Group* group_;
   std::int64_t at_once_;
   SecondOrderStatistics result_;
-  at::Tensor all_;  ///< float32; `sums_` are parts of it
+  at::Tensor all_, host_;  ///< float32: reserve(); `sums_` are parts of the first
   std::vector<Sums> sums_;
   std::vector<at::Tensor> rows_;    ///< of the batch at hand: keep()
   std::vector<double> importance_;  ///< of a part of the samples
@@ -285,7 +297,7 @@ class Collector {
 }  // namespace
 
 std::shared_ptr<const UpperFactor> factor_of(const at::Tensor& moments, double damp) {
-  const at::Tensor dense = moments.contiguous();
+  const at::Tensor dense = moments.to(at::kCPU).contiguous();
   const auto count = static_cast<std::size_t>(dense.numel());
   if (dense.scalar_type() == at::kFloat)
     return std::make_shared<const UpperFactor>(std::span(dense.const_data_ptr<float>(), count),
