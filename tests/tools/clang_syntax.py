@@ -2,7 +2,8 @@
 """Reads the sources of a build folder that need LibTorch as its compiler does, without making objects of them. The
 sources that do not need LibTorch are built in the preset `fuzz`.
 
-    clang_syntax.py BUILD_FOLDER    configured for Clang, without precompiled headers: scripts/check
+    clang_syntax.py BUILD_FOLDER [CHANGED...]    configured for Clang, without precompiled headers: scripts/check
+    CHANGED: files of this repository; only sources that contain one of them are read, or all where one is a header
 """
 import concurrent.futures
 import json
@@ -15,18 +16,32 @@ import sys
 OURS = ("core", "cli", "plugins")
 
 
-def command_of(entry: dict) -> list[str] | None:
-    """None for a source without LibTorch, or one of the tests."""
+def concerns(source: pathlib.Path, changed: list[str]) -> bool:
+    """Whether a source, or one of the files that are compiled together in it, changed."""
+    if not changed or any(name.endswith(".h") for name in changed):
+        return True
+    text = source.read_text(errors="replace") if source.suffix == ".cxx" else f'"{source}"'
+    return any(f"/{name}\"" in text for name in changed)
+
+
+def command_of(entry: dict, changed: list[str]) -> list[str] | None:
+    """None for a source without LibTorch, or one of the tests, or one that did not change."""
     words = shlex.split(entry["command"])
     output = words[words.index("-o") + 1]
     if not output.startswith(OURS) or not any("/torch/include" in word for word in words):
+        return None
+    if not concerns(pathlib.Path(entry["file"]), changed):
         return None
     return [*words, "-fsyntax-only"]
 
 
 def main() -> int:
-    folder = pathlib.Path(sys.argv[1])
-    commands = [c for c in map(command_of, json.loads((folder / "compile_commands.json").read_text())) if c]
+    folder, changed = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    entries = json.loads((folder / "compile_commands.json").read_text())
+    commands = [c for c in (command_of(entry, changed) for entry in entries) if c]
+    if not commands and changed:
+        print("no source with LibTorch changed")
+        return 0
     if not commands:
         print(f"no source with LibTorch in {folder}; configure it with scripts/build")
         return 1

@@ -7,6 +7,8 @@ if ! "$python" -c 'import nanobind, scikit_build_core' 2>/dev/null; then
   echo "skipped: $python lacks nanobind or scikit-build-core; run scripts/setup"
   exit 77
 fi
+# The name that scripts/wheel calls it by: ccache tells compilers apart by their names.
+export CXX="${CXX:-c++}"
 rm -rf "$folder/wheels"
 "$python" -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
   -C build-dir="$folder/build" -w "$folder/wheels" .
