@@ -93,7 +93,6 @@ class Collector {
 
   /// What a part of the samples says, as one leaf of a tree.
   void add_shard(std::int64_t shard, std::uint64_t seed, FixedSum& sum) {
-    host_.zero_();
     all_.zero_();
     importance_.assign(result_.tensors.size(), 0);
     const std::int64_t batches = (samples_.size() + kGradientBatch - 1) / kGradientBatch;
