@@ -259,6 +259,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   judge_exact(report, work.options, settings.compress.target, work.tensors);
   const Cost cost = cost_since(start);
   if (!report.base_note.empty()) say_notes(arguments, {report.base_note});
+  say_notes(arguments, report.notes);
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
   ordered_json result;
   if (arguments.json() || page.wanted())

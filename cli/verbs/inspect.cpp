@@ -76,6 +76,12 @@ ordered_json tensor_json(const ArtifactTensor& tensor, const StoredTensor& store
   if (has_step(tensor)) {
     if (tensor.mantissa_bits > 0) {
       entry["mantissa_bits"] = tensor.mantissa_bits;
+    } else if (tensor.levels.palette > 0) {
+      entry["palette"] = tensor.levels.palette;
+    } else if (tensor.levels.positions > 0) {
+      entry["predicted_positions"] = tensor.levels.positions;
+    } else if (tensor.levels.used()) {
+      entry["factor_blocks"] = {tensor.levels.block_rows, tensor.levels.block_cols};
     } else if (is_real(tensor.dtype)) {
       entry["step"] = step_size(tensor.step);
       entry["row_steps"] = tensor.row_steps;
@@ -90,6 +96,12 @@ std::string made_of(const ArtifactTensor& tensor) {
   char text[40];
   if (tensor.mantissa_bits > 0)
     std::snprintf(text, sizeof text, "short floats, %d bits", tensor.mantissa_bits);
+  else if (tensor.levels.palette > 0)
+    std::snprintf(text, sizeof text, "%d levels", static_cast<int>(tensor.levels.palette));
+  else if (tensor.levels.positions > 0)
+    std::snprintf(text, sizeof text, "predicted along lines");
+  else if (tensor.levels.used())
+    std::snprintf(text, sizeof text, "integers times exact factors");
   else if (!is_real(tensor.dtype))
     std::snprintf(text, sizeof text, "integers");
   else

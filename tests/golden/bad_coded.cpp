@@ -82,6 +82,43 @@ class CodedCollection {
     add("whole_number_that_is_no_bool", Errc::kCorrupt, with_step(bytes, 0, numbers_));
   }
 
+  void levels() {
+    const auto with_levels = [&](const json& levels, json e) {
+      e["l"] = levels;
+      return with_step(std::move(e), 0, numbers_);
+    };
+    add("levels_of_nothing", Errc::kCorrupt, with_levels(json::array(), good_));
+    add("levels_palette_too_large", Errc::kCorrupt, with_levels({4097}, good_));
+    add("levels_palette_empty", Errc::kCorrupt, with_levels({0}, good_));
+    add("levels_block_beyond_the_grid", Errc::kCorrupt, with_levels({1, 6, 0}, good_));
+    add("levels_block_without_rows", Errc::kCorrupt, with_levels({0, 5, 0}, good_));
+    add("levels_zero_beyond_integers", Errc::kCorrupt, with_levels({1, 5, 1048577}, good_));
+    add("levels_lines_that_do_not_divide", Errc::kCorrupt, with_levels({3, 1}, good_));
+    add("levels_lines_of_two", Errc::kCorrupt, with_levels({2, 1}, good_));
+    add("levels_of_short_floats", Errc::kCorrupt,
+        with_levels({3}, json{{"n", "w"}, {"h", {4, 5}}, {"k", 0}, {"m", 1}}));
+    add("levels_of_whole_numbers", Errc::kCorrupt,
+        with_levels({3}, json{{"n", "w"}, {"h", {4, 5}}, {"k", 0}, {"d", "I8"}}));
+    add("levels_with_row_steps", Errc::kCorrupt,
+        with_levels({3}, json{{"n", "w"}, {"h", {4, 5}}, {"k", 1}}));
+    add("levels_that_are_plain", Errc::kCorrupt, entry([](json& e) {
+          e.erase("k");
+          e["l"] = {3};
+        }));
+    const auto palette = [&](std::int32_t byte, std::int32_t index) {
+      json e = good_;
+      e["l"] = {2};
+      json h = header({e});
+      h["u"] = {64};
+      std::vector<std::int32_t> indices(20, 1), table(8, 7);
+      table[5] = byte;
+      indices[9] = index;
+      return file(h, stream(CodecProfile::kSmall, {{4, 2, 0}, {4, 5, 0}}, {table, indices}));
+    };
+    add("levels_table_of_no_bytes", Errc::kCorrupt, palette(128, 0));
+    add("levels_beyond_the_palette", Errc::kCorrupt, palette(0, 2));
+  }
+
   void axes() {
     const auto on_axis = [&](int axis, json e) {
       e["x"] = axis;
@@ -291,6 +328,7 @@ std::vector<BadFile> bad_coded_files() {
   CodedCollection all;
   all.short_floats();
   all.whole_numbers();
+  all.levels();
   all.axes();
   all.forms();
   all.steps();

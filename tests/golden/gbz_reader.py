@@ -19,40 +19,16 @@ import sys
 import numpy as np
 
 from delta_decoder import apply_change
+from element_bytes import BITS, F32, NUMPY, from_bytes, to_bytes
 from gnet_values import Plan, coded_size, decode_theta, from_cosines, generate, prior_classes
 from integer_decoder import BadStream, decode_integers, decode_lanes, states_in_lanes, states_of
+from level_values import exact_levels, table_size
 from reader_parts import (BadFile, arch_layout, compare, default_grid, known, need, parse_cbor, product,
                           read_safetensors, read_varint, unpack, unzstd)
 
-BITS = {
-    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
-    "F8_E8M0": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
-    "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
-}
 # Layer types whose tensor is nothing but its tiles side by side.
 PLACING_TYPES = ("attention", "conv", "embedding", "linear", "recurrent")
-NUMPY = {
-    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "BF16": "<u2",
-    "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8", "I64": "<i8", "F64": "<f8", "C64": "<c8",
-}
 WHOLE = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64")
-F32 = np.float32
-
-
-def to_bytes(values, dtype):
-    if dtype == "BF16":
-        bits = values.view(np.uint32).astype(np.uint64)
-        return ((bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)).astype(
-            "<u2").tobytes()
-    with np.errstate(over="ignore"):
-        return values.astype(NUMPY[dtype]).tobytes()
-
-
-def from_bytes(content, dtype):
-    """float32 numbers."""
-    if dtype == "BF16":
-        return (np.frombuffer(content, "<u2").astype(np.uint32) << np.uint32(16)).view(F32)
-    return np.frombuffer(content, NUMPY[dtype]).astype(F32)
 
 
 def base_digest(tensors):
@@ -106,7 +82,7 @@ class Tensor:
             entry = ({"one": entry - 2} if 2 <= entry <= 3 else {"k": 0, "m": 7} if entry == 6
                      else {"k": entry if entry < 2 else entry - 2})
         else:
-            known(entry, "nrhdzygckivmfxbe", "a tensor")
+            known(entry, "nrhdzygckivmfxbel", "a tensor")
         self.entry = entry
         need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
         self.name = entry["n"] if "n" in entry else known_as[0]
@@ -153,6 +129,16 @@ class Tensor:
                 self.grid = [self.grid[0], self.grid[1] * self.nibbles, 0]
             need(self.grid[0] * self.grid[1] == product(self.shape) * self.nibbles > 0
                  and self.grid[2] < max(self.grid[1], 1), "a bad grid")
+            self.set_levels(entry.get("l"), whole)
+        need("l" not in entry or self.coded, "levels of no integers")
+
+    def set_levels(self, levels, whole):
+        """[palette], [positions, stride] or [rows, columns, negative zero]."""
+        self.levels = levels
+        if levels is None:
+            return
+        need(not whole and self.entry["k"] == 0 and not set(self.entry) & set("gmxb"), "levels with another form")
+        self.table = [*table_size(levels, self.grid, self.dtype), 0, 0, None]
 
     def grids(self):
         """[rows, cols, stride, kind, classes] of its integers, in the order in which they are
@@ -163,6 +149,8 @@ class Tensor:
                       for size, cols in zip(self.plan.blocks, self.plan.block_cols)]
         if self.coded and self.row_steps:
             grids.append([1, self.grid[0], 0, 0, None])
+        if self.coded and self.levels:
+            grids.append(self.table)
         if not self.coded:
             return grids
         classes = None
@@ -209,6 +197,10 @@ class Tensor:
             total = generate(plan, theta)
         if self.coded and self.dtype in WHOLE:
             return whole_numbers(integers.pop(0), self.step, self.dtype, self.nibbles)
+        if self.coded and self.levels:
+            table, numbers = integers.pop(0), integers.pop(0)
+            return exact_levels(self.levels, table.reshape(self.table[:2]), numbers.reshape(self.grid[:2]),
+                                self.step, self.dtype)
         if self.coded and self.short:
             return to_bytes(short_floats(integers.pop(0), self.short, self.step), self.dtype)
         if self.coded:

@@ -1,4 +1,5 @@
 #include "artifact/sections/elements.h"
+#include "artifact/sections/levels.h"
 #include "base/random.h"
 #include "gbcompress/decode.h"
 #include "golden/sample_parts.h"
@@ -186,6 +187,45 @@ ArtifactWriter planes_sample() {
   return writer;
 }
 
+/// Palettes of every type, factors of several blocks, with zeros of both signs, and lines.
+ArtifactWriter levels_sample(CodecProfile profile) {
+  ArtifactWriter writer("", "");
+  writer.set_profile(profile);
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    CodedValues values = coded_values({9, 20}, 131, false);
+    values.levels = {.dtype = dtype, .palette = 5};
+    values.step = 2;
+    for (std::int32_t& k : values.integers) k = k % 3;
+    const auto size = static_cast<int>(dtype_bits(dtype));
+    const std::uint64_t sign = std::uint64_t{1} << (size - 1);
+    // NaN with a payload, -0 and subnormal numbers among them.
+    const std::uint64_t numbers[] = {~std::uint64_t{0} >> (64 - size), sign, 0, 3, sign / 2 + 77};
+    values.level_table = level_table(values.levels, numbers);
+    writer.add_coded("palette " + std::string(dtype_name(dtype)), dtype, {9, 20}, values);
+  }
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32}) {
+    CodedValues values = coded_values({7, 50}, 132, false);
+    values.levels = {.dtype = dtype, .block_rows = 3, .block_cols = 16, .negative_zero = 4};
+    values.step = 1;
+    std::vector<std::uint64_t> numbers;
+    for (std::uint64_t i = 0; i < 12; ++i) numbers.push_back(0x3c123457 + i * 0x00345678);
+    values.level_table = level_table(values.levels, numbers);
+    writer.add_coded("factors " + std::string(dtype_name(dtype)), dtype, {7, 50}, values);
+    CodedValues lines = coded_values({4, 12, 5}, 133, false);
+    lines.levels = {.dtype = dtype, .positions = 12, .stride = 5};
+    numbers.clear();
+    const bool wide = dtype == DType::kF32;
+    for (std::uint64_t i = 0; i < 80; ++i)
+      numbers.push_back(i < 20   ? 0x3fe00000 + i * 4111
+                        : i < 40 ? 0xba000000 + i * 77777
+                        : wide   ? 0x3f000000 + i * 54321
+                                 : 0x3c00 + i);
+    lines.level_table = level_table(lines.levels, numbers);
+    writer.add_coded("lines " + std::string(dtype_name(dtype)), dtype, {4, 12, 5}, lines);
+  }
+  return writer;
+}
+
 /// Cosines along every dimension, with row steps and dependent integers among them.
 ArtifactWriter cosines_sample(CodecProfile profile) {
   ArtifactWriter writer("", "");
@@ -266,6 +306,7 @@ std::vector<Named> golden() {
     result.push_back({"exact_" + name, exact_sample(profile)});
     result.push_back({"whole_" + name, whole_sample(profile)});
     result.push_back({"cosines_" + name, cosines_sample(profile)});
+    result.push_back({"levels_" + name, levels_sample(profile)});
   }
   result.push_back({"mixed_lanes", mixed_sample()});
   result.push_back({"planes", planes_sample()});

@@ -48,6 +48,7 @@ struct ArtifactTensor {
   bool nibbles = false;            ///< kQuantized: CodedValues::nibbles
   int axis = -1;                   ///< kQuantized: CodedValues::axis
   bool on_base = false;            ///< kQuantized: CodedValues::on_base
+  LevelForm levels;                ///< kQuantized: CodedValues::levels
   std::vector<std::byte> element;  ///< kConstant: the value of every element
   std::string tied_to;             ///< kTied: name of a tensor that is not tied itself
   /// Of its integers: the file's, or small beside others in lanes.

@@ -47,6 +47,21 @@ IntegerGrid default_grid(const std::vector<std::int64_t>& shape);
 /// The grid of the nibbles of integers: those of one element side by side, the lowest bits first.
 IntegerGrid nibble_grid(const std::vector<std::int64_t>& shape, DType dtype);
 
+/// How integers stand for elements bit for bit, with a table of exact numbers: a palette, whose
+/// element integer + step is meant; factors, which float32(integer + step) is multiplied by; or
+/// lines, whose elements are predicted from the two before and differ by integers.
+struct LevelForm {
+  DType dtype = DType::kF32;       ///< of the tensor: F16, BF16, F32 or F64
+  std::int64_t palette = 0;        ///< elements of the palette, 1 to kMaxPalette
+  std::int64_t block_rows = 0;     ///< sides of the blocks of the grid that share a factor; the
+  std::int64_t block_cols = 0;     ///< last ones are cut off
+  std::int64_t negative_zero = 0;  ///< with factors: integer + step that stands for -0; 0: none
+  std::int64_t positions = 0;      ///< of a line, and elements from one of its positions to the
+  std::int64_t stride = 0;         ///< next; not of F64
+  bool used() const noexcept { return palette > 0 || block_rows > 0 || positions > 0; }
+};
+inline constexpr std::int64_t kMaxPalette = 4096;
+
 /// A tensor as integers: value = float32(integer) * step_size(step + its row's offset); where the
 /// grid is dependent, quantizer 1 has float32(integer less half its sign) there. With mantissa_bits
 /// the integers are short floats (float_code.h) whose largest exponent is `step`. In a tensor of
@@ -61,6 +76,9 @@ struct CodedValues {
   bool nibbles = false;                 ///< of an integer type; the grid is nibble_grid()
   int axis = -1;                        ///< of a cosine transform; -1: none
   bool on_base = false;                 ///< added to the tensor of that name in the file's base
+  LevelForm levels;                     ///< used(): `step` is an offset
+  /// With levels: bytes of the table's numbers less 128, the highest of all of them first.
+  std::vector<std::int32_t> level_table;
 };
 inline constexpr int kMaxMantissaBits = 16;
 /// The float32 values [rows, cols]. @throws Error(kUsage) where sizes or steps do not fit

@@ -120,8 +120,7 @@ at::Tensor apply(const Exit& exit, const at::Tensor& x, const at::Tensor& mask);
 /// @throws Error(kNotFound); Error(kShapeMismatch) listing names and shapes that differ;
 ///         Error(kUsage) for an unknown architecture, with the nearest known name, or for a file of
 ///         several models, unless `options` choose one; Error(kUnsupported) for one without a
-///         model; Error(kNonFinite) naming the first tensor with NaN or infinity, unless all its
-///         values are 0 and minus infinity: attention masks are so
+///         model. Tensors with NaN or infinity are not trainable
 std::unique_ptr<Model> open_model(const std::filesystem::path& file, const std::string& arch,
                                   const Registry& registry, const OpenOptions& options = {});
 

@@ -87,7 +87,10 @@ struct WeightsReport {
   std::string base_note;       ///< says so where the change is empty or the base saves nothing
   bool target_met = true;
   std::string target_note;  ///< why not
-  std::string identity;     ///< SHA-256 of the file
+  /// Tensors that are exact without a rule: with NaN or infinity, parameters of weights
+  /// that are packed already.
+  std::vector<std::string> notes;
+  std::string identity;  ///< SHA-256 of the file
   std::vector<StoredTensor> tensors;
 };
 
@@ -96,8 +99,7 @@ struct WeightsReport {
 /// @throws Error(kUsage) for options that contradict each other, statistics of a tensor that is not
 ///         there, and where `output` is a file of the bundle or of the base; Error(kShapeMismatch)
 ///         naming a tensor that has another type or shape in the base, or whose statistics have
-///         another shape; Error(kNonFinite) naming the first tensor with NaN or infinity, unless it
-///         is a mask of 0 and -infinity; Error(kExists, kIo); Error(kInterrupted)
+///         another shape; Error(kExists, kIo); Error(kInterrupted)
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options);
 

@@ -184,7 +184,7 @@ DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const T
   if (entry.kind == TensorKind::kConstant)
     return {entry.dtype,
             repeat(artifact.constant(tensor), checked_elements(entry.shape, "a tensor"))};
-  if (entry.kind == TensorKind::kQuantized && !is_real(entry.dtype))
+  if (entry.kind == TensorKind::kQuantized && (!is_real(entry.dtype) || entry.levels.used()))
     return {entry.dtype, coded_elements(artifact.coded(tensor), entry.dtype)};
   if (DirectValues::fits(artifact, tensor)) return direct(artifact, tensor, threads);
   std::vector<float> values = numbers(artifact, tensor, build, base, threads);

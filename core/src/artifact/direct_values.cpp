@@ -12,7 +12,7 @@ namespace gbcompress {
 bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   const ArtifactTensor& form = artifact.tensors()[tensor];
   return in_stripes(form) && form.kind == TensorKind::kQuantized && is_real(form.dtype) &&
-         form.mantissa_bits == 0 && form.axis < 0 && !form.on_base;
+         form.mantissa_bits == 0 && form.axis < 0 && !form.on_base && !form.levels.used();
 }
 
 DirectValues::DirectValues(const ArtifactReader& artifact, std::size_t tensor)

@@ -6,6 +6,7 @@
 #include "artifact/header/text.h"
 #include "artifact/integers/integers.h"
 #include "artifact/sections/lanes_sections.h"
+#include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
 #include "base/byte_reader.h"
 #include "base/checked.h"
@@ -28,6 +29,7 @@ std::vector<std::int32_t> in_order(const ArtifactTensor& tensor, const CodedThet
   std::vector<std::int32_t> numbers;
   if (has_coded_theta(tensor)) numbers = to_blocks(tensor.plan, theta.integers);
   numbers.insert(numbers.end(), values.row_steps.begin(), values.row_steps.end());
+  numbers.insert(numbers.end(), values.level_table.begin(), values.level_table.end());
   numbers.insert(numbers.end(), values.integers.begin(), values.integers.end());
   return numbers;
 }
@@ -62,6 +64,7 @@ std::vector<std::byte> encode_section(const CodedValues& values, CodecProfile pr
     throw Error(Errc::kUsage, "a section has the profile lanes or small, not fast");
   IntegerEncoder encoder(profile);
   if (!values.row_steps.empty()) encoder.add({1, values.grid.rows, 0}, values.row_steps);
+  if (values.levels.used()) encoder.add(level_grid(values.levels, values.grid), values.level_table);
   encoder.add(values.grid, values.integers);
   return encoder.finish();
 }
@@ -136,7 +139,7 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
                                       " in a row; choose the profile lanes");
       std::vector<std::int32_t> joined;
       std::span<const std::int32_t> numbers = added.values.integers;
-      if (has_coded_theta(tensor) || tensor.row_steps)
+      if (has_coded_theta(tensor) || tensor.row_steps || tensor.levels.used())
         numbers = joined = in_order(tensor, added.theta, added.values);
       if (!small)
         layout.made[i] = fast_section(tensor, numbers);
@@ -182,7 +185,8 @@ void ArtifactWriter::visit_integers(
   const ArtifactTensor& form = tensors_[tensor];
   const Content& added = contents_[tensor];
   if (!added.encoded) {
-    if (!has_coded_theta(form) && !form.row_steps) return visit(added.values.integers);
+    if (!has_coded_theta(form) && !form.row_steps && !form.levels.used())
+      return visit(added.values.integers);
     return visit(in_order(form, added.theta, added.values));
   }
   if (form.stored_bytes == 0) return;  // the place of one that follows

@@ -7,6 +7,7 @@
 #include "artifact/sections/coding.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
+#include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
 #include "base/checked.h"
 #include "base/file.h"
@@ -285,8 +286,14 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
                      .mantissa_bits = stored.mantissa_bits,
                      .nibbles = stored.nibbles,
                      .axis = stored.axis,
-                     .on_base = stored.on_base};
+                     .on_base = stored.on_base,
+                     .levels = stored.levels};
   result.integers.assign(values.begin(), values.end());
+  if (stored.levels.used()) {
+    const auto table = static_cast<std::size_t>(level_grid(stored.levels, stored.grid).size());
+    const auto before = numbers->span().last(values.size() + table).first(table);
+    result.level_table.assign(before.begin(), before.end());
+  }
   if (stored.mantissa_bits > 0) {
     const std::int32_t codes = float_codes(stored.mantissa_bits);
     for (const std::int32_t n : result.integers)

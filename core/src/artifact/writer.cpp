@@ -7,6 +7,7 @@
 #include "artifact/integers/transform.h"
 #include "artifact/sections/coding.h"
 #include "artifact/sections/elements.h"
+#include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
 #include "base/checked.h"
 #include "base/file.h"
@@ -47,6 +48,10 @@ void set_form(ArtifactTensor& tensor, const CodedValues& values) {
   if (values.on_base && (!is_real(tensor.dtype) || values.mantissa_bits > 0 || values.axis >= 0 ||
                          tensor.kind != TensorKind::kQuantized))
     throw Error(Errc::kUsage, printable(tensor.name) + " cannot be added to a base so");
+  if (values.levels.used() && (tensor.kind != TensorKind::kQuantized ||
+                               !fits_levels(values.levels, values.grid, tensor.dtype)))
+    throw Error(Errc::kUsage, printable(tensor.name) + " has no such levels");
+  tensor.levels = values.levels;
   tensor.on_base = values.on_base;
   tensor.grid = values.grid;
   tensor.step = values.step;

@@ -91,6 +91,7 @@ void load_tensors(Model& model, const std::vector<NamedParameter>& values) {
     entry.info.dtype = value.info.dtype;
     entry.info.std = standard_deviation(entry.tensor);
   }
+  freeze_not_finite(model.tensors());
 }
 
 }  // namespace gbcompress

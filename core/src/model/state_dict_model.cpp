@@ -10,6 +10,7 @@
 #include "model/forward_pass.h"
 #include "model/recurrent_names.h"
 #include "model/tensor_facts.h"
+#include "quantize/allocation/plan.h"
 
 namespace gbcompress {
 namespace {
@@ -24,7 +25,16 @@ at::Tensor copy_of(const TensorEntry& entry) {
 bool is_trainable(const NamedParameter& entry) {
   const std::string& name = entry.info.local_name;
   return is_real(entry.info.dtype) && name != "running_mean" && name != "running_var" &&
-         !(entry.tensor.numel() > 1 && !entry.tensor.isfinite().all().item<bool>());
+         entry.tensor.isfinite().all().item<bool>();
+}
+
+/// Says which tensors are exact because they hold NaN or infinity.
+void note_not_finite(const TensorBundle& bundle, std::vector<std::string>& notes) {
+  std::vector<NotFiniteTensor> found;
+  for (const TensorEntry& tensor : bundle.tensors)
+    if (const auto facts = not_finite(tensor, numbers_of(tensor)))
+      found.push_back({tensor.name, *facts});
+  if (!found.empty()) notes.push_back(not_finite_note(found));
 }
 
 }  // namespace
@@ -53,7 +63,7 @@ std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
     fill_facts(entry);
   }
   guess_recurrent_types(result);
-  check_finite(result);
+  if (notes) note_not_finite(bundle, *notes);
   mark_ties(result);
   for (std::size_t i = 0; i < result.size(); ++i)
     result[i].trainable = is_trainable(result[i]) && !bundle.tensors[i].exact;

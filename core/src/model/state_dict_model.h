@@ -7,8 +7,8 @@ namespace gbcompress {
 
 /// The tensors that open_tensors() finds, in the file's own element type; module types are guessed.
 /// Sorted by name.
-/// @param notes  where given, receives the bundle's
-/// @throws Error(kNonFinite), Error(kUnsupported) for an element type LibTorch lacks; as
+/// @param notes  where given, receives the bundle's, and one of tensors with NaN or infinity
+/// @throws Error(kUnsupported) for an element type LibTorch lacks; as
 ///         open_tensors()
 std::vector<NamedParameter> read_tensors(const std::filesystem::path& file,
                                          const OpenOptions& options = {},

@@ -61,19 +61,12 @@ void mark_ties(std::vector<NamedParameter>& entries) {
   }
 }
 
-bool is_additive_mask(const at::Tensor& tensor) {
-  if (!is_real(to_dtype(tensor.scalar_type()))) return false;
-  return ((tensor == 0) | at::isneginf(tensor)).all().item<bool>();
-}
-
-void check_finite(const std::vector<NamedParameter>& entries) {
-  at::NoGradGuard no_grad;
-  for (const NamedParameter& entry : entries) {
-    if (!is_real(to_dtype(entry.tensor.scalar_type()))) continue;
-    if (at::isfinite(entry.tensor).all().item<bool>() || is_additive_mask(entry.tensor)) continue;
-    throw Error(Errc::kNonFinite, "tensor " + printable(entry.info.name) +
-                                      " holds NaN or infinity; repair or retrain the model first");
-  }
+void freeze_not_finite(std::vector<NamedParameter>& entries) {
+  const at::NoGradGuard no_grad;
+  for (NamedParameter& entry : entries)
+    if (entry.trainable && is_real(entry.info.dtype) &&
+        !at::isfinite(entry.tensor).all().item<bool>())
+      entry.trainable = false;
 }
 
 DType to_dtype(at::ScalarType type) {

@@ -16,11 +16,7 @@ double standard_deviation(const at::Tensor& tensor);
 /// Sets tied_to of every entry whose memory and shape an earlier entry has.
 void mark_ties(std::vector<NamedParameter>& entries);
 
-/// True where every value is 0 or minus infinity: what is added to attention scores to hide
-/// positions. The one place where infinity belongs in a model.
-bool is_additive_mask(const at::Tensor& tensor);
-
-/// @throws Error(kNonFinite) naming the first tensor with NaN or infinity that is no additive mask
-void check_finite(const std::vector<NamedParameter>& entries);
+/// What holds NaN or infinity is not trainable: it stays as it is.
+void freeze_not_finite(std::vector<NamedParameter>& entries);
 
 }  // namespace gbcompress

@@ -117,7 +117,7 @@ std::unique_ptr<Model> open_torchscript(const std::filesystem::path& file) {
     throw Error(Errc::kUnsupported, printable(file.string()) +
                                         " has no parameters; if it was frozen (torch.jit.freeze), "
                                         "save it before freezing");
-  check_finite(model->tensors());
+  freeze_not_finite(model->tensors());
   return model;
 }
 

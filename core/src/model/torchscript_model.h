@@ -6,7 +6,7 @@
 namespace gbcompress {
 
 /// @throws Error(kCorrupt) where LibTorch cannot load it; Error(kUnsupported) for a frozen one
-///         without parameters; Error(kNonFinite)
+///         without parameters
 std::unique_ptr<Model> open_torchscript(const std::filesystem::path& file);
 
 }  // namespace gbcompress

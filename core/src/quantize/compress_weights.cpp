@@ -296,6 +296,7 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
     place(plan, store, options);
     store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
       report = measure(artifact, weights, options);
+      report.notes = plan.notes();
       if (options.look) options.look(artifact);
     });
   });
@@ -314,6 +315,7 @@ EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem
   EncodedWeights encoded{store.writer().encode(), {}};
   const ArtifactReader artifact = ArtifactReader::from_bytes(encoded.file, "the file");
   encoded.report = measure(artifact, weights, options);
+  encoded.report.notes = plan.notes();
   return encoded;
 }
 

@@ -103,7 +103,7 @@ void WeightsStore::add(const TensorPlan& tensor) {
     return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
-  if (is_bytes(source) || (!add_change(source) && !add_whole(source)))
+  if (is_bytes(source) || (!add_change(source) && !add_whole(source) && !add_levels(tensor)))
     writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
 }
 
@@ -122,19 +122,32 @@ bool WeightsStore::add_change(const TensorEntry& source) {
 
 /// Codes an integer type, if that is smaller than zstd's result.
 bool WeightsStore::add_whole(const TensorEntry& source) {
-  const CodecProfile profile = plan_.profile();
-  std::optional<CodedValues> values = whole_numbers(source, profile);
-  if (!values) return false;
-  const std::size_t packed = pack(source.bytes, dtype_bits(source.dtype) / 8).first.size();
-  if (profile == CodecProfile::kSmall) {
-    if (coded_bytes(*values, profile) >= static_cast<double>(packed)) return false;
-    writer_.add_coded(source.name, source.dtype, source.shape, std::move(*values));
-    return true;
-  }
+  std::optional<CodedValues> values = whole_numbers(source, plan_.profile());
+  return values && add_integers(source, *std::move(values),
+                                pack(source.bytes, dtype_bits(source.dtype) / 8).first.size());
+}
+
+/// The same of a tensor of few values.
+bool WeightsStore::add_levels(const TensorPlan& tensor) {
+  const TensorEntry& source = *tensor.source;
+  if (!tensor.levels) return false;
+  std::optional<CodedValues> values = coded_levels(*tensor.levels, source, numbers_of(source));
+  return values &&
+         add_integers(source, *std::move(values),
+                      pack(source.bytes, dtype_bits(source.dtype) / 8, true).first.size());
+}
+
+bool WeightsStore::add_integers(const TensorEntry& source, CodedValues values, std::size_t packed) {
+  const bool small = plan_.profile() == CodecProfile::kSmall;
   // In a file its tables are shared with others', which those of a section by itself are not.
-  if (coded_bytes(*values, CodecProfile::kFast) >= static_cast<double>(packed)) return false;
-  writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
-                            encode_section(*values));
+  if (coded_bytes(values, small ? CodecProfile::kSmall : CodecProfile::kFast) >=
+      static_cast<double>(packed))
+    return false;
+  if (small)
+    writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
+  else
+    writer_.add_coded_section(source.name, source.dtype, source.shape, values,
+                              encode_section(values));
   return true;
 }
 

@@ -13,11 +13,6 @@
 
 namespace gbcompress {
 
-/// Whether every tensor is stored exactly.
-inline bool is_exact(const WeightsOptions& options) noexcept {
-  return !options.max_bytes && !options.max_error;
-}
-
 class WeightsStore {
  public:
   /// Adds all tensors in their order; matrices have no integers before one of the others is called.
@@ -57,6 +52,9 @@ class WeightsStore {
   void add(const TensorPlan& tensor);
   bool add_change(const TensorEntry& source);
   bool add_whole(const TensorEntry& source);
+  bool add_levels(const TensorPlan& tensor);
+  /// Adds integers that tell a tensor exactly, unless `packed` bytes are no more than they take.
+  bool add_integers(const TensorEntry& source, CodedValues values, std::size_t packed);
   bool add_vector(const TensorPlan& tensor);
   /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.
   std::optional<CodedValues> short_floats(const TensorPlan& tensor,

@@ -38,6 +38,7 @@ std::string stored_as(const ArtifactTensor& tensor) {
       return "g-nets and integers";
     case TensorKind::kQuantized:
       return !is_real(tensor.dtype)     ? "exact"
+             : tensor.levels.used()     ? "levels"
              : tensor.mantissa_bits > 0 ? "short floats"
              : tensor.on_base           ? "base and integers"
                                         : "integers";

@@ -8,6 +8,7 @@
 
 #include "artifact/integers/integers.h"
 #include "artifact/sections/elements.h"
+#include "artifact/sections/levels.h"
 
 namespace gbcompress {
 namespace {
@@ -109,6 +110,7 @@ TensorEntry some_rows(const TensorEntry& tensor) {
 
 double coded_bytes(const CodedValues& values, CodecProfile profile) {
   IntegerEncoder encoder(profile);
+  if (values.levels.used()) encoder.add(level_grid(values.levels, values.grid), values.level_table);
   encoder.add(values.grid, values.integers);
   return encoder.ideal_bits() / 8;
 }

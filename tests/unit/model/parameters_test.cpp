@@ -126,24 +126,23 @@ TEST(ElementTypes, ThereAndBack) {
   expect_error([] { to_dtype(torch::kComplexDouble); }, Errc::kUnsupported, {"ComplexDouble"});
 }
 
-TEST(Finite, OnlyAdditiveMasksMayHoldInfinity) {
-  auto entry = [](const char* name, at::Tensor tensor) {
-    NamedParameter result;
-    result.info.name = name;
-    result.tensor = tensor;
-    return result;
-  };
+TEST(Finite, WhatHoldsNaNOrInfinityIsNotTrainable) {
   const auto inf = std::numeric_limits<float>::infinity();
-  check_finite({entry("mask", torch::tensor({0.0f, -inf})), entry("n", torch::tensor({1, 2}))});
   const std::vector<at::Tensor> bad = {
-      torch::tensor({0.0f, NAN}), torch::tensor({0.0f, inf}), torch::tensor({1.0f, -inf}),
+      torch::tensor({0.0f, NAN}), torch::tensor({0.0f, inf}), torch::tensor({0.0f, -inf}),
       torch::tensor({1.0f, -inf}).to(torch::kHalf), torch::tensor({0.0, double(NAN)})};
-  for (const at::Tensor& tensor : bad)
-    expect_error(
-        [&] {
-          check_finite({entry("fine", torch::ones({2})), entry("a\nb", tensor)});
-        },
-        Errc::kNonFinite, {"a\\x0ab"});
+  for (const at::Tensor& tensor : bad) {
+    std::vector<NamedParameter> entries(2);
+    entries[0].tensor = torch::ones({2});
+    entries[1].tensor = tensor;
+    for (NamedParameter& entry : entries) {
+      entry.trainable = true;
+      fill_facts(entry);
+    }
+    freeze_not_finite(entries);
+    EXPECT_TRUE(entries[0].trainable);
+    EXPECT_FALSE(entries[1].trainable);
+  }
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ std::optional<Layout> fitting_layout(const Header& header) {
 /// The number that stands for a tensor of a known layout, or -1.
 int short_entry(const ArtifactTensor& tensor, const LayoutEntry& known) {
   if (tensor.dtype != known.dtype) return -1;
-  const bool common = !tensor.grid.wide && !tensor.nibbles && tensor.axis < 0 && !tensor.on_base;
+  const bool common = !tensor.grid.wide && !tensor.nibbles && tensor.axis < 0 && !tensor.on_base &&
+                      !tensor.levels.used();
   if (tensor.kind == TensorKind::kQuantized && has_default_grid(tensor) && common) {
     if (tensor.mantissa_bits > 0) return tensor.mantissa_bits == kUsualMantissa ? kShortFloats : -1;
     return (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 4 : 0);
@@ -60,6 +61,11 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
                  (tensor.grid.wide ? kWide : 0) + (tensor.nibbles ? kNibbles : 0);
     if (tensor.axis >= 0) entry["x"] = tensor.axis;
     if (tensor.on_base) entry["b"] = 1;
+    if (tensor.levels.palette > 0) entry["l"] = {tensor.levels.palette};
+    if (tensor.levels.positions > 0) entry["l"] = {tensor.levels.positions, tensor.levels.stride};
+    if (tensor.levels.block_rows > 0)
+      entry["l"] = {tensor.levels.block_rows, tensor.levels.block_cols,
+                    tensor.levels.negative_zero};
     if (tensor.mantissa_bits > 0) entry["m"] = tensor.mantissa_bits;
     if (!has_default_grid(tensor))
       entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};

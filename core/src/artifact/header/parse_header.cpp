@@ -15,6 +15,7 @@
 #include "artifact/sections/coding.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
+#include "artifact/sections/levels.h"
 #include "base/checked.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -251,20 +252,21 @@ class HeaderParser {
         tensor.nibbles ? nibble_grid(tensor.shape, tensor.dtype) : default_grid(tensor.shape);
     tensor.grid.dependent = form & 2;
     tensor.grid.wide = form == kWide;
-    if (entry.axis >= 0) set_axis(tensor, entry.axis, whole);
+    if (entry.axis >= 0 && (whole || !has_transform(tensor.shape, entry.axis)))
+      in_.corrupt("a tensor has no such axis");
+    tensor.axis = entry.axis;
     if (entry.base && whole) in_.corrupt("an integer tensor is stored as a change of a base");
     tensor.on_base = entry.base;
-    if (!entry.grid) return;
-    if (entry.grid->size() != 3) in_.corrupt("a grid needs three values");
-    tensor.grid.rows = (*entry.grid)[0];
-    tensor.grid.cols = (*entry.grid)[1];
-    tensor.grid.stride = (*entry.grid)[2];
-    if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
-  }
-
-  void set_axis(ArtifactTensor& tensor, int axis, bool whole) {
-    if (whole || !has_transform(tensor.shape, axis)) in_.corrupt("a tensor has no such axis");
-    tensor.axis = axis;
+    if (entry.grid) {
+      if (entry.grid->size() != 3) in_.corrupt("a grid needs three values");
+      tensor.grid.rows = (*entry.grid)[0];
+      tensor.grid.cols = (*entry.grid)[1];
+      tensor.grid.stride = (*entry.grid)[2];
+      if (!is_grid(tensor.grid, elements)) in_.corrupt("a grid does not fit its tensor");
+    }
+    if (entry.levels) tensor.levels = level_form(*entry.levels, tensor.dtype);
+    if (entry.levels && !fits_levels(tensor.levels, tensor.grid, tensor.dtype))
+      in_.corrupt("levels do not fit their tensor");
   }
 
   void parse_steps() {

@@ -64,6 +64,9 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
     case 'i':
       fields.grid = read_sizes(in, 3);
       break;
+    case 'l':
+      fields.levels = read_sizes(in, 3);
+      break;
     case 'v':
       fields.value = in.unsigned_number();
       break;
@@ -76,16 +79,16 @@ void read_field(CborReader& in, char key, TensorFields& fields) {
 
 TensorFields read_tensor_fields(CborReader& in) {
   TensorFields fields;
-  Keys keys(in, "ndhzygckirvmfxbe");
+  Keys keys(in, "ndhzygckirvmfxbel");
   while (const char key = keys.next()) read_field(in, key, fields);
   if (keys.has('z') + keys.has('y') + keys.has('f') > 1)
     in.corrupt("a section is packed in two ways");
   if (keys.has('n') && fields.name.empty()) in.corrupt("a tensor's name is empty");
   if (keys.has('n') && !keys.has_any("hr")) in.corrupt("key h is missing");
   if (!keys.has('n') && keys.has('h')) in.corrupt("key n is missing");
-  if (keys.has('r') && keys.has_any("dhzygckivmfxbe"))
+  if (keys.has('r') && keys.has_any("dhzygckivmfxbel"))
     in.corrupt("a tied tensor has keys of its own");
-  if (keys.has('v') && keys.has_any("zygckimfx")) in.corrupt("a constant tensor has a section");
+  if (keys.has('v') && keys.has_any("zygckimfxl")) in.corrupt("a constant tensor has a section");
   if (keys.has('k') && keys.has_any("zycf")) in.corrupt("a coded tensor has a section");
   if (keys.has('i') && !keys.has('k')) in.corrupt("a tensor that is not coded has a grid");
   if (keys.has('m') && (fields.form != 0 || keys.has('g')))
@@ -94,8 +97,10 @@ TensorFields read_tensor_fields(CborReader& in) {
     in.corrupt("what has no steps has an axis");
   if (keys.has('b') && keys.has_any("zygcvmfx"))
     in.corrupt("what has no steps, or a section, is added to a base");
-  if (keys.has('e') && keys.has_any("zygckivmfxb"))
+  if (keys.has('e') && keys.has_any("zygckivmfxbl"))
     in.corrupt("what is stored in another way has a change");
+  if (keys.has('l') && (fields.form != 0 || keys.has_any("gmxb")))
+    in.corrupt("levels are those of integers alone");
   if (keys.has('c') && !keys.has('g')) in.corrupt("a plain tensor has a coding");
   if (keys.has('f') && keys.has('g')) in.corrupt("generated tensors have no planes");
   if (fields.coding == Coding::kCoded && keys.has_any("zy"))

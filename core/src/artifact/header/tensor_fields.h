@@ -22,6 +22,7 @@ struct TensorFields {
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<PlanFields> plan;
   std::optional<std::vector<std::int64_t>> grid;
+  std::optional<std::vector<std::int64_t>> levels;
   std::optional<std::uint64_t> value;
   std::optional<unsigned> form;  ///< of values: 1 with row steps, plus 2 where dependent
   std::optional<Coding> coding;

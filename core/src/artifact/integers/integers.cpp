@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "artifact/sections/float_code.h"
+#include "artifact/sections/levels.h"
 #include "base/checked.h"
 #include "gbcompress/error.h"
 
@@ -97,6 +98,10 @@ void check_values(const CodedValues& values, const std::string& label) {
                                           " row steps for " + std::to_string(values.grid.rows) +
                                           " rows");
   check_step(values.step, label);
+  if (values.levels.used()) {
+    check_levels(values, label);
+    check_integers(values.level_table, label);
+  }
   if (values.mantissa_bits != 0) return check_float_codes(values, label);
   for (const std::int32_t offset : values.row_steps)
     check_step(std::int64_t{values.step} + offset, label);
@@ -149,6 +154,7 @@ std::vector<IntegerGrid> integer_grids(const ArtifactTensor& tensor) {
   if (has_coded_theta(tensor)) grids = theta_grids(tensor.plan);
   if (!has_values(tensor)) return grids;
   if (tensor.row_steps) grids.push_back({1, tensor.grid.rows, 0});
+  if (tensor.levels.used()) grids.push_back(level_grid(tensor.levels, tensor.grid));
   grids.push_back(tensor.grid);
   return grids;
 }

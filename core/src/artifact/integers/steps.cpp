@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "artifact/integers/integers.h"
+#include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
+#include "artifact/sections/levels.h"
 #include "base/checked.h"
 #include "codec/trellis/quantizer_state.h"
 #include "gbcompress/error.h"
@@ -63,6 +65,10 @@ IntegerGrid nibble_grid(const std::vector<std::int64_t>& shape, DType dtype) {
 std::vector<float> coded_floats(const CodedValues& values) {
   check_values(values, "the values");
   std::vector<float> floats(values.integers.size());
+  if (values.levels.used()) {
+    floats_of(level_elements(values), values.levels.dtype, floats);
+    return floats;
+  }
   if (values.mantissa_bits > 0) {
     std::transform(
         values.integers.begin(), values.integers.end(), floats.begin(),

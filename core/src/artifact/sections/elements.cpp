@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "artifact/sections/levels.h"
 #include "base/float16.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
@@ -103,6 +104,7 @@ bool is_codable(DType dtype) noexcept { return is_real(dtype) || dtype <= DType:
 
 std::vector<std::byte> coded_elements(const CodedValues& values, DType dtype) {
   if (values.nibbles) return from_nibbles(values);
+  if (values.levels.used() && values.levels.dtype == dtype) return level_elements(values);
   switch (dtype) {
     case DType::kBool:
     case DType::kU8:

@@ -16,6 +16,7 @@
 #include "gbcompress/error.h"
 #include "quantize/change.h"
 #include "quantize/matrix.h"
+#include "quantize/packed.h"
 #include "quantize/rounding/assumed_model.h"
 #include "quantize/transforms/axis.h"
 #include "search/bracket_search.h"
@@ -73,6 +74,23 @@ std::vector<float> differences(std::vector<float> values, const TensorEntry& bas
 bool assumes_inputs(const WeightsOptions& options) {
   return options.max_bytes && options.measure == ErrorMeasure::kRelative &&
          (!options.statistics || options.statistics_use.feedback);
+}
+
+/// Bits a value of a palette from which on lines may be smaller.
+constexpr double kManyBits = 4;
+
+/// Looks for a table that tells the tensor exactly. What may have losses needs no signs of zeros.
+void find_table(TensorPlan& tensor, std::span<const float> values) {
+  if (values.empty()) return;
+  const TensorEntry& source = *tensor.source;
+  const bool exact = tensor.kind == WeightKind::kExact;
+  std::optional<LevelTable> table = find_levels(source, values, exact);
+  // A grid of many positions has many values.
+  const bool many = !table || table->bits > kManyBits * static_cast<double>(values.size());
+  if (many && exact && !tensor.not_finite)
+    if (const auto lines = predicted_lines(values, source.shape))
+      if (auto predicted = line_table(source, values, *lines)) table = std::move(predicted);
+  if (table) tensor.levels = std::make_shared<const LevelTable>(*std::move(table));
 }
 
 /// How the integers lie, as far as a graph tells.
@@ -158,16 +176,13 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   likely_error_ = options.max_error.value_or(
       error_of_bits(8 * static_cast<double>(options.max_bytes.value_or(0)) / numbers));
   const GlobSet exact(options.exact);
+  const std::vector<bool> packed = packed_parameters(weights);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
-    tensors_[i] = classify(weights.tensors[i], options, exact);
+    tensors_[i] = classify(weights.tensors[i], options, exact, packed[i]);
     release_pages(weights.tensors[i].bytes);
   });
-  for (const TensorPlan& tensor : tensors_)
-    if (tensor.broken)
-      throw Error(Errc::kNonFinite,
-                  "tensor " + printable(tensor.source->name) +
-                      " holds NaN or infinity; repair or retrain the model first");
   find_ties();
+  prefer_exact(options);
   if (options.base) bound_changes(options);
   assume_inputs();
   std::int64_t integers = 0;
@@ -176,7 +191,8 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
     if (tensor.tied || is_bytes(*tensor.source)) continue;
     numbers_ += tensor.elements();
     if (tensor.kind == WeightKind::kMatrix) matrix_numbers_ += tensor.facts.numbers;
-    const bool whole = is_codable(tensor.source->dtype) && !is_real(tensor.source->dtype);
+    const bool whole =
+        tensor.levels || (is_codable(tensor.source->dtype) && !is_real(tensor.source->dtype));
     if (tensor.unchanged || tensor.constant || (tensor.kind == WeightKind::kExact && !whole))
       continue;
     integers += tensor.elements();
@@ -190,25 +206,26 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
 }
 
 TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options,
-                                 const GlobSet& exact) const {
+                                 const GlobSet& exact, bool packed) const {
   TensorPlan tensor;
   tensor.source = &source;
+  const auto at = hints_.find(source.name);
+  const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
+  tensor.grid = grid_of(source, hint);
   const TensorEntry* before = options.base ? options.base->find(source.name) : nullptr;
   if (before && !is_bytes(source) && std::ranges::equal(before->bytes, source.bytes)) {
     tensor.unchanged = true;
     return tensor;
   }
   const std::vector<float> values = numbers_of(source);
-  tensor.broken = !source.exact && holds_non_numbers(source, values);
-  if (tensor.broken) return tensor;
-  const bool asked = options.max_bytes || options.max_error;
-  const auto at = hints_.find(source.name);
-  const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
+  if (!source.exact) tensor.not_finite = not_finite(source, values);
+  tensor.packed = packed;
+  const bool asked = !is_exact(options);
   if (asked && !source.exact && !is_bytes(source) && !exact.matches(source.name))
-    tensor.kind = weight_kind(source, values, &hint);
+    tensor.kind = weight_kind(source, values, packed, &hint);
   tensor.constant = !source.bytes.empty() && is_repeated(source);
+  if (!tensor.constant && !before && !source.exact) find_table(tensor, values);
   if (tensor.kind == WeightKind::kExact) return tensor;
-  tensor.grid = grid_of(source, hint);
   const bool total = options.measure == ErrorMeasure::kTotal;
   if (before && is_finite(*before)) {
     tensor.before = before;

@@ -11,8 +11,9 @@
 #include "base/internal.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/weights.h"
-#include "quantize/kinds.h"
+#include "quantize/levels.h"
 #include "quantize/matrix.h"
+#include "quantize/roles.h"
 #include "quantize/rounding/rounding_model.h"
 
 namespace GBC_INTERNAL gbcompress {
@@ -26,11 +27,15 @@ struct TensorPlan {
   const TensorEntry* before = nullptr;  ///< the base's, of the same name
   const TensorEntry* base = nullptr;    ///< `before`, where integers are made of what changed
   bool unchanged = false;               ///< bit for bit what the base has
-  bool broken = false;                  ///< holds_non_numbers(), and should not
+  std::optional<NotFinite> not_finite;  ///< values that are none
+  bool packed = false;                  ///< scales packed weights
+  /// Of few values: where the tensor is exact, perhaps the smallest form; else one that
+  /// prefer_exact() compares with integers times a step.
+  std::shared_ptr<const LevelTable> levels;
   // Of matrices:
   IntegerGrid grid;
   MatrixFacts facts;
-  int axis = -1;            ///< of cosines that take its place; -1: none
+  int axis = -1;  ///< of cosines that take its place; -1: none
   /// Least squares of the change of this tensor and of those tied to it, over the squares of what
   /// integers are made of: at most 1, and 1 for tensors that the base lacks.
   double share = 1;
@@ -52,8 +57,6 @@ struct TensorPlan {
 
 class WeightsPlan {
  public:
-  /// @throws Error(kNonFinite) naming the first tensor with NaN or infinity, but for masks and what
-  ///         belongs to a training
   WeightsPlan(const TensorBundle& weights, const WeightsOptions& options);
 
   const std::vector<TensorPlan>& tensors() const noexcept { return tensors_; }
@@ -62,6 +65,8 @@ class WeightsPlan {
   std::int64_t numbers() const noexcept { return numbers_; }
   /// Of all tensors that are stored as integers.
   CodecProfile profile() const noexcept { return profile_; }
+  /// What a user should know of tensors that are exact without a rule.
+  std::vector<std::string> notes() const;
   int threads() const noexcept { return threads_; }
   /// Between them lies everything that x changes.
   double lowest() const noexcept { return lowest_; }
@@ -73,7 +78,8 @@ class WeightsPlan {
 
  private:
   TensorPlan classify(const TensorEntry& source, const WeightsOptions& options,
-                      const GlobSet& exact) const;
+                      const GlobSet& exact, bool packed) const;
+  void prefer_exact(const WeightsOptions& options);
   void find_ties();
   void bound_changes(const WeightsOptions& options);
   void assume_inputs();
@@ -90,6 +96,11 @@ class WeightsPlan {
   int threads_ = 1;
   double lowest_ = 0, highest_ = 0;
 };
+
+/// Whether every tensor is stored exactly.
+inline bool is_exact(const WeightsOptions& options) noexcept {
+  return !options.max_bytes && !options.max_error;
+}
 
 /// Whether a tensor is no numbers, but a container.
 bool is_bytes(const TensorEntry& tensor) noexcept;

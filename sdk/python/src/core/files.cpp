@@ -82,7 +82,7 @@ class File {
       entry["plugin"] =
           is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.plan.type_id));
       const bool stepped = (tensor.kind == TensorKind::kQuantized && tensor.mantissa_bits == 0 &&
-                            is_real(tensor.dtype)) ||
+                            is_real(tensor.dtype) && !tensor.levels.used()) ||
                            tensor.kind == TensorKind::kPredicted;
       entry["step"] =
           stepped ? nb::object(nb::cast(step_size(tensor.step))) : nb::object(nb::none());

@@ -136,6 +136,7 @@ nb::dict to_dict(const WeightsReport& report) {
   result["base_note"] = report.base_note;
   result["target_met"] = report.target_met;
   result["target_note"] = report.target_note;
+  result["notes"] = nb::tuple(nb::cast(report.notes));
   result["identity"] = report.identity;
   result["tensors"] = tensors;
   return result;

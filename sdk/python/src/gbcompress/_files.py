@@ -27,7 +27,7 @@ class StoredTensor:
     name: str
     dtype: str  #: as safetensors spells it: "F32", "BF16"
     shape: tuple[int, ...]
-    #: "integers", "short floats", "exact", "constant", "tied"; of deltas "as in the base" and "base
+    #: "integers", "short floats", "exact", "levels", "constant", "tied"; of deltas "as in the base" and "base
     #: and integers" too
     stored: str
     step: float | None  #: of integers
@@ -52,6 +52,8 @@ class SaveReport:
     tensors: tuple[StoredTensor, ...]
     #: of a delta: squared error over the squares of the change, of all tensors that the base has
     change_error: float | None = None
+    #: tensors that are exact without a rule: with NaN or infinity, scales of packed weights
+    notes: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -236,6 +238,7 @@ def save(
     result = SaveReport(tensors=stored, **report)
     if not result.target_met and not quiet:
         warn(result.target_note, TargetNotMet)
-    if note and not quiet:
-        warn(note, UserWarning)
+    for text in (note, *result.notes):
+        if text and not quiet:
+            warn(text, UserWarning)
     return result

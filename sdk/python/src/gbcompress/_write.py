@@ -25,7 +25,7 @@ class TensorReport:
 
     name: str
     shape: tuple[int, ...]
-    stored: str  #: "integers", "short floats", "exact", "constant", "tied"
+    stored: str  #: "integers", "short floats", "exact", "levels", "constant", "tied"
     step: float | None  #: step size of integers; the median of rows with steps of their own
     zeros: float | None  #: share of integers that are 0
     bits: float  #: of the file, per element

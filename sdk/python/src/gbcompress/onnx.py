@@ -86,6 +86,8 @@ def compress(
     result = SaveReport(tensors=stored, **report)
     if not result.target_met:
         warn(result.target_note, TargetNotMet)
+    for note in result.notes:
+        warn(note, UserWarning)
     return result
 
 
