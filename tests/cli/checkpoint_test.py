@@ -95,7 +95,7 @@ class Checkpoints(harness.CliTest):
         file = self.write("m.safetensors", safetensors(harness.mlp((64, 32, 10))))
         result = self.run_cli("compress", file, "-o", self.path("x.gbz"), "--max-bytes", "200", "--json")
         self.assertEqual(result.status, TARGET, result)
-        self.one_message(result, "the target is 200 bytes, and the file has .*, the smallest whose relative")
+        self.one_message(result, "the target is 200 bytes, and the file has .*, the smallest that keeps half")
         self.assertFalse(result.json["target_met"])
         for tensor in result.json["tensors"]:
             self.assertLessEqual(tensor["error"], 0.5, tensor)

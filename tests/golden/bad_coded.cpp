@@ -162,7 +162,7 @@ class CodedCollection {
       json h = header({e});
       h["u"] = {0};
       return file(
-          h, stream(CodecProfile::kSmall, {{1, 4, 0}, {4, 5, 0}}, {{0, 2000, 0, 0}, numbers_}));
+          h, stream(CodecProfile::kSmall, {{1, 4, 0}, {4, 5, 0}}, {{0, 2112, 0, 0}, numbers_}));
     }());
   }
 
@@ -171,7 +171,7 @@ class CodedCollection {
     add("steps_too_few", Errc::kCorrupt, whole([](json& h) { h["u"] = json::array(); }, small_));
     add("steps_too_many", Errc::kCorrupt, whole([](json& h) { h["u"] = {0, 0}; }, small_));
     add("steps_of_nothing", Errc::kCorrupt, file(json{{"t", json::array()}, {"u", {1}}}, {}));
-    add("step_out_of_range", Errc::kCorrupt, whole([](json& h) { h["u"] = {1089}; }, small_));
+    add("step_out_of_range", Errc::kCorrupt, whole([](json& h) { h["u"] = {2112}; }, small_));
     add("step_of_2_61", Errc::kCorrupt,
         whole([](json& h) { h["u"] = {std::int64_t{1} << 61}; }, small_));
     add("step_that_is_no_integer", Errc::kCorrupt, whole([](json& h) { h["u"] = {0.5}; }, small_));

@@ -43,7 +43,7 @@ def base_digest(tensors):
 
 
 def step_size(k):
-    need(-1024 <= k <= 1024, "a step is out of range")
+    need(-2368 <= k <= 2047, "a step is out of range")
     return F32(math.ldexp(float(F32(2.0 ** (k % 16 / 16))), k // 16))
 
 

@@ -90,6 +90,9 @@ class ArtifactWriter {
   void update_coded_section(const std::string& name, const CodedValues& form,
                             std::vector<std::byte> section,
                             CodecProfile profile = CodecProfile::kLanes);
+  /// Stores a coded tensor exactly instead. @throws Error(kNotFound) as update_coded();
+  /// Error(kShapeMismatch) where bytes and shape do not fit
+  void update_plain(const std::string& name, std::span<const std::byte> bytes);
   /// Of the profile lanes, 0: one for each processor. They change no bit.
   void set_threads(int threads) noexcept { threads_ = threads; }
   /// From here on sections wait in an unnamed file in `folder` instead of in memory.

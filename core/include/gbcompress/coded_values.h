@@ -33,8 +33,9 @@ std::int64_t coded_bytes(const GNetPlan& plan, Coding coding);
 /// @throws Error(kNonFinite) for NaN, infinity, and what is too large for fp16
 std::vector<float> round_trip(const GNetPlan& plan, Coding coding, std::span<const float> theta);
 
-/// Steps are the numbers 2^(k / 16), k from kMinStep to kMaxStep.
-inline constexpr int kMinStep = -1024, kMaxStep = 1024;
+/// Steps are the numbers 2^(k / 16), k from kMinStep to kMaxStep: 2^-148 to 2^127.9, the range of
+/// float32. Those below 2^-126 are rounded to what float32 has there.
+inline constexpr int kMinStep = -2368, kMaxStep = 2047;
 /// 2^(k / 16), with the same bits on every machine. @throws Error(kUsage) for k out of range
 float step_size(int k);
 /// The k whose step is nearest in the logarithm, within the range; kMinStep for what is not above

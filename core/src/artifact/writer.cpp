@@ -226,6 +226,26 @@ void ArtifactWriter::update_coded_section(const std::string& name, const CodedVa
   contents_[index_.at(name)] = std::move(content);
 }
 
+void ArtifactWriter::update_plain(const std::string& name, std::span<const std::byte> bytes) {
+  ArtifactTensor& tensor = coded_tensor(name);
+  ArtifactTensor plain;
+  plain.name = tensor.name;
+  plain.dtype = tensor.dtype;
+  plain.shape = tensor.shape;
+  if (tensor_bytes(plain.shape, plain.dtype) != static_cast<std::int64_t>(bytes.size()))
+    throw Error(Errc::kShapeMismatch, printable(name) + " has " + std::to_string(bytes.size()) +
+                                          " bytes, which do not fit its shape");
+  Content content;
+  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(plain), is_real(plain.dtype));
+  plain.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+  if (spool_ && !content.bytes.empty()) {
+    content.spooled = spool_->append(content.bytes);
+    content.bytes = {};
+  }
+  tensor = std::move(plain);
+  contents_[index_.at(name)] = std::move(content);
+}
+
 void ArtifactWriter::set_base(std::string digest) {
   if (!is_base_digest(digest))
     throw Error(Errc::kUsage, "the digest of a base has 64 hexadecimal digits");

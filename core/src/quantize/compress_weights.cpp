@@ -4,6 +4,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/checked.h"
 #include "base/file.h"
 #include "format/container.h"
 #include "gbcompress/artifact.h"
@@ -176,14 +177,26 @@ void count_base(WeightsReport& report, const ArtifactReader& artifact) {
         " tensors are bit for bit in it, and the others are stored whole, which is smaller";
 }
 
+/// "; tensor w has the largest relative squared error, 0.31", as the expanded file has it.
+std::string worst_tensor(const WeightsReport& report) {
+  const StoredTensor* worst = nullptr;
+  for (const StoredTensor& tensor : report.tensors)
+    if (tensor.stored != "tied" && tensor.error > 0 && (!worst || tensor.error > worst->error))
+      worst = &tensor;
+  if (!worst) return "";
+  char text[40];
+  std::snprintf(text, sizeof text, ", %.2g", worst->error);
+  return "; tensor " + printable(worst->name) + " has the largest relative squared error" + text;
+}
+
 void judge(WeightsReport& report, const WeightsOptions& options) {
   char text[200];
   if (options.max_bytes && report.output_bytes > *options.max_bytes) {
     report.target_met = false;
-    report.target_note =
-        "the target is " + std::to_string(*options.max_bytes) + " bytes, and the file has " +
-        std::to_string(report.output_bytes) +
-        ", the smallest whose relative squared error is at most 0.5 in every tensor";
+    report.target_note = "the target is " + std::to_string(*options.max_bytes) +
+                         " bytes, and the file has " + std::to_string(report.output_bytes) +
+                         ", the smallest that keeps half of the squares of every row" +
+                         worst_tensor(report);
   }
   if (!options.max_error) return;
   double worst = options.measure == ErrorMeasure::kTotal ? report.total_error : 0;
@@ -252,6 +265,55 @@ std::unique_ptr<KeptParts> kept_beside(const std::filesystem::path& output, cons
   return std::make_unique<KeptParts>(output.string() + ".parts");
 }
 
+/// A plan and the tensors that it places.
+struct PlacedWeights {
+  /// @param folder  where large content waits
+  /// @param output  beside which matrices are kept; or empty
+  PlacedWeights(const TensorBundle& weights, WeightsOptions given,
+                const std::filesystem::path& folder, const std::filesystem::path& output)
+      : options(std::move(given)),
+        plan(weights, options),
+        kept(output.empty() ? nullptr : kept_beside(output, plan, options)),
+        store(plan, options, folder, kept_settings(weights, options), kept.get()) {
+    if (is_exact(options) && (options.base || options.keep_digest))
+      store.set_digest(BaseModel(weights).digest());
+  }
+  const WeightsOptions options;
+  const WeightsPlan plan;
+  const std::unique_ptr<KeptParts> kept;
+  WeightsStore store;
+};
+using Placed = std::unique_ptr<PlacedWeights>;
+
+/// Where no steps reach a size: each tensor at its coarsest step by itself, without offsets of rows
+/// and feedback, may take less.
+Placed coarsest_weights(const TensorBundle& weights, const WeightsOptions& options,
+                        const std::filesystem::path& folder) {
+  WeightsOptions coarsest = options;
+  coarsest.settings = kept_settings(weights, options);
+  coarsest.keep_settings = true;
+  coarsest.max_bytes.reset();
+  coarsest.max_error = kMostRelativeError;
+  coarsest.statistics = nullptr;
+  auto placed = std::make_unique<PlacedWeights>(weights, std::move(coarsest), folder, "");
+  place(placed->plan, placed->store, placed->options);
+  return placed;
+}
+
+/// Integers for the target. @return another way to store them that takes less where the target is
+/// missed, or null
+Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
+                 const std::filesystem::path& folder) {
+  const WeightsOptions& options = placed.options;
+  place(placed.plan, placed.store, options);
+  if (!options.max_bytes || options.base || options.measure == ErrorMeasure::kTotal ||
+      placed.plan.matrix_numbers() == 0 || placed.store.size() <= *options.max_bytes)
+    return nullptr;
+  Placed coarsest = coarsest_weights(weights, options, folder);
+  if (coarsest->store.size() >= placed.store.size()) return nullptr;
+  return coarsest;
+}
+
 /// Calls work(); where it is stopped, says how it goes on.
 template <typename Work>
 void keep_if_stopped(KeptParts* kept, const Work& work) {
@@ -285,20 +347,17 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
   check_not_an_input(output, weights.files);
   if (options.base) check_not_an_input(output, options.base->tensors().files);
   check_writable(output, options.overwrite);
-  const WeightsPlan plan(weights, options);
-  const std::unique_ptr<KeptParts> kept = kept_beside(output, plan, options);
-  WeightsStore store(plan, options, output.parent_path(), kept_settings(weights, options),
-                     kept.get());
-  if (is_exact(options) && (options.base || options.keep_digest))
-    store.set_digest(BaseModel(weights).digest());
+  PlacedWeights placed(weights, options, output.parent_path(), output);
   WeightsReport report;
-  keep_if_stopped(kept.get(), [&] {
-    place(plan, store, options);
-    store.writer().write(output, options.overwrite, [&](const ArtifactReader& artifact) {
-      report = measure(artifact, weights, options);
-      report.notes = plan.notes();
-      if (options.look) options.look(artifact);
-    });
+  keep_if_stopped(placed.kept.get(), [&] {
+    const Placed smaller = place_all(placed, weights, output.parent_path());
+    (smaller ? *smaller : placed)
+        .store.writer()
+        .write(output, options.overwrite, [&](const ArtifactReader& artifact) {
+          report = measure(artifact, weights, options);
+          report.notes = placed.plan.notes();
+          if (options.look) options.look(artifact);
+        });
   });
   return report;
 }
@@ -307,15 +366,12 @@ EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem
                               const WeightsOptions& options) {
   check(options);
   if (options.base) check_base(weights, *options.base);
-  const WeightsPlan plan(weights, options);
-  WeightsStore store(plan, options, folder, kept_settings(weights, options));
-  if (is_exact(options) && (options.base || options.keep_digest))
-    store.set_digest(BaseModel(weights).digest());
-  place(plan, store, options);
-  EncodedWeights encoded{store.writer().encode(), {}};
+  PlacedWeights placed(weights, options, folder, "");
+  const Placed smaller = place_all(placed, weights, folder);
+  EncodedWeights encoded{(smaller ? *smaller : placed).store.writer().encode(), {}};
   const ArtifactReader artifact = ArtifactReader::from_bytes(encoded.file, "the file");
   encoded.report = measure(artifact, weights, options);
-  encoded.report.notes = plan.notes();
+  encoded.report.notes = placed.plan.notes();
   return encoded;
 }
 

@@ -21,8 +21,9 @@ struct Record {
   double error;
   std::int32_t step;
   std::uint32_t key_size;
+  std::uint64_t row_steps;
 };
-static_assert(sizeof(Record) == 40);
+static_assert(sizeof(Record) == 48);
 
 std::uint64_t hash_of(const Record& record, std::span<const std::byte> key) {
   Xxh3 hash;
@@ -93,8 +94,12 @@ void KeptParts::scan() {
         hash_of(record, bytes) != record.hash)
       break;
     at += record.key_size;
-    places_[key] = {static_cast<std::int64_t>(at), record.section_size, record.section_hash,
-                    record.step, record.error};
+    places_[key] = {static_cast<std::int64_t>(at),
+                    record.section_size,
+                    record.section_hash,
+                    record.step,
+                    record.error,
+                    record.row_steps != 0};
     at += record.section_size;
     end_ = static_cast<std::int64_t>(at);
   }
@@ -108,7 +113,7 @@ std::optional<KeptParts::Part> KeptParts::find(const std::string& key) const {
     if (found == places_.end()) return {};
     place = found->second;
   }
-  Part part{place.step, place.error, std::vector<std::byte>(place.size)};
+  Part part{place.step, place.error, std::vector<std::byte>(place.size), place.row_steps};
   // A kill may leave the beginning of a section, a power cut any bytes.
   if (!read_all(fd_, part.section, place.offset) || xxh3_64(part.section) != place.hash) return {};
   return part;
@@ -122,7 +127,8 @@ void KeptParts::add(const std::string& key, const Part& part) {
                 .section_hash = xxh3_64(part.section),
                 .error = part.error,
                 .step = part.step,
-                .key_size = static_cast<std::uint32_t>(key.size())};
+                .key_size = static_cast<std::uint32_t>(key.size()),
+                .row_steps = part.row_steps};
   record.hash = hash_of(record, bytes);
   const std::lock_guard lock(mutex_);
   if (full_) return;

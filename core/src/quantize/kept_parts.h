@@ -21,6 +21,7 @@ class KeptParts {
     int step = 0;
     double error = 0;  ///< relative squared error
     std::vector<std::byte> section;
+    bool row_steps = false;  ///< whether the section has offsets of rows
   };
 
   /// Takes what an earlier run left in `file`, as far as it is whole. Where the file cannot be
@@ -49,6 +50,7 @@ class KeptParts {
     std::uint64_t size, hash;  ///< of the section
     int step;
     double error;
+    bool row_steps;
   };
   void scan();
 

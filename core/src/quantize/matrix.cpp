@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "codec/trellis/quantizer_state.h"
+#include "gbcompress/weights.h"
 
 namespace gbcompress {
 namespace {
@@ -15,14 +16,26 @@ std::atomic<std::int64_t> values_chosen_so_far{0};
 
 /// Rows of fewer numbers say too little about themselves.
 constexpr std::int64_t kRowNumbers = 8;
-/// A row's rms counts as at least this share of its tensor's.
-constexpr double kLeastRow = 0.03;
+/// A slice's steps grow with this power of its rms, as those of tensors do; beyond that many
+/// octaves in proportion to it.
+constexpr double kSlicePower = 0.75, kSliceOctaves = 10;
+/// Steps over root mean squares of a row at which its error is some four tenths of its squares,
+/// sixteenths of octaves.
+constexpr int kCoarsestNearest = 17, kCoarsestTrellis = 25;
+/// Error feedback may make a value four times as large: two octaves.
+constexpr int kFeedbackRoom = 2 * kStepsPerOctave;
+/// How often the steps of rows that lose too much are made finer.
+constexpr int kFinerRowTries = 24;
+/// Octaves between the largest row and those whose values have a unit of their own in memory.
+constexpr int kMostOctaves = 60;
 /// A product's rows have steps of (row's rms x scale)^(1/2); over the scale, that is this power of
 /// the scale, halved for the geometric mean with steps that do not know it.
 constexpr double kScalePower = 0.25;
 /// A scale counts as at least this share of the largest.
 constexpr double kLeastScale = 0.01;
 constexpr int kRowUnit = 4;
+/// The last side of a matrix of a stack: few kernels are so wide.
+constexpr std::int64_t kLeastSide = 16;
 
 /// Numbers that are rounded in one task.
 constexpr std::size_t kTaskNumbers = std::size_t{1} << 18;
@@ -66,6 +79,27 @@ std::size_t first_nonzero(std::span<const float> values) {
   return static_cast<std::size_t>(at - values.begin());
 }
 
+/// Values times 2^(sixteenths / 16).
+void scale(std::span<float> values, int sixteenths) {
+  const float root = step_size(sixteenths & 15);
+  const int octaves = sixteenths >> 4;
+  if (std::abs(octaves) < kMostOctaves) {
+    const float factor = std::ldexp(root, octaves);
+    for (float& value : values) value *= factor;
+    return;
+  }
+  for (float& value : values)
+    value = static_cast<float>(
+        std::ldexp(static_cast<double>(value) * static_cast<double>(root), octaves));
+}
+
+/// Offsets of the steps of slices, octaves.
+double slice_octaves(double share) {
+  const double octaves = std::log2(share);
+  const double near = std::clamp(octaves, -kSliceOctaves, kSliceOctaves);
+  return kSlicePower * near + (octaves - near);
+}
+
 }  // namespace
 
 double squares_of(std::span<const float> values) {
@@ -74,83 +108,204 @@ double squares_of(std::span<const float> values) {
   return sum;
 }
 
-StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
-                       std::vector<std::int32_t> row_steps)
-    : grid_(grid), scaled_(std::move(values)), row_steps_(std::move(row_steps)) {
-  squares_ = squares_of(scaled_);
-  const auto cols = static_cast<std::size_t>(grid_.cols);
-  for (std::size_t row = 0; row < row_steps_.size(); ++row) {
-    const float factor = step_size(row_steps_[row]), inverse = 1 / factor;
-    row_weights_.push_back(static_cast<double>(factor) * static_cast<double>(factor));
-    for (float& value : std::span(scaled_).subspan(row * cols, cols)) value *= inverse;
-  }
-  float largest = 0;
-  for (const float value : scaled_) largest = std::max(largest, std::fabs(value));
+int step_below(double size) {
+  const double k = std::floor(kStepsPerOctave * std::log2(size));
+  return static_cast<int>(std::clamp<double>(k, kMinStep, kMaxStep));
+}
+
+int coarsest_of_row(double rms, Quantizer quantizer) {
+  const int above = quantizer == Quantizer::kTrellis ? kCoarsestTrellis : kCoarsestNearest;
+  return std::min(step_below(rms) + above, kMaxStep);
+}
+
+int finest_of_row(float largest) {
   // Half a step of room: quantizer 1 counts from there.
-  finest_ = nearest_step(largest / (static_cast<float>(kMaxMagnitude) - 2)) + 1;
-  const auto [low, high] = std::minmax_element(row_steps_.begin(), row_steps_.end());
-  if (low != row_steps_.end()) finest_ = std::max(finest_, kMinStep - *low);
+  return largest > 0 ? step_below(static_cast<double>(largest) / (kMaxMagnitude - 2)) + 1
+                     : kMinStep;
+}
+
+/// What a step's integers are, and the squared error of each row in units of 2^unit.
+struct StepMatrix::Attempt {
+  CodedValues values;
+  std::vector<double> errors;
+};
+
+StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
+                       std::vector<std::int32_t> row_steps, std::vector<RowSize> sizes)
+    : grid_(grid),
+      scaled_(std::move(values)),
+      row_steps_(std::move(row_steps)),
+      sizes_(std::move(sizes)) {
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  const auto row_of = [&](std::size_t row) { return std::span(scaled_).subspan(row * cols, cols); };
+  const auto offset = [&](std::size_t row) { return row_steps_.empty() ? 0 : row_steps_[row]; };
+  least_.assign(rows(), kMinStep);
+  double largest = 0;
+  finest_ = kMinStep;
+  std::vector<RowSize> own;
+  if (sizes_.empty()) own = sizes_of_rows(grid_, scaled_);
+  const auto size_of = [&](std::size_t row) { return sizes_.empty() ? own[row] : sizes_[row]; };
+  for (std::size_t row = 0; row < rows(); ++row) {
+    const RowSize size = size_of(row);
+    squares_ += size.squares;
+    if (size.largest == 0) continue;
+    least_[row] = finest_of_row(size.largest);
+    finest_ = std::max(finest_, least_[row] - offset(row));
+    largest = std::max(largest, static_cast<double>(size.largest) *
+                                    std::exp2(-static_cast<double>(offset(row)) / kStepsPerOctave));
+  }
+  for (const std::int32_t step : row_steps_) finest_ = std::max(finest_, kMinStep - step);
+  unit_ = largest > 0 ? std::ilogb(largest) : 0;
+  for (std::size_t row = 0; row < rows(); ++row) {
+    int by = -offset(row) - kStepsPerOctave * unit_;
+    const double size = static_cast<double>(size_of(row).largest);
+    const int octaves = size > 0 ? std::ilogb(size) + by / kStepsPerOctave : 0;
+    if (octaves < -kMostOctaves) {
+      lifts_.resize(rows());
+      lifts_[row] = -kStepsPerOctave * octaves;
+      by += lifts_[row];
+    }
+    if (by != 0) scale(row_of(row), by);
+  }
 }
 
 std::int64_t StepMatrix::values_chosen() noexcept { return values_chosen_so_far; }
 
-StepMatrix::Chosen StepMatrix::choose(int step, Quantizer quantizer, int threads) const {
+/// Index of each row's step.
+std::vector<std::int32_t> StepMatrix::steps_of_rows(int step,
+                                                    std::span<const std::int32_t> limits) const {
+  std::vector<std::int32_t> steps(rows());
+  for (std::size_t row = 0; row < rows(); ++row) {
+    const std::int32_t own = std::min(step + (row_steps_.empty() ? 0 : row_steps_[row]), kMaxStep);
+    steps[row] = std::max(std::min(own, limits[row]), least_[row]);
+  }
+  return steps;
+}
+
+/// The scaled values as they are at these steps of rows where all have the same step.
+std::span<const float> StepMatrix::in_steps(int step, std::span<const std::int32_t> steps,
+                                            std::vector<float>& copy) const {
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  for (std::size_t row = 0; row < rows(); ++row) {
+    const int by = step + (row_steps_.empty() ? 0 : row_steps_[row]) - steps[row] -
+                   (lifts_.empty() ? 0 : lifts_[row]);
+    if (by == 0) continue;
+    if (copy.empty()) copy = scaled_;
+    scale(std::span(copy).subspan(row * cols, cols), by);
+  }
+  return copy.empty() ? std::span<const float>(scaled_) : std::span<const float>(copy);
+}
+
+StepMatrix::Attempt StepMatrix::attempt(int step, std::span<const std::int32_t> steps,
+                                        Quantizer quantizer, int threads) const {
   values_chosen_so_far += static_cast<std::int64_t>(scaled_.size());
-  Chosen chosen{{.grid = grid_, .step = step, .row_steps = row_steps_}, 0};
-  CodedValues& values = chosen.values;
+  std::vector<float> copy;
+  const std::span<const float> scaled = in_steps(step, steps, copy);
+  Attempt result{{.grid = grid_, .step = step}, std::vector<double>(rows())};
+  std::vector<double>& errors = result.errors;
+  CodedValues& values = result.values;
   values.grid.dependent = quantizer == Quantizer::kTrellis;
   values.grid.lanes = grid_.lanes && values.grid.dependent;
-  values.integers.resize(scaled_.size());
-  const float size = step_size(step);
+  values.integers.resize(scaled.size());
+  const int in_units = step - kStepsPerOctave * unit_;
+  const float size = std::ldexp(step_size(in_units & 15), in_units >> 4);
   const auto cols = static_cast<std::size_t>(grid_.cols);
-  const auto rows = static_cast<std::size_t>(grid_.rows);
-  std::vector<double> errors(rows);
   if (values.grid.dependent) {
-    const Trellis trellis(values.grid, scaled_);
+    const Trellis trellis(values.grid, scaled);
     parallel_tasks(threads, trellis.parts(),
                    [&](std::int64_t part) { trellis.choose(part, size, values.integers); });
     codec::QuantizerStates states(values.grid);
-    for (std::size_t row = 0, i = 0; row < rows; ++row)
+    for (std::size_t row = 0, i = 0; row < rows(); ++row)
       for (const std::size_t end = i + cols; i < end; ++i) {
         const std::int32_t k = values.integers[i];
         codec::QuantizerState& state = states.next();
         const float number = static_cast<float>(state.twice(k)) * (size / 2);
         state.pass(k);
-        const auto off = static_cast<double>(number - scaled_[i]);
+        const auto off = static_cast<double>(number - scaled[i]);
         errors[row] += off * off;
       }
   } else {
     const std::size_t each = std::max<std::size_t>(1, kTaskNumbers / cols);
-    parallel_tasks(threads, static_cast<std::int64_t>((rows + each - 1) / each),
+    parallel_tasks(threads, static_cast<std::int64_t>((rows() + each - 1) / each),
                    [&](std::int64_t task) {
                      const std::size_t first = static_cast<std::size_t>(task) * each;
-                     const std::size_t count = std::min(each, rows - first);
-                     round_rows(std::span(scaled_).subspan(first * cols, count * cols), cols, size,
+                     const std::size_t count = std::min(each, rows() - first);
+                     round_rows(scaled.subspan(first * cols, count * cols), cols, size,
                                 std::span(values.integers).subspan(first * cols, count * cols),
                                 std::span(errors).subspan(first, count));
                    });
   }
-  double error = 0;
-  for (std::size_t row = 0; row < rows; ++row)
-    error += row_weights_.empty() ? errors[row] : errors[row] * row_weights_[row];
-  chosen.relative_error = error / squares_;
+  for (std::size_t row = 0; row < rows(); ++row)
+    errors[row] *=
+        std::exp2(2 * (unit_ + static_cast<double>(steps[row] - step) / kStepsPerOctave));
+  return result;
+}
+
+/// Finer limits for rows that lose more than they may.
+bool StepMatrix::tighten(const Attempt& attempt, std::span<const std::int32_t> steps,
+                         std::vector<std::int32_t>& limits) const {
+  bool any = false;
+  for (std::size_t row = 0; row < sizes_.size(); ++row) {
+    const double squares = sizes_[row].rms * sizes_[row].rms * static_cast<double>(grid_.cols);
+    if (attempt.errors[row] <= kMostRelativeError * squares || steps[row] <= least_[row]) continue;
+    limits[row] = std::max(least_[row], steps[row] - kFinerRow);
+    any = true;
+  }
+  return any;
+}
+
+StepMatrix::Chosen StepMatrix::choose(int step, Quantizer quantizer, int threads) const {
+  std::vector<std::int32_t> limits(rows(), kNoLimit);
+  for (std::size_t row = 0; row < sizes_.size(); ++row)
+    if (sizes_[row].largest > 0) limits[row] = coarsest_of_row(sizes_[row].rms, quantizer);
+  std::vector<std::int32_t> steps = steps_of_rows(step, limits);
+  Attempt made = attempt(step, steps, quantizer, threads);
+  for (int tries = 0; tries < kFinerRowTries && tighten(made, steps, limits); ++tries) {
+    steps = steps_of_rows(step, limits);
+    made = attempt(step, steps, quantizer, threads);
+  }
+  Chosen chosen{std::move(made.values), 0};
+  for (const double error : made.errors) chosen.relative_error += error / squares_;
+  if (rows() == 1) {
+    chosen.values.step = steps[0];
+  } else if (std::ranges::any_of(steps, [&](std::int32_t own) { return own != step; })) {
+    for (std::int32_t& own : steps) own -= step;
+    chosen.values.row_steps = std::move(steps);
+  }
   return chosen;
 }
 
+bool is_stack(const std::vector<std::int64_t>& shape) noexcept {
+  return shape.size() == 3 && shape[2] >= kLeastSide && shape[0] >= 1 && shape[0] <= shape[1] &&
+         shape[0] <= shape[2];
+}
+
 MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart,
-                         std::span<const float> row_scales) {
-  MatrixFacts facts{.numbers = grid.size()};
-  const double n = static_cast<double>(values.size());
-  const double squares = squares_of(values);
-  facts.rms = std::sqrt(squares / n);
+                         std::span<const float> row_scales, std::int64_t slices) {
+  MatrixFacts facts{.numbers = grid.size(), .sizes = sizes_of_rows(grid, values)};
+  const std::size_t of_slice = facts.sizes.size() / static_cast<std::size_t>(slices);
+  std::vector<double> sums(static_cast<std::size_t>(slices));  // of the rows' mean squares
+  double all = 0;
+  for (std::size_t row = 0; row < facts.sizes.size(); ++row) {
+    const RowSize& size = facts.sizes[row];
+    facts.squares += size.squares;
+    facts.largest = std::max(facts.largest, size.largest);
+    if (size.rms > 0 && (facts.least == 0 || size.rms < facts.least)) facts.least = size.rms;
+    sums[row / of_slice] += size.rms * size.rms;
+    all += size.rms * size.rms;
+    if (size.largest > 0 && finest_of_row(size.largest) + kFeedbackRoom >
+                                coarsest_of_row(size.rms, Quantizer::kNearest))
+      facts.fits = false;
+  }
+  facts.rms = std::sqrt(all / static_cast<double>(grid.rows));
   if (!rows_apart || grid.cols < kRowNumbers || grid.rows < 2) return facts;
   const std::vector<double> scales = centered_octaves(row_scales, grid.rows);
-  const auto cols = static_cast<std::size_t>(grid.cols);
   bool same = true;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(grid.rows); ++row) {
-    const double rms =
-        std::sqrt(squares_of(values.subspan(row * cols, cols)) / static_cast<double>(cols));
-    double octaves = std::log2(std::max(rms / facts.rms, kLeastRow)) / 2;
+  for (std::size_t row = 0; row < facts.sizes.size(); ++row) {
+    const double slice = std::sqrt(sums[row / of_slice] / static_cast<double>(of_slice));
+    double octaves = 0;  // of rows of zeros
+    if (facts.sizes[row].rms > 0)
+      octaves = slice_octaves(slice / facts.rms) + std::log2(facts.sizes[row].rms / slice) / 2;
     if (!scales.empty()) octaves -= kScalePower * scales[row];
     facts.row_steps.push_back(
         kRowUnit * static_cast<std::int32_t>(std::lrint(octaves * kStepsPerOctave / kRowUnit)));
@@ -161,10 +316,11 @@ MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values,
 }
 
 StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
-                     std::span<const std::int32_t> row_steps, std::int64_t most) {
+                     const MatrixFacts& facts, std::int64_t most) {
   IntegerGrid part = grid;
   std::vector<float> taken;
   std::vector<std::int32_t> offsets;
+  std::vector<RowSize> sizes;
   if (grid.rows == 1) {
     part.cols = std::min(grid.cols, std::max<std::int64_t>(most, 1));
     if (part.stride >= part.cols) part.stride = 0;
@@ -175,7 +331,8 @@ StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
       first = std::min(first_nonzero(values), values.size() - numbers);
     const auto from = values.subspan(first, numbers);
     taken.assign(from.begin(), from.end());
-    return {part, std::move(taken), {}};
+    if (!facts.sizes.empty()) sizes.push_back(size_of_row(taken));
+    return {part, std::move(taken), {}, std::move(sizes)};
   }
   part.rows = std::clamp<std::int64_t>((most + grid.cols - 1) / grid.cols, 1, grid.rows);
   const auto cols = static_cast<std::size_t>(grid.cols);
@@ -184,17 +341,19 @@ StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
       const auto row = std::max(first, static_cast<std::size_t>(i * grid.rows / part.rows));
       const auto from = values.subspan(row * cols, cols);
       taken.insert(taken.end(), from.begin(), from.end());
-      if (!row_steps.empty()) offsets.push_back(row_steps[row]);
+      if (!facts.row_steps.empty()) offsets.push_back(facts.row_steps[row]);
+      if (!facts.sizes.empty()) sizes.push_back(facts.sizes[row]);
       first = 0;
     }
   };
   take(0);
-  if (squares_of(taken) > 0) return {part, std::move(taken), std::move(offsets)};
+  if (squares_of(taken) > 0) return {part, std::move(taken), std::move(offsets), std::move(sizes)};
   // The rows between them are not all 0, as where an embedding was tuned on a few words.
   taken.clear();
   offsets.clear();
+  sizes.clear();
   take(first_nonzero(values) / cols);
-  return {part, std::move(taken), std::move(offsets)};
+  return {part, std::move(taken), std::move(offsets), std::move(sizes)};
 }
 
 }  // namespace gbcompress

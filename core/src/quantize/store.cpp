@@ -76,6 +76,7 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
     : plan_(plan), options_(options), kept_(kept), writer_(options.arch, std::move(settings)) {
   errors_.resize(plan.tensors().size());
   nudges_.resize(plan.tensors().size());
+  exact_.resize(plan.tensors().size());
   profiles_.assign(plan.tensors().size(), plan.profile());
   placed_.resize(plan.tensors().size());
   if (options.base) writer_.set_base(options.base->digest());
@@ -183,7 +184,16 @@ StepMatrix WeightsStore::matrix_of(std::size_t i) const {
   const TensorPlan& tensor = plan_.tensors()[i];
   IntegerGrid grid = tensor.grid;
   grid.lanes = profiles_[i] == CodecProfile::kLanes;
-  return {grid, tensor.numbers(), tensor.facts.row_steps};
+  return {grid, tensor.numbers(), tensor.facts.row_steps, tensor.facts.sizes};
+}
+
+void WeightsStore::put_exactly(std::size_t i) {
+  const TensorEntry& source = *plan_.tensors()[i].source;
+  exact_[i] = 1;
+  errors_[i] = 0;
+  placed_[i].reset();
+  const std::lock_guard lock(mutex_);
+  writer_.update_plain(source.name, source.bytes);
 }
 
 void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key) {
@@ -197,7 +207,8 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
   std::vector<std::byte> section = encode_section(values, profiles_[i]);
   values.integers = {};
   if (key.empty()) return put_section(i, values, std::move(section));
-  const KeptParts::Part part{values.step, errors_[i], std::move(section)};
+  const KeptParts::Part part{values.step, errors_[i], std::move(section),
+                             !values.row_steps.empty()};
   kept_->add(key, part);
   put_section(i, values, part.section);
 }
@@ -219,7 +230,7 @@ std::optional<double> WeightsStore::gain_of_small(std::size_t i, int threads) co
     return {};
   IntegerGrid grid = tensor.grid;
   grid.lanes = false;
-  const StepMatrix matrix(grid, tensor.numbers(), tensor.facts.row_steps);
+  const StepMatrix matrix(grid, tensor.numbers(), tensor.facts.row_steps, tensor.facts.sizes);
   const CodedValues values = matrix.choose(placed_[i]->step, options_.quantizer, threads).values;
   const auto small = static_cast<double>(encode_section(values, CodecProfile::kSmall).size());
   const double saved = placed_[i]->bytes - small;

@@ -76,17 +76,35 @@ class WeightsStore {
   /// What it saves to code that matrix with the profile small, about; nothing where it does not
   /// pay.
   std::optional<double> gain_of_small(std::size_t i, int threads) const;
-  /// The step's integers and the relative squared error that decoding them gives.
+  /// Stores a matrix exactly from here on.
+  void put_exactly(std::size_t i);
+  /// The step's integers and the relative squared error that decoding them gives; more than it
+  /// where a row loses too much.
   StepMatrix::Chosen choose(const TensorPlan& tensor, const StepMatrix& matrix, int step,
                             int threads) const;
   /// The coarsest step whose error is at most that, or nothing.
   std::optional<StepMatrix::Chosen> coarsest(const TensorPlan& tensor, const StepMatrix& matrix,
                                              double max_error, int threads) const;
+  StepMatrix::Chosen smallest(const TensorPlan& tensor, const StepMatrix& matrix,
+                              StepMatrix::Chosen best, double max_error) const;
   double total() const;
   /// place() of a matrix with a rounding model, and of the second of its pair.
   void place_calibrated(std::size_t i, double x, int threads);
+  /// A matrix as it was rounded; of a pair, both.
+  struct Rounded {
+    std::size_t tensor;
+    CodedValues coded;
+    std::vector<float> numbers;  ///< of the matrix
+  };
+  std::vector<Rounded> round_calibrated(std::size_t i, double x,
+                                        const std::vector<std::int32_t>& row_steps,
+                                        int threads) const;
+  /// Offsets of the steps of rows where nothing has been rounded yet; empty: none.
+  std::vector<std::int32_t> first_row_steps(const TensorPlan& tensor, int step) const;
   /// Integers of a matrix with a rounding model, and what its mean error adds to its bias.
-  void finish_calibrated(std::size_t i, CodedValues coded);
+  /// @param stored  what the integers stand for
+  void finish_calibrated(std::size_t i, CodedValues coded, const std::vector<float>& numbers,
+                         const std::vector<float>& stored);
   void find_biases();
   void put_biases();
 
@@ -96,6 +114,7 @@ class WeightsStore {
   ArtifactWriter writer_;
   std::mutex mutex_;
   std::vector<double> errors_;  ///< relative, of each matrix as it was chosen last
+  std::vector<char> exact_;     ///< matrices that no step keeps
   std::vector<int> nudges_;     ///< added to the index of each matrix's step
   std::vector<CodecProfile> profiles_;
   struct Placed {

@@ -9,6 +9,18 @@
 namespace gbcompress {
 namespace {
 
+/// What a row may lose where statistics tell what its errors cost.
+constexpr double kMostWithData = 0.95;
+/// How often the steps of rows that lose too much are made finer.
+constexpr int kMostFiner = 16;
+
+/// Sixteenths of an octave that take away so many times the error that may be.
+int finer_by(double share) {
+  constexpr double kFar = 4096;
+  return std::max(kFinerRow, static_cast<int>(std::ceil(kStepsPerOctave / 2 *
+                                                        std::log2(std::min(share, kFar)))));
+}
+
 /// The finest step: integers stay within a quarter of what the coder takes, since feedback may make
 /// a value larger.
 int finest_step(std::span<const float> values, std::int64_t cols,
@@ -70,9 +82,10 @@ void WeightsStore::find_biases() {
   }
 }
 
-void WeightsStore::finish_calibrated(std::size_t i, CodedValues coded) {
+void WeightsStore::finish_calibrated(std::size_t i, CodedValues coded,
+                                     const std::vector<float>& numbers,
+                                     const std::vector<float>& stored) {
   const TensorPlan& tensor = plan_.tensors()[i];
-  const std::vector<float> numbers = tensor.numbers(), stored = coded_floats(coded);
   errors_[i] = relative_error(numbers, stored);
   const auto bias = biases_.find(i);
   if (bias != biases_.end()) {
@@ -105,10 +118,26 @@ void WeightsStore::put_biases() {
   }
 }
 
-void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
+std::vector<std::int32_t> WeightsStore::first_row_steps(const TensorPlan& tensor, int step) const {
+  const std::vector<std::int32_t>& asked = tensor.facts.row_steps;
+  if (!tensor.assumed) return asked;
+  std::vector<std::int32_t> steps = asked;
+  bool any = false;
+  steps.resize(tensor.facts.sizes.size());
+  for (std::size_t row = 0; row < steps.size(); ++row) {
+    const RowSize& size = tensor.facts.sizes[row];
+    if (size.largest == 0) continue;
+    const int most = coarsest_of_row(size.rms, Quantizer::kNearest) - step;
+    any = any || most < steps[row];
+    steps[row] = std::min(steps[row], most);
+  }
+  return any ? steps : asked;
+}
+
+std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
+    std::size_t i, double x, const std::vector<std::int32_t>& row_steps, int threads) const {
   const TensorPlan& tensor = plan_.tensors()[i];
   const RoundingModel& model = *tensor.model;
-  const std::vector<std::int32_t>& row_steps = tensor.facts.row_steps;
   const auto step_of = [&](std::size_t at, std::span<const float> values) {
     const TensorPlan& of = plan_.tensors()[at];
     return std::max(of.step(x) + nudges_[at], finest_step(values, of.grid.cols, row_steps));
@@ -122,10 +151,13 @@ void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
   const IntegerGrid grid = grid_of(tensor);
   std::vector<float> values = tensor.numbers();
   Rounding rounding{.step = step_of(i, values), .row_steps = row_steps, .threads = threads};
-  if (!model.second) return finish_calibrated(i, round_within(grid, values, model, rounding));
-
+  std::vector<Rounded> made;
+  if (!model.second) {
+    made.push_back({i, round_within(grid, values, model, rounding), std::move(values)});
+    return made;
+  }
   const TensorPlan& second = plan_.tensors()[*model.second];
-  const std::vector<float> others = second.numbers();
+  std::vector<float> others = second.numbers();
   const int apart = step_of(*model.second, others) - rounding.step;
   IntegerGrid both = grid;
   both.cols += second.grid.cols;
@@ -144,8 +176,38 @@ void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
   two.grid = grid_of(second);
   two.step += apart;
   two.integers = columns_of(joint.integers, both.cols, grid.cols, second.grid.cols);
-  finish_calibrated(i, std::move(one));
-  finish_calibrated(*model.second, std::move(two));
+  made.push_back({i, std::move(one), std::move(values)});
+  made.push_back({*model.second, std::move(two), std::move(others)});
+  return made;
+}
+
+void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  // Feedback may make errors of a small row larger than the row: with statistics it may lose all
+  // but what is left of it then, without them no more than any row.
+  const double most = tensor.assumed ? kMostRelativeError : kMostWithData;
+  std::vector<std::int32_t> row_steps = first_row_steps(tensor, tensor.step(x) + nudges_[i]);
+  for (int tries = 0;; ++tries) {
+    std::vector<Rounded> made = round_calibrated(i, x, row_steps, threads);
+    std::vector<std::vector<float>> stored;
+    bool finer = false;
+    for (const Rounded& one : made) {
+      stored.push_back(coded_floats(one.coded));
+      const std::vector<RowSize>& sizes = plan_.tensors()[one.tensor].facts.sizes;
+      for (const RowLoss& loss :
+           rows_beyond(one.coded.grid, sizes, one.numbers, stored.back(), most)) {
+        row_steps.resize(static_cast<std::size_t>(tensor.grid.rows));
+        std::int32_t& own = row_steps[loss.row];
+        own = std::min(own - finer_by(loss.share / most),
+                       coarsest_of_row(sizes[loss.row].rms, Quantizer::kNearest) - one.coded.step);
+        finer = true;
+      }
+    }
+    if (finer && tries < kMostFiner) continue;
+    for (std::size_t n = 0; n < made.size(); ++n)
+      finish_calibrated(made[n].tensor, std::move(made[n].coded), made[n].numbers, stored[n]);
+    return;
+  }
 }
 
 }  // namespace gbcompress

@@ -39,7 +39,7 @@ bool WeightsStore::put_kept(std::size_t i, const std::string& key) {
   CodedValues form;
   form.grid = tensor.grid;
   form.step = part->step;
-  form.row_steps = tensor.facts.row_steps;
+  if (part->row_steps) form.row_steps.resize(static_cast<std::size_t>(tensor.grid.rows));
   form.axis = tensor.axis;
   form.grid.dependent = options_.quantizer == Quantizer::kTrellis;
   form.grid.lanes = form.grid.dependent && profiles_[i] == CodecProfile::kLanes;

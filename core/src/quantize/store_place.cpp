@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "artifact/integers/transform.h"
+#include "artifact/sections/elements.h"
 #include "base/mapped_inputs.h"
-#include "gbcompress/error.h"
 #include "quantize/change.h"
 #include "quantize/store.h"
 #include "search/bracket_search.h"
@@ -18,12 +19,52 @@ constexpr int kMostRefinements = 6, kMostBisections = 4;
 /// target that estimates of it may use up.
 constexpr double kCoarserError = 0.0915, kErrorRoom = 0.9995;
 constexpr double kCosineRoom = 0.9999;
+/// Sixteenths of an octave by which a search goes at most.
+constexpr int kMostSteps = 1024;
+/// Errors of so many times that of the element type's rounding do not jump from step to step.
+constexpr double kSmooth = 64;
+/// Matrices of so few numbers together are coded at so many steps each.
+constexpr std::int64_t kTiny = 8192;
+constexpr int kTinySteps = 32;
 /// One in so many weights is encoded to correct the estimate of the file size.
 constexpr std::int64_t kTrial = 12;
 
 /// An octave of steps is worth a factor of 4 of the error.
 int steps_of(double error_ratio) {
-  return static_cast<int>(std::floor(kStepsPerOctave * std::log2(error_ratio) / 2));
+  const double steps = std::floor(kStepsPerOctave * std::log2(error_ratio) / 2);
+  return static_cast<int>(std::clamp(steps, -1.0 * kMostSteps, 1.0 * kMostSteps));
+}
+
+/// What an element type holds with its full precision.
+struct ElementRange {
+  double least, largest;  ///< rows below and values above it are checked as they decode
+  double precision;       ///< mean relative squared error of rounding to it; 0: float32 or more
+};
+ElementRange range_of(DType dtype) {
+  if (dtype == DType::kF16) return {0x1p-10, 32768, 0x1p-24 / 12};
+  if (dtype == DType::kBF16) return {0x1p-115, 0x1p126, 0x1p-18 / 12};
+  return {0x1p-115, 0x1p126, 0};
+}
+
+/// Whether decoded values have errors that their integers do not show: those of the element type,
+/// or of cosines along the rows.
+bool differs_decoded(const TensorPlan& tensor, bool error_counts) {
+  const ElementRange range = range_of(tensor.source->dtype);
+  return tensor.axis == 0 || (error_counts && range.precision > 0) ||
+         static_cast<double>(tensor.facts.largest) > range.largest ||
+         tensor.facts.least < range.least;
+}
+
+/// The relative squared error of what such integers decode to, or that of its worst row where that
+/// is more than it may be.
+double decoded_error(const TensorPlan& tensor, CodedValues values) {
+  values.axis = tensor.axis;
+  const TensorEntry& source = *tensor.source;
+  const std::vector<float> before = numbers_of(source);
+  std::vector<float> after(before.size());
+  floats_of(elements_of(tensor_floats(values, source.shape), source.dtype), source.dtype, after);
+  const double worst = worst_row(tensor.grid, before, after);
+  return worst > kMostRelativeError ? worst : relative_error(before, after);
 }
 
 }  // namespace
@@ -51,6 +92,8 @@ void WeightsStore::for_matrices(const std::vector<std::int64_t>& sizes,
 StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatrix& matrix,
                                         int step, int threads) const {
   StepMatrix::Chosen chosen = matrix.choose(step, options_.quantizer, threads);
+  if (!tensor.base && differs_decoded(tensor, options_.max_error.has_value()))
+    chosen.relative_error = decoded_error(tensor, chosen.values);
   // Sums are rounded to the element type, whose steps are those of the tensor, not of the change.
   if (tensor.base)
     chosen.relative_error =
@@ -60,7 +103,7 @@ StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatr
 
 void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
-  if (tensor.second) return;  // placed with the first
+  if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
   if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
   const std::string key = key_of(i, "step", tensor.step(x) + nudges_[i]);
   if (put_kept(i, key)) return;
@@ -74,6 +117,7 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
     k = std::max(matrix.finest(), k + std::min(least, steps_of(most / chosen.relative_error)));
     chosen = choose(tensor, matrix, k, threads);
   }
+  if (!(chosen.relative_error <= most)) return put_exactly(i);
   errors_[i] = chosen.relative_error;
   put(i, std::move(chosen.values), key);
 }
@@ -109,13 +153,18 @@ std::optional<double> WeightsStore::trial(double x) {
 std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tensor,
                                                          const StepMatrix& matrix, double max_error,
                                                          int threads) const {
+  // Rounding to the element type makes errors jump from step to step.
+  const bool jumps = tensor.base ||
+                     max_error < kSmooth * range_of(tensor.source->dtype).precision ||
+                     tensor.facts.least < range_of(tensor.source->dtype).least;
   // High rate: a step of D has an error of D^2 / 12 a number, the trellis three quarters of it.
   std::optional<double> guess =
       nearest_step(static_cast<float>(tensor.facts.rms * std::sqrt(12 * max_error)));
   std::optional<StepMatrix::Chosen> best;
+  int at = kMinStep;  // the step of the best
   // Both sides are assumed: the one that holds is not a step of this matrix.
   BracketSearch search(
-      {.scale = Scale::kInteger, .cuts = kMostRefinements + (tensor.base ? kMostBisections : 0)},
+      {.scale = Scale::kInteger, .cuts = kMostRefinements + (jumps ? kMostBisections : 0)},
       {.holds = matrix.finest() - 1, .fails = kMaxStep});
   while (const auto x = search.next(guess)) {
     const int k = static_cast<int>(*x);
@@ -124,20 +173,44 @@ std::optional<StepMatrix::Chosen> WeightsStore::coarsest(const TensorPlan& tenso
     search.tried(*x, ratio >= 1);
     if (ratio >= 1) {
       best = std::move(chosen);
+      at = k;
       guess = k + std::max(1, steps_of(ratio));
     } else {
       guess = k + std::min(-1, steps_of(ratio));
     }
-    if (!best || *guess > best->values.step) continue;
+    if (!best || *guess > at) continue;
     // Where rounding takes most of an error away, it does not tell how far the next step is.
-    if (!tensor.base) break;
+    if (!jumps) break;
     guess.reset();
+  }
+  return best;
+}
+
+/// Of the step found and finer ones the integers that take the fewest bytes: in a tiny matrix those
+/// of a coarser step may take more, with offsets of rows.
+StepMatrix::Chosen WeightsStore::smallest(const TensorPlan& tensor, const StepMatrix& matrix,
+                                          StepMatrix::Chosen best, double max_error) const {
+  const auto bits_of = [](const CodedValues& values) {
+    IntegerEncoder encoder(CodecProfile::kSmall);
+    if (!values.row_steps.empty()) encoder.add({1, values.grid.rows, 0}, values.row_steps);
+    encoder.add(values.grid, values.integers);
+    return encoder.ideal_bits();
+  };
+  const int coarsest = best.values.step;
+  double least = bits_of(best.values);
+  for (int k = coarsest - 1; k >= std::max(coarsest - kTinySteps, matrix.finest()); --k) {
+    StepMatrix::Chosen chosen = choose(tensor, matrix, k, 1);
+    const double bits = bits_of(chosen.values);
+    if (!(chosen.relative_error <= max_error) || bits >= least) continue;
+    least = bits;
+    best = std::move(chosen);
   }
   return best;
 }
 
 std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
+    if (exact_[i]) return;
     const TensorPlan& tensor = plan_.tensors()[i];
     double max_error = asked * tensor.share;
     // Cosines are rounded to float32 twice.
@@ -147,10 +220,10 @@ std::int64_t WeightsStore::place_error(double asked) {
     if (put_kept(i, key)) return;
     const StepMatrix matrix = matrix_of(i);
     auto best = coarsest(tensor, matrix, max_error, threads);
-    if (!best)
-      throw Error(Errc::kUsage, "no step of " + printable(tensor.source->name) +
-                                    " has a relative squared error of at most " +
-                                    std::to_string(max_error) + "; store it exactly");
+    // No step, or one that is exact.
+    if (!best || (best->relative_error == 0 && !tensor.base)) return put_exactly(i);
+    if (plan_.matrix_numbers() <= kTiny && plan_.profile() == CodecProfile::kSmall && !tensor.base)
+      best = smallest(tensor, matrix, *std::move(best), max_error);
     errors_[i] = best->relative_error;
     put(i, std::move(best->values), key);
   });
@@ -159,6 +232,7 @@ std::int64_t WeightsStore::place_error(double asked) {
 
 double WeightsStore::total_error(double x) {
   for_matrices([&](std::size_t i, int threads) {
+    if (exact_[i]) return;
     const TensorPlan& tensor = plan_.tensors()[i];
     const StepMatrix matrix = matrix_of(i);
     const int k = std::max(tensor.step(x), matrix.finest());
@@ -172,8 +246,8 @@ double WeightsStore::total() const {
   for (std::size_t i = 0; i < errors_.size(); ++i) {
     const TensorPlan& tensor = plan_.tensors()[i];
     if (!tensor.sample) continue;
-    error += errors_[i] * tensor.facts.squares();
-    squares += tensor.facts.squares();
+    error += errors_[i] * tensor.facts.squares;
+    squares += tensor.facts.squares;
   }
   return squares > 0 ? error / squares : 0;
 }
@@ -185,10 +259,10 @@ std::int64_t WeightsStore::place_total(double x, double most) {
   for (std::size_t i = 0; i < errors_.size(); ++i)
     if (plan_.tensors()[i].sample) {
       order.push_back(i);
-      squares += plan_.tensors()[i].facts.squares();
+      squares += plan_.tensors()[i].facts.squares;
     }
   const auto more = [&](std::size_t i) {
-    return kCoarserError * errors_[i] * plan_.tensors()[i].facts.squares() / squares;
+    return kCoarserError * errors_[i] * plan_.tensors()[i].facts.squares / squares;
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return more(a) > more(b); });

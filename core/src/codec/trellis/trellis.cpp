@@ -14,6 +14,7 @@ namespace {
 using codec::kLeastPriced;
 using codec::kMostPriced;
 using codec::kPricedMagnitudes;
+using codec::kZeroPriced;
 
 /// What a bit may cost of squared steps: the smallest files at an error (Gaussian and Laplace
 /// numbers of 2 to 5 bits) have 0.25 to 0.35 of a squared half step.
@@ -47,6 +48,9 @@ codec::Prices make_prices() {
         prices[at] =
             static_cast<std::int32_t>(std::lrint(-1024 * kBitPrice * std::log2(std::max(p, 1e-6))));
       }
+  for (std::size_t at = (kZeroPriced - kLeastPriced) * 2 * kPricedMagnitudes; at < prices.size();
+       ++at)
+    prices[at] = at % kPricedMagnitudes == 0 ? 0 : codec::kNeverPriced;
   return prices;
 }
 
@@ -126,7 +130,9 @@ std::vector<std::int8_t> Trellis::classes(std::int64_t first, std::int64_t end, 
     const int scale = row_scales_[static_cast<std::size_t>(row)];
     for (std::int64_t c = i % cols_; i < stop; ++i, ++c)
       classes[static_cast<std::size_t>(i - first)] =
-          codec::scale_class(scale, col_scales_[static_cast<std::size_t>(c)], unit);
+          values_[static_cast<std::size_t>(i)] == 0
+              ? std::int8_t{kZeroPriced}
+              : codec::scale_class(scale, col_scales_[static_cast<std::size_t>(c)], unit);
   }
   return classes;
 }

@@ -10,16 +10,19 @@ namespace gbcompress::codec {
 
 /// A scale class c stands for a mean magnitude of 2^(c / 4) steps.
 inline constexpr int kLeastPriced = -16, kMostPriced = 16;
-inline constexpr int kPricedMagnitudes = 64;  ///< larger ones cost as much as the largest
+/// The class of numbers that are 0: no other integer is chosen for them.
+inline constexpr int kZeroPriced = kMostPriced + 1;
+inline constexpr std::int32_t kNeverPriced = 1 << 20;  ///< what other integers cost there
+inline constexpr int kPricedMagnitudes = 64;           ///< larger ones cost as much as the largest
 
 /// What integers cost, in 1024ths of a squared step, by scale class, quantizer and magnitude.
 using Prices =
-    std::array<std::int32_t, std::size_t{kMostPriced - kLeastPriced + 1} * 2 * kPricedMagnitudes>;
+    std::array<std::int32_t, std::size_t{kZeroPriced - kLeastPriced + 1} * 2 * kPricedMagnitudes>;
 
 /// Numbers that follow one another. Their path begins in state 0.
 struct Band {
   const float* values;
-  const std::int8_t* classes;  ///< kLeastPriced ... kMostPriced, one a number
+  const std::int8_t* classes;  ///< kLeastPriced ... kZeroPriced, one a number
   std::int32_t* integers;      ///< what is chosen
   std::int64_t size;
   bool pinned;       ///< the path ends in state 0 too, where the next band begins

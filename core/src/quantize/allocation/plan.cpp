@@ -27,9 +27,13 @@ namespace {
 /// Steps grow with this power of a tensor's rms, and with the root of its size
 /// (docs/explanation/adr/0007-steps-without-data.md).
 constexpr double kRmsPower = 0.75;
+/// So far from the median rms; beyond it they grow with the rms, as those of slices do.
+constexpr double kNearOctaves = 10;
 /// Where all tensors have one step: so little does a tensor's rms count, and vectors have finer
 /// ones.
 constexpr double kTotalPower = 0.03, kTotalVectorOctaves = -3;
+/// The largest x, and what steps are clamped to: the range of float32.
+constexpr double kMostOctaves = 150;
 /// Numbers of all samples together, by what coding one takes.
 constexpr std::int64_t kSmallSamples = 400'000, kFastSamples = 4'000'000, kLeastSample = 4096;
 /// Integers up to which a file takes the time for the profile small.
@@ -95,14 +99,22 @@ void find_table(TensorPlan& tensor, std::span<const float> values) {
 
 /// How the integers lie, as far as a graph tells.
 IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint) {
-  return hint.rows == 0 ? default_grid(tensor.shape) : IntegerGrid{hint.rows, hint.cols, 0};
+  if (hint.rows > 0) return IntegerGrid{hint.rows, hint.cols, 0};
+  const auto& shape = tensor.shape;
+  return is_stack(shape) ? default_grid({shape[0] * shape[1], shape[2]}) : default_grid(shape);
 }
 
-/// log2 of a matrix's step where x is 0.
-double factor_of(const TensorPlan& tensor, bool total) {
+/// Matrices of which a grid's rows are a stack.
+std::int64_t slices_of(const TensorEntry& tensor, const IntegerGrid& grid) {
+  const auto& shape = tensor.shape;
+  return is_stack(shape) && grid.rows == shape[0] * shape[1] ? shape[0] : 1;
+}
+
+/// log2 of a matrix's step where x is 0: of a stack, that of one of its matrices.
+double factor_of(const TensorPlan& tensor, std::int64_t slices, bool total) {
   const double rms = std::log2(tensor.facts.rms);
   if (total) return kTotalPower * rms + (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0);
-  return kRmsPower * rms + std::log2(static_cast<double>(tensor.facts.numbers)) / 2;
+  return kRmsPower * rms + std::log2(static_cast<double>(tensor.facts.numbers / slices)) / 2;
 }
 
 /// Whether all elements are the same bytes.
@@ -128,7 +140,8 @@ std::vector<float> TensorPlan::numbers() const {
 }
 
 int TensorPlan::step(double x) const noexcept {
-  const double k = std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -64.0, 64.0));
+  const double k =
+      std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -kMostOctaves, kMostOctaves));
   return std::min(static_cast<int>(k), coarsest);
 }
 
@@ -199,6 +212,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
     fits = fits && (whole || fits_small({&tensor.grid, 1}));
   }
   profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kLanes;
+  if (options.measure != ErrorMeasure::kTotal) follow_far_sizes();
   if (options.statistics) use_statistics(options);
   take_samples();
   // Samples are too small for a head and stripes of their own: `fast` tells what they take.
@@ -250,12 +264,16 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   const std::vector<float> numbers = tensor.numbers();
-  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales);
-  if (options.max_error && finest_error(tensor, numbers) > *options.max_error) {
+  const std::int64_t slices = slices_of(source, tensor.grid);
+  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales, slices);
+  if ((!tensor.base && !tensor.facts.fits) ||
+      (options.max_error && finest_error(tensor, numbers) > *options.max_error)) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
-  tensor.factor = factor_of(tensor, total);
+  // What a row of a change loses is little of the row.
+  if (tensor.base) tensor.facts.sizes.clear();
+  tensor.factor = factor_of(tensor, slices, total);
   return tensor;
 }
 
@@ -291,6 +309,31 @@ void WeightsPlan::bound_changes(const WeightsOptions& options) {
   }
 }
 
+/// Steps of tensors far from the others' sizes grow with their rms itself.
+void WeightsPlan::follow_far_sizes() {
+  std::vector<std::pair<double, std::int64_t>> sizes;  // log2 of the rms, numbers
+  std::int64_t all = 0;
+  for (const TensorPlan& tensor : tensors_) {
+    if (tensor.kind != WeightKind::kMatrix || tensor.tied) continue;
+    sizes.emplace_back(std::log2(tensor.facts.rms), tensor.facts.numbers);
+    all += tensor.facts.numbers;
+  }
+  std::sort(sizes.begin(), sizes.end());
+  double median = 0;
+  std::int64_t before = 0;
+  for (const auto& [size, numbers] : sizes) {
+    median = size;
+    before += numbers;
+    if (2 * before >= all) break;
+  }
+  for (TensorPlan& tensor : tensors_) {
+    if (tensor.kind != WeightKind::kMatrix || tensor.tied) continue;
+    const double octaves = std::log2(tensor.facts.rms) - median;
+    const double far = octaves - std::clamp(octaves, -kNearOctaves, kNearOctaves);
+    tensor.factor += (1 - kRmsPower) * far;
+  }
+}
+
 void WeightsPlan::take_samples() {
   std::vector<std::int64_t> sizes;
   std::int64_t matrices = 0;
@@ -305,7 +348,7 @@ void WeightsPlan::take_samples() {
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
     TensorPlan& tensor = tensors_[i];
     if (sizes[i] == 0) return;
-    tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts.row_steps, each));
+    tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts, each));
     // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
     const int middle = nearest_step(static_cast<float>(tensor.facts.rms));
     const int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());
@@ -316,8 +359,8 @@ void WeightsPlan::take_samples() {
     });
     release_pages(tensor.source->bytes);
   });
-  lowest_ = 64;
-  highest_ = -64;
+  lowest_ = 2 * kMostOctaves;
+  highest_ = -2 * kMostOctaves;
   for (const TensorPlan& tensor : tensors_) {
     if (!tensor.sample) continue;
     const auto x = [&](int k) { return static_cast<double>(k) / kStepsPerOctave - tensor.factor; };

@@ -85,6 +85,7 @@ class WeightsPlan {
   void assume_inputs();
   void use_statistics(const WeightsOptions& options);
   void balance(const WeightsOptions& options);
+  void follow_far_sizes();
   void take_samples();
 
   const TensorHints hints_;

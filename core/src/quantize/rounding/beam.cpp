@@ -26,7 +26,7 @@ const std::vector<float>& bit_prices() {
   static const std::vector<float> instance = [] {
     std::vector<float> prices;
     for (const std::int32_t price : codec::prices())
-      prices.push_back(static_cast<float>(price) / 1024);
+      prices.push_back(price == codec::kNeverPriced ? kNever : static_cast<float>(price) / 1024);
     return prices;
   }();
   return instance;

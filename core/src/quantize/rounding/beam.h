@@ -36,7 +36,7 @@ class Beam {
   /// Follows the paths through one more row.
   /// @param values   as they are
   /// @param targets  with the errors of all columns before these
-  /// @param classes  what bits cost: kLeastPriced ... kMostPriced
+  /// @param classes  what bits cost: kLeastPriced ... kZeroPriced
   /// @param row_cost  the loss of this row counts so many times
   /// @throws Error(kNonFinite) for numbers beyond the range of integers
   void row(std::span<const float> values, std::span<const float> targets,

@@ -138,7 +138,8 @@ class Feedback {
     double size = sizes_[static_cast<std::size_t>(i)];
     if (!rounding_.column_factors.empty())
       size *= rounding_.column_factors[static_cast<std::size_t>(j)];
-    const double scaled = wanted / size;
+    // Zeros stay zeros: they compensate for nothing.
+    const double scaled = values_[at] == 0 ? 0 : wanted / size;
     if (!(std::fabs(scaled) < kMaxMagnitude))
       throw Error(Errc::kNonFinite, "error feedback leaves the range of integers");
     // Cost of a squared error here, now that later weights compensate for it.

@@ -145,6 +145,22 @@ std::vector<float> in_order(std::span<const float> values, const RoundingModel& 
   return moved;
 }
 
+/// Octaves by which values far from 1 are divided; 0 for those of usual size.
+int unit_of(std::span<const float> values) {
+  constexpr int kUsual = 24;
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  const int octaves = largest > 0 ? std::ilogb(largest) : 0;
+  return std::abs(octaves) > kUsual ? octaves : 0;
+}
+
+std::vector<float> times_power(std::span<const float> values, int octaves) {
+  std::vector<float> moved;
+  moved.reserve(values.size());
+  for (const float value : values) moved.push_back(std::ldexp(value, octaves));
+  return moved;
+}
+
 /// Squared error over squares.
 double error_of(const CodedValues& coded, std::span<const float> values,
                 std::span<const double> column_factors) {
@@ -222,8 +238,14 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
   return model;
 }
 
-CodedValues round_within(const IntegerGrid& whole, std::span<const float> values,
+CodedValues round_within(const IntegerGrid& whole, std::span<const float> given,
                          const RoundingModel& model, Rounding rounding) {
+  // Factors are those of any unit: values far from 1 have one that keeps squares of float32 finite.
+  const int unit = unit_of(given);
+  std::vector<float> moved;
+  if (unit != 0) moved = times_power(given, -unit);
+  const std::span<const float> values = unit != 0 ? std::span<const float>(moved) : given;
+  rounding.step -= kStepsPerOctave * unit;
   IntegerGrid grid = whole;
   grid.rows *= model.pieces;
   grid.cols /= model.pieces;
@@ -261,6 +283,7 @@ CodedValues round_within(const IntegerGrid& whole, std::span<const float> values
     if (loss <= kMostRelativeError * zeros) break;
   }
   coded.grid = whole;
+  coded.step += kStepsPerOctave * unit;
   coded.row_steps.assign(steps.begin(), steps.end());
   return coded;
 }

@@ -62,7 +62,7 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
                              FactorSetup setup = {});
 
 /// Integers of [rows, cols] values for a step, at most half of whose cost (that of zeros) is lost;
-/// finer ones where the step asks for more.
+/// finer ones where the step asks for more. Values may have any magnitude that float32 has.
 /// @param rounding  what is asked; its row_steps are those of the model where it has some
 CodedValues round_within(const IntegerGrid& grid, std::span<const float> values,
                          const RoundingModel& model, Rounding rounding);

@@ -18,6 +18,8 @@ constexpr std::int64_t kSample = 1 << 15;
 constexpr double kSaved = 0.02, kSavedBytes = 16;
 /// Share of the bits by a quick estimate, before anything is coded: most tensors fail here.
 constexpr double kPromising = 0.99;
+/// Zeros stay zeros, which cosines would not leave them: one in so many values may be one.
+constexpr std::size_t kFewZeros = 100;
 /// Finer than this the rounding of cosines to float32 would show.
 constexpr double kFinestError = 1e-9;
 
@@ -89,8 +91,12 @@ double saved_share(std::span<const float> values, const std::vector<std::int64_t
 int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& shape,
                 double relative_error) {
   double squares = 0;
-  for (const float value : values) squares += static_cast<double>(value) * value;
-  if (squares == 0 || relative_error < kFinestError) return -1;
+  std::size_t zeros = 0;
+  for (const float value : values) {
+    squares += static_cast<double>(value) * value;
+    zeros += value == 0;
+  }
+  if (squares == 0 || relative_error < kFinestError || zeros > values.size() / kFewZeros) return -1;
   // Integers times a step of D have an error of D^2 / 12 a number.
   const double step = std::sqrt(12 * relative_error * squares / static_cast<double>(values.size()));
   int best = -1;

@@ -1,0 +1,129 @@
+#include "quantize/row_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gbcompress {
+namespace {
+
+/// Values that may be outliers, in root mean squares of all that are left: so far away few are.
+constexpr double kFar = 6;
+/// Outliers of one size hide those of the next.
+constexpr int kRounds = 8;
+
+double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
+
+/// The values of a row whose magnitude is below a bound.
+struct Left {
+  double squares = 0, count = 0;
+  float largest = 0;
+};
+Left left_below(std::span<const float> row, double bound) {
+  Left left;
+  for (const float value : row) {
+    const float magnitude = std::fabs(value);
+    if (static_cast<double>(magnitude) >= bound) continue;
+    left.squares += square(magnitude);
+    ++left.count;
+    left.largest = std::max(left.largest, magnitude);
+  }
+  return left;
+}
+
+Left all_of(std::span<const float> row) {
+  double sums[4] = {};
+  float largest[4] = {};
+  std::size_t i = 0;
+  for (; i + 4 <= row.size(); i += 4)
+    for (std::size_t k = 0; k < 4; ++k) {
+      sums[k] += square(row[i + k]);
+      largest[k] = std::max(largest[k], std::fabs(row[i + k]));
+    }
+  const Left rest = left_below(row.subspan(i), HUGE_VAL);
+  return {sums[0] + sums[1] + (sums[2] + sums[3]) + rest.squares, static_cast<double>(row.size()),
+          std::max(*std::max_element(largest, largest + 4), rest.largest)};
+}
+
+/// The least magnitude of an outlier, or infinity.
+/// @param reach  squares from here on may be those of outliers
+/// @param bound  of magnitudes
+double least_outlier(std::span<const float> row, double reach, double bound) {
+  std::vector<float> far;
+  double others = 0, count = 0;  // squares of the smaller values, and how many
+  for (const float value : row) {
+    const float magnitude = std::fabs(value);
+    if (static_cast<double>(magnitude) >= bound) continue;
+    if (square(magnitude) >= reach) {
+      far.push_back(magnitude);
+      continue;
+    }
+    others += square(magnitude);
+    ++count;
+  }
+  std::sort(far.begin(), far.end());
+  for (const float magnitude : far) {
+    if (others > 0 && square(magnitude) >= kOutlier * kOutlier * others / count)
+      return static_cast<double>(magnitude);
+    others += square(magnitude);
+    ++count;
+  }
+  return HUGE_VAL;
+}
+
+}  // namespace
+
+RowSize size_of_row(std::span<const float> row) {
+  Left left = all_of(row);
+  RowSize size{.squares = left.squares, .largest = left.largest};
+  double bound = HUGE_VAL;
+  for (int round = 0; round < kRounds && left.squares > 0; ++round) {
+    // Few values: one of them may be as large as all together.
+    const double reach = std::min(kFar * kFar, 0.9 * left.count) * left.squares / left.count;
+    if (square(left.largest) < reach) break;
+    bound = least_outlier(row, reach, bound);
+    if (bound == HUGE_VAL) break;
+    left = left_below(row, bound);
+  }
+  size.rms = left.count > 0 ? std::sqrt(left.squares / left.count) : 0;
+  return size;
+}
+
+std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const float> values) {
+  std::vector<RowSize> sizes;
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(grid.rows); ++row)
+    sizes.push_back(size_of_row(values.subspan(row * cols, cols)));
+  return sizes;
+}
+
+std::vector<RowLoss> rows_beyond(const IntegerGrid& grid, std::span<const RowSize> sizes,
+                                 std::span<const float> values, std::span<const float> stored,
+                                 double most) {
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  std::vector<RowLoss> rows;
+  for (std::size_t row = 0; row < sizes.size(); ++row) {
+    double error = 0;
+    for (std::size_t i = row * cols; i < (row + 1) * cols; ++i)
+      error += square(stored[i] - values[i]);
+    const double squares = sizes[row].rms * sizes[row].rms * static_cast<double>(cols);
+    if (!(error <= most * squares)) rows.push_back({row, error / squares});
+  }
+  return rows;
+}
+
+double worst_row(const IntegerGrid& grid, std::span<const float> values,
+                 std::span<const float> stored) {
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  double worst = 0;
+  for (std::size_t first = 0; first < values.size(); first += cols) {
+    const double rms = size_of_row(values.subspan(first, cols)).rms;
+    double error = 0;
+    for (std::size_t i = first; i < first + cols; ++i) error += square(stored[i] - values[i]);
+    if (error == 0) continue;
+    const double share = error / (rms * rms * static_cast<double>(cols));
+    worst = std::max(worst, std::isfinite(share) ? share : HUGE_VAL);
+  }
+  return worst;
+}
+
+}  // namespace gbcompress
