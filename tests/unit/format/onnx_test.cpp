@@ -201,6 +201,23 @@ TEST_F(Onnx, ExternalDataComeBack) {
   EXPECT_EQ(to_text(bundle.find("b")->bytes), b::ramp(16));
 }
 
+TEST_F(Onnx, ExternalDataWithoutALengthFillTheShape) {
+  TempDir dir;
+  const std::string data = "01234567" + b::ramp(16) + b::ramp(8);
+  put_file(dir / "w.data", data);
+  // The places descend, and two tensors share one.
+  const std::string file =
+      b::model(b::graph({}, {b::external_tensor("c", {8}, "w.data", "72", "0"),
+                             b::external_tensor("a", {16}, "w.data", "8", "0"),
+                             b::external_tensor("b", {16}, "w.data", "8", "")}));
+  put_file(dir / "m.onnx", file);
+  const TensorBundle bundle = onnx::open_model(dir / "m.onnx");
+  EXPECT_EQ(files_of(bundle), (std::vector<std::string>{file, data}));
+  EXPECT_EQ(to_text(bundle.find("c")->bytes), b::ramp(8));
+  put_file(dir / "w.data", data.substr(0, data.size() - 1));
+  GBC_EXPECT_ERROR(onnx::open_model(dir / "m.onnx"), Errc::kTruncated, "which has 103");
+}
+
 TEST_F(Onnx, WrongExternalDataAreNamed) {
   TempDir dir;
   put_file(dir / "short.data", "0123");

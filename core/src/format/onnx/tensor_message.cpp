@@ -71,7 +71,9 @@ class TensorMessage {
     });
     if (key == "location") into.location = value;
     if (key == "offset") into.offset = decimal(value, "offset");
-    if (key == "length") into.length = decimal(value, "length");
+    // 0 is what some exporters write where the shape says it.
+    if (key == "length")
+      if (const std::uint64_t length = decimal(value, "length"); length > 0) into.length = length;
   }
 
   std::uint64_t decimal(std::string_view text, const char* what) const {
