@@ -42,6 +42,22 @@ std::int64_t distinct_elements(const TensorBundle& bundle) {
   return elements;
 }
 
+/// Rules name whole tensors.
+const std::string& name_for_rules(const TensorEntry& tensor) {
+  return tensor.whole.empty() ? tensor.name : tensor.whole;
+}
+
+/// The size that is asked for, bytes. Where it follows from no option, it is one that a file can
+/// have.
+std::optional<std::int64_t> asked_bytes(const Settings& settings, const TensorBundle& tensors) {
+  const Target& target = settings.compress.target;
+  const bool by_default = !default_target_text(settings).empty();
+  if (by_default && target.ratio &&
+      static_cast<double>(tensors.file_bytes) < *target.ratio * kSmallestFile)
+    return kSmallestFile;
+  return target_bytes(target, tensors.file_bytes, distinct_elements(tensors));
+}
+
 WeightsOptions weights_options(const Arguments& arguments, const Settings& settings,
                                const TensorBundle& tensors) {
   const CompressOptions& run = settings.compress;
@@ -53,20 +69,20 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
                          .overwrite = arguments.has("force"),
                          .threads = static_cast<int>(settings.threads)};
   for (const TensorEntry& tensor : tensors.tensors)
-    if (mode_of(tensor.name, run.bottleneck) == WeightMode::kExact)
+    if (mode_of(name_for_rules(tensor), run.bottleneck) == WeightMode::kExact)
       options.exact.push_back(tensor.name);
   // Where all is exact, a target bounds the file and changes nothing in it.
   if (options.exact.size() == tensors.tensors.size()) return options;
   options.max_error = run.target.max_error;
-  options.max_bytes = target_bytes(run.target, tensors.file_bytes, distinct_elements(tensors));
+  options.max_bytes = asked_bytes(settings, tensors);
   return options;
 }
 
 /// Compares the size of a file of exact values with the target.
-void judge_exact(WeightsReport& report, const WeightsOptions& options, const Target& target,
+void judge_exact(WeightsReport& report, const WeightsOptions& options, const Settings& settings,
                  const TensorBundle& tensors) {
   if (options.max_bytes || options.max_error) return;
-  const auto most = target_bytes(target, tensors.file_bytes, distinct_elements(tensors));
+  const auto most = asked_bytes(settings, tensors);
   if (!most || report.output_bytes <= *most) return;
   report.target_met = false;
   report.target_note = "the target is " + std::to_string(*most) + " bytes, and exact values take " +
@@ -169,7 +185,7 @@ struct Prepared {
 Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBundle tensors) {
   say_notes(arguments, tensors.notes);
   std::vector<std::string> names;
-  for (const TensorEntry& tensor : tensors.tensors) names.push_back(tensor.name);
+  for (const TensorEntry& tensor : tensors.tensors) names.push_back(name_for_rules(tensor));
   say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
   say_notes(arguments, compress_notes(arguments, settings));
   Prepared prepared{{}, weights_options(arguments, settings, tensors), nullptr};
@@ -216,6 +232,22 @@ void check_requantize(const Arguments& arguments, const Settings& settings) {
                 "--requantize contradicts --base, which compares the integers; give one of both");
 }
 
+/// Says what was not reached. @return the exit status
+int say_outcome(const WeightsReport& report, const Settings& settings, std::int64_t input_bytes) {
+  if (report.output_bytes >= input_bytes)
+    say("the file has " + with_commas(report.output_bytes) + " bytes and the model " +
+        with_commas(input_bytes) + ": this model does not shrink; keep the model itself");
+  if (report.target_met) return kDone;
+  const std::string by_default = default_target_text(settings);
+  if (by_default.empty()) {
+    say("the target was not reached: " + report.target_note);
+    return kTargetMissed;
+  }
+  say("no target was given, and " + by_default + " was not reached: " + report.target_note +
+      "; give --max-error, or a size");
+  return kDone;
+}
+
 }  // namespace
 
 std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
@@ -256,7 +288,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     output.finish();
     return written;
   });
-  judge_exact(report, work.options, settings.compress.target, work.tensors);
+  judge_exact(report, work.options, settings, work.tensors);
   const Cost cost = cost_since(start);
   if (!report.base_note.empty()) say_notes(arguments, {report.base_note});
   say_notes(arguments, report.notes);
@@ -276,9 +308,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     page.show(ArtifactReader::open(output.file()), TensorSource::of(std::move(work.tensors)));
     page.write(std::move(result));
   }
-  if (report.target_met) return kDone;
-  say("the target was not reached: " + report.target_note);
-  return kTargetMissed;
+  return say_outcome(report, settings, input_bytes);
 }
 
 }  // namespace gbcompress::cli

@@ -1,10 +1,15 @@
 // `compress` as the command line shows it.
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "command.h"
 #include "compress_options.h"
 #include "each_input.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "report.h"
 #include "run_options.h"
@@ -13,6 +18,7 @@
 #include "weights_alone.h"
 
 namespace gbcompress::cli {
+namespace fs = std::filesystem;
 namespace po = boost::program_options;
 namespace {
 
@@ -84,9 +90,35 @@ int compress_one(const Arguments& arguments) {
   return run_with_torch("compress", arguments);
 }
 
+/// The words without those that the first part of a split GGUF model among them stands for.
+std::vector<std::string> without_parts(const std::vector<std::string>& words) {
+  std::set<fs::path> parts;
+  const auto place = [](const fs::path& file) { return fs::absolute(file).lexically_normal(); };
+  for (const std::string& word : words) {
+    if (word == kStandardInput) continue;
+    try {
+      if (!is_gguf(word)) continue;
+      const auto files = gguf_files(word);
+      for (std::size_t i = 1; i < files.size(); ++i) parts.insert(place(files[i]));
+    } catch (const Error&) {
+      continue;  // told where that input has its turn
+    }
+  }
+  std::vector<std::string> left;
+  for (const std::string& word : words)
+    if (word == kStandardInput || !parts.contains(place(word))) left.push_back(word);
+  return left;
+}
+
 int run_compress(const Arguments& arguments) {
   need_model(arguments, "compress");
-  return run_each(arguments, {".gbz", "-gbz", "OUT.gbz", compress_one});
+  const Maker maker{".gbz", "-gbz", "OUT.gbz", compress_one};
+  if (arguments.words().size() < 2) return run_each(arguments, maker);
+  const std::vector<std::string> words = without_parts(arguments.words());
+  if (words.size() < arguments.words().size() && !arguments.quiet())
+    say("the parts of a split model are compressed with the first one, as one model");
+  return run_each(words.size() < arguments.words().size() ? arguments.with_words(words) : arguments,
+                  maker);
 }
 
 }  // namespace

@@ -238,7 +238,6 @@ class Gguf(harness.CliTest):
             "text.gguf": (b"some text", "does not begin with GGUF"),
             "one.gguf": (gguf_bytes(KEYS, mixed(), version=1), "version 1 of GGUF"),
             "big.gguf": (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "big-endian"),
-            "none.gguf": (gguf_bytes(KEYS, []), "holds no weights"),
             "counts.gguf": (b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0) + bytes(64), "tensors do not fit"),
             "twice.gguf": (gguf_bytes(KEYS, twice), "tensor w twice"),
             "page.gguf": (b"<!DOCTYPE html><html></html>", "a web page"),

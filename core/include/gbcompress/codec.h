@@ -26,7 +26,8 @@ std::string_view profile_name(CodecProfile profile) noexcept;  ///< "small", "fa
 /// Magnitudes beyond it are refused: a step that small says nothing any more.
 inline constexpr std::int32_t kMaxMagnitude = 1 << 20;
 
-/// The layout of a tensor's integers, row-major, which contexts depend on. At most 2^28.
+/// The layout of a tensor's integers, row-major, which contexts depend on. At most 2^28,
+/// with profile lanes 2^31.
 struct IntegerGrid {
   std::int64_t rows = 1;  ///< outputs; at least 1
   std::int64_t cols = 1;  ///< everything else; at least 1

@@ -116,6 +116,9 @@ bool is_gguf(const std::filesystem::path& path);
 /// The element type of each tensor of a GGUF model as ggml calls it, by the tensor's name: "Q8_0".
 /// @throws as open_tensors()
 std::map<std::string, std::string> gguf_types(const std::filesystem::path& path);
+/// The files that open_tensors() reads where it is given that GGUF file: all parts of a split model
+/// for its first, if they lie beside it; else the file alone. @throws as open_tensors()
+std::vector<std::filesystem::path> gguf_files(const std::filesystem::path& path);
 /// The operators that take each tensor of a bundle that open_tensors() read from an ONNX model, by
 /// its name: "Conv", "Add"; of other bundles nothing. @throws as open_tensors()
 std::map<std::string, std::vector<std::string>> consumers_of(const TensorBundle& bundle);

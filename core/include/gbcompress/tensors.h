@@ -97,8 +97,11 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;
   /// Row-major and little-endian. Not aligned: copy numbers out, do not cast.
   std::span<const std::byte> bytes;
-  /// Of a checkpoint that is kept whole, what belongs to its training: bit for bit or not at all.
+  /// Bit for bit or not at all: what belongs to the training of a checkpoint that is kept whole,
+  /// the tensors of a GGUF file that is no model.
   bool exact = false;
+  /// Of some rows of a tensor that is in pieces, that tensor's name; else "".
+  std::string whole = {};
 };
 
 /// Tensors together with the owner of their bytes. Copies are cheap and share the bytes;

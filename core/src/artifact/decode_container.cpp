@@ -6,6 +6,7 @@
 #include "artifact/file_digest.h"
 #include "format/container.h"
 #include "format/gguf/open.h"
+#include "format/gguf/parts.h"
 #include "format/onnx/open.h"
 #include "format/payload.h"
 #include "format/tensor_hint.h"
@@ -80,6 +81,18 @@ std::int64_t write_file(AtomicFile& to, const ContainerFile& file, const Artifac
   return bytes;
 }
 
+/// Parts of a split model find each other by their names, which follow the output's.
+void name_parts(Container& container, const fs::path& output) {
+  if (container.format != "gguf") return;
+  const auto own = gguf::part_name(output);
+  const std::string stem = own ? own->stem : output.stem().string();
+  for (ContainerFile& file : container.files)
+    if (auto name = gguf::part_name(file.name)) {
+      name->stem = stem;
+      file.name = name->file(name->number);
+    }
+}
+
 /// Where a file of external data is written; subfolders are made. A subfolder that is a link would
 /// let a file of a stranger write elsewhere.
 fs::path place_of(const fs::path& output, const ContainerFile& file, const std::string& label) {
@@ -109,6 +122,8 @@ bool is_gguf(const fs::path& path) { return gguf::is_model(path); }
 std::map<std::string, std::string> gguf_types(const fs::path& path) {
   return gguf::open_types(path);
 }
+
+std::vector<fs::path> gguf_files(const fs::path& path) { return gguf::open_parts(path); }
 
 std::map<std::string, std::vector<std::string>> consumers_of(const TensorBundle& bundle) {
   std::map<std::string, std::vector<std::string>> consumers;
@@ -141,6 +156,7 @@ std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path&
                     " was not made of an ONNX or a GGUF model; name a .safetensors or .npz file to "
                     "write");
   Container container = read_container(artifact, at);
+  name_parts(container, output);
   std::vector<std::size_t> order;
   for (ContainerFile& file : container.files) {
     for (const Hole& hole : file.holes) {

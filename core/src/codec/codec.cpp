@@ -11,12 +11,17 @@
 namespace gbcompress {
 namespace {
 
-constexpr std::int64_t kMostValues = std::int64_t{1} << 28;
+/// Lanes keep nothing of a value but what lies in its block.
+std::int64_t most_values(CodecProfile profile) {
+  const bool many = profile == CodecProfile::kLanes && sizeof(std::size_t) > 4;
+  return std::int64_t{1} << (many ? 31 : 28);
+}
 
-void check(const IntegerGrid& grid, std::size_t values, std::span<const std::uint8_t> prior) {
-  if (grid.rows < 1 || grid.cols < 1 || grid.rows > kMostValues || grid.cols > kMostValues ||
-      grid.size() > kMostValues)
-    throw Error(Errc::kUsage, "a grid to code has 1 to 2^28 values, not " +
+void check(const IntegerGrid& grid, std::size_t values, std::span<const std::uint8_t> prior,
+           CodecProfile profile) {
+  const std::int64_t most = most_values(profile);
+  if (grid.rows < 1 || grid.cols < 1 || grid.rows > most || grid.cols > most / grid.rows)
+    throw Error(Errc::kUsage, "a grid to code has 1 to " + std::to_string(most) + " values, not " +
                                   std::to_string(grid.rows) + " x " + std::to_string(grid.cols));
   if (grid.stride < 0 || grid.stride >= grid.cols + (grid.stride == 0))
     throw Error(Errc::kUsage, "the stride of a grid lies inside its row of " +
@@ -110,7 +115,7 @@ IntegerEncoder& IntegerEncoder::operator=(IntegerEncoder&&) noexcept = default;
 
 void IntegerEncoder::add(const IntegerGrid& grid, std::span<const std::int32_t> values,
                          std::span<const std::uint8_t> prior) {
-  check(grid, values.size(), prior);
+  check(grid, values.size(), prior, impl_->profile);
   check_order(grid, impl_->profile);
   check_magnitudes(values);
   impl_->backend->add(grid, values, prior);
@@ -121,7 +126,7 @@ std::vector<std::int32_t> IntegerEncoder::quantize_and_add(const IntegerGrid& gr
                                                            std::span<const float> importance,
                                                            double lambda,
                                                            std::span<const std::uint8_t> prior) {
-  check(grid, scaled.size(), prior);
+  check(grid, scaled.size(), prior, impl_->profile);
   check_independent(grid);
   if (!importance.empty() && importance.size() != scaled.size() &&
       importance.size() != static_cast<std::size_t>(grid.cols))
@@ -154,7 +159,7 @@ IntegerDecoder& IntegerDecoder::operator=(IntegerDecoder&&) noexcept = default;
 
 void IntegerDecoder::read(const IntegerGrid& grid, std::span<std::int32_t> values,
                           std::span<const std::uint8_t> prior) {
-  check(grid, values.size(), prior);
+  check(grid, values.size(), prior, impl_->profile);
   check_order(grid, impl_->profile);
   impl_->backend->read(grid, values, prior);
 }
@@ -167,7 +172,7 @@ void IntegerDecoder::finish() {
 
 std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values,
                                    std::span<const std::uint8_t> prior) {
-  check(grid, values.size(), prior);
+  check(grid, values.size(), prior, CodecProfile::kSmall);
   check_independent(grid);
   check_magnitudes(values);
   return codec::expected_scales_of(grid, values, prior);

@@ -9,6 +9,9 @@ namespace {
 
 /// Above it a size is no limit for any file.
 constexpr double kLargest = 9e18;
+/// Models below so many of the smallest files hardly shrink: no ratio that this file allows is
+/// likely to be reached.
+constexpr double kSmallModel = 10;
 
 [[noreturn]] void refuse(const char* option, double value, double bytes, double limit,
                          const char* bound) {
@@ -17,6 +20,15 @@ constexpr double kLargest = 9e18;
                 "%s %g gives a file of %.3g bytes, and the smallest file has %lld; use a value %s "
                 "%.5g",
                 option, value, bytes, static_cast<long long>(kSmallestFile), bound, limit);
+  throw Error(Errc::kUsage, text);
+}
+
+[[noreturn]] void refuse_small_model(double ratio, double bytes, std::int64_t model) {
+  char text[240];
+  std::snprintf(text, sizeof text,
+                "`ratio` %g gives a file of %.3g bytes, and the smallest file has %lld: a model of "
+                "%lld bytes hardly shrinks; leave the target out, or give `max_error` 0.01",
+                ratio, bytes, static_cast<long long>(kSmallestFile), static_cast<long long>(model));
   throw Error(Errc::kUsage, text);
 }
 
@@ -35,6 +47,8 @@ std::optional<std::int64_t> target_bytes(const Target& target, std::int64_t inpu
     if (!(*target.ratio > 0 && std::isfinite(*target.ratio)))
       throw Error(Errc::kUsage, "`ratio` must be a number above 0, such as 20");
     const double bytes = static_cast<double>(input_bytes) / *target.ratio;
+    if (bytes < smallest && static_cast<double>(input_bytes) < kSmallModel * smallest)
+      refuse_small_model(*target.ratio, bytes, input_bytes);
     if (bytes < smallest)
       refuse("`ratio`", *target.ratio, bytes, static_cast<double>(input_bytes) / smallest,
              "of at most");

@@ -15,70 +15,69 @@ namespace {
 
 /// Elements on which the forms are compared; all are coded in the one that wins.
 constexpr std::int64_t kCompared = 1 << 18;
+/// Integers that are coded to tell what a tensor takes.
+constexpr std::int64_t kMostCounted = std::int64_t{1} << 26;
 /// Larger numbers are no weights.
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
-template <typename T>
-std::vector<std::int64_t> read(std::span<const std::byte> bytes) {
-  std::vector<std::int64_t> numbers;
-  numbers.reserve(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < bytes.size(); i += sizeof(T)) {
+template <typename T, typename Visit>
+void for_elements(std::span<const std::byte> bytes, const Visit& visit) {
+  for (std::size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
     T value;
     std::memcpy(&value, bytes.data() + i, sizeof value);
     if constexpr (std::is_unsigned_v<T>)
-      numbers.push_back(static_cast<std::int64_t>(std::min<std::uint64_t>(value, kLargest)));
+      visit(static_cast<std::int64_t>(std::min<std::uint64_t>(value, kLargest)));
     else
-      numbers.push_back(std::clamp<std::int64_t>(value, -kLargest, kLargest));
+      visit(std::clamp<std::int64_t>(value, -kLargest, kLargest));
   }
-  return numbers;
 }
 
-std::vector<std::int64_t> numbers_in(const TensorEntry& tensor) {
+/// Calls visit() with every number of the tensor, or with its nibbles.
+template <typename Visit>
+void for_numbers(const TensorEntry& tensor, bool nibbles, const Visit& visit) {
+  if (nibbles) {
+    for (const std::byte byte : tensor.bytes)
+      for (const int shift : {0, 4}) visit(std::to_integer<std::int64_t>(byte) >> shift & 15);
+    return;
+  }
   switch (tensor.dtype) {
     case DType::kBool:
     case DType::kU8:
-      return read<std::uint8_t>(tensor.bytes);
+      return for_elements<std::uint8_t>(tensor.bytes, visit);
     case DType::kI8:
-      return read<std::int8_t>(tensor.bytes);
+      return for_elements<std::int8_t>(tensor.bytes, visit);
     case DType::kU16:
-      return read<std::uint16_t>(tensor.bytes);
+      return for_elements<std::uint16_t>(tensor.bytes, visit);
     case DType::kI16:
-      return read<std::int16_t>(tensor.bytes);
+      return for_elements<std::int16_t>(tensor.bytes, visit);
     case DType::kU32:
-      return read<std::uint32_t>(tensor.bytes);
+      return for_elements<std::uint32_t>(tensor.bytes, visit);
     case DType::kI32:
-      return read<std::int32_t>(tensor.bytes);
+      return for_elements<std::int32_t>(tensor.bytes, visit);
     case DType::kU64:
-      return read<std::uint64_t>(tensor.bytes);
+      return for_elements<std::uint64_t>(tensor.bytes, visit);
     case DType::kI64:
-      return read<std::int64_t>(tensor.bytes);
+      return for_elements<std::int64_t>(tensor.bytes, visit);
     default:
-      return {};
+      return;
   }
-}
-
-std::vector<std::int64_t> nibbles_in(const TensorEntry& tensor) {
-  std::vector<std::int64_t> nibbles;
-  nibbles.reserve(2 * tensor.bytes.size());
-  for (const std::byte byte : tensor.bytes)
-    for (const int shift : {0, 4})
-      nibbles.push_back(std::to_integer<std::int64_t>(byte) >> shift & 15);
-  return nibbles;
 }
 
 /// Around their middle: small integers of either sign are the cheapest.
-std::optional<CodedValues> centred(IntegerGrid grid, const std::vector<std::int64_t>& numbers) {
+std::optional<CodedValues> centred(IntegerGrid grid, const TensorEntry& tensor, bool nibbles) {
   double sum = 0;
-  for (const std::int64_t n : numbers) sum += static_cast<double>(n);
-  const double mean = std::nearbyint(sum / static_cast<double>(numbers.size()));
+  for_numbers(tensor, nibbles, [&](std::int64_t n) { sum += static_cast<double>(n); });
+  const double mean = std::nearbyint(sum / static_cast<double>(grid.size()));
   CodedValues values{.grid = grid};
   values.step = std::fabs(mean) <= kMaxStep ? static_cast<int>(mean) : 0;
-  values.integers.reserve(numbers.size());
-  for (const std::int64_t n : numbers) {
+  values.integers.reserve(static_cast<std::size_t>(grid.size()));
+  bool fits = true;
+  for_numbers(tensor, nibbles, [&](std::int64_t n) {
     const std::int64_t off = n - values.step;
-    if (off < -kMaxMagnitude || off > kMaxMagnitude) return {};
-    values.integers.push_back(static_cast<std::int32_t>(off));
-  }
+    fits = fits && off >= -kMaxMagnitude && off <= kMaxMagnitude;
+    if (fits) values.integers.push_back(static_cast<std::int32_t>(off));
+  });
+  if (!fits) return {};
   return values;
 }
 
@@ -87,8 +86,8 @@ enum class Form : std::uint8_t { kAsTheyAre, kWide, kNibbles };
 std::optional<CodedValues> in_form(const TensorEntry& tensor, Form form) {
   const bool nibbles = form == Form::kNibbles;
   std::optional<CodedValues> values =
-      nibbles ? centred(nibble_grid(tensor.shape, tensor.dtype), nibbles_in(tensor))
-              : centred(default_grid(tensor.shape), numbers_in(tensor));
+      centred(nibbles ? nibble_grid(tensor.shape, tensor.dtype) : default_grid(tensor.shape),
+              tensor, nibbles);
   if (!values) return {};
   values->nibbles = nibbles;
   values->grid.wide = form == Form::kWide;
@@ -109,10 +108,22 @@ TensorEntry some_rows(const TensorEntry& tensor) {
 }  // namespace
 
 double coded_bytes(const CodedValues& values, CodecProfile profile) {
+  IntegerGrid some = values.grid;
+  // The first of many tell what all of them take.
+  if (some.rows == 1)
+    some.cols = std::min(some.cols, kMostCounted);
+  else
+    some.rows = std::clamp<std::int64_t>(kMostCounted / some.cols, 1, some.rows);
+  if (some.stride >= some.cols) some.stride = 0;
   IntegerEncoder encoder(profile);
-  if (values.levels.used()) encoder.add(level_grid(values.levels, values.grid), values.level_table);
-  encoder.add(values.grid, values.integers);
-  return encoder.ideal_bits() / 8;
+  double table = 0;
+  if (values.levels.used()) {
+    encoder.add(level_grid(values.levels, values.grid), values.level_table);
+    table = encoder.ideal_bits();
+  }
+  encoder.add(some, std::span(values.integers).first(static_cast<std::size_t>(some.size())));
+  const double share = static_cast<double>(values.grid.size()) / static_cast<double>(some.size());
+  return (table + (encoder.ideal_bits() - table) * share) / 8;
 }
 
 std::optional<CodedValues> whole_numbers(const TensorEntry& tensor, CodecProfile profile) {

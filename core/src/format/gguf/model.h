@@ -34,6 +34,8 @@ struct GgufFile {
   /// For people: numbers, short texts, and of an array how many values it has; control characters
   /// escaped.
   std::map<std::string, std::string> metadata;
+  std::string type;                 ///< general.type; "": a model
+  std::uint64_t part = 0;           ///< split.no, from 0
   std::uint64_t parts = 0;          ///< split.count: files that the model is in; 0 and 1: this one
   std::vector<GgufTensor> tensors;  ///< in the order of their places
 };

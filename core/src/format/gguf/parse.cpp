@@ -121,6 +121,9 @@ class Parser {
       model_.alignment = alignment;
     }
     if (name == "split.count") model_.parts = whole_number(type, from, name);
+    if (name == "split.no") model_.part = whole_number(type, from, name);
+    if (name == "general.type" && type == kText)
+      model_.type = model_.metadata.at(std::string(name));
   }
 
   /// Of an unsigned type.

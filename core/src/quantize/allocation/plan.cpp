@@ -235,7 +235,8 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   if (!source.exact) tensor.not_finite = not_finite(source, values);
   tensor.packed = packed;
   const bool asked = !is_exact(options);
-  if (asked && !source.exact && !is_bytes(source) && !exact.matches(source.name))
+  if (asked && !source.exact && !is_bytes(source) && !exact.matches(source.name) &&
+      !(!source.whole.empty() && exact.matches(source.whole)))
     tensor.kind = weight_kind(source, values, packed, &hint);
   tensor.constant = !source.bytes.empty() && is_repeated(source);
   if (!tensor.constant && !before && !source.exact) find_table(tensor, values);
