@@ -18,8 +18,8 @@ constexpr std::int64_t kSample = 1 << 15;
 constexpr double kSaved = 0.02, kSavedBytes = 16;
 /// Share of the bits by a quick estimate, before anything is coded: most tensors fail here.
 constexpr double kPromising = 0.99;
-/// Zeros stay zeros, which cosines would not leave them: one in so many values may be one.
-constexpr std::size_t kFewZeros = 100;
+/// Cosines do not leave zeros what they are, but in lines of zeros: few may lie elsewhere.
+constexpr double kFewZeros = 0.05;
 /// Finer than this the rounding of cosines to float32 would show.
 constexpr double kFinestError = 1e-9;
 
@@ -86,17 +86,38 @@ double saved_share(std::span<const float> values, const std::vector<std::int64_t
   return bytes < kSavedBytes ? 0 : 1 - after / before;
 }
 
+/// Whether cosines along `axis` move a row of zeros, or more zeros than a few.
+bool moves_zeros(std::span<const float> values, const std::vector<std::int64_t>& shape, int axis) {
+  std::size_t side = 1, inner = 1;
+  for (std::size_t d = shape.size(); d-- > static_cast<std::size_t>(axis);)
+    (d == static_cast<std::size_t>(axis) ? side : inner) *= static_cast<std::size_t>(shape[d]);
+  std::vector<std::size_t> zeros(inner);  // of the lines through a block of [side, inner]
+  std::size_t moved = 0;
+  bool row_of_zeros = false;
+  for (std::size_t first = 0; first < values.size(); first += side * inner) {
+    std::fill(zeros.begin(), zeros.end(), 0);
+    for (std::size_t i = 0; i < side; ++i) {
+      std::size_t of_row = 0;
+      for (std::size_t k = 0; k < inner; ++k) {
+        const bool zero = values[first + i * inner + k] == 0;
+        zeros[k] += zero;
+        of_row += zero;
+      }
+      row_of_zeros = row_of_zeros || of_row == inner;
+    }
+    for (const std::size_t count : zeros) moved += count < side ? count : 0;
+  }
+  return (axis == 0 && inner > 1 && row_of_zeros) ||
+         static_cast<double>(moved) > kFewZeros * static_cast<double>(values.size());
+}
+
 }  // namespace
 
 int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& shape,
                 double relative_error) {
   double squares = 0;
-  std::size_t zeros = 0;
-  for (const float value : values) {
-    squares += static_cast<double>(value) * value;
-    zeros += value == 0;
-  }
-  if (squares == 0 || relative_error < kFinestError || zeros > values.size() / kFewZeros) return -1;
+  for (const float value : values) squares += static_cast<double>(value) * value;
+  if (squares == 0 || relative_error < kFinestError) return -1;
   // Integers times a step of D have an error of D^2 / 12 a number.
   const double step = std::sqrt(12 * relative_error * squares / static_cast<double>(values.size()));
   int best = -1;
@@ -104,6 +125,7 @@ int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& 
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
     if (!has_transform(shape, axis) || shape[static_cast<std::size_t>(axis)] < kLeastUseful)
       continue;
+    if (moves_zeros(values, shape, axis)) continue;
     const double share = saved_share(values, shape, axis, step);
     if (share <= most) continue;
     most = share;
