@@ -1,0 +1,1 @@
+cp samples/digits/mlp-64-128-64-10.safetensors model.safetensors
