@@ -84,12 +84,24 @@ std::size_t verb_position(const std::vector<std::string>& arguments) {
   return std::min(i, arguments.size());
 }
 
+/// "inspect FILE --plan" for a word that is an option without a value; "" where it is none.
+std::string verb_with_flag(const std::string& word) {
+  for (const Verb* verb : all_verbs())
+    for (const OptionInfo& option : option_table(*verb))
+      if (!verb->hidden && option.name == word && option.value_name.empty())
+        return verb->name + " " + verb->synopsis.substr(0, verb->synopsis.find_first_of(" .|")) +
+               " --" + word;
+  return "";
+}
+
 }  // namespace
 
 const Verb& find_verb(const std::string& name) {
   for (const Verb* verb : all_verbs())
     for (const std::string& known : names_of(*verb))
       if (known == name) return *verb;
+  if (const std::string use = verb_with_flag(name); !use.empty())
+    throw Error(Errc::kUsage, "unknown verb " + printable(name) + "; use gbcompress " + use);
   fail_usage("unknown verb " + printable(name) + did_you_mean(name, first_words()), "");
 }
 

@@ -84,7 +84,6 @@ const Verb& eval_verb();
 const Verb& plugins_verb();
 const Verb& doctor_verb();
 const Verb& bench_verb();
-const Verb& plan_verb();
 const Verb& sweep_verb();
 const Verb& completion_verb();
 const Verb& man_verb();

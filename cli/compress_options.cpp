@@ -46,7 +46,7 @@ void set_default_target(bool data, Settings& settings) {
 
 /// Every value as it is: nothing is trained, data only evaluate.
 void make_lossless(const Arguments& arguments, Settings& settings) {
-  if (arguments.has("mode") && parse_mode(arguments.text("mode")) != WeightMode::kExact)
+  if (arguments.has("mode") && arguments.text("mode") != mode_name(WeightMode::kExact))
     contradicts("--mode " + printable(arguments.text("mode")), "stores every value exactly");
   for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch"})
     if (arguments.has(option) && arguments.text(option) != "0")
@@ -132,7 +132,7 @@ std::string default_target_text(const Settings& settings) {
 }
 
 std::vector<std::string> compress_notes(const Arguments& arguments, const Settings& settings) {
-  std::vector<std::string> notes = settings.warnings;
+  std::vector<std::string> notes;
   const CompressOptions& run = settings.compress;
   const bool data = arguments.has("data");
   const bool trains = data && may_train(run);

@@ -24,9 +24,4 @@ Number parse_number(const std::string& text, const std::string& option, Number l
   return value;
 }
 
-/// "25GB/s", "100Mbit/s", "1e9": bytes a second. @throws Error(kUsage) naming the option
-double parse_bandwidth(const std::string& text, const std::string& option);
-/// "20us", "1.5ms", "2s", or plain seconds; 0 to 1,000,000. @throws Error(kUsage) naming the option
-double parse_seconds(const std::string& text, const std::string& option);
-
 }  // namespace gbcompress::cli

@@ -73,7 +73,6 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
 
 void say_unused(const Arguments& arguments, const Settings& settings,
                 const std::vector<std::string>& read, const std::string& verb) {
-  say_notes(arguments, settings.warnings);
   const std::string unused = unused_settings(settings, read, verb);
   if (!unused.empty()) say_notes(arguments, {unused});
 }

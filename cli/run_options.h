@@ -27,7 +27,7 @@ Settings settings_below_flags(const Arguments& arguments);
 using FlagKeys = std::vector<std::pair<const char*, const char*>>;
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings);
 
-/// What settings.given holds beside what this verb reads, and names of version 0.1.
+/// What settings.given holds beside what this verb reads.
 /// @param read  sections "data." and keys
 void say_unused(const Arguments& arguments, const Settings& settings,
                 const std::vector<std::string>& read, const std::string& verb);

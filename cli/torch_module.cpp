@@ -19,11 +19,11 @@ namespace {
 
 int run(const std::string& verb, const Arguments& arguments) {
   static const std::map<std::string, int (*)(const Arguments&)> work = {
-      {"bench", bench_with_torch},        {"compare", compare_with_torch},
-      {"compress", compress_with_torch},  {"eval", eval_with_torch},
-      {"expand", expand_with_torch},      {"inspect", inspect_with_torch},
-      {"plan", plan_with_torch},          {"plugins", plugins_with_torch},
-      {"probe-plugin", probe_with_torch}, {"sweep", sweep_with_torch}};
+      {"bench", bench_with_torch},       {"compare", compare_with_torch},
+      {"compress", compress_with_torch}, {"eval", eval_with_torch},
+      {"expand", expand_with_torch},     {"inspect", inspect_with_torch},
+      {"plugins", plugins_with_torch},   {"probe-plugin", probe_with_torch},
+      {"sweep", sweep_with_torch}};
   try {
     return work.at(verb)(arguments);
   } catch (const c10::Error& error) {

@@ -41,7 +41,6 @@ std::vector<Check> doctor_with_torch(const Arguments& arguments);
 int eval_with_torch(const Arguments& arguments);
 int expand_with_torch(const Arguments& arguments);   ///< layer types of plugins
 int inspect_with_torch(const Arguments& arguments);  ///< TorchScript, --plan
-int plan_with_torch(const Arguments& arguments);
 int plugins_with_torch(const Arguments& arguments);  ///< list, verify
 int probe_with_torch(const Arguments& arguments);
 int sweep_with_torch(const Arguments& arguments);

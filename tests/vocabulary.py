@@ -53,14 +53,9 @@ WORDS = [
      "the American word"),
 ]
 
-FORMER = "a former name, which a program or a reader meets"
+FORMER = "a former name"
 EXCEPTIONS = [
-    ("docs/reference/compatibility.md", r"rate\.quantiser|RATE_QUANTISER|`Quantiser`|`quantise_and_add\(\)`|`CompressReport::price`|`\.?price=?`|price= is deprecated", FORMER),
-    ("docs/reference/python.md", r"`price`", FORMER),
     ("CHANGELOG.md", r"`price`|`rate\.quantiser`|`Quantiser`|`quantise`|`mirror`", FORMER),
-    ("core/src/config/former_names.cpp", r"rate\.quantiser", FORMER),
-    ("sdk/python/src/gbcompress/*", r"price(= is deprecated; .*| is deprecated; .*| is the former name.*|: deprecated name)|^price$", FORMER),
-    ("sdk/python/src/gbcompress/_compression.py", r"price", FORMER),
     ("core/src/format/torch/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
     ("core/src/compress/quality/hold_back.cpp", r"hold back", "the name of a random stream: files depend on it"),
     ("cli/report/page.html", r"const wanted|includes\(wanted\)", "code"),

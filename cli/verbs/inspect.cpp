@@ -13,7 +13,6 @@
 #include "idle_options.h"
 #include "listing.h"
 #include "model_options.h"
-#include "plan_options.h"
 #include "report.h"
 #include "source_of.h"
 #include "stored_table.h"
@@ -293,7 +292,14 @@ void add_inspect_options(boost::program_options::options_description& into) {
   add("plan", "print the g-nets that each parameter would get, from names and shapes");
   add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
       "for a .gbz: the error of each tensor to the file that it was made from");
-  add_plan_options(into);
+  add_model_options(into);
+  add("world", text_value("N"), "with --plan: world size to plan for, in processes");
+  add("arch", text_value("NAME"),
+      "with --plan: architecture, for a file that holds names and values only");
+  add("config", text_value("FILE"),
+      "with --plan: read settings from a TOML file, as compress does");
+  add("set", boost::program_options::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
+      "with --plan: one setting; repeatable");
   add_report_options(into, /*force=*/true);
 }
 

@@ -70,7 +70,7 @@ SweepOptions resolve(const Arguments& arguments, Settings& settings) {
 
 /// What was given without an effect. A sweep computes g-nets too, and chooses targets itself.
 std::vector<std::string> sweep_notes(const Arguments& arguments, const Settings& settings) {
-  std::vector<std::string> notes = settings.warnings;
+  std::vector<std::string> notes;
   const std::string unread =
       unused_settings(settings,
                       {"gnet.", "optim.", "train.", "rate.", "quant.", "strategy.", "data.",

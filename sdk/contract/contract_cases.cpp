@@ -55,7 +55,6 @@ std::vector<NamedOptions> option_sets() {
   codes.tile_weights = 50;
   codes.row_code = Encoding::kGray;
   codes.col_code = Encoding::kOneHot;
-  codes.kernel_code = Encoding::kBinary;
   return {{"default", {}},
           {"one_weight_a_tile", single},
           {"cropped_tiles", cropped},

@@ -10,6 +10,7 @@
 #include "gbcompress/bench.h"
 #include "gbcompress/error.h"
 #include "gbcompress/optimizer.h"
+#include "gnet/fused.h"
 #include "gnet/tile_kernel.h"
 
 namespace gbcompress {
@@ -104,7 +105,7 @@ int main(int argc, char** argv) {
     } else if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
       return 2;
     }
-    benchmark::AddCustomContext("isa", gbcompress::measure_machine(0.01).isa);
+    benchmark::AddCustomContext("isa", gbcompress::fused_target_name());
     gbcompress::add_all();
     benchmark::RunSpecifiedBenchmarks();
   } catch (const gbcompress::Error& error) {

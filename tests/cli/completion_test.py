@@ -12,7 +12,7 @@ import unittest
 import harness
 from harness import USAGE
 
-VERBS = ["compress", "expand", "inspect", "compare", "rebase", "eval", "sweep", "plan", "bench", "plugins", "doctor",
+VERBS = ["compress", "expand", "inspect", "compare", "rebase", "eval", "sweep", "bench", "plugins", "doctor",
          "completion", "man"]
 
 
@@ -149,7 +149,7 @@ class Manual(harness.CliTest):
             for flag in flags:
                 self.assertIn(f"\\fB{flag}\\fR", plain, verb)
         main = self.succeed("man").out.replace("\\-", "-")
-        for word in ("gnet.hidden", "generated", "GBCOMPRESS_SECTION_KEY", "130, 143", "kernel_code"):
+        for word in ("gnet.hidden", "generated", "GBCOMPRESS_SECTION_KEY", "130, 143", "col_code"):
             self.assertIn(word, main)
 
     def test_man_formats_them_without_a_warning(self):

@@ -67,7 +67,7 @@ class Doctor(harness.CliTest):
         checks = self.checks(result)
         self.assertEqual((checks["LibTorch"]["state"], checks["LibTorch"]["ok"]), ("missing", False))
         self.assertIn("scripts/build", checks["LibTorch"]["install"])
-        for verb in ("eval", "sweep", "plan", "bench"):
+        for verb in ("eval", "sweep", "bench"):
             self.assertIn(verb, checks["training"]["value"])
             self.assertNotIn(verb, checks["works here"]["value"])
         self.assertRegex(self.run_cli("doctor").out, r"(?m)^missing +LibTorch +not part of this build$")

@@ -1,4 +1,4 @@
-"""`plan` and `inspect --plan`: from names and shapes alone, for models larger than this machine."""
+"""`inspect --plan`: from names and shapes alone, for models larger than this machine."""
 
 import os
 import resource
@@ -45,7 +45,7 @@ class Plan(harness.CliTest):
     def test_owners_and_bytes(self):
         model = self.model(widths=(64, 300, 40, 10))
         for world in (2, 3, 8):
-            plan = self.succeed("plan", "--model", model, "--world", str(world), "--json").json
+            plan = self.succeed("inspect", model, "--plan", "--world", str(world), "--json").json
             generated = [t for t in plan["tensors"] if t["kind"] == "generated"]
             weights = sum(t["shape"][0] * t["shape"][1] for t in generated)
             for tensor in generated:
@@ -61,9 +61,9 @@ class Plan(harness.CliTest):
 
     def test_architecture(self):
         model = self.model()
-        plan = self.succeed("plan", "--model", model, "--arch", "mlp", "--json").json
+        plan = self.succeed("inspect", model, "--plan", "--arch", "mlp", "--json").json
         self.assertEqual([t["module"] for t in plan["tensors"]], ["Linear"] * 4)
-        self.refused(INPUT, "lenet-300-100", "plan", "--model", model, "--arch", "lenet-300-100")
+        self.refused(INPUT, "lenet-300-100", "inspect", model, "--plan", "--arch", "lenet-300-100")
 
     def test_seven_billion_weights(self):
         model = hollow.write(self.path("llama.safetensors"), llama(), "F16")
@@ -73,63 +73,19 @@ class Plan(harness.CliTest):
         plan = self.succeed("inspect", model, "--plan", "--world", "64", "--json").json
         self.assertLess(time.monotonic() - start, 60)
         self.assertEqual(plan["trainable"], 6_738_415_616)
-        done = self.succeed("plan", "--simulate", "--world", "64", "--bandwidth", "25GB/s", "--model", model, "--json")
         self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 2_000_000, "kB; no value is read")
-        worlds = done.json["worlds"]
-        self.assertEqual([w["world"] for w in worlds], [1, 2, 4, 8, 16, 32, 64])
-        for row in worlds:
-            self.assertGreater(row["auto"]["seconds"], 0)
-            slower = max(row["owner"]["seconds"], row["replicated"]["seconds"])
-            self.assertLessEqual(row["auto"]["seconds"], slower * 1.0001)
-        last = worlds[-1]
-        self.assertEqual(last["owner"]["bytes_all_ranks"], plan["bytes_per_step"]["owner"]["all_ranks"])
-        self.assertEqual(last["replicated"]["bytes_all_ranks"], plan["bytes_per_step"]["replicated"]["all_ranks"])
-        self.assertLess(last["owner"]["compute_seconds"], worlds[0]["owner"]["compute_seconds"])
-
-    def test_auto_follows_the_bandwidth(self):
-        model = hollow.write(self.path("m.safetensors"), {"fc.weight": [3000, 3000]})
-
-        def chosen(bandwidth):
-            return self.succeed("plan", "--simulate", "--world", "6", "--bandwidth", bandwidth, "--latency", "1us",
-                                "--model", model, "--json").json["worlds"]
-
-        slow, fast = chosen("100Mbit/s"), chosen("100TB/s")
-        self.assertEqual([w["world"] for w in slow], [1, 2, 4, 6])
-        self.assertEqual(slow[-1]["auto_placements"], ["replicated"])
-        self.assertEqual(fast[-1]["auto_placements"], ["owner"])
-        self.assertGreater(slow[-1]["owner"]["seconds"], 5 * slow[-1]["replicated"]["seconds"])
-        # 36 MB, 12.5 MB a second, there and back: five sixths each way.
-        self.assertGreater(slow[-1]["owner"]["seconds"], 2 * 36 / 12.5 * 5 / 6)
-        text = self.succeed("plan", "--simulate", "--bandwidth", "1GB/s", "--world", "2", "--model", model).out
-        self.assertIn("Predicted, per step:", text)
-
-    def test_micro_batch_is_added(self):
-        model = hollow.write(self.path("m.safetensors"), {"fc.weight": [300, 300]})
-        rows = self.succeed("plan", "--simulate", "--bandwidth", "1GB/s", "--world", "2", "--micro-batch-seconds", "7s",
-                            "--model", model, "--json").json["worlds"]
-        for row in rows:
-            self.assertGreater(row["owner"]["seconds"], 7)
-            self.assertLess(row["owner"]["compute_seconds"], 1)
 
     def test_wrong_words(self):
         model = self.model()
         cases = [
-            (["plan"], "name the model: --model FILE"),
-            (["plan", "--model", model, "--simulate"], "--bandwidth 25GB/s"),
-            (["plan", "--model", model, "--bandwidth", "1GB/s"], "--bandwidth needs --simulate"),
-            (["plan", "--model", model, "--simulate", "--bandwidth", "fast"], "--bandwidth must be a rate"),
-            (["plan", "--model", model, "--simulate", "--bandwidth", "0GB/s"], "--bandwidth must be a rate"),
-            (["plan", "--model", model, "--simulate", "--bandwidth", "1GB/s", "--latency", "5 days"],
-             "--latency must be a time"),
-            (["plan", "--model", model, "--world", "0"], "--world must be a number from 1 to 4096"),
-            (["plan", "--model", model, "--set", "gnet.hiden=3"], "did you mean gnet.hidden"),
+            (["inspect", model, "--plan", "--world", "0"], "--world must be a number from 1 to 4096"),
+            (["inspect", model, "--plan", "--set", "gnet.hiden=3"], "did you mean gnet.hidden"),
             (["inspect", model, "--world", "2"], "--world needs --plan"),
         ]
         for arguments, pattern in cases:
             with self.subTest(arguments=arguments):
-                status = USAGE
-                self.refused(status, pattern, *arguments)
-        self.refused(INPUT, "none", "plan", "--model", self.path("none"))
+                self.refused(USAGE, pattern, *arguments)
+        self.refused(INPUT, "none", "inspect", self.path("none"), "--plan")
         self.refused(USAGE, "leave out --plan", "inspect", self.compressed(), "--plan")
 
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,14 +36,20 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+/// One of placement_name(). @throws std::runtime_error
+Placement placement_of(const std::string& name) {
+  for (const Placement each : {Placement::kAuto, Placement::kOwner, Placement::kReplicated})
+    if (placement_name(each) == name) return each;
+  throw std::runtime_error("no placement is called " + name);
+}
+
 BottleneckOptions options_of(const std::string& placement) {
   BottleneckOptions options;
   options.min_elements = 500;
   options.gnet.tile_weights = 900;
   options.gnet.hidden = {8};
-  options.gradient_scale = GradientScale::kNone;
   options.seed = 3;
-  options.placement = *parse_placement(placement);
+  options.placement = placement_of(placement);
   return options;
 }
 

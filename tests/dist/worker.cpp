@@ -58,11 +58,6 @@ void check_collectives(Group& group) {
     expect(torch::equal(a, sum_of_all(world, count, 1)), "all_reduce");
 
     for (int owner = 0; owner < world; ++owner) {
-      torch::Tensor b = numbers_of(rank, count, 2 + owner);
-      group.reduce_to(b, owner).wait();
-      expect(torch::equal(b, rank == owner ? sum_of_all(world, count, 2 + owner)
-                                           : numbers_of(rank, count, 2 + owner)),
-             "reduce_to");
       torch::Tensor c = numbers_of(rank, count, 5).to(torch::kByte);
       group.broadcast(c, owner).wait();
       expect(torch::equal(c, numbers_of(owner, count, 5).to(torch::kByte)), "broadcast");
@@ -98,11 +93,12 @@ void check_collectives(Group& group) {
   // Several at once, waited for in another order.
   torch::Tensor f = numbers_of(rank, 5000, 3), g = numbers_of(rank, 50, 4),
                 h = numbers_of(rank, 9, 5);
-  Pending pf = group.all_reduce(f), pg = group.reduce_to(g, world - 1), ph = group.broadcast(h, 0);
+  Pending pf = group.all_reduce(f), pg = group.all_reduce(g), ph = group.broadcast(h, 0);
   ph.wait();
   pf.wait();
   pg.wait();
-  expect(torch::equal(f, sum_of_all(world, 5000, 3)) && torch::equal(h, numbers_of(0, 9, 5)),
+  expect(torch::equal(f, sum_of_all(world, 5000, 3)) && torch::equal(g, sum_of_all(world, 50, 4)) &&
+             torch::equal(h, numbers_of(0, 9, 5)),
          "overlapped collectives");
   group.barrier();
 }
@@ -245,7 +241,6 @@ void print_traffic(Group& group, const Words& words) {
   group.barrier();
   if (kind == "all_reduce") group.all_reduce(a).wait();
   if (kind == "reduce_scatter") group.reduce_scatter(a, pieces, own).wait();
-  if (kind == "reduce_to") group.reduce_to(a, 0).wait();
   if (kind == "broadcast") group.broadcast(a, group.world() - 1).wait();
   if (kind == "all_gather") group.all_gather(a, pieces).wait();
   const std::int64_t counted = (group.traffic() - before).bytes();

@@ -195,7 +195,6 @@ void gnet(PluginHost& plugins, Dump& dump) {
   BottleneckOptions options;
   options.gnet.tile_weights = 10'000;
   options.gnet.hidden = {32};
-  options.gradient_scale = GradientScale::kTorchGb;
   options.seed = kSeed;
   GenomicBottleneck bottleneck(*net, plugins.registry(), options);
   bottleneck.zero_grad();

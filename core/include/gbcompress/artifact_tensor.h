@@ -23,9 +23,6 @@ enum class TensorKind : std::uint8_t {
   kConstant,   ///< one value everywhere
   kBase,       ///< that of the same name in the file's base
   kChange,     ///< the same, and how each element changed since, exactly
-  kPlain [[deprecated("use kExact")]] = kExact,
-  kCoded [[deprecated("use kQuantized")]] = kQuantized,
-  kResidual [[deprecated("use kPredicted")]] = kPredicted,
 };
 std::string_view kind_name(TensorKind kind) noexcept;  ///< "generated", "exact", ...
 /// True for kGenerated and kPredicted: there is a plan.

@@ -50,11 +50,6 @@ struct AssociatedOptions {
   AssociatedLoss code_loss = {};    ///< of h against the code before; likewise
 };
 
-/// Numbers of weights.
-struct AssociatedCounts {
-  std::int64_t f = 0, b = 0, g = 0, h = 0;
-};
-
 class AssociatedLayer {
  public:
   /// What goes from layer to layer, without a graph.
@@ -83,7 +78,6 @@ class AssociatedLayer {
   double code_loss() const;
   /// Factors on the learning rates of the options from now on, 0 or more. @throws Error(kUsage)
   void set_rates(double encoder, double autoencoder);
-  AssociatedCounts counts() const;
 
  private:
   struct Impl;
@@ -93,9 +87,5 @@ class AssociatedLayer {
 /// The answer of a chain: f of all layers, b of the last one, h from the last to the first. A
 /// shorter span is an early exit. @throws Error(kUsage) for no layer
 at::Tensor infer(std::span<const AssociatedLayer> layers, const at::Tensor& x);
-/// Weights that infer() of all layers reads: every f and h, and the last b.
-std::int64_t effective_parameters(std::span<const AssociatedLayer> layers);
-/// Weights that only training needs.
-std::int64_t affiliate_parameters(std::span<const AssociatedLayer> layers);
 
 }  // namespace gbcompress

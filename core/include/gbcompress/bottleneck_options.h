@@ -18,12 +18,6 @@ namespace GBC_API gbcompress {
 class GenomicBottleneck;
 class Group;
 
-/// Factor on dL/dW before it enters the g-nets.
-enum class GradientScale : std::uint8_t {
-  kTorchGb,  ///< 1 / (positions of a tile * std^2), std = output_scale / 2
-  kNone,
-};
-
 /// Where g-nets are computed when there are several ranks. Both give the same result but for
 /// rounding.
 enum class Placement : std::uint8_t {
@@ -32,19 +26,14 @@ enum class Placement : std::uint8_t {
   kReplicated,  ///< every g-net on every rank; gradients of g-net parameters travel
 };
 std::string_view placement_name(Placement placement) noexcept;  ///< "auto", "owner", "replicated"
-std::optional<Placement> parse_placement(std::string_view name) noexcept;
 
 /// What a file holds of a trainable parameter.
 enum class WeightMode : std::uint8_t {
   kGenerated,  ///< g-nets where a layer type takes it and they are smaller, else the exact values
   kQuantized,  ///< integers times a step size, entropy-coded, trained with the rate in the loss
   kExact,      ///< the exact values
-  kResidual [[deprecated("use kQuantized")]] = kQuantized,
-  kRaw [[deprecated("use kExact")]] = kExact,
 };
 std::string_view mode_name(WeightMode mode) noexcept;  ///< "generated", "quantized", "exact"
-/// Also of the names of version 0.1, "residual" and "raw".
-std::optional<WeightMode> parse_mode(std::string_view name) noexcept;
 
 /// Overrides for the parameters whose names match; of several matching rules the last one wins, key
 /// by key. From `[[layer]]` tables of the configuration.
@@ -56,7 +45,7 @@ struct LayerRule {
   std::optional<std::int64_t> tile_weights;
   std::optional<double> ratio;
   std::optional<std::vector<std::int64_t>> hidden;
-  std::optional<AxisCode> row_code, col_code, kernel_code;
+  std::optional<AxisCode> row_code, col_code;
   std::optional<Generator> generator;
   std::optional<std::int64_t> rank;
 };
@@ -104,7 +93,6 @@ struct BottleneckOptions {
   /// Of quantized weights and their step sizes; the weight decay is that of the weights alone.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   RateOptions rate;
-  GradientScale gradient_scale = GradientScale::kTorchGb;
   std::uint64_t seed = 0;
   std::string kernel = "fused";            ///< or "cuda", "reference"
   Placement placement = Placement::kAuto;  ///< with one rank nothing to choose

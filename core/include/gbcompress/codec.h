@@ -52,8 +52,6 @@ enum class Quantizer : std::uint8_t {
   kTrellis,  ///< dependent grids, all of a tensor together
 };
 std::string_view quantizer_name(Quantizer quantizer) noexcept;  ///< "nearest", "trellis"
-using Quantiser [[deprecated("use Quantizer")]] = Quantizer;
-
 /// Chooses the integers of a dependent grid: about 0.2 bits per weight less than the nearest ones
 /// at the same squared error. LibTorch-free and without threads of its own: parts of a tensor are
 /// independent, and may be chosen at the same time.

@@ -23,8 +23,6 @@ enum class Coding : std::uint8_t {
   kCoded,  ///< integers times one step for each block, entropy-coded; training chooses them
 };
 std::string_view coding_name(Coding coding) noexcept;  ///< "fp32", "fp16", "int8", "coded"
-/// kCoded is not among them: no rounding of finished parameters makes it.
-std::optional<Coding> parse_coding(std::string_view name) noexcept;
 
 /// Bytes that the g-net parameters of a plan take before zstd, scales included.
 /// @throws Error(kUsage) for kCoded, whose size depends on the integers; so do the next two

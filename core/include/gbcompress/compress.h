@@ -61,8 +61,6 @@ struct CompressReport {
   double learning_rate = 0, step_speed = 0;
 };
 
-using CompressPlan [[deprecated("use CompressionPlan")]] = CompressionPlan;
-
 /// The plan that compress() executes, with the choices of training and the cost. Trains and writes
 /// nothing. [collective]
 CompressionPlan plan_compression(Model& model, std::int64_t input_bytes, const Data* data,
@@ -85,8 +83,6 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
 /// Methods of a curve, as tables name them.
 inline constexpr const char* kDenseMethod = "dense, trained";
 inline constexpr const char* kQuantizedMethod = "quantized";
-[[deprecated("use kQuantizedMethod")]] inline constexpr const char* kResidualMethod =
-    kQuantizedMethod;
 inline constexpr const char* kPriorMethod = "quantized, g-net priors";
 inline constexpr const char* kGNetMethod = "g-nets alone";
 inline constexpr const char* kRoundingMethod = "rounding + zstd";

@@ -60,7 +60,6 @@ enum class Effort : std::uint8_t {
   kMax,       ///< trains
 };
 std::string_view effort_name(Effort effort) noexcept;  ///< "fast", "balanced", "max"
-std::optional<Effort> parse_effort(std::string_view name) noexcept;
 
 struct CompressOptions {
   std::filesystem::path output;

@@ -40,7 +40,6 @@ enum class Generator : std::uint8_t {
   kXox,         ///< X_out O X_in^T, X_out [rows, rank], O [rank, rank], X_in [cols * kernel, rank]
 };
 std::string_view generator_name(Generator generator) noexcept;  ///< "gnet", "low_rank", ...
-std::optional<Generator> parse_generator(std::string_view name) noexcept;
 /// True for kinds that multiply matrices instead of running an MLP over position codes.
 constexpr bool is_product(Generator generator) noexcept {
   return generator == Generator::kLowRank || generator == Generator::kXox;
@@ -57,7 +56,7 @@ struct GNetOptions {
   /// Widths of the hidden layers, each 1 to 65,536, 1 to 8 layers.
   std::vector<std::int64_t> hidden = {32};
   /// A pixel code makes tiles as long as its axis.
-  std::optional<AxisCode> row_code, col_code, kernel_code;
+  std::optional<AxisCode> row_code, col_code;
   Generator generator = Generator::kGNet;
   std::int64_t rank = 8;  ///< of kLowRank and kXox, 1 to 65,536
 };

@@ -14,8 +14,6 @@ enum class RankBackend : std::uint8_t {
   kGloo,  ///< through the host
   kNccl,  ///< through one GPU a rank: NCCL in libgbcompress_cuda.so
 };
-using DistBackend [[deprecated("use RankBackend")]] = RankBackend;
-
 struct GroupOptions {
   /// How long to wait for a rank that is silent, or that does not enter a collective. 100 ms to 24
   /// h.

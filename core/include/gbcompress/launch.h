@@ -21,7 +21,6 @@ enum class Launcher : std::uint8_t {
   kSlurm,     ///< SLURM_PROCID, SLURM_NTASKS, inside a step only (SLURM_STEP_ID)
   kSingle,    ///< no launcher: one process
 };
-std::string_view launcher_name(Launcher launcher) noexcept;  ///< "torchrun", "Slurm", ...
 
 /// What the command line said; every field as it was typed.
 struct LaunchFlags {

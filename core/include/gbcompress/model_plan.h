@@ -63,15 +63,6 @@ struct OwnerShare {
 };
 std::vector<OwnerShare> owners_of(const PlannedTensor& tensor, const OwnerRows& rows);
 
-/// Weights that each rank generates as owner: [rank], of one bank. Cropped tiles count as what they
-/// are.
-std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
-                                        const std::vector<std::int64_t>& rows);
-
-/// Numbers of the tensors that are averaged over the ranks in every step, in order: gradients of
-/// plain parameters, then floating-point buffers.
-std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan);
-
 /// Bytes that each rank sends in one step, by the formulas of gbcompress/traffic.h: [rank].
 /// @param placements  kOwner or kReplicated, one a bank; empty: only what plain parameters and
 ///                    buffers send

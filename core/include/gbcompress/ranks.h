@@ -101,9 +101,6 @@ class Group {
   /// [collective]
   Pending reduce_scatter(const at::Tensor& tensor, std::span<const std::int64_t> pieces,
                          at::Tensor into);
-  /// The owner's tensor becomes the sum over all ranks, in rank order; the others keep theirs.
-  /// float32. [collective]
-  Pending reduce_to(at::Tensor tensor, int owner);
   /// Every rank's tensor becomes that of `from`. Any element type. [collective]
   Pending broadcast(at::Tensor tensor, int from);
   /// The reverse of reduce_scatter, in place: rank r has filled in its piece of `tensor`, and all

@@ -34,7 +34,6 @@ enum class Schedule : std::uint8_t {
 };
 /// "constant", "cosine", "one_cycle", "step", "epoch_cosine"
 std::string_view schedule_name(Schedule schedule) noexcept;
-std::optional<Schedule> parse_schedule(std::string_view name) noexcept;
 /// What the schedules of whole epochs take beside the step.
 struct EpochSchedule {
   std::int64_t steps = 1;   ///< of an epoch, at least 1

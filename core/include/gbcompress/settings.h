@@ -33,12 +33,10 @@ std::string environment_name(const std::string& key);
 struct Settings {
   CompressOptions compress;  ///< output and overwrite are not settings and stay empty
   DataOptions data;
-  std::int64_t threads = 0;  ///< 0: one for each core, one alone for small models
+  std::int64_t threads = 0;    ///< 0: one for each core, one alone for small models
   std::string device = "cpu";  ///< where the model computes: device.h's device_named()
   /// Keys that were set, and where: "train.epochs" by "--epochs"; "layer.type" by "run.toml:9:1".
   std::map<std::string, std::string> given;
-  /// A line for each name of version 0.1 that was used in place of the present one.
-  std::vector<std::string> warnings;
 
   /// The defaults of setting_table(): quantized weights, and the program chooses what it can
   /// choose. Else those of the structures above, but for the g-nets' learning rate of 1e-2: fitting

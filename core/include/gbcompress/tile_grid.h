@@ -72,9 +72,4 @@ struct MatrixSides {
 };
 MatrixSides matrix_sides(const std::vector<std::int64_t>& shape, const MatrixView& view);
 
-/// Copies a tensor into tiles [tiles, tile_rows, tile_cols, kernel]; cropped positions become 0.
-void disassemble(const TileGrid& grid, const float* tensor, float* tiles);
-/// The exact inverse: copies tiles into the tensor, cropped positions dropped.
-void assemble(const TileGrid& grid, const float* tiles, float* tensor);
-
 }  // namespace gbcompress

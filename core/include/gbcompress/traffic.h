@@ -9,7 +9,6 @@
 /// |---|---|---|
 /// | all_reduce | 2 B - two ring chunks: 2 B (W-1)/W | 2 B (W-1) |
 /// | reduce_scatter | B - its own piece | B (W-1) |
-/// | reduce_to | B; the owner 0 | B (W-1) |
 /// | broadcast | B for each child in the binomial tree | B (W-1) |
 /// | all_gather of pieces | each piece for each child in its owner's tree | B (W-1) |
 /// | barrier | 0 | 0 |

@@ -22,14 +22,10 @@ enum class Loss : std::uint8_t {
   kWeights,  ///< squared distance to the original weights; needs no data and no forward pass
 };
 std::string_view loss_name(Loss loss) noexcept;  ///< "task", "distill", "weights"
-std::optional<Loss> parse_loss(std::string_view name) noexcept;
 
 /// The rate of training, and what replaces it without training.
 /// predictions and steps are those of the data: see rate_of().
 struct TrainRateOptions : RateOptions {
-  /// Without training and with a target size: a tensor's step size is proportional to its
-  /// deviation^evenness, 0 to 1.
-  double evenness = 0;
   /// The error that is bounded without training.
   ErrorMeasure measure = ErrorMeasure::kRelative;
   /// How integers are chosen without training.
@@ -49,8 +45,8 @@ struct StrategyChoice {
 
 struct TrainOptions {
   Loss loss = Loss::kTask;
-  std::int64_t epochs = 10;      ///< over the training split; 0 to 1,000,000
-  std::int64_t batch = 64;       ///< samples a step, at least 1
+  std::int64_t epochs = 10;  ///< over the training split; 0 to 1,000,000
+  std::int64_t batch = 64;   ///< samples a step, at least 1
   /// Epochs between two calls of LoopControl::measure; 0: none. The result is the same either way.
   std::int64_t measure_epochs = 0;
   std::int64_t fit_steps = 300;  ///< steps of fitting the original weights before anything else

@@ -28,7 +28,6 @@ enum class ErrorMeasure : std::uint8_t {
   kTotal,     ///< of all tensors together, one step for all: for comparisons at equal squared error
 };
 std::string_view measure_name(ErrorMeasure measure) noexcept;  ///< "relative", "total"
-std::optional<ErrorMeasure> parse_measure(std::string_view name) noexcept;
 
 struct WeightsOptions {
   /// At most one of the two; without any, every tensor is stored exactly.

@@ -7,7 +7,6 @@
 
 #include "bench/machine_probe.h"
 #include "bench/peak_loop.h"
-#include "gbcompress/error.h"
 #include "gnet/fused.h"
 
 namespace gbcompress {
@@ -58,15 +57,6 @@ MachineRates MachineProbe::rates() const {
   return {static_cast<int>(threads_), fused_target_name(),
           *std::max_element(fma_.begin(), fma_.end()),
           *std::max_element(copy_.begin(), copy_.end())};
-}
-
-MachineRates measure_machine(double seconds) {
-  if (!(seconds > 0)) throw Error(Errc::kUsage, "the seconds to measure must be above 0");
-  MachineProbe probe;
-  const auto start = Clock::now();
-  do probe.sample();
-  while (seconds_since(start) < seconds);
-  return probe.rates();
 }
 
 }  // namespace gbcompress

@@ -1,4 +1,4 @@
-#include "gbcompress/bench.h"
+#include "gbcompress/model_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -53,15 +53,6 @@ ModelPlan plan_model(const std::vector<NamedParameter>& tensors, const Registry&
   return result;
 }
 
-std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan) {
-  std::vector<std::int64_t> sizes;
-  for (const auto kind : {PlannedTensor::Kind::kPlain, PlannedTensor::Kind::kBuffer})
-    for (const PlannedTensor& tensor : plan.tensors)
-      if (tensor.kind == kind && is_real(tensor.info.dtype))
-        sizes.push_back(tensor.info.elements());
-  return sizes;
-}
-
 OwnerRows owner_rows(const ModelPlan& plan, int world) {
   std::vector<BankLoad> loads;
   for (const PlannedBank& bank : plan.banks) loads.push_back(load_of(bank.shape, bank.gnets));
@@ -80,6 +71,21 @@ std::vector<OwnerShare> owners_of(const PlannedTensor& tensor, const OwnerRows& 
   return result;
 }
 
+namespace {
+
+/// Sizes of the tensors that are averaged over the ranks in every step, in order: gradients of
+/// plain parameters, then floating-point buffers.
+std::vector<std::int64_t> averaged_sizes(const ModelPlan& plan) {
+  std::vector<std::int64_t> sizes;
+  for (const auto kind : {PlannedTensor::Kind::kPlain, PlannedTensor::Kind::kBuffer})
+    for (const PlannedTensor& tensor : plan.tensors)
+      if (tensor.kind == kind && is_real(tensor.info.dtype))
+        sizes.push_back(tensor.info.elements());
+  return sizes;
+}
+
+/// Weights of one bank that each rank generates as owner: [rank]. Cropped tiles count as what they
+/// are.
 std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
                                         const std::vector<std::int64_t>& rows) {
   std::vector<std::int64_t> result(rows.size() - 1, 0);
@@ -96,6 +102,8 @@ std::vector<std::int64_t> owned_weights(const ModelPlan& plan, std::size_t bank,
   }
   return result;
 }
+
+}  // namespace
 
 std::vector<std::int64_t> step_bytes(const ModelPlan& plan, std::span<const Placement> placements,
                                      int world) {

@@ -198,11 +198,12 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     Route& route = generated.routes[l];
     const TileGrid grid = layer.plan.grid();
     const double std = layer.plan.output_scale / 2;
-    // The rate's gradient is added to that of coded g-nets, which must be the loss's own.
+    // torchGB's factor, 1 over the tile's positions and the variance of weights; the rate's
+    // gradient is added to that of coded g-nets, which must be the loss's own.
     const float scale = static_cast<float>(
-        options.gradient_scale == GradientScale::kTorchGb && !integers.of_gnets
-            ? layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std)
-            : layer.plan.output_scale);
+        integers.of_gnets
+            ? layer.plan.output_scale
+            : layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std));
     alive.push_back(gradient_of(route, layer.weights));
     const float* data = alive.back().data_ptr<float>();
     const float* log_deviation = nullptr;

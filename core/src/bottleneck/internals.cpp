@@ -95,15 +95,6 @@ void BottleneckIntegers::share_values(GenomicBottleneck& bottleneck,
   integers.residual.make_optimizer(bottleneck.impl_->options.residual_optimizer);
 }
 
-void BottleneckIntegers::retake(GenomicBottleneck& bottleneck,
-                                const std::vector<std::size_t>& tensors) {
-  GenomicBottleneck::Impl& impl = *bottleneck.impl_;
-  impl.integers.stream.reset();
-  for (std::size_t i = 0; i < impl.integers.tensors.size(); ++i)
-    if (std::find(tensors.begin(), tensors.end(), impl.integers.tensors[i]) != tensors.end())
-      impl.integers.residual.latents.take(i);
-}
-
 double BottleneckIntegers::relative_error(const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->integers.residual.latents.relative_error();
 }

@@ -15,7 +15,6 @@
 namespace GBC_INTERNAL gbcompress {
 
 /// Entry of a training state: the steps in which each layer's g-nets were idle, int64 [layers].
-/// States that were saved by version 0.2.0 lack it; no layer was ever idle in them.
 inline constexpr const char* kGnetDelays = "optimizer#gnet_delays";
 
 /// Ranks, and the layers that they make.
@@ -70,9 +69,6 @@ struct BottleneckIntegers {
   /// Without training: the values of the quantized parameters, one for each of tensors(), in shared
   /// memory that is only read.
   static void share_values(GenomicBottleneck& bottleneck, const std::vector<at::Tensor>& values);
-  /// Quantized parameters among `tensors`, indices into tensors(), begin anew with the present
-  /// values of the live tensors; integers that were chosen for them are forgotten.
-  static void retake(GenomicBottleneck& bottleneck, const std::vector<std::size_t>& tensors);
   /// Squared error of the integers over the squares of the weights, all quantized parameters
   /// together.
   static double relative_error(const GenomicBottleneck& bottleneck);

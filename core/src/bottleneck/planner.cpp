@@ -51,7 +51,6 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
     if (rule.rank) gnet.rank = *rule.rank;
     if (rule.row_code) gnet.row_code = rule.row_code;
     if (rule.col_code) gnet.col_code = rule.col_code;
-    if (rule.kernel_code) gnet.kernel_code = rule.kernel_code;
   }
   if (forced == "plain") return std::nullopt;
 

@@ -138,7 +138,6 @@ std::vector<StateEntry> GenomicBottleneck::training_state() const {
   std::vector<std::int64_t> steps = moments.steps;
   steps.insert(steps.end(), others.steps.begin(), others.steps.end());
   result.push_back({kSteps, at::tensor(steps, at::kLong)});
-  // Always, for readers ask for the names that a new model has.
   if (!impl_->generated.layers.empty())
     result.push_back({kGnetDelays, at::tensor(impl_->generated.delays, at::kLong)});
   return result;
@@ -153,7 +152,6 @@ class Given {
     for (const StateEntry& entry : state) values_[entry.name] = entry.value;
   }
 
-  bool holds(const std::string& name) const { return values_.contains(name); }
   const at::Tensor& value(const std::string& name) const { return values_.at(name); }
   at::Tensor require(const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
     const auto found = values_.find(name);
@@ -196,7 +194,7 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   const at::Tensor steps = given.require(kSteps, {counts}, at::kLong);
   std::vector<std::int64_t>& delays = impl_->generated.delays;
   std::vector<std::int64_t> delayed(delays.size(), 0);
-  if (given.holds(kGnetDelays)) {
+  if (!delays.empty()) {
     const at::Tensor stored =
         given.require(kGnetDelays, {static_cast<std::int64_t>(delays.size())}, at::kLong)
             .contiguous();

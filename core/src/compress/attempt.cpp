@@ -111,7 +111,7 @@ void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t want
   else if (call_.allocation)
     call_.allocation->land(bottleneck, wanted, time_to_refit());
   else
-    land_untrained(bottleneck, wanted, options.train.rate);
+    land_untrained(bottleneck, wanted, options.train.rate.quantizer);
 }
 
 void Attempts::settle(GenomicBottleneck& bottleneck, std::int64_t wanted) const {

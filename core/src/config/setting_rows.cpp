@@ -128,8 +128,6 @@ std::vector<SettingRow<S>> gnet_rows() {
                   GBC_FIELD(compress.bottleneck.gnet.row_code)),
       code_row<S>("gnet.col_code", "The same for columns",
                   GBC_FIELD(compress.bottleneck.gnet.col_code)),
-      code_row<S>("gnet.kernel_code", "The same for the axes of a kernel, latent excepted",
-                  GBC_FIELD(compress.bottleneck.gnet.kernel_code)),
       integer_row<S>("gnet.min_elements", 0, kAny,
                      "Parameters with fewer elements are stored exactly",
                      GBC_FIELD(compress.bottleneck.min_elements)),
@@ -140,12 +138,8 @@ std::vector<SettingRow<S>> optim_rows() {
   return {
       number_row<S>("optim.lr", kNotNegative, not_negative, "Learning rate of the g-nets",
                     GBC_FIELD(compress.bottleneck.gnet_optimizer.lr)),
-      number_row<S>("optim.beta1", kBelowOne, below_one, "Decay of AdamW's first moment",
-                    GBC_FIELD(compress.bottleneck.gnet_optimizer.beta1)),
       number_row<S>("optim.beta2", kBelowOne, below_one, "Decay of AdamW's second moment",
                     GBC_FIELD(compress.bottleneck.gnet_optimizer.beta2)),
-      number_row<S>("optim.eps", kPositive, positive, "Added to AdamW's denominator",
-                    GBC_FIELD(compress.bottleneck.gnet_optimizer.eps)),
       number_row<S>("optim.weight_decay", kNotNegative, not_negative,
                     "Decoupled weight decay of the g-nets",
                     GBC_FIELD(compress.bottleneck.gnet_optimizer.weight_decay)),
@@ -179,11 +173,6 @@ std::vector<SettingRow<S>> optim_rows() {
                     "step: factor of a reduction (unset: 0.1); epoch_cosine: the lowest rate over "
                     "the highest (unset: 0)",
                     GBC_FIELD(compress.train.schedule_factor)),
-      choice_row<S>("optim.gradient_scale",
-                    std::vector<std::pair<std::string, GradientScale>>{
-                        {"torchgb", GradientScale::kTorchGb}, {"none", GradientScale::kNone}},
-                    "Factor on the weights' gradient before it enters the g-nets",
-                    GBC_FIELD(compress.bottleneck.gradient_scale)),
   };
 }
 
@@ -216,12 +205,6 @@ std::vector<SettingRow<S>> run_rows() {
                      "search starts here; unset, the program searches",
                      GBC_FIELD(compress.train.rate.lambda)),
                  GBC_FIELD(compress.choose.lambda)),
-      number_row<S>(
-          "rate.evenness", "a number from 0 to 1", zero_to_one,
-          "Untrained quantized weights beside g-nets, with a target size: step sizes are "
-          "proportional to a tensor's standard deviation to this power; 0 least squared error, 1 "
-          "the same relative error everywhere. Without g-nets the data-free allocation decides",
-          GBC_FIELD(compress.train.rate.evenness)),
       choice_row<S>("rate.measure",
                     names(measure_name, {ErrorMeasure::kRelative, ErrorMeasure::kTotal}),
                     "Data-free: relative, the relative error of each tensor; total, one step size "
@@ -386,7 +369,6 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
       integer_row<L>("rank", 1, 65'536, "Rank of low_rank and xox", GBC_FIELD(rank)),
       code_row<L>("row_code", "How a g-net sees the row of a weight", GBC_FIELD(row_code)),
       code_row<L>("col_code", "The same for columns", GBC_FIELD(col_code)),
-      code_row<L>("kernel_code", "The same for the axes of a kernel", GBC_FIELD(kernel_code)),
   };
   return rows;
 }

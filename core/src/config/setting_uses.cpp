@@ -92,11 +92,6 @@ Reason reason_calibrates(const CompressOptions& o, const Work& work) {
   return unless(work.calibrates || (!work.trains && o.train.rate.calibration == 0),
                 "calibration needs quantized weights and 0 epochs");
 }
-Reason reason_evenness(const CompressOptions& o, const Work& work) {
-  if (!work.quantized || work.trains) return kNotUntrained;
-  return unless(work.gnets && !work.calibrates && !o.target.max_error,
-                "the data-free allocation and calibration choose step sizes by other rules");
-}
 Reason reason_measure(const CompressOptions&, const Work& work) {
   return unless(work.weights_only, "only data-free quantization without g-nets measures errors so");
 }
@@ -161,12 +156,9 @@ const std::map<std::string, Rule>& rules() {
       {"gnet.rank", reason_gnets},
       {"gnet.row_code", reason_gnets},
       {"gnet.col_code", reason_gnets},
-      {"gnet.kernel_code", reason_gnets},
       {"gnet.min_elements", reason_gnets},
       {"optim.lr", reason_gnets},
-      {"optim.beta1", reason_gnets},
       {"optim.beta2", reason_gnets},
-      {"optim.eps", reason_gnets},
       {"optim.weight_decay", reason_gnets},
       {"optim.plain_lr", reason_trains},
       {"optim.plain_weight_decay", reason_trains},
@@ -176,12 +168,10 @@ const std::map<std::string, Rule>& rules() {
       {"optim.schedule", reason_steps},
       {"optim.schedule_epochs", reason_epoch_schedule},
       {"optim.schedule_factor", reason_epoch_schedule},
-      {"optim.gradient_scale", reason_gnets},
       {"train.loss", reason_always},
       {"weights.mode", reason_always},
       {"weights.prior", reason_always},
       {"rate.lambda", reason_coded},
-      {"rate.evenness", reason_evenness},
       {"rate.measure", reason_measure},
       {"rate.quantizer", reason_untrained},
       {"rate.calibration", reason_calibrates},

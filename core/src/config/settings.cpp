@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "config/former_names.h"
 #include "config/setting_rows.h"
 #include "config/toml_reader.h"
 #include "gbcompress/error.h"
@@ -67,14 +66,7 @@ std::set<std::string> sections() {
     candidates.assign(tables.begin(), tables.end());
     candidates.insert(candidates.end(), {"layer", "schema"});
   }
-  // A name of version 0.1 with a typing error leads to the present name.
-  const std::size_t present = candidates.size();
-  for (std::size_t i = 0; i < present; ++i)
-    if (const std::string former = former_key(candidates[i]); !former.empty())
-      candidates.push_back(former);
-  std::vector<std::string> ignored;
-  const std::string best = present_key(nearest(key, candidates), at, ignored);
-  fail(at, "unknown key " + printable(key) + (best.empty() ? "" : "; did you mean " + best + "?"));
+  fail(at, "unknown key " + printable(key) + did_you_mean(key, candidates));
 }
 
 const std::string kStrategy = "strategy.";
@@ -129,8 +121,7 @@ void apply_layer_item(Settings& settings, LayerRule& rule, const ConfigItem& ite
                           did_you_mean(item.key, keys_of(layer_rows())));
   }
   const std::string key = "layer." + item.key;
-  set_row(*row, rule, present_value(key, item.value, item.value_at, settings.warnings),
-          item.value_at, key);
+  set_row(*row, rule, item.value, item.value_at, key);
   settings.given[key] = item.key_at;
 }
 
@@ -153,17 +144,15 @@ void apply_item(Settings& settings, const ConfigItem& item, std::string& target_
     settings.given["strategy.options"] = item.key_at;
     return set_strategy_option(settings, item.key, item.value, item.value_at);
   }
-  const std::string key = present_key(item.key, item.key_at, settings.warnings);
-  const auto* row = find(setting_rows(), key);
+  const auto* row = find(setting_rows(), item.key);
   if (!row) fail_unknown(item.key_at, item.key);
   if (section_of(item.key) == "target") {
     if (!target_given.empty())
       fail(item.key_at, item.key + " contradicts " + target_given + "; give one target");
     target_given = item.key;
   }
-  set_row(*row, settings, present_value(key, item.value, item.value_at, settings.warnings),
-          item.value_at, key);
-  settings.given[key] = item.key_at;
+  set_row(*row, settings, item.value, item.value_at, item.key);
+  settings.given[item.key] = item.key_at;
 }
 
 template <typename T>
@@ -233,12 +222,6 @@ void Settings::apply_environment() {
     const std::string name = environment_name(row.key);
     names.push_back(name);
     const char* value = std::getenv(name.c_str());
-    if (const std::string key = former_key(row.key); !key.empty()) {
-      const std::string former = environment_name(key);
-      names.push_back(former);
-      if (!value && (value = std::getenv(former.c_str())))
-        warnings.push_back("warning: " + former + " is now called " + name);
-    }
     if (!value) continue;
     if (section_of(row.key) == "target") {
       if (!target_given.empty()) fail(name, "contradicts " + target_given + "; give one target");
@@ -278,12 +261,11 @@ void Settings::apply(const std::string& key, const std::string& toml_value,
     return set_strategy_option(
         *this, key, word ? SettingValue(toml_value) : parse_value(toml_value, source), source);
   }
-  const std::string name = present_key(key, source, warnings);
-  const auto* row = find(setting_rows(), name);
+  const auto* row = find(setting_rows(), key);
   if (!row) fail_unknown(source, key);
   const SettingValue value = typed_value(*row, toml_value, source);
-  set_row(*row, *this, present_value(name, value, source, warnings), source, name);
-  given[name] = source;
+  set_row(*row, *this, value, source, key);
+  given[key] = source;
 }
 
 }  // namespace gbcompress

@@ -134,13 +134,6 @@ std::string_view generator_name(Generator generator) noexcept {
   return "";
 }
 
-std::optional<Generator> parse_generator(std::string_view name) noexcept {
-  for (const Generator g :
-       {Generator::kGNet, Generator::kStochastic, Generator::kLowRank, Generator::kXox})
-    if (generator_name(g) == name) return g;
-  return std::nullopt;
-}
-
 std::string generator_text(const GNetPlan& plan) {
   const std::string name(generator_name(plan.generator));
   if (is_product(plan.generator)) return name + " " + std::to_string(plan.rank);

@@ -124,8 +124,6 @@ GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
     plan.hidden = options.hidden;
     plan.row_code = options.row_code.value_or(Encoding::kBinary);
     plan.col_code = options.col_code.value_or(Encoding::kBinary);
-    if (options.kernel_code)
-      plan.kernel_codes.assign(sides.kernel_dims.size(), *options.kernel_code);
   }
   plan.output_scale = output_scale(parameter);
   if (options.ratio) {

@@ -17,12 +17,6 @@ std::vector<at::Tensor> joined(const AssociatedPart& a, const AssociatedPart& b)
   return all;
 }
 
-std::int64_t weights_of(const AssociatedPart& part) {
-  std::int64_t count = 0;
-  for (const at::Tensor& p : part.parameters) count += p.numel();
-  return count;
-}
-
 void check(const AssociatedParts& parts) {
   std::set<const void*> seen;
   const std::pair<const char*, const AssociatedPart*> all[] = {
@@ -130,11 +124,6 @@ void AssociatedLayer::set_rates(double encoder, double autoencoder) {
   impl_->autoencoder_factor = autoencoder;
 }
 
-AssociatedCounts AssociatedLayer::counts() const {
-  const AssociatedParts& parts = impl_->parts;
-  return {weights_of(parts.f), weights_of(parts.b), weights_of(parts.g), weights_of(parts.h)};
-}
-
 at::Tensor infer(std::span<const AssociatedLayer> layers, const at::Tensor& x) {
   using Path = AssociatedLayer::Path;
   if (layers.empty()) throw Error(Errc::kUsage, "a chain of associated layers needs one");
@@ -143,21 +132,6 @@ at::Tensor infer(std::span<const AssociatedLayer> layers, const at::Tensor& x) {
   y = layers.back().infer(y, Path::kBridge);
   for (std::size_t i = layers.size(); i-- > 0;) y = layers[i].infer(y, Path::kBack);
   return y;
-}
-
-std::int64_t effective_parameters(std::span<const AssociatedLayer> layers) {
-  std::int64_t count = layers.empty() ? 0 : layers.back().counts().b;
-  for (const AssociatedLayer& layer : layers) count += layer.counts().f + layer.counts().h;
-  return count;
-}
-
-std::int64_t affiliate_parameters(std::span<const AssociatedLayer> layers) {
-  std::int64_t all = 0;
-  for (const AssociatedLayer& layer : layers) {
-    const AssociatedCounts counts = layer.counts();
-    all += counts.f + counts.b + counts.g + counts.h;
-  }
-  return all - effective_parameters(layers);
 }
 
 }  // namespace gbcompress

@@ -60,13 +60,6 @@ std::string_view schedule_name(Schedule schedule) noexcept {
   return "";
 }
 
-std::optional<Schedule> parse_schedule(std::string_view name) noexcept {
-  for (Schedule schedule : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle,
-                            Schedule::kStep, Schedule::kEpochCosine})
-    if (name == schedule_name(schedule)) return schedule;
-  return std::nullopt;
-}
-
 std::string_view optimizer_name(OptimizerRule rule) noexcept {
   return rule == OptimizerRule::kAdamW ? "adamw" : "sgd";
 }

@@ -16,12 +16,6 @@ std::string_view loss_name(Loss loss) noexcept {
   return "task";
 }
 
-std::optional<Loss> parse_loss(std::string_view name) noexcept {
-  for (Loss loss : {Loss::kTask, Loss::kDistill, Loss::kWeights})
-    if (loss_name(loss) == name) return loss;
-  return std::nullopt;
-}
-
 std::string_view effort_name(Effort effort) noexcept {
   switch (effort) {
     case Effort::kFast:
@@ -34,12 +28,6 @@ std::string_view effort_name(Effort effort) noexcept {
   return "max";
 }
 
-std::optional<Effort> parse_effort(std::string_view name) noexcept {
-  for (const Effort effort : {Effort::kFast, Effort::kBalanced, Effort::kMax})
-    if (effort_name(effort) == name) return effort;
-  return std::nullopt;
-}
-
 std::string_view mode_name(WeightMode mode) noexcept {
   switch (mode) {
     case WeightMode::kGenerated:
@@ -50,14 +38,6 @@ std::string_view mode_name(WeightMode mode) noexcept {
       return "exact";
   }
   return "";
-}
-
-std::optional<WeightMode> parse_mode(std::string_view name) noexcept {
-  for (const WeightMode m : {WeightMode::kGenerated, WeightMode::kQuantized, WeightMode::kExact})
-    if (mode_name(m) == name) return m;
-  if (name == "residual") return WeightMode::kQuantized;  // names of version 0.1
-  if (name == "raw") return WeightMode::kExact;
-  return std::nullopt;
 }
 
 WeightMode mode_of(const std::string& name, const BottleneckOptions& options) {
@@ -77,12 +57,6 @@ std::string_view placement_name(Placement placement) noexcept {
       return "replicated";
   }
   return "";
-}
-
-std::optional<Placement> parse_placement(std::string_view name) noexcept {
-  for (const Placement p : {Placement::kAuto, Placement::kOwner, Placement::kReplicated})
-    if (placement_name(p) == name) return p;
-  return std::nullopt;
 }
 
 }  // namespace gbcompress

@@ -335,12 +335,6 @@ std::string_view measure_name(ErrorMeasure measure) noexcept {
   return measure == ErrorMeasure::kTotal ? "total" : "relative";
 }
 
-std::optional<ErrorMeasure> parse_measure(std::string_view name) noexcept {
-  for (const ErrorMeasure measure : {ErrorMeasure::kRelative, ErrorMeasure::kTotal})
-    if (name == measure_name(measure)) return measure;
-  return {};
-}
-
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options) {
   check(options);

@@ -120,14 +120,4 @@ double squared_gradient(const NamedParameter& tensor) {
   return mean;
 }
 
-std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed) {
-  std::vector<double> importance(model.tensors().size(), 0);
-  const double outputs = for_drawn_gradients(model, samples, 0, samples.size(), seed, [&] {
-    for (std::size_t i = 0; i < importance.size(); ++i)
-      importance[i] += squared_gradient(model.tensors()[i]);
-  });
-  for (double& value : importance) value /= outputs;
-  return importance;
-}
-
 }  // namespace gbcompress

@@ -35,12 +35,6 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
                            std::int64_t last, std::uint64_t seed, const std::function<void()>& body,
                            const std::function<at::Tensor(const at::Tensor&)>& forward = {});
 
-/// For each tensor, averaged over its elements: the mean over samples of the squared gradient of
-/// -log p(label), where labels are drawn from what the model itself says. That is the diagonal of
-/// the Fisher information: half of it times a squared error is what the model's outputs lose, in
-/// nats. 0 for what is not trainable. The model is in evaluation mode afterwards.
-std::vector<double> tensor_importance(Model& model, const Dataset& samples, std::uint64_t seed);
-
 /// In doubles, without a copy of what is float32 and contiguous.
 double sum_of_squares(const at::Tensor& tensor);
 /// Mean of the squares of its gradient; 0 where it has none. @throws Error(kNonFinite) naming it

@@ -16,7 +16,7 @@ namespace gbcompress {
 
 struct SecondOrderStatistics {
   struct Tensor {
-    double importance = 0;  ///< as tensor_importance()
+    double importance = 0;  ///< mean squared gradient by an element: Fisher information
     /// Of matrices whose moments were taken; factors are null where they were not.
     SecondOrder moments;
     bool seen = false;  ///< columns are from inputs, not from gradients

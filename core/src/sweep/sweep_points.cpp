@@ -23,16 +23,9 @@ constexpr std::size_t kMostNamed = 4;
 /// Between two looks for a point that another rank computes.
 constexpr std::chrono::milliseconds kLook{100};
 
-/// A method as it is called now; sweeps of 0.1 have other names.
-std::string method_of(std::string name) {
-  if (name == "residual (codec, no g-net)") return kQuantizedMethod;
-  if (name == "residual with g-nets") return kPriorMethod;
-  return name;
-}
-
 SweepPoint from_json(const ordered_json& line) {
   SweepPoint p;
-  p.method = method_of(line.at("method").get<std::string>());
+  p.method = line.at("method").get<std::string>();
   p.setting = line.at("setting").get<std::string>();
   // Not get<>(): it casts numbers that no integer holds, such as 1e300.
   p.bytes = line.at("bytes").get_ref<const ordered_json::number_integer_t&>();

@@ -37,13 +37,12 @@ double trellis_error(double nearest) {
 
 double next_coarser(double step) { return step * fine_step(1); }
 
-double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
-                      const TrainRateOptions& rate) {
-  const double evenness = std::max(rate.evenness, kFineEvenness);
+double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, Quantizer quantizer) {
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.
   const auto bits = [&](int k) {
-    return -std::log2(std::max(
-               BottleneckIntegers::expected_error(bottleneck, fine_step(k), evenness), 1e-30)) /
+    return -std::log2(
+               std::max(BottleneckIntegers::expected_error(bottleneck, fine_step(k), kFineEvenness),
+                        1e-30)) /
            2;
   };
   double aim = kFirstBits, last_bits = -kOverhead, last_size = 0;
@@ -55,7 +54,7 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
   };
   while (const auto x = search.next(guess())) {
     const int at = static_cast<int>(*x);
-    BottleneckIntegers::quantize(bottleneck, fine_step(at), evenness, rate.quantizer);
+    BottleneckIntegers::quantize(bottleneck, fine_step(at), kFineEvenness, quantizer);
     const auto size = static_cast<double>(bottleneck.bytes());
     search.tried(at, size <= static_cast<double>(wanted));
     const double now = bits(at), slope = (size - last_size) / (now - last_bits);
@@ -65,7 +64,7 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
   }
   const double step = fine_step(side(search.holds()));
   if (search.state().last != search.holds())
-    BottleneckIntegers::quantize(bottleneck, step, evenness, rate.quantizer);
+    BottleneckIntegers::quantize(bottleneck, step, kFineEvenness, quantizer);
   return step;
 }
 

@@ -9,10 +9,8 @@
 namespace gbcompress {
 
 /// Without training: the finest steps found whose file has at most `wanted` bytes.
-/// @param rate  evenness and quantizer are used
 /// @return the step that quantize() was given
-double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted,
-                      const TrainRateOptions& rate);
+double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, Quantizer quantizer);
 /// The next larger step that land_untrained() would try.
 double next_coarser(double step);
 /// The coarsest steps found whose relative squared error is at most `max_error`.

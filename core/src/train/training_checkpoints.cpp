@@ -152,8 +152,6 @@ void TrainingCheckpoints::Impl::read(std::vector<StateEntry>& state,
     const std::string name = prefix + entry.name;
     int shard = 0;
     while (shard < reader->world() && !reader->has(shard, name)) ++shard;
-    if (shard == reader->world() && entry.name == kGnetDelays)
-      continue;  // zeros, as in a new model
     if (shard == reader->world())
       throw Error(Errc::kShapeMismatch, printable(reader->folder().string()) + " lacks " +
                                             printable(name) +

@@ -229,11 +229,3 @@ def test_saving_twice_gives_the_same_file_and_training_goes_on(folder: Path) -> 
     with pytest.warns(gbc.StepsExceeded):
         train(run.model, run.optimizer, 1)
     assert run.c.updates == updates + 1 == STEPS + 1
-
-
-def test_an_old_state_of_a_fixed_rate_weight_is_read() -> None:
-    _, _, c = prepared(rate_weight=0.07)
-    state = c.state_dict()
-    state["controller"] = {"price": 0.02}
-    c.load_state_dict(state)
-    assert c.controller.rate_weight == 0.02

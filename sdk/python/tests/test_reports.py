@@ -1,4 +1,4 @@
-"""What prepare() takes and says beside training: sizes as ratios, tables, warnings, former names."""
+"""What prepare() takes and says beside training: sizes as ratios, tables, warnings."""
 
 from __future__ import annotations
 
@@ -80,36 +80,6 @@ def test_more_steps_than_given_are_one_warning() -> None:
     with pytest.warns(gbc.StepsExceeded, match="steps=10, and the optimizer continues") as caught:
         train(model, optimizer, 3)
     assert len(caught) == 1 and caught[0].filename.endswith("rings.py")
-
-
-def test_the_former_name_of_the_rate_weight() -> None:
-    model = net()
-    optimizer = torch.optim.Adam(model.parameters(), **ADAM)
-    with pytest.warns(DeprecationWarning, match="price= is deprecated; use rate_weight=") as caught:
-        c = gbc.prepare(model, optimizer, price=0.25, predictions=9, steps=2)
-    assert len(caught) == 1 and Path(caught[0].filename) == Path(__file__)
-    with pytest.warns(DeprecationWarning, match="use rate_weight"):
-        assert c.price == c.rate_weight == 0.25
-    c.remove()
-    with pytest.raises(gbc.UsageError, match="price is the former name of rate_weight"):
-        gbc.prepare(model, optimizer, price=0.25, rate_weight=0.25, predictions=9, steps=2)
-
-
-@pytest.mark.parametrize(("old", "new"), [("residual", "quantized"), ("raw", "exact")])
-def test_former_names_of_modes(old: str, new: str) -> None:
-    stored = []
-    for mode in (old, new):
-        model = net()
-        optimizer = torch.optim.Adam(model.parameters(), **ADAM)
-        rules = [gbc.Rule("0.*", mode=mode)]  # type: ignore[arg-type]
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            c = gbc.prepare(model, optimizer, rate_weight=1, predictions=9, steps=9, rules=rules)
-        assert [str(w.message) for w in caught] == (
-            [f"the mode {old!r} is deprecated; use {new!r}"] if mode == old else []
-        )
-        stored.append([t.stored for t in c.report()])
-    assert stored[0] == stored[1]
 
 
 def test_parameters_that_were_changed_since_the_last_step(folder: Path) -> None:

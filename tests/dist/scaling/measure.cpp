@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,13 @@ std::string json_of(double seconds, double gnet_seconds, const Traffic& sent, Gr
   return out.str();
 }
 
+/// One of placement_name(). @throws std::runtime_error
+Placement placement_of(const std::string& name) {
+  for (const Placement each : {Placement::kAuto, Placement::kOwner, Placement::kReplicated})
+    if (placement_name(each) == name) return each;
+  throw std::runtime_error("no placement is called " + name);
+}
+
 void measure(Group& group, const Words& words) {
   const std::vector<std::int64_t> widths = widths_of(words.at(0));
   const int steps = std::stoi(words.at(2));
@@ -103,7 +111,7 @@ void measure(Group& group, const Words& words) {
   PluginHost plugins;
   plugins.load_installed();
   BottleneckOptions options;
-  options.placement = *parse_placement(words.at(1));
+  options.placement = placement_of(words.at(1));
   GenomicBottleneck bottleneck(*net, plugins.registry(), options, &group);
 
   const auto x = torch::randn({batch, widths.front()});

@@ -166,10 +166,7 @@ TEST(Coding, ExtremeNumbersStayFiniteOrAreRefused) {
   EXPECT_EQ(accepted(Coding::kF32), Errc::kShapeMismatch);
 }
 
-TEST(Coding, NamesAndSizes) {
-  for (Coding c : {Coding::kF32, Coding::kF16, Coding::kI8})
-    EXPECT_EQ(parse_coding(coding_name(c)), c);
-  EXPECT_EQ(parse_coding("int4"), std::nullopt);
+TEST(Coding, Sizes) {
   const GNetPlan plan = small_plan();
   const std::int64_t n = plan_parameters(plan);
   EXPECT_EQ(coded_bytes(plan, Coding::kF32), 4 * n);

@@ -3,8 +3,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
+#include "bench/machine_probe.h"
 #include "bench/memory.h"
 #include "bench/samples.h"
 #include "bench/shapes.h"
@@ -44,7 +43,9 @@ TEST(Operations, CountedByHand) {
 }
 
 TEST(Machine, RatesAreThoseOfAComputer) {
-  const MachineRates rates = measure_machine(0.01);
+  MachineProbe probe;
+  probe.sample();
+  const MachineRates rates = probe.rates();
   EXPECT_EQ(rates.threads, at::get_num_threads());
   EXPECT_EQ(rates.isa, fused_target_name());
   // From a tenth of one scalar unit at 1 GHz to far beyond what cores do.
@@ -52,8 +53,6 @@ TEST(Machine, RatesAreThoseOfAComputer) {
   EXPECT_LT(rates.fma_per_second, 1e12 * rates.threads);
   EXPECT_GT(rates.copy_bytes_per_second, 1e8);
   EXPECT_LT(rates.copy_bytes_per_second, 1e13);
-  for (const double seconds : {0.0, -1.0, std::nan("")})
-    EXPECT_EQ(code_of([&] { measure_machine(seconds); }), Errc::kUsage);
 }
 
 TEST(Machine, AnOlderInstructionSetIsRestrictedToAndTakenBack) {
@@ -66,22 +65,11 @@ TEST(Machine, AnOlderInstructionSetIsRestrictedToAndTakenBack) {
     GTEST_SKIP() << "this processor is not an x86";
   }
   EXPECT_STREQ(fused_target_name(), "SSE4");
-  EXPECT_EQ(measure_machine(0.001).isa, "SSE4");
+  MachineProbe probe;
+  probe.sample();
+  EXPECT_EQ(probe.rates().isa, "SSE4");
   restrict_isa("");
   EXPECT_EQ(fused_target_name(), best);
-}
-
-TEST(EngineRatesOfAShape, AreThoseOfAComputer) {
-  GNetPlan plan;
-  plan.shape = {100, 100};
-  plan.tile_rows = plan.tile_cols = 100;
-  const EngineRates rates = measure_engine_rates(bank_shape(plan), 0.05);
-  // Wide bounds: other programs may hold the processor.
-  for (const double rate : {rates.forward_weights_per_second, rates.backward_weights_per_second,
-                            rates.adamw_parameters_per_second}) {
-    EXPECT_GT(rate, 1e4);
-    EXPECT_LT(rate, 1e12);
-  }
 }
 
 TEST(Shapes, HaveTheWeightsTheyAreNamedFor) {

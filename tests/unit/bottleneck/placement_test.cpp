@@ -107,11 +107,5 @@ TEST(ChoosePlacement, SaysWhy) {
     EXPECT_NE(reason.find(part), std::string::npos) << part << " in: " << reason;
 }
 
-TEST(Placement, NamesAreReadBack) {
-  for (const Placement p : {Placement::kAuto, Placement::kOwner, Placement::kReplicated})
-    EXPECT_EQ(parse_placement(placement_name(p)), p);
-  EXPECT_EQ(parse_placement("both"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace gbcompress

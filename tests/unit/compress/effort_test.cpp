@@ -125,9 +125,6 @@ TEST(Effort, TheDefaultDependsOnTargetAndChoices) {
   EXPECT_TRUE(tries_cheaper_methods(options));
   options.bottleneck.gnet_prior = true;
   EXPECT_FALSE(tries_cheaper_methods(options));
-  for (const Effort effort : {Effort::kFast, Effort::kBalanced, Effort::kMax})
-    EXPECT_EQ(parse_effort(effort_name(effort)), effort);
-  EXPECT_FALSE(parse_effort("most"));
 }
 
 TEST(HeldOutDrop, AccuracyHasTheBinomialErrorAtLeastOneSample) {

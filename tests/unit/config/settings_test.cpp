@@ -91,13 +91,10 @@ tile_weights = 400
 hidden = [16, 8]
 row_code = "gray"
 col_code = "one_hot"
-kernel_code = "binary"
 min_elements = 7
 [optim]
 lr = 0.5
-beta1 = 0.25
 beta2 = 0.125
-eps = 1e-5
 weight_decay = 2
 plain_lr = 0.75
 plain_weight_decay = 0.5
@@ -107,7 +104,6 @@ plain_beta2 = 0.6
 schedule = "epoch_cosine"
 schedule_epochs = 85
 schedule_factor = 0.01
-gradient_scale = "none"
 [train]
 loss = "distill"
 epochs = 3
@@ -134,7 +130,6 @@ ratio = 2.5
 hidden = 4
 row_code = "gray"
 col_code = "gray"
-kernel_code = "one_hot"
 )"));
   const auto& options = settings.compress;
   const auto& bottleneck = options.bottleneck;
@@ -143,12 +138,9 @@ kernel_code = "one_hot"
   EXPECT_TRUE(options.hidden_given);
   EXPECT_EQ(bottleneck.gnet.row_code, Encoding::kGray);
   EXPECT_EQ(bottleneck.gnet.col_code, Encoding::kOneHot);
-  EXPECT_EQ(bottleneck.gnet.kernel_code, Encoding::kBinary);
   EXPECT_EQ(bottleneck.min_elements, 7);
   EXPECT_EQ(bottleneck.gnet_optimizer.lr, 0.5);
-  EXPECT_EQ(bottleneck.gnet_optimizer.beta1, 0.25);
   EXPECT_EQ(bottleneck.gnet_optimizer.beta2, 0.125);
-  EXPECT_EQ(bottleneck.gnet_optimizer.eps, 1e-5);
   EXPECT_EQ(bottleneck.gnet_optimizer.weight_decay, 2);
   EXPECT_EQ(bottleneck.plain_optimizer.lr, 0.75);
   EXPECT_EQ(bottleneck.plain_optimizer.weight_decay, 0.5);
@@ -159,7 +151,6 @@ kernel_code = "one_hot"
   EXPECT_EQ(options.train.schedule, Schedule::kEpochCosine);
   EXPECT_EQ(options.train.schedule_epochs, 85);
   EXPECT_EQ(options.train.schedule_factor, 0.01);
-  EXPECT_EQ(bottleneck.gradient_scale, GradientScale::kNone);
   EXPECT_EQ(options.train.loss, Loss::kDistill);
   EXPECT_EQ(options.train.epochs, 3);
   EXPECT_EQ(options.train.batch, 17);
@@ -179,7 +170,7 @@ kernel_code = "one_hot"
   EXPECT_EQ(bottleneck.layers[1].tile_weights, 9);
   EXPECT_EQ(bottleneck.layers[1].ratio, 2.5);
   EXPECT_EQ(bottleneck.layers[1].hidden, (std::vector<std::int64_t>{4}));
-  EXPECT_EQ(bottleneck.layers[1].kernel_code, Encoding::kOneHot);
+  EXPECT_EQ(bottleneck.layers[1].col_code, Encoding::kGray);
 }
 
 TEST_F(SettingsTest, ErrorsNameThePlaceAndTheNearestName) {
@@ -315,7 +306,7 @@ TEST_F(SettingsTest, AFileRemembersWhatDiffersFromTheDefaults) {
   Settings settings;
   EXPECT_EQ(settings.changes_json(), R"({"version":")" GBC_VERSION_STRING R"("})");
   settings.apply_assignment("optim.lr=0.5");
-  settings.apply_assignment("optim.beta1=0.9");  // the default
+  settings.apply_assignment("optim.beta2=0.95");  // the default
   settings.apply_assignment("ranks.placement=owner");
   const auto json = nlohmann::json::parse(settings.changes_json());
   EXPECT_EQ(json, nlohmann::json::parse(R"({"version": ")" GBC_VERSION_STRING

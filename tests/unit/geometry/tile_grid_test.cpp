@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "gbcompress/error.h"
+#include "support/assemble.h"
 
 namespace gbcompress {
 namespace {

@@ -59,10 +59,9 @@ TEST(MakePlan, TakesCodesAndWidthsAsAsked) {
   options.tile_weights = 784 * 300;
   options.row_code = Encoding::kGray;
   options.col_code = Encoding::kOneHot;
-  options.kernel_code = Encoding::kBinary;
   const GNetPlan plan = make_plan(parameter({16, 8, 3}), {}, options);
-  EXPECT_EQ(gnet_inputs(plan), 4 + 8 + 2);
-  EXPECT_EQ(gnet_parameters(plan), (14 + 1) * 30 + 31 * 10 + 11);
+  EXPECT_EQ(gnet_inputs(plan), 4 + 8 + 3);
+  EXPECT_EQ(gnet_parameters(plan), (15 + 1) * 30 + 31 * 10 + 11);
 }
 
 TEST(MakePlan, ZeroDeviationKeepsTheScaleAtOne) {
@@ -119,8 +118,6 @@ TEST(MakePlan, TrainedCodesAndSecondOutputsAreCounted) {
   const GNetPlan plan = make_plan(parameter({10, 10}), {}, options);
   EXPECT_EQ(gnet_parameters(plan), (8 * 4 + 4) + (4 * 2 + 2) + 10 * 2);
   EXPECT_EQ(generator_text(plan), "8-4-2 stochastic");
-  options.kernel_code = AxisCode(Encoding::kLatent, 2);
-  EXPECT_EQ(code_of([&] { make_plan(parameter({10, 10, 3}), {}, options); }), Errc::kShapeMismatch);
 }
 
 TEST(MakePlan, RatioFindsTheSmallestSideThatReachesIt) {

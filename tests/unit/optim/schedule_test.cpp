@@ -9,14 +9,6 @@
 namespace gbcompress {
 namespace {
 
-TEST(Schedule, NamesReadBack) {
-  for (Schedule s : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle, Schedule::kStep,
-                     Schedule::kEpochCosine})
-    EXPECT_EQ(parse_schedule(schedule_name(s)), s);
-  EXPECT_EQ(parse_schedule("linear"), std::nullopt);
-  EXPECT_EQ(parse_schedule(""), std::nullopt);
-}
-
 TEST(Schedule, ConstantIsOne) {
   EXPECT_EQ(schedule_factor(Schedule::kConstant, 0, 5), 1);
   EXPECT_EQ(schedule_factor(Schedule::kConstant, 4, 5), 1);

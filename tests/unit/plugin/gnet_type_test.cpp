@@ -6,6 +6,7 @@
 #include <random>
 
 #include "gbcompress/error.h"
+#include "support/assemble.h"
 
 namespace gbcompress {
 namespace {

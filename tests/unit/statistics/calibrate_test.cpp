@@ -14,6 +14,7 @@
 #include "statistics/norm_correction.h"
 #include "support/all_types.h"
 #include "support/code_of.h"
+#include "support/tensor_importance.h"
 
 namespace gbcompress {
 namespace {

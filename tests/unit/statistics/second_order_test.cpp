@@ -15,6 +15,7 @@
 #include "support/all_types.h"
 #include "support/code_of.h"
 #include "support/named_weight.h"
+#include "support/tensor_importance.h"
 #include "train/calibrated.h"
 
 namespace gbcompress {

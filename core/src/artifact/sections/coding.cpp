@@ -92,12 +92,6 @@ std::string_view coding_name(Coding coding) noexcept {
   return "";
 }
 
-std::optional<Coding> parse_coding(std::string_view name) noexcept {
-  for (Coding c : {Coding::kF32, Coding::kF16, Coding::kI8})
-    if (coding_name(c) == name) return c;
-  return std::nullopt;
-}
-
 std::int64_t element_bytes(Coding coding) noexcept {
   return coding == Coding::kF32 ? 4 : coding == Coding::kF16 ? 2 : 1;
 }

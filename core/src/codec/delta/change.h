@@ -24,10 +24,6 @@ enum class ChangeForm : std::uint8_t {
   kDense = 2,   ///< how much each element changed
 };
 
-/// Whether elements of that type have differences: all types but complex numbers and those below a
-/// byte.
-bool has_changes(DType dtype) noexcept;
-
 /// The section of the smaller form. Without a comparison sparse where less than a twentieth of the
 /// elements changed, of large tensors dense where a fifth did. [thread-safe]
 /// @param base, now  elements, little-endian: grid.rows * grid.cols of them each, at least one

@@ -134,16 +134,6 @@ Pending Group::reduce_scatter(const at::Tensor& tensor, std::span<const std::int
   return Pending(std::move(impl));
 }
 
-Pending Group::reduce_to(at::Tensor tensor, int owner) {
-  check_rank(owner, world());
-  check_on_host(tensor);
-  std::vector<std::int64_t> pieces(static_cast<std::size_t>(world()), 0);
-  pieces[static_cast<std::size_t>(owner)] = tensor.numel();
-  const at::Tensor into =
-      rank() == owner ? tensor : at::empty(std::vector<std::int64_t>{0}, tensor.options());
-  return reduce_scatter(tensor, pieces, into);
-}
-
 Pending Group::broadcast(at::Tensor tensor, int from) {
   check_rank(from, world());
   check_tensor(tensor, false);

@@ -162,24 +162,6 @@ void choose_master(const Reader& reader, const std::string& host, const std::str
 
 }  // namespace launch
 
-std::string_view launcher_name(Launcher launcher) noexcept {
-  switch (launcher) {
-    case Launcher::kFlags:
-      return "flags";
-    case Launcher::kTorchrun:
-      return "torchrun";
-    case Launcher::kOpenMpi:
-      return "Open MPI";
-    case Launcher::kPmi:
-      return "PMI";
-    case Launcher::kSlurm:
-      return "Slurm";
-    case Launcher::kSingle:
-      return "none";
-  }
-  return "none";
-}
-
 Launch read_launch(const LaunchFlags& flags) {
   return read_launch(flags, [](const char* name) { return std::getenv(name); });
 }

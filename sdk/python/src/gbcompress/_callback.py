@@ -27,8 +27,8 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
         if name in _NOT_SETTINGS:
             raise usage(f"{name} comes from the trainer; leave it out")
         if name not in known:
-            raise usage(f"there is no setting {name}; prepare() takes {', '.join(known[:-1])}")
-    if not settings.keys() & {"rate_weight", "price", "max_bytes", "ratio", "max_drop"}:
+            raise usage(f"there is no setting {name}; prepare() takes {', '.join(known)}")
+    if not settings.keys() & {"rate_weight", "max_bytes", "ratio", "max_drop"}:
         raise usage("there is no target; give one of rate_weight, max_bytes, ratio and max_drop")
     return settings
 

@@ -99,12 +99,6 @@ class Compression:
         return self.controller.rate_weight * ramp
 
     @property
-    def price(self) -> float:
-        """Deprecated name of ``rate_weight``."""
-        warn("price is deprecated; use rate_weight", DeprecationWarning)
-        return self.rate_weight
-
-    @property
     def bits(self) -> float:
         """Bits of all integers, estimated with noise at the last look: with a fixed rate weight a run
         has 100 looks."""
@@ -314,8 +308,7 @@ class Compression:
                 f"the state is of a model on {len(parts)} devices, this one is on {len(self.parts)}"
             )
         kind = self.controller.state().keys() - {"rate_weight"}
-        given = {"quality_given" if key == "reference" else key for key in state["controller"]}
-        if kind != given - {"rate_weight", "price"}:
+        if kind != state["controller"].keys() - {"rate_weight"}:
             raise usage(
                 "the state is of a run with another kind of target; give prepare() the same of "
                 "rate_weight, max_bytes, ratio and max_drop"

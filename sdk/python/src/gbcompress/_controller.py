@@ -60,8 +60,8 @@ class Controller:
         return {"rate_weight": self.rate_weight}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes state() back, and that of 0.1, which has another name for the weight."""
-        self.rate_weight = float(state["rate_weight"] if "rate_weight" in state else state["price"])
+        """Takes state() back."""
+        self.rate_weight = float(state["rate_weight"])
 
 
 class ToSize(Controller):
@@ -187,10 +187,7 @@ class ToDrop(Controller):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        if "quality_given" in state:
-            self.quality_given, self.best = float(state["quality_given"]), state["best"]
-        else:  # of 0.1, which kept no running statistics: its best state is not what was measured
-            self.quality_given, self.best = float(state["reference"]), None
+        self.quality_given, self.best = float(state["quality_given"]), state["best"]
         self._measured_at = -1
 
 

@@ -13,15 +13,12 @@ from . import _core
 from ._arguments import kind_of, positive, texts, whole
 from ._compression import PREPARED, Compression
 from ._controller import Controller, ToDrop, ToSize, first_rate_weight
-from ._errors import GbzError, usage, warn
+from ._errors import GbzError, usage
 from ._quality import checked_drop
 from ._write import input_bytes
 
 #: Looks at the integers in a run with a fixed rate weight.
 LOOKS = 100
-
-#: Names of modes of 0.1.
-_FORMER_MODES = {"residual": "quantized", "raw": "exact"}
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,6 @@ def _bare_optimizer(optimizer: Any) -> torch.optim.Optimizer:
 
 
 def _mode(rule: Rule) -> str | None:
-    if rule.mode in _FORMER_MODES:
-        mode = _FORMER_MODES[rule.mode]
-        warn(f"the mode {rule.mode!r} is deprecated; use {mode!r}", DeprecationWarning)
-        return mode
     if rule.mode not in (None, "quantized", "exact"):
         raise usage(f"the mode of a rule must be 'quantized' or 'exact', got {rule.mode!r}")
     return rule.mode
@@ -169,16 +162,6 @@ class _Target:
         return Controller(begin, LOOKS)
 
 
-def _renamed(rate_weight: float | None, price: float | None) -> float | None:
-    """The rate weight under either of its names."""
-    if price is None:
-        return rate_weight
-    if rate_weight is not None:
-        raise usage("price is the former name of rate_weight; give rate_weight alone")
-    warn("price= is deprecated; use rate_weight=", DeprecationWarning)
-    return price
-
-
 def prepare(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -195,7 +178,6 @@ def prepare(
     step_speed: float = 3.0,
     step_rate: float | None = None,
     seed: int = 0,
-    price: float | None = None,
 ) -> Compression:
     """Makes a model's own training loop train it to a small file.
 
@@ -234,7 +216,6 @@ def prepare(
         step_rate: their learning rate, above 0; unset: the group's own where the optimizer is one of
             Adam's kind, else 0.002, falling with the group's.
         seed: of the noise, 0 or more.
-        price: deprecated name of ``rate_weight``.
 
     Returns:
         What saves, reports and resumes.
@@ -246,7 +227,7 @@ def prepare(
         GbzError: NaN or infinity in a parameter (``"non_finite"``).
     """
     predictions, steps = whole(predictions, "predictions", 1), whole(steps, "steps", 1)
-    target = _Target(_renamed(rate_weight, price), max_bytes, ratio, max_drop, evaluate)
+    target = _Target(rate_weight, max_bytes, ratio, max_drop, evaluate)
     if not isinstance(model, nn.Module):
         raise usage(f"the model must be a torch module, got {kind_of(model)}")
     bare = _bare_optimizer(optimizer)

@@ -7,6 +7,7 @@
 
 #include "gbcompress/error.h"
 #include "gbcompress/model.h"
+#include "gbcompress/model_plan.h"
 #include "gbcompress/options.h"
 #include "load_plugins.h"
 #include "model_options.h"
@@ -170,14 +171,6 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
   std::cout << "\n" << bytes.text();
 }
 
-}  // namespace
-
-int world_of(const Arguments& arguments, int otherwise) {
-  return arguments.has("world")
-             ? parse_number(arguments.text("world"), "--world", 1, kMaxPlannedWorld)
-             : otherwise;
-}
-
 ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
   Settings settings;
   if (arguments.has("config")) settings.apply_file(arguments.text("config"));
@@ -194,8 +187,12 @@ ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
       host.registry(), options);
 }
 
+}  // namespace
+
 void show_plan(const Arguments& arguments, const fs::path& file) {
-  const int world = world_of(arguments, 1);
+  const int world = arguments.has("world")
+                        ? parse_number(arguments.text("world"), "--world", 1, kMaxPlannedWorld)
+                        : 1;
   const ModelPlan plan = plan_file(arguments, file);
   if (arguments.json())
     print_plan_json(file, plan, world);

@@ -1,10 +1,14 @@
+#pragma once
+/// Tiles and tensors by plain loops: what faster code is compared with.
+
 #include <algorithm>
 
-#include "gbcompress/gnet.h"
+#include "gbcompress/tile_grid.h"
 
 namespace gbcompress {
 
-void disassemble(const TileGrid& grid, const float* tensor, float* tiles) {
+/// Copies a tensor into tiles [tiles, tile_rows, tile_cols, kernel]; cropped positions become 0.
+inline void disassemble(const TileGrid& grid, const float* tensor, float* tiles) {
   const std::int64_t kernel = grid.kernel();
   for (std::int64_t t = 0; t < grid.tiles(); ++t) {
     const TileExtent extent = grid.extent(t);
@@ -21,7 +25,8 @@ void disassemble(const TileGrid& grid, const float* tensor, float* tiles) {
   }
 }
 
-void assemble(const TileGrid& grid, const float* tiles, float* tensor) {
+/// The exact inverse: copies tiles into the tensor, cropped positions dropped.
+inline void assemble(const TileGrid& grid, const float* tiles, float* tensor) {
   const std::int64_t kernel = grid.kernel();
   for (std::int64_t t = 0; t < grid.tiles(); ++t) {
     const TileExtent extent = grid.extent(t);
