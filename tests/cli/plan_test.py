@@ -85,6 +85,7 @@ class Plan(harness.CliTest):
         for arguments, pattern in cases:
             with self.subTest(arguments=arguments):
                 self.refused(USAGE, pattern, *arguments)
+        self.refused(USAGE, "unknown verb plan; use gbcompress inspect FILE --plan", "plan", "--model", model)
         self.refused(INPUT, "none", "inspect", self.path("none"), "--plan")
         self.refused(USAGE, "leave out --plan", "inspect", self.compressed(), "--plan")
 
