@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from rings import ADAM, F, data, net, nn, prepared, torch, train
+from rings import ADAM, F, data, net, nn, torch, train
 
 import gbcompress as gbc
 

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "gbcompress/bottleneck.h"
 #include "support/layer_types.h"
 
 namespace gbcompress {
