@@ -6,10 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "base/internal.h"
 #include "gbcompress/tensors.h"
 
-namespace GBC_INTERNAL gbcompress {
+namespace gbcompress {
 
 inline constexpr std::int64_t kMostMultiple = 255;
 

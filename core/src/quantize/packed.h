@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/internal.h"
 #include "gbcompress/tensors.h"
 
-namespace GBC_INTERNAL gbcompress {
+namespace gbcompress {
 
 /// For each tensor of the bundle whether it is of a real type and scales packed weights: those lie
 /// in the same module (all before the last dot of the name), or have the tensor's name up to one of

@@ -6,10 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "base/internal.h"
 #include "format/tensor_bundle.h"
 
-namespace GBC_INTERNAL gbcompress {
+namespace gbcompress {
 
 struct PaletteEntry {
   std::uint64_t element = 0;  ///< its bytes as a little-endian number

@@ -7,9 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/internal.h"
 
-namespace GBC_INTERNAL gbcompress {
+namespace gbcompress {
 
 /// Whether the values follow a rule that training does not leave:
 ///   - along a dimension of at least 9 positions each value follows from its two neighbors by one
