@@ -74,7 +74,7 @@ class Streams(StreamTest):
 
     def test_one_pipe(self):
         model = self.model(widths=(64, 32, 10))
-        script = '"$0" compress - --mode raw --max-bytes 100k -o - < "$1" | "$0" expand - -o - | "$0" inspect - --json'
+        script = '"$0" compress - --mode exact --max-bytes 100k -o - < "$1" | "$0" expand - -o - | "$0" inspect - --json'
         done = subprocess.run(["sh", "-c", script, harness.EXECUTABLE, model], capture_output=True, cwd=self.folder,
                               timeout=harness.TIMEOUT, env=harness.clean_environment())
         listed = json.loads(done.stdout)
@@ -205,7 +205,7 @@ class Readers(StreamTest):
 
     def test_a_file_that_was_cut_is_an_error(self):
         model = self.model(widths=(512, 256, 10))
-        status, errors = self.first_bytes(("compress", model, "--mode", "raw", "--max-bytes", "9M", "-o", "-"), 4)
+        status, errors = self.first_bytes(("compress", model, "--mode", "exact", "--max-bytes", "9M", "-o", "-"), 4)
         self.assertEqual(status, FAILED, errors)
         self.assertIn("standard output was closed before the whole file was written", errors)
 
@@ -266,7 +266,7 @@ class Formats(StreamTest):
     def test_more_members_than_a_zip_without_its_extension_counts(self):
         tensors = {f"t{i}": ("U8", [1], bytes([i % 256])) for i in range(65600)}
         gbz = self.path("many.gbz")
-        self.succeed("compress", self.write("many.safetensors", safetensors(tensors)), "--mode", "raw", "--max-bytes",
+        self.succeed("compress", self.write("many.safetensors", safetensors(tensors)), "--mode", "exact", "--max-bytes",
                      "9M", "-o", gbz)
         self.succeed("expand", gbz, "-o", self.path("many.npz"))
         with zipfile.ZipFile(self.path("many.npz")) as archive:

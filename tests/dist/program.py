@@ -36,7 +36,7 @@ class ProgramTest(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="gbc_strategies_")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    # In the mode raw every bit of every weight is in the file.
+    # In the mode exact every bit of every weight is in the file.
     def start(self, world, name, *arguments, net=("mlp:64-48-32-10", "digits"), mode="exact", epochs=2, said=({},)):
         port = ranks.free_port()
         path = os.path.join(self.folder, name)
