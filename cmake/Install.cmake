@@ -28,8 +28,6 @@ else()
   install(DIRECTORY core/include/gbcompress sdk/include/gbcompress
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
   install(DIRECTORY sdk/contract sdk/template DESTINATION ${GBC_SDK_DATA_DIR} COMPONENT sdk)
-  install(FILES cmake/FindLibTorch.cmake sdk/cmake/plugin.map sdk/cmake/plugin_digest.cmake
-          DESTINATION ${package_dir} COMPONENT sdk)
 endif()
 if(GBCOMPRESS_WHEEL)  # Debian has Highway as a shared library only, and Boost's archive serves programs alone
   get_target_property(highway gbc_highway INTERFACE_LINK_LIBRARIES)
@@ -38,14 +36,34 @@ if(GBCOMPRESS_WHEEL)  # Debian has Highway as a shared library only, and Boost's
   install(FILES $<TARGET_FILE:Boost::program_options> DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
 
-configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in
-  ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake INSTALL_DESTINATION ${package_dir}
-  PATH_VARS GBC_SDK_DATA_DIR GBC_PLUGIN_DIR)
+set(package_files sdk/cmake/GbcompressPlugin.cmake)
+if(NOT GBCOMPRESS_PORTABLE_ONLY)
+  list(APPEND package_files sdk/cmake/plugin.map sdk/cmake/plugin_digest.cmake cmake/FindLibTorch.cmake)
+endif()
+set(installed_config ${CMAKE_BINARY_DIR}/CMakeFiles/installed/gbcompressConfig.cmake)
+configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in ${installed_config}
+  INSTALL_DESTINATION ${package_dir} PATH_VARS GBC_SDK_DATA_DIR GBC_PLUGIN_DIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake
-              ${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake sdk/cmake/GbcompressPlugin.cmake
+install(FILES ${installed_config} ${CMAKE_BINARY_DIR}/gbcompressConfigVersion.cmake ${package_files}
         DESTINATION ${package_dir} COMPONENT sdk)
+
+# The build folder is a package too: find_package() takes it as it takes a prefix. Headers and the contract suite are
+# those of the sources, and plugins are installed where the program of the build folder looks for them.
+function(gbc_package_of_build_folder)
+  export(EXPORT gbcompressPortableTargets NAMESPACE gbcompress:: FILE ${CMAKE_BINARY_DIR}/gbcompressPortableTargets.cmake)
+  if(NOT GBCOMPRESS_PORTABLE_ONLY)
+    export(EXPORT gbcompressTargets NAMESPACE gbcompress:: FILE ${CMAKE_BINARY_DIR}/gbcompressTargets.cmake)
+  endif()
+  foreach(file IN LISTS package_files)
+    configure_file(${file} ${CMAKE_BINARY_DIR} COPYONLY)
+  endforeach()
+  set(GBC_SDK_DATA_DIR ${PROJECT_SOURCE_DIR}/sdk)
+  set(GBC_PLUGIN_DIR ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/plugins)
+  configure_package_config_file(sdk/cmake/gbcompressConfig.cmake.in ${CMAKE_BINARY_DIR}/gbcompressConfig.cmake
+    INSTALL_PREFIX ${CMAKE_BINARY_DIR} INSTALL_DESTINATION . PATH_VARS GBC_SDK_DATA_DIR GBC_PLUGIN_DIR)
+endfunction()
+gbc_package_of_build_folder()
 
 # For builds without CMake. The prefix follows from where the file lies, so that it may be moved.
 file(RELATIVE_PATH prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
