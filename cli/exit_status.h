@@ -11,7 +11,7 @@ enum ExitStatus : int {
   kUsageStatus = 2,   ///< arguments, settings, an output that exists
   kBadInput = 3,      ///< an input file
   kTargetMissed = 4,  ///< the file is written, but exceeds the target
-  kPluginStatus = 5,  ///< a plugin is refused or missing
+  kPluginStatus = 5,  ///< a plugin is refused or missing, or failed
   kSignalled = 128,   ///< plus the signal's number
 };
 
@@ -42,6 +42,7 @@ inline int exit_status(Errc code, bool writing, int signal) noexcept {
       return kBadInput;
     case Errc::kPluginRefused:
     case Errc::kPluginMissing:
+    case Errc::kPluginFailed:
       return kPluginStatus;
     case Errc::kTargetNotMet:
       return kTargetMissed;

@@ -32,7 +32,7 @@ class NamesOfGNetType : public testing::TestWithParam<std::string> {};
 class GNetTypeContract : public testing::TestWithParam<Case> {
  protected:
   at::Tensor build(const at::Tensor& tiles) const {
-    return c.type().build(plan, tiles, c.parameter.shape);
+    return c.type().build(plan, tiles, c.parameter.shape, c.parameter.name);
   }
   /// A number that every element of the result takes part in, in double.
   double probe(const at::Tensor& tiles) const {

@@ -191,7 +191,7 @@ TEST(PluginDoor, WhatAPluginMadeOutlivesItsHost) {
     GNetOptions options;
     options.tile_weights = 64;
     const auto plan = type.plan(info, options);
-    built = type.build(*plan, tiles, info.shape);
+    built = type.build(*plan, tiles, info.shape, "weight");
   }
   built.sum().backward();
   EXPECT_TRUE(torch::equal(tiles.grad(), torch::ones_like(tiles)));

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What a stranger does: installs gbcompress, builds a plugin project that sees nothing but the
-# installed SDK, tests it, loads it.   out_of_tree.sh BUILD_DIR SOURCE_DIR CMAKE COMPILER
+# What a plugin's author does: installs gbcompress, builds plugin projects that see nothing but the
+# installed SDK, tests them, loads them; all commands of the guide, the template and the sample as they
+# are printed.   out_of_tree.sh BUILD_DIR SOURCE_DIR CMAKE COMPILER
 set -euo pipefail
 build=$1 source=$2 cmake=$3 compiler=$4
 work=$(mktemp -d)
@@ -8,25 +9,75 @@ trap 'rm -rf "$work"' EXIT
 unset GBCOMPRESS_PLUGIN_PATH GBCOMPRESS_TORCH Torch_DIR
 export XDG_DATA_HOME=$work/data CMAKE_GENERATOR=Ninja
 export OMP_NUM_THREADS=1  # threads that wait for each other would wait for the other tests too
-prefix=$work/prefix
+export HOME=$work/home CXX=$compiler
+prefix=$HOME/gbcompress
+export PATH=$prefix/bin:$(dirname "$cmake"):$PATH
+if command -v ccache > /dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi  # the same suite for each project
 
-"$cmake" --install "$build" --prefix "$prefix" > "$work/install.log" || { cat "$work/install.log"; exit 1; }
+# The blocks of a page that are commands, in one shell and in FOLDER; a block of C++ takes the place of CODE.
+# What they print is in $work/steps.log.
+follow() {  # PAGE FOLDER [CODE]
+  awk -v code="${3:-}" '
+    /^```$/ { if (inside == "cpp") print "END_OF_CODE"; inside = "" }
+    inside != "" { print }
+    /^```sh$/ { inside = "sh" }
+    /^```cpp$/ && code != "" { inside = "cpp"; print "cat > " code " <<\"END_OF_CODE\"" }' "$1" > "$work/steps"
+  (cd "$2" && bash -euxo pipefail "$work/steps") > "$work/steps.log" 2>&1 ||
+    { cat "$work/steps.log"; echo "a command of $1 failed"; exit 1; }
+}
+# The last column of a row of the Nth table that the commands of a page printed.
+cell() {  # ROW N
+  grep "^$1  " "$work/steps.log" | sed -n "$2s/ %\$//; $2s/.* //p"
+}
+holds() {  # CONDITION MESSAGE
+  awk "BEGIN { exit !($1) }" || { cat "$work/steps.log"; echo "$2: $1"; exit 1; }
+}
+
+# The guide, in a folder with nothing but the build.
+mkdir -p "$work/guide/build" "$HOME"
+ln -s "$build" "$work/guide/build/release"
+follow "$source/docs/guides/plugin-guide.md" "$work/guide" mirror/mirror.cpp
+for file in bin/gbcompress share/man/man1/gbcompress.1 lib/cmake/gbcompress/gbcompressConfig.cmake; do
+  [[ -e $prefix/$file ]] || { cat "$work/steps.log"; echo "$file was not installed"; exit 1; }
+done
+holds "$(cell ratio 1) >= 8 && $(cell 'test accuracy' 1) >= 94" "the template's first file"
+holds "$(cell ratio 2) >= 8 && $(cell 'test accuracy' 2) >= 90" "the guide's example"
+"$prefix/bin/gbcompress" inspect "$work/guide/halves.gbz" | grep -q "0.weight .* mirror " ||
+  { cat "$work/steps.log"; echo "the guide's example generates nothing"; exit 1; }
+# As good as the layer type that ships with the program, which plans the same.
+cp "$work/steps.log" "$work/guide.log"
+"$prefix/bin/gbcompress" compress --from-scratch --arch mlp:64-128-64-10 --data digits --mode generated --ratio 8 --epochs 60 \
+  -o "$work/linear.gbz" > "$work/steps.log"
+linear=$(cell 'test accuracy' 1)
+mv "$work/guide.log" "$work/steps.log"
+holds "$(cell 'test accuracy' 1) >= $linear - 2" "the template beside the built-in type"
+
+# The build folder is a package as well.
+"$cmake" -S "$work/guide/mirror" -B "$work/in_tree" -DCMAKE_PREFIX_PATH="$build" > "$work/in_tree.log" 2>&1 &&
+  "$cmake" --build "$work/in_tree" --target mirror >> "$work/in_tree.log" 2>&1 &&
+  "$build/bin/gbcompress" plugins verify "$work/in_tree/mirror.so" >> "$work/in_tree.log" 2>&1 &&
+  grep -q "^gbcompress_DIR:PATH=$build$" "$work/in_tree/CMakeCache.txt" ||
+  { cat "$work/in_tree.log"; echo "a plugin could not be built against the build folder"; exit 1; }
 
 # A copy, so that nothing beside the project can be reached by a relative path.
 build_project() {  # NAME
-  "$cmake" -S "$work/$1" -B "$work/$1/build" -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" > "$work/configure.log" 2>&1 ||
+  "$cmake" -S "$work/$1" -B "$work/$1/build" -DCMAKE_BUILD_TYPE=Release > "$work/configure.log" 2>&1 ||
     { cat "$work/configure.log"; exit 1; }
+  sees_only_the_prefix "$1"
+  "$cmake" --build "$work/$1/build"
+  ctest --test-dir "$work/$1/build" --output-on-failure
+}
+sees_only_the_prefix() {  # NAME
   # LibTorch may lie in .deps; nothing else of that folder may be seen.
   if grep -F "$source/" "$work/$1/build/CMakeCache.txt" | grep -vF "$source/.deps/"; then
     echo "the project refers to gbcompress's source folder"; exit 1
   fi
-  "$cmake" --build "$work/$1/build"
-  ctest --test-dir "$work/$1/build" --output-on-failure
 }
 
 cp -r "$source/samples/04_plugin_out_of_tree" "$work/circulant"
-build_project circulant
+follow "$work/circulant/README.md" "$work/circulant"
+cp "$work/steps.log" "$work/circulant.log"
+sees_only_the_prefix circulant
 symbols=$(nm -D --defined-only "$work/circulant/build/circulant.so" | awk '$2 != "A" {print $3}' | sed 's/@.*//')
 [[ $symbols == gbcompress_plugin_v1 ]] || { echo "circulant.so exports more than its entry: $symbols"; exit 1; }
 
@@ -59,14 +110,11 @@ if "${plain[@]}" -B "$work/plain/refused" -DGBCOMPRESS_TORCH="$work/other" > "$w
   echo "a LibTorch of another version was not refused without components"; cat "$work/plain.log"; exit 1
 fi
 
-# A new plugin, as the command line begins one: the commands of its README, the last of which compresses with it.
+# A new plugin by the README that lies in it.
 gbcompress=$prefix/bin/gbcompress
 "$gbcompress" plugins new tilted_layer -o "$work/tilted_layer"
-sed -n "s|PREFIX|$prefix|; s/^    //p" "$work/tilted_layer/README.md" > "$work/steps"
-tail -n 1 "$work/steps" | grep -q '^gbcompress compress .* --plugin build/tilted_layer.so ' ||
-  { echo "the README of a new plugin does not end with compressing"; cat "$work/steps"; exit 1; }
-(cd "$work/tilted_layer" && PATH=$prefix/bin:$PATH CXX=$compiler bash -euxo pipefail "$work/steps") > "$work/steps.log" 2>&1 ||
-  { cat "$work/steps.log"; echo "a command of a new plugin's README failed"; exit 1; }
+follow "$work/tilted_layer/README.md" "$work/tilted_layer"
+holds "$(cell ratio 1) >= 8 && $(cell 'test accuracy' 1) >= 94" "the first file of a new plugin's README"
 "$gbcompress" inspect "$work/tilted_layer/digits.gbz" | grep -q tilted_layer ||
   { cat "$work/steps.log"; echo "digits.gbz was made without the plugin"; exit 1; }
 
@@ -88,21 +136,15 @@ if [[ $status != 5 ]] || ! grep -q "no strategy named direct_feedback.*plugin ma
   echo "a strategy without its plugin: status $status"; cat "$work/message"; exit 1
 fi
 
-# The way of the sample's README: train, expand, compress, and what happens without the plugin.
+# What the commands of the sample's README made, and what happens without the plugin.
 plugin=$work/circulant/build/circulant.so
-"$gbcompress" plugins verify "$plugin"
-"$work/circulant/build/train_circulant" "$plugin" "$work/trained.gbz" | tee "$work/trained.txt"
-trained=$(sed -n 's/.*bytes, \([0-9.]*\) %.*/\1/p' "$work/trained.txt")
-"$gbcompress" expand "$work/trained.gbz" -o "$work/model.safetensors" --plugin "$plugin"
-"$gbcompress" compress "$work/model.safetensors" --arch circulant-net --data digits --mode generated --ratio 6 \
-  -o "$work/small.gbz" --plugin "$plugin" --json > "$work/report.json"
-field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" "$work/report.json" | head -n 1; }
-before=$(field before) after=$(field after) ratio=$(field ratio)
-echo "trained $trained %, expanded $before %, compressed $ratio x: $after %"
+cp "$work/circulant.log" "$work/steps.log"
+trained=$(sed -n 's/.*bytes, \([0-9.]*\) %.*/\1/p' "$work/steps.log")
+before=$(sed -n 's/^test accuracy *\([0-9.]*\) .*/\1/p' "$work/steps.log")
 # What was expanded is what was trained; what was compressed is small and still reads digits.
-awk -v t="$trained" -v b="$before" -v a="$after" -v r="$ratio" \
-  'BEGIN { exit !(t >= 75 && b - t < 0.5 && t - b < 0.5 && r >= 6 && a >= 75) }' ||
-  { cat "$work/report.json"; exit 1; }
+holds "$trained >= 75 && $before - $trained < 0.5 && $trained - $before < 0.5" "the trained network and the expanded one"
+holds "$(cell ratio 1) >= 6 && $(cell 'test accuracy' 1) >= 75" "the network compressed again"
+ln -s "$work/circulant/small.gbz" "$work/small.gbz"
 "$gbcompress" inspect "$work/small.gbz" | grep -q circulant ||
   { echo "inspect does not name the layer type"; exit 1; }
 status=0

@@ -33,6 +33,7 @@ enum class Errc {
   kPluginMissing = 14,  ///< a layer type is named that no loaded plugin provides
   kTargetNotMet = 15,   ///< the target size or quality is not reached
   kInterrupted = 16,    ///< the user or the system requested a stop
+  kPluginFailed = 17,   ///< code of a plugin threw, or returned something that cannot be used
 };
 
 /// Stable lower-case name of a code ("shape_mismatch"), as printed by --json.

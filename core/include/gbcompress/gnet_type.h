@@ -39,22 +39,38 @@ class GNetType {
 
   /// The plan for a parameter of a claimed module, or nothing: the parameter then stays plain.
   /// Pure: the same arguments give the same plan.
-  /// @throws as validate(plan), and Error(kShapeMismatch) where the plan's shape is not the
-  ///         parameter's although the type has no "custom-build"
+  /// @throws Error(kPluginFailed) naming plugin, id and parameter: the type throws, or its plan is
+  /// not
+  ///         valid or of another shape than the parameter although it has no "custom-build". Errors
+  ///         about options and values, as make_plan() has them, pass unchanged
   std::optional<GNetPlan> plan(const ParameterInfo& parameter, const GNetOptions& options) const;
 
   /// The parameter's value from its tiles; differentiable by autograd.
   /// @param tiles  [tiles, tile_rows, tile_cols, kernel] float32
   /// @param shape  the parameter's own shape, and so the result's
-  /// @throws Error(kShapeMismatch) where tiles or result have another shape
+  /// @param name   the parameter's full name, for messages
+  /// @throws Error(kShapeMismatch) where tiles have another shape; Error(kPluginFailed) naming
+  /// plugin,
+  ///         id and parameter: the type throws, changes its tiles, or its result is not a float32
+  ///         tensor of that shape on the CPU, does not lead back to tiles that want gradients, or
+  ///         is NaN or infinite although the tiles are finite
   at::Tensor build(const GNetPlan& plan, const at::Tensor& tiles,
-                   const std::vector<std::int64_t>& shape) const;
+                   const std::vector<std::int64_t>& shape, const std::string& name) const;
+  /// The gradient with regard to the tiles of what build() made of them; the graph is kept.
+  /// @param gradient  float32 of the parameter's shape
+  /// @throws Error(kPluginFailed) as build(): autograd throws, or the result is NaN or infinite
+  ///         although `gradient` is finite
+  at::Tensor build_gradient(const at::Tensor& built, const at::Tensor& tiles,
+                            const at::Tensor& gradient, const std::string& name) const;
 
  private:
+  friend class StagingRegistrar;
   virtual std::optional<GNetPlan> plan_impl(const ParameterInfo& parameter,
                                             const GNetOptions& options) const = 0;
   /// Unless overridden: place_tiles(plan, tiles).
   virtual at::Tensor build_impl(const GNetPlan& plan, const at::Tensor& tiles) const;
+
+  std::string origin_;  // "plugin FILE", set when it is registered
 };
 
 /// Puts tiles [tiles, tile_rows, tile_cols, kernel] together as the plan says, to plan.shape.

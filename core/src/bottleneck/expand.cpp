@@ -23,8 +23,7 @@ std::vector<float> build(const GNetType& type, const ArtifactTensor& stored,
                                            grid.kernel()};
   at::Tensor stack = at::empty(shape, at::kFloat);
   std::memcpy(stack.data_ptr(), tiles.data(), tiles.size_bytes());
-  const at::Tensor values =
-      type.build(stored.plan, stack, stored.shape).to(at::kFloat).contiguous();
+  const at::Tensor values = type.build(stored.plan, stack, stored.shape, stored.name).contiguous();
   const float* data = values.const_data_ptr<float>();
   return {data, data + values.numel()};
 }

@@ -1,7 +1,6 @@
 // G-nets: who makes what, weights out of them, gradients back into them.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <map>
@@ -150,8 +149,8 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
     if (route.custom) {
       const at::AutoGradMode with_grad(true);
       const at::Tensor tiles = route.staging.detach().requires_grad_();
-      route.built =
-          route.type->build(generated.layers[l].plan, tiles, tensors[route.tensor].info.shape);
+      route.built = route.type->build(generated.layers[l].plan, tiles,
+                                      tensors[route.tensor].info.shape, generated.layers[l].name);
       route.staging = tiles;
     }
     if (route.prior) {  // elsewhere the kernel has written the mean
@@ -182,8 +181,8 @@ at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& 
   if (route.custom) {
     if (!route.built.defined())
       throw Error(Errc::kUsage, "backward() was called before predict_weights()");
-    gradient = torch::autograd::grad({route.built}, {route.staging}, {gradient},
-                                     /*retain_graph=*/true)[0];
+    gradient = route.type->build_gradient(route.built, route.staging, gradient,
+                                          tensors[route.tensor].info.name);
   }
   return gradient.to(at::kFloat).contiguous();
 }

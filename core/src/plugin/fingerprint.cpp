@@ -34,8 +34,8 @@ std::string explain(const std::string& key, const std::string& plugin, const std
     return "it was built for LibTorch " + plugin + ", this program has " + host +
            ", and C++ classes of LibTorch differ between versions";
   if (key == "gcc")
-    return "it was compiled by a compiler that counts as GCC " + plugin + ", this program by GCC " +
-           host;
+    return "it was compiled by a compiler that counts as GCC " + plugin +
+           ", this program was compiled by GCC " + host;
   if (key == "std")
     return "it was compiled as " + language(plugin) + ", this program as " + language(host);
   if (key == "cxx11abi")
@@ -67,14 +67,14 @@ std::vector<std::string> explain_mismatch(const PluginFingerprint& plugin,
   for (const auto& [key, wanted] : host.fields) {
     const std::string* value = value_of(plugin, key);
     if (!value)
-      result.emplace_back("it does not say its " + key + ", this program's is " + wanted);
+      result.emplace_back("field " + key + " is missing, this program has " + wanted);
     else if (*value != wanted)
-      result.emplace_back(explain(key, *value, wanted));
+      result.emplace_back("field " + key + " differs, " + explain(key, *value, wanted));
   }
   for (const auto& [key, value] : plugin.fields)
     if (!value_of(host, key))
-      result.emplace_back("it requires " + key + "=" + value +
-                          ", which this program does not support");
+      result.emplace_back("field " + key + " has the value " + value +
+                          ", and this program has no such field");
   if (result.empty() && plugin.fields != host.fields)
     result.emplace_back("its marker names the same things twice or in another order");
   return result;

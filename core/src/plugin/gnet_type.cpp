@@ -1,8 +1,11 @@
 #include "gbcompress/registry.h"
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "gbcompress/error.h"
+#include "plugin/plugin_call.h"
 
 namespace gbcompress {
 namespace {
@@ -23,19 +26,47 @@ void check_tiles(const TileGrid& grid, const at::Tensor& tiles) {
                                           ", the plan needs " + shape_text(wanted));
 }
 
-void check_plan(const GNetType& type, const GNetPlan& plan, const ParameterInfo& parameter) {
-  const std::string who =
-      "layer type " + std::string(type.id()) + ", " + printable(parameter.name) + ": ";
+void check_plan(const PluginCall& call, const GNetPlan& plan, const GNetType& type,
+                const ParameterInfo& parameter) {
   try {
     validate(plan);
   } catch (const Error& error) {
-    throw Error(error.code(), who + error.what());
+    plugin_failed(call, std::string("returned a plan that cannot be used: ") + error.what());
   }
   if (plan.shape != parameter.shape && !type.supports("custom-build"))
-    throw Error(Errc::kShapeMismatch, who + "the plan makes " + shape_text(plan.shape) +
-                                          ", the parameter is " + shape_text(parameter.shape) +
-                                          "; a type that builds it from something else must "
-                                          "support custom-build");
+    plugin_failed(call, "returned a plan of shape " + shape_text(plan.shape) +
+                            " for a parameter of shape " + shape_text(parameter.shape) +
+                            ", which only a type that supports custom-build may do");
+}
+
+bool all_finite(const at::Tensor& tensor) {
+  // One pass; a sum may overflow, and then each element is looked at.
+  return at::isfinite(tensor.sum()).item<bool>() || at::isfinite(tensor).all().item<bool>();
+}
+
+/// How often a tensor was written to, as far as LibTorch counts.
+std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor._version();
+}
+
+void check_built(const PluginCall& call, const at::Tensor& result, const at::Tensor& tiles,
+                 const std::vector<std::int64_t>& shape) {
+  if (!result.defined()) plugin_failed(call, "returned an undefined tensor");
+  if (result.sizes().vec() != shape)
+    plugin_failed(call, "returned shape " + shape_text(result.sizes()) +
+                            ", the parameter has shape " + shape_text(shape));
+  if (result.scalar_type() != at::kFloat || result.layout() != at::kStrided ||
+      !result.device().is_cpu())
+    plugin_failed(call, "returned a tensor of type " + result.toString() +
+                            ", a dense float32 tensor on the CPU is needed");
+  if (at::GradMode::is_enabled() && tiles.requires_grad() && !result.requires_grad())
+    plugin_failed(call,
+                  "returned a tensor that does not follow from its tiles by differentiable "
+                  "operations, so that no gradient reaches the g-nets");
+  const at::NoGradGuard no_grad;
+  if (!all_finite(result) && all_finite(tiles))
+    plugin_failed(call, "returned NaN or infinity, and its tiles are finite, at most " +
+                            std::to_string(tiles.abs().max().item<float>()) + " in magnitude");
 }
 
 }  // namespace
@@ -46,23 +77,36 @@ int GNetType::supports(std::string_view) const noexcept { return 0; }
 
 std::optional<GNetPlan> GNetType::plan(const ParameterInfo& parameter,
                                        const GNetOptions& options) const {
-  auto result = plan_impl(parameter, options);
+  const PluginCall call{origin_, "layer type",   id(),
+                        "init",  parameter.name, PassedErrors::kOfRequest};
+  auto result = call_plugin(call, [&] { return plan_impl(parameter, options); });
   if (!result) return std::nullopt;
   result->type_id = id();
   result->type_revision = revision();
-  check_plan(*this, *result, parameter);
+  check_plan(call, *result, *this, parameter);
   return result;
 }
 
 at::Tensor GNetType::build(const GNetPlan& plan, const at::Tensor& tiles,
-                           const std::vector<std::int64_t>& shape) const {
+                           const std::vector<std::int64_t>& shape, const std::string& name) const {
   check_tiles(plan.grid(), tiles);
-  at::Tensor result = build_impl(plan, tiles);
-  if (!result.defined() || result.sizes().vec() != shape)
-    throw Error(Errc::kShapeMismatch,
-                "layer type " + std::string(id()) + " built " +
-                    (result.defined() ? shape_text(result.sizes()) : std::string("nothing")) +
-                    " where the parameter is " + shape_text(shape));
+  const PluginCall call{origin_, "layer type", id(), "build", name};
+  const std::int64_t version = version_of(tiles);
+  at::Tensor result = call_plugin(call, [&] { return build_impl(plan, tiles); });
+  if (version_of(tiles) != version)
+    plugin_failed(call, "changed its tiles, which it may only read");
+  check_built(call, result, tiles, shape);
+  return result;
+}
+
+at::Tensor GNetType::build_gradient(const at::Tensor& built, const at::Tensor& tiles,
+                                    const at::Tensor& gradient, const std::string& name) const {
+  const PluginCall call{origin_, "layer type", id(), "the gradient of build", name};
+  const at::Tensor result = call_plugin(call, [&] {
+    return torch::autograd::grad({built}, {tiles}, {gradient}, /*retain_graph=*/true)[0];
+  });
+  if (!all_finite(result) && all_finite(gradient))
+    plugin_failed(call, "is NaN or infinite, and the gradient of the parameter is finite");
   return result;
 }
 

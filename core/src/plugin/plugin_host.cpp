@@ -9,6 +9,7 @@
 #include "gbcompress/plugin.h"
 #include "plugin/digest_file.h"
 #include "plugin/library.h"
+#include "plugin/plugin_call.h"
 #include "plugin/probe.h"
 #include "plugin/read_plugin.h"
 #include "plugin/refuse.h"
@@ -128,6 +129,10 @@ const LoadedPlugin* PluginHost::load_file(const fs::path& given, bool skip_copie
       Registry scratch;  // so that what is registered ends there as well
       register_library(file, marker, scratch);
     });
+  const std::string origin = "plugin " + printable(file.string());
+  const PluginCall call{
+      .origin = origin, .kind = {}, .id = {}, .function = "loading it", .tensor = {}};
+  const CrashNote note(call);
   Registry::Added added = register_library(file, marker, registry_);
   loaded_.push_back({file, marker, digest, std::move(added.gnet_types), std::move(added.models),
                      std::move(added.strategies)});

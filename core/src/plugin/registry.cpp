@@ -4,6 +4,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/registry.h"
 #include "gbcompress/strategy.h"
+#include "plugin/named_calls.h"
 
 namespace gbcompress {
 namespace {
@@ -48,6 +49,7 @@ class StagingRegistrar final : public Registrar {
                ", which layer type " + claim->second + " of " + origin_of(claim->second) +
                " claims already; load only one of the two");
     }
+    type->origin_ = origin_;
     next_.types_[id] = {std::move(type), origin_};
     added_.gnet_types.push_back(id);
   }
@@ -57,7 +59,7 @@ class StagingRegistrar final : public Registrar {
       refuse("registers an architecture under the name \"" + printable(name) +
              "\"; names are 1 to 64 of [a-z0-9_.-]");
     if (!factory) refuse("registers the architecture " + name + " without a factory");
-    if (!next_.models_.emplace(name, std::move(factory)).second)
+    if (!next_.models_.emplace(name, named_model(origin_, name, std::move(factory))).second)
       refuse("registers the architecture " + name + ", which " + next_.model_origins_.at(name) +
              " provides already; load only one of the two");
     next_.model_origins_[name] = origin_;
@@ -71,7 +73,7 @@ class StagingRegistrar final : public Registrar {
     if (!factory) refuse("registers the strategy " + name + " without a factory");
     if (name == StrategyChoice().name)
       refuse("registers the strategy " + name + ", which the program provides already");
-    if (!next_.strategies_.emplace(name, std::move(factory)).second)
+    if (!next_.strategies_.emplace(name, named_strategy(origin_, name, std::move(factory))).second)
       refuse("registers the strategy " + name + ", which " + next_.strategy_origins_.at(name) +
              " provides already; load only one of the two");
     next_.strategy_origins_[name] = origin_;

@@ -133,7 +133,7 @@ TEST(GNetType, PlanIsNamedAndChecked) {
         return bad;
       },
       &place_tiles, false);
-  EXPECT_EQ(code_of([&] { invalid.plan(parameter, {}); }, &message), Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { invalid.plan(parameter, {}); }, &message), Errc::kPluginFailed);
   EXPECT_NE(message.find("fc.weight"), std::string::npos) << message;
   EXPECT_NE(message.find("hidden"), std::string::npos) << message;
 }
@@ -142,7 +142,7 @@ TEST(GNetType, OnlyACustomBuildMayPlanAnotherShape) {
   const ParameterInfo parameter = parameter_of({4, 8});
   const PlanFunction half = [](auto&, auto&) { return plan_of({4, 4}); };
   EXPECT_EQ(code_of([&] { TestType(half, &place_tiles, false).plan(parameter, {}); }),
-            Errc::kShapeMismatch);
+            Errc::kPluginFailed);
   EXPECT_TRUE(TestType(half, &place_tiles, true).plan(parameter, {}).has_value());
 }
 
@@ -151,15 +151,26 @@ TEST(GNetType, BuildChecksWhatGoesInAndWhatComesOut) {
   const TestType places(any, &place_tiles, false);
   const GNetPlan plan = plan_of({4, 4});
   const at::Tensor tiles = torch::rand({4, 2, 2, 1});
-  EXPECT_EQ(places.build(plan, tiles, {4, 4}).sizes().vec(), (std::vector<std::int64_t>{4, 4}));
-  EXPECT_EQ(code_of([&] { places.build(plan, tiles, {4, 5}); }), Errc::kShapeMismatch);
-  EXPECT_EQ(code_of([&] { places.build(plan, tiles.squeeze(), {4, 4}); }), Errc::kShapeMismatch);
-  EXPECT_EQ(code_of([&] { places.build(plan, at::Tensor(), {4, 4}); }), Errc::kShapeMismatch);
+  EXPECT_EQ(places.build(plan, tiles, {4, 4}, "w").sizes().vec(),
+            (std::vector<std::int64_t>{4, 4}));
+  EXPECT_EQ(code_of([&] { places.build(plan, tiles, {4, 5}, "w"); }), Errc::kPluginFailed);
+  EXPECT_EQ(code_of([&] {
+              places.build(plan, tiles.squeeze(), {4, 4}, "w");
+            }),
+            Errc::kShapeMismatch);
+  EXPECT_EQ(code_of([&] { places.build(plan, at::Tensor(), {4, 4}, "w"); }), Errc::kShapeMismatch);
   const TestType nothing(
       any, [](auto&, auto&) { return at::Tensor(); }, true);
   std::string message;
-  EXPECT_EQ(code_of([&] { nothing.build(plan, tiles, {4, 4}); }, &message), Errc::kShapeMismatch);
-  EXPECT_NE(message.find("built nothing"), std::string::npos) << message;
+  EXPECT_EQ(code_of(
+                [&] {
+                  nothing.build(plan, tiles, {4, 4}, "w");
+                },
+                &message),
+            Errc::kPluginFailed);
+  EXPECT_NE(message.find("layer type test, tensor w: build returned an undefined tensor"),
+            std::string::npos)
+      << message;
 }
 
 }  // namespace
