@@ -6,7 +6,6 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <set>
 
 #include "compress_options.h"
 #include "event_file.h"
@@ -31,14 +30,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Of all tensors that do not share their bytes with another one.
 std::int64_t distinct_elements(const TensorBundle& bundle) {
-  std::set<const std::byte*> seen;
   std::int64_t elements = 0;
-  for (const TensorEntry& tensor : bundle.tensors)
-    if (tensor.name != kContainer &&
-        (tensor.bytes.empty() || seen.insert(tensor.bytes.data()).second))
-      elements += tensor_elements(tensor.shape);
+  for (const TensorEntry& tensor : distinct_tensors(bundle.tensors))
+    elements += tensor_elements(tensor.shape);
   return elements;
 }
 

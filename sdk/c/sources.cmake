@@ -10,7 +10,7 @@ set(codec byte_coder class_table codec delta/blocks delta/change delta/classes d
   small/surroundings small/wide_model)
 set(artifact arch_layout change decode direct_values file_digest header/cbor_reader header/header header/parse_header header/plan_fields
   header/prelude header/tensor_fields header/text integers/integer_reader integers/integers
-  integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform read_many reader
+  integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform narrow read_many reader
   sections/coding sections/elements sections/float_code sections/levels sections/line_prediction sections/planes sections/unpacking)
 set(sources)
 foreach(name call gbz onnx runtime zstd)

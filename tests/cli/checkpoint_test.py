@@ -72,8 +72,7 @@ class Checkpoints(harness.CliTest):
     def test_what_holds_no_model(self):
         out = self.path("x.gbz")
         for name, sentence in (("optimizer.pt", "holds no model, only optimizer .*epoch"),
-                               ("module.pt", r"pickled module, of class __main__.Net.*state_dict\(\)"),
-                               ("quantised.pt", "_rebuild_qtensor")):
+                               ("quantised.pt", "a quantized tensor")):
             with self.subTest(name):
                 self.refused(INPUT, sentence, "compress", str(INPUTS / name), "-o", out)
                 self.refused(INPUT, sentence, "inspect", str(INPUTS / name))

@@ -100,8 +100,8 @@ std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t
 /// @param dtype  of real tensors F32, F16 or BF16, rounded to nearest even from the tensor's own
 ///               elements; of others, their own
 /// @param bytes  as many as the tensor has in that dtype, aligned for its elements
-/// @throws Error(kUsage) for another dtype or alignment, Error(kShapeMismatch) for another size; as
-///         decode_elements()
+/// @throws Error(kUsage) for another dtype or alignment, and for finite values that would become
+///         infinite in it; Error(kShapeMismatch) for another size; as decode_elements()
 void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
                std::span<std::byte> bytes, const DecodeOptions& options = {});
 

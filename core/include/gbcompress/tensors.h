@@ -125,6 +125,10 @@ struct TensorBundle {
   const TensorEntry* find(std::string_view name) const noexcept;
 };
 
+/// The tensors that sizes and targets count: of those that share their bytes (tied) the first, and
+/// not what a model's file holds beside its tensors (kContainer).
+std::vector<TensorEntry> distinct_tensors(std::span<const TensorEntry> tensors);
+
 /// For bundles made by hand: sorts tensors. @param label  names the file in messages
 /// @throws Error(kCorrupt) for a name that is there twice
 void sort_by_name(TensorBundle& bundle, const std::string& label);

@@ -10,6 +10,7 @@
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
+#include "artifact/narrow.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
@@ -170,6 +171,8 @@ void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requ
   for (const ReadRequest& request : requests)
     check_request(artifact, request.tensor, request.dtype, request.bytes);
   blame_damage(artifact, [&] { read_checked(artifact, requests, options); });
+  for (const ReadRequest& request : requests)
+    check_range(artifact, request.tensor, request.dtype, request.bytes, options);
 }
 
 void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,

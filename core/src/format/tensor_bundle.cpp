@@ -8,8 +8,8 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/utf8.h"
+#include "format/container.h"
 #include "format/file_kind.h"
-#include "format/folder/left_out.h"
 #include "format/gguf/open.h"
 #include "format/model_folder.h"
 #include "format/onnx/open.h"
@@ -76,6 +76,16 @@ void sort_by_name(TensorBundle& bundle, const std::string& label) {
     throw Error(Errc::kCorrupt, label + " holds tensor " + printable(twice->name) + " twice");
 }
 
+std::vector<TensorEntry> distinct_tensors(std::span<const TensorEntry> tensors) {
+  std::set<const std::byte*> seen;
+  std::vector<TensorEntry> result;
+  for (const TensorEntry& entry : tensors)
+    if (entry.name != kContainerName &&
+        (entry.bytes.empty() || seen.insert(entry.bytes.data()).second))
+      result.push_back(entry);
+  return result;
+}
+
 void share_equal(TensorBundle& bundle) {
   std::unordered_map<std::uint64_t, std::size_t> first;
   for (std::size_t i = 0; i < bundle.tensors.size(); ++i) {
@@ -135,27 +145,16 @@ void choose_part(TensorBundle& bundle, const std::string& part, const std::strin
                            printable(part));
 }
 
-/// Optimizers' tensors in a flat list of names.
-void leave_out_training(TensorBundle& bundle, const std::string& label) {
-  std::map<std::string, LeftOut> left;
-  const std::size_t model = std::erase_if(bundle.tensors, [&](const TensorEntry& entry) {
-    if (!is_training_tensor(entry.name)) return false;
-    LeftOut& group = left[entry.name.substr(0, entry.name.find('.'))];
-    ++group.tensors;
-    group.bytes += static_cast<std::int64_t>(entry.bytes.size());
-    bundle.left_out.push_back(entry.name);
-    return true;
-  });
-  if (model == 0) return;
-  std::vector<LeftOut> list;
-  for (auto& [name, group] : left) {
-    group.name = name;
-    list.push_back(group);
-  }
-  sort_left_out(list);
-  if (bundle.tensors.empty())
-    throw Error(Errc::kUnsupported, label + " holds no model, only " + left_out_text(list));
-  bundle.notes.push_back("left out: " + left_out_text(list));
+/// A file that was written before its parameters were gathered.
+void tell_empty(TensorBundle& bundle) {
+  const bool none =
+      std::all_of(bundle.tensors.begin(), bundle.tensors.end(), [](const TensorEntry& entry) {
+        return std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
+      });
+  if (none && !bundle.tensors.empty())
+    bundle.notes.push_back(
+        "the file holds no numbers: every tensor has a side of 0; gather the parameters before "
+        "saving");
 }
 
 void mark_training(TensorBundle& bundle) {
@@ -185,17 +184,15 @@ TensorBundle open_tensors(const std::filesystem::path& path, const OpenOptions& 
   const bool flat = kind == FileKind::kSafetensors || kind == FileKind::kFolder;
   if (!options.part.empty() && flat)
     choose_part(bundle, options.part, label);
-  else if (options.keep_all)
+  else if (options.keep_all && !flat)
     mark_training(bundle);
-  else if (options.part.empty())
-    leave_out_training(bundle, label);
-  if (bundle.left_out.empty() && bundle.notes.size() == notes) return bundle;
+  const bool whole = bundle.left_out.empty() && bundle.notes.size() == notes;
+  tell_empty(bundle);
+  if (whole) return bundle;
   // A file's size says nothing about a model that is a part of it.
-  std::set<const std::byte*> known;
   bundle.file_bytes = 0;
-  for (const TensorEntry& entry : bundle.tensors)
-    if (known.insert(entry.bytes.data()).second)
-      bundle.file_bytes += static_cast<std::int64_t>(entry.bytes.size());
+  for (const TensorEntry& entry : distinct_tensors(bundle.tensors))
+    bundle.file_bytes += static_cast<std::int64_t>(entry.bytes.size());
   return bundle;
 }
 

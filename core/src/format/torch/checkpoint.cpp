@@ -22,7 +22,7 @@ struct Child {
 
 /// What a container holds, sorted by what it may be.
 struct Contents {
-  std::vector<Child> tensors, models, modules, rest;
+  std::vector<Child> tensors, models, rest;
 };
 
 std::string names_of(const std::vector<Child>& children) {
@@ -40,11 +40,11 @@ class Finder {
 
   FoundModel find() {
     const PickleValue& root = tree_[tree_.root];
-    if (walk_.is_module(tree_.root)) refuse_module(root, "");
-    if (root.kind == Kind::kObject)
+    walk_.refuse_tensor_object(tree_.root, "its one tensor");
+    if (root.kind == Kind::kObject && !walk_.is_module(tree_.root))
       throw Error(Errc::kUnsupported, label_ + " holds an object made by " + printable(root.text) +
                                           ", not a dictionary of tensors; it is not run");
-    if (!CheckpointWalk::is_container(root))
+    if (!walk_.has_children(tree_.root))
       throw Error(Errc::kUnsupported, label_ + " does not hold a dictionary of tensors");
     if (options_.keep_all) {
       walk_.flatten(tree_.root, "", true, found_.values);
@@ -63,11 +63,9 @@ class Finder {
     Contents contents;
     walk_.each_child(at, [&](const std::string& key, PickleHandle value) {
       Child child{prefix + key, key, value, walk_.count(value)};
-      const bool container = CheckpointWalk::is_container(tree_[value]);
+      const bool container = walk_.has_children(value);
       if (tree_[value].kind == Kind::kTensor && !is_training_key(key))
         contents.tensors.push_back(std::move(child));
-      else if (walk_.is_module(value))
-        contents.modules.push_back(std::move(child));
       else if (container && child.count.rank > 0 && !is_training_key(key) &&
                !walk_.is_optimizer(value))
         contents.models.push_back(std::move(child));
@@ -90,18 +88,19 @@ class Finder {
   void descend(PickleHandle at, std::string name) {
     for (std::size_t depth = 0;; ++depth) {
       if (depth > CheckpointWalk::kMaxDepth) walk_.too_deep();
+      if (walk_.is_module(at)) return take_module(at, name);
       if (walk_.is_optimizer(at)) {
         leave_out({{name.empty() ? "an optimizer's state" : name, "", at, walk_.count(at)}});
         refuse_none();
       }
       Contents contents = sort(at, name.empty() ? "" : name + ".");
+      choose_average(contents);
       const auto& models = contents.models;
       const bool own =
           std::any_of(contents.tensors.begin(), contents.tensors.end(),
                       [&](const Child& child) { return models.empty() || child.count.rank > 0; });
       if (models.size() == 1 && (!own || is_model_key(models[0].key))) {
-        for (const auto* beside : {&contents.rest, &contents.tensors, &contents.modules})
-          leave_out(*beside);
+        for (const auto* beside : {&contents.rest, &contents.tensors}) leave_out(*beside);
         at = models[0].value;
         name = models[0].name;
         continue;
@@ -112,8 +111,6 @@ class Finder {
       if (models.size() > 1 && (!own || usual) && (options_.part.empty() || name != options_.part))
         refuse_several(models);
       if (!own && models.empty()) {
-        if (!contents.modules.empty())
-          refuse_module(tree_[contents.modules[0].value], contents.modules[0].name);
         for (const Child& child : contents.rest)
           if (!is_training_key(child.key)) walk_.refuse_tensor_object(child.value, child.name);
         leave_out(contents.rest);
@@ -121,6 +118,34 @@ class Finder {
       }
       return take(at, contents);
     }
+  }
+
+  /// A pickled model beside the running average of its weights, as trainers of detectors save them:
+  /// those load the average.
+  void choose_average(Contents& contents) {
+    auto& models = contents.models;
+    if (models.size() != 2 || !walk_.is_module(models[0].value) ||
+        !walk_.is_module(models[1].value))
+      return;
+    const bool first = is_average_key(models[0].key) && is_model_key(models[1].key);
+    if (!first && !(is_average_key(models[1].key) && is_model_key(models[0].key))) return;
+    const Child other = models[first ? 1 : 0];
+    models.erase(models.begin() + (first ? 1 : 0));
+    found_.notes.push_back("read: " + printable(models[0].name) + ", the average of " +
+                           printable(other.name) + "; choose the other with `part` " +
+                           printable(other.name));
+    leave_out({other});
+  }
+
+  /// A pickled module: what its state dict would hold.
+  void take_module(PickleHandle at, const std::string& name) {
+    found_.notes.push_back((name.empty() ? "the file" : printable(name)) +
+                           " is a pickled module of class " + printable(tree_[at].text) +
+                           ": its parameters and buffers are read, its code is not");
+    walk_.flatten(at, "", false, found_.values);
+    if (found_.values.empty()) refuse_none();
+    append(left_out_, walk_.skipped());
+    say("left out: ", left_out_);
   }
 
   /// The container is the model, but for what its keys say belongs to the training.
@@ -147,7 +172,7 @@ class Finder {
     walk_.each_child(at, [&](const std::string& key, PickleHandle value) {
       Child child{prefix + key, key, value, walk_.count(value)};
       const bool here = wanted == key || (!key.empty() && wanted.starts_with(key + "."));
-      if (!inner && here && CheckpointWalk::is_container(tree_[value]))
+      if (!inner && here && walk_.has_children(value))
         inner = std::move(child);
       else
         others.push_back(std::move(child));
@@ -164,6 +189,7 @@ class Finder {
   void leave_out(const std::vector<Child>& children) {
     for (const Child& child : children) {
       const PickleValue& value = tree_[child.value];
+      if (value.kind == Kind::kNone) continue;
       left_out_.push_back({child.name, child.count.tensors, child.count.bytes,
                            value.kind == Kind::kObject ? value.text : ""});
     }
@@ -179,16 +205,6 @@ class Finder {
   }
 
   // Errors.
-  [[noreturn]] void refuse_module(const PickleValue& module, const std::string& name) const {
-    const std::string load = "torch.load(FILE, weights_only=False)";
-    throw Error(Errc::kUnsupported,
-                label_ + " holds a whole pickled module" +
-                    (name.empty() ? "" : " under " + printable(name)) + ", of class " +
-                    printable(module.text) +
-                    ", whose code would be needed; save its state dict in Python: torch.save(" +
-                    load + (name.empty() ? "" : "[\"" + printable(name) + "\"]") +
-                    ".state_dict(), \"weights.pt\")");
-  }
   [[noreturn]] void refuse_several(const std::vector<Child>& models) const {
     throw Error(Errc::kUsage, label_ + " holds " + std::to_string(models.size()) +
                                   " candidates for the model: " + names_of(models) +
@@ -203,7 +219,7 @@ class Finder {
   [[noreturn]] void refuse_part() {
     std::vector<Child> parts;
     walk_.each_child(tree_.root, [&](const std::string& key, PickleHandle value) {
-      if (CheckpointWalk::is_container(tree_[value]) && walk_.count(value).tensors > 0)
+      if (walk_.has_children(value) && walk_.count(value).tensors > 0)
         parts.push_back({key, key, value});
     });
     throw Error(Errc::kNotFound, label_ + " has no part " + printable(options_.part) +

@@ -19,8 +19,8 @@ struct FoundModel {
 };
 
 /// @param label  the file, for messages
-/// @throws Error(kUnsupported) without a model, for a pickled module, or naming an object that
-///         stands where a tensor is needed; Error(kUsage) for several models, naming them;
+/// @throws Error(kUnsupported) without a model, or naming an object that stands where a
+///         tensor is needed; Error(kUsage) for several models, naming them;
 ///         Error(kNotFound) for an unknown part; Error(kLimit) for nesting that is too deep
 FoundModel find_model(const PickleTree& tree, const OpenOptions& options, const std::string& label);
 

@@ -1,9 +1,11 @@
 #include "format/torch/checkpoint_walk.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "format/tensor_bundle.h"
+#include "format/torch/odd_tensor.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -11,13 +13,14 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// Makers of tensors that are no plain ones: quantized, sparse, nested, of NumPy.
-bool makes_tensors(std::string_view name) {
-  for (const std::string_view start :
-       {"a tensor of ", "torch._utils._rebuild", "torch._tensor.", "torch.storage.",
-        "numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"})
-    if (name.starts_with(start)) return true;
-  return false;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+constexpr std::size_t kMostTensors = std::size_t{1} << 62;
+constexpr std::size_t kMaxNameBytes = 256 << 20;  ///< of all names together
+
+void add(TensorCount& sum, const TensorCount& more) {
+  sum.tensors = std::min(kMostTensors, sum.tensors + more.tensors);
+  sum.rank = std::max(sum.rank, more.rank);
+  sum.bytes = std::min(kMostBytes, sum.bytes + more.bytes);
 }
 
 }  // namespace
@@ -26,23 +29,38 @@ bool CheckpointWalk::is_container(const PickleValue& value) noexcept {
   return value.kind == Kind::kDict || value.kind == Kind::kList || value.kind == Kind::kTuple;
 }
 
-bool CheckpointWalk::has_key(const PickleValue& dict, std::string_view key) const {
-  if (dict.kind != Kind::kDict) return false;
-  for (std::size_t i = 0; i < dict.items.size(); i += 2)
-    if (tree_[dict.items[i]].kind == Kind::kText && tree_[dict.items[i]].text == key) return true;
-  return false;
+const PickleValue* CheckpointWalk::value_of(const PickleValue& dict, std::string_view key) const {
+  if (dict.kind != Kind::kDict) return nullptr;
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2)
+    if (tree_[dict.items[i]].kind == Kind::kText && tree_[dict.items[i]].text == key)
+      return &tree_[dict.items[i + 1]];
+  return nullptr;
 }
 
-bool CheckpointWalk::is_module(PickleHandle at) const {
-  if (tree_[at].kind != Kind::kObject) return false;
-  const auto& items = tree_[at].items;
-  return std::any_of(items.begin(), items.end(), [&](PickleHandle item) {
-    return has_key(tree_[item], "_modules") || has_key(tree_[item], "_parameters");
-  });
+/// Of a module its attributes, which are the state or stand among its arguments.
+const PickleValue* CheckpointWalk::module_state(PickleHandle at) const {
+  if (tree_[at].kind != Kind::kObject) return nullptr;
+  const auto of = [&](const std::vector<PickleHandle>& items) -> const PickleValue* {
+    for (const PickleHandle item : items)
+      if (value_of(tree_[item], "_modules") || value_of(tree_[item], "_parameters"))
+        return &tree_[item];
+    return nullptr;
+  };
+  if (const PickleValue* state = of(tree_[at].items)) return state;
+  for (const PickleHandle item : tree_[at].items)
+    if (tree_[item].kind == Kind::kTuple)
+      if (const PickleValue* state = of(tree_[item].items)) return state;
+  return nullptr;
+}
+
+bool CheckpointWalk::is_module(PickleHandle at) const { return module_state(at) != nullptr; }
+
+bool CheckpointWalk::has_children(PickleHandle at) const {
+  return is_container(tree_[at]) || is_module(at);
 }
 
 bool CheckpointWalk::is_optimizer(PickleHandle at) const {
-  return has_key(tree_[at], "state") && has_key(tree_[at], "param_groups");
+  return value_of(tree_[at], "state") && value_of(tree_[at], "param_groups");
 }
 
 void CheckpointWalk::too_deep() const {
@@ -53,48 +71,118 @@ void CheckpointWalk::visit(std::size_t depth) {
   if (depth > kMaxDepth || ++visits_ > kMaxVisits) too_deep();
 }
 
-void CheckpointWalk::each_child(
-    PickleHandle at, const std::function<void(const std::string&, PickleHandle)>& use) const {
+std::string CheckpointWalk::key_text(const PickleValue& key) const {
+  switch (key.kind) {
+    case Kind::kText:
+      return key.text;
+    case Kind::kInt:
+      return std::to_string(key.number);
+    case Kind::kBool:
+      return key.number != 0 ? "True" : "False";
+    case Kind::kNone:
+      return "None";
+    default:
+      return {};
+  }
+}
+
+void CheckpointWalk::each_child(PickleHandle at, const Use& use) {
   const PickleValue& value = tree_[at];
+  if (is_module(at)) return each_of_module(at, use);
   if (value.kind != Kind::kDict) {
     for (std::size_t i = 0; i < value.items.size(); ++i) use(std::to_string(i), value.items[i]);
     return;
   }
-  for (std::size_t i = 0; i < value.items.size(); i += 2) {
+  for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) {
     const PickleValue& key = tree_[value.items[i]];
-    if (key.kind != Kind::kText && key.kind != Kind::kInt)
+    const bool named = key.kind == Kind::kText || key.kind == Kind::kInt;
+    if (!named && count(value.items[i + 1]).tensors > 0)
       throw Error(Errc::kUnsupported,
-                  label_ + " has a dictionary key that is neither text nor number");
-    use(key.kind == Kind::kText ? key.text : std::to_string(key.number), value.items[i + 1]);
+                  label_ +
+                      " has tensors under a dictionary key that is neither text nor number; "
+                      "save them under names");
+    const std::string text = key_text(key);
+    use(named || !text.empty() ? text : "a key that is no text", value.items[i + 1]);
   }
 }
 
-TensorCount CheckpointWalk::count(PickleHandle at) {
-  TensorCount result;
-  count(at, 0, result);
+void CheckpointWalk::each_of_module(PickleHandle at, const Use& use) const {
+  const PickleValue& state = *module_state(at);
+  std::set<std::string_view> computed;
+  if (const PickleValue* names = value_of(state, "_non_persistent_buffers_set"))
+    for (const PickleHandle name : names->items) computed.insert(tree_[name].text);
+  for (const std::string_view part : {"_parameters", "_buffers", "_modules"}) {
+    const PickleValue* dict = value_of(state, part);
+    if (!dict || dict->kind != Kind::kDict) continue;
+    for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {
+      const PickleValue& key = tree_[dict->items[i]];
+      const PickleHandle child = dict->items[i + 1];
+      if (key.kind != Kind::kText || tree_[child].kind == Kind::kNone) continue;
+      if (part == "_buffers" && computed.contains(key.text)) continue;
+      if (part == "_modules" && !is_module(child))
+        throw Error(Errc::kUnsupported,
+                    label_ + ": the module " + printable(key.text.substr(0, kMaxTensorName)) +
+                        " is of class " + printable(tree_[child].text.substr(0, 256)) +
+                        ", which does not store its parameters as a module does; save the "
+                        "model's state_dict()");
+      use(key.text, child);
+    }
+  }
+}
+
+std::vector<PickleHandle> CheckpointWalk::children(PickleHandle at) const {
+  std::vector<PickleHandle> result;
+  if (is_module(at)) {
+    each_of_module(at, [&](const std::string&, PickleHandle child) { result.push_back(child); });
+  } else if (is_container(tree_[at])) {
+    const auto& items = tree_[at].items;
+    const std::size_t stride = tree_[at].kind == Kind::kDict ? 2 : 1;
+    for (std::size_t i = stride - 1; i < items.size(); i += stride)
+      if (has_children(items[i]) || tree_[items[i]].kind == Kind::kTensor ||
+          tree_[items[i]].kind == Kind::kObject)
+        result.push_back(items[i]);
+  }
   return result;
 }
 
-void CheckpointWalk::count(PickleHandle at, std::size_t depth, TensorCount& into) {
-  visit(depth);
+/// Of a value by itself.
+TensorCount CheckpointWalk::count_here(PickleHandle at) const {
   const PickleValue& value = tree_[at];
-  if (value.kind == Kind::kTensor) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 62;
-    const auto& sides = tree_[value.items[1]].items;
-    std::int64_t bytes = dtype_bits(*value.dtype) / 8;
-    for (const PickleHandle side : sides)
-      if (__builtin_mul_overflow(bytes, tree_[side].number, &bytes)) bytes = kMost;
-    ++into.tensors;
-    into.rank = std::max(into.rank, sides.size());
-    if (__builtin_add_overflow(into.bytes, bytes, &into.bytes)) into.bytes = kMost;
-    into.bytes = std::clamp<std::int64_t>(into.bytes, 0, kMost);
-  } else if (value.kind == Kind::kObject && makes_tensors(value.text)) {
-    ++into.tensors;
-  } else if (is_container(value)) {
-    const std::size_t stride = value.kind == Kind::kDict ? 2 : 1;
-    for (std::size_t i = stride - 1; i < value.items.size(); i += stride)
-      count(value.items[i], depth + 1, into);
+  if (value.kind == Kind::kObject && value.number == 1) return {1, 0, 0};
+  if (value.kind != Kind::kTensor) return {};
+  const auto& sides = tree_[value.items[1]].items;
+  std::int64_t bytes = 1;
+  for (const PickleHandle side : sides)
+    if (__builtin_mul_overflow(bytes, tree_[side].number, &bytes)) bytes = kMostBytes;
+  bytes = std::clamp<std::int64_t>(bytes, 0, kMostBytes / 64) * dtype_bits(*value.dtype) / 8;
+  return {1, sides.size(), bytes};
+}
+
+TensorCount CheckpointWalk::count(PickleHandle root) {
+  struct Frame {
+    PickleHandle at;
+    std::vector<PickleHandle> children;
+    std::size_t next = 0;
+  };
+  counts_.resize(tree_.values.size());
+  counted_.resize(tree_.values.size());
+  std::vector<Frame> path;
+  const auto enter = [&](PickleHandle at) {
+    counted_[at] = true;
+    counts_[at] = count_here(at);
+    path.push_back({at, children(at)});
+  };
+  if (!counted_[root]) enter(root);
+  while (!path.empty()) {
+    Frame& frame = path.back();
+    if (frame.next == frame.children.size()) {
+      for (const PickleHandle child : frame.children) add(counts_[frame.at], counts_[child]);
+      path.pop_back();
+    } else if (const PickleHandle child = frame.children[frame.next++]; !counted_[child]) {
+      enter(child);
+    }
   }
+  return counts_[root];
 }
 
 bool CheckpointWalk::is_numbers(const PickleValue& list) const {
@@ -112,7 +200,8 @@ void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numb
 void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numbers,
                              std::size_t depth, Named& into) {
   visit(depth);
-  if (name.size() > 4 * kMaxTensorName) too_deep();
+  name_bytes_ += name.size();
+  if (name.size() > 4 * kMaxTensorName || name_bytes_ > kMaxNameBytes) too_deep();
   const PickleValue& value = tree_[at];
   const bool number =
       value.kind == Kind::kBool || value.kind == Kind::kInt || value.kind == Kind::kFloat;
@@ -121,26 +210,29 @@ void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numb
     if (into.size() == kMaxTensors)
       throw Error(Errc::kLimit, label_ + " has more than 1,000,000 tensors");
     into.emplace_back(name, at);
-  } else if (is_container(value)) {
+  } else if (has_children(at) && (numbers || count(at).tensors > 0)) {
     each_child(at, [&](const std::string& key, PickleHandle child) {
       flatten(child, name.empty() ? key : name + "." + key, numbers, depth + 1, into);
     });
   } else if (value.kind != Kind::kNone) {
     refuse_tensor_object(at, name);
-    if (skipped_.size() < kMaxTensors)
-      skipped_.push_back({name, 0, 0, value.kind == Kind::kObject ? value.text : ""});
+    skip(at, name);
   }
+}
+
+void CheckpointWalk::skip(PickleHandle at, const std::string& name) {
+  const PickleValue& value = tree_[at];
+  // Nothing is lost by an empty container, or a module without parameters.
+  if (is_module(at) || (is_container(value) && value.items.empty())) return;
+  if (skipped_.size() < kMaxTensors)
+    skipped_.push_back({name, 0, 0, value.kind == Kind::kObject ? value.text : ""});
 }
 
 void CheckpointWalk::refuse_tensor_object(PickleHandle at, const std::string& name) const {
   const PickleValue& value = tree_[at];
-  if (value.kind == Kind::kObject && makes_tensors(value.text))
-    throw Error(Errc::kUnsupported,
-                label_ + ": " + printable(name.substr(0, kMaxTensorName)) + " is " +
-                    (value.text.starts_with("a tensor") ? "" : "made by ") +
-                    printable(value.text.substr(0, 256)) +
-                    ", which is not read; save it as a plain tensor (.dequantize(), .int_repr(), "
-                    ".to_dense(), .resolve_conj(), .resolve_neg(), torch.from_numpy())");
+  if (value.kind == Kind::kObject && value.number == 1)
+    throw Error(Errc::kUnsupported, label_ + ": " + printable(name.substr(0, kMaxTensorName)) +
+                                        " " + odd_tensor_text(value));
 }
 
 }  // namespace gbcompress

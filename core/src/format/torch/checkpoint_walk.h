@@ -21,24 +21,29 @@ struct TensorCount {
 
 class CheckpointWalk {
  public:
+  using Use = std::function<void(const std::string&, PickleHandle)>;
   using Named = std::vector<std::pair<std::string, PickleHandle>>;
   static constexpr std::size_t kMaxDepth = 64, kMaxVisits = 16'000'000;
 
   /// @param label  the file, for messages
   CheckpointWalk(const PickleTree& tree, const std::string& label) : tree_(tree), label_(label) {}
 
+  /// A dictionary, list or tuple.
   static bool is_container(const PickleValue& value) noexcept;
-  /// An object with parameters or submodules.
+  /// A pickled torch.nn.Module: an object whose state has parameters or submodules.
   bool is_module(PickleHandle at) const;
+  /// A container or a module.
+  bool has_children(PickleHandle at) const;
   /// What an optimizer's state_dict() gives.
   bool is_optimizer(PickleHandle at) const;
 
-  /// The items of a dictionary, or of a list or tuple under "0", "1", ...
-  /// @throws Error(kUnsupported) for a key that is neither text nor number
-  void each_child(PickleHandle at,
-                  const std::function<void(const std::string&, PickleHandle)>& use) const;
-  /// Tensors of a value, of those shared each time, and objects that stand for tensors.
-  /// @throws Error(kLimit)
+  /// The items of a dictionary, or of a list or tuple under "0", "1", ...; of a module what its
+  /// state_dict() holds: parameters, buffers but for those that are not persistent, submodules.
+  /// @throws Error(kUnsupported) for a submodule that is no module, and where tensors stand under a
+  ///         key that is neither text nor number
+  void each_child(PickleHandle at, const Use& use);
+  /// Tensors of a value, of those shared each time, and objects that stand for tensors. Each value
+  /// is visited once, however often this is called and at whatever depth; in a circle it counts 0.
   TensorCount count(PickleHandle at);
   /// Adds the tensors under a value, names joined by dots.
   /// @param numbers  also numbers and lists of them
@@ -52,16 +57,23 @@ class CheckpointWalk {
   [[noreturn]] void too_deep() const;
 
  private:
-  void count(PickleHandle at, std::size_t depth, TensorCount& into);
+  TensorCount count_here(PickleHandle at) const;
+  std::vector<PickleHandle> children(PickleHandle at) const;
+  void each_of_module(PickleHandle at, const Use& use) const;
+  const PickleValue* module_state(PickleHandle at) const;
+  const PickleValue* value_of(const PickleValue& dict, std::string_view key) const;
+  std::string key_text(const PickleValue& key) const;
+  void skip(PickleHandle at, const std::string& name);
   void flatten(PickleHandle at, const std::string& name, bool numbers, std::size_t depth,
                Named& into);
-  bool has_key(const PickleValue& dict, std::string_view key) const;
   bool is_numbers(const PickleValue& list) const;
   void visit(std::size_t depth);
 
   const PickleTree& tree_;
   const std::string& label_;
-  std::size_t visits_ = 0;
+  std::size_t visits_ = 0, name_bytes_ = 0;
+  std::vector<TensorCount> counts_;  ///< by handle
+  std::vector<bool> counted_;
   std::vector<LeftOut> skipped_;
 };
 

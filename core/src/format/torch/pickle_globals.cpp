@@ -1,7 +1,6 @@
 #include "format/torch/pickle_globals.h"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 
 namespace gbcompress {
@@ -12,10 +11,15 @@ using enum PickleCallable;
 constexpr PickleGlobal kGlobals[] = {
     {"collections.OrderedDict", kDict, {}},
     {"collections.defaultdict", kDict, {}},
+    {"builtins.set", kSet, {}},
+    {"builtins.frozenset", kSet, {}},
+    {"__builtin__.set", kSet, {}},
+    {"__builtin__.frozenset", kSet, {}},
     {"torch.Size", kTuple, {}},
     {"torch._utils._rebuild_tensor", kTensorV1, {}},
     {"torch._utils._rebuild_tensor_v2", kTensorV2, {}},
     {"torch._utils._rebuild_tensor_v3", kTensorV3, {}},
+    {"torch._tensor._rebuild_from_type", kTensorFromType, {}},
     {"torch._tensor._rebuild_from_type_v2", kTensorFromType, {}},
     {"torch._utils._rebuild_parameter", kParameter, {}},
     {"torch._utils._rebuild_parameter_with_state", kParameter, {}},
@@ -38,6 +42,7 @@ constexpr PickleGlobal kGlobals[] = {
     {"torch.float8_e5m2fnuz", kDtype, DType::kF8E5M2FNUZ},
     {"torch.float8_e4m3fnuz", kDtype, DType::kF8E4M3FNUZ},
     {"torch.float8_e8m0fnu", kDtype, DType::kF8E8M0},
+    {"torch.float4_e2m1fn_x2", kDtype, DType::kF4},
 };
 
 // Behind "torch.", "torch.cuda." or "torch.storage.". Those without a DType have no tensors here,
@@ -64,16 +69,6 @@ constexpr PickleGlobal kStorages[] = {
     {"_UntypedStorage", kStorageClass, {}, 1},
 };
 
-constexpr std::string_view kHarmlessBuiltins[] = {
-    "set",   "frozenset", "slice", "range", "complex", "bytearray", "bytes", "list",    "dict",
-    "tuple", "int",       "float", "bool",  "str",     "object",    "long",  "unicode", "getattr"};
-
-constexpr std::string_view kRunners[] = {
-    "os",         "posix",  "nt",     "subprocess", "sys",        "runpy",    "importlib",
-    "imp",        "socket", "shutil", "ctypes",     "pty",        "commands", "pip",
-    "pdb",        "bdb",    "timeit", "cProfile",   "pickle",     "_pickle",  "marshal",
-    "webbrowser", "code",   "codeop", "builtins",   "__builtin__"};
-
 const PickleGlobal* find(std::span<const PickleGlobal> all, std::string_view name) noexcept {
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const PickleGlobal& global) { return global.name == name; });
@@ -88,16 +83,6 @@ const PickleGlobal* find_pickle_global(std::string_view name) noexcept {
     if (name.starts_with(module))
       if (const PickleGlobal* known = find(kStorages, name.substr(module.size()))) return known;
   return nullptr;
-}
-
-bool runs_programs(std::string_view name) noexcept {
-  const std::string_view package = name.substr(0, name.find('.'));
-  if (std::find(std::begin(kRunners), std::end(kRunners), package) == std::end(kRunners))
-    return false;
-  if (package != "builtins" && package != "__builtin__") return true;
-  const std::string_view builtin = name.substr(std::min(name.size(), package.size() + 1));
-  return std::find(std::begin(kHarmlessBuiltins), std::end(kHarmlessBuiltins), builtin) ==
-         std::end(kHarmlessBuiltins);
 }
 
 }  // namespace gbcompress

@@ -10,6 +10,7 @@ namespace gbcompress {
 
 enum class PickleCallable : std::uint8_t {
   kDict,            ///< OrderedDict, defaultdict
+  kSet,             ///< set, frozenset
   kTuple,           ///< torch.Size
   kTensorV1,        ///< storage, offset, sizes, strides
   kTensorV2,        ///< ..., requires_grad, hooks
@@ -29,8 +30,5 @@ struct PickleGlobal {
 
 /// @param name  "module.name"; nullptr for one of no meaning here
 const PickleGlobal* find_pickle_global(std::string_view name) noexcept;
-
-/// Names that pickles use to run programs: a file with one is no model, wherever it stands.
-bool runs_programs(std::string_view name) noexcept;
 
 }  // namespace gbcompress

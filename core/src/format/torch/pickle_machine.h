@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -56,6 +57,7 @@ class PickleMachine {
   void remember(std::uint32_t index);
   void recall(std::uint32_t index);
   void extend(Kind kind, const Handles& items);
+  void spend(std::size_t bytes);
 
   // pickle_objects.cpp: names and what is made of them.
   void frame();
@@ -68,7 +70,11 @@ class PickleMachine {
   void reduce();
   void new_object(std::size_t arguments);
   void call(PickleHandle callable, PickleHandle arguments);
-  void push_object(std::string name, Handles items);
+  void push_object(std::string name, Handles items, bool tensor = false);
+  void push_set(const PickleValue& arguments);
+  void call_tensor(const PickleValue& arguments);
+  void push_distributed(PickleHandle state);
+  const PickleValue* attribute(PickleHandle state, std::string_view key) const;
   void push_dict(const PickleValue& arguments, const std::string& name);
   bool is_lazy(const PickleValue& arguments, std::size_t at) const;
   void push_tensor(const PickleValue& arguments, std::size_t dtype_at);
@@ -80,6 +86,8 @@ class PickleMachine {
   std::vector<PickleHandle> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint32_t, PickleHandle> memo_;
+  std::unordered_map<std::string, PickleHandle> globals_;  ///< each name is one value
+  std::size_t spent_ = 0;                                  ///< bytes of memory
 };
 
 }  // namespace gbcompress

@@ -3,6 +3,18 @@
 #include "gbcompress/error.h"
 
 namespace gbcompress {
+namespace {
+
+/// Makers of tensors that are no plain ones: quantized, sparse, nested, of NumPy.
+bool makes_tensors(std::string_view name) {
+  for (const std::string_view start :
+       {"torch._utils._rebuild", "torch._tensor.", "torch.storage.",
+        "numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"})
+    if (name.starts_with(start)) return true;
+  return false;
+}
+
+}  // namespace
 
 void PickleMachine::frame() {
   if (reader_.read<std::uint64_t>() > reader_.remaining())
@@ -31,13 +43,12 @@ void PickleMachine::stack_global() {
 
 void PickleMachine::push_global(const std::string& name) {
   if (name.size() > 513) corrupt("holds a global name above 256 bytes");
-  if (runs_programs(name))
-    throw Error(
-        Errc::kUnsupported,
-        label_ + " refers to " + printable(name) +
-            ", which is no part of a model and would run a program in Python; it is not run");
-  const PickleGlobal* known = find_pickle_global(name);
-  push_new({Kind::kGlobal, known ? known->dtype : std::nullopt, 0, name});
+  const auto [at, added] = globals_.try_emplace(name, 0);
+  if (added) {
+    const PickleGlobal* known = find_pickle_global(name);
+    at->second = make({Kind::kGlobal, known ? known->dtype : std::nullopt, 0, name});
+  }
+  push(at->second);
 }
 
 /// A storage, or in the oldest files ("module", class, source file, source).
@@ -80,12 +91,15 @@ void PickleMachine::reduce() {
 void PickleMachine::new_object(std::size_t arguments) {
   Handles items = pop_many(arguments);
   const PickleHandle type = pop();
-  if (values_[type].kind != Kind::kGlobal) corrupt("makes an object of something that is no class");
+  const Kind kind = values_[type].kind;
+  // A class may itself have been made by a call.
+  if (kind != Kind::kGlobal && kind != Kind::kObject)
+    corrupt("makes an object of something that is no class");
   push_object(values_[type].text, std::move(items));
 }
 
-void PickleMachine::push_object(std::string name, Handles items) {
-  push_new({Kind::kObject, {}, 0, std::move(name), std::move(items)});
+void PickleMachine::push_object(std::string name, Handles items, bool tensor) {
+  push_new({Kind::kObject, {}, tensor ? 1 : 0, std::move(name), std::move(items)});
 }
 
 void PickleMachine::call(PickleHandle callable_at, PickleHandle arguments_at) {
@@ -95,10 +109,12 @@ void PickleMachine::call(PickleHandle callable_at, PickleHandle arguments_at) {
   if (arguments.kind != Kind::kTuple || (callable.kind != Kind::kGlobal && !made))
     corrupt("calls something that is not a name");
   const PickleGlobal* known = made ? nullptr : find_pickle_global(callable.text);
-  if (!known) return push_object(callable.text, {arguments_at});
+  if (!known) return push_object(callable.text, {arguments_at}, makes_tensors(callable.text));
   switch (known->callable) {
     case PickleCallable::kDict:
       return push_dict(arguments, callable.text);
+    case PickleCallable::kSet:
+      return push_set(arguments);
     case PickleCallable::kTuple:
       item(arguments, 0, Kind::kTuple);
       return push(arguments.items[0]);
@@ -113,15 +129,8 @@ void PickleMachine::call(PickleHandle callable_at, PickleHandle arguments_at) {
       return push_tensor(arguments, 0);
     case PickleCallable::kTensorV3:
       return push_tensor(arguments, 6);
-    case PickleCallable::kTensorFromType: {
-      // One level: arguments that hold themselves would go on for ever.
-      const PickleValue& inner = item(arguments, 0, Kind::kGlobal);
-      item(arguments, 2, Kind::kTuple);
-      const PickleGlobal* maker = find_pickle_global(inner.text);
-      if (maker && maker->callable == PickleCallable::kTensorFromType)
-        corrupt("calls " + callable.text);
-      return call(arguments.items[0], arguments.items[2]);
-    }
+    case PickleCallable::kTensorFromType:
+      return call_tensor(arguments);
     case PickleCallable::kStorageClass:
     case PickleCallable::kDtype:
       break;
@@ -141,6 +150,64 @@ void PickleMachine::push_dict(const PickleValue& arguments, const std::string& n
     }
   }
   push_items(Kind::kDict, std::move(items));
+}
+
+/// set([item, ...]) and set().
+void PickleMachine::push_set(const PickleValue& arguments) {
+  Handles items;
+  if (!arguments.items.empty()) {
+    const PickleValue& from = values_[arguments.items[0]];
+    if (from.kind == Kind::kDict) corrupt("makes a set in an unknown way");
+    items = from.items;
+  }
+  push_items(Kind::kSet, std::move(items));
+}
+
+/// (maker, class, arguments, state): a tensor of a class of its own, which is a plain one inside if
+/// its maker is one of plain tensors.
+void PickleMachine::call_tensor(const PickleValue& arguments) {
+  // One level: arguments that hold themselves would go on for ever.
+  const std::string maker = item(arguments, 0, Kind::kGlobal).text;
+  const std::string type = item(arguments, 1, Kind::kGlobal).text;
+  item(arguments, 2, Kind::kTuple);
+  const Handles items = arguments.items;  // what is pushed may move the values
+  const PickleGlobal* known = find_pickle_global(maker);
+  if (known && known->callable == PickleCallable::kTensorFromType) corrupt("calls " + maker);
+  if (type.ends_with(".DTensor") && items.size() > 3) return push_distributed(items[3]);
+  if (known) return call(items[0], items[2]);
+  push_object(makes_tensors(maker) && !maker.ends_with("_wrapper_subclass") ? maker : type,
+              {items[2]}, true);
+}
+
+/// The value of an attribute in the state of an object: a dictionary, or a pair of those.
+const PickleValue* PickleMachine::attribute(PickleHandle state, std::string_view key) const {
+  const PickleValue& value = values_[state];
+  const Handles one = {state};
+  for (const PickleHandle at : value.kind == Kind::kTuple ? value.items : one) {
+    if (values_[at].kind != Kind::kDict) continue;
+    const Handles& items = values_[at].items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (values_[items[i]].kind == Kind::kText && values_[items[i]].text == key)
+        return &values_[items[i + 1]];
+  }
+  return nullptr;
+}
+
+/// A DTensor: the tensor itself where every rank holds all of it.
+void PickleMachine::push_distributed(PickleHandle state) {
+  const PickleValue* local = attribute(state, "_local_tensor");
+  const PickleValue* spec = attribute(state, "_spec");
+  const PickleValue* placements = nullptr;
+  if (spec && spec->kind == Kind::kObject && !spec->items.empty())
+    placements = attribute(spec->items.back(), "placements");
+  if (!local || !placements || local->kind != Kind::kTensor)
+    return push_object("a distributed tensor", {}, true);
+  for (const PickleHandle placement : placements->items)
+    if (!values_[placement].text.ends_with(".Replicate"))
+      return push_object(
+          values_[placement].text.ends_with("Shard") ? "a shard of a tensor" : "a part of a sum",
+          {}, true);
+  push_new(PickleValue(*local));
 }
 
 /// Whether a tensor's metadata say that its numbers are not those of the storage, but conjugates or
@@ -167,9 +234,9 @@ void PickleMachine::push_tensor(const PickleValue& arguments, std::size_t dtype_
   const std::string name = type.text;
   const auto dtype = dtype_at > 0 ? type.dtype : storage.dtype;
   if (is_lazy(arguments, dtype_at > 0 ? 7 : 6))
-    return push_object("a tensor of numbers to be conjugated or negated", {});
+    return push_object("a tensor of numbers to be conjugated or negated", {}, true);
   // What has no dtype here can stand where it is left out; the name is refused where it is needed.
-  if (!dtype) return push_object("a tensor of " + name, {});
+  if (!dtype) return push_object("a tensor of " + name, {}, true);
   push_new({Kind::kTensor,
             dtype,
             item(arguments, 1, Kind::kInt).number,

@@ -17,9 +17,17 @@ void PickleMachine::corrupt(const std::string& what) const {
   throw Error(Errc::kCorrupt, label_ + " is a broken pickle: it " + what);
 }
 
+/// Values that a program recalls many times over could need far more than its own size.
+void PickleMachine::spend(std::size_t bytes) {
+  if (bytes > kMaxPickleMemory - spent_)
+    throw Error(Errc::kLimit, label_ + " needs more than 512 MiB of memory to be read");
+  spent_ += bytes;
+}
+
 PickleHandle PickleMachine::make(PickleValue value) {
   if (values_.size() == kMaxPickleValues)
     throw Error(Errc::kLimit, label_ + " holds more than 4,000,000 values");
+  spend(sizeof value + value.text.size() + value.items.size() * sizeof(PickleHandle));
   values_.push_back(std::move(value));
   return static_cast<PickleHandle>(values_.size() - 1);
 }
@@ -101,14 +109,19 @@ void PickleMachine::recall(std::uint32_t index) {
   push(at->second);
 }
 
-/// Objects may be lists or dictionaries of a class of their own.
+/// An object that is added to is a list, a set or a dictionary of a class of its own.
 void PickleMachine::extend(Kind kind, const Handles& items) {
-  const PickleHandle container = pop();
-  push(container);
-  if (values_[container].kind != kind && values_[container].kind != Kind::kObject)
-    corrupt("adds to something that is no list or dictionary");
+  const PickleHandle at = pop();
+  push(at);
+  PickleValue& container = values_[at];
+  if (container.kind == Kind::kObject && container.number == 0) {
+    container.kind = kind;
+    container.items.clear();
+  }
+  if (container.kind != kind) corrupt("adds to something that is no list or dictionary");
   if (kind == Kind::kDict && items.size() % 2 != 0) corrupt("has a key without a value");
-  auto& all = values_[container].items;
+  spend(items.size() * sizeof(PickleHandle));
+  auto& all = container.items;
   all.insert(all.end(), items.begin(), items.end());
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "base/checked.h"
 #include "base/file.h"
 #include "format/file_kind.h"
 #include "format/torch/checkpoint.h"
@@ -50,9 +51,20 @@ class Collector {
   void fill(TensorEntry& entry, const PickleValue& value, const std::string& what) {
     entry.dtype = *value.dtype;
     entry.shape = sizes(value.items[1], what);
+    const bool pairs = entry.dtype == DType::kF4;
+    if (pairs) entry.dtype = DType::kU8;
     tensor_bytes(entry.dtype, entry.shape, what);
     reader_.read(entry, storage(tree_[value.items[0]], what), value.number,
                  sizes(value.items[2], what), what);
+    if (pairs) unpack_sides(entry, what);
+  }
+
+  /// PyTorch counts bytes of two elements each, files of tensors count elements.
+  void unpack_sides(TensorEntry& entry, const std::string& what) {
+    if (entry.shape.empty()) entry.shape = {1};
+    entry.shape.back() = checked_mul(entry.shape.back(), 2, what.c_str());
+    entry.dtype = DType::kF4;
+    tensor_bytes(entry.dtype, entry.shape, what);
   }
 
   std::vector<std::int64_t> sizes(PickleHandle tuple, const std::string& what) const {
@@ -73,7 +85,7 @@ class Collector {
     const auto whole = known->second;
     if (value.items.size() < 3) return whole;
     const std::int64_t first = tree_[value.items[1]].number, count = tree_[value.items[2]].number;
-    const std::int64_t item = value.dtype ? dtype_bits(*value.dtype) / 8 : 1;
+    const std::int64_t item = value.dtype ? dtype_bits(*value.dtype) / 8 : 1;  // of a view's class
     const auto elements = static_cast<std::int64_t>(whole.size()) / item;
     if (first < 0 || count < 0 || first > elements || count > elements - first)
       throw Error(Errc::kCorrupt, what + " reaches beyond its storage of " +

@@ -49,22 +49,21 @@ bool is_training_key(std::string_view key) {
 
 bool is_training_tensor(std::string_view name) {
   const std::string text = lower(name);
-  std::string_view left = text;
-  for (bool first = true;; first = false) {
+  std::array<std::string_view, 2> before = {};  // the two atoms before this one
+  for (std::string_view left = text;;) {
     const std::size_t dot = left.find('.');
+    if (dot == std::string_view::npos) return false;  // the tensor's own name
     const std::string_view atom = left.substr(0, dot);
-    if (dot == std::string_view::npos) break;  // the tensor's own name
-    if (is_optimizer(atom)) return true;
-    for (const std::string_view start : {"lr_scheduler", "trainer", "training_history"})
-      if (first && atom.starts_with(start)) return true;
+    const bool index =
+        std::all_of(atom.begin(), atom.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (index && !atom.empty() && before[1] == "state" && is_optimizer(before[0])) return true;
+    // One of several optimizers has a number of its own.
+    if (!(index && is_optimizer(before[1]))) before = {before[1], atom};
     left.remove_prefix(dot + 1);
   }
-  constexpr std::array<std::string_view, 4> kMoments = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-                                                        "momentum_buffer"};
-  return std::any_of(kMoments.begin(), kMoments.end(), [&](std::string_view moment) {
-    return left == moment || left.ends_with("_" + std::string(moment));
-  });
 }
+
+bool is_average_key(std::string_view key) { return has_word(lower(key), "ema"); }
 
 bool is_model_key(std::string_view key) {
   const std::string text = lower(key);

@@ -17,6 +17,7 @@
 #include "artifact/direct_values.h"
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
+#include "artifact/narrow.h"
 #include "artifact/read_many.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
@@ -193,6 +194,7 @@ class File {
                                  static_cast<std::size_t>((to - from) * size));
                    });
     check_mapped_inputs();
+    check_range(reader_, index, dtype, out, {.base = base_, .threads = threads});
     return rows;
   }
 

@@ -1,6 +1,7 @@
 // From tensors alone to a file: what `gbcompress compress` does without data.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "artifact/chain.h"
 #include "format/safetensors/safetensors.h"
@@ -174,7 +176,8 @@ nb::dict save(const nb::object& source, const std::string& path, std::optional<d
   const TensorBundle bundle =
       stored ? open_tensors(nb::cast<std::string>(source)) : bundle_of(nb::cast<nb::list>(source));
   const std::int64_t input_bytes =
-      stored ? bundle.file_bytes : safetensors_bytes(bundle.tensors, map_of(metadata));
+      stored ? bundle.file_bytes
+             : safetensors_bytes(distinct_tensors(bundle.tensors), map_of(metadata));
   const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
   WeightsOptions options{.max_bytes = max_bytes,
                          .max_error = max_error,
@@ -308,23 +311,29 @@ nb::list read_model(const std::string& path) {
   return tensors;
 }
 
-/// @param tensors  name, element type and shape of each
-/// @return bytes of such a safetensors file
-std::int64_t safetensors_size(
-    const std::vector<std::tuple<std::string, std::string, std::vector<std::int64_t>>>& tensors) {
+/// What targets are relative to: bytes of a safetensors file, and elements, tied tensors once.
+/// @param tensors  name, element type, shape, and a number that those of the same memory share
+std::pair<std::int64_t, std::int64_t> original_size(
+    const std::vector<
+        std::tuple<std::string, std::string, std::vector<std::int64_t>, std::uint64_t>>& tensors) {
   std::vector<TensorEntry> entries;
-  for (const auto& [name, dtype_text, shape] : tensors) {
+  for (const auto& [name, dtype_text, shape, memory] : tensors) {
     const auto dtype = parse_dtype(dtype_text);
     if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + dtype_text);
-    entries.push_back({.name = name, .dtype = *dtype, .shape = shape, .bytes = {}});
+    // Stands for the memory and is never read.
+    const auto* place = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(memory));
+    entries.push_back({.name = name, .dtype = *dtype, .shape = shape, .bytes = {place, 1}});
   }
-  return safetensors_bytes(entries, {});
+  const std::vector<TensorEntry> distinct = distinct_tensors(entries);
+  std::int64_t elements = 0;
+  for (const TensorEntry& entry : distinct) elements += tensor_elements(entry.shape);
+  return {safetensors_bytes(distinct, {}), elements};
 }
 
 }  // namespace
 
 void bind_save(nb::module_& module) {
-  module.def("safetensors_size", &safetensors_size, nb::arg("tensors"));
+  module.def("original_size", &original_size, nb::arg("tensors"));
   module.def(
       "check_writable",
       [](const std::string& path, bool overwrite) { check_writable(path, overwrite); },

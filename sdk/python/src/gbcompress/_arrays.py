@@ -42,8 +42,8 @@ _NUMPY = {
     "F8_E8M0": "float8_e8m0fnu",
 }
 _OF_NUMPY = {name: dtype for dtype, name in _NUMPY.items()}
-#: torch's names are NumPy's.
-_OF_TORCH = _OF_NUMPY
+#: torch's names are NumPy's, and pairs of 4-bit floats, of which files count both elements.
+_OF_TORCH = {**_OF_NUMPY, "float4_e2m1fn_x2": "F4"}
 
 
 def is_torch(value: object) -> bool:
@@ -130,7 +130,8 @@ def to_entries(tensors: Mapping[str, Array]) -> list[Entry]:
             raise usage(
                 f"{name} is {kind_of(value)}; pass a NumPy array or a torch tensor"
             )
-        entries.append((name, dtype, tuple(int(n) for n in value.shape), data))
+        shape = tuple(int(n) for n in value.shape)
+        entries.append((name, dtype, (*shape[:-1], 2 * shape[-1]) if dtype == "F4" else shape, data))
     return entries
 
 
@@ -152,7 +153,7 @@ def to_numpy(name: str, dtype: str, shape: tuple[int, ...], data: NDArray[Any]) 
         except (ImportError, AttributeError):
             raise GbzError(
                 f"{name} has the element type {dtype}, which NumPy lacks; load it with "
-                "framework='torch', or install ml_dtypes",
+                "framework='torch'" + ("" if numpy_name is None else ", or install ml_dtypes"),
                 "unsupported",
             ) from None
     return data.view(kind).reshape(shape) if data.size else np.empty(shape, kind)
@@ -165,7 +166,9 @@ def to_torch(name: str, dtype: str, shape: tuple[int, ...], data: NDArray[Any]) 
     """
     import torch
 
-    kind = getattr(torch, _NUMPY.get(dtype, ""), None)
+    if dtype == "F4":
+        shape = (*shape[:-1], shape[-1] // 2)
+    kind = getattr(torch, "float4_e2m1fn_x2" if dtype == "F4" else _NUMPY.get(dtype, ""), None)
     if kind is None:
         raise GbzError(
             f"{name} has the element type {dtype}, which torch {torch.__version__} lacks; install a "

@@ -22,7 +22,7 @@ from ._quality import checked_reference, quality_of
 from ._search import Held, Search, StateWriter, copied_state
 from ._sequential import Blocks
 from ._statistics import CalibrationReport, Statistics, held_out, size_of, smallest
-from ._write import input_bytes
+from ._write import input_bytes, original_size
 
 #: Advice where memory runs out: without blocks, and with them.
 _SMALLER = "give smaller batches, or blocks=True with state=FOLDER, which resumes after the last block"
@@ -103,8 +103,7 @@ def calibrate(
     items = checked_batches(batches)
     tensors: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
-    weights = sum(value.numel() for value in model.state_dict().values())
-    size = size_of(given, input_bytes(model), weights)
+    size = size_of(given, *original_size(model))
     target = output(filename, overwrite, tensors=tensors)
     reference = None if blocks else _reference(model, evaluate, max_drop)
     end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")

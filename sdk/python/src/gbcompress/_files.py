@@ -43,7 +43,7 @@ class SaveReport:
     """What save_file() wrote. Every figure is measured on the file, which is read back."""
 
     file_bytes: int
-    input_bytes: int  #: of the same tensors as a safetensors file
+    input_bytes: int  #: of the same tensors as a safetensors file, tied ones once
     parameters: int  #: elements of all tensors that are not tied
     error: float  #: squared error over squares, of all tensors of real numbers together
     target_met: bool  #: whether the file is as small as it was to be

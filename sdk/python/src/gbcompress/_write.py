@@ -198,10 +198,20 @@ def writer_of(
     return writer
 
 
+def original_size(model: nn.Module) -> tuple[int, int]:
+    """Bytes of a safetensors file of ``model.state_dict()``, and its elements; tied tensors count once."""
+    memory: dict[object, int] = {}
+    tensors = []
+    for name, tensor, _, _ in _tensors(model):
+        shared = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype) if tensor.numel() else name
+        place = memory.setdefault(shared, len(memory) + 1)
+        tensors.append((name, torch_dtype_name(name, tensor), tuple(tensor.shape), place))
+    return _core.original_size(tensors)
+
+
 def input_bytes(model: nn.Module) -> int:
-    """Size of a safetensors file of ``model.state_dict()``."""
-    tensors = [(name, torch_dtype_name(name, t), tuple(t.shape)) for name, t, _, _ in _tensors(model)]
-    return _core.safetensors_size(tensors)
+    """Size of a safetensors file of ``model.state_dict()`` with tied tensors once."""
+    return original_size(model)[0]
 
 
 def report_of(model: nn.Module, parts: Sequence[Latents]) -> Report:
