@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-
 namespace gbcompress {
 
 /// Whether the values follow a rule that training does not leave:

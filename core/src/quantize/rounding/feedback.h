@@ -43,7 +43,8 @@ struct Rounding {
 
 /// Integers for the least cost, one number after another in row-major order: each is rounded after
 /// what the ones before it have lost is added in, as far as the factors say that it makes up for
-/// it. Values of 0 stay 0. Without factors that is rounding each to the nearest (or cheapest) integer.
+/// it. Values of 0 stay 0. Without factors that is rounding each to the nearest (or cheapest)
+/// integer.
 /// @param grid    not dependent
 /// @param values  [rows, cols], finite, in the step's unit below kMaxMagnitude / 2
 /// @param loss    if not null, becomes tr(G E A E'), damping included
