@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace gbcompress {
 namespace {
 
 /// Values that may be outliers, in root mean squares of all that are left: so far away few are.
 constexpr double kFar = 6;
+/// Blocks of columns that may have steps of their own, and the columns of one, at least.
+constexpr std::int64_t kMostBlocks = 16, kLeastBlock = 16;
+/// Mean squares of blocks: below this share of the mean of all one is small; within this factor two
+/// are alike.
+constexpr double kSmallBlock = 1.0 / 64, kAlike = 8;
 /// Outliers of one size hide those of the next.
 constexpr int kRounds = 8;
 
@@ -94,6 +100,42 @@ std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const floa
   for (std::size_t row = 0; row < static_cast<std::size_t>(grid.rows); ++row)
     sizes.push_back(size_of_row(values.subspan(row * cols, cols)));
   return sizes;
+}
+
+IntegerGrid divided(const IntegerGrid& grid, std::span<const float> values) {
+  if (grid.rows < 2 || grid.cols < 2 * kLeastBlock) return grid;
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  std::vector<double> squares(cols);
+  for (std::size_t first = 0; first < values.size(); first += cols)
+    for (std::size_t j = 0; j < cols; ++j) squares[j] += square(values[first + j]);
+  const double mean =
+      std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(cols);
+  // Mean square of the smallest of so many blocks that is not 0.
+  const auto least = [&](std::int64_t blocks) {
+    const std::size_t width = cols / static_cast<std::size_t>(blocks);
+    double smallest = HUGE_VAL;
+    for (std::size_t first = 0; first < cols; first += width) {
+      const auto begin = squares.begin() + static_cast<std::ptrdiff_t>(first);
+      const double own = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(width), 0.0) /
+                         static_cast<double>(width);
+      if (own > 0) smallest = std::min(smallest, own);
+    }
+    return smallest;
+  };
+  std::vector<std::pair<std::int64_t, double>> divisions;
+  for (std::int64_t blocks = 2; blocks <= kMostBlocks && blocks * kLeastBlock <= grid.cols;
+       ++blocks)
+    if (grid.cols % blocks == 0) divisions.emplace_back(blocks, least(blocks));
+  double smallest = HUGE_VAL;
+  for (const auto& [blocks, size] : divisions) smallest = std::min(smallest, size);
+  if (!(smallest < kSmallBlock * mean)) return grid;
+  for (const auto& [blocks, size] : divisions)
+    if (size <= kAlike * smallest) {
+      IntegerGrid parts{grid.rows * blocks, grid.cols / blocks, 0};
+      parts.lanes = grid.lanes;
+      return parts;
+    }
+  return grid;
 }
 
 std::vector<RowLoss> rows_beyond(const IntegerGrid& grid, std::span<const RowSize> sizes,

@@ -24,6 +24,10 @@ RowSize size_of_row(std::span<const float> row);
 /// @param values  [grid.rows, grid.cols]
 std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const float> values);
 
+/// The grid with rows divided evenly, so that blocks of columns far below the others' size are rows
+/// with steps of their own; as it is where there are none.
+IntegerGrid divided(const IntegerGrid& grid, std::span<const float> values);
+
 /// A row and its squared error over the squares of its values but outliers.
 struct RowLoss {
   std::size_t row;

@@ -169,7 +169,9 @@ void CalibratedIntegers::walk(double x, const Rule& rule, codec::IntegerChooser*
       const std::size_t e = *entry_of_[t];
       SecondOrder moments = statistics_.tensors[t].moments;
       moments.columns = now.factor;
-      round(e, now.fitted(values_[e]), moments, x, rule, chooser);
+      // Zeros stay zeros.
+      const at::Tensor fitted = at::where(values_[e] == 0, values_[e], now.fitted(values_[e]));
+      round(e, fitted, moments, x, rule, chooser);
       put(e);
       rounded[e] = true;
     }

@@ -98,6 +98,25 @@ TEST(Guards, NoRowLosesMoreThanHalfAtAnyStep) {
         }
 }
 
+TEST(Guards, BlocksOfColumnsAreRowsWhereTheirSizesDiffer) {
+  const IntegerGrid grid{.rows = 20, .cols = 96};
+  auto values = normals(grid.size(), 4);
+  EXPECT_EQ(divided(grid, values).cols, 96);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (i % 96 >= 32 && i % 96 < 64) values[i] *= 1e-4f;
+  EXPECT_EQ(divided(grid, values).cols, 32);
+  EXPECT_EQ(divided(grid, values).rows, 60);
+  EXPECT_EQ(divided({1, grid.size(), 0}, values).cols, grid.size());
+  MadeTensors made;
+  made.add("c.weight", {20, 96}, values);
+  const TempDir folder;
+  for (const WeightsOptions& options :
+       {WeightsOptions{.max_bytes = grid.size() / 2}, WeightsOptions{.max_error = 0.1}}) {
+    const auto stored = decoded(encode_weights(made.bundle, folder.path(), options), "c.weight");
+    EXPECT_LE(worst_row({60, 32, 0}, values, stored), 0.5001);
+  }
+}
+
 TEST(Guards, AnOutlierDoesNotSetTheStepOfItsRow) {
   const IntegerGrid grid{.rows = 64, .cols = 300};
   auto values = normals(grid.size(), 5, 0.02f);

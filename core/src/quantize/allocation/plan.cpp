@@ -107,7 +107,7 @@ IntegerGrid grid_of(const TensorEntry& tensor, const TensorHint& hint) {
 /// Matrices of which a grid's rows are a stack.
 std::int64_t slices_of(const TensorEntry& tensor, const IntegerGrid& grid) {
   const auto& shape = tensor.shape;
-  return is_stack(shape) && grid.rows == shape[0] * shape[1] ? shape[0] : 1;
+  return is_stack(shape) && grid.rows % (shape[0] * shape[1]) == 0 ? shape[0] : 1;
 }
 
 /// log2 of a matrix's step where x is 0: of a stack, that of one of its matrices.
@@ -241,6 +241,7 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   tensor.constant = !source.bytes.empty() && is_repeated(source);
   if (!tensor.constant && !before && !source.exact) find_table(tensor, values);
   if (tensor.kind == WeightKind::kExact) return tensor;
+  if (!options.statistics && !options.base) tensor.grid = divided(tensor.grid, values);
   const bool total = options.measure == ErrorMeasure::kTotal;
   if (before && is_finite(*before)) {
     tensor.before = before;
