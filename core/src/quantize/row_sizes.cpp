@@ -102,40 +102,64 @@ std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const floa
   return sizes;
 }
 
-IntegerGrid divided(const IntegerGrid& grid, std::span<const float> values) {
-  if (grid.rows < 2 || grid.cols < 2 * kLeastBlock) return grid;
+namespace {
+
+/// Squares of columns, without outliers of rows or with them.
+std::vector<double> column_squares(const IntegerGrid& grid, std::span<const float> values,
+                                   bool without_outliers) {
   const auto cols = static_cast<std::size_t>(grid.cols);
   std::vector<double> squares(cols);
-  for (std::size_t first = 0; first < values.size(); first += cols)
-    for (std::size_t j = 0; j < cols; ++j) squares[j] += square(values[first + j]);
-  const double mean =
-      std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(cols);
+  for (std::size_t first = 0; first < values.size(); first += cols) {
+    const auto row = values.subspan(first, cols);
+    const double bound =
+        without_outliers ? square(size_of_row(row).rms) * kOutlier * kOutlier : HUGE_VAL;
+    for (std::size_t j = 0; j < cols; ++j)
+      if (square(row[j]) < bound) squares[j] += square(row[j]);
+  }
+  return squares;
+}
+
+/// The fewest even blocks of columns that tell the smallest apart; 1 where all are alike.
+std::int64_t blocks_of(std::span<const double> squares) {
+  const auto cols = static_cast<std::int64_t>(squares.size());
   // Mean square of the smallest of so many blocks that is not 0.
   const auto least = [&](std::int64_t blocks) {
-    const std::size_t width = cols / static_cast<std::size_t>(blocks);
+    const std::size_t width = squares.size() / static_cast<std::size_t>(blocks);
     double smallest = HUGE_VAL;
-    for (std::size_t first = 0; first < cols; first += width) {
-      const auto begin = squares.begin() + static_cast<std::ptrdiff_t>(first);
-      const double own = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(width), 0.0) /
-                         static_cast<double>(width);
-      if (own > 0) smallest = std::min(smallest, own);
+    for (std::size_t first = 0; first < squares.size(); first += width) {
+      const auto own = squares.subspan(first, width);
+      const double sum = std::accumulate(own.begin(), own.end(), 0.0);
+      if (sum > 0) smallest = std::min(smallest, sum / static_cast<double>(width));
     }
     return smallest;
   };
   std::vector<std::pair<std::int64_t, double>> divisions;
-  for (std::int64_t blocks = 2; blocks <= kMostBlocks && blocks * kLeastBlock <= grid.cols;
-       ++blocks)
-    if (grid.cols % blocks == 0) divisions.emplace_back(blocks, least(blocks));
   double smallest = HUGE_VAL;
-  for (const auto& [blocks, size] : divisions) smallest = std::min(smallest, size);
-  if (!(smallest < kSmallBlock * mean)) return grid;
+  for (std::int64_t blocks = 2; blocks <= kMostBlocks && blocks * kLeastBlock <= cols; ++blocks) {
+    if (cols % blocks != 0) continue;
+    divisions.emplace_back(blocks, least(blocks));
+    smallest = std::min(smallest, divisions.back().second);
+  }
+  const double mean =
+      std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(cols);
+  if (!(smallest < kSmallBlock * mean)) return 1;
   for (const auto& [blocks, size] : divisions)
-    if (size <= kAlike * smallest) {
-      IntegerGrid parts{grid.rows * blocks, grid.cols / blocks, 0};
-      parts.lanes = grid.lanes;
-      return parts;
-    }
-  return grid;
+    if (size <= kAlike * smallest) return blocks;
+  return 1;
+}
+
+}  // namespace
+
+IntegerGrid divided(const IntegerGrid& grid, std::span<const float> values) {
+  if (grid.rows < 2 || grid.cols < 2 * kLeastBlock) return grid;
+  const std::vector<double> all = column_squares(grid, values, false);
+  if (blocks_of(all) == 1) return grid;
+  // Outliers make all blocks but their own small.
+  const std::int64_t blocks = blocks_of(column_squares(grid, values, true));
+  if (blocks == 1) return grid;
+  IntegerGrid parts{grid.rows * blocks, grid.cols / blocks, 0};
+  parts.lanes = grid.lanes;
+  return parts;
 }
 
 std::vector<RowLoss> rows_beyond(const IntegerGrid& grid, std::span<const RowSize> sizes,

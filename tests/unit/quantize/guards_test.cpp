@@ -102,6 +102,9 @@ TEST(Guards, BlocksOfColumnsAreRowsWhereTheirSizesDiffer) {
   const IntegerGrid grid{.rows = 20, .cols = 96};
   auto values = normals(grid.size(), 4);
   EXPECT_EQ(divided(grid, values).cols, 96);
+  values[5] = 3000;  // an outlier
+  EXPECT_EQ(divided(grid, values).cols, 96);
+  values[5] = 1;
   for (std::size_t i = 0; i < values.size(); ++i)
     if (i % 96 >= 32 && i % 96 < 64) values[i] *= 1e-4f;
   EXPECT_EQ(divided(grid, values).cols, 32);
