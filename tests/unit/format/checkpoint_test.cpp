@@ -244,12 +244,15 @@ TEST(Checkpoint, PickledModulesAreReadAsTheirStateDicts) {
 }
 
 TEST(Checkpoint, WhateverStandsBesideTheWeightsIsLeftOut) {
-  for (const std::string& odd :
-       {p::global("__builtin__", "print"), p::global("code.x", "C") + ")\x81}b",
-        p::global("posix", "system") + "(" + p::text("false") + "tR",
-        std::string("]q\x07h\x07"
-                    "a"),
-        "}(K\1K\2\x86K\3u", "}(\x88K\3NK\4u"}) {
+  const std::vector<std::string> beside = {
+      p::global("__builtin__", "print"),
+      p::global("code.x", "C") + ")\x81}b",
+      p::global("posix", "system") + "(" + p::text("false") + "tR",
+      std::string("]q\x07h\x07"
+                  "a"),
+      "}(K\1K\2\x86K\3u",
+      "}(\x88K\3NK\4u"};
+  for (const std::string& odd : beside) {
     EXPECT_EQ(HeldCheckpoint(entries({{"state_dict", net()}, {"hyper", odd}})).names(),
               "fc.bias fc.weight");
     EXPECT_EQ(HeldCheckpoint(entries({{"net", entries({{"a", matrix()}, {"b", odd}})}})).names(),

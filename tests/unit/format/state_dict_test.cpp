@@ -14,8 +14,8 @@ using testing::to_text;
 
 /// A bundle together with the bytes it looks into.
 struct HeldStateDict {
-  explicit HeldStateDict(const std::string& file)
-      : bytes(testing::to_bytes(file)), bundle(read_state_dict(bytes, "x.pt")) {}
+  explicit HeldStateDict(const std::string& file, const OpenOptions& options = {})
+      : bytes(testing::to_bytes(file)), bundle(read_state_dict(bytes, "x.pt", options)) {}
   std::string text(const std::string& name) const {
     const TensorEntry* tensor = bundle.find(name);
     return tensor ? to_text(tensor->bytes) : "absent";

@@ -1,7 +1,6 @@
 #include "format/torch/checkpoint_walk.h"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 
 #include "format/tensor_bundle.h"
@@ -37,25 +36,54 @@ const PickleValue* CheckpointWalk::value_of(const PickleValue& dict, std::string
   return nullptr;
 }
 
-/// Of a module its attributes, which are the state or stand among its arguments.
-const PickleValue* CheckpointWalk::module_state(PickleHandle at) const {
-  if (tree_[at].kind != Kind::kObject) return nullptr;
-  const auto of = [&](const std::vector<PickleHandle>& items) -> const PickleValue* {
-    for (const PickleHandle item : items)
-      if (value_of(tree_[item], "_modules") || value_of(tree_[item], "_parameters"))
-        return &tree_[item];
-    return nullptr;
-  };
-  if (const PickleValue* state = of(tree_[at].items)) return state;
-  for (const PickleHandle item : tree_[at].items)
-    if (tree_[item].kind == Kind::kTuple)
-      if (const PickleValue* state = of(tree_[item].items)) return state;
-  return nullptr;
+/// A dictionary of a module's attributes: itself, or among the items of a tuple.
+std::optional<PickleHandle> CheckpointWalk::attributes_in(PickleHandle at) {
+  if (tree_[at].kind == Kind::kDict) {
+    const bool found = value_of(tree_[at], "_modules") || value_of(tree_[at], "_parameters");
+    return found ? std::optional(at) : std::nullopt;
+  }
+  if (tree_[at].kind == Kind::kTuple)
+    for (const PickleHandle item : tree_[at].items)
+      if (tree_[item].kind == Kind::kDict)
+        if (const auto found = known_attributes(item)) return found;
+  return {};
 }
 
-bool CheckpointWalk::is_module(PickleHandle at) const { return module_state(at) != nullptr; }
+/// attributes_in(), worked out once for each value: many objects may share one state.
+std::optional<PickleHandle> CheckpointWalk::known_attributes(PickleHandle at) {
+  if (const auto known = attributes_.find(at); known != attributes_.end()) return known->second;
+  std::optional<PickleHandle> found;
+  if (tree_[at].kind != Kind::kObject) {
+    found = attributes_in(at);
+  } else {
+    for (const PickleHandle item : tree_[at].items)
+      if (tree_[item].kind != Kind::kObject && !found) found = known_attributes(item);
+  }
+  attributes_[at] = found;
+  return found;
+}
 
-bool CheckpointWalk::has_children(PickleHandle at) const {
+bool CheckpointWalk::is_module(PickleHandle at) {
+  return tree_[at].kind == Kind::kObject && known_attributes(at).has_value();
+}
+
+/// The dictionaries of a module that hold its tensors and submodules.
+const CheckpointWalk::Parts& CheckpointWalk::parts_of(PickleHandle module) {
+  const PickleHandle attributes = *known_attributes(module);
+  const auto [at, added] = parts_.try_emplace(attributes);
+  if (added) {
+    const PickleValue& state = tree_[attributes];
+    at->second = {value_of(state, "_parameters"),
+                  value_of(state, "_buffers"),
+                  value_of(state, "_modules"),
+                  {}};
+    if (const PickleValue* names = value_of(state, "_non_persistent_buffers_set"))
+      for (const PickleHandle name : names->items) at->second.computed.insert(tree_[name].text);
+  }
+  return at->second;
+}
+
+bool CheckpointWalk::has_children(PickleHandle at) {
   return is_container(tree_[at]) || is_module(at);
 }
 
@@ -67,8 +95,9 @@ void CheckpointWalk::too_deep() const {
   throw Error(Errc::kLimit, label_ + " nests its dictionaries too deep");
 }
 
-void CheckpointWalk::visit(std::size_t depth) {
-  if (depth > kMaxDepth || ++visits_ > kMaxVisits) too_deep();
+void CheckpointWalk::visit(std::size_t depth, std::size_t values) {
+  visits_ += values;
+  if (depth > kMaxDepth || visits_ > kMaxVisits) too_deep();
 }
 
 std::string CheckpointWalk::key_text(const PickleValue& key) const {
@@ -88,7 +117,7 @@ std::string CheckpointWalk::key_text(const PickleValue& key) const {
 
 void CheckpointWalk::each_child(PickleHandle at, const Use& use) {
   const PickleValue& value = tree_[at];
-  if (is_module(at)) return each_of_module(at, use);
+  if (is_module(at)) return each_of_module(at, true, use);
   if (value.kind != Kind::kDict) {
     for (std::size_t i = 0; i < value.items.size(); ++i) use(std::to_string(i), value.items[i]);
     return;
@@ -106,20 +135,17 @@ void CheckpointWalk::each_child(PickleHandle at, const Use& use) {
   }
 }
 
-void CheckpointWalk::each_of_module(PickleHandle at, const Use& use) const {
-  const PickleValue& state = *module_state(at);
-  std::set<std::string_view> computed;
-  if (const PickleValue* names = value_of(state, "_non_persistent_buffers_set"))
-    for (const PickleHandle name : names->items) computed.insert(tree_[name].text);
-  for (const std::string_view part : {"_parameters", "_buffers", "_modules"}) {
-    const PickleValue* dict = value_of(state, part);
+void CheckpointWalk::each_of_module(PickleHandle at, bool strict, const Use& use) {
+  const Parts& parts = parts_of(at);
+  for (const PickleValue* dict : {parts.parameters, parts.buffers, parts.modules}) {
     if (!dict || dict->kind != Kind::kDict) continue;
+    visit(0, dict->items.size());
     for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {
       const PickleValue& key = tree_[dict->items[i]];
       const PickleHandle child = dict->items[i + 1];
       if (key.kind != Kind::kText || tree_[child].kind == Kind::kNone) continue;
-      if (part == "_buffers" && computed.contains(key.text)) continue;
-      if (part == "_modules" && !is_module(child))
+      if (dict == parts.buffers && parts.computed.contains(key.text)) continue;
+      if (strict && dict == parts.modules && !is_module(child))
         throw Error(Errc::kUnsupported,
                     label_ + ": the module " + printable(key.text.substr(0, kMaxTensorName)) +
                         " is of class " + printable(tree_[child].text.substr(0, 256)) +
@@ -130,15 +156,16 @@ void CheckpointWalk::each_of_module(PickleHandle at, const Use& use) const {
   }
 }
 
-std::vector<PickleHandle> CheckpointWalk::children(PickleHandle at) const {
+std::vector<PickleHandle> CheckpointWalk::children(PickleHandle at) {
   std::vector<PickleHandle> result;
   if (is_module(at)) {
-    each_of_module(at, [&](const std::string&, PickleHandle child) { result.push_back(child); });
+    each_of_module(at, false,
+                   [&](const std::string&, PickleHandle child) { result.push_back(child); });
   } else if (is_container(tree_[at])) {
     const auto& items = tree_[at].items;
     const std::size_t stride = tree_[at].kind == Kind::kDict ? 2 : 1;
     for (std::size_t i = stride - 1; i < items.size(); i += stride)
-      if (has_children(items[i]) || tree_[items[i]].kind == Kind::kTensor ||
+      if (is_container(tree_[items[i]]) || tree_[items[i]].kind == Kind::kTensor ||
           tree_[items[i]].kind == Kind::kObject)
         result.push_back(items[i]);
   }
@@ -199,7 +226,7 @@ void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numb
 
 void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numbers,
                              std::size_t depth, Named& into) {
-  visit(depth);
+  visit(depth, numbers ? 1 + tree_[at].items.size() : 1);
   name_bytes_ += name.size();
   if (name.size() > 4 * kMaxTensorName || name_bytes_ > kMaxNameBytes) too_deep();
   const PickleValue& value = tree_[at];

@@ -5,7 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,9 +35,9 @@ class CheckpointWalk {
   /// A dictionary, list or tuple.
   static bool is_container(const PickleValue& value) noexcept;
   /// A pickled torch.nn.Module: an object whose state has parameters or submodules.
-  bool is_module(PickleHandle at) const;
+  bool is_module(PickleHandle at);
   /// A container or a module.
-  bool has_children(PickleHandle at) const;
+  bool has_children(PickleHandle at);
   /// What an optimizer's state_dict() gives.
   bool is_optimizer(PickleHandle at) const;
 
@@ -58,22 +62,30 @@ class CheckpointWalk {
 
  private:
   TensorCount count_here(PickleHandle at) const;
-  std::vector<PickleHandle> children(PickleHandle at) const;
-  void each_of_module(PickleHandle at, const Use& use) const;
-  const PickleValue* module_state(PickleHandle at) const;
+  struct Parts {
+    const PickleValue *parameters = nullptr, *buffers = nullptr, *modules = nullptr;
+    std::set<std::string_view> computed;  ///< buffers that are not persistent
+  };
+  std::vector<PickleHandle> children(PickleHandle at);
+  void each_of_module(PickleHandle at, bool strict, const Use& use);
+  std::optional<PickleHandle> attributes_in(PickleHandle at);
+  std::optional<PickleHandle> known_attributes(PickleHandle at);
+  const Parts& parts_of(PickleHandle module);
   const PickleValue* value_of(const PickleValue& dict, std::string_view key) const;
   std::string key_text(const PickleValue& key) const;
   void skip(PickleHandle at, const std::string& name);
   void flatten(PickleHandle at, const std::string& name, bool numbers, std::size_t depth,
                Named& into);
   bool is_numbers(const PickleValue& list) const;
-  void visit(std::size_t depth);
+  void visit(std::size_t depth, std::size_t values);
 
   const PickleTree& tree_;
   const std::string& label_;
   std::size_t visits_ = 0, name_bytes_ = 0;
   std::vector<TensorCount> counts_;  ///< by handle
   std::vector<bool> counted_;
+  std::unordered_map<PickleHandle, std::optional<PickleHandle>> attributes_;
+  std::unordered_map<PickleHandle, Parts> parts_;  ///< by the dictionary of attributes
   std::vector<LeftOut> skipped_;
 };
 
