@@ -54,6 +54,19 @@ DecodeOptions ExpandRequest::decoding(const ArtifactReader& artifact,
   return options;
 }
 
+int ExpandRequest::undamaged(const ArtifactReader& artifact,
+                             const std::function<int()>& act) const {
+  try {
+    return act();
+  } catch (const WriteError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != Errc::kInterrupted && error.code() != Errc::kExists)
+      artifact.check_digest();
+    throw;
+  }
+}
+
 int ExpandRequest::write(const ArtifactReader& artifact,
                          const std::function<std::int64_t()>& decode) {
   const auto container = container_of(artifact);

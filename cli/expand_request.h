@@ -32,6 +32,9 @@ struct ExpandRequest {
   /// With the base that `--base` names. @throws Error(kUsage) for a file that was made with another
   /// one, or with none
   DecodeOptions decoding(const ArtifactReader& artifact, const Arguments& arguments) const;
+  /// Calls act(). What a damaged header says may be refused under any status; damage is then the
+  /// reason. @throws as act(), and Error(kCorrupt)
+  int undamaged(const ArtifactReader& artifact, const std::function<int()>& act) const;
   /// Writes, copies what goes along with a folder, and says so.
   /// @param decode  writes output.file(); @return its bytes
   /// @return the exit status

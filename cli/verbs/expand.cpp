@@ -32,10 +32,12 @@ bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
 int expand_one(const Arguments& arguments) {
   ExpandRequest request(arguments);
   const ArtifactReader artifact = request.open_for_decoding();
-  const DecodeOptions options = request.decoding(artifact, arguments);
-  if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
-  return request.write(artifact, [&] {
-    return decode_to_file(artifact, request.output.file(), request.overwrite, options);
+  return request.undamaged(artifact, [&] {
+    const DecodeOptions options = request.decoding(artifact, arguments);
+    if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
+    return request.write(artifact, [&] {
+      return decode_to_file(artifact, request.output.file(), request.overwrite, options);
+    });
   });
 }
 

@@ -247,7 +247,7 @@ class Deltas(harness.CliTest):
             self.succeed("expand", self.delta, "--base", name, "-o", self.path("out.safetensors"), "--force")
 
     def test_what_is_no_base(self):
-        other = self.model("other.safetensors", (64, 32, 10))
+        other = self.model("other.safetensors", (64, 32, 12))
         self.refused(INPUT, r"0.bias is F32 \[48\], and F32 \[32\] in the base", "compress", self.next, "--base", other, "-o", self.delta)
         self.refused(USAGE, "--base needs data-free compression", "compress", self.next, "--base", self.first, "--arch", "mlp",
                      "--data", "digits", "-o", self.delta)

@@ -1,5 +1,6 @@
 """Model files, artifacts and data that are wrong: a sentence, status 3, nothing written."""
 
+import hashlib
 import json
 import math
 import os
@@ -129,6 +130,7 @@ class Artifacts(harness.CliTest):
         self.assertEqual(whole[:4], b"GBZ2")
         for version, advice in ((b"1", "compress the model again"), (b"3", "upgrade gbcompress")):
             whole[3:4] = version
+            whole[-16:] = hashlib.sha256(whole[:-16]).digest()[:16]
             file = self.write("other.gbz", whole)
             sentence = f"version {version.decode()} .*{advice}"
             self.refused(INPUT, sentence, "inspect", file)

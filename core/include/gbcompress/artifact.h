@@ -49,7 +49,8 @@ class ArtifactReader {
   static ArtifactReader view(std::span<const std::byte> bytes, const std::string& label,
                              const ArtifactLimits& limits = {},
                              DigestCheck check = DigestCheck::kAtOnce);
-  /// True when the file begins as artifacts of any version do: `GBZ` and a digit.
+  /// As sniff() says: the file begins as artifacts of any version do, `GBZ` and a digit, or is
+  /// named .gbz and no other model file. @throws as sniff()
   static bool is_artifact(const std::filesystem::path& path);
 
   const std::string& arch() const noexcept { return arch_; }

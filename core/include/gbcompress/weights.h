@@ -41,8 +41,8 @@ struct WeightsOptions {
   /// kSmallBytesASecond for each second of decoding. All of them are coded both ways.
   bool small_where_it_pays = false;
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
-  /// Makes a delta: tensors that the base has are stored as their change since. It has to outlive
-  /// the call. With ErrorMeasure::kRelative alone.
+  /// Makes a delta: tensors that the base has in the same type and shape are stored as their change
+  /// since, others whole. It has to outlive the call. With ErrorMeasure::kRelative alone.
   const BaseModel* base = nullptr;
   /// Calibration: matrices that they name are rounded with error feedback, sensitive tensors get
   /// finer steps. Needs max_bytes, and no base. They have to outlive the call.
@@ -83,7 +83,9 @@ struct WeightsReport {
   /// where nothing changed.
   std::optional<double> change_error;
   std::int64_t unchanged = 0;  ///< tensors that are bit for bit in the base
-  std::string base_note;       ///< says so where the change is empty or the base saves nothing
+  /// Says so where the change is empty or the base saves nothing, and names what it has in another
+  /// type or shape.
+  std::string base_note;
   bool target_met = true;
   std::string target_note;  ///< why not
   /// Tensors that are exact without a rule: with NaN or infinity, parameters of weights
@@ -97,8 +99,8 @@ struct WeightsReport {
 /// the file on disk.
 /// @throws Error(kUsage) for options that contradict each other, statistics of a tensor that is not
 ///         there, and where `output` is a file of the bundle or of the base; Error(kShapeMismatch)
-///         naming a tensor that has another type or shape in the base, or whose statistics have
-///         another shape; Error(kExists, kIo); Error(kInterrupted)
+///         where the base has every tensor in another type or shape, or naming one whose
+///         statistics have another shape; Error(kExists, kIo); Error(kInterrupted)
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options);
 

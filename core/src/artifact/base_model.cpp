@@ -33,6 +33,10 @@ fs::path folder_of(const fs::path& file) {
 
 }  // namespace
 
+bool ArtifactReader::is_artifact(const fs::path& path) {
+  return sniff(path) == FileKind::kArtifact;
+}
+
 fs::path artifact_in(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;

@@ -156,6 +156,8 @@ std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path&
                     " was not made of an ONNX or a GGUF model; name a .safetensors or .npz file to "
                     "write");
   Container container = read_container(artifact, at);
+  // Folders and files are made under the names that it holds.
+  if (container.files.size() > 1) artifact.check_digest();
   name_parts(container, output);
   std::vector<std::size_t> order;
   for (ContainerFile& file : container.files) {

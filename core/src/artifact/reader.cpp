@@ -68,6 +68,21 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
   }
 }
 
+#ifndef GBC_FREESTANDING
+/// Where a file does not begin as its format wants, damage is the reason where there is some. A
+/// file that was cut has no digest to compare.
+/// @throws Error(kCorrupt)
+void blame_damage(std::span<const std::byte> file, const ArtifactLimits& limits,
+                  const std::string& label, Errc code) {
+  const bool family =
+      file.size() > kMagic.size() &&
+      std::equal(kMagic.begin(), kMagic.end() - 1, reinterpret_cast<const char*>(file.data()));
+  if (family && code != Errc::kTruncated && file.size() > kDigestBytes &&
+      static_cast<std::int64_t>(file.size()) <= limits.file_bytes)
+    FileDigest(file, label).check();
+}
+#endif
+
 /// Head and stripes, which fill [offset, end) of the file.
 LanesBytes lanes_bytes(const Header& header, std::span<const std::byte> file, std::int64_t offset,
                        std::int64_t end, const std::string& label) {
@@ -132,7 +147,16 @@ ArtifactReader ArtifactReader::view(std::span<const std::byte> bytes, const std:
 ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
                                      std::span<const std::byte> file, const std::string& label,
                                      const ArtifactLimits& limits, DigestCheck check) {
+#ifdef GBC_FREESTANDING
   read_prelude(file, limits, label);
+#else
+  try {
+    read_prelude(file, limits, label);
+  } catch (const Error& error) {
+    blame_damage(file, limits, label, error.code());
+    throw;
+  }
+#endif
   const auto digest = std::make_shared<FileDigest>(file, label, check != DigestCheck::kNever);
   if (check == DigestCheck::kAtOnce) digest->check();
 #ifdef GBC_FREESTANDING  // libgbz compares the digest at once
@@ -212,13 +236,6 @@ void ArtifactReader::open_integers(LanesBytes lanes, std::size_t last) {
         std::make_shared<Integers>(file_, tensors_, std::move(sections), std::move(lanes), label_);
   else if (last < tensors_.size())
     integers_ = std::make_shared<Integers>(profile_, file_, std::move(sections), last, label_);
-}
-
-bool ArtifactReader::is_artifact(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  const auto* first = reinterpret_cast<const char*>(file.bytes().data());
-  return file.bytes().size() >= kMagic.size() &&
-         std::equal(kMagic.begin(), kMagic.end() - 1, first) && first[3] >= '1' && first[3] <= '9';
 }
 
 std::int64_t ArtifactReader::file_bytes() const noexcept {

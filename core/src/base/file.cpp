@@ -7,8 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/mapped_inputs.h"
@@ -41,32 +43,77 @@ void sync_folder(const fs::path& folder) {
   if (failed) throw Error(Errc::kIo, folder.string() + " cannot be flushed: " + reason(error));
 }
 
+void* map_anonymous(std::size_t size) {
+  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return memory;
+}
+
+/// The content of a file that lies on a file system which maps none, as some in user space and over
+/// networks.
+/// @throws Error(kIo); Error(kFailure) where it became shorter; std::bad_alloc
+void* read_whole(int fd, std::size_t size, const fs::path& path) {
+  constexpr std::size_t kPiece = std::size_t{64} << 20;
+  void* memory = map_anonymous(size);
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t n = ::pread(fd, static_cast<std::byte*>(memory) + at, std::min(kPiece, size - at),
+                              static_cast<off_t>(at));
+    const int error = errno;
+    if (n < 0 && error == EINTR) continue;
+    if (n <= 0) {
+      ::munmap(memory, size);
+      if (n < 0) fail_open(path, error);
+      throw Error(Errc::kFailure,
+                  printable(path.string()) +
+                      " became shorter while it was read; nothing was written, try again with a "
+                      "whole file");
+    }
+    at += static_cast<std::size_t>(n);
+  }
+  ::mprotect(memory, size, PROT_READ);
+  return memory;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const int fd = file.get();
   if (fd < 0) fail_open(path, errno);
   struct stat status {};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     const char* kind = S_ISDIR(status.st_mode) ? "a folder" : "not an ordinary file";
-    ::close(fd);
     throw Error(Errc::kIo, path.string() + " is " + kind + ", a file was expected");
   }
   size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ > 0) {
-    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int error = errno;
-    ::close(fd);
-    if (memory == MAP_FAILED) fail_open(path, error);
-    data_ = static_cast<const std::byte*>(memory);
-    try {
-      watched_ = watch_mapping(static_cast<std::byte*>(memory), size_, path, status);
-    } catch (...) {
-      ::munmap(memory, size_);
-      throw;
-    }
-  } else {
-    ::close(fd);
+  if (size_ == 0) return;
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (memory == MAP_FAILED) {
+    if (errno == ENOMEM) throw std::bad_alloc();
+    data_ = static_cast<const std::byte*>(read_whole(fd, size_, path));
+    return;
+  }
+  data_ = static_cast<const std::byte*>(memory);
+  try {
+    watched_ = watch_mapping(static_cast<std::byte*>(memory), size_, path, status);
+  } catch (...) {
+    ::munmap(memory, size_);
+    throw;
   }
 }
 

@@ -15,10 +15,12 @@ namespace GBC_INTERNAL gbcompress {
 struct MappedInput;
 
 /// A file mapped read-only for as long as the object lives. Where it becomes shorter meanwhile,
-/// what is gone reads as zeros, and check_mapped_inputs() throws (mapped_inputs.h).
+/// what is gone reads as zeros, and check_mapped_inputs() throws (mapped_inputs.h). A file that its
+/// file system does not map is read into memory.
 class MappedFile {
  public:
-  /// @throws Error(kNotFound) where there is none; Error(kIo) for a folder, a device, no permission
+  /// @throws Error(kNotFound) where there is none; Error(kIo) for a folder, a device, no permission;
+  ///         Error(kFailure) where it becomes shorter while it is read into memory; std::bad_alloc
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

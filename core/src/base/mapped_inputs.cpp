@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "gbcompress/error.h"
 
@@ -29,9 +30,11 @@ struct MappedInput {
 namespace {
 
 std::atomic<MappedInput*> inputs{nullptr};
-std::mutex mutex;    // of everything but what the handler reads
-std::string untold;  // a file that lost bytes and is mapped no longer
-struct sigaction before {};
+std::mutex mutex;            // of everything but what the handler reads
+std::string untold;          // a file that lost bytes and is mapped no longer
+struct sigaction before {};  // of our first installation
+struct sigaction later {};   // of a program that took the signal over since
+std::atomic<bool> has_later{false};
 std::uintptr_t page_bytes = 4096;
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free);
 
@@ -54,7 +57,11 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     errno = error;
     return;
   }
-  if (before.sa_flags & SA_SIGINFO)
+  // Whoever installed a handler after ours may call ours from it: it sees the fault itself, and
+  // ours then has nobody but the first one to turn to.
+  if (has_later.exchange(false))
+    ::sigaction(signal, &later, nullptr);  // the read is tried again
+  else if (before.sa_flags & SA_SIGINFO)
     before.sa_sigaction(signal, info, context);
   else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
     before.sa_handler(signal);
@@ -62,16 +69,27 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     ::sigaction(signal, &before, nullptr);  // the read is tried again, and ends the process
 }
 
+/// Also where another part of the program took the signal over meanwhile, as Python's faulthandler
+/// does. Needs the mutex.
 void install() {
-  static std::once_flag once;
-  std::call_once(once, [] {
+  static const bool first = [] {
     page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-    struct sigaction action {};
-    action.sa_sigaction = on_bus_error;
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    ::sigaction(SIGBUS, &action, &before);
-  });
+    return ::sigaction(SIGBUS, nullptr, &before) == 0;
+  }();
+  struct sigaction now {};
+  if (!first || ::sigaction(SIGBUS, nullptr, &now) != 0) return;
+  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error) return;
+  static bool installed = false;
+  if (std::exchange(installed, true)) {
+    has_later.store(false);
+    later = now;
+    has_later.store(true);
+  }
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 /// Whether bytes are gone. A file that ends within its last page raises no signal, so its size is
@@ -88,10 +106,10 @@ bool lost_bytes(const MappedInput& input) noexcept {
 
 MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesystem::path& path,
                            const struct stat& status) {
-  install();
   std::error_code ignored;  // the working directory may change while the file is mapped
   std::string name = std::filesystem::absolute(path, ignored).string();
   const std::lock_guard lock(mutex);
+  install();
   MappedInput* input = inputs.load();
   while (input && input->begin.load() != 0) input = input->next;
   if (!input) {
@@ -131,6 +149,33 @@ void release_pages(std::span<const std::byte> bytes) noexcept {
   }
 }
 
+namespace {
+
+[[noreturn]] void fail_lost(const std::string& path) {
+  throw Error(Errc::kFailure, printable(path) +
+                                  " became shorter, or its disk failed, while it was read; "
+                                  "nothing was written, try again with a whole file");
+}
+
+}  // namespace
+
+void check_mapped(std::span<const std::byte> bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+  std::string path;
+  {
+    const std::lock_guard lock(mutex);
+    for (MappedInput* input = inputs.load(); input; input = input->next) {
+      if (input->begin.load() == 0 || first < input->begin.load() || first >= input->end.load())
+        continue;
+      if (!lost_bytes(*input)) return;
+      path = input->path;
+      input->told = true;
+      break;
+    }
+  }
+  if (!path.empty()) fail_lost(path);
+}
+
 void check_mapped_inputs() {
   const std::lock_guard lock(mutex);
   std::string path;
@@ -140,10 +185,7 @@ void check_mapped_inputs() {
     path = input->path;
     input->told = true;
   }
-  if (!path.empty())
-    throw Error(Errc::kFailure, printable(path) +
-                                    " became shorter, or its disk failed, while it was read; "
-                                    "nothing was written, try again with a whole file");
+  if (!path.empty()) fail_lost(path);
 }
 
 }  // namespace gbcompress

@@ -23,6 +23,11 @@ MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesys
                            const struct stat& status);
 /// Before the bytes are unmapped. nullptr is left alone.
 void forget_mapping(MappedInput* input) noexcept;
+/// Once numbers were copied from there, and before decisions are made from the copy: what is read a
+/// second time may be zeros by then, and other decisions would follow. Bytes of no watched file are
+/// left alone.
+/// @throws Error(kFailure) where the file that the first byte lies in became shorter [thread-safe]
+void check_mapped(std::span<const std::byte> bytes);
 /// Bytes that are not needed for a while: their pages no longer count as the process's memory, and
 /// are read again where they are needed after all. Bytes of no watched file are left alone.
 void release_pages(std::span<const std::byte> bytes) noexcept;

@@ -1,5 +1,7 @@
 #include "format/file_kind.h"
 
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "base/file.h"
@@ -50,6 +52,19 @@ FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label)
   return FileKind::kUnknown;
 }
 
+namespace {
+
+/// Whether a file named .gbz is a damaged one: no other format's, but by chance.
+bool is_no_other(FileKind kind, std::span<const std::byte> bytes) {
+  if (kind == FileKind::kUnknown) return !gguf::looks_like_model(bytes);
+  if (kind != FileKind::kSafetensors) return false;
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return header > bytes.size();
+}
+
+}  // namespace
+
 FileKind sniff(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return FileKind::kFolder;
@@ -58,6 +73,7 @@ FileKind sniff(const fs::path& path) {
   const std::string name = path.filename().string();
   // By chance their bytes may look like another format's.
   if (kind == FileKind::kSafetensors && name.ends_with(".onnx")) return FileKind::kUnknown;
+  if (name.ends_with(".gbz") && is_no_other(kind, map.bytes())) return FileKind::kArtifact;
   if (kind != FileKind::kUnknown) return kind;
   if (is_model_index(name)) return FileKind::kFolder;
   return name.ends_with(".safetensors") ? FileKind::kSafetensors : FileKind::kUnknown;

@@ -32,6 +32,12 @@ void read_block(const TensorEntry& tensor, std::span<const std::byte> bytes, std
 
 }  // namespace
 
+const TensorEntry* entry_before(const BaseModel* base, const TensorEntry& tensor) noexcept {
+  const TensorEntry* before = base ? base->find(tensor.name) : nullptr;
+  return before && before->dtype == tensor.dtype && before->shape == tensor.shape ? before
+                                                                                  : nullptr;
+}
+
 bool is_finite(const TensorEntry& tensor) {
   Block values;
   const std::size_t count = elements(tensor);

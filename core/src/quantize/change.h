@@ -6,9 +6,14 @@
 #include <vector>
 
 #include "gbcompress/artifact.h"
+#include "gbcompress/base_model.h"
 #include "gbcompress/tensors.h"
 
 namespace gbcompress {
+
+/// The base's tensor of the same name, type and shape, which a change can refer to; else nullptr,
+/// also without a base.
+const TensorEntry* entry_before(const BaseModel* base, const TensorEntry& tensor) noexcept;
 
 /// Sums over the elements of a tensor of real numbers.
 struct ChangeSums {

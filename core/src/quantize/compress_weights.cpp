@@ -55,22 +55,41 @@ std::string form_of(const TensorEntry& tensor) {
   return text + "]";
 }
 
-/// Refuses a base that is another model.
+/// Refuses a base that is another model: no tensor of it has a counterpart here.
 void check_base(const TensorBundle& weights, const BaseModel& base) {
-  bool any = false;
+  const TensorEntry* other = nullptr;
   for (const TensorEntry& tensor : weights.tensors) {
-    const TensorEntry* before = base.find(tensor.name);
-    any = any || before;
-    if (before && (before->dtype != tensor.dtype || before->shape != tensor.shape))
-      throw Error(Errc::kShapeMismatch,
-                  "tensor " + printable(tensor.name) + " is " + form_of(tensor) + ", and " +
-                      form_of(*before) +
-                      " in the base; name the model that this one was made from");
+    if (entry_before(&base, tensor)) return;
+    if (!other && base.find(tensor.name)) other = &tensor;
   }
-  if (!any && !weights.tensors.empty())
+  if (other)
+    throw Error(
+        Errc::kShapeMismatch,
+        "no tensor has the type and shape that it has in the base: " + printable(other->name) +
+            " is " + form_of(*other) + ", and " + form_of(*base.find(other->name)) +
+            " in the base; name the model that this one was made from");
+  if (!weights.tensors.empty())
     throw Error(Errc::kUsage,
                 "the base has no tensor of this model; name the model that this one "
                 "was made from");
+}
+
+/// Names what the base has in another form, such as an embedding before tokens were added; ""
+/// where there is nothing.
+std::string resized_note(const TensorBundle& weights, const BaseModel& base) {
+  constexpr std::size_t kShown = 8;
+  std::string names;
+  std::size_t count = 0;
+  for (const TensorEntry& tensor : weights.tensors) {
+    const TensorEntry* before = base.find(tensor.name);
+    if (!before || entry_before(&base, tensor)) continue;
+    if (++count > kShown) continue;
+    names += (count > 1 ? ", " : "") + printable(tensor.name) + " (" + form_of(tensor) + ", " +
+             form_of(*before) + " in the base)";
+  }
+  if (count == 0) return "";
+  if (count > kShown) names += " and " + std::to_string(count - kShown) + " more";
+  return "stored whole, because the base has another type or shape: " + names;
 }
 
 std::string kept_settings(const TensorBundle& weights, const WeightsOptions& options) {
@@ -223,7 +242,11 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
       return decode_tensor(artifact, i, {.base = base});
     };
   report.tensors = compare_with_source(artifact, weights, decode, options.base);
-  if (options.base) count_base(report, artifact);
+  if (options.base) {
+    count_base(report, artifact);
+    const std::string resized = resized_note(weights, *options.base);
+    if (!resized.empty()) report.base_note += (report.base_note.empty() ? "" : "; ") + resized;
+  }
   for (const StoredTensor& tensor : report.tensors)
     if (tensor.stored != "tied" && tensor.name != kContainerName)
       report.parameters += tensor.elements();

@@ -352,7 +352,7 @@ StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
   taken.clear();
   offsets.clear();
   sizes.clear();
-  take(first_nonzero(values) / cols);
+  take(std::min(first_nonzero(values) / cols, static_cast<std::size_t>(grid.rows - 1)));
   return {part, std::move(taken), std::move(offsets), std::move(sizes)};
 }
 

@@ -112,7 +112,7 @@ void WeightsStore::add(const TensorPlan& tensor) {
 bool WeightsStore::add_change(const TensorEntry& source) {
   if (!options_.base || !is_exact(options_) || !has_change(source.dtype) || source.bytes.empty())
     return false;
-  const TensorEntry* before = options_.base->find(source.name);
+  const TensorEntry* before = entry_before(options_.base, source);
   if (!before) return false;
   std::vector<std::byte> section =
       encode_change(source.dtype, source.shape, before->bytes, source.bytes);

@@ -118,9 +118,7 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   const auto compare_one = [&](std::size_t i, int) {
     const auto source = sources.find(result[i].name);
     if (source == sources.end()) return;
-    const TensorEntry* before = base ? base->find(result[i].name) : nullptr;
-    if (before && (before->dtype != result[i].dtype || before->shape != result[i].shape))
-      before = nullptr;
+    const TensorEntry* before = entry_before(base, *source->second);
     // Of a tie the error of its change differs from that of the tensor it is tied to.
     if (result[i].stored == "tied" && !before) {
       result[i].compared = true;

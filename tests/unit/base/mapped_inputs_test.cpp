@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "gbcompress/error.h"
 #include "support/files.h"
 
 namespace gbcompress {
@@ -107,6 +108,42 @@ TEST(MappedInputs, AnotherFileUnderTheNameIsNoLoss) {
   EXPECT_NO_THROW(check_mapped_inputs());
 }
 
+TEST(MappedInputs, NumbersThatWereCopiedAreCheckedByTheirOwnFile) {
+  const Cut cut(8192);
+  TempDir dir;
+  put_file(dir / "whole", std::string(kBytes, '\1'));
+  const MappedFile whole(dir / "whole");
+  EXPECT_NO_THROW(check_mapped(whole.bytes().subspan(4096, 16)));
+  EXPECT_NO_THROW(check_mapped(testing::to_bytes("of no file")));
+  EXPECT_NO_THROW(check_mapped({}));
+  // Before anything was read: the size tells.
+  GBC_EXPECT_ERROR(check_mapped(cut.file->bytes().first(16)), Errc::kFailure, "became shorter");
+  GBC_EXPECT_ERROR(check_mapped(cut.file->bytes().last(1)), Errc::kFailure, "became shorter");
+  GBC_EXPECT_ERROR(check_mapped_inputs(), Errc::kFailure, "became shorter");
+}
+
+int calls = 0;
+struct sigaction ours {};
+
+/// As Python's faulthandler does: gives the signal back to who had it before, and raises it again.
+void take_once(int signal) {
+  ++calls;
+  ::sigaction(signal, &ours, nullptr);
+}
+
+TEST(MappedInputs, TheSignalIsTakenBackFromWhoeverTookItOver) {
+  const Cut first(0);
+  struct sigaction theirs {};
+  theirs.sa_handler = take_once;
+  ASSERT_EQ(::sigaction(SIGBUS, &theirs, &ours), 0);
+  const Cut second(0);
+  EXPECT_EQ(zeros(*second.file), kBytes);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(zeros(*first.file), kBytes);
+  ::sigaction(SIGBUS, &ours, nullptr);
+  EXPECT_THROW(check_mapped_inputs(), Error);
+}
+
 TEST(MappedInputs, NothingIsWrittenFromALostInput) {
   Cut cut(0);
   put_file(cut.dir / "out", "old");
@@ -121,10 +158,8 @@ TEST(MappedInputs, NothingIsWrittenFromALostInput) {
 
 TEST(MappedInputsDeathTest, OthersBusErrorsStillEndTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto read_beyond = [] {
-    // Sanitizers have a handler of their own, which reports and exits.
-    std::signal(SIGBUS, SIG_DFL);
-    const Cut ours(0);
+  const auto read_beyond_ours = [] {
+    const Cut cut(0);
     TempDir dir;
     put_file(dir / "theirs", "x");
     const int fd = ::open((dir / "theirs").c_str(), O_RDONLY);
@@ -132,7 +167,22 @@ TEST(MappedInputsDeathTest, OthersBusErrorsStillEndTheProcess) {
         static_cast<const volatile char*>(::mmap(nullptr, 1 << 16, PROT_READ, MAP_SHARED, fd, 0));
     static_cast<void>(bytes[1 << 15]);
   };
+  const auto read_beyond = [&] {
+    // Sanitizers have a handler of their own, which reports and exits.
+    std::signal(SIGBUS, SIG_DFL);
+    read_beyond_ours();
+  };
   EXPECT_EXIT(read_beyond(), ::testing::KilledBySignal(SIGBUS), "");
+  // Also where another handler was installed after ours, and gives the signal back.
+  const auto twice = [&] {
+    std::signal(SIGBUS, SIG_DFL);
+    const Cut first(0);
+    struct sigaction theirs {};
+    theirs.sa_handler = take_once;
+    ::sigaction(SIGBUS, &theirs, &ours);
+    read_beyond_ours();
+  };
+  EXPECT_EXIT(twice(), ::testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace gbcompress {
 namespace {
 
 void check_version(char digit, const std::string& label) {
-  if (digit < '1' || digit > '9') throw Error(Errc::kCorrupt, label + " is not a .gbz file");
+  if (digit < '1' || digit > '9')
+    throw Error(Errc::kCorrupt, label + " is damaged, or no .gbz file; copy it again");
   const auto version = static_cast<std::uint32_t>(digit - '0');
   if (version == kArtifactVersion) return;
   throw Error(Errc::kUnsupported,
@@ -28,7 +29,7 @@ Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limi
   if (!std::equal(kMagic.begin(), kMagic.begin() + static_cast<std::ptrdiff_t>(n),
                   reinterpret_cast<const char*>(file.data()))) {
     refuse_stand_in(file, label);
-    throw Error(Errc::kCorrupt, label + " is not a .gbz file");
+    throw Error(Errc::kCorrupt, label + " is damaged, or no .gbz file; copy it again");
   }
   ByteReader reader(file, label);
   reader.take(kFamily);
@@ -36,9 +37,11 @@ Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limi
   const std::int64_t declared = read_varint(reader, label);
   const auto there = static_cast<std::int64_t>(reader.remaining());
   if (declared > there)
-    throw Error(Errc::kTruncated, label + " lacks " + std::to_string(declared - there) +
+    throw Error(Errc::kTruncated, label + " is damaged: it lacks " +
+                                      std::to_string(declared - there) +
                                       " bytes at its end; copy it again");
-  if (declared < there) throw Error(Errc::kCorrupt, label + " has bytes behind its end");
+  if (declared < there)
+    throw Error(Errc::kCorrupt, label + " is damaged: it has bytes behind its end; copy it again");
   if (static_cast<std::int64_t>(file.size()) > limits.file_bytes)
     throw Error(Errc::kLimit, label + " has " + std::to_string(file.size()) + " bytes, at most " +
                                   std::to_string(limits.file_bytes) + " are read");

@@ -153,6 +153,7 @@ std::vector<float> numbers_of(const TensorEntry& tensor) {
   if (!is_real(tensor.dtype)) return {};
   std::vector<float> numbers(static_cast<std::size_t>(checked_elements(tensor.shape, "a tensor")));
   floats_of(tensor.bytes, tensor.dtype, numbers);
+  check_mapped(tensor.bytes);
   return numbers;
 }
 
@@ -226,7 +227,7 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   const auto at = hints_.find(source.name);
   const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
   tensor.grid = grid_of(source, hint);
-  const TensorEntry* before = options.base ? options.base->find(source.name) : nullptr;
+  const TensorEntry* before = entry_before(options.base, source);
   if (before && !is_bytes(source) && std::ranges::equal(before->bytes, source.bytes)) {
     tensor.unchanged = true;
     return tensor;
