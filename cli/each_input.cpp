@@ -1,14 +1,18 @@
 #include "each_input.h"
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "call_files.h"
 #include "exit_status.h"
 #include "file_names.h"
 #include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
+#include "model_options.h"
 #include "outcome.h"
 #include "run_options.h"
 #include "standard_streams.h"
@@ -42,23 +46,25 @@ std::string default_output(const std::string& input, const Maker& maker) {
   return (fs::path(input).parent_path() / (model_name(input) + suffix_for(input, maker))).string();
 }
 
+int run_input(const Arguments& arguments, const Maker& maker);
+
 int run_one(const Arguments& arguments, const Maker& maker) {
   const bool named = arguments.has("output");
   if (named && arguments.text("output").empty())
     throw Error(Errc::kUsage, "name the file to write: -o " + maker.example);
-  if (named || arguments.has("dry-run")) return maker.run(arguments);
+  if (named || arguments.has("dry-run")) return run_input(arguments, maker);
   if (arguments.words().empty())
     throw Error(Errc::kUsage, "name the file to write: -o " + maker.example);
   const std::string output = default_output(arguments.words()[0], maker);
   if (output == "-") results_to_standard_error();
   const Arguments resolved = arguments.with("output", output);
   check_outputs(resolved);
-  return maker.run(resolved);
+  return run_input(resolved, maker);
 }
 
 /// One of several inputs, and where its file goes.
 struct Job {
-  std::string input, output;
+  std::string input, output, base = {};
 };
 
 /// @param folder  -o without its slash, or ""
@@ -125,15 +131,15 @@ class Printed {
   std::streambuf* before_;
 };
 
-/// What one job printed, as part of the one object. Its error is an object, too.
-ordered_json run_json(const Arguments& arguments, const Job& job, const Maker& maker, int& status) {
+/// What a call printed, as part of one object. Its error is an object, too.
+ordered_json run_json(const std::string& input, const std::function<int()>& run, int& status) {
   std::string text;
   {
     const Printed printed;
-    status = told(true, [&] { return maker.run(arguments); });
+    status = told(true, run);
     text = printed.text();
   }
-  ordered_json result = {{"input", job.input}};
+  ordered_json result = {{"input", input}};
   ordered_json own = ordered_json::parse(text, nullptr, false);
   if (own.is_object()) result.update(own);
   result["status"] = status;
@@ -145,7 +151,7 @@ struct Summary {
   std::vector<std::string> failed;
   int status = kDone;
 
-  void add(const Job& job, int ended) {
+  void add(const std::string& input, int ended) {
     if (ended == kDone) {
       ++done;
       return;
@@ -154,7 +160,7 @@ struct Summary {
     if (ended == kTargetMissed)
       ++missed;
     else
-      failed.push_back(printable(job.input));
+      failed.push_back(printable(input));
     if (first && (status == kDone || ended != kTargetMissed)) status = ended;
   }
   std::string text(std::size_t all) const {
@@ -166,31 +172,26 @@ struct Summary {
   }
 };
 
-int run_several(const Arguments& arguments, const Maker& maker) {
-  check_options(arguments);
-  const std::string folder = folder_of(arguments);
-  const std::vector<Job> jobs = jobs_of(arguments.words(), folder, maker);
-  std::error_code failed;
-  const bool made =
-      !folder.empty() && !arguments.has("dry-run") && fs::create_directory(folder, failed);
-  if (failed)
-    throw WriteError(Errc::kIo, printable(folder) + " cannot be made: " + failed.message());
+/// One after another. @return the exit status
+int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Maker& maker) {
   Summary summary;
   ordered_json results = ordered_json::array();
   for (const Job& job : jobs) {
-    const Arguments one = arguments.with_words({job.input}).with("output", job.output);
+    Arguments one = arguments.with_words({job.input});
+    if (!job.output.empty()) one = one.with("output", job.output);
+    if (!job.base.empty()) one = one.with("base", job.base);
+    const auto run = [&] { return run_input(one, maker); };
     int status = kDone;
     if (arguments.json()) {
-      results.push_back(run_json(one, job, maker, status));
+      results.push_back(run_json(job.input, run, status));
     } else {
       std::cout << (&job == &jobs.front() ? "" : "\n") << printable(job.input) << "\n"
                 << std::flush;
-      status = told(false, [&] { return maker.run(one); });
+      status = told(false, run);
     }
-    summary.add(job, status);
+    summary.add(job.input, status);
     if (interrupt_requested() != 0) break;
   }
-  if (made) fs::remove(folder, failed);  // only where nothing is in it
   if (arguments.json())
     print_json({{"written", summary.done + summary.missed},
                 {"over_target", summary.missed},
@@ -201,10 +202,132 @@ int run_several(const Arguments& arguments, const Maker& maker) {
   return summary.status;
 }
 
+int run_several(const Arguments& arguments, const Maker& maker) {
+  check_options(arguments);
+  const std::string folder = folder_of(arguments);
+  const std::vector<Job> jobs = jobs_of(arguments.words(), folder, maker);
+  std::error_code failed;
+  const bool made =
+      !folder.empty() && !arguments.has("dry-run") && fs::create_directory(folder, failed);
+  if (failed)
+    throw WriteError(Errc::kIo, printable(folder) + " cannot be made: " + failed.message());
+  const int status = run_jobs(arguments, jobs, maker);
+  if (made) fs::remove(folder, failed);  // only where nothing is in it
+  return status;
+}
+
+/// Folders that are made, and that go again where nothing was put into them.
+class MadeFolders {
+ public:
+  MadeFolders() = default;
+  ~MadeFolders() {
+    std::error_code ignored;
+    for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), ignored);
+  }
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+  /// @throws WriteError
+  void make(const fs::path& folder, const fs::path& within) {
+    fs::path path = folder;
+    make_one(path);
+    for (const fs::path& part : within) make_one(path /= part);
+  }
+
+ private:
+  void make_one(const fs::path& path) {
+    std::error_code failed;
+    if (fs::create_directory(path, failed)) made_.push_back(path);
+    if (failed || !fs::is_directory(path, failed))
+      throw WriteError(Errc::kIo, printable(path.string()) + " cannot be made: " +
+                                      (failed ? failed.message() : "there is a file"));
+  }
+  std::vector<fs::path> made_;
+};
+
+/// A folder whose subfolders hold the models, as a pipeline's do: to the same layout.
+int run_components(const Arguments& arguments, const std::vector<fs::path>& parts,
+                   const Maker& maker) {
+  const fs::path source = arguments.words()[0];
+  check_options(arguments);
+  if (arguments.has("max-bytes"))
+    throw Error(Errc::kUsage, "--max-bytes is the size of one file, and " +
+                                  printable(source.string()) + " holds " +
+                                  std::to_string(parts.size()) +
+                                  " models in its subfolders; use --ratio or --bits, or give the "
+                                  "subfolders one by one");
+  const fs::path base = arguments.text("base");
+  const bool writes = !arguments.has("dry-run");
+  const std::string folder = writes ? folder_of(arguments) : "";
+  if (writes) check_not_an_input(arguments, folder);
+  MadeFolders made;
+  std::vector<Job> jobs;
+  for (const fs::path& part : parts) {
+    Job job{(source / part).string(), ""};
+    if (writes) job.output = (folder / part).string() + "/";
+    if (!base.empty() && is_folder(base / part)) job.base = (base / part).string();
+    if (writes) made.make(folder, part.parent_path());
+    jobs.push_back(std::move(job));
+  }
+  std::optional<CarriedCopies> copies;
+  TensorBundle bundle;
+  find_carried(source, bundle);
+  say_notes(arguments, bundle.notes);
+  if (writes)
+    writing([&] {
+      copies.emplace(source, bundle.carried, folder, arguments.has("force"));
+      return 0;
+    });
+  const int status = run_jobs(arguments, jobs, maker);
+  if (copies && (status == kDone || status == kTargetMissed))
+    writing([&] { return copies->commit(); });
+  return status;
+}
+
+int run_input(const Arguments& arguments, const Maker& maker) {
+  const auto& words = arguments.words();
+  const std::vector<fs::path> parts =
+      words.empty() ? std::vector<fs::path>() : component_folders(words[0]);
+  return parts.empty() ? maker.run(arguments) : run_components(arguments, parts, maker);
+}
+
 }  // namespace
 
 int run_each(const Arguments& arguments, const Maker& maker) {
   return arguments.words().size() > 1 ? run_several(arguments, maker) : run_one(arguments, maker);
+}
+
+int run_parts(const Arguments& arguments, int (*run)(const Arguments& arguments)) {
+  const auto& words = arguments.words();
+  const std::vector<fs::path> parts = component_folders(words[0]);
+  if (parts.empty()) return run(arguments);
+  for (const std::string& word : words)
+    if (component_folders(word) != parts)
+      throw Error(Errc::kUsage, printable(words[0]) + " holds models in subfolders, and " +
+                                    printable(word) +
+                                    " has not the same; give the subfolders one by one");
+  if (arguments.has("report"))
+    throw Error(Errc::kUsage, "--report belongs to one model; give the subfolders of " +
+                                  printable(words[0]) + " one by one");
+  int status = kDone;
+  ordered_json results = ordered_json::array();
+  for (const fs::path& part : parts) {
+    std::vector<std::string> own;
+    for (const std::string& word : words) own.push_back((fs::path(word) / part).string());
+    const Arguments one = arguments.with_words(std::move(own));
+    const auto run_part = [&] { return run(one); };
+    int ended = kDone;
+    if (arguments.json()) {
+      results.push_back(run_json(part.generic_string(), run_part, ended));
+    } else {
+      std::cout << (part == parts.front() ? "" : "\n") << printable(part.string()) << "\n"
+                << std::flush;
+      ended = told(false, run_part);
+    }
+    if (status == kDone) status = ended;
+  }
+  if (arguments.json()) print_json({{"folder", words[0]}, {"results", std::move(results)}});
+  return status;
 }
 
 }  // namespace gbcompress::cli

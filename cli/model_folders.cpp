@@ -50,8 +50,11 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
     find_carried(source, bundle);
     carried_ = std::move(bundle.carried);
   }
-  const bool has_name = !of_folder && !source.empty() && source != kStandardInput;
-  const std::string name = (has_name ? model_name(source) : "model") + suffix;
+  const bool has_name = !source.empty() && source != kStandardInput;
+  const std::string name = (of_folder  ? weights_name(source)
+                            : has_name ? model_name(source)
+                                       : "model") +
+                           suffix;
   if (file_ == "-") {
     stream_ = made_ = true;
     folder_ = new_folder();

@@ -1,7 +1,8 @@
 #pragma once
 /// Where a model's file goes: a file, a folder, or standard output. A folder of Hugging Face's
-/// gives a folder: `compress FOLDER -o OUT/` writes OUT/model.gbz and copies the files of
-/// configuration and tokenizer, and `expand OUT/ -o BACK/` gives BACK/model.safetensors with them.
+/// gives a folder: `compress FOLDER -o OUT/` writes OUT/NAME.gbz, where NAME is that of its weights
+/// (weights_name()), and copies the files of configuration and tokenizer, and `expand OUT/ -o
+/// BACK/` gives BACK/NAME.safetensors with them.
 
 #include <cstddef>
 #include <filesystem>

@@ -3,6 +3,8 @@
 #include <boost/program_options.hpp>
 
 #include "comparison.h"
+#include "each_input.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/tensors.h"
 #include "idle_options.h"
@@ -44,7 +46,10 @@ void note_idle_of_files(const Arguments& arguments, std::vector<std::string>& id
     note_idle(arguments, {"model"}, "it serves a .gbz, and neither file is one", idle);
 }
 
-int run_compare(const Arguments& arguments) {
+int compare_two(const Arguments& given) {
+  std::vector<std::string> files;
+  for (const std::string& word : given.words()) files.push_back(model_in(word).string());
+  const Arguments arguments = given.with_words(std::move(files));
   std::vector<std::string> idle;
   if (arguments.has("data")) {
     note_idle_of_files(arguments, idle);
@@ -60,6 +65,8 @@ int run_compare(const Arguments& arguments) {
   say_notes(arguments, idle);
   return pair ? print_comparison(arguments, *pair) : run_with_torch("compare", arguments);
 }
+
+int run_compare(const Arguments& arguments) { return run_parts(arguments, compare_two); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "command.h"
+#include "each_input.h"
 #include "exit_status.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -303,8 +304,8 @@ void add_inspect_options(boost::program_options::options_description& into) {
   add_report_options(into, /*force=*/true);
 }
 
-int run_inspect(const Arguments& arguments) {
-  const fs::path file = arguments.words()[0];
+int inspect_one(const Arguments& arguments) {
+  const fs::path file = model_in(arguments.words()[0]);
   const FileKind kind = sniff(file);
   std::vector<std::string> idle;
   if (arguments.has("plan")) {
@@ -338,6 +339,8 @@ int run_inspect(const Arguments& arguments) {
     inspect_model(file, kind, arguments, page);
   return kDone;
 }
+
+int run_inspect(const Arguments& arguments) { return run_parts(arguments, inspect_one); }
 
 }  // namespace
 

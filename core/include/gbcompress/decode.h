@@ -26,6 +26,9 @@ namespace GBC_API gbcompress {
 /// @throws Error(kNotFound) for a folder without a `.gbz`; Error(kUsage) for one with several;
 ///         Error(kIo)
 std::filesystem::path artifact_in(const std::filesystem::path& path);
+/// The same for a folder that holds a `.gbz` and no weights; any other path, itself. @throws as
+/// artifact_in()
+std::filesystem::path model_in(const std::filesystem::path& path);
 
 // Tensors out of a file. There is no other decoder: libraries, programs and the golden tests run
 // this one.

@@ -83,8 +83,8 @@ enum class FileKind : std::uint8_t {
   kUnknown,
 };
 
-/// A file named .safetensors that is damaged counts as that, so that its reader says what is wrong
-/// with it.
+/// A file named .safetensors or .gbz that is damaged counts as that, so that its reader says what
+/// is wrong with it.
 /// @throws Error(kNotFound); Error(kIo) for a device or no permission; Error(kTruncated) for an
 ///         empty file or a zip that was cut off; Error(kCorrupt) for a broken zip directory
 FileKind sniff(const std::filesystem::path& path);
@@ -154,11 +154,24 @@ void check_mapped_inputs();
 void check_not_an_input(const std::filesystem::path& output,
                         std::span<const std::filesystem::path> inputs);
 
+/// Subfolders with a model of their own, up to four deep, of a folder that holds none itself: the
+/// components of a pipeline of diffusers, adapters. Relative and sorted. Symbolic links and what
+/// belongs to a training (checkpoint-500) are not looked into. Empty for a folder that holds
+/// weights or a `.gbz`, and for what is no folder. @throws Error(kIo)
+std::vector<std::filesystem::path> component_folders(const std::filesystem::path& folder);
+
+/// The name of a folder's weights without suffix and number, which their `.gbz` and what it expands
+/// to have too: "adapter_model", "diffusion_pytorch_model"; "model" of several files without a name
+/// in common, and of pytorch_model.bin. Without weights, the name of its one `.gbz`, else "model".
+/// @throws Error(kIo); Error(kUsage, kNotFound) as open_tensors() for weights that it refuses
+std::string weights_name(const std::filesystem::path& folder);
+
 /// Finds what goes along with the weights of a folder, as open_tensors() does for one: sets
 /// bundle.carried, and bundle.left_out with a note for what is of the training or beyond the
 /// bounds: 1,000 files of at most 64 MiB, 256 MiB together, four subfolders deep. Symbolic links
 /// are taken from Hugging Face's cache alone. A note names files that are Git LFS pointers or web
-/// pages. Subfolders that are models of their own are left out.
+/// pages. Subfolders that are models of their own are left out; component_folders() have files of
+/// their own and are skipped.
 /// @throws Error(kIo)
 void find_carried(const std::filesystem::path& folder, TensorBundle& bundle);
 

@@ -5,8 +5,9 @@
 
 #include "artifact/base_digest.h"
 #include "artifact/chain.h"
-#include "base/folder.h"
-#include "format/model_folder.h"
+#include "format/folder/components.h"
+#include "format/folder/left_out.h"
+#include "format/folder/weight_files.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -18,13 +19,6 @@ std::string digest_of(const TensorBundle& bundle) {
   for (const TensorEntry& tensor : bundle.tensors)
     digest.add(tensor.name, tensor.dtype, tensor.shape, tensor.bytes);
   return digest.finish();
-}
-
-std::vector<fs::path> artifacts_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  for (const std::string& name : names_in(folder))
-    if (name.ends_with(".gbz")) found.push_back(folder / name);
-  return found;
 }
 
 fs::path folder_of(const fs::path& file) {
@@ -40,12 +34,25 @@ bool ArtifactReader::is_artifact(const fs::path& path) {
 fs::path artifact_in(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
-  const std::vector<fs::path> found = artifacts_in(path);
+  const std::vector<std::string> found = artifacts_in(path);
   const std::string label = printable(path.string());
-  if (found.empty()) throw Error(Errc::kNotFound, label + " is a folder that holds no .gbz file");
-  if (found.size() > 1)
+  if (found.size() == 1) return path / found.front();
+  if (!found.empty())
     throw Error(Errc::kUsage, label + " holds several .gbz files; name one of them");
-  return found.front();
+  std::vector<std::string> within;
+  for (const fs::path& each : component_folders(path)) within.push_back(each.generic_string());
+  throw Error(Errc::kNotFound,
+              label + " is a folder that holds no .gbz file" +
+                  (within.empty() ? ""
+                                  : "; its subfolders hold models: " + names_text(within) +
+                                        "; name one of them"));
+}
+
+fs::path model_in(const fs::path& path) {
+  std::error_code ignored;
+  const bool packed =
+      fs::is_directory(path, ignored) && !holds_weights(path) && !artifacts_in(path).empty();
+  return packed ? artifact_in(path) : path;
 }
 
 BaseModel::BaseModel(TensorBundle tensors) : BaseModel(std::move(tensors), std::string()) {}
@@ -55,11 +62,10 @@ BaseModel::BaseModel(TensorBundle tensors, std::string digest)
       digest_(digest.empty() ? digest_of(*tensors_) : std::move(digest)) {}
 
 BaseModel BaseModel::open(const fs::path& path, const ArtifactLimits& limits) {
+  const fs::path file = model_in(path);
   std::error_code ignored;
-  if (fs::is_directory(path, ignored) && (holds_weights(path) || artifacts_in(path).empty()))
-    return BaseModel(open_tensors(path));
-  const fs::path file = artifact_in(path);
-  if (!ArtifactReader::is_artifact(file)) return BaseModel(open_tensors(file));
+  if (fs::is_directory(file, ignored) || !ArtifactReader::is_artifact(file))
+    return BaseModel(open_tensors(file));
   return expanded(ArtifactReader::open(file, limits), folder_of(file), limits).model();
 }
 
@@ -67,9 +73,9 @@ BaseModel BaseModel::open_for(const ArtifactReader& delta, const fs::path& path,
                               const ArtifactLimits& limits) {
   std::error_code ignored;
   if (delta.base().empty() || !fs::is_directory(path, ignored)) return open(path, limits);
-  const std::vector<fs::path> found = artifacts_in(path);
+  const std::vector<std::string> found = artifacts_in(path);
   if (found.empty() ||
-      (found.size() == 1 && ArtifactReader::open(found[0], limits).base().empty() &&
+      (found.size() == 1 && ArtifactReader::open(path / found[0], limits).base().empty() &&
        !holds_weights(path)))
     return open(path, limits);
   return base_in_folder(delta, path, limits);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/folder.h"
-#include "format/model_folder.h"
+#include "format/folder/weight_files.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {

@@ -9,19 +9,17 @@
 
 namespace gbcompress {
 
-/// "*.safetensors.index.json" or "*.bin.index.json".
+/// "*.safetensors.index.json" or "*.bin.index.json", also of a variant:
+/// "*.safetensors.index.fp16.json".
 bool is_model_index(std::string_view name) noexcept;
 
-/// Whether open_model_folder() finds weights in the folder. @throws Error(kIo)
-bool holds_weights(const std::filesystem::path& folder);
-
-/// A folder with, in this order, an index of safetensors shards, a `model.safetensors`, any
-/// `*.safetensors`, an index of `.bin` shards, or a `pytorch_model.bin`; or an index itself, whose
-/// files are looked for in its own folder. `carried` names a folder's files for CarriedCopies.
-/// @throws as open_safetensors() and read_state_dict(); Error(kNotFound) for a folder without any,
-///         or naming the shards that are missing; Error(kCorrupt) where an index and its files
-///         disagree, it names a file by a path, or two files hold one tensor; Error(kUsage) for
-///         several indices
+/// A folder with the weights that weights_in() chooses, or an index, whose files are looked for in
+/// its own folder. `carried` names a folder's files for CarriedCopies, a note the files of weights
+/// that are not read.
+/// @throws as open_safetensors(), read_state_dict() and weights_in(); Error(kNotFound) naming the
+///         shards that are missing; Error(kCorrupt) where an index and its files disagree, it names
+///         a file by a path, or two parts hold one tensor; Error(kUsage) for files without a common
+///         name that hold one tensor
 TensorBundle open_model_folder(const std::filesystem::path& path, const OpenOptions& options = {});
 
 }  // namespace gbcompress

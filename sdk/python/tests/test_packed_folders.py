@@ -88,3 +88,27 @@ def test_no_file_of_a_packed_base_is_replaced(packed: Path, overwrite: bool) -> 
             some_tensors(), packed / "model.gbz", max_error=1e-3, base=packed, overwrite=overwrite
         )
     assert (packed / "model.gbz").read_bytes() == before
+
+
+def test_names_of_weights_are_kept(program: Run, folder: Path) -> None:
+    (folder / "lora").mkdir()
+    save_safetensors(some_tensors(), folder / "lora" / "adapter_model.safetensors", {"format": "pt"})
+    (folder / "lora" / "adapter_config.json").write_text("{}")
+    gbc.compress_folder(folder / "lora", folder / "packed", lossless=True)
+    assert {p.name for p in (folder / "packed").iterdir()} == {"adapter_model.gbz", "adapter_config.json"}
+    for name, array in gbc.load_file(folder / "packed").items():
+        assert array.tobytes() == some_tensors()[name].tobytes(), name
+    program("expand", folder / "packed", "-o", f"{folder}/back/")
+    assert {p.name for p in (folder / "back").iterdir()} == {"adapter_model.safetensors", "adapter_config.json"}
+
+
+def test_pipelines_name_their_components(program: Run, folder: Path) -> None:
+    for part in ("unet", "vae"):
+        (folder / "pipe" / part).mkdir(parents=True)
+        save_safetensors(some_tensors(), folder / "pipe" / part / "diffusion_pytorch_model.safetensors")
+    with pytest.raises(gbc.NotFound, match="its subfolders do: unet, vae"):
+        gbc.compress_folder(folder / "pipe", folder / "packed", lossless=True)
+    program("compress", folder / "pipe", "--lossless", "-o", f"{folder}/packed/")
+    assert gbc.load_file(folder / "packed" / "vae").keys() == some_tensors().keys()
+    with pytest.raises(gbc.NotFound, match="its subfolders hold models: unet, vae"):
+        gbc.load_file(folder / "packed")

@@ -1,5 +1,4 @@
 #include "format/model_folder.h"
-#include "format/folder/carried_files.h"
 #include "format/safetensors/safetensors.h"
 #include "pickle_builder.h"
 #include "support/files.h"
@@ -66,9 +65,97 @@ TEST(ModelFolder, WithoutAnIndexTheUsualNameComesFirst) {
 }
 
 TEST(ModelFolder, OneTensorInTwoFiles) {
+  TempDir dir;
+  put_tensor(dir / "x.safetensors", "a", "once");
+  put_tensor(dir / "y.safetensors", "b", "another");
+  const auto both = open_model_folder(dir.path());
+  EXPECT_EQ(both.tensors.size(), 2u);
+  EXPECT_EQ(both.notes, std::vector<std::string>{
+                            "read as the parts of one model: x.safetensors, y.safetensors"});
+  put_tensor(dir / "y.safetensors", "a", "again");
+  GBC_EXPECT_ERROR(open_model_folder(dir.path()), Errc::kUsage,
+                   "holds tensor a in several files, which are copies or variants: x.safetensors, "
+                   "y.safetensors");
+  put_tensor(dir / "m-00001-of-00002.safetensors", "a", "first");
+  GBC_EXPECT_ERROR(open_model_folder(dir.path()), Errc::kNotFound, "1 of 2 parts of m:");
+  put_tensor(dir / "m-00002-of-00002.safetensors", "a", "first");
+  GBC_EXPECT_ERROR(open_model_folder(dir.path()), Errc::kCorrupt, "holds tensor a twice");
+}
+
+TEST(ModelFolder, CopiesBesideNumberedPartsStayBehind) {
   Shards shards;
-  put_tensor(shards.dir / "m3.safetensors", "a", "again");
-  GBC_EXPECT_ERROR(open_model_folder(shards.dir.path()), Errc::kCorrupt, "holds tensor a twice");
+  put_tensor(shards.dir / "consolidated.safetensors", "native", "again");
+  for (const bool index : {false, true}) {
+    if (index) shards.put_index(kMap);
+    const auto bundle = open_model_folder(shards.dir.path());
+    EXPECT_EQ(bundle.tensors.size(), 2u);
+    ASSERT_EQ(bundle.notes.size(), 1u);
+    EXPECT_NE(bundle.notes[0].find("left behind as other copies or variants: "
+                                   "consolidated.safetensors"),
+              std::string::npos)
+        << bundle.notes[0];
+    EXPECT_EQ(weights_name(shards.dir.path()), "m");
+  }
+}
+
+TEST(ModelFolder, VariantsStayBehindOrAreNamed) {
+  TempDir dir;
+  put_tensor(dir / "unet.fp16.safetensors", "a", "half");
+  EXPECT_EQ(weights_name(dir.path()), "unet.fp16");
+  EXPECT_EQ(testing::to_text(open_model_folder(dir.path()).tensors[0].bytes), "half");
+  put_tensor(dir / "unet.ema.safetensors", "a", "ema");
+  GBC_EXPECT_ERROR(open_model_folder(dir.path()), Errc::kUsage, "copies or variants");
+  put_tensor(dir / "unet.safetensors", "a", "plain");
+  EXPECT_EQ(testing::to_text(open_model_folder(dir.path()).tensors[0].bytes), "plain");
+  put_tensor(dir / "unet.fp16-00001-of-00002.safetensors", "a", "1");
+  put_tensor(dir / "unet-00002-of-00002.fp16.safetensors", "b", "2");
+  put_file(dir / "unet.safetensors.index.fp16.json", "{}");
+  const auto bundle = open_model_folder(dir.path());
+  EXPECT_EQ(testing::to_text(bundle.tensors[0].bytes), "plain");
+  for (const char* name : {"unet-00002-of-00002.fp16.safetensors", "unet.ema.safetensors",
+                           "unet.safetensors.index.fp16.json"})
+    EXPECT_NE(bundle.notes[0].find(name), std::string::npos) << name << bundle.notes[0];
+  EXPECT_TRUE(bundle.carried.empty());
+  EXPECT_EQ(weights_name(dir.path()), "unet");
+}
+
+TEST(ModelFolder, NamesOfWeights) {
+  TempDir dir;
+  EXPECT_EQ(weights_name(dir.path()), "model");
+  put_file(dir / "adapter_model.gbz", "");
+  EXPECT_EQ(weights_name(dir.path()), "adapter_model");
+  put_file(dir / "pytorch_model.bin", "");
+  EXPECT_EQ(weights_name(dir.path()), "model");
+  put_tensor(dir / "a.safetensors", "a", "a");
+  EXPECT_EQ(weights_name(dir.path()), "a");
+  put_tensor(dir / "b.safetensors", "b", "b");
+  EXPECT_EQ(weights_name(dir.path()), "model");
+}
+
+TEST(ModelFolder, ComponentsLieInSubfolders) {
+  namespace fs = std::filesystem;
+  TempDir dir;
+  for (const char* name :
+       {"unet", "vae/fp32", "runs/x", "checkpoint-5", "scheduler", ".git", "named.safetensors"})
+    fs::create_directories(dir / name);
+  for (const char* name : {"unet", "vae/fp32", "runs/x", "checkpoint-5", ".git"})
+    put_tensor(dir / name / "model.safetensors", "w", "weight");
+  put_file(dir / "scheduler/scheduler_config.json", "{}");
+  put_file(dir / "unet/config.json", "{}");
+  fs::create_directory_symlink("..", dir / "vae/up");
+  fs::create_directory_symlink("unet", dir / "linked");
+  const std::vector<fs::path> components{"unet", "vae/fp32"};
+  EXPECT_EQ(component_folders(dir.path()), components);
+  GBC_EXPECT_ERROR(open_tensors(dir.path()), Errc::kNotFound,
+                   "holds no weights itself, its subfolders do: unet, vae/fp32; name one of them");
+  TensorBundle bundle;
+  find_carried(dir.path(), bundle);
+  EXPECT_EQ(bundle.carried, std::vector<fs::path>{"scheduler/scheduler_config.json"});
+  EXPECT_NE(bundle.notes.at(0).find("linked/ (a link to a folder)"), std::string::npos);
+  EXPECT_TRUE(component_folders(dir / "unet").empty());
+  EXPECT_TRUE(component_folders(dir / "unet/config.json").empty());
+  put_tensor(dir / "model.safetensors", "w", "weight");
+  EXPECT_TRUE(component_folders(dir.path()).empty());
 }
 
 TEST(ModelFolder, NothingToRead) {
@@ -85,7 +172,9 @@ TEST(ModelFolder, TwoIndices) {
   Shards shards;
   shards.put_index(kMap);
   put_file(shards.dir / "n.safetensors.index.json", "{}");
-  GBC_EXPECT_ERROR(open_model_folder(shards.dir.path()), Errc::kUsage, "several index files");
+  GBC_EXPECT_ERROR(open_model_folder(shards.dir.path()), Errc::kUsage,
+                   "several models, or several copies of one: m.safetensors.index.json, "
+                   "n.safetensors.index.json");
 }
 
 TEST(ModelFolder, AnIndexMayNotLeaveItsFolder) {
@@ -171,170 +260,6 @@ TEST(ModelFolder, PickledShardsThatAreMissingOrElsewhere) {
     GBC_EXPECT_ERROR(open_model_folder(dir.path()), Errc::kCorrupt,
                      "a plain name ending in .bin was expected");
   }
-}
-
-struct Carried : ::testing::Test {
-  Carried() {
-    put_tensor(dir / "model.safetensors", "w", "weight");
-    for (const char* name : {"config.json", "tokenizer.json", "vocab.txt", "LICENSE", "README.md",
-                             "spiece.model", "generation_config.json"})
-      put_file(dir / name, name);
-    for (const char* name : {"tf_model.h5", "pytorch_model.bin", "model.onnx", ".gitattributes",
-                             "optimizer.pt", "training_args.bin"})
-      put_file(dir / name, name);
-    std::filesystem::create_directory(dir / "folder.json");
-  }
-  static std::string names(const TensorBundle& bundle) {
-    std::string text;
-    for (const auto& file : bundle.carried) text += file.string() + " ";
-    return text;
-  }
-  TempDir dir, out;
-};
-
-TEST_F(Carried, ConfigurationAndTokenizerGoAlong) {
-  const auto bundle = open_tensors(dir.path());
-  EXPECT_EQ(names(bundle),
-            "LICENSE README.md config.json generation_config.json spiece.model tokenizer.json "
-            "vocab.txt ");
-  EXPECT_EQ(bundle.notes,
-            std::vector<std::string>{"left out of the folder: folder.json (not an "
-                                     "ordinary file), optimizer.pt, training_args.bin"});
-  EXPECT_TRUE(open_tensors(dir / "model.safetensors").carried.empty());
-}
-
-TEST_F(Carried, SubfoldersGoAlongUnlessTheyAreModels) {
-  namespace fs = std::filesystem;
-  put_file(dir / "modules.json",
-           R"([{"idx":0,"path":""},{"idx":1,"path":"1_Pooling"},{"idx":2,"path":"2_Dense"},)"
-           R"({"idx":3,"path":"../escape"},{"idx":4,"path":"/etc"}])");
-  for (const char* name : {"1_Pooling/config.json", "2_Dense/config.json", "templates/a/tool.jinja",
-                           "onnx/config.json", ".cache/config.json", "checkpoint-5/config.json",
-                           "a/b/c/d/e/config.json", "packed/config.json"}) {
-    fs::create_directories((dir / name).parent_path());
-    put_file(dir / name, name);
-  }
-  put_file(dir / "onnx/model.onnx", "weights");
-  put_file(dir / "packed/model.gbz", "weights");
-  put_tensor(dir / "2_Dense/model.safetensors", "w", "dense");
-  fs::create_directory(dir / "other");
-  put_file(dir / "other/config.json", "another model's");
-  put_tensor(dir / "other/model.safetensors", "w", "other");
-  put_file(out / "secret.json", "secret");
-  fs::create_directory_symlink(out.path(), dir / "linked");
-  fs::create_symlink(out / "secret.json", dir / "1_Pooling/linked.json");
-
-  const auto bundle = open_tensors(dir.path());
-  EXPECT_EQ(names(bundle),
-            "1_Pooling/config.json 2_Dense/config.json 2_Dense/model.safetensors LICENSE README.md "
-            "config.json generation_config.json modules.json onnx/config.json spiece.model "
-            "templates/a/tool.jinja tokenizer.json vocab.txt ");
-  ASSERT_EQ(bundle.notes.size(), 1U);
-  for (const char* left :
-       {"1_Pooling/linked.json (not an ordinary file)", "checkpoint-5/",
-        "other/ (a model of its own)", "packed/ (a model of its own)", "a/b/c/d/e/ (too deep)"})
-    EXPECT_NE(bundle.notes[0].find(left), std::string::npos) << left << " in " << bundle.notes[0];
-
-  TempDir to, elsewhere, linked;
-  { const CarriedCopies forgotten(dir.path(), bundle.carried, to.path(), false); }
-  EXPECT_TRUE(fs::is_empty(to.path())) << "without commit()";
-  CarriedCopies(dir.path(), bundle.carried, to.path(), false).commit();
-  EXPECT_EQ(testing::get_file(to / "1_Pooling/config.json"), "1_Pooling/config.json");
-  EXPECT_EQ(testing::get_file(to / "2_Dense/model.safetensors"),
-            testing::get_file(dir / "2_Dense/model.safetensors"));
-  CarriedCopies(dir.path(), bundle.carried, to.path(), true).commit();
-  // Neither through a link in a subfolder's place nor out of the folder.
-  fs::create_directory_symlink(elsewhere.path(), linked / "2_Dense");
-  GBC_EXPECT_ERROR(CarriedCopies(dir.path(), bundle.carried, linked.path(), true), Errc::kIo,
-                   "2_Dense is a symbolic link");
-  EXPECT_TRUE(fs::is_empty(elsewhere.path()));
-  EXPECT_FALSE(fs::exists(linked / "1_Pooling")) << "what was copied before it is gone";
-  for (const char* path : {"../secret.json", "a/../../secret.json", "/etc/hostname"})
-    GBC_EXPECT_ERROR(CarriedCopies(dir.path(), std::vector<fs::path>{path}, to.path(), true),
-                     Errc::kUsage, "not a file within a folder");
-}
-
-TEST_F(Carried, CachesKeepSubfoldersAsLinksToo) {
-  namespace fs = std::filesystem;
-  const fs::path snapshot = out / "snapshots/main";
-  fs::create_directories(snapshot / "1_Pooling");
-  fs::create_directories(out / "blobs");
-  const std::string digest(40, 'a');
-  put_file(out / ("blobs/" + digest), "{}");
-  put_tensor(snapshot / "model.safetensors", "w", "weight");
-  fs::create_symlink("../../../blobs/" + digest, snapshot / "1_Pooling/config.json");
-  fs::create_symlink("../../blobs/" + digest, snapshot / "1_Pooling/wrong.json");
-  const auto bundle = open_tensors(snapshot);
-  EXPECT_EQ(names(bundle), "1_Pooling/config.json ");
-  CarriedCopies(snapshot, bundle.carried, dir.path(), false).commit();
-  EXPECT_EQ(testing::get_file(dir / "1_Pooling/config.json"), "{}");
-}
-
-TEST_F(Carried, AreBoundedInNumber) {
-  for (int i = 0; i < 1100; ++i) put_file(dir / ("a" + std::to_string(i) + ".txt"), "x");
-  const auto bundle = open_tensors(dir.path());
-  EXPECT_EQ(bundle.carried.size(), 1000U);
-  EXPECT_NE(bundle.notes[0].find("beyond the 1,000 files"), std::string::npos);
-}
-
-TEST_F(Carried, StandInsAreNamed) {
-  put_file(dir / "tokenizer.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
-  put_file(dir / "vocab.txt", "<!DOCTYPE html>");
-  put_file(dir / "README.md", "<head>, or what I had in mind");
-  put_file(dir / "generation_config.json", "");
-  const std::vector<std::string> notes = open_tensors(dir.path()).notes;
-  ASSERT_EQ(notes.size(), 3U);
-  EXPECT_NE(notes[0].find("tokenizer.json is a Git LFS pointer"), std::string::npos);
-  EXPECT_NE(notes[1].find("vocab.txt is a web page"), std::string::npos);
-}
-
-TEST_F(Carried, LinksAreFollowedOnlyWithinHuggingFacesCache) {
-  namespace fs = std::filesystem;
-  put_file(out / "secret.json", "secret");
-  fs::create_symlink(out / "secret.json", dir / "a.json");
-  fs::create_symlink("../../blobs/../secret", dir / "b.json");
-  const fs::path snapshot = out / "snapshots/main";
-  fs::create_directories(snapshot);
-  fs::create_directories(out / "blobs");
-  const std::string digest(40, 'a');
-  put_file(out / ("blobs/" + digest), "{}");
-  put_tensor(snapshot / "model.safetensors", "w", "weight");
-  fs::create_symlink("../../blobs/" + digest, snapshot / "config.json");
-  EXPECT_EQ(names(open_tensors(dir.path())).find("a.json"), std::string::npos);
-  EXPECT_EQ(names(open_tensors(dir.path())).find("b.json"), std::string::npos);
-  const auto cached = open_tensors(snapshot);
-  EXPECT_EQ(names(cached), "config.json ");
-  TempDir to;
-  CarriedCopies(snapshot, cached.carried, to.path(), false).commit();
-  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(to / "config.json")));
-  EXPECT_EQ(testing::get_file(to / "config.json"), "{}");
-}
-
-TEST_F(Carried, AreCopiedWholeAndNeverThroughLinks) {
-  namespace fs = std::filesystem;
-  const auto bundle = open_tensors(dir.path());
-  { const CarriedCopies forgotten(dir.path(), bundle.carried, out.path(), false); }
-  EXPECT_EQ(out.files(), 0U) << "without commit()";
-  EXPECT_EQ(CarriedCopies(dir.path(), bundle.carried, out.path(), false).commit(),
-            bundle.carried.size());
-  EXPECT_EQ(out.files(), bundle.carried.size()) << "and no temporary file";
-  EXPECT_EQ(testing::get_file(out / "config.json"), "config.json");
-  GBC_EXPECT_ERROR(CarriedCopies(dir.path(), bundle.carried, out.path(), false), Errc::kExists,
-                   "exists");
-  put_file(out / "config.json", "old");
-  CarriedCopies(dir.path(), bundle.carried, out.path(), true).commit();
-  EXPECT_EQ(testing::get_file(out / "config.json"), "config.json");
-  TempDir elsewhere;
-  put_file(elsewhere / "target", "untouched");
-  fs::remove(out / "config.json");
-  fs::create_symlink(elsewhere / "target", out / "config.json");
-  GBC_EXPECT_ERROR(CarriedCopies(dir.path(), bundle.carried, out.path(), true), Errc::kIo,
-                   "symbolic link");
-  EXPECT_EQ(testing::get_file(elsewhere / "target"), "untouched");
-  CarriedCopies(dir.path(), bundle.carried, dir.path(), false).commit();
-  EXPECT_EQ(testing::get_file(dir / "config.json"), "config.json") << "a folder onto itself";
-  GBC_EXPECT_ERROR(CarriedCopies(dir.path(), bundle.carried, out / "none", false), Errc::kIo,
-                   "does not exist");
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "format/file_kind.h"
+#include "format/folder/components.h"
 #include "format/folder/left_out.h"
+#include "format/folder/weight_files.h"
 #include "format/model_folder.h"
 #include "format/safetensors/json_scan.h"
 #include "gbcompress/error.h"
@@ -31,11 +33,6 @@ constexpr std::uint64_t kMostModules = 1 << 20;
 bool is_training_file(std::string_view name) {
   return name.starts_with("rng_state") ||
          std::find(std::begin(kTraining), std::end(kTraining), name) != std::end(kTraining);
-}
-
-bool is_training_folder(std::string_view name) {
-  return name.starts_with("checkpoint-") || name == "runs" || name == "wandb" ||
-         name == "__pycache__";
 }
 
 /// Neither hidden nor a surprise for a terminal.
@@ -110,7 +107,10 @@ std::set<std::string> module_folders(const fs::path& folder) {
 class Walk {
  public:
   Walk(const fs::path& folder, TensorBundle& bundle)
-      : folder_(folder), bundle_(bundle), modules_(module_folders(folder)) {}
+      : folder_(folder), bundle_(bundle), modules_(module_folders(folder)) {
+    for (const fs::path& component : component_folders(folder))
+      components_.insert(component.generic_string());
+  }
 
   /// @param under   a folder, relative
   /// @param module  all of its files belong to the model
@@ -125,6 +125,8 @@ class Walk {
         continue;
       else if (fs::is_directory(status) && !is_carried_name(name))
         enter(relative, name, module);
+      else if (fs::is_symlink(status) && fs::is_directory(folder_ / relative, ignored))
+        leave(relative.generic_string() + "/", "a link to a folder");
       else if (is_carried_name(name) ||
                (module && fs::is_regular_file(folder_ / relative, ignored)))
         carry(relative);
@@ -140,22 +142,17 @@ class Walk {
 
   void enter(const fs::path& relative, const std::string& name, bool module) {
     const std::string path = relative.generic_string();
+    if (components_.contains(path)) return;
     const bool listed = module || modules_.contains(path);
     const fs::path folder = folder_ / relative;
     if (is_training_folder(name))
       leave(path + "/");
     else if (depth_of(relative) >= kMaxCarriedDepth)
       leave(path + "/", "too deep");
-    else if (!listed && (holds_weights(folder) || holds_artifact(folder)))
+    else if (!listed && (holds_weights(folder) || !artifacts_in(folder).empty()))
       leave(path + "/", "a model of its own");
     else
       visit(relative, listed);
-  }
-
-  static bool holds_artifact(const fs::path& folder) {
-    const std::vector<std::string> names = names_in(folder);
-    return std::any_of(names.begin(), names.end(),
-                       [](const std::string& name) { return name.ends_with(".gbz"); });
   }
 
   void carry(const fs::path& relative) {
@@ -177,6 +174,7 @@ class Walk {
   const fs::path& folder_;
   TensorBundle& bundle_;
   const std::set<std::string> modules_;
+  std::set<std::string> components_;  ///< whose files go along with them
   std::vector<LeftOut> left_;
   std::uint64_t total_ = 0;
 };

@@ -38,6 +38,12 @@ void sort_left_out(std::vector<LeftOut>& list) {
   });
 }
 
+std::string names_text(const std::vector<std::string>& names) {
+  std::vector<LeftOut> list;
+  for (const std::string& name : names) list.push_back({.name = name});
+  return left_out_text(list);
+}
+
 std::string left_out_text(const std::vector<LeftOut>& list) {
   constexpr std::size_t kShown = 8;
   std::string text;

@@ -21,4 +21,7 @@ void sort_left_out(std::vector<LeftOut>& list);
 /// "optimizer (517 tensors, 3.2 MB), args (argparse.Namespace), epoch and 4 more"
 std::string left_out_text(const std::vector<LeftOut>& list);
 
+/// "unet, vae" with control characters escaped; at most eight are named.
+std::string names_text(const std::vector<std::string>& names);
+
 }  // namespace gbcompress

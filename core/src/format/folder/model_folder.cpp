@@ -4,9 +4,10 @@
 #include <set>
 
 #include "base/file.h"
-#include "base/folder.h"
 #include "format/file_kind.h"
 #include "format/folder/carried_files.h"
+#include "format/folder/left_out.h"
+#include "format/folder/weight_files.h"
 #include "format/safetensors/json_scan.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/state_dict.h"
@@ -16,9 +17,11 @@ namespace gbcompress {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kSafetensors = ".safetensors", kPickled = ".bin";
-constexpr const char* kPickledModel = "pytorch_model.bin";
-constexpr std::string_view kIndexEnd = ".index.json";
+/// @param end  of the files that it lists
+bool is_index_of(std::string_view name, std::string_view end) {
+  const std::size_t at = name.rfind(std::string(end).append(kIndexMark));
+  return at != std::string_view::npos && at > 0 && name.ends_with(".json");
+}
 
 class IndexHandler : public JsonHandler {
  public:
@@ -70,7 +73,7 @@ class IndexHandler : public JsonHandler {
 
 void add(TensorBundle& bundle, const fs::path& path, const OpenOptions& options) {
   TensorBundle file =
-      path.extension() == kSafetensors ? open_safetensors(path) : read_state_dict(path, options);
+      path.extension() == kSafetensorsEnd ? open_safetensors(path) : read_state_dict(path, options);
   const auto append = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   };
@@ -109,8 +112,8 @@ TensorBundle open_index(const fs::path& path) {
   if (map.bytes().size() > kMaxSafetensorsHeader)
     throw Error(Errc::kLimit, label + " has more than 100,000,000 bytes");
   refuse_stand_in(map.bytes(), label);
-  const bool pickled = path.filename().string().ends_with(std::string(kPickled) += kIndexEnd);
-  IndexHandler handler(label, pickled ? kPickled : kSafetensors);
+  const bool pickled = is_index_of(path.filename().string(), kPickledEnd);
+  IndexHandler handler(label, pickled ? kPickledEnd : kSafetensorsEnd);
   scan_json({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()}, label, 16,
             handler);
   if (!handler.found) throw Error(Errc::kCorrupt, label + " has no weight_map");
@@ -142,47 +145,52 @@ TensorBundle open_index(const fs::path& path) {
   return bundle;
 }
 
-/// What a folder holds that may be weights.
-struct Listing {
-  std::vector<fs::path> indices, pickled_indices, files;
-};
+/// Files that no name tells to be parts of one model, or copies of it.
+void refuse_copies(const TensorBundle& bundle, const std::string& label,
+                   const std::vector<std::string>& files) {
+  std::set<std::string_view> names;
+  for (const TensorEntry& tensor : bundle.tensors)
+    if (!names.insert(tensor.name).second)
+      throw Error(Errc::kUsage, label + " holds tensor " + printable(tensor.name) +
+                                    " in several files, which are copies or variants: " +
+                                    names_text(files) + "; name the one to read");
+}
 
-Listing list(const fs::path& folder) {
-  Listing result;
-  for (const std::string& name : names_in(folder)) {
-    if (is_model_index(name))
-      (name.ends_with(".bin.index.json") ? result.pickled_indices : result.indices)
-          .push_back(folder / name);
-    if (name.ends_with(kSafetensors)) result.files.push_back(folder / name);
-  }
-  return result;
+/// Names files of weights that are not read.
+void tell_others(TensorBundle& bundle, std::vector<std::string> others) {
+  std::erase_if(others, [&](const std::string& name) {
+    return std::any_of(bundle.files.begin(), bundle.files.end(),
+                       [&](const fs::path& file) { return file.filename() == name; });
+  });
+  if (others.empty()) return;
+  std::vector<std::string> read;
+  for (const fs::path& file : bundle.files) read.push_back(file.filename().string());
+  bundle.notes.push_back("the weights are read from " + names_text(read) +
+                         "; left behind as other copies or variants: " + names_text(others) +
+                         " (name such a file to read it)");
 }
 
 TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
   const std::string label = printable(folder.string());
-  Listing found = list(folder);
-  const auto only = [&](const std::vector<fs::path>& indices) {
-    if (indices.size() > 1)
-      throw Error(Errc::kUsage, label + " holds several index files; name one of them");
-    return open_index(indices.front());
-  };
-  if (!found.indices.empty()) return only(found.indices);
+  FolderWeights found = weights_in(folder);
   TensorBundle bundle;
-  if (!found.files.empty()) {
-    const fs::path usual = folder / "model.safetensors";
-    if (std::find(found.files.begin(), found.files.end(), usual) != found.files.end())
-      found.files = {usual};
-    for (const fs::path& file : found.files) add(bundle, file, options);
-  } else if (!found.pickled_indices.empty()) {
-    return only(found.pickled_indices);
-  } else {
-    const fs::path pickled = folder / kPickledModel;
-    std::error_code ignored;
-    if (!fs::exists(pickled, ignored))
-      throw Error(Errc::kNotFound,
-                  label + " holds no .safetensors file, no pytorch_model.bin and no index of them");
-    add(bundle, pickled, options);
+  if (!found.chosen.index.empty()) {
+    bundle = open_index(folder / found.chosen.index);
+    for (const auto* list : {&found.chosen.whole, &found.chosen.parts})
+      found.others.insert(found.others.end(), list->begin(), list->end());
+    tell_others(bundle, std::move(found.others));
+    return bundle;
   }
+  const bool together = !found.together.empty();
+  const auto& parts = together                     ? found.together
+                      : found.chosen.whole.empty() ? found.chosen.parts
+                                                   : found.chosen.whole;
+  for (const std::string& file : parts) add(bundle, folder / file, options);
+  if (together) {
+    refuse_copies(bundle, label, parts);
+    bundle.notes.push_back("read as the parts of one model: " + names_text(parts));
+  }
+  tell_others(bundle, std::move(found.others));
   sort_by_name(bundle, label);
   return bundle;
 }
@@ -190,14 +198,7 @@ TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
 }  // namespace
 
 bool is_model_index(std::string_view name) noexcept {
-  return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json");
-}
-
-bool holds_weights(const fs::path& folder) {
-  const Listing found = list(folder);
-  std::error_code ignored;
-  return !found.indices.empty() || !found.files.empty() || !found.pickled_indices.empty() ||
-         fs::exists(folder / kPickledModel, ignored);
+  return is_index_of(name, kSafetensorsEnd) || is_index_of(name, kPickledEnd);
 }
 
 TensorBundle open_model_folder(const fs::path& path, const OpenOptions& options) {

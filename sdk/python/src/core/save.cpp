@@ -338,6 +338,17 @@ void bind_save(nb::module_& module) {
       "check_writable",
       [](const std::string& path, bool overwrite) { check_writable(path, overwrite); },
       nb::arg("path"), nb::arg("overwrite"));
+  module.def(
+      "weights_name", [](const std::string& folder) { return weights_name(folder); },
+      nb::arg("folder"));
+  module.def(
+      "component_folders",
+      [](const std::string& folder) {
+        std::vector<std::string> names;
+        for (const auto& each : component_folders(folder)) names.push_back(each.generic_string());
+        return names;
+      },
+      nb::arg("folder"));
   module.def("list_tensors", &list_tensors, nb::arg("path"));
   module.def("carry", &carry, nb::arg("source"), nb::arg("folder"), nb::arg("overwrite"),
              nb::arg("write").none() = nb::none());

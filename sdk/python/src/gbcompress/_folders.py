@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from ._search import Search
     from ._statistics import Statistics
 
-#: The file in a compressed folder.
-FILE_NAME = "model.gbz"
 #: Sentences of one batch where ``data`` is text; fewer where that makes fewer batches than these.
 _SENTENCES, _LEAST_BATCHES = 16, 5
 
 
 @contextlib.contextmanager
-def made_folder(folder: str, overwrite: bool) -> Iterator[str]:
+def made_folder(folder: str, name: str, overwrite: bool) -> Iterator[str]:
     """The ``.gbz`` to write in a folder that is made if it is missing, and goes again if writing fails.
+
+    Args:
+        name: of the file, without its suffix.
 
     Raises:
         FileExists: the folder holds another one, or is a file.
@@ -39,13 +40,13 @@ def made_folder(folder: str, overwrite: bool) -> Iterator[str]:
     place = _Path(folder)
     if place.exists() and not place.is_dir():
         raise exists(folder)
-    name = str(place / FILE_NAME)
-    output(name, overwrite)
+    file = str(place / (name + ".gbz"))
+    output(file, overwrite)
     fresh = not place.is_dir()
     if fresh:
         place.mkdir(parents=True)
     try:
-        yield name
+        yield file
     except BaseException:
         if fresh:
             shutil.rmtree(place, ignore_errors=True)
@@ -65,10 +66,10 @@ def compress_folder(
     overwrite: bool = False,
     threads: int = 0,
 ) -> SaveReport:
-    """Compresses a model folder of Hugging Face's libraries to a folder with ``model.gbz``.
+    """Compresses a model folder of Hugging Face's libraries to a folder with a ``.gbz``.
 
-    The result is that of ``gbcompress compress SOURCE -o FOLDER/``: the weights of all shards in one file, and
-    beside it the files of configuration and tokenizer, also those in subfolders.
+    The result is that of ``gbcompress compress SOURCE -o FOLDER/``: the weights of all shards in one file of their
+    name (``model.gbz``, ``adapter_model.gbz``), and beside it the files of configuration and tokenizer, also those in subfolders.
     huggingface.load_pretrained() opens it, and ``gbcompress expand`` makes a folder for other programs.
 
     Args:
@@ -85,16 +86,17 @@ def compress_folder(
             the model, and torch runs it. As calibrate() does, the use of the statistics is chosen on a
             fifth of the batches, and the file without data is kept where it is better; batch norms keep
             their statistics.
-        overwrite: replaces ``model.gbz`` and the files beside it.
+        overwrite: replaces the ``.gbz`` and the files beside it.
 
     Returns:
         How every tensor is stored. A warning TargetNotMet is given as by save_file().
 
     Raises:
-        NotFound: there is no such folder, or it has no weights.
+        NotFound: there is no such folder, or it has no weights; one with weights in subfolders alone, such as a
+            pipeline of diffusers, is given subfolder by subfolder.
         UsageError: an argument of the wrong kind; a folder that is written into itself; ``data`` with
             ``max_error`` or ``lossless``, or for tensors that the model does not name.
-        FileExists: ``folder`` holds a ``model.gbz`` or another file that would be written.
+        FileExists: ``folder`` holds a ``.gbz`` of that name or another file that would be written.
     """
     given, target = path(source, "source"), path(folder, "folder")
     if os.path.isdir(target) and os.path.exists(given) and os.path.samefile(given, target):
@@ -112,7 +114,8 @@ def compress_folder(
         raise usage("data has an effect on a size alone; give ratio or max_bytes")
     write = partial(_written, given, globs, ratio, max_bytes, max_error, threads)
     chosen = None if data is None else _calibration(given, names, data, write)
-    with made_folder(target, overwrite) as file:
+    name = _core.weights_name(given) if os.path.isdir(given) else "model"
+    with made_folder(target, name, overwrite) as file:
 
         def place() -> SaveReport:
             if chosen is None:

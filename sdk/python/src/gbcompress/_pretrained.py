@@ -162,7 +162,12 @@ def _load_sentences(cls: Any, folder: str, kwargs: dict[str, Any]) -> Any:
 
     with tempfile.TemporaryDirectory(prefix="gbcompress-") as temporary:
         _core.carry(folder, temporary, False)
-        tensors = {name: value.clone() for name, value in load_file(folder, framework="torch").items()}
-        save_file(tensors, os.path.join(temporary, "model.safetensors"), {"format": "pt"})
+        for part in _core.component_folders(folder) or [""]:  # modules may lie in subfolders
+            packed, place = os.path.join(folder, part), os.path.join(temporary, part)
+            os.makedirs(place, exist_ok=True)
+            if part:
+                _core.carry(packed, place, True)
+            tensors = {name: value.clone() for name, value in load_file(packed, framework="torch").items()}
+            save_file(tensors, os.path.join(place, _core.weights_name(packed) + ".safetensors"), {"format": "pt"})
         model = cls(temporary, **kwargs)
     return model
