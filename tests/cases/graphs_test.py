@@ -2,6 +2,7 @@
 external data have no length, whose constants are not finite, or which are too small to shrink (cases 42, 54, 57)."""
 
 import os
+import re
 import shutil
 import struct
 import sys
@@ -177,6 +178,19 @@ class NoWeights(GgufCase):
         size = {Q5_0: 22 * 8, Q6_K: 210, Q4_K: 144, 39: 17 * 8, 40: 36 * 4}[kind] * 16
         return (raw * (size // len(raw) + 1))[:size]
 
+    def test_tensors_that_are_not_finite_are_exact(self):
+        hole = gguf_test.halves(64 * 48, 7)[:-2] + struct.pack("<e", float("nan"))
+        tensors = [("a.weight", F16, [64, 48], hole), ("b.weight", F16, [64, 48], gguf_test.halves(64 * 48, 8))]
+        model = self.write("n.gguf", gguf_test.gguf_bytes(gguf_test.KEYS, tensors))
+        result = self.run_cli("compress", model, "--max-error", "0.01", "-o", "n.gbz")
+        if "repair or retrain" in result.err:
+            self.skipTest("this build refuses values that are not finite")
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("NaN or infinity", result.err)
+        self.succeed("expand", "n.gbz", "-o", "n-back.gguf")
+        self.assertIn(hole, self.read("n-back.gguf"))
+        self.assertNotIn(tensors[1][3], self.read("n-back.gguf"))
+
     def test_a_vocabulary_is_stored(self):
         model = self.write("v.gguf", gguf_test.gguf_bytes(gguf_test.KEYS, []))
         for target in ((), ("--mode", "exact"), ("--ratio", "1.5")):
@@ -296,6 +310,40 @@ class Onnx(cases.Given):
         for each in extra:
             self.assertEqual(kept[each.name], each, each.name)
         self.assertEqual(after.graph.sparse_initializer[0], sparse)
+
+    def test_constants_that_are_not_finite_are_exact(self):
+        from onnx import helper, numpy_helper
+        os.makedirs(self.path("back"))
+        np, kind = self.np, self.onnx.TensorProto
+        place = np.arange(48.0)
+        slopes = np.where(place[:, None] < place, -np.inf, place - place[:, None]) / 8
+        holes = np.where(self.draw.random((48, 48)) < 0.1, np.nan, self.draw.normal(0, 1, (48, 48)))
+        bounds = np.where(self.draw.random((48, 48)) < 0.5, np.inf, 3.0)
+        branch = lambda name, value: helper.make_graph(
+            [helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name)),
+             helper.make_node("Min", ["m", name], [name + "_out"])], name + "_graph", [],
+            [helper.make_tensor_value_info(name + "_out", kind.FLOAT, None)])
+        nodes = [helper.make_node("MatMul", ["x", "W"], ["m"]), helper.make_node("Cast", ["H"], ["h"], to=kind.FLOAT),
+                 helper.make_node("Add", ["m", "S"], ["a"]), helper.make_node("Mul", ["a", "h"], ["b"]),
+                 helper.make_node("If", ["c"], ["t"], then_branch=branch("t1", bounds.astype("f")),
+                                  else_branch=branch("t2", -bounds.astype("f"))),
+                 helper.make_node("Add", ["b", "t"], ["y"])]
+        model = self.save("n.onnx", nodes, [self.weight(), numpy_helper.from_array(slopes.astype("f"), "S"),
+                                            numpy_helper.from_array(holes.astype("e"), "H"),
+                                            numpy_helper.from_array(np.array(True), "c")])
+        probe = self.run_cli("compress", model, "--mode", "exact", "-o", "probe.gbz")
+        if "repair or retrain" in probe.err:
+            self.skipTest("this build refuses values that are not finite")
+        self.assertEqual(self.back_of(model, "--mode", "exact"), self.read(model))
+        for target in (("--max-error", "0.001"), ("--ratio", "2")):
+            result = self.run_cli("compress", model, *target, "-o", "o.gbz", "--force")
+            self.assertEqual(result.status, harness.DONE, result)
+            self.assertEqual(len(re.findall("NaN or infinity", result.err)), 1, result)
+            self.succeed("expand", "o.gbz", "-o", "back/o.onnx", "--force")
+            raw = self.read("back/o.onnx")
+            for value in (slopes.astype("f"), holes.astype("e"), bounds.astype("f"), -bounds.astype("f")):
+                self.assertIn(value.tobytes(), raw)
+            self.assertNotEqual(raw, self.read(model))
 
     def test_models_too_small_to_shrink_are_written(self):
         from onnx import helper

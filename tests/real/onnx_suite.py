@@ -6,14 +6,17 @@
 Every model with tensors comes back byte for byte from --mode exact, and loads. At --max-error 1e-4, models that onnxruntime
 runs with the suite's inputs have outputs whose squared error, over their variance, is at most 2e-4 in 99 of 100 cases;
 outputs that are not continuous in the weights are not counted. Nothing is refused but a model that holds no weights.
-FOLDER takes the node tests, which the package generates there once (some minutes); without it, and for --sample, the models
+FOLDER takes the node tests, which the package generates there once; without it, and for --sample, the models
 that the package ships are used alone. Ends with 1 where a condition fails, with 77 without onnx or onnxruntime."""
 import argparse
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import warnings
 
 try:
     import numpy as np
@@ -47,9 +50,38 @@ def arguments():
 
 
 def generate(folder):
-    if not os.path.isdir(folder):
-        subprocess.run([sys.executable, "-m", "onnx.backend.test.cmd_tools", "generate-data", "-o", folder], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """Writes the node tests, models and inputs, as the package's tool writes those of models."""
+    from onnx.backend.test.case import node
+    if os.path.isdir(os.path.join(folder, "node")):
+        return
+    with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tests = node.collect_testcases(None)
+    with tempfile.TemporaryDirectory(prefix="gbc-onnx-nodes-", dir=os.path.dirname(os.path.abspath(folder))) as work:
+        for test in tests:
+            write_test(test, os.path.join(work, test.name))
+        os.makedirs(folder, exist_ok=True)
+        os.rename(work, os.path.join(folder, "node"))
+        os.mkdir(work)
+
+
+def write_test(test, folder):
+    os.makedirs(folder)
+    with open(os.path.join(folder, "model.onnx"), "wb") as file:
+        file.write(test.model.SerializeToString())
+    for n, (inputs, _) in enumerate(test.data_sets):
+        place = os.path.join(folder, f"test_data_set_{n}")
+        os.makedirs(place)
+        for i, value in enumerate(inputs):
+            kind = test.model.graph.input[i].type.WhichOneof("value")
+            if kind == "sequence_type":
+                message = numpy_helper.from_list(value)
+            elif kind == "optional_type":
+                message = numpy_helper.from_optional(value)
+            else:
+                message = value if isinstance(value, onnx.TensorProto) else numpy_helper.from_array(np.asarray(value))
+            with open(os.path.join(place, f"input_{i}.pb"), "wb") as file:
+                file.write(message.SerializeToString())
 
 
 def models_in(folder):
