@@ -118,6 +118,7 @@ void check_outputs(const Arguments& arguments) {
     const std::string text = arguments.text(option);
     if (text.empty() || text == "-") continue;
     check_not_an_input(arguments, text);
+    if (fs::is_character_file(fs::status(text, ignored))) continue;  // takes any number of files
     const fs::path path = fs::weakly_canonical(fs::absolute(text), ignored);
     for (const auto& [other, there] : outputs) {
       if (path == there)

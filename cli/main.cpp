@@ -53,7 +53,21 @@ bool asks_for_a_stream(const std::vector<std::string>& arguments) {
   return given(arguments, "-o-") || given(arguments, "--output=-");
 }
 
-int run(const std::string& program, const std::vector<std::string>& arguments) {
+/// `-o /dev/stdout` is `-o -`: a file's bytes go there, and what is printed elsewhere.
+std::vector<std::string> with_dashes(std::vector<std::string> arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool named = i > 0 && (arguments[i - 1] == "-o" || arguments[i - 1] == "--output");
+    for (const std::string name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
+      if (named && arguments[i] == name) arguments[i] = "-";
+      if (arguments[i] == "-o" + name) arguments[i] = "-o-";
+      if (arguments[i] == "--output=" + name) arguments[i] = "--output=-";
+    }
+  }
+  return arguments;
+}
+
+int run(const std::string& program, const std::vector<std::string>& given_arguments) {
+  const std::vector<std::string> arguments = with_dashes(given_arguments);
   if (asks_for_a_stream(arguments)) results_to_standard_error();
   return told(given(arguments, "--json"), [&] { return dispatch(program, arguments); });
 }

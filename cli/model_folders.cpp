@@ -55,6 +55,8 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
                             : has_name ? model_name(source)
                                        : "model") +
                            suffix;
+  const auto status = fs::status(file_, ignored);
+  device_ = fs::is_character_file(status) || fs::is_fifo(status);
   if (file_ == "-") {
     stream_ = made_ = true;
     folder_ = new_folder();

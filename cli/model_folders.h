@@ -33,7 +33,8 @@ class ModelOutput {
 
   /// The file to write; "" where there is no -o.
   const std::string& file() const noexcept { return file_; }
-  bool is_stream() const noexcept { return stream_; }
+  /// Standard output, a device or a pipe: there is no place beside it.
+  bool is_stream() const noexcept { return stream_ || device_; }
   /// For messages and results: "-" for standard output.
   std::string name() const { return stream_ ? "-" : file_; }
   std::string shown() const;
@@ -51,7 +52,7 @@ class ModelOutput {
 
  private:
   const Arguments& arguments_;
-  bool overwrite_, stream_ = false;
+  bool overwrite_, stream_ = false, device_ = false;
   std::filesystem::path source_, folder_;  ///< folder_: "" for a file alone
   std::string file_;
   std::vector<std::filesystem::path> carried_;

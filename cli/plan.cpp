@@ -172,10 +172,7 @@ void print_plan(const fs::path& file, const ModelPlan& plan, int world) {
 }
 
 ModelPlan plan_file(const Arguments& arguments, const fs::path& file) {
-  Settings settings;
-  if (arguments.has("config")) settings.apply_file(arguments.text("config"));
-  settings.apply_environment();
-  for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  Settings settings = settings_below_flags(arguments);
   say_unused(arguments, settings, {"gnet.", "weights.", "layer."}, "a plan of g-nets");
   // A plan is one of g-nets.
   BottleneckOptions& options = settings.compress.bottleneck;

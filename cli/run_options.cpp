@@ -48,9 +48,9 @@ void add_rank_options(po::options_description& into) {
 
 Settings settings_below_flags(const Arguments& arguments) {
   Settings settings;
-  if (arguments.has("config")) settings.apply_file(arguments.text("config"));
-  settings.apply_environment();
-  for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  std::optional<std::filesystem::path> file;
+  if (arguments.has("config")) file = arguments.text("config");
+  settings.apply_below_flags(file, arguments.list("set"));
   return settings;
 }
 

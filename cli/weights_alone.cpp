@@ -30,11 +30,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::int64_t distinct_elements(const TensorBundle& bundle) {
-  std::int64_t elements = 0;
-  for (const TensorEntry& tensor : distinct_tensors(bundle.tensors))
-    elements += tensor_elements(tensor.shape);
-  return elements;
+InputSize size_of(const TensorBundle& bundle) {
+  InputSize size{.file_bytes = bundle.file_bytes};
+  double reals = 0, bits = 0;
+  for (const TensorEntry& tensor : distinct_tensors(bundle.tensors)) {
+    const std::int64_t elements = tensor_elements(tensor.shape);
+    size.weights += elements;
+    if (!is_real(tensor.dtype)) continue;
+    reals += static_cast<double>(elements);
+    bits += static_cast<double>(elements) * dtype_bits(tensor.dtype);
+  }
+  if (reals > 0) size.real_bits = bits / reals;
+  return size;
 }
 
 /// Rules name whole tensors.
@@ -50,7 +57,7 @@ std::optional<std::int64_t> asked_bytes(const Settings& settings, const TensorBu
   if (by_default && target.ratio &&
       static_cast<double>(tensors.file_bytes) < *target.ratio * kSmallestFile)
     return kSmallestFile;
-  return target_bytes(target, tensors.file_bytes, distinct_elements(tensors));
+  return target_bytes(target, size_of(tensors));
 }
 
 WeightsOptions weights_options(const Arguments& arguments, const Settings& settings,

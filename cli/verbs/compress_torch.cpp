@@ -117,10 +117,11 @@ void print_plan(const CompressionPlan& plan) {
     table.row({"epochs of the first attempt", with_commas(train.epochs)});
     table.row({"batch size", with_commas(train.batch)});
     table.row({"learning rate", short_number(plan.learning_rate)});
-    table.row({"step size learning rate factor", short_number(plan.step_speed)});
+    const bool quantized = plan.holds == WeightMode::kQuantized;
+    if (quantized) table.row({"step size learning rate factor", short_number(plan.step_speed)});
     table.row({"random shift, pixels",
                std::to_string(train.shift) + (train.flip ? ", and horizontal flip" : "")});
-    table.row({"first lambda", short_number(train.rate.lambda)});
+    if (quantized) table.row({"first lambda", short_number(train.rate.lambda)});
   }
   add_cost_rows(table, *plan.cost);
   std::cout << table.text() << "\nnothing was trained or written\n";

@@ -107,10 +107,7 @@ void print_answers(const Data& data, const std::vector<Evaluated>& answers) {
 int eval_with_torch(const Arguments& arguments) {
   if (!arguments.has("data"))
     throw Error(Errc::kUsage, "name what to evaluate on: --data mnist:DIR, for example");
-  Settings settings;
-  if (arguments.has("config")) settings.apply_file(arguments.text("config"));
-  settings.apply_environment();
-  for (const std::string& assignment : arguments.list("set")) settings.apply_assignment(assignment);
+  Settings settings = settings_below_flags(arguments);
   if (arguments.has("device")) settings.apply("train.device", arguments.text("device"), "--device");
   say_unused(arguments, settings, {"data.", "train.threads", "train.device"}, "eval");
   if (settings.threads > 0) at::set_num_threads(static_cast<int>(settings.threads));

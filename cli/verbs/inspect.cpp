@@ -121,9 +121,18 @@ std::string made_of(const ArtifactTensor& tensor) {
   }
 }
 
+/// Without data no tensor of quantized weights has a larger error: at least half of its squares
+/// stay.
+constexpr double kMostWithoutData = 0.5;
+constexpr const char* kDataMovedThem =
+    "errors above 0.5 are those of weights that data moved (calibrated or trained), and say "
+    "nothing "
+    "about the quality; compare MODEL FILE --data D measures it\n";
+
 /// What an artifact holds, tensor by tensor.
 struct ArtifactListing {
   Table table{5};
+  std::string note;  ///< how to read the errors; "" where they mean what they say
   ordered_json list = ordered_json::array();
   std::int64_t generated = 0, parameters = 0;
 
@@ -176,6 +185,8 @@ struct ArtifactListing {
                                     fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
     if (compared) row.push_back(error_text(stored));
     this->row(row);
+    if (compared && tensor.kind == TensorKind::kQuantized && stored.error > kMostWithoutData)
+      note = kDataMovedThem;
   }
 };
 
@@ -219,6 +230,7 @@ ordered_json to_json(const ArtifactReader& artifact, const fs::path& file,
           {"generated_tensors", listing.generated},
           {"gnet_parameters", listing.parameters},
           {"tensors", listing.list},
+          {"note", listing.note},
           {"settings", settings.is_discarded() ? ordered_json() : settings}};
 }
 
@@ -239,7 +251,8 @@ void print_artifact(const ArtifactReader& artifact, const fs::path& file,
   std::cout << "\n"
             << with_commas(artifact.file_bytes()) << " bytes (header "
             << with_commas(artifact.header_bytes()) << "), " << with_commas(artifact.output_bytes())
-            << " expanded, ratio " << fixed(ratio, 2) << "\n";
+            << " expanded, ratio " << fixed(ratio, 2) << "\n"
+            << listing.note;
 }
 
 void inspect_artifact(const fs::path& file, const Arguments& arguments, Report& page) {

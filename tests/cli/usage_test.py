@@ -56,11 +56,11 @@ class Usage(harness.CliTest):
     def test_targets_out_of_range(self):
         model = self.model()
         cases = [
-            ("--ratio", "0", "--ratio must be a number above 0, such as 8, 8x or 8:1, not 0"),
-            ("--ratio", "-5", "--ratio must be a number above 0, such as 8, 8x or 8:1, not -5"),
+            ("--ratio", "0", "--ratio must be a number above 1, such as 8, 8x or 8:1, not 0"),
+            ("--ratio", "-5", "--ratio must be a number above 1, such as 8, 8x or 8:1, not -5"),
             ("--ratio", "1e9", "--ratio 1e.?09 gives a file of .* smallest file has 100; use a value of at most"),
-            ("--ratio", "nan", "must be a number above 0, such as 8, 8x or 8:1, not nan"),
-            ("--ratio", "many", "--ratio must be a number above 0, such as 8, 8x or 8:1, not many"),
+            ("--ratio", "nan", "must be a number above 1, such as 8, 8x or 8:1, not nan"),
+            ("--ratio", "many", "--ratio must be a number above 1, such as 8, 8x or 8:1, not many"),
             ("--max-bytes", "0", "--max-bytes must be a size"),
             ("--max-bytes", "5 parsecs", "--max-bytes must be a size"),
             ("--max-bytes", "10", "--max-bytes must be at least 100, got 10"),
@@ -69,8 +69,8 @@ class Usage(harness.CliTest):
             ("--bits", "-4", "--bits must be a number above 0, at most 64, not -4"),
             ("--bits", "1e9", "--bits must be a number above 0, at most 64, not 1e"),
             ("--bits", "0.001", "--bits 0.001 gives a file of .* smallest file has 100; use a value of at least"),
-            ("--ratio", "0x", "--ratio must be a number above 0, such as 8, 8x or 8:1, not 0x"),
-            ("--ratio", "10:2", "--ratio must be a number above 0, such as 8, 8x or 8:1, not 10:2"),
+            ("--ratio", "0x", "--ratio must be a number above 1, such as 8, 8x or 8:1, not 0x"),
+            ("--ratio", "10:2", "--ratio must be a number above 1, such as 8, 8x or 8:1, not 10:2"),
             ("--max-error", "150%", "--max-error must be a number above 0 and below 1, such as 0.001 or 0.1%, not 150%"),
             ("--max-drop", "-1", "--max-drop must be a number of at least 0, not -1"),
             ("--max-drop", "1", "give --data"),

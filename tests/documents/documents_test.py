@@ -157,24 +157,30 @@ class Page(unittest.TestCase):
         print(f"{self.name}: {len(executed)} of {len(blocks)} blocks executed", file=sys.stderr)
 
 
-def needs_python(name):
+def lacking(name):
+    """What this machine lacks for the page, or "": modules of Python, and torch's launcher."""
     with open(os.path.join(ROOT, name)) as file:
-        kinds = {block.kind for block in page.blocks(file.read()) if not block.reason}
+        executed = [block for block in page.blocks(file.read()) if not block.reason]
     stem = os.path.join(HERE, "inputs", re.sub(r"\.md$", "", name).replace("/", "."))
-    return "python" in kinds or os.path.exists(stem + ".py")
+    modules = ["gbcompress", "torch", "transformers"]
+    if any(block.kind == "python" for block in executed) or os.path.exists(stem + ".py"):
+        sys.path.insert(0, SITE)
+        for module in modules:
+            try:
+                __import__(module)
+            except ImportError as error:
+                return str(error)
+    launched = any("torchrun" in block.text for block in executed)
+    if launched and not shutil.which("torchrun", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]):
+        return "there is no torchrun"
+    return ""
 
 
 def main():
     Page.name = sys.argv.pop(1)
-    if needs_python(Page.name):
-        sys.path.insert(0, SITE)
-        try:
-            import gbcompress  # noqa: F401
-            import torch  # noqa: F401
-            import transformers  # noqa: F401
-        except ImportError as error:
-            print(f"skipped: {Page.name} has Python, and {error}; run scripts/setup --tests", file=sys.stderr)
-            sys.exit(SKIPPED)
+    if lacks := lacking(Page.name):
+        print(f"skipped: {Page.name}: {lacks}; scripts/setup --tests installs it", file=sys.stderr)
+        sys.exit(SKIPPED)
     unittest.main(verbosity=2)
 
 

@@ -13,12 +13,14 @@ namespace GBC_API gbcompress {
 
 /// A file that appears whole or not at all: written beside its destination under a temporary name,
 /// flushed to the disk, renamed, and the folder flushed. Without commit() nothing stays behind;
-/// what a killed process left is removed by the next that writes the same file.
+/// what a killed process left is removed by the next that writes the same file. A symbolic link
+/// stays, and what it names is written. A device, a pipe or an open descriptor (/dev/null,
+/// /dev/stdout) has no name to put a file under: it gets the bytes at commit(), from a file in
+/// TMPDIR.
 class AtomicFile {
  public:
-  /// @throws Error(kExists) where `path` exists and `overwrite` is false; Error(kIo) for a path
-  /// that
-  ///         is a folder, whose folder does not exist, or that cannot be written
+  /// @throws Error(kExists) where `path` is a file that exists and `overwrite` is false; Error(kIo)
+  ///         for a path that is a folder, whose folder does not exist, or that cannot be written
   AtomicFile(std::filesystem::path path, bool overwrite);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -31,13 +33,17 @@ class AtomicFile {
   /// @throws Error(kIo)
   const std::filesystem::path& flush();
   /// @throws Error(kIo), Error(kExists) where another process made the file meanwhile;
-  /// Error(kFailure)
-  ///         where a mapped input became shorter, so that what was written is worth nothing
+  ///         Error(kFailure) where a mapped input became shorter, so that what was written is worth
+  ///         nothing
   void commit();
 
  private:
+  void open_beside();
+  void open_for_device();
+  void send_to_device();
+
   std::filesystem::path path_, temporary_;
-  bool overwrite_;
+  bool overwrite_, device_ = false;
   int fd_ = -1;
 };
 

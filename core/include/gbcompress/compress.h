@@ -57,8 +57,8 @@ struct CompressReport {
   double lambda = 0;          ///< lambda of the one that was kept; 0: none
   /// Which attempt of a search the file is of, and why: one line; empty without a search.
   std::string attempt_taken;
-  TrainOptions train;  ///< as chosen
-  double learning_rate = 0, step_speed = 0;
+  TrainOptions train;                        ///< as chosen
+  double learning_rate = 0, step_speed = 0;  ///< as those of the plan
 };
 
 /// The plan that compress() executes, with the choices of training and the cost. Trains and writes

@@ -20,10 +20,11 @@ class Group;
 
 /// Target of a run. At most one is set.
 struct Target {
-  std::optional<double> ratio;            ///< input file bytes / output file bytes, > 0
+  std::optional<double> ratio;            ///< input file bytes / output file bytes, > 1
   std::optional<std::int64_t> max_bytes;  ///< of the output file
-  std::optional<double> bits;             ///< of the output file per weight of the model, > 0
-  std::optional<double> max_drop;         ///< in the metric's unit, measured on the held-out split
+  std::optional<double> bits;  ///< of the output file per weight of the model: above 0 and below
+                               ///< what the model takes
+  std::optional<double> max_drop;  ///< in the metric's unit, measured on the held-out split
   /// Squared error over the squares of every tensor, above 0 and below 1; no training.
   std::optional<double> max_error;
   /// The smallest file without a measurable quality drop on the held-out split; training only.
@@ -32,13 +33,16 @@ struct Target {
 
 /// The smallest size of a file that a target may name, bytes.
 inline constexpr std::int64_t kSmallestFile = 100;
+/// What the targets of a size are relative to.
+struct InputSize {
+  std::int64_t file_bytes = 0;  ///< of the model's file
+  std::int64_t weights = 0;     ///< elements of all tensors of the model that are not tied
+  double real_bits = 0;         ///< mean bits of a real element in the model's file; 0: none is
+};
 /// The size that a target names, in bytes; unset where it names none.
-/// @param input_bytes  of the model's file
-/// @param weights      elements of all tensors of the model that are not tied
-/// @throws Error(kUsage) for a ratio, a size or bits that are no numbers above 0, or for a file
-///         smaller than kSmallestFile
-std::optional<std::int64_t> target_bytes(const Target& target, std::int64_t input_bytes,
-                                         std::int64_t weights);
+/// @throws Error(kUsage) for a ratio that is not above 1, for bits that are not above 0 or not
+///         below those of the model, and for a file smaller than kSmallestFile
+std::optional<std::int64_t> target_bytes(const Target& target, const InputSize& input);
 
 /// Which options are the program's to choose from model, data and time; those that are not are
 /// taken as they stand.

@@ -63,7 +63,8 @@ struct CompressionPlan {
   std::int64_t input_bytes = 0;    ///< of the model's file
   std::optional<double> max_drop;  ///< largest quality drop allowed, in the metric's unit
   TrainOptions train;              ///< as chosen
-  double learning_rate = 0, step_speed = 0;
+  double learning_rate = 0;   ///< of what `holds` names: latents, g-nets, or the weights themselves
+  double step_speed = 0;      ///< factor on the learning rate of step sizes
   std::int64_t attempts = 0;  ///< training runs at most; 0: nothing is trained
   std::int64_t training_samples = 0, held_out = 0;
   std::optional<CompressionCost> cost;  ///< plan_compression() estimates it

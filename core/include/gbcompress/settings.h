@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +47,7 @@ struct Settings {
   /// Reads a TOML file (at most 1 MiB, nesting at most 32). `schema = 1` may stand at the top;
   /// `[[layer]]` tables are added to compress.bottleneck.layers. Nothing is changed on an error.
   /// @throws Error(kNotFound, kIo); Error(kConfig): "FILE:LINE:COLUMN: unknown key gnet.hiden; did
-  ///         you mean gnet.hidden?", wrong type, out of range, syntax
+  ///         you mean gnet.hidden?" (all of the file at once), wrong type, out of range, syntax
   void apply_file(const std::filesystem::path& file);
   /// GBCOMPRESS_GNET_HIDDEN=8 sets gnet.hidden; every key has such a name. Unknown names are errors
   /// when they begin like a key's (GBCOMPRESS_GNET_...). @throws Error(kConfig)
@@ -54,6 +55,10 @@ struct Settings {
   /// One `key=value`, the value as TOML writes it; a bare word is a string, and the brackets of a
   /// list may be left out. @throws Error(kConfig)
   void apply_assignment(std::string_view assignment);
+  /// A file, the environment and assignments of keys, as the command line takes them.
+  /// @throws Error(kConfig); unknown keys of file and assignments are all named in one message
+  void apply_below_flags(const std::optional<std::filesystem::path>& file,
+                         const std::vector<std::string>& assignments);
   /// @param source  named in messages: "--epochs"; a flag is named in place of the key
   void apply(const std::string& key, const std::string& toml_value, const std::string& source);
 

@@ -152,20 +152,79 @@ std::string file_digest(const fs::path& file) {
   return to_hex(sha256(mapped.bytes()));
 }
 
+namespace {
+
+/// What a symbolic link names in the end, whether it exists or not. Renaming over the link would
+/// replace it.
+fs::path link_target(fs::path path) {
+  std::error_code failed;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(path, failed)); ++links) {
+    if (links == 40) throw Error(Errc::kIo, path.string() + " is a loop of symbolic links");
+    path = folder_of(path) / fs::read_symlink(path);  // an absolute target replaces the folder
+  }
+  return path;
+}
+
+/// A descriptor of this process, which is written where it stands, whatever it is open on.
+bool names_a_descriptor(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
+         path.starts_with("/proc/self/fd/");
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(fs::path path, bool overwrite)
     : path_(std::move(path)), overwrite_(overwrite) {
   std::error_code ignored;
   const auto status = fs::symlink_status(path_, ignored);
-  if (fs::is_directory(status) || !path_.has_filename())
+  if (fs::is_directory(fs::status(path_, ignored)) || !path_.has_filename())
     throw Error(Errc::kIo, path_.string() + " is a folder; give a file name");
   if (fs::exists(status)) {
-    if (!fs::is_regular_file(fs::status(path_, ignored)))
+    const auto followed = fs::status(path_, ignored);
+    device_ = fs::is_character_file(followed) || fs::is_fifo(followed) ||
+              names_a_descriptor(path_.string());
+    if (device_) {
+      open_for_device();
+      return;
+    }
+    if (fs::exists(followed) && !fs::is_regular_file(followed))
       throw Error(Errc::kIo, path_.string() + " is not an ordinary file and is not replaced");
-    if (!overwrite_)
+    if (fs::exists(followed) && !overwrite_)
       throw Error(Errc::kExists, path_.string() + " exists; use `overwrite` to replace it");
-    // Renaming over a symbolic link would replace the link; what it names is what is meant.
-    if (fs::is_symlink(status)) path_ = fs::canonical(path_);
+    path_ = link_target(path_);
   }
+  open_beside();
+}
+
+void AtomicFile::open_for_device() {
+  if (::access(path_.c_str(), W_OK) != 0)
+    throw Error(Errc::kIo, path_.string() + " cannot be written: " + reason(errno));
+  std::error_code failed;
+  const fs::path folder = fs::temp_directory_path(failed);
+  std::string name = (folder / "gbcompress-XXXXXX").string();
+  fd_ = failed ? -1 : ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd_ < 0)
+    throw Error(Errc::kIo, "a file in " + folder.string() + " cannot be made: " + reason(errno) +
+                               "; set TMPDIR to another folder");
+  temporary_ = name;
+}
+
+void AtomicFile::send_to_device() {
+  const MappedFile file(temporary_);
+  const int fd = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  int error = fd < 0 ? errno : 0;
+  for (std::span<const std::byte> bytes = file.bytes(); error == 0 && !bytes.empty();) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno != EINTR) error = errno;
+    if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  if (fd >= 0) ::close(fd);
+  if (error != 0) throw Error(Errc::kIo, path_.string() + " cannot be written: " + reason(error));
+  ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void AtomicFile::open_beside() {
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary_ = path_;
     temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
@@ -226,6 +285,7 @@ void AtomicFile::commit() {
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0)
     throw Error(Errc::kIo, path_.string() + " cannot be closed: " + reason(errno));
+  if (device_) return send_to_device();
   int failed = 0;
   if (overwrite_) {
     failed = ::rename(temporary_.c_str(), path_.c_str());

@@ -1,12 +1,19 @@
-#include "gbcompress/error.h"
+#include "base/near_miss.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "gbcompress/error.h"
+
 namespace gbcompress {
 namespace {
 
+constexpr std::size_t kLongestWord = 256;
+
+}  // namespace
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, kLongestWord);
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -21,15 +28,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-constexpr std::size_t kLongestWord = 256;
-
-}  // namespace
-
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = word.size() / 2 + 1;
   for (const auto& candidate : candidates) {
-    const std::size_t distance = edit_distance(word.substr(0, kLongestWord), candidate);
+    const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
@@ -43,7 +46,7 @@ std::vector<std::string> nearest_few(std::string_view word,
                                      std::size_t count) {
   std::vector<std::pair<std::size_t, std::string>> by_distance;
   for (const std::string& candidate : candidates)
-    by_distance.emplace_back(edit_distance(word.substr(0, kLongestWord), candidate), candidate);
+    by_distance.emplace_back(edit_distance(word, candidate), candidate);
   std::stable_sort(by_distance.begin(), by_distance.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> names;

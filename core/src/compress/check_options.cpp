@@ -16,6 +16,16 @@ std::int64_t elements_of(const Model& model) {
   return elements;
 }
 
+InputSize size_of(const Model& model, std::int64_t input_bytes) {
+  double reals = 0, bits = 0;
+  for (const NamedParameter& p : model.tensors()) {
+    if (!p.tied_to.empty() || !is_real(p.info.dtype)) continue;
+    reals += static_cast<double>(p.info.elements());
+    bits += static_cast<double>(p.info.elements()) * dtype_bits(p.info.dtype);
+  }
+  return {input_bytes, elements_of(model), reals > 0 ? bits / reals : 0};
+}
+
 void check_options(const CompressOptions& options, const Model& model, const Data* data,
                    const Model* teacher, std::int64_t input_bytes) {
   const Target& target = options.target;
@@ -44,7 +54,7 @@ void check_options(const CompressOptions& options, const Model& model, const Dat
   if (options.effort == Effort::kFast && options.from_scratch)
     throw Error(Errc::kUsage,
                 "`effort` fast never trains, and a new model must be trained; leave `effort` out");
-  target_bytes(target, input_bytes, elements_of(model));
+  target_bytes(target, size_of(model, input_bytes));
   if (target.max_drop && !(*target.max_drop >= 0))
     throw Error(Errc::kUsage, "`max_drop` must be 0 or more, in the unit of the metric");
   if ((target.max_drop || target.no_loss) && !data)

@@ -12,6 +12,8 @@ bool trains(const CompressOptions& options, const Data* data);
 
 /// Of all tensors that are not tied.
 std::int64_t elements_of(const Model& model);
+/// What targets are relative to. @param input_bytes  of the model's file
+InputSize size_of(const Model& model, std::int64_t input_bytes);
 
 /// @throws Error(kUsage) for a target out of range, or a loss or target that needs what is not
 /// there

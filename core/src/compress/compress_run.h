@@ -45,6 +45,12 @@ struct CompressRun : CompressRequest {
 
   std::int64_t wanted_bytes() const { return plan.max_bytes; }
   bool quantized() const { return options.bottleneck.mode == WeightMode::kQuantized; }
+  /// Of what the mode names: latents, g-nets, or the weights themselves.
+  double learning_rate() const {
+    const BottleneckOptions& o = options.bottleneck;
+    if (quantized()) return o.residual_optimizer.lr;
+    return o.mode == WeightMode::kGenerated ? o.gnet_optimizer.lr : o.plain_optimizer.lr;
+  }
   bool several_methods() const { return plan.methods.size() > 1; }
   /// Whether bits are in the loss: some parameters are integers, or all g-nets.
   bool priced() const;

@@ -79,7 +79,7 @@ void describe(const CompressRun& call, const PlanResult& result,
   report.attempts = call.trained ? made.attempts : 0;
   report.lambda = made.lambda;
   report.train = call.options.train;
-  report.learning_rate = call.options.bottleneck.residual_optimizer.lr;
+  report.learning_rate = call.learning_rate();
   report.step_speed = call.options.bottleneck.step_speed;
 }
 

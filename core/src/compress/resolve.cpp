@@ -87,7 +87,7 @@ void fit_to_minutes(CompressRun& call) {
 void state_training(CompressRun& call) {
   CompressionPlan& plan = call.plan;
   plan.train = call.options.train;
-  plan.learning_rate = call.options.bottleneck.residual_optimizer.lr;
+  plan.learning_rate = call.learning_rate();
   plan.step_speed = call.options.bottleneck.step_speed;
   plan.attempts = call.attempts;
   plan.training_samples = call.train->size();
@@ -172,7 +172,7 @@ std::unique_ptr<CompressRun> make_run(const CompressRequest& request,
                                       const CompressOptions& given) {
   check_options(given, request.model, request.data, request.teacher, request.input_bytes);
   CompressOptions options = given;
-  const auto bytes = target_bytes(options.target, request.input_bytes, elements_of(request.model));
+  const auto bytes = target_bytes(options.target, size_of(request.model, request.input_bytes));
   if (options.target.bits) options.target = {.max_bytes = bytes};
   check_strategy(options.train.strategy, request.registry);
   CheckpointFacts facts = facts_of(options, request.model, request.data);

@@ -24,6 +24,8 @@ struct SettingRow {
   std::function<SettingValue(const T&)> get;
   /// Reads a text with a unit, "8x" or "1%", as a value; null: numbers are written without units.
   SettingValue (*with_unit)(std::string_view text) = nullptr;
+  /// "; use ..." for a value that is out of range, or ""; null: there is none.
+  std::string (*advice)(const SettingValue& value) = nullptr;
 };
 
 namespace detail {

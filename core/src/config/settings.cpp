@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "config/setting_rows.h"
 #include "config/toml_reader.h"
+#include "config/unknown_keys.h"
 #include "gbcompress/error.h"
 
 extern char** environ;
@@ -19,13 +20,6 @@ const std::string kPrefix = "GBCOMPRESS_";
 
 [[noreturn]] void fail(const std::string& at, const std::string& what) {
   throw Error(Errc::kConfig, at + ": " + what);
-}
-
-template <typename T>
-std::vector<std::string> keys_of(const std::vector<SettingRow<T>>& rows) {
-  std::vector<std::string> keys;
-  for (const auto& row : rows) keys.push_back(row.key);
-  return keys;
 }
 
 template <typename T>
@@ -45,7 +39,7 @@ void set_row(const SettingRow<T>& row, T& target, const SettingValue& value, con
   const std::string hint = text ? did_you_mean(*text, row.choices) : "";
   const std::string what = " must be " + row.accepts + ", not " +
                            (text && row.type != "string" ? printable(*text) : to_toml(value)) +
-                           hint;
+                           hint + (row.advice ? row.advice(read) : "");
   if (at.starts_with("-")) throw Error(Errc::kConfig, at + what);
   fail(at, shown + what);
 }
@@ -56,17 +50,6 @@ std::set<std::string> sections() {
   std::set<std::string> result;
   for (const auto& row : setting_rows()) result.insert(section_of(row.key));
   return result;
-}
-
-/// A name that no key has; tables are named too, so that [gnets] finds [gnet].
-[[noreturn]] void fail_unknown(const std::string& at, const std::string& key) {
-  auto candidates = keys_of(setting_rows());
-  if (key.find('.') == std::string::npos) {
-    const auto tables = sections();
-    candidates.assign(tables.begin(), tables.end());
-    candidates.insert(candidates.end(), {"layer", "schema"});
-  }
-  fail(at, "unknown key " + printable(key) + did_you_mean(key, candidates));
 }
 
 const std::string kStrategy = "strategy.";
@@ -114,18 +97,17 @@ SettingValue typed_value(const SettingRow<Settings>& row, std::string text,
   return parse_value(text, source);
 }
 
-void apply_layer_item(Settings& settings, LayerRule& rule, const ConfigItem& item) {
+void apply_layer_item(Settings& settings, LayerRule& rule, const ConfigItem& item,
+                      UnknownKeys& unknown) {
   const auto* row = find(layer_rows(), item.key);
-  if (!row) {
-    fail(item.key_at, "unknown key layer." + printable(item.key) +
-                          did_you_mean(item.key, keys_of(layer_rows())));
-  }
+  if (!row) return unknown.add_layer(item.key_at, item.key);
   const std::string key = "layer." + item.key;
   set_row(*row, rule, item.value, item.value_at, key);
   settings.given[key] = item.key_at;
 }
 
-void apply_item(Settings& settings, const ConfigItem& item, std::string& target_given) {
+void apply_item(Settings& settings, const ConfigItem& item, std::string& target_given,
+                UnknownKeys& unknown) {
   const bool is_table = std::holds_alternative<OtherValue>(item.value) &&
                         std::get<OtherValue>(item.value).description == "a table";
   if (item.key == "schema") {
@@ -145,7 +127,7 @@ void apply_item(Settings& settings, const ConfigItem& item, std::string& target_
     return set_strategy_option(settings, item.key, item.value, item.value_at);
   }
   const auto* row = find(setting_rows(), item.key);
-  if (!row) fail_unknown(item.key_at, item.key);
+  if (!row) return unknown.add(item.key_at, item.key);
   if (section_of(item.key) == "target") {
     if (!target_given.empty())
       fail(item.key_at, item.key + " contradicts " + target_given + "; give one target");
@@ -153,6 +135,55 @@ void apply_item(Settings& settings, const ConfigItem& item, std::string& target_
   }
   set_row(*row, settings, item.value, item.value_at, item.key);
   settings.given[item.key] = item.key_at;
+}
+
+/// @param unknown  gets the keys that no setting has
+void read_file(Settings& settings, const std::filesystem::path& file, UnknownKeys& unknown) {
+  const std::string label = printable(file.string());
+  Settings changed = settings;
+  std::string text;
+  try {
+    text = read_text(file, kMaxConfigBytes);
+  } catch (const Error& error) {
+    if (error.code() != Errc::kLimit) throw;
+    throw Error(Errc::kConfig, error.what());
+  }
+  const ConfigDocument document = parse_config(text, label);
+  std::vector<LayerRule> rules(document.layers.size());
+  std::string target_given;
+  for (const auto& item : document.items) {
+    if (item.layer >= 0)
+      apply_layer_item(changed, rules[static_cast<std::size_t>(item.layer)], item, unknown);
+    else
+      apply_item(changed, item, target_given, unknown);
+  }
+  if (!unknown.empty()) return;
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if (rules[i].match.empty()) fail(document.layers[i], "layer.match is missing");
+  auto& layers = changed.compress.bottleneck.layers;
+  layers.insert(layers.end(), rules.begin(), rules.end());
+  settings = std::move(changed);
+}
+
+std::string trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return std::string(text);
+}
+
+struct Assignment {
+  std::string key, value;
+};
+
+Assignment parse_assignment(std::string_view text) {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    fail("`set`", printable(text) + " is not KEY=VALUE");
+  return {trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1))};
+}
+
+bool is_known(const std::string& key) {
+  return is_strategy_option(key) || find(setting_rows(), key);
 }
 
 template <typename T>
@@ -190,29 +221,21 @@ Settings::Settings() {
 }
 
 void Settings::apply_file(const std::filesystem::path& file) {
-  const std::string label = printable(file.string());
-  Settings changed = *this;
-  std::string text;
-  try {
-    text = read_text(file, kMaxConfigBytes);
-  } catch (const Error& error) {
-    if (error.code() != Errc::kLimit) throw;
-    throw Error(Errc::kConfig, error.what());
-  }
-  const ConfigDocument document = parse_config(text, label);
-  std::vector<LayerRule> rules(document.layers.size());
-  std::string target_given;
-  for (const auto& item : document.items) {
-    if (item.layer >= 0)
-      apply_layer_item(changed, rules[static_cast<std::size_t>(item.layer)], item);
-    else
-      apply_item(changed, item, target_given);
-  }
-  for (std::size_t i = 0; i < rules.size(); ++i)
-    if (rules[i].match.empty()) fail(document.layers[i], "layer.match is missing");
-  auto& layers = changed.compress.bottleneck.layers;
-  layers.insert(layers.end(), rules.begin(), rules.end());
-  *this = std::move(changed);
+  UnknownKeys unknown;
+  read_file(*this, file, unknown);
+  unknown.throw_if_any();
+}
+
+void Settings::apply_below_flags(const std::optional<std::filesystem::path>& file,
+                                 const std::vector<std::string>& assignments) {
+  UnknownKeys unknown;
+  if (file) read_file(*this, *file, unknown);
+  for (const std::string& assignment : assignments)
+    if (const std::string key = parse_assignment(assignment).key; !is_known(key))
+      unknown.add("`set`", key);
+  unknown.throw_if_any();
+  apply_environment();
+  for (const std::string& assignment : assignments) apply_assignment(assignment);
 }
 
 void Settings::apply_environment() {
@@ -242,15 +265,8 @@ void Settings::apply_environment() {
 }
 
 void Settings::apply_assignment(std::string_view assignment) {
-  const auto equals = assignment.find('=');
-  if (equals == std::string_view::npos || equals == 0)
-    fail("`set`", printable(assignment) + " is not KEY=VALUE");
-  const auto trim = [](std::string_view text) {
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-    return std::string(text);
-  };
-  apply(trim(assignment.substr(0, equals)), trim(assignment.substr(equals + 1)), "`set`");
+  const auto [key, value] = parse_assignment(assignment);
+  apply(key, value, "`set`");
 }
 
 void Settings::apply(const std::string& key, const std::string& toml_value,
@@ -262,7 +278,11 @@ void Settings::apply(const std::string& key, const std::string& toml_value,
         *this, key, word ? SettingValue(toml_value) : parse_value(toml_value, source), source);
   }
   const auto* row = find(setting_rows(), key);
-  if (!row) fail_unknown(source, key);
+  if (!row) {
+    UnknownKeys unknown;
+    unknown.add(source, key);
+    unknown.throw_if_any();
+  }
   const SettingValue value = typed_value(*row, toml_value, source);
   set_row(*row, *this, value, source, key);
   given[key] = source;

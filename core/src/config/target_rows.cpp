@@ -9,7 +9,7 @@ namespace {
 
 using S = Settings;
 
-bool above_zero(double x) { return x > 0; }
+bool above_one(double x) { return x > 1; }
 bool at_least_zero(double x) { return x >= 0; }
 bool share(double x) { return x > 0 && x < 1; }
 bool bits_range(double x) { return x > 0 && x <= 64; }
@@ -28,6 +28,18 @@ SettingValue share_text(std::string_view text) {
   const SettingValue number = number_text(text);
   const auto value = as_number(number);
   return percent && value ? SettingValue(*value / 100) : number;
+}
+
+/// For a file that need not be smaller than the model's.
+std::string lossless_advice(const SettingValue& value) {
+  const auto ratio = as_number(value);
+  return ratio && *ratio > 0 && *ratio <= 1 ? "; use `mode` exact and no target to keep every bit"
+                                            : "";
+}
+
+SettingRow<S> with_advice(SettingRow<S> row, std::string (*advice)(const SettingValue&)) {
+  row.advice = advice;
+  return row;
 }
 
 SettingRow<S> with_unit(SettingRow<S> row, SettingValue (*read)(std::string_view)) {
@@ -53,10 +65,12 @@ SettingRow<S> target_row(SettingRow<S> row, Field field) {
 std::vector<SettingRow<Settings>> target_rows() {
   return {
       target_row(
-          with_unit(number_row<S>("target.ratio", "a number above 0, such as 8, 8x or 8:1",
-                                  above_zero, "Bytes of the model file over bytes of the result",
-                                  GBC_TARGET_FIELD(compress.target.ratio)),
-                    ratio_text),
+          with_advice(
+              with_unit(number_row<S>("target.ratio", "a number above 1, such as 8, 8x or 8:1",
+                                      above_one, "Bytes of the model file over bytes of the result",
+                                      GBC_TARGET_FIELD(compress.target.ratio)),
+                        ratio_text),
+              lossless_advice),
           GBC_TARGET_FIELD(compress.target.ratio)),
       target_row(integer_row<S>("target.max_bytes", 1, std::numeric_limits<std::int64_t>::max(),
                                 "Largest size of the result, bytes",

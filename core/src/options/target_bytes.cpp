@@ -13,6 +13,15 @@ constexpr double kLargest = 9e18;
 /// likely to be reached.
 constexpr double kSmallModel = 10;
 
+/// A file as large as the model's would still be one of rounded weights.
+constexpr const char* kExactInstead = "; use `mode` exact and no target to keep every bit";
+
+std::string plain(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
 [[noreturn]] void refuse(const char* option, double value, double bytes, double limit,
                          const char* bound) {
   char text[200];
@@ -34,8 +43,7 @@ constexpr double kSmallModel = 10;
 
 }  // namespace
 
-std::optional<std::int64_t> target_bytes(const Target& target, std::int64_t input_bytes,
-                                         std::int64_t weights) {
+std::optional<std::int64_t> target_bytes(const Target& target, const InputSize& input) {
   const auto smallest = static_cast<double>(kSmallestFile);
   if (target.max_bytes) {
     if (*target.max_bytes < kSmallestFile)
@@ -44,23 +52,27 @@ std::optional<std::int64_t> target_bytes(const Target& target, std::int64_t inpu
     return target.max_bytes;
   }
   if (target.ratio) {
-    if (!(*target.ratio > 0 && std::isfinite(*target.ratio)))
-      throw Error(Errc::kUsage, "`ratio` must be a number above 0, such as 20");
-    const double bytes = static_cast<double>(input_bytes) / *target.ratio;
-    if (bytes < smallest && static_cast<double>(input_bytes) < kSmallModel * smallest)
-      refuse_small_model(*target.ratio, bytes, input_bytes);
-    if (bytes < smallest)
-      refuse("`ratio`", *target.ratio, bytes, static_cast<double>(input_bytes) / smallest,
-             "of at most");
+    if (!(*target.ratio > 1 && std::isfinite(*target.ratio)))
+      throw Error(Errc::kUsage, "`ratio` must be a number above 1, such as 20, got " +
+                                    plain(*target.ratio) + kExactInstead);
+    const auto whole = static_cast<double>(input.file_bytes);
+    const double bytes = whole / *target.ratio;
+    if (bytes < smallest && whole < kSmallModel * smallest)
+      refuse_small_model(*target.ratio, bytes, input.file_bytes);
+    if (bytes < smallest) refuse("`ratio`", *target.ratio, bytes, whole / smallest, "of at most");
     return static_cast<std::int64_t>(std::fmin(bytes, kLargest));
   }
   if (target.bits) {
     if (!(*target.bits > 0 && std::isfinite(*target.bits)))
       throw Error(Errc::kUsage, "`bits` must be a number above 0, such as 4");
-    const double bytes = *target.bits / 8 * static_cast<double>(weights);
+    const double weights = std::fmax(1, static_cast<double>(input.weights));
+    if (input.real_bits > 0 && *target.bits >= input.real_bits)
+      throw Error(Errc::kUsage, "`bits` must be below the " + plain(input.real_bits) +
+                                    " bits that the model takes for a weight, got " +
+                                    plain(*target.bits) + kExactInstead);
+    const double bytes = *target.bits / 8 * static_cast<double>(input.weights);
     if (bytes < smallest)
-      refuse("`bits`", *target.bits, bytes,
-             8 * smallest / std::fmax(1, static_cast<double>(weights)), "of at least");
+      refuse("`bits`", *target.bits, bytes, 8 * smallest / weights, "of at least");
     return static_cast<std::int64_t>(std::fmin(bytes, kLargest));
   }
   return {};

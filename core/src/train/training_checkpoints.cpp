@@ -82,6 +82,7 @@ struct TrainingCheckpoints::Impl {
   std::int64_t steps = 0;      ///< of the whole run, all attempts and phases
   std::int64_t saved_at = -1;  ///< steps at the last save
   Clock::time_point last_save = Clock::now();
+  std::string failure;  ///< why the last one could not be saved; "" where it could
 
   bool in_training = false;  ///< resumed in the middle of it; its strategy is not restored yet
 
@@ -89,9 +90,14 @@ struct TrainingCheckpoints::Impl {
   /// Fills the values in from sections of these names behind the prefix.
   void read(std::vector<StateEntry>& state, const std::string& prefix) const;
   bool keeps_state() const;
+  /// In the background. @throws Error(kIo) where none can be started
   void save(const RunPosition& position, const GenomicBottleneck& bottleneck,
             const Strategy* strategy);
   void open_writer();
+  /// Does something to the checkpoints. A disk that cannot take them is a warning: the run is worth
+  /// more than its checkpoints. @return false then, on every rank
+  template <typename F>
+  bool try_to(F&& act);
   /// Ranks must decide alike: a signal may reach one alone, and clocks differ.
   /// @param save  of this rank; becomes true if any rank saves
   /// @return the signal that requests a stop, 0 for none
@@ -197,6 +203,23 @@ RunPosition TrainingCheckpoints::restore(GenomicBottleneck& bottleneck) {
   return position;
 }
 
+template <typename F>
+bool TrainingCheckpoints::Impl::try_to(F&& act) {
+  try {
+    act();
+    return true;
+  } catch (const Error& error) {
+    // Where several save together, the others are told that one failed.
+    if (error.code() != Errc::kIo && !(group && error.code() == Errc::kFailure)) throw;
+    last_save = Clock::now();
+    if (warn && failure != error.what())
+      warn("warning: no checkpoint could be saved: " + std::string(error.what()) +
+           "; the run continues without it");
+    failure = error.what();
+    return false;
+  }
+}
+
 void TrainingCheckpoints::Impl::open_writer() {
   if (writer) return;
   CheckpointOptions options;
@@ -267,11 +290,18 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
     if (stop != 0) throw_if_interrupted();
     return;
   }
-  if (save || by_steps || stop != 0) self.save(position, bottleneck, strategy);
+  if (save || by_steps || stop != 0) {
+    // How the save before ended is known now.
+    if (self.writer) self.try_to([&] { self.writer->finish(); });
+    self.try_to([&] { self.save(position, bottleneck, strategy); });
+  }
   if (stop == 0) return;
-  self.writer->finish();
-  throw Error(Errc::kInterrupted, "stopped on request; resume with `resume` " +
-                                      printable(self.settings.folder.string()));
+  const std::string folder = printable(self.settings.folder.string());
+  if (self.writer && self.try_to([&] { self.writer->finish(); }) && self.saved_at == self.steps)
+    throw Error(Errc::kInterrupted, "stopped on request; resume with `resume` " + folder);
+  throw Error(
+      Errc::kInterrupted,
+      "stopped on request, and no checkpoint of this moment could be saved: " + self.failure);
 }
 
 void TrainingCheckpoints::save_before_failing(const RunPosition& position,
@@ -293,7 +323,8 @@ void TrainingCheckpoints::save_before_failing(const RunPosition& position,
 }
 
 void TrainingCheckpoints::finish() {
-  if (impl_->writer) impl_->writer->finish();
+  Impl& self = *impl_;
+  if (self.writer) self.try_to([&] { self.writer->finish(); });
 }
 
 void TrainingCheckpoints::remove() {

@@ -53,8 +53,9 @@ class TrainingCheckpoints {
 
   /// To be called after every step. Saves when it is time, in the background; on SIGUSR1; and on
   /// SIGINT or SIGTERM of any rank, at once.
-  /// @throws Error(kInterrupted) on request to stop, after the checkpoint is there; what the save
-  ///         before failed with
+  /// A disk that cannot take a checkpoint is a warning, and the run continues.
+  /// @throws Error(kInterrupted) on request to stop, after the checkpoint is there or could not be
+  ///         saved
   /// @param strategy  null in phases that have none
   void after_step(const RunPosition& position, const GenomicBottleneck& bottleneck,
                   const Strategy* strategy = nullptr);
@@ -64,7 +65,7 @@ class TrainingCheckpoints {
   /// The last steps' state, when an error ends the run and there is one process. Never throws.
   void save_before_failing(const RunPosition& position, const GenomicBottleneck& bottleneck,
                            const Strategy* strategy = nullptr) noexcept;
-  /// Waits for what is being written. @throws what it failed with
+  /// Waits for what is being written, and warns where that fails.
   void finish();
   /// The run is complete: removes the checkpoints that it wrote. [rank 0 acts]
   void remove();

@@ -30,7 +30,7 @@ torch = pytest.importorskip("torch")
         ({"rate_weight": 1, "steps": None}, "steps must be a number, got None"),
         ({"rate_weight": 1, "step_rate": -1}, "step_rate must be above 0, got -1"),
         ({"rate_weight": 1, "seed": -1}, "seed must be at least 0, got -1"),
-        ({"ratio": 0}, "ratio must be above 0, got 0"),
+        ({"ratio": 0}, "ratio must be above 1, got 0"),
         ({"ratio": 4, "max_bytes": 9}, "max_bytes and ratio contradict each other"),
         ({"rate_weight": 1, "evaluate": lambda: 1.0}, "evaluate has no effect without max_drop"),
         ({"max_drop": 0.1, "evaluate": 0.97}, "evaluate must be a function .*, got a float"),

@@ -71,6 +71,14 @@ def positive(value: object, what: str, below: float | None = None) -> float:
     return number
 
 
+def checked_ratio(value: object) -> float:
+    """A ratio of bytes: above 1, because a file of rounded weights has no reason to be larger. Raises UsageError."""
+    number = real(value, "ratio")
+    if number <= 1:
+        raise usage(f"ratio must be above 1, got {value}; save_file(..., lossless=True) keeps every bit")
+    return number
+
+
 def whole(value: object, what: str, least: int) -> int:
     """An integer; ``5e6`` counts as one. Raises UsageError for others and for those below ``least``."""
     number = real(value, what)

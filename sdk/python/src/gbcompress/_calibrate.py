@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import torch
@@ -40,6 +40,17 @@ def _reference(
     if evaluate is None or max_drop is None:
         return None
     return checked_reference(quality_of(model, partial(evaluate, model)), max_drop, "ratio or max_bytes")
+
+
+def checked_bits(bits: object, tensors: Mapping[str, Array]) -> None:
+    """Raises UsageError where the tensors take no more bits a weight themselves."""
+    reals = [value for value in tensors.values() if value.is_floating_point()]
+    stored = 8 * sum(t.numel() * t.element_size() for t in reals) / max(1, sum(t.numel() for t in reals))
+    if bits is not None and reals and positive(bits, "bits") >= stored:
+        raise usage(
+            f"bits must be below the {stored:.4g} bits that the model takes for a weight, got {bits}; "
+            "save_file(..., lossless=True) keeps every bit"
+        )
 
 
 def calibrate(
@@ -103,6 +114,7 @@ def calibrate(
     items = checked_batches(batches)
     tensors: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
+    checked_bits(bits, tensors)
     size = size_of(given, *original_size(model))
     target = output(filename, overwrite, tensors=tensors)
     reference = None if blocks else _reference(model, evaluate, max_drop)

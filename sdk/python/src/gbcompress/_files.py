@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from . import _core
-from ._arguments import kind_of, output, path, positive, texts, whole
+from ._arguments import checked_ratio, kind_of, output, path, positive, texts, whole
 from ._arguments import metadata as checked_metadata
 from ._arrays import Array, Entry, is_module, to_entries
 from ._errors import TargetNotMet, usage, warn
@@ -74,7 +74,7 @@ def _one_target(
     if len(given) > 1:
         raise usage(f"{' and '.join(given)} contradict each other; give one of them")
     return (
-        None if ratio is None else positive(ratio, "ratio"),
+        None if ratio is None else checked_ratio(ratio),
         None if max_bytes is None else whole(max_bytes, "max_bytes", 1),
         None if max_error is None else positive(max_error, "max_error", below=1),
     )
@@ -131,7 +131,7 @@ def save_file(
             to 8 dimensions; bfloat16 and 8-bit floats too. Tensors of the same memory are tied:
             stored once.
         filename: the file to write; it appears whole or not at all.
-        ratio: bytes of the tensors as safetensors over bytes of the file, above 0.
+        ratio: bytes of the tensors as safetensors over bytes of the file, above 1.
         max_bytes: of the file, at least 1.
         max_error: squared error of every tensor over its squares, or with ``base`` over the squares of
             its change; above 0 and below 1.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from . import _core
-from ._arguments import kind_of, positive, texts, whole
+from ._arguments import checked_ratio, kind_of, positive, texts, whole
 from ._compression import PREPARED, Compression
 from ._controller import Controller, ToDrop, ToSize, first_rate_weight
 from ._errors import GbzError, usage
@@ -136,7 +136,7 @@ class _Target:
         if self.max_bytes is not None:
             self.max_bytes = whole(self.max_bytes, "max_bytes", 1)
         if self.ratio is not None:
-            self.ratio = positive(self.ratio, "ratio")
+            self.ratio = checked_ratio(self.ratio)
         if self.max_drop is not None:
             self.max_drop = checked_drop(self.max_drop)
             if self.evaluate is None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from ._arguments import path, positive, whole
+from ._arguments import checked_ratio, path, positive, whole
 from ._errors import usage
 from ._files import SaveReport
 from ._quality import checked_drop
@@ -95,7 +95,7 @@ def size_of(
     if names[0] == "max_bytes":
         return whole(value, "max_bytes", 1)
     if names[0] == "ratio":
-        return int(input_bytes / positive(value, "ratio"))
+        return int(input_bytes / checked_ratio(value))
     if names[0] == "bits":
         return max(1, int(positive(value, "bits") * weights / 8))
     checked_drop(value)
