@@ -116,6 +116,7 @@ class Sweeps(harness.CliTest):
         self.refused(USAGE, "--ratios takes numbers above 0", *self.sweep("--ratios", "4,,8"))
         self.refused(USAGE, "--ratios takes numbers above 0", *self.sweep("--ratios", "-4"))
         self.refused(USAGE, "--ratios takes numbers above 0", *self.sweep("--ratios", "4,nan"))
+        self.refused(USAGE, "--ratios must be above 1", *self.sweep("--ratios", "4,0.5"))
         self.refused(USAGE, "needs data to train on", *self.sweep("--lambdas", "1"))
         self.refused(USAGE, "one list", *self.sweep("--ratios", "4", "--errors", "0.1"))
         self.refused(INPUT, "absent", "sweep", self.path("absent.safetensors"), "-o", self.path("curve"))

@@ -62,6 +62,9 @@ std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
     for (const double value : *list) {
       if (!(value > 0) || !std::isfinite(value))
         throw Error(Errc::kUsage, std::string("--") + kind + "s are numbers above 0");
+      if (kind == std::string_view("ratio") && value <= 1)
+        throw Error(Errc::kUsage,
+                    "`ratios` must be above 1; compress with `mode` exact keeps every bit");
       asked.push_back({kind, value});
     }
   return asked;

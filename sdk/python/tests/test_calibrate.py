@@ -280,6 +280,8 @@ def test_refuses_what_cannot_be(tmp_path: Path) -> None:
         (lambda: gbc.calibrate(model, x[0], out, ratio=8), "write \\[batch\\]"),
         (lambda: gbc.calibrate(model, x, out), "give one of"),
         (lambda: gbc.calibrate(model, x, out, ratio=8, bits=4), "ratio and bits"),
+        (lambda: gbc.calibrate(model, x, out, bits=32), "bits must be below the 32 bits"),
+        (lambda: gbc.calibrate(model, x, out, ratio=0.5), "ratio must be above 1, got 0.5"),
         (lambda: gbc.calibrate(model, x, out, max_drop=1), "belong together"),
         (lambda: gbc.calibrate(model, x, out, ratio=8, evaluate=len), "belong together"),
         (lambda: gbc.calibrate(model.state_dict(), x, out, ratio=8), "torch module"),
