@@ -22,8 +22,8 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
-  /// "integers", "short floats", "exact", "constant", "tied", "g-nets", "g-nets and integers", "as
-  /// in the base", "base and integers"
+  /// "integers", "short floats", "levels" (exact), "exact", "constant", "tied", "g-nets", "g-nets
+  /// and integers", "as in the base", "base and integers"
   std::string stored;
   double step = 0;  ///< of integers; of rows with steps of their own, the one in their middle
   bool row_steps = false;
@@ -32,8 +32,8 @@ struct StoredTensor {
   double seconds = 0;   ///< in which it was decoded, where it was compared
   /// Whether error and energy are known: the source has such a tensor.
   bool compared = false;
-  double error = 0;   ///< squared error over squares, of the decoded file; 0: exact
-  double energy = 1;  ///< squares of the decoded file over the source's
+  double error = 0;    ///< squared error over squares, of the decoded file; 0: exact
+  double energy = 1;   ///< squares of the decoded file over the source's
   double squares = 0;  ///< of the source, where there is an error
   /// Whether a base has the tensor, of real numbers, so that the next two are known.
   bool in_base = false;
