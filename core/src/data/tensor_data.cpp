@@ -16,13 +16,11 @@ struct Part {
 class TensorFile {
  public:
   explicit TensorFile(const std::string& where) : label_(printable(where)) {
-    try {
-      entries_ = read_tensors(where);
-    } catch (const Error& error) {
-      if (error.code() != Errc::kNonFinite) throw;
-      throw Error(Errc::kNonFinite,
-                  label_ + ": inputs or targets hold NaN or infinity; leave such rows out");
-    }
+    entries_ = read_tensors(where);
+    for (const NamedParameter& entry : entries_)
+      if (is_real(entry.info.dtype) && !at::isfinite(entry.tensor).all().item<bool>())
+        throw Error(Errc::kNonFinite,
+                    label_ + ": inputs or targets hold NaN or infinity; leave such rows out");
   }
 
   /// @return undefined tensors where the file has neither
