@@ -50,14 +50,13 @@ class Checkpoints(cases.Given):
         beside = {"args": argparse.Namespace(lr=0.1, nested=argparse.Namespace(x=[1])), "open": open, "sorted": sorted,
                   "setup": setup, "table": package.Table(a=1, b=setup), "circle": circle, "keys": {(1, 2): 3, None: 4},
                   "set": {1, "a"}, "class": argparse.ArgumentParser, "slice": slice(1, 2), "range": range(3)}
-        for protocol in (2, 4, 5):
-            for old in (False, True):
-                with self.subTest(protocol=protocol, old=old):
-                    file = self.saved("some.ckpt", {**beside, "weights": weights, "step": 3}, pickle_protocol=protocol,
-                                      _use_new_zipfile_serialization=not old)
-                    found, said = expanded(self, file)
-                    self.same(found, {"enc.deep.w": weights["enc"]["deep"]["w"], "enc.deep.b": weights["enc"]["deep"]["b"]})
-                    self.assertIn("left out", said)
+        for protocol, old in ((2, False), (2, True), (4, False), (5, True)):
+            with self.subTest(protocol=protocol, old=old):
+                file = self.saved("some.ckpt", {**beside, "weights": weights, "step": 3}, pickle_protocol=protocol,
+                                  _use_new_zipfile_serialization=not old)
+                found, said = expanded(self, file)
+                self.same(found, weights["enc"]["deep"])  # the innermost dictionary is the model
+                self.assertIn("left out", said)
 
     def test_a_program_in_a_pickle_is_not_run(self):
         import torch

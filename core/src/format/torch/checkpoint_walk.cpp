@@ -237,7 +237,7 @@ void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numb
     if (into.size() == kMaxTensors)
       throw Error(Errc::kLimit, label_ + " has more than 1,000,000 tensors");
     into.emplace_back(name, at);
-  } else if (has_children(at) && (numbers || count(at).tensors > 0)) {
+  } else if (is_module(at) || (is_container(value) && (numbers || count(at).tensors > 0))) {
     each_child(at, [&](const std::string& key, PickleHandle child) {
       flatten(child, name.empty() ? key : name + "." + key, numbers, depth + 1, into);
     });
@@ -249,8 +249,7 @@ void CheckpointWalk::flatten(PickleHandle at, const std::string& name, bool numb
 
 void CheckpointWalk::skip(PickleHandle at, const std::string& name) {
   const PickleValue& value = tree_[at];
-  // Nothing is lost by an empty container, or a module without parameters.
-  if (is_module(at) || (is_container(value) && value.items.empty())) return;
+  if (is_container(value) && value.items.empty()) return;  // nothing is lost
   if (skipped_.size() < kMaxTensors)
     skipped_.push_back({name, 0, 0, value.kind == Kind::kObject ? value.text : ""});
 }
