@@ -150,8 +150,8 @@ class Checkpoints(cases.Given):
         objects = b"cm\nC\nq\x000](" + b"h\x00)\x81}b" * 1_000_000 + b"e"
         deep = b"]" * 1_000_000 + b"a" * 999_999
         for name, program, words in (("calls", pairs + b"(" + b"h\x01h\x00\x85R0" * 3_000 + b"N0" + b"t", "512 MiB"),
-                                     ("names", names, "holds no tensors"), ("objects", objects, "holds no tensors"),
-                                     ("deep", deep, "holds no tensors|too deep")):
+                                     ("names", names, "holds no model"), ("objects", objects, "holds no model"),
+                                     ("deep", deep, "holds no model")):
             with self.subTest(name):
                 self.refused(harness.INPUT, words, "inspect", archive(program))
 
