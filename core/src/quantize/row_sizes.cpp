@@ -111,8 +111,8 @@ std::vector<double> column_squares(const IntegerGrid& grid, std::span<const floa
   std::vector<double> squares(cols);
   for (std::size_t first = 0; first < values.size(); first += cols) {
     const auto row = values.subspan(first, cols);
-    const double bound =
-        without_outliers ? square(size_of_row(row).rms) * kOutlier * kOutlier : HUGE_VAL;
+    const double most = kOutlier * size_of_row(row).rms;
+    const double bound = without_outliers ? most * most : HUGE_VAL;
     for (std::size_t j = 0; j < cols; ++j)
       if (square(row[j]) < bound) squares[j] += square(row[j]);
   }

@@ -131,7 +131,7 @@ TEST(Roles, NothingIsDoneToNumbersThatAreNone) {
 
 TEST(Roles, StateOfTrainingIsKnownByName) {
   const auto values = normals(600, 10);
-  EXPECT_EQ(kind_of("layers.0.weight.exp_avg", {30, 20}, values), WeightKind::kExact);
+  EXPECT_EQ(kind_of("optimizer.state.0.exp_avg", {30, 20}, values), WeightKind::kExact);
   EXPECT_EQ(kind_of("layers.0.weight", {30, 20}, values), WeightKind::kMatrix);
 }
 
