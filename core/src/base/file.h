@@ -19,7 +19,8 @@ struct MappedInput;
 /// file system does not map is read into memory.
 class MappedFile {
  public:
-  /// @throws Error(kNotFound) where there is none; Error(kIo) for a folder, a device, no permission;
+  /// @throws Error(kNotFound) where there is none; Error(kIo) for a folder, a device, no
+  /// permission;
   ///         Error(kFailure) where it becomes shorter while it is read into memory; std::bad_alloc
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
