@@ -56,8 +56,8 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
                                        : "model") +
                            suffix;
   const auto status = fs::status(file_, ignored);
-  device_ = fs::is_character_file(status) || fs::is_fifo(status);
-  if (file_ == "-") {
+  if (file_ == "-" || fs::is_character_file(status) || fs::is_fifo(status)) {
+    sink_ = file_;
     stream_ = made_ = true;
     folder_ = new_folder();
   } else if (is_folder(file_, of_folder)) {
@@ -77,9 +77,12 @@ ModelOutput::~ModelOutput() {
   if (made_) fs::remove(folder_, ignored);
 }
 
-std::string ModelOutput::shown() const { return stream_ ? "standard output" : printable(file_); }
+std::string ModelOutput::shown() const {
+  return sink_ == "-" ? "standard output" : printable(name());
+}
 
 void ModelOutput::check() const {
+  if (stream_ && sink_ != "-") return check_writable(sink_, overwrite_);
   if (stream_) return check_standard_output();
   check_not_an_input(arguments_, file_);
   std::error_code ignored;
@@ -103,7 +106,7 @@ void ModelOutput::begin() {
 
 std::size_t ModelOutput::finish() {
   if (stream_) {
-    send_to_standard_output(file_);
+    send_to_stream(file_, sink_);
     return 0;
   }
   made_ = false;

@@ -19,8 +19,8 @@ namespace gbcompress::cli {
 class ModelOutput {
  public:
   /// A folder is written where -o is one or ends with a slash, and of a folder also where no file
-  /// has that name and it ends as none of a model's files does. `-` is a file in TMPDIR that
-  /// finish() copies to standard output.
+  /// has that name and it ends as none of a model's files does. `-` and devices are a
+  /// file in TMPDIR that finish() copies there.
   /// @param source  what is read; "" for a new model
   /// @param suffix  of the file in a folder: ".gbz"
   /// @throws Error(kIo) where TMPDIR cannot be written
@@ -34,9 +34,9 @@ class ModelOutput {
   /// The file to write; "" where there is no -o.
   const std::string& file() const noexcept { return file_; }
   /// Standard output, a device or a pipe: there is no place beside it.
-  bool is_stream() const noexcept { return stream_ || device_; }
+  bool is_stream() const noexcept { return stream_; }
   /// For messages and results: "-" for standard output.
-  std::string name() const { return stream_ ? "-" : file_; }
+  std::string name() const { return stream_ ? sink_ : file_; }
   std::string shown() const;
   /// Tries every path that will be written, and leaves nothing behind.
   /// @throws Error(kUsage) for a path that is read too; as check_writable()
@@ -52,7 +52,8 @@ class ModelOutput {
 
  private:
   const Arguments& arguments_;
-  bool overwrite_, stream_ = false, device_ = false;
+  bool overwrite_, stream_ = false;
+  std::string sink_;                       ///< of a stream: "-", or the device
   std::filesystem::path source_, folder_;  ///< folder_: "" for a file alone
   std::string file_;
   std::vector<std::filesystem::path> carried_;

@@ -107,7 +107,12 @@ void check_standard_output() {
     throw Error(Errc::kUsage, "standard output is a terminal; redirect it, or name a file: -o OUT");
 }
 
-void send_to_standard_output(const fs::path& file) {
+void send_to_stream(const fs::path& file, const std::string& sink) {
+  const Descriptor device(sink == "-" ? -1 : ::open(sink.c_str(), O_WRONLY | O_CLOEXEC));
+  if (sink != "-" && device.fd < 0)
+    throw Error(Errc::kIo, printable(sink) + " cannot be written: " + std::strerror(errno));
+  const int to = sink == "-" ? STDOUT_FILENO : device.fd;
+  const std::string name = sink == "-" ? "standard output" : printable(sink);
   const Descriptor from(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   std::vector<char> piece(kPiece);
   for (;;) {
@@ -116,11 +121,9 @@ void send_to_standard_output(const fs::path& file) {
     if (n < 0)
       throw Error(Errc::kIo, printable(file.string()) + " cannot be read: " + std::strerror(errno));
     if (n == 0) return;
-    if (const int error = write_all(STDOUT_FILENO, piece.data(), static_cast<std::size_t>(n)))
-      throw Error(Errc::kIo,
-                  error == EPIPE
-                      ? "standard output was closed before the whole file was written"
-                      : std::string("standard output cannot be written: ") + std::strerror(error));
+    if (const int error = write_all(to, piece.data(), static_cast<std::size_t>(n)))
+      throw Error(Errc::kIo, error == EPIPE ? name + " was closed before the whole file was written"
+                                            : name + " cannot be written: " + std::strerror(error));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace gbcompress::cli {
 
@@ -23,8 +24,8 @@ void results_to_standard_error();
 
 /// @throws Error(kUsage) where standard output is a terminal
 void check_standard_output();
-/// Copies a file to standard output. @throws Error(kIo)
-void send_to_standard_output(const std::filesystem::path& file);
+/// Copies a file to standard output ("-") or to a device. @throws Error(kIo)
+void send_to_stream(const std::filesystem::path& file, const std::string& sink);
 /// Whether whoever read standard output has closed it, as `head` does.
 bool standard_output_is_closed() noexcept;
 
