@@ -9,7 +9,7 @@
 namespace gbcompress {
 namespace {
 
-std::string error_of(std::string_view text) {
+std::string parse_error(std::string_view text) {
   try {
     parse_config(text, "f.toml");
   } catch (const Error& error) {
@@ -56,10 +56,10 @@ TEST(TomlReader, KeepsTypesApart) {
 }
 
 TEST(TomlReader, NamesThePlaceOfASyntaxError) {
-  EXPECT_EQ(error_of("a = 1\nb = = 2\n").substr(0, 9), "f.toml:2:");
-  EXPECT_EQ(error_of("a = 1\na = 2\n").substr(0, 9), "f.toml:2:");
-  EXPECT_NE(error_of("a = \"\xff\""), "");
-  EXPECT_NE(error_of("a = \"x"), "");
+  EXPECT_EQ(parse_error("a = 1\nb = = 2\n").substr(0, 9), "f.toml:2:");
+  EXPECT_EQ(parse_error("a = 1\na = 2\n").substr(0, 9), "f.toml:2:");
+  EXPECT_NE(parse_error("a = \"\xff\""), "");
+  EXPECT_NE(parse_error("a = \"x"), "");
 }
 
 TEST(TomlReader, BoundsNestingOfEveryKind) {
@@ -72,7 +72,7 @@ TEST(TomlReader, BoundsNestingOfEveryKind) {
         "[a" + repeat(".a", depth - 1) + "]\n",
     };
     for (const auto& text : texts)
-      EXPECT_EQ(error_of(text).find("nested deeper than 32") == std::string::npos, fits)
+      EXPECT_EQ(parse_error(text).find("nested deeper than 32") == std::string::npos, fits)
           << depth << ": " << text.substr(0, 20);
   }
 }
@@ -93,14 +93,14 @@ TEST(TomlReader, SeesNestingBehindStringsButNotInThem) {
 TEST(TomlReader, RefusesATableHeaderWithoutAKey) {
   for (const std::string text :
        {"[[#a]]\nb = 1\n", "[#a]\n", "[[\n]]\n", "[ \x01]\n", "[=]\n", "[.a]\n"})
-    EXPECT_NE(error_of(text), "") << text;
+    EXPECT_NE(parse_error(text), "") << text;
 }
 
 /// Found by fuzzing: toml++ calls undefined what it does with some letters outside strings. [needs
 /// the undefined sanitizer to fail]
 TEST(TomlReader, RefusesLettersBeyondAsciiInKeys) {
-  EXPECT_NE(error_of("r\u00DB1r = 1\n"), "");
-  EXPECT_EQ(error_of("r = \"\"\"\\\n\u00DB\"\"\"\n"), "");
+  EXPECT_NE(parse_error("r\u00DB1r = 1\n"), "");
+  EXPECT_EQ(parse_error("r = \"\"\"\\\n\u00DB\"\"\"\n"), "");
 }
 
 TEST(TomlReader, TakesWholeNumbersThatNoDoubleIs) {

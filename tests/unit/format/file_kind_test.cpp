@@ -1,5 +1,6 @@
 #include "format/file_kind.h"
 
+#include "format/folder/weight_files.h"
 #include "format/model_folder.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/state_dict.h"

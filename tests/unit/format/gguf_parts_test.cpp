@@ -14,7 +14,7 @@ using testing::files_of;
 using testing::put_file;
 using testing::TempDir;
 
-constexpr std::uint32_t kF32 = 0, kF16 = 1, kQ8_0 = 8, kQ6_K = 14, kNew = 777;
+constexpr std::uint32_t kPartF32 = 0, kPartF16 = 1, kPartQ8_0 = 8, kPartQ6_K = 14, kPartNew = 777;
 
 gguf::GgufTensor tensor_of(std::uint32_t type, std::vector<std::int64_t> shape,
                            std::uint64_t size) {
@@ -34,7 +34,7 @@ void expect_whole(const gguf::GgufTensor& tensor, const std::vector<gguf::Piece>
 }
 
 TEST(GgufPieces, RowsAreCutIntoPiecesOfAboutOneSize) {
-  const auto tensor = tensor_of(kQ8_0, {10, 64}, 10 * 68);
+  const auto tensor = tensor_of(kPartQ8_0, {10, 64}, 10 * 68);
   const auto pieces = gguf::pieces_of(tensor, 4 * 64 + 1);
   expect_whole(tensor, pieces);
   ASSERT_EQ(pieces.size(), 3U);
@@ -47,7 +47,7 @@ TEST(GgufPieces, RowsAreCutIntoPiecesOfAboutOneSize) {
 
 TEST(GgufPieces, SlicesThatFitAreNotCut) {
   // Three matrices of 4 x 256 each.
-  const auto tensor = tensor_of(kQ6_K, {3, 4, 256}, 12 * 210);
+  const auto tensor = tensor_of(kPartQ6_K, {3, 4, 256}, 12 * 210);
   const auto matrices = gguf::pieces_of(tensor, 4 * 256);
   expect_whole(tensor, matrices);
   ASSERT_EQ(matrices.size(), 3U);
@@ -61,25 +61,25 @@ TEST(GgufPieces, SlicesThatFitAreNotCut) {
 }
 
 TEST(GgufPieces, RowsThatDoNotFitAreCutBetweenBlocks) {
-  const auto tensor = tensor_of(kQ8_0, {2, 160}, 2 * 170);
+  const auto tensor = tensor_of(kPartQ8_0, {2, 160}, 2 * 170);
   const auto pieces = gguf::pieces_of(tensor, 100);
   expect_whole(tensor, pieces);
   ASSERT_EQ(pieces.size(), 4U);
   EXPECT_EQ(pieces[0].name, "w[0,0:96]");
   EXPECT_EQ(pieces[3].name, "w[1,96:160]");
   EXPECT_EQ(pieces[3].size, 2U * 34);
-  const auto unknown = tensor_of(kNew, {1LL << 40}, 1000);
+  const auto unknown = tensor_of(kPartNew, {1LL << 40}, 1000);
   const auto bytes = gguf::pieces_of(unknown, 300);
   expect_whole(unknown, bytes);
   EXPECT_EQ(bytes.size(), 4U);
 }
 
 TEST(GgufPieces, WhatHasAnElementTypeOrFitsStaysWhole) {
-  EXPECT_EQ(gguf::pieces_of(tensor_of(kF16, {8, 64}, 1024), 64).size(), 1U);
-  const auto whole = gguf::pieces_of(tensor_of(kQ8_0, {8, 64}, 8 * 68), 8 * 64);
+  EXPECT_EQ(gguf::pieces_of(tensor_of(kPartF16, {8, 64}, 1024), 64).size(), 1U);
+  const auto whole = gguf::pieces_of(tensor_of(kPartQ8_0, {8, 64}, 8 * 68), 8 * 64);
   ASSERT_EQ(whole.size(), 1U);
   EXPECT_EQ(whole[0].name, "w");
-  auto named = tensor_of(kQ8_0, {8, 64}, 8 * 68);
+  auto named = tensor_of(kPartQ8_0, {8, 64}, 8 * 68);
   named.name = std::string(500, 'n');
   EXPECT_EQ(gguf::pieces_of(named, 64).size(), 1U);
 }
@@ -103,7 +103,7 @@ std::string part(int number, int count, const std::vector<b::Tensor>& tensors) {
                  tensors);
 }
 
-b::Tensor some(const char* name) { return {name, kF32, {4}, std::string(16, name[0])}; }
+b::Tensor some(const char* name) { return {name, kPartF32, {4}, std::string(16, name[0])}; }
 
 TEST(GgufParts, TheFirstPartStandsForAll) {
   const TempDir dir;
