@@ -20,7 +20,8 @@ std::string_view errc_name(Errc code) noexcept {
     case Errc::kPluginMissing: return "plugin_missing";
     case Errc::kTargetNotMet: return "target_not_met";
     case Errc::kInterrupted: return "interrupted";
-    case Errc::kPluginFailed: return "plugin_failed";
+    case Errc::kPluginFailed:
+      return "plugin_failed";
   }
   return "failure";
 }

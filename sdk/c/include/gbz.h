@@ -206,9 +206,9 @@ GBZ_API gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_
  * @param out    row-major, little-endian; aligned to its elements
  * @param bytes  gbz_bytes(file, tensor, dtype)
  * @return GBZ_OK; GBZ_USAGE for another type or alignment, for finite values that would become
- *         infinite in it, for a delta without its base, and after an error that spoiled the handle; GBZ_SHAPE_MISMATCH for another size; GBZ_UNSUPPORTED
- *         for a layer type that needs a plugin, which the text names; GBZ_CORRUPT, GBZ_TRUNCATED,
- *         GBZ_LIMIT, GBZ_MEMORY
+ *         infinite in it, for a delta without its base, and after an error that spoiled the handle;
+ *         GBZ_SHAPE_MISMATCH for another size; GBZ_UNSUPPORTED for a layer type that needs a
+ *         plugin, which the text names; GBZ_CORRUPT, GBZ_TRUNCATED, GBZ_LIMIT, GBZ_MEMORY
  */
 GBZ_API gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void* out, size_t bytes,
                             gbz_error* error);
