@@ -53,11 +53,13 @@ const std::string& name_for_rules(const TensorEntry& tensor) {
 /// have.
 std::optional<std::int64_t> asked_bytes(const Settings& settings, const TensorBundle& tensors) {
   const Target& target = settings.compress.target;
+  const InputSize size = size_of(tensors);
+  if (size.weights == 0) return {};  // a file without numbers misses no target
   const bool by_default = !default_target_text(settings).empty();
   if (by_default && target.ratio &&
       static_cast<double>(tensors.file_bytes) < *target.ratio * kSmallestFile)
     return kSmallestFile;
-  return target_bytes(target, size_of(tensors));
+  return target_bytes(target, size);
 }
 
 WeightsOptions weights_options(const Arguments& arguments, const Settings& settings,

@@ -135,7 +135,7 @@ class Runs(harness.CliTest):
         """Files are limited to less than a checkpoint, and to more than the output."""
         run = (*self.MLP, "--set", "rate.lambda=0.02", "--epochs", "2", "--set", "checkpoint.every_steps=10")
         limited = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))}
-        result = self.succeed(*run, "--checkpoint", self.path("kept"), "-o", self.path("m.gbz"), "-q", **limited)
+        result = self.succeed(*run, "--checkpoint", self.path("kept"), "-o", self.path("m.gbz"), **limited)
         self.assertEqual(result.err.count("no checkpoint could be saved"), 1, result)
         self.assertRegex(result.err, "warning: no checkpoint .*File too large.*; the run continues without it")
         whole = self.succeed(*run, "--checkpoint", self.path("all"), "-o", self.path("whole.gbz"))

@@ -208,8 +208,8 @@ class Targets(harness.CliTest):
                             self.one_message(result, "the target was not reached: the target is .* bytes, and the file has")
                         self.succeed("expand", out, "-o", self.path("x.safetensors"), "--force")
                         smallest[mode, name] = size
-        # Half of the squares of each matrix stay: 390 bytes.
-        self.assertLess(smallest["quantized", "untrained"], 450)
+        # Half of the squares of each row stay.
+        self.assertLess(smallest["quantized", "untrained"], 460)
 
     def test_drops(self):
         """No file of 10 numbers a picture is better than what it is of: a drop of 0 cannot always be kept."""

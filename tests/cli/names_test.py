@@ -216,7 +216,7 @@ class Places(NamesTest):
                                  "exist", *command, "-o", "none/out." + ("gbz" if command[0] == "compress" else "npz"),
                                  *force)
                     self.refused(FAILED, "its folder does not exist", *command, "-o", "none/out/", *force)
-                    self.refused(FAILED, "/dev/full is not an ordinary file", *command, "-o", "/dev/full", *force)
+                    self.refused(FAILED, "/dev/full cannot be written: No space left on device", *command, "-o", "/dev/full", *force)
                     self.refused(FAILED, "cannot be written: Not a directory", *command, "-o", "file/x.npz", *force)
 
     def test_no_permission(self):

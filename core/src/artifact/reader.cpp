@@ -251,7 +251,9 @@ void ArtifactReader::verify() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kExact) plain(i);
-    if (has_values(tensors_[i])) coded(i);
+    if (!has_values(tensors_[i])) continue;
+    const CodedValues values = coded(i);
+    if (values.levels.used()) level_elements(values);
   }
 }
 

@@ -11,7 +11,7 @@ namespace gbcompress {
 
 /// "*.safetensors.index.json" or "*.bin.index.json", also of a variant:
 /// "*.safetensors.index.fp16.json".
-bool is_model_index(std::string_view name) noexcept;
+bool is_model_index(std::string_view name);
 
 /// A folder with the weights that weights_in() chooses, or an index, whose files are looked for in
 /// its own folder. `carried` names a folder's files for CarriedCopies, a note the files of weights

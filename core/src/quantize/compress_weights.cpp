@@ -10,6 +10,7 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "quantize/change.h"
 #include "quantize/encode_weights.h"
 #include "quantize/store.h"
 #include "search/bracket_search.h"

@@ -93,7 +93,7 @@ WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values,
   const bool line = is_line(tensor.shape) || values.size() < kTinyNumbers;
   const bool weight = hinted && hint->kind == TensorHint::Kind::kWeight;
   if (hinted && hint->kind == TensorHint::Kind::kExact) return WeightKind::kExact;
-  if (!weight && is_structure(values, tensor.shape, line)) return WeightKind::kExact;
+  if (!weight && is_structure(values, tensor.shape, tensor.dtype, line)) return WeightKind::kExact;
   if (hinted) return line || !weight ? WeightKind::kVector : WeightKind::kMatrix;
   if (line) return ends_in_one_of(tensor.name, kTables) ? WeightKind::kExact : WeightKind::kVector;
   return ends_in_one_of(tensor.name, kScales) ? WeightKind::kVector : WeightKind::kMatrix;

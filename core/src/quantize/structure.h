@@ -7,12 +7,15 @@
 #include <span>
 #include <vector>
 
+#include "gbcompress/tensors.h"
+
 namespace gbcompress {
 
 /// Whether the values follow a rule that training does not leave:
 ///   - along a dimension of at least 9 positions each value follows from its two neighbors by one
 ///     linear equation a line (progressions, sines and cosines, exponentials), with a residual of
-///     at most 2 % of the deviation, or all lines are constant;
+///     at most 0.2 % of the deviation (BF16: 2 %, which rounding to it leaves), or all lines are
+///     constant;
 ///   - at least 9 values of one line, or below 64, ascend or descend strictly, or are their mirror
 ///     image, whatever the sign;
 ///   - no value is negative, three quarters or more are 0, and what is not is one run in each row,
@@ -22,7 +25,9 @@ namespace gbcompress {
 /// factor of some.
 /// @param values  finite, not all the same
 /// @param line    is_line()
-bool is_structure(std::span<const float> values, const std::vector<std::int64_t>& shape, bool line);
+/// @param dtype   whose rounding the values have
+bool is_structure(std::span<const float> values, const std::vector<std::int64_t>& shape,
+                  DType dtype, bool line);
 
 /// Lines along a dimension of at least 9 positions, whose values follow from their neighbors.
 struct PredictedLines {
@@ -30,6 +35,6 @@ struct PredictedLines {
 };
 /// The dimension of the first rule above, or nothing. @param values  finite
 std::optional<PredictedLines> predicted_lines(std::span<const float> values,
-                                              const std::vector<std::int64_t>& shape);
+                                              const std::vector<std::int64_t>& shape, DType dtype);
 
 }  // namespace gbcompress

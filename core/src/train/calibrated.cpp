@@ -170,8 +170,9 @@ void CalibratedIntegers::walk(double x, const Rule& rule, codec::IntegerChooser*
       SecondOrder moments = statistics_.tensors[t].moments;
       moments.columns = now.factor;
       // Zeros stay zeros.
-      const at::Tensor fitted = at::where(values_[e] == 0, values_[e], now.fitted(values_[e]));
-      round(e, fitted, moments, x, rule, chooser);
+      const at::Tensor fitted = now.fitted(values_[e]);
+      const at::Tensor given = values_[e].reshape(fitted.sizes());
+      round(e, at::where(given == 0, given, fitted), moments, x, rule, chooser);
       put(e);
       rounded[e] = true;
     }

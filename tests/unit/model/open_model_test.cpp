@@ -87,9 +87,11 @@ TEST_F(OpenModel, NaNAndInfinityAreNotTrainable) {
     Tensors tensors = tensors_of(*build_model("mlp:4-3-2", registry));
     tensors[2].second[1][1] = bad;
     write_tensors(file, tensors);
-    for (const char* arch : {"mlp", ""})
-      for (const NamedParameter& entry : open_model(file, arch, registry)->tensors())
+    for (const char* arch : {"mlp", ""}) {
+      const auto model = open_model(file, arch, registry);
+      for (const NamedParameter& entry : model->tensors())
         EXPECT_EQ(entry.trainable, entry.info.name != "2.weight") << arch << entry.info.name;
+    }
   }
 }
 

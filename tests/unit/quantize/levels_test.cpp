@@ -124,7 +124,7 @@ TEST(Levels, LinesLeaveWhatRoundingLeaves) {
         values.push_back(
             static_cast<float>(std::cos(position * std::pow(10000.0, -k / 32.0) + 0.1)));
     const Made made(values, {256, 32}, dtype);
-    const auto lines = predicted_lines(made.values, made.entry.shape);
+    const auto lines = predicted_lines(made.values, made.entry.shape, made.entry.dtype);
     ASSERT_TRUE(lines) << dtype_name(dtype);
     EXPECT_EQ(lines->positions, 256);
     const auto table = line_table(made.entry, made.values, *lines);

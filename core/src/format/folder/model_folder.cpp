@@ -197,7 +197,7 @@ TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
 
 }  // namespace
 
-bool is_model_index(std::string_view name) noexcept {
+bool is_model_index(std::string_view name) {
   return is_index_of(name, kSafetensorsEnd) || is_index_of(name, kPickledEnd);
 }
 

@@ -92,7 +92,7 @@ void find_table(TensorPlan& tensor, std::span<const float> values) {
   // A grid of many positions has many values.
   const bool many = !table || table->bits > kManyBits * static_cast<double>(values.size());
   if (many && exact && !tensor.not_finite)
-    if (const auto lines = predicted_lines(values, source.shape))
+    if (const auto lines = predicted_lines(values, source.shape, source.dtype))
       if (auto predicted = line_table(source, values, *lines)) table = std::move(predicted);
   if (table) tensor.levels = std::make_shared<const LevelTable>(*std::move(table));
 }
