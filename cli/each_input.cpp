@@ -11,6 +11,7 @@
 #include "exit_status.h"
 #include "file_names.h"
 #include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 #include "gbcompress/tensors.h"
 #include "model_options.h"
 #include "outcome.h"

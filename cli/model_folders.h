@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "command.h"
+#include "gbcompress/model_folders.h"
 #include "gbcompress/tensors.h"
 
 namespace gbcompress::cli {

@@ -1,5 +1,5 @@
 #pragma once
-/// Element types; kinds of model files, their tensors and companion files. No LibTorch.
+/// Element types; kinds of model files and their tensors; folders: model_folders.h. No LibTorch.
 
 #include <cstddef>
 #include <cstdint>
@@ -153,53 +153,5 @@ void check_mapped_inputs();
 /// @throws Error(kUsage)
 void check_not_an_input(const std::filesystem::path& output,
                         std::span<const std::filesystem::path> inputs);
-
-/// Subfolders with a model of their own, up to four deep, of a folder that holds none itself: the
-/// components of a pipeline of diffusers, adapters. Relative and sorted. Symbolic links and what
-/// belongs to a training (checkpoint-500) are not looked into. Empty for a folder that holds
-/// weights or a `.gbz`, and for what is no folder. @throws Error(kIo)
-std::vector<std::filesystem::path> component_folders(const std::filesystem::path& folder);
-
-/// The name of a folder's weights without suffix and number, which their `.gbz` and what it expands
-/// to have too: "adapter_model", "diffusion_pytorch_model"; "model" of several files without a name
-/// in common, and of pytorch_model.bin. Without weights, the name of its one `.gbz`, else "model".
-/// @throws Error(kIo); Error(kUsage, kNotFound) as open_tensors() for weights that it refuses
-std::string weights_name(const std::filesystem::path& folder);
-
-/// Finds what goes along with the weights of a folder, as open_tensors() does for one: sets
-/// bundle.carried, and bundle.left_out with a note for what is of the training or beyond the
-/// bounds: 1,000 files of at most 64 MiB, 256 MiB together, four subfolders deep. Symbolic links
-/// are taken from Hugging Face's cache alone. A note names files that are Git LFS pointers or web
-/// pages. Subfolders that are models of their own are left out; component_folders() have files of
-/// their own and are skipped.
-/// @throws Error(kIo)
-void find_carried(const std::filesystem::path& folder, TensorBundle& bundle);
-
-/// Copies of files under their own names in a folder that exists, and in subfolders, which are
-/// made. Made under temporary names, so that nothing that can fail for want of space or rights is
-/// left for commit(); without that, nothing stays behind. Symbolic links in the folder are never
-/// written through; a file that is already the one to be copied is left alone.
-class CarriedCopies {
- public:
-  /// @param source  the folder that `files` are relative to
-  /// @throws Error(kExists) for a file that is there, unless `overwrite`; Error(kIo) for a link in
-  ///         its place or in that of a subfolder, and as AtomicFile; Error(kLimit) for a file above
-  ///         64 MiB; Error(kUsage) for a path that leaves the folder
-  CarriedCopies(const std::filesystem::path& source, std::span<const std::filesystem::path> files,
-                const std::filesystem::path& folder, bool overwrite);
-  ~CarriedCopies();
-  CarriedCopies(const CarriedCopies&) = delete;
-  CarriedCopies& operator=(const CarriedCopies&) = delete;
-  /// @return how many files were copied. @throws as AtomicFile::commit()
-  std::size_t commit();
-
- private:
-  void add(const std::filesystem::path& source, const std::filesystem::path& relative,
-           const std::filesystem::path& folder, bool overwrite);
-  void forget();
-
-  std::vector<std::filesystem::path> made_;  ///< subfolders, until commit()
-  std::vector<std::unique_ptr<AtomicFile>> copies_;
-};
 
 }  // namespace gbcompress

@@ -9,6 +9,7 @@
 #include "format/folder/left_out.h"
 #include "format/folder/weight_files.h"
 #include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 
 namespace gbcompress {
 namespace fs = std::filesystem;

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -23,6 +25,17 @@ constexpr const char* kSearch = "search#state";
 constexpr const char* kBestFile = "search#best_file";
 constexpr const char* kKeptState = "kept#";
 constexpr const char* kStrategy = "strategy#";  // no parameter's name has a '#'
+
+/// What can never take a checkpoint is refused before the work.
+/// @throws Error(kIo)
+void check_place(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path at = fs::absolute(folder, ignored);
+  while (!fs::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
+  if (::access(at.c_str(), W_OK) != 0)
+    throw Error(Errc::kIo, printable(folder.string()) + " cannot be written to: " +
+                               std::strerror(errno) + "; choose a folder that may be written to");
+}
 
 std::string position_text(const RunPosition& p, std::int64_t saves) {
   return std::to_string(p.attempt) + " " + p.phase + " " + std::to_string(p.done) + " " +
@@ -112,6 +125,7 @@ TrainingCheckpoints::TrainingCheckpoints(CheckpointSettings settings, Checkpoint
   self.facts = std::move(facts);
   self.group = group && group->world() > 1 ? group : nullptr;
   self.warn = std::move(warn);
+  if (self.writes()) check_place(self.settings.folder);
   self.ranks.run = new_run();
   if (self.group) {
     self.ranks.rank = group->rank();

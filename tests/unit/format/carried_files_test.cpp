@@ -2,6 +2,7 @@
 
 #include "format/model_folder.h"
 #include "format/safetensors/safetensors.h"
+#include "gbcompress/model_folders.h"
 #include "support/files.h"
 
 namespace gbcompress {

@@ -1,5 +1,6 @@
 #include "format/model_folder.h"
 #include "format/safetensors/safetensors.h"
+#include "gbcompress/model_folders.h"
 #include "pickle_builder.h"
 #include "support/files.h"
 

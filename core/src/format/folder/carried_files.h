@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "gbcompress/model_folders.h"
 #include "gbcompress/tensors.h"
 
 namespace gbcompress {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gbcompress/tensors.h"  // component_folders()
+#include "gbcompress/model_folders.h"  // component_folders()
 
 namespace gbcompress {
 

@@ -12,6 +12,7 @@
 #include "format/safetensors/safetensors.h"
 #include "format/torch/state_dict.h"
 #include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 
 namespace gbcompress {
 namespace fs = std::filesystem;

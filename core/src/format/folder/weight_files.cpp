@@ -9,6 +9,7 @@
 #include "format/folder/left_out.h"
 #include "format/model_folder.h"
 #include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 #include "gbcompress/tensors.h"
 
 namespace gbcompress {

@@ -22,6 +22,7 @@
 #include "format/tensor_bundle.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 #include "gbcompress/options.h"
 #include "gbcompress/weights.h"
 #include "module.h"
