@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/parallel.h"
@@ -26,6 +27,8 @@ constexpr int kCoarsestNearest = 17, kCoarsestTrellis = 25;
 constexpr int kFeedbackRoom = 2 * kStepsPerOctave;
 /// How often the steps of rows that lose too much are made finer.
 constexpr int kFinerRowTries = 24;
+/// How often columns are looked for that would be better as zeros.
+constexpr int kColumnTries = 12;
 /// Octaves between the largest row and those whose values have a unit of their own in memory.
 constexpr int kMostOctaves = 60;
 /// A product's rows have steps of (row's rms x scale)^(1/2); over the scale, that is this power of
@@ -92,6 +95,42 @@ void scale(std::span<float> values, int sixteenths) {
     value = static_cast<float>(
         std::ldexp(static_cast<double>(value) * static_cast<double>(root), octaves));
 }
+
+/// The root mean square of the smallest column that is not 0.
+float least_column(std::span<const float> values, std::size_t cols) {
+  std::vector<float> squares(cols);
+  for (std::size_t first = 0; first < values.size(); first += cols)
+    for (std::size_t j = 0; j < cols; ++j) squares[j] += values[first + j] * values[first + j];
+  float least = 0;
+  for (const float sum : squares)
+    if (sum > 0 && (least == 0 || sum < least)) least = sum;
+  return std::sqrt(least / static_cast<float>(values.size() / cols));
+}
+
+/// Integers of a grid as values, one after another.
+class Decoded {
+ public:
+  /// @param size  of the step
+  Decoded(const CodedValues& values, float size)
+      : integers_(values.integers), dependent_(values.grid.dependent), size_(size) {
+    if (dependent_) states_.emplace(values.grid);
+  }
+  float next() {
+    const std::int32_t k = integers_[at_++];
+    if (!dependent_) return static_cast<float>(k) * size_;
+    codec::QuantizerState& state = states_->next();
+    const float value = static_cast<float>(state.twice(k)) * (size_ / 2);
+    state.pass(k);
+    return value;
+  }
+
+ private:
+  std::span<const std::int32_t> integers_;
+  bool dependent_;
+  float size_;
+  std::size_t at_ = 0;
+  std::optional<codec::QuantizerStates> states_;
+};
 
 /// Offsets of the steps of slices, octaves.
 double slice_octaves(double share) {
@@ -167,6 +206,15 @@ StepMatrix::StepMatrix(IntegerGrid grid, std::vector<float> values,
     }
     if (by != 0) scale(row_of(row), by);
   }
+  if (rows() > 1 && !sizes_.empty()) least_column_ = least_column(scaled_, cols);
+}
+
+std::vector<double> StepMatrix::row_weights(int step, std::span<const std::int32_t> steps) const {
+  std::vector<double> weights(rows());
+  for (std::size_t row = 0; row < rows(); ++row)
+    weights[row] =
+        std::exp2(2 * (unit_ + static_cast<double>(steps[row] - step) / kStepsPerOctave));
+  return weights;
 }
 
 std::int64_t StepMatrix::values_chosen() noexcept { return values_chosen_so_far; }
@@ -197,10 +245,22 @@ std::span<const float> StepMatrix::in_steps(int step, std::span<const std::int32
 }
 
 StepMatrix::Attempt StepMatrix::attempt(int step, std::span<const std::int32_t> steps,
-                                        Quantizer quantizer, int threads) const {
+                                        Quantizer quantizer, int threads,
+                                        const std::vector<bool>& dropped) const {
   values_chosen_so_far += static_cast<std::int64_t>(scaled_.size());
   std::vector<float> copy;
-  const std::span<const float> scaled = in_steps(step, steps, copy);
+  std::span<const float> scaled = in_steps(step, steps, copy);
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  std::vector<double> left_out(rows());
+  if (!dropped.empty()) {
+    if (copy.empty()) copy = scaled_;
+    for (std::size_t i = 0; i < copy.size(); ++i) {
+      if (!dropped[i % cols]) continue;
+      left_out[i / cols] += static_cast<double>(copy[i]) * static_cast<double>(copy[i]);
+      copy[i] = 0;
+    }
+    scaled = copy;
+  }
   Attempt result{{.grid = grid_, .step = step}, std::vector<double>(rows())};
   std::vector<double>& errors = result.errors;
   CodedValues& values = result.values;
@@ -209,19 +269,14 @@ StepMatrix::Attempt StepMatrix::attempt(int step, std::span<const std::int32_t> 
   values.integers.resize(scaled.size());
   const int in_units = step - kStepsPerOctave * unit_;
   const float size = std::ldexp(step_size(in_units & 15), in_units >> 4);
-  const auto cols = static_cast<std::size_t>(grid_.cols);
   if (values.grid.dependent) {
     const Trellis trellis(values.grid, scaled);
     parallel_tasks(threads, trellis.parts(),
                    [&](std::int64_t part) { trellis.choose(part, size, values.integers); });
-    codec::QuantizerStates states(values.grid);
+    Decoded decoded(values, size);
     for (std::size_t row = 0, i = 0; row < rows(); ++row)
       for (const std::size_t end = i + cols; i < end; ++i) {
-        const std::int32_t k = values.integers[i];
-        codec::QuantizerState& state = states.next();
-        const float number = static_cast<float>(state.twice(k)) * (size / 2);
-        state.pass(k);
-        const auto off = static_cast<double>(number - scaled[i]);
+        const auto off = static_cast<double>(decoded.next() - scaled[i]);
         errors[row] += off * off;
       }
   } else {
@@ -235,9 +290,9 @@ StepMatrix::Attempt StepMatrix::attempt(int step, std::span<const std::int32_t> 
                                 std::span(errors).subspan(first, count));
                    });
   }
+  const std::vector<double> weights = row_weights(step, steps);
   for (std::size_t row = 0; row < rows(); ++row)
-    errors[row] *=
-        std::exp2(2 * (unit_ + static_cast<double>(steps[row] - step) / kStepsPerOctave));
+    errors[row] = (errors[row] + left_out[row]) * weights[row];
   return result;
 }
 
@@ -254,6 +309,35 @@ bool StepMatrix::tighten(const Attempt& attempt, std::span<const std::int32_t> s
   return any;
 }
 
+/// Columns that these integers make worse than zeros would, and those that are dropped already.
+/// @return whether there are more than before
+bool StepMatrix::drop_columns(const Attempt& attempt, int step, std::span<const std::int32_t> steps,
+                              std::vector<bool>& dropped) const {
+  const int in_units = step - kStepsPerOctave * unit_;
+  const float size = std::ldexp(step_size(in_units & 15), in_units >> 4);
+  // A column of larger values keeps most of its squares.
+  if (least_column_ == 0 || least_column_ >= size) return false;
+  std::vector<float> copy;
+  const std::span<const float> scaled = in_steps(step, steps, copy);
+  const auto cols = static_cast<std::size_t>(grid_.cols);
+  const std::vector<double> weights = row_weights(step, steps);
+  std::vector<double> gains(cols);  // squares less errors
+  Decoded decoded(attempt.values, size);
+  for (std::size_t row = 0, i = 0; row < rows(); ++row)
+    for (std::size_t j = 0; j < cols; ++j, ++i) {
+      const double value = static_cast<double>(scaled[i]);
+      const double off = static_cast<double>(decoded.next()) - value;
+      gains[j] += (value * value - off * off) * weights[row];
+    }
+  bool more = false;
+  for (std::size_t j = 0; j < cols; ++j) {
+    if (gains[j] >= 0 || (!dropped.empty() && dropped[j])) continue;
+    dropped.resize(cols);
+    dropped[j] = more = true;
+  }
+  return more;
+}
+
 StepMatrix::Chosen StepMatrix::choose(int step, Quantizer quantizer, int threads) const {
   std::vector<std::int32_t> limits(rows(), kNoLimit);
   for (std::size_t row = 0; row < sizes_.size(); ++row)
@@ -263,6 +347,12 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantizer quantizer, int threads
   for (int tries = 0; tries < kFinerRowTries && tighten(made, steps, limits); ++tries) {
     steps = steps_of_rows(step, limits);
     made = attempt(step, steps, quantizer, threads);
+  }
+  std::vector<bool> dropped;
+  for (int tries = 0; tries < kColumnTries && drop_columns(made, step, steps, dropped); ++tries) {
+    Attempt without = attempt(step, steps, quantizer, threads, dropped);
+    if (std::vector<std::int32_t> finer = limits; tighten(without, steps, finer)) break;
+    made = std::move(without);
   }
   Chosen chosen{std::move(made.values), 0};
   for (const double error : made.errors) chosen.relative_error += error / squares_;

@@ -58,8 +58,11 @@ class StepMatrix {
   std::vector<std::int32_t> steps_of_rows(int step, std::span<const std::int32_t> limits) const;
   std::span<const float> in_steps(int step, std::span<const std::int32_t> steps,
                                   std::vector<float>& copy) const;
-  Attempt attempt(int step, std::span<const std::int32_t> steps, Quantizer quantizer,
-                  int threads) const;
+  Attempt attempt(int step, std::span<const std::int32_t> steps, Quantizer quantizer, int threads,
+                  const std::vector<bool>& dropped = {}) const;
+  std::vector<double> row_weights(int step, std::span<const std::int32_t> steps) const;
+  bool drop_columns(const Attempt& attempt, int step, std::span<const std::int32_t> steps,
+                    std::vector<bool>& dropped) const;
   bool tighten(const Attempt& attempt, std::span<const std::int32_t> steps,
                std::vector<std::int32_t>& limits) const;
 
@@ -67,6 +70,7 @@ class StepMatrix {
   std::vector<float> scaled_;            ///< values over 2^unit_ and over their rows' factors
   std::vector<std::int32_t> row_steps_;  ///< empty, or [rows]
   std::vector<RowSize> sizes_;           ///< empty, or [rows]
+  float least_column_ = 0;               ///< rms of the smallest scaled column that is not 0
   std::vector<std::int32_t> least_;      ///< finest step of each row, [rows]
   std::vector<std::int32_t>
       lifts_;           ///< empty, or what scaled rows are larger, sixteenths of octaves

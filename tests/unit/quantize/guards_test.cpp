@@ -292,5 +292,36 @@ TEST(Guards, TinyFilesGrowWithWhatIsAsked) {
   EXPECT_TRUE(smallest.report.target_note.ends_with(worst)) << smallest.report.target_note;
 }
 
+TEST(Guards, NoColumnIsWorseThanZeros) {
+  const std::int64_t rows = 96, cols = 80;
+  std::vector<float> values = normals(rows * cols, 31);
+  for (std::int64_t i = 0; i < rows * cols; ++i)
+    values[static_cast<std::size_t>(i)] *=
+        static_cast<float>(std::pow(1e-3, static_cast<double>(i * 37 % cols) / 79));
+  const IntegerGrid grid{rows, cols, 0};
+  const MatrixFacts facts = matrix_facts(grid, values, true);
+  const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
+  for (const Quantizer quantizer : kQuantizers)
+    for (const double share : {0.25, 0.5, 1.0}) {
+      const int step = nearest_step(static_cast<float>(share * facts.rms));
+      const auto chosen = matrix.choose(step, quantizer, 1);
+      const std::vector<float> stored = coded_floats(chosen.values);
+      double error = 0, all = 0;
+      for (std::int64_t j = 0; j < cols; ++j) {
+        double lost = 0, squares = 0;
+        for (std::int64_t i = j; i < rows * cols; i += cols) {
+          const auto at = static_cast<std::size_t>(i);
+          const double off = static_cast<double>(stored[at] - values[at]);
+          lost += off * off;
+          squares += static_cast<double>(values[at]) * static_cast<double>(values[at]);
+        }
+        EXPECT_LE(lost, squares * (1 + 1e-6)) << j << " " << share;
+        error += lost;
+        all += squares;
+      }
+      EXPECT_NEAR(chosen.relative_error, error / all, 1e-4 * error / all);
+    }
+}
+
 }  // namespace
 }  // namespace gbcompress
