@@ -64,10 +64,10 @@ void* read_whole(int fd, std::size_t size, const fs::path& path) {
     if (n <= 0) {
       ::munmap(memory, size);
       if (n < 0) fail_open(path, error);
-      throw Error(Errc::kFailure,
-                  printable(path.string()) +
-                      " became shorter while it was read; nothing was written, try again with a "
-                      "whole file");
+      throw Error(Errc::kFailure, printable(path.string()) +
+                                      " became shorter while it was read; no file was written from "
+                                      "what is missing; try again with a "
+                                      "whole file");
     }
     at += static_cast<std::size_t>(n);
   }

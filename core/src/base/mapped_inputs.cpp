@@ -152,9 +152,10 @@ void release_pages(std::span<const std::byte> bytes) noexcept {
 namespace {
 
 [[noreturn]] void fail_lost(const std::string& path) {
-  throw Error(Errc::kFailure, printable(path) +
-                                  " became shorter, or its disk failed, while it was read; "
-                                  "nothing was written, try again with a whole file");
+  throw Error(Errc::kFailure,
+              printable(path) +
+                  " became shorter, or its disk failed, while it was read; "
+                  "no file was written from what is missing; try again with a whole file");
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST(MappedInputs, NothingIsWrittenFromALostInput) {
   {
     AtomicFile out(cut.dir / "out", true);
     out.write(testing::to_bytes("made of zeros"));
-    GBC_EXPECT_ERROR(out.commit(), Errc::kFailure, "nothing was written");
+    GBC_EXPECT_ERROR(out.commit(), Errc::kFailure, "no file was written");
   }
   EXPECT_EQ(get_file(cut.dir / "out"), "old");
   EXPECT_EQ(cut.dir.files(), 2u);
