@@ -107,30 +107,13 @@ float least_column(std::span<const float> values, std::size_t cols) {
   return std::sqrt(least / static_cast<float>(values.size() / cols));
 }
 
-/// Integers of a grid as values, one after another.
-class Decoded {
- public:
-  /// @param size  of the step
-  Decoded(const CodedValues& values, float size)
-      : integers_(values.integers), dependent_(values.grid.dependent), size_(size) {
-    if (dependent_) states_.emplace(values.grid);
-  }
-  float next() {
-    const std::int32_t k = integers_[at_++];
-    if (!dependent_) return static_cast<float>(k) * size_;
-    codec::QuantizerState& state = states_->next();
-    const float value = static_cast<float>(state.twice(k)) * (size_ / 2);
-    state.pass(k);
-    return value;
-  }
-
- private:
-  std::span<const std::int32_t> integers_;
-  bool dependent_;
-  float size_;
-  std::size_t at_ = 0;
-  std::optional<codec::QuantizerStates> states_;
-};
+/// The value that the next integer of a dependent grid stands for.
+float next_value(codec::QuantizerStates& states, std::int32_t k, float size) {
+  codec::QuantizerState& state = states.next();
+  const float value = static_cast<float>(state.twice(k)) * (size / 2);
+  state.pass(k);
+  return value;
+}
 
 /// Offsets of the steps of slices, octaves.
 double slice_octaves(double share) {
@@ -273,10 +256,11 @@ StepMatrix::Attempt StepMatrix::attempt(int step, std::span<const std::int32_t> 
     const Trellis trellis(values.grid, scaled);
     parallel_tasks(threads, trellis.parts(),
                    [&](std::int64_t part) { trellis.choose(part, size, values.integers); });
-    Decoded decoded(values, size);
+    codec::QuantizerStates states(values.grid);
     for (std::size_t row = 0, i = 0; row < rows(); ++row)
       for (const std::size_t end = i + cols; i < end; ++i) {
-        const auto off = static_cast<double>(decoded.next() - scaled[i]);
+        const auto off =
+            static_cast<double>(next_value(states, values.integers[i], size) - scaled[i]);
         errors[row] += off * off;
       }
   } else {
@@ -322,11 +306,14 @@ bool StepMatrix::drop_columns(const Attempt& attempt, int step, std::span<const 
   const auto cols = static_cast<std::size_t>(grid_.cols);
   const std::vector<double> weights = row_weights(step, steps);
   std::vector<double> gains(cols);  // squares less errors
-  Decoded decoded(attempt.values, size);
+  const bool dependent = attempt.values.grid.dependent;
+  codec::QuantizerStates states(attempt.values.grid);
   for (std::size_t row = 0, i = 0; row < rows(); ++row)
     for (std::size_t j = 0; j < cols; ++j, ++i) {
       const double value = static_cast<double>(scaled[i]);
-      const double off = static_cast<double>(decoded.next()) - value;
+      const std::int32_t k = attempt.values.integers[i];
+      const float stored = dependent ? next_value(states, k, size) : static_cast<float>(k) * size;
+      const double off = static_cast<double>(stored) - value;
       gains[j] += (value * value - off * off) * weights[row];
     }
   bool more = false;
