@@ -96,6 +96,7 @@ struct TrainingCheckpoints::Impl {
   std::int64_t saved_at = -1;  ///< steps at the last save
   Clock::time_point last_save = Clock::now();
   std::string failure;  ///< why the last one could not be saved; "" where it could
+  bool begun = false;   ///< the last save, whose end the next one waits for
 
   bool in_training = false;  ///< resumed in the middle of it; its strategy is not restored yet
 
@@ -226,7 +227,8 @@ bool TrainingCheckpoints::Impl::try_to(F&& act) {
     // Where several save together, the others are told that one failed.
     if (error.code() != Errc::kIo && !(group && error.code() == Errc::kFailure)) throw;
     last_save = Clock::now();
-    if (warn && failure != error.what())
+    // Once for all saves of a disk that stays full.
+    if (warn && failure.empty())
       warn("warning: no checkpoint could be saved: " + std::string(error.what()) +
            "; the run continues without it");
     failure = error.what();
@@ -306,8 +308,9 @@ void TrainingCheckpoints::after_step(const RunPosition& position,
   }
   if (save || by_steps || stop != 0) {
     // How the save before ended is known now.
-    if (self.writer) self.try_to([&] { self.writer->finish(); });
-    self.try_to([&] { self.save(position, bottleneck, strategy); });
+    if (self.writer && self.try_to([&] { self.writer->finish(); }) && self.begun)
+      self.failure.clear();
+    self.begun = self.try_to([&] { self.save(position, bottleneck, strategy); });
   }
   if (stop == 0) return;
   const std::string folder = printable(self.settings.folder.string());
