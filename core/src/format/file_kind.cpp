@@ -69,8 +69,16 @@ FileKind sniff(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return FileKind::kFolder;
   const MappedFile map(path);
-  const FileKind kind = sniff_bytes(map.bytes(), printable(path.string()));
   const std::string name = path.filename().string();
+  FileKind kind;
+  try {
+    kind = sniff_bytes(map.bytes(), printable(path.string()));
+  } catch (const Error& error) {
+    // By chance a damaged file begins as a zip file does.
+    const bool damaged = error.code() == Errc::kCorrupt || error.code() == Errc::kTruncated;
+    if (damaged && name.ends_with(".gbz")) return FileKind::kArtifact;
+    throw;
+  }
   // By chance their bytes may look like another format's.
   if (kind == FileKind::kSafetensors && name.ends_with(".onnx")) return FileKind::kUnknown;
   if (name.ends_with(".gbz") && is_no_other(kind, map.bytes())) return FileKind::kArtifact;
