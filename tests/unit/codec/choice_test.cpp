@@ -39,7 +39,7 @@ class Choice : public testing::TestWithParam<CodecProfile> {
   std::vector<float> scaled_;
 };
 INSTANTIATE_TEST_SUITE_P(Profiles, Choice,
-                         testing::Values(CodecProfile::kSmall, CodecProfile::kFast),
+                         testing::Values(CodecProfile::kSmall),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 TEST_P(Choice, WithoutLambdaIsTheNearestInteger) {
