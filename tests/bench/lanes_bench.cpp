@@ -1,5 +1,6 @@
-// Profile `lanes` on 45 MB of fp32 weights: 1024 x 11008, normal with scales of rows and columns and
-// eight outlier columns, dependent, 3 bits. Numbers are written as fp32, bf16 or fp16. One thread.
+// Profile `lanes` on 45 MB of fp32 weights: 1024 x 11008, normal with scales of rows and columns
+// and eight outlier columns, dependent, 3 bits. Numbers are written as fp32, bf16 or fp16. One
+// thread.
 #include <benchmark/benchmark.h>
 #include <hwy/targets.h>
 

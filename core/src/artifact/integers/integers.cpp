@@ -11,7 +11,6 @@
 namespace gbcompress {
 namespace {
 
-
 void check_integers(std::span<const std::int32_t> integers, const std::string& label) {
   for (const std::int32_t n : integers)
     if (n < -kMaxMagnitude || n > kMaxMagnitude)

@@ -216,7 +216,8 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   if (options.measure != ErrorMeasure::kTotal) follow_far_sizes();
   if (options.statistics) use_statistics(options);
   take_samples();
-  // Samples are too small for a head and stripes of their own: estimated_bits() tells what they take.
+  // Samples are too small for a head and stripes of their own: estimated_bits() tells what they
+  // take.
   for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
 }
 
