@@ -110,13 +110,15 @@ class Opened:
                 entry = self.tensors[index]
                 yield index, self._make(entry["name"], dtype, entry["shape"], data)
 
-    def raw(self, index: int) -> NDArray[np.uint8]:
-        """The bytes of a tensor in its own element type, in new memory."""
-        [data] = self._file.read([(index, self.tensors[index]["dtype"])], self._threads)
-        return data.view(np.uint8).reshape(-1)
+    def raw(self, indices: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Indices and bytes of tensors in their own element types, in new memory."""
+        for batch in self._batches(indices):
+            wanted = [(index, self.tensors[index]["dtype"]) for index in batch]
+            for index, data in zip(batch, self._file.read(wanted, self._threads), strict=True):
+                yield index, data.view(np.uint8).reshape(-1)
 
     def size_of(self, index: int) -> int:
-        """Bytes of raw()."""
+        """Bytes of a tensor in its own element type."""
         entry = self.tensors[index]
         digits = re.search(r"\d+", entry["dtype"])  # of BOOL none
         elements: int = math.prod(entry["shape"])

@@ -171,7 +171,13 @@ class Memory:
 
     def __init__(self, filename: Path, threads: int) -> None:
         """Raises as load_file(), and UsageError for a file that was not made of an ONNX model."""
-        self._file = Opened(filename, "numpy", None, None, threads)
+        self._file = Opened(filename, "numpy", None, None, threads, all=True)
+        self.arrays: dict[str, tuple[int, NDArray[Any]]] = {}
+        self._decoded: dict[int, NDArray[np.uint8]] = {}
+        with self._file.checked():
+            self._read(filename)
+
+    def _read(self, filename: Path) -> None:
         entries = self._file.tensors
         place = [index for index, entry in enumerate(entries) if entry["name"] == "gbz.container"]
         if not place:
@@ -180,15 +186,18 @@ class Memory:
         kind, self._files = read_container(memoryview(self._elements(place[0]).tobytes()), sizes)
         if kind != "onnx":
             raise usage(f"{filename} was made of a model of the format {kind}; gbcompress expand writes it")
-        self.arrays: dict[str, tuple[int, NDArray[Any]]] = {}
         self._main = self._files[0]
         self._places = [hole.place for hole in self._main.holes]
+        # Together on all threads; small ones are decoded where they are needed.
+        large = [hole.tensor for hole in self._main.holes if hole.size >= _LARGE]
+        self._decoded = dict(self._file.raw(large))
         self._beside = {file.name: self._whole(file) for file in self._files[1:]}
         self.graph = message(list(self._model()))
 
     def _elements(self, index: int) -> NDArray[np.uint8]:
-        """Bytes of a tensor, decoded now."""
-        return self._file.raw(index)
+        """Bytes of a tensor, which has one place."""
+        found = self._decoded.pop(index, None)
+        return found if found is not None else dict(self._file.raw([index]))[index]
 
     def _payload(self, hole: Hole) -> NDArray[np.uint8]:
         """The elements of a hole; varints stand in a file in place of those of that encoding."""
