@@ -12,6 +12,7 @@ from pathlib import Path as _Path
 from typing import Any
 
 import torch
+import transformers.modeling_utils  # before _quantizer, which _transformers imports when this is done
 
 from . import _core
 from ._arguments import kind_of, path
