@@ -66,6 +66,7 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
   } else {
     return;
   }
+  if (suffix == ".gbz") artifact_ = name;
   file_ = (folder_ / name).string();
 }
 
@@ -92,7 +93,7 @@ void ModelOutput::check() const {
   if (!fs::is_directory(folder_, ignored))
     throw Error(Errc::kIo, printable(folder_.string()) + " is a file; name a folder to write into");
   check_writable(file_, overwrite_);
-  const CarriedCopies probe(source_, carried_, folder_, overwrite_);
+  const CarriedCopies probe(source_, carried_, folder_, overwrite_, artifact_);
 }
 
 void ModelOutput::begin() {
@@ -101,7 +102,7 @@ void ModelOutput::begin() {
   made_ = fs::create_directory(folder_, error);
   if (error)
     throw Error(Errc::kIo, printable(folder_.string()) + " cannot be made: " + error.message());
-  copies_.emplace(source_, carried_, folder_, overwrite_);
+  copies_.emplace(source_, carried_, folder_, overwrite_, artifact_);
 }
 
 std::size_t ModelOutput::finish() {

@@ -57,6 +57,7 @@ class ModelOutput {
   std::string sink_;                       ///< of a stream: "-", or the device
   std::filesystem::path source_, folder_;  ///< folder_: "" for a file alone
   std::string file_;
+  std::string artifact_;  ///< name of the `.gbz` in a folder; "" for files of other kinds
   std::vector<std::filesystem::path> carried_;
   std::optional<CarriedCopies> copies_;
   bool made_ = false;  ///< the folder, by begin() or for a stream

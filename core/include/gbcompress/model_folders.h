@@ -39,15 +39,18 @@ void find_carried(const std::filesystem::path& folder, TensorBundle& bundle);
 /// Copies of files under their own names in a folder that exists, and in subfolders, which are
 /// made. Made under temporary names, so that nothing that can fail for want of space or rights is
 /// left for commit(); without that, nothing stays behind. Symbolic links in the folder are never
-/// written through; a file that is already the one to be copied is left alone.
+/// written through; a file that is already the one to be copied is left alone. Two members of the
+/// config.json of Transformers tell its loader of a `.gbz`: they are added where `artifact` names
+/// one, and removed otherwise; all other bytes are the source's.
 class CarriedCopies {
  public:
-  /// @param source  the folder that `files` are relative to
+  /// @param source    the folder that `files` are relative to
+  /// @param artifact  name of the `.gbz` that holds the weights beside the copies; "" without one
   /// @throws Error(kExists) for a file that is there, unless `overwrite`; Error(kIo) for a link in
   ///         its place or in that of a subfolder, and as AtomicFile; Error(kLimit) for a file above
   ///         64 MiB; Error(kUsage) for a path that leaves the folder
   CarriedCopies(const std::filesystem::path& source, std::span<const std::filesystem::path> files,
-                const std::filesystem::path& folder, bool overwrite);
+                const std::filesystem::path& folder, bool overwrite, std::string artifact = {});
   ~CarriedCopies();
   CarriedCopies(const CarriedCopies&) = delete;
   CarriedCopies& operator=(const CarriedCopies&) = delete;
@@ -59,6 +62,7 @@ class CarriedCopies {
            const std::filesystem::path& folder, bool overwrite);
   void forget();
 
+  std::string artifact_;
   std::vector<std::filesystem::path> made_;  ///< subfolders, until commit()
   std::vector<std::unique_ptr<AtomicFile>> copies_;
 };

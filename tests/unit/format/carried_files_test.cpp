@@ -116,6 +116,23 @@ TEST_F(Carried, CachesKeepSubfoldersAsLinksToo) {
   EXPECT_EQ(testing::get_file(dir / "1_Pooling/config.json"), "{}");
 }
 
+TEST_F(Carried, ConfigurationsNameTheArtifactBesideThem) {
+  namespace fs = std::filesystem;
+  const std::string config = R"({"model_type": "bert"})";
+  fs::create_directory(dir / "sub");
+  for (const char* name : {"config.json", "sub/config.json", "generation_config.json"})
+    put_file(dir / name, config);
+  const auto carried = open_tensors(dir.path()).carried;
+  CarriedCopies(dir.path(), carried, out.path(), false, "model.gbz").commit();
+  const std::string packed = testing::get_file(out / "config.json");
+  EXPECT_NE(packed.find("\"transformers_weights\": \"model.gbz ("), std::string::npos) << packed;
+  EXPECT_EQ(testing::get_file(out / "sub/config.json"), config);
+  EXPECT_EQ(testing::get_file(out / "generation_config.json"), config);
+  TempDir back;
+  CarriedCopies(out.path(), carried, back.path(), false).commit();
+  EXPECT_EQ(testing::get_file(back / "config.json"), config);
+}
+
 TEST_F(Carried, AreBoundedInNumber) {
   for (int i = 0; i < 1100; ++i) put_file(dir / ("a" + std::to_string(i) + ".txt"), "x");
   const auto bundle = open_tensors(dir.path());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "format/file_kind.h"
 #include "format/folder/components.h"
 #include "format/folder/left_out.h"
+#include "format/folder/packed_config.h"
 #include "format/folder/weight_files.h"
 #include "format/model_folder.h"
 #include "format/safetensors/json_scan.h"
@@ -26,6 +28,7 @@ constexpr std::string_view kCarriedEnds[] = {".json", ".txt",   ".model", ".jinj
 constexpr std::string_view kTraining[] = {"optimizer.pt",      "optimizer.bin",
                                           "scheduler.pt",      "scaler.pt",
                                           "training_args.bin", "trainer_state.json"};
+constexpr const char* kConfig = "config.json";  ///< of Transformers, in the folder itself
 /// A list of modules that sentence-transformers writes, and how much of it is read.
 constexpr const char* kModules = "modules.json";
 constexpr std::uint64_t kMostModules = 1 << 20;
@@ -191,7 +194,8 @@ void find_carried(const fs::path& folder, TensorBundle& bundle) {
 }
 
 CarriedCopies::CarriedCopies(const fs::path& source, std::span<const fs::path> files,
-                             const fs::path& folder, bool overwrite) {
+                             const fs::path& folder, bool overwrite, std::string artifact)
+    : artifact_(std::move(artifact)) {
   try {
     for (const fs::path& relative : files) add(source, relative, folder, overwrite);
   } catch (...) {
@@ -228,7 +232,15 @@ void CarriedCopies::add(const fs::path& source, const fs::path& relative, const 
   if (!is_plain_file(from, depth_of(relative)))
     throw Error(Errc::kIo, printable(from.string()) + " is no ordinary file any more");
   auto copy = std::make_unique<AtomicFile>(to, overwrite);
-  copy->write(read_file(from, kMaxCarriedFile));
+  const std::vector<std::byte> bytes = read_file(from, kMaxCarriedFile);
+  if (relative == kConfig) {
+    const std::string_view config(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string text =
+        artifact_.empty() ? without_packed_weights(config) : with_packed_weights(config, artifact_);
+    copy->write(std::as_bytes(std::span(text)));
+  } else {
+    copy->write(bytes);
+  }
   copies_.push_back(std::move(copy));
 }
 

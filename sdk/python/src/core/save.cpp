@@ -256,14 +256,15 @@ nb::list list_tensors(const std::string& path) {
 }
 
 /// Copies the files of configuration and tokenizer from one folder to another, which exists.
+/// @param artifact  name of the `.gbz` that holds the weights; "" without one
 /// @param write  called while the copies lie beside their places, which they take only if it
 ///               returns; or None
 /// @return what `write` returned
 nb::object carry(const std::string& from, const std::string& to, bool overwrite,
-                 const nb::object& write) {
+                 const nb::object& write, const std::string& artifact) {
   TensorBundle bundle;
   find_carried(from, bundle);
-  CarriedCopies copies(from, bundle.carried, to, overwrite);
+  CarriedCopies copies(from, bundle.carried, to, overwrite, artifact);
   nb::object result = write.is_none() ? nb::none() : nb::object(write());
   copies.commit();
   return result;
@@ -352,7 +353,7 @@ void bind_save(nb::module_& module) {
       nb::arg("folder"));
   module.def("list_tensors", &list_tensors, nb::arg("path"));
   module.def("carry", &carry, nb::arg("source"), nb::arg("folder"), nb::arg("overwrite"),
-             nb::arg("write").none() = nb::none());
+             nb::arg("write").none() = nb::none(), nb::arg("artifact") = "");
   module.def("read_tensors", &read_tensors, nb::arg("path"));
   module.def("read_model", &read_model, nb::arg("path"));
   module.def("save_link", &save_link, nb::arg("tensors"), nb::arg("before").none(), nb::arg("path"),

@@ -8,6 +8,7 @@
     with gbc.open("m.gbz") as file:         # one tensor, or some of its rows
         rows = file.get_slice("embed.weight")[:100]
     gbc.inspect("m.gbz")
+    AutoModel.from_pretrained("packed/")     # of Transformers, once this package is imported
 
     gbc.calibrate(model, batches, "m.gbz", ratio=8)     # without training, better than without data
     gbc.onnx.calibrate("m.onnx", batches, "m.gbz", ratio=8)
@@ -38,6 +39,7 @@ from ._folders import compress_folder
 from ._inspect import FileInfo, TensorInfo, inspect
 from ._load import iter_file, load_file, load_into
 from ._open import OpenFile, TensorSlice, open
+from ._registration import register_when_imported
 from ._statistics import CalibrationReport, Statistics
 
 if TYPE_CHECKING:
@@ -86,6 +88,9 @@ __all__ = [
     "save_file",
     "synthetic_batches",
 ]
+
+
+register_when_imported()
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,7 @@ def compress_folder(
 
     The result is that of ``gbcompress compress SOURCE -o FOLDER/``: the weights of all shards in one file of their
     name (``model.gbz``, ``adapter_model.gbz``), and beside it the files of configuration and tokenizer, also those in subfolders.
-    huggingface.load_pretrained() opens it, and ``gbcompress expand`` makes a folder for other programs.
+    from_pretrained() of Transformers opens it, and ``gbcompress expand`` makes a folder for other programs.
 
     Args:
         source: a folder as ``save_pretrained`` of Transformers or sentence-transformers writes it, or a
@@ -125,7 +125,8 @@ def compress_folder(
                 os.replace(best, file)
             return report
 
-        result: SaveReport = _core.carry(given, target, overwrite, place) if os.path.isdir(given) else place()
+        beside = os.path.isdir(given)
+        result: SaveReport = _core.carry(given, target, overwrite, place, name + ".gbz") if beside else place()
     if not result.target_met:
         warn(result.target_note, TargetNotMet)
     return result

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, overload
+
+import numpy as np
 
 from . import _core
 from ._arguments import kind_of, path, whole
@@ -15,7 +19,6 @@ from ._errors import mismatch, usage
 from ._files import Path
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
     from numpy.typing import NDArray
 
@@ -106,6 +109,20 @@ class Opened:
             for (index, dtype), data in zip(wanted, self._file.read(wanted, self._threads), strict=True):
                 entry = self.tensors[index]
                 yield index, self._make(entry["name"], dtype, entry["shape"], data)
+
+    def raw(self, indices: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Indices and bytes of tensors in their own element types, in new memory."""
+        for batch in self._batches(indices):
+            wanted = [(index, self.tensors[index]["dtype"]) for index in batch]
+            for index, data in zip(batch, self._file.read(wanted, self._threads), strict=True):
+                yield index, data.view(np.uint8).reshape(-1)
+
+    def size_of(self, index: int) -> int:
+        """Bytes of a tensor in its own element type."""
+        entry = self.tensors[index]
+        digits = re.search(r"\d+", entry["dtype"])  # of BOOL none
+        elements: int = math.prod(entry["shape"])
+        return elements * int(digits[0] if digits else 8) // 8
 
     def rows(self, index: int, first: int, count: int) -> Any | None:
         """Rows of an untied tensor in new memory; None where only the whole tensor is decoded."""

@@ -29,14 +29,14 @@ _REAL = ("tensor(float)", "tensor(float16)", "tensor(double)")
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
-def runtime() -> Any:
-    """The module onnxruntime. Raises GbzError where it is not installed."""
+def runtime(what: str = "calibration of ONNX models") -> Any:
+    """The module onnxruntime, which is needed for that. Raises GbzError where it is not installed."""
     try:
         import onnxruntime
     except ImportError:
         raise GbzError(
-            "calibration of ONNX models needs onnxruntime, which is not installed; "
-            "gbcompress.onnx.compress() needs neither it nor data; to calibrate, run pip install onnxruntime",
+            f"{what} needs onnxruntime, which is not installed; "
+            "gbcompress.onnx.compress() and expand() do not; run pip install onnxruntime",
             "unsupported",
         ) from None
     return onnxruntime
@@ -106,6 +106,27 @@ def called(session: Any, outputs: Sequence[str], feeds: Feeds, number: int) -> l
         ) from error
 
 
+def started(data: bytes, options: Any, name: str, kept: Any = None, **kwargs: Any) -> Any:
+    """A session of a model.
+
+    Args:
+        name: of the model, for the error.
+        kept: what lives as long as the session.
+        kwargs: of InferenceSession.
+    """
+    try:
+        session = runtime().InferenceSession(data, options, **kwargs)
+    except Exception as error:  # those of onnxruntime have no class in common
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise GbzError(
+            f"onnxruntime does not load {name}: {first}; give options= that register the libraries of "
+            "its operators, or a newer onnxruntime",
+            "unsupported",
+        ) from error
+    session._gbcompress_kept = kept
+    return session
+
+
 class Model:
     """An ONNX file, its graph, and sessions of it and of its variants.
 
@@ -155,15 +176,7 @@ class Model:
         if self._external:
             beside = folder or os.path.dirname(os.path.abspath(self.path))
             options.add_session_config_entry(_FOLDER, beside)
-        try:
-            return module.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # those of onnxruntime have no class in common
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise GbzError(
-                f"onnxruntime does not load {self.path}: {first}; give options= that register the libraries of "
-                "its operators, or a newer onnxruntime",
-                "unsupported",
-            ) from error
+        return started(data, options, self.path, providers=["CPUExecutionProvider"])
 
     def _last_values(self) -> list[str]:
         """What is compared where no output is of real numbers: the result of the last weights."""

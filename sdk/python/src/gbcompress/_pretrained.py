@@ -1,26 +1,28 @@
-"""Models of Transformers and sentence-transformers to compressed folders and back."""
+"""Models of Transformers and sentence-transformers to packed folders; _transformers opens them."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path as _Path
 from typing import Any
 
 import torch
-import transformers
+import transformers.modeling_utils  # before _quantizer, which _transformers imports when this is done
 
 from . import _core
 from ._arguments import kind_of, path
 from ._arrays import is_module
-from ._errors import NotFound, usage
+from ._errors import usage
 from ._files import Path, SaveReport
 from ._folders import compress_folder
-from ._load import load_file
+from ._inspect import inspect as file_info
 from ._open import OpenFile
+from ._quantizer import GbcompressQuantizer
 
 
 def save_pretrained(
@@ -61,113 +63,120 @@ def save_pretrained(
     target = _Path(path(folder, "folder")).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".gbcompress-") as temporary:
-        model.save_pretrained(temporary)
+        with _ordinary(model):
+            model.save_pretrained(temporary)
         if tokenizer is not None:
             tokenizer.save_pretrained(temporary)
         return compress_folder(temporary, target, ratio, data=data, overwrite=overwrite, **settings)
 
 
-def load_pretrained(cls: Any, folder: Path, **kwargs: Any) -> Any:
-    """``cls.from_pretrained`` for a compressed folder, without an uncompressed copy on the disk::
+def save_packed(
+    model: Any, quantizer: GbcompressQuantizer, write: Callable[..., Any], folder: Path, given: dict[str, Any]
+) -> None:
+    """``model.save_pretrained(folder)`` of a model that has this package's quantizer.
 
-        model = load_pretrained(AutoModelForCausalLM, "packed/", device_map="auto")
-
-    The model is made on the meta device, and each tensor takes its place as it is decoded: beside the
-    model, memory holds the few tensors that are being decoded. sentence-transformers reads its folder
-    through a temporary one with uncompressed weights.
+    Adapters, and a state dict that is given, as the Trainer gives that of a checkpoint, are written
+    uncompressed, as Transformers writes them.
 
     Args:
-        cls: a class of Transformers, such as AutoModel or LlamaForCausalLM, or SentenceTransformer.
-        folder: that save_pretrained(), compress_folder() or ``gbcompress compress`` wrote.
-        kwargs: those of ``cls.from_pretrained``: ``dtype``, ``device_map``, ``config``, ...
-
-    Returns:
-        The model in evaluation mode.
-
-    Raises:
-        NotFound: there is no such folder, or it has no ``.gbz`` or no ``config.json``.
-        UsageError: a class that has no ``from_pretrained``, or that does not know the configuration.
-        GbzError: as load_file().
+        write: save_pretrained() of Transformers.
+        given: its further arguments.
     """
-    place = path(folder, "folder")
-    if not os.path.isdir(place):
-        raise NotFound(f"{place} is no folder; name the one that holds the .gbz and config.json", "not_found")
-    if not isinstance(cls, type):
-        raise usage(f"the first argument is a class, such as transformers.AutoModel, got {kind_of(cls)}")
-    if any(base.__module__.split(".")[0] == "sentence_transformers" for base in cls.__mro__):
-        return _load_sentences(cls, place, kwargs)
-    if not hasattr(cls, "from_pretrained"):
-        raise usage(f"{cls.__name__} has no from_pretrained(); use load_into() for modules of other libraries")
-    model_class, config = _class_and_config(cls, place, kwargs)
-    with _verified(place), OpenFile(place, framework="torch", verify=False) as file:
-        if "dtype" not in kwargs and "torch_dtype" not in kwargs and getattr(config, "dtype", None) is None:
-            kwargs["dtype"] = _dtype_of(file)
-        model = model_class.from_pretrained(None, config=config, state_dict=_state(file), **kwargs)
-    bare = model[0] if isinstance(model, tuple) else model  # with output_loading_info
-    bare.config.name_or_path = bare.name_or_path = place
-    if os.path.isfile(os.path.join(place, "generation_config.json")) and bare.can_generate():
-        bare.generation_config = transformers.GenerationConfig.from_pretrained(place)
-    return model
+    with _ordinary(model):
+        adapters = getattr(model, "_hf_peft_config_loaded", False)
+        if adapters or given.get("state_dict") is not None or given.get("distributed_checkpoint"):
+            write(model, folder, **given)
+            return
+        pushed = given.pop("push_to_hub", False)
+        target = _Path(path(folder, "folder")).absolute()
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".gbcompress-") as temporary:
+            write(model, temporary, **given)
+            if given.get("is_main_process", True):
+                _pack(temporary, target, quantizer)
+    if pushed:
+        known = inspect.signature(model.push_to_hub).parameters
+        named = {name: value for name, value in given.items() if name in known and name != "repo_id"}
+        model.push_to_hub(given.get("repo_id", target.name), **named)
 
 
 @contextmanager
-def _verified(folder: str) -> Iterator[None]:
-    """The digest is checked beside what is done with the file; a damaged file is refused whatever that raises."""
-    with ThreadPoolExecutor(1) as pool:
-        opened = pool.submit(OpenFile, folder)
+def _ordinary(model: Any) -> Iterator[None]:
+    """Meanwhile neither the model nor a part of it has the quantizer, so it is saved uncompressed."""
+    removed: list[tuple[Any, str, Any]] = []
+    for module in model.modules():
+        if not isinstance(getattr(module, "hf_quantizer", None), GbcompressQuantizer):
+            continue
+        config = module.config  # of Transformers 4: an element type beside the quantizer
+        names = ((module, "hf_quantizer"), (config, "quantization_config"), (config, "_pre_quantization_dtype"))
+        for owner, name in names:
+            if hasattr(owner, name):
+                removed.append((owner, name, getattr(owner, name)))
+                delattr(owner, name)
+    try:
+        yield
+    finally:
+        for owner, name, value in removed:
+            setattr(owner, name, value)
+
+
+def _pack(source: str, target: _Path, quantizer: GbcompressQuantizer) -> None:
+    """The folder of uncompressed weights to a packed one; files that are there are replaced."""
+    loaded = quantizer.source
+    chosen = quantizer.quantization_config.target()
+    if loaded is None or not os.path.isfile(loaded):
+        compress_folder(source, target, **chosen, overwrite=True)
+    elif chosen or not _holds(loaded, source):
+        compress_folder(source, target, **(chosen or _target_of(loaded)), overwrite=True)
+    else:
+        name = _core.weights_name(source) + ".gbz"
+        _core.carry(source, str(target), True, lambda: _copy(loaded, target / name), name)
+
+
+def _holds(file: str, folder: str) -> bool:
+    """Whether a ``.gbz`` has the tensors of a folder of safetensors, bit for bit in the folder's element types."""
+    from safetensors import safe_open
+
+    shards = [each for each in sorted(os.listdir(folder)) if each.endswith(".safetensors")]
+    with OpenFile(file, framework="torch") as opened:
+        owner = {tensor.name: tensor.tied_to or tensor.name for tensor in file_info(file).tensors}
+        met = set()
+        for shard in shards:
+            with safe_open(os.path.join(folder, shard), "pt") as tensors:
+                for name in tensors.keys():
+                    if name not in opened or opened.get_slice(name).get_shape() != tensors.get_slice(name).get_shape():
+                        return False
+                    here = tensors.get_tensor(name)
+                    if not _same_bits(opened.get_tensor(name).to(here.dtype), here):
+                        return False
+                    met.add(owner[name])
+        return met == set(owner.values())
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
+
+
+def _target_of(file: str) -> dict[str, Any]:
+    """As much smaller as a ``.gbz`` is, or bit for bit if it is."""
+    info = file_info(file)
+    if all(tensor.kind in ("exact", "constant", "tied") for tensor in info.tensors):
+        return {"lossless": True}
+    return {"ratio": max(info.output_bytes / info.file_bytes, 1.01)}
+
+
+def _copy(file: str, target: _Path) -> None:
+    """Appears whole or not at all."""
+    if target.exists() and os.path.samefile(file, target):
+        return
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".gbcompress-", delete=False) as copy:
         try:
-            yield
-        finally:
-            opened.result().close()
-
-
-def _class_and_config(cls: Any, folder: str, kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    config = kwargs.pop("config", None)
-    mapping = getattr(cls, "_model_mapping", None)
-    if not os.path.isfile(os.path.join(folder, "config.json")) and config is None:
-        raise NotFound(f"{folder} has no config.json; copy it from the model's own folder", "not_found")
-    if config is None:
-        of = transformers.AutoConfig if mapping is not None else cls.config_class
-        config = of.from_pretrained(folder, trust_remote_code=kwargs.get("trust_remote_code"))
-    if mapping is None:
-        return cls, config
-    if type(config) not in mapping:
-        raise usage(
-            f"{cls.__name__} has no class for {type(config).__name__}; give the model's own class, which "
-            f"config.json names: {', '.join(config.architectures or ['none'])}"
-        )
-    found = mapping[type(config)]
-    if isinstance(found, tuple | list):
-        named = [each for each in found if each.__name__ in (config.architectures or ())]
-        found = named[0] if named else found[0]
-    return found, config
-
-
-def _dtype_of(file: OpenFile) -> torch.dtype:
-    """Of the first tensor of real numbers."""
-    known = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
-    types = (file.get_slice(name).get_dtype() for name in file)
-    return next((known[each] for each in types if each in known), torch.float32)
-
-
-def _state(file: OpenFile) -> dict[str, Any]:
-    """Tensors that are decoded at the moment when Transformers, from version 5 on, needs them."""
-    if int(transformers.__version__.split(".")[0]) >= 5:
-        return {name: file.get_slice(name) for name in file}
-    return dict(load_file(file.filename, framework="torch"))
-
-
-def _load_sentences(cls: Any, folder: str, kwargs: dict[str, Any]) -> Any:
-    from safetensors.torch import save_file
-
-    with tempfile.TemporaryDirectory(prefix="gbcompress-") as temporary:
-        _core.carry(folder, temporary, False)
-        for part in _core.component_folders(folder) or [""]:  # modules may lie in subfolders
-            packed, place = os.path.join(folder, part), os.path.join(temporary, part)
-            os.makedirs(place, exist_ok=True)
-            if part:
-                _core.carry(packed, place, True)
-            tensors = {name: value.clone() for name, value in load_file(packed, framework="torch").items()}
-            save_file(tensors, os.path.join(place, _core.weights_name(packed) + ".safetensors"), {"format": "pt"})
-        model = cls(temporary, **kwargs)
-    return model
+            with open(file, "rb") as original:
+                shutil.copyfileobj(original, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+            os.chmod(copy.name, os.stat(file).st_mode & 0o777)
+            os.replace(copy.name, target)
+        except BaseException:
+            os.unlink(copy.name)
+            raise

@@ -18,7 +18,7 @@ class Field:
     value: int | memoryview  #: bytes of all types but varints
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def varint(data: memoryview, at: int) -> tuple[int, int]:
     """The number at a place, and the place behind it."""
     value = shift = 0
     while at < len(data) and shift < 70:
@@ -36,15 +36,15 @@ def fields(data: memoryview) -> list[Field]:
     found = []
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = varint(data, at)
         number, wire = key >> 3, key & 7
         if wire == _VARINT:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             found.append(Field(number, wire, value))
             continue
         size = {_FIXED64: 8, _FIXED32: 4}.get(wire, -1)
         if wire == _BYTES:
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
         if size < 0 or size > len(data) - at:
             raise GbzError(
                 "a message of the model does not end where it should; load the file again", "corrupt"
@@ -110,6 +110,6 @@ def wholes(parts: list[Field], number: int) -> list[int]:
             continue
         at = 0
         while at < len(field.value):
-            value, at = _varint(field.value, at)
+            value, at = varint(field.value, at)
             found.append(value)
     return [value - 2**64 if value >= 2**63 else value for value in found]

@@ -1,9 +1,9 @@
-"""For Hugging Face's libraries: compressed folders, and a callback of the Trainer.
+"""For Hugging Face's libraries: packed folders, and a callback of the Trainer.
 
-    from gbcompress.huggingface import load_pretrained, save_pretrained
+    from gbcompress.huggingface import save_pretrained
 
     save_pretrained(model, "packed/", ratio=8, tokenizer=tokenizer)
-    model = load_pretrained(AutoModelForCausalLM, "packed/")
+    model = AutoModelForCausalLM.from_pretrained("packed/")
 
     Trainer(..., callbacks=[GbzCallback("m.gbz", rate_weight=0.1)])
 """
@@ -20,9 +20,10 @@ from transformers.trainer_callback import CallbackHandler
 
 from ._callback import Callback
 from ._errors import NotFound
-from ._pretrained import load_pretrained, save_pretrained
+from ._pretrained import save_pretrained
+from ._quantizer import GbcompressConfig
 
-__all__ = ["GbzCallback", "load_pretrained", "save_pretrained"]
+__all__ = ["GbcompressConfig", "GbzCallback", "save_pretrained"]
 
 #: In the folder of each checkpoint.
 STATE_NAME = "gbcompress.pt"

@@ -5,8 +5,9 @@
     gbc.onnx.compress("m.onnx", "m.gbz", ratio=8)                   # without data
     gbc.onnx.calibrate("m.onnx", batches, "m.gbz", ratio=8)         # with some inputs
     gbc.onnx.expand("m.gbz", "m.onnx")
+    session = gbc.onnx.session("m.gbz")                             # without a file of full size
 
-The package onnx is not needed; onnxruntime is, by calibrate() and collect().
+The package onnx is not needed; onnxruntime is, by calibrate(), collect() and session().
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from ._errors import TargetNotMet, usage, warn
 from ._files import Path, SaveReport, StoredTensor, _one_target, _statistics_entries
 from ._onnx_collect import collected
 from ._onnx_search import OnnxSearch
-from ._onnx_session import Batch, Held, Model, checked_batches, runtime
+from ._onnx_session import Batch, Held, Model, checked_batches, runtime, started
 from ._quality import checked_reference
 from ._statistics import CalibrationReport, Statistics, held_out, size_of, smallest
 
-__all__ = ["calibrate", "collect", "compress", "expand"]
+__all__ = ["calibrate", "collect", "compress", "expand", "session"]
 
 
 def _source(model: object) -> str:
@@ -111,6 +112,42 @@ def expand(filename: Path, model: Path, *, overwrite: bool = False, threads: int
     """
     target = output(model, overwrite)
     return _core.expand_container(path(filename, "filename"), target, overwrite, whole(threads, "threads", 0))
+
+
+def session(filename: Path, options: Any = None, *, threads: int = 0, **kwargs: Any) -> Any:
+    """An onnxruntime session of a ``.gbz``, whose weights are decoded into memory that the session uses::
+
+        session = gbc.onnx.session("m.gbz", providers=["CPUExecutionProvider"])
+        outputs = session.run(None, {"x": x})
+
+    No file is written. Memory holds the graph and the decoded weights once, as for an ONNX file.
+
+    Args:
+        filename: a file of compress(), calibrate() or ``gbcompress compress model.onnx``.
+        options: onnxruntime's ``SessionOptions``; they get the weights too, so that they serve one session alone.
+        threads: for decoding; 0: one for each processor.
+        kwargs: of onnxruntime's ``InferenceSession``: ``providers``, ``provider_options``, ...
+
+    Returns:
+        An ``InferenceSession``, which holds the memory of the weights.
+
+    Raises:
+        NotFound: there is no such file.
+        UsageError: the file was not made of an ONNX model.
+        GbzError: the file is damaged (``code`` ``"corrupt"``, ``"truncated"``); no onnxruntime, or it does not load the
+            model (``"unsupported"``).
+    """
+    from ._onnx_memory import Memory
+
+    module = runtime("a session")
+    memory = Memory(path(filename, "filename"), whole(threads, "threads", 0))
+    if options is None:
+        options = module.SessionOptions()
+    values = [
+        module.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind) for kind, array in memory.arrays.values()
+    ]
+    options.add_external_initializers(list(memory.arrays), values)
+    return started(memory.graph, options, os.fspath(filename), [values, memory.arrays], **kwargs)
 
 
 def collect(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Seconds of load_pretrained() beside from_pretrained() of the same model's float32 safetensors.
+"""Seconds of from_pretrained() of a packed folder beside that of the same model's float32 safetensors.
 
-    load_pretrained.py [--runs 9]
+    from_pretrained.py [--runs 9]
 
 A BERT of 109 million random weights, packed at 8x, in a temporary folder. Every parameter is read once after loading, because
 safetensors maps its file. Both ways take turns, with the files in the page cache (warm) and without (cold). Prints one JSON line
@@ -16,7 +16,7 @@ import time
 import torch
 from transformers import BertConfig, BertModel
 
-from gbcompress.huggingface import load_pretrained, save_pretrained
+from gbcompress.huggingface import save_pretrained
 from page_cache import forget
 
 
@@ -36,7 +36,7 @@ def main() -> None:
         model.save_pretrained(plain)
         save_pretrained(model, packed, ratio=8)
         del model
-        ways = {"packed": (packed, lambda: load_pretrained(BertModel, packed)),
+        ways = {"packed": (packed, lambda: BertModel.from_pretrained(packed)),
                 "plain": (plain, lambda: BertModel.from_pretrained(plain))}
         seconds = {}
         for _ in range(args.runs):
