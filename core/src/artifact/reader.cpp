@@ -186,7 +186,14 @@ ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
                                       prelude.header_raw, 1, label + ": header"),
                                limits, label);
   std::int64_t offset = prelude.header_offset + prelude.header_stored;
-  const std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
+  std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
+  if (header.originals.stored > end - offset)
+    throw Error(Errc::kCorrupt, label + " declares original files beyond its end");
+  end -= header.originals.stored;
+  reader.originals_ = {.offset = end,
+                       .stored = header.originals.stored,
+                       .raw = header.originals.raw,
+                       .packing = header.originals.packing};
   for (const SectionEntry& entry : header.sections) {
     if (entry.stored > end - offset)
       throw Error(Errc::kCorrupt, label + " declares sections beyond its end");
@@ -248,6 +255,7 @@ void ArtifactReader::check_digest() const { digest_->check(); }
 
 void ArtifactReader::verify() const {
   FileDigest(bytes_, label_).check();
+  originals();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kExact) plain(i);
@@ -288,6 +296,12 @@ std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
   const auto count = static_cast<std::size_t>(plan_parameters(stored.plan));
   return coded_floats(stored.plan,
                       {stored.theta_steps, from_blocks(stored.plan, numbers->span().first(count))});
+}
+
+std::vector<std::byte> ArtifactReader::originals() const {
+  const auto stored = bytes_.subspan(static_cast<std::size_t>(originals_.offset),
+                                     static_cast<std::size_t>(originals_.stored));
+  return unpack(stored, originals_.packing, originals_.raw, 1, label_ + ": its original files");
 }
 
 std::vector<std::byte> ArtifactReader::plain(std::size_t tensor) const {
