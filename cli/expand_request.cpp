@@ -132,8 +132,8 @@ void ExpandRequest::report(const ArtifactReader& artifact, std::int64_t bytes, s
     return;
   }
   const std::size_t files = originals ? originals->files.size() : 1;
-  std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
-            << with_commas(bytes) << " bytes written to " << output.shown();
+  std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, " << with_commas(bytes)
+            << " bytes written to " << output.shown();
   if (files > 1) std::cout << " and " << files - 1 << " more";
   if (same) std::cout << (files > 1 ? ", the original files" : ", the original file");
   if (carried > 0)

@@ -16,8 +16,8 @@
 
 namespace gbcompress::cli {
 
-/// Whether a folder is taken as a whole: it is compressed exactly, or it has a `.gbz` that keeps its
-/// original files. @throws as originals_of()
+/// Whether a folder is taken as a whole: it is compressed exactly, or it has a `.gbz` that keeps
+/// its original files. @throws as originals_of()
 bool takes_whole_folder(const Arguments& arguments, const std::filesystem::path& source);
 
 /// What -o names.

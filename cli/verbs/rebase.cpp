@@ -36,10 +36,10 @@ struct Expanded {
 
 /// The original files of an artifact, where its tensors are in the same order.
 std::vector<std::byte> originals_for(const TensorBundle& bundle, const ArtifactReader& artifact) {
-  const bool same = std::equal(
-      bundle.tensors.begin(), bundle.tensors.end(), artifact.tensors().begin(),
-      artifact.tensors().end(),
-      [](const TensorEntry& a, const ArtifactTensor& b) { return a.name == b.name; });
+  const bool same =
+      std::equal(bundle.tensors.begin(), bundle.tensors.end(), artifact.tensors().begin(),
+                 artifact.tensors().end(),
+                 [](const TensorEntry& a, const ArtifactTensor& b) { return a.name == b.name; });
   return same ? artifact.originals() : std::vector<std::byte>();
 }
 

@@ -109,8 +109,7 @@ std::vector<Bytes> originals_seeds() {
       40, digest, true, {}, {"m.safetensors", {hole(1, 0), hole(0, 0)}, Bytes(1)}};
   const OriginalFile whole{9, digest, false, {{0, {1, 0}}}, {"d/x", {hole(2, 4)}, Bytes(9)}};
   return {Originals{"safetensors", {headed}}.encode(),
-          Originals{"safetensors", {headed, whole}}.encode(),
-          Originals{"torch", {whole}}.encode()};
+          Originals{"safetensors", {headed, whole}}.encode(), Originals{"torch", {whole}}.encode()};
 }
 
 /// Packing, element bytes, unpacked size (4 bytes), packed bytes.

@@ -162,8 +162,8 @@ struct OriginalsInfo {
 /// does not keep them. @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
 std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact);
 
-/// Whether decode_to_file() to that name gives the original file: there is one, and the name selects
-/// its format. @throws as originals_of() and decode_to_file()
+/// Whether decode_to_file() to that name gives the original file: there is one, and the name
+/// selects its format. @throws as originals_of() and decode_to_file()
 bool gives_original(const ArtifactReader& artifact, const std::filesystem::path& output);
 
 /// These files: the first one as `output`, the others beside it under their own names. Each appears
@@ -183,8 +183,8 @@ std::int64_t decode_to_originals(const ArtifactReader& artifact,
 /// @return bytes written
 /// @throws as decode_tensor(), write_safetensors() and, before the file has its name,
 ///         ArtifactReader::check_digest(); Error(kUsage) where `output` is the artifact itself,
-///         ends as files of another format do (`.pt`, unless the file keeps such a one), or is a `.npz` and a tensor has a type that
-///         NumPy lacks; Error(kInterrupted) between two tensors
+///         ends as files of another format do (`.pt`, unless the file keeps such a one), or is a
+///         `.npz` and a tensor has a type that NumPy lacks; Error(kInterrupted) between two tensors
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
                             bool overwrite, const DecodeOptions& options = {});
 

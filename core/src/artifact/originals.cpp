@@ -51,12 +51,14 @@ void put_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
 /// A file without the elements of the tensors that lie in it.
 /// @param most  of the skeleton; beyond it the file has none
 std::optional<ContainerFile> without_tensors(std::span<const std::byte> bytes, std::string name,
-                                             std::span<const TensorPlace> places, std::uint64_t most) {
+                                             std::span<const TensorPlace> places,
+                                             std::uint64_t most) {
   ContainerFile file{std::move(name), {}, {}};
   const std::byte *at = bytes.data(), *const end = bytes.data() + bytes.size();
-  auto place = std::upper_bound(
-      places.begin(), places.end(), at,
-      [](const std::byte* where, const TensorPlace& each) { return std::less<>()(where, each.first); });
+  auto place = std::upper_bound(places.begin(), places.end(), at,
+                                [](const std::byte* where, const TensorPlace& each) {
+                                  return std::less<>()(where, each.first);
+                                });
   for (; place != places.end() && !std::less<>()(end, place->first); ++place) {
     // A part of a tensor that came before stays a part of that one.
     if (std::less<>()(place->first, at) || std::less<>()(end, place->end)) continue;
@@ -87,7 +89,8 @@ std::string_view chars_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Leaves the start of a safetensors header in the skeleton where the rest follows from the tensors.
+/// Leaves the start of a safetensors header in the skeleton where the rest follows from the
+/// tensors.
 void shorten_header(OriginalFile& file, const std::vector<TensorEntry>& tensors) {
   constexpr std::size_t kLength = sizeof(std::uint64_t);
   auto& [name, holes, skeleton] = file.content;
@@ -122,12 +125,13 @@ std::string format_of(std::span<const std::byte> bytes, const std::string& label
   }
 }
 
-/// Names of one folder; the first file may have any, which its format replaces where it has to.
+/// Names of one folder. The first file may have any; without a suffix it is no file's name, but a
+/// stream's, and becomes "model".
 std::optional<std::string> name_of(const TensorBundle& bundle, std::size_t i) {
-  std::string name = bundle.files[i].filename().string();
-  if (is_file_name(name)) return name;
-  if (i == 0) return "model";
-  return {};
+  const std::filesystem::path name = bundle.files[i].filename();
+  if (is_file_name(name.string()) && (i > 0 || name.has_extension())) return name.string();
+  if (i > 0) return {};
+  return "model";
 }
 
 /// Where elements lie along other dimensions first.
@@ -264,9 +268,8 @@ std::optional<Originals> find_originals(const TensorBundle& bundle, std::string&
       return refuse(printable(bundle.files[i].filename().string()) + " cannot be a file's name");
     auto content = without_tensors(bytes, *name, places, left);
     if (!content)
-      return refuse(bundle.left_out.empty()
-                        ? "they have more than 4 GiB beside the tensors"
-                        : "tensors are left out; `keep_all` keeps everything");
+      return refuse(bundle.left_out.empty() ? "they have more than 4 GiB beside the tensors"
+                                            : "tensors are left out; `keep_all` keeps everything");
     left -= content->skeleton.size();
     originals.files.push_back({.bytes = static_cast<std::int64_t>(bytes.size()),
                                .sha256 = std::string(kSha256Bytes, '\0'),
@@ -279,6 +282,8 @@ std::optional<Originals> find_originals(const TensorBundle& bundle, std::string&
     if (format == "safetensors") shorten_header(file, bundle.tensors);
   }
   if (originals.format.empty()) return {};
+  std::string& first = originals.files.front().content.name;
+  if (first == "model") first += originals.format == "torch" ? ".pt" : ".safetensors";
   return originals;
 }
 
@@ -338,10 +343,10 @@ void check_originals(const ArtifactReader& artifact, const TensorBundle& bundle)
       const bool ordered = order != originals.files[i].orders.end();
       const auto bytes = ordered ? entry.stored : entry.bytes;
       same = same && bytes.data() == rest.data() && bytes.size() <= rest.size() &&
-             (!ordered || std::ranges::equal(
-                              bytes, ordered_elements(entry.bytes,
-                                                      artifact.tensors()[file.holes[k].tensor],
-                                                      order->second, "the file")));
+             (!ordered ||
+              std::ranges::equal(
+                  bytes, ordered_elements(entry.bytes, artifact.tensors()[file.holes[k].tensor],
+                                          order->second, "the file")));
       if (same) rest = rest.subspan(bytes.size());
     }
     pass(skeleton.size());

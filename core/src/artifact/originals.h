@@ -62,7 +62,8 @@ std::vector<std::byte> ordered_elements(std::span<const std::byte> bytes,
                                         const std::string& label);
 
 /// Compares the files that an artifact keeps with those that it was made of.
-/// @param bundle  what find_originals() was given; its tensors are those of the artifact. One without
+/// @param bundle  what find_originals() was given; its tensors are those of the artifact. One
+/// without
 ///                contents is not compared
 /// @throws Error(kFailure) for a byte that would come back as another
 void check_originals(const ArtifactReader& artifact, const TensorBundle& bundle);

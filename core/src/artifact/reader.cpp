@@ -83,6 +83,15 @@ void blame_damage(std::span<const std::byte> file, const ArtifactLimits& limits,
 }
 #endif
 
+/// Where the section of the original files begins: with them the file ends, but for its digest.
+std::int64_t sections_end(const Header& header, std::span<const std::byte> file,
+                          std::int64_t offset, const std::string& label) {
+  const std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
+  if (header.originals.stored > end - offset)
+    throw Error(Errc::kCorrupt, label + " declares original files beyond its end");
+  return end - header.originals.stored;
+}
+
 /// Head and stripes, which fill [offset, end) of the file.
 LanesBytes lanes_bytes(const Header& header, std::span<const std::byte> file, std::int64_t offset,
                        std::int64_t end, const std::string& label) {
@@ -186,14 +195,9 @@ ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
                                       prelude.header_raw, 1, label + ": header"),
                                limits, label);
   std::int64_t offset = prelude.header_offset + prelude.header_stored;
-  std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
-  if (header.originals.stored > end - offset)
-    throw Error(Errc::kCorrupt, label + " declares original files beyond its end");
-  end -= header.originals.stored;
-  reader.originals_ = {.offset = end,
-                       .stored = header.originals.stored,
-                       .raw = header.originals.raw,
-                       .packing = header.originals.packing};
+  const std::int64_t end = sections_end(header, file, offset, label);
+  const auto& [stored_originals, raw_originals, packing] = header.originals;
+  reader.originals_ = {end, stored_originals, raw_originals, packing};
   for (const SectionEntry& entry : header.sections) {
     if (entry.stored > end - offset)
       throw Error(Errc::kCorrupt, label + " declares sections beyond its end");

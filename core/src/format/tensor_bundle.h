@@ -32,7 +32,6 @@ std::int64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape,
 /// Tensors of the same elements, type and shape share their bytes from then on, and are stored
 /// once. Those whose elements are all the same are left alone: they take no more than one element.
 /// @param among  which tensors; empty: all
-void share_equal(TensorBundle& bundle,
-                 const std::function<bool(const TensorEntry&)>& among = {});
+void share_equal(TensorBundle& bundle, const std::function<bool(const TensorEntry&)>& among = {});
 
 }  // namespace gbcompress

@@ -40,7 +40,8 @@ std::string padded(std::string header) {
   return header;
 }
 
-const std::string kPlain = padded("{" + entry("w", "F32", 0, 8) + "," + entry("b", "U8", 8, 16) + "}");
+const std::string kPlain =
+    padded("{" + entry("w", "F32", 0, 8) + "," + entry("b", "U8", 8, 16) + "}");
 
 /// The tensors of a bundle, exactly, and its files.
 Bytes artifact_of(const TensorBundle& bundle) {
@@ -82,7 +83,8 @@ TEST(Originals, HeadersOfTheReferenceWriterFollowFromTheTensors) {
   EXPECT_TRUE(comes_back(with_header(kPlain)));
   const std::string entries = entry("w", "F32", 0, 8) + "," + entry("b", "U8", 8, 16) + "}";
   EXPECT_TRUE(comes_back(with_header(padded("{\"__metadata__\":{\"format\":\"pt\"}," + entries))));
-  EXPECT_TRUE(comes_back(with_header(padded("{\"__metadata__\":{\"z\":\"1\",\"a\":\"\\u00e9\"}," + entries))));
+  EXPECT_TRUE(comes_back(
+      with_header(padded("{\"__metadata__\":{\"z\":\"1\",\"a\":\"\\u00e9\"}," + entries))));
   EXPECT_TRUE(comes_back(with_header(padded("{\"__metadata__\":{ }," + entries))));
   // Names as JSON writes them.
   EXPECT_TRUE(comes_back(with_header(
@@ -91,20 +93,21 @@ TEST(Originals, HeadersOfTheReferenceWriterFollowFromTheTensors) {
   EXPECT_TRUE(comes_back(
       with_header(padded("{" + entry("b", "U8", 0, 8) + "," + entry("a", "F32", 8, 16) + "}"))));
   // An empty tensor in front, in between and at the end.
-  EXPECT_TRUE(comes_back(with_header(padded("{" + entry("a", "F32", 0, 0) + "," + entry("w", "F32", 0, 8) + "," +
-                                            entry("e", "F32", 8, 8) + "," + entry("b", "U8", 8, 16) + "," +
-                                            entry("z", "U8", 16, 16) + "}"))));
+  EXPECT_TRUE(
+      comes_back(with_header(padded("{" + entry("a", "F32", 0, 0) + "," + entry("w", "F32", 0, 8) +
+                                    "," + entry("e", "F32", 8, 8) + "," + entry("b", "U8", 8, 16) +
+                                    "," + entry("z", "U8", 16, 16) + "}"))));
 }
 
 TEST(Originals, OtherHeadersAreKeptWhole) {
   const std::string w = entry("w", "F32", 0, 8), b = entry("b", "U8", 8, 16);
   for (const std::string& header :
-       {padded("{" + b + "," + w + "}"),                       // not in the order of the elements
-        "{" + w + "," + b + "}" + std::string(51, ' '),        // padded further
-        "{" + w + "," + b + "}",                               // not padded
-        padded("{ " + w + ", " + b + " }"),                    // blanks
-        padded("{\n" + w + ",\n\t" + b + "\n}"),               // lines
-        padded("{" + w + "," + b + ",\"__metadata__\":{}}"),   // metadata at the end
+       {padded("{" + b + "," + w + "}"),                      // not in the order of the elements
+        "{" + w + "," + b + "}" + std::string(51, ' '),       // padded further
+        "{" + w + "," + b + "}",                              // not padded
+        padded("{ " + w + ", " + b + " }"),                   // blanks
+        padded("{\n" + w + ",\n\t" + b + "\n}"),              // lines
+        padded("{" + w + "," + b + ",\"__metadata__\":{}}"),  // metadata at the end
         padded("{" + entry("\\u0077", "F32", 0, 8) + "," + b + "}"),  // escapes that are not needed
         padded(R"({"w":{"shape":[2],"dtype":"F32","data_offsets":[0,8]},)" + b + "}")})
     EXPECT_FALSE(comes_back(with_header(header))) << header;
@@ -115,8 +118,8 @@ TEST(Originals, OtherHeadersAreKeptWhole) {
 TEST(Originals, AreWrittenOnlyUnderTheFormatThatTheyHave) {
   const TempDir folder;
   put_file(folder / "m.safetensors", with_header(kPlain + "        "));
-  const auto artifact = ArtifactReader::from_bytes(
-      artifact_of(open_tensors(folder / "m.safetensors")), "m.gbz");
+  const auto artifact =
+      ArtifactReader::from_bytes(artifact_of(open_tensors(folder / "m.safetensors")), "m.gbz");
   EXPECT_TRUE(gives_original(artifact, "x.safetensors"));
   EXPECT_TRUE(gives_original(artifact, "x"));
   EXPECT_FALSE(gives_original(artifact, "x.npz"));
@@ -143,14 +146,15 @@ TEST(Originals, OfAFolderAreItsShardsAndTheIndex) {
     EXPECT_EQ(get_file(back / file.name), get_file(folder / file.name)) << file.name;
     EXPECT_EQ(file.sha256, file_digest(folder / file.name));
   }
-  GBC_EXPECT_ERROR(decode_to_originals(artifact, back / "other.json", false), Errc::kExists, "00001");
+  GBC_EXPECT_ERROR(decode_to_originals(artifact, back / "other.json", false), Errc::kExists,
+                   "00001");
   EXPECT_FALSE(fs::exists(back / "other.json"));
 }
 
 TEST(Originals, AreNotKeptOfAPart) {
   const TempDir folder;
-  put_file(folder / "m.safetensors",
-           with_header(padded("{" + entry("a.w", "F32", 0, 8) + "," + entry("b.w", "U8", 8, 16) + "}")));
+  put_file(folder / "m.safetensors", with_header(padded("{" + entry("a.w", "F32", 0, 8) + "," +
+                                                        entry("b.w", "U8", 8, 16) + "}")));
   std::string note;
   EXPECT_FALSE(find_originals(open_tensors(folder / "m.safetensors", {.part = "a"}), note));
   EXPECT_FALSE(find_originals(TensorBundle{}, note));
@@ -209,7 +213,10 @@ TEST(Originals, CheckSeesEveryByteThatDiffers) {
 }
 
 TEST(Originals, RefuseWhatIsMalformed) {
-  const OriginalFile file{20, std::string(32, 'x'), true, {{0, {1, 0}}},
+  const OriginalFile file{20,
+                          std::string(32, 'x'),
+                          true,
+                          {{0, {1, 0}}},
                           {"m.safetensors", {{0, 0, PayloadEncoding::kBytes, {}}}, to_bytes("{")}};
   const OriginalFile second{20, std::string(32, 'x'), false, {}, {"d/n.bin", {}, to_bytes("abc")}};
   const Originals good{"safetensors", {file, second}};
@@ -233,16 +240,22 @@ TEST(Originals, RefuseWhatIsMalformed) {
     change(originals);
     return code(originals.encode());
   };
-  for (const std::string name : {"", "/etc/passwd", "../m", "a/../b", "a//b", "a\\b", "a\nb", ".", "d/n.bin"})
-    EXPECT_EQ(changed([&](Originals& o) { o.files[0].content.name = name; }), Errc::kCorrupt) << name;
+  for (const std::string name :
+       {"", "/etc/passwd", "../m", "a/../b", "a//b", "a\\b", "a\nb", ".", "d/n.bin"})
+    EXPECT_EQ(changed([&](Originals& o) { o.files[0].content.name = name; }), Errc::kCorrupt)
+        << name;
   for (const std::string name : {"../m", "/m", "m.safetensors"})
-    EXPECT_EQ(changed([&](Originals& o) { o.files[1].content.name = name; }), Errc::kCorrupt) << name;
+    EXPECT_EQ(changed([&](Originals& o) { o.files[1].content.name = name; }), Errc::kCorrupt)
+        << name;
   EXPECT_EQ(changed([](Originals& o) { o.files[0].content.skeleton.clear(); }), Errc::kCorrupt);
   EXPECT_EQ(changed([](Originals& o) { o.files[0].content.holes[0].before = 1; }), Errc::kCorrupt);
-  for (const std::vector<std::uint8_t>& order : {std::vector<std::uint8_t>{0, 0}, {0, 2}, std::vector<std::uint8_t>(9)})
+  for (const std::vector<std::uint8_t>& order :
+       {std::vector<std::uint8_t>{0, 0}, {0, 2}, std::vector<std::uint8_t>(9)})
     EXPECT_EQ(changed([&](Originals& o) { o.files[0].orders = {{0, order}}; }), Errc::kCorrupt);
   EXPECT_EQ(changed([](Originals& o) { o.files[0].orders = {{1, {0}}}; }), Errc::kCorrupt);
-  EXPECT_EQ(changed([](Originals& o) { o.files[1].content.holes = {{0, 0, PayloadEncoding::kBytes, {}}}; }),
+  EXPECT_EQ(changed([](Originals& o) {
+              o.files[1].content.holes = {{0, 0, PayloadEncoding::kBytes, {}}};
+            }),
             Errc::kCorrupt);  // a tensor in two places
 }
 

@@ -157,8 +157,9 @@ void check_parts(const fs::path& folder, const WeightFiles& files) {
 
 bool is_weights_name(std::string_view name) {
   const auto stem = [&](std::string_view end) {
-    return name.size() > end.size() && name.ends_with(end) ? name.substr(0, name.size() - end.size())
-                                                           : std::string_view();
+    return name.size() > end.size() && name.ends_with(end)
+               ? name.substr(0, name.size() - end.size())
+               : std::string_view();
   };
   return !stem(kSafetensorsEnd).empty() || is_pickled_model(stem(kPickledEnd));
 }

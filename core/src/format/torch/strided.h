@@ -34,7 +34,8 @@ class StridedReader {
   StridedReader(TensorBundle& bundle, std::uint64_t file_bytes)
       : bundle_(bundle), copy_budget_(4 * file_bytes) {}
 
-  /// Sets entry.bytes, and stored and order where they differ; entry.dtype and entry.shape must pass tensor_bytes().
+  /// Sets entry.bytes, and stored and order where they differ; entry.dtype and entry.shape must
+  /// pass tensor_bytes().
   /// @param offset  in elements
   /// @param what    the tensor, for messages
   /// @throws Error(kCorrupt) where it reaches beyond the storage; Error(kLimit)
