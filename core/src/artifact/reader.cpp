@@ -88,7 +88,7 @@ std::int64_t sections_end(const Header& header, std::span<const std::byte> file,
                           std::int64_t offset, const std::string& label) {
   const std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
   if (header.originals.stored > end - offset)
-    throw Error(Errc::kCorrupt, label + " declares original files beyond its end");
+    throw Error(Errc::kCorrupt, label + " declares sections beyond its end");
   return end - header.originals.stored;
 }
 
@@ -259,7 +259,9 @@ void ArtifactReader::check_digest() const { digest_->check(); }
 
 void ArtifactReader::verify() const {
   FileDigest(bytes_, label_).check();
+#ifndef GBC_FREESTANDING
   originals();
+#endif
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kExact) plain(i);
@@ -302,11 +304,13 @@ std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
                       {stored.theta_steps, from_blocks(stored.plan, numbers->span().first(count))});
 }
 
+#ifndef GBC_FREESTANDING  // libgbz reads tensors alone
 std::vector<std::byte> ArtifactReader::originals() const {
   const auto stored = bytes_.subspan(static_cast<std::size_t>(originals_.offset),
                                      static_cast<std::size_t>(originals_.stored));
   return unpack(stored, originals_.packing, originals_.raw, 1, label_ + ": its original files");
 }
+#endif
 
 std::vector<std::byte> ArtifactReader::plain(std::size_t tensor) const {
   entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kExact, "exact");

@@ -102,11 +102,12 @@ class HeaderParser {
 
   void parse_originals() {
     SectionEntry& section = header_.originals;
-    if (in_.array() != 2) in_.corrupt("its original files need two sizes");
-    section.stored = read_size(in_);
-    section.raw = read_size(in_);
+    if (in_.array() == 2) {
+      section.stored = read_size(in_);
+      section.raw = read_size(in_);
+    }
     if (section.stored < 1 || section.stored > section.raw)
-      in_.corrupt("the sizes of its original files do not fit");
+      in_.corrupt("its original files have no size");
     within(section.raw, "original files");
     if (section.stored < section.raw) section.packing = Packing::kZstd;
   }
