@@ -5,8 +5,8 @@ set(format container dtype payload)
 set(geometry tile_grid)
 set(encoding code_text encoding waves)
 set(gnet bank_shape gnet_plan reference_kernel tile_kernel)
-set(codec byte_coder class_table codec delta/blocks delta/change delta/classes delta/dense delta/dense_tables delta/sparse fast/fast_decoder fast/fast_model lanes/decode_block lanes/decoder
-  lanes/head lanes/lanes_coder lanes/tables rans scales small/logistic small/small_coder small/small_model
+set(codec byte_coder codec delta/blocks delta/change delta/classes delta/dense delta/dense_tables delta/sparse lanes/decode_block lanes/decoder
+  lanes/head lanes/lanes_coder lanes/tables small/logistic small/small_coder small/small_model
   small/surroundings small/wide_model)
 set(artifact arch_layout change decode direct_values file_digest header/cbor_reader header/header header/parse_header header/plan_fields
   header/prelude header/tensor_fields header/text integers/integer_reader integers/integers
@@ -24,10 +24,9 @@ endforeach()
 
 # Parts that a build may leave out for less code; files that need them are GBZ_UNSUPPORTED then.
 option(GBZ_WITHOUT_ZSTD "libgbz without sections of zstd" OFF)
-option(GBZ_WITHOUT_FAST "libgbz without the profile fast" OFF)
 option(GBZ_WITHOUT_SMALL "libgbz without the profile small" OFF)
 set(gbz_parts)
-foreach(part "ZSTD ${CMAKE_CURRENT_LIST_DIR}/src/zstd" "FAST ${core}/src/codec/fast/fast_decoder" "SMALL ${core}/src/codec/small/small_coder")
+foreach(part "ZSTD ${CMAKE_CURRENT_LIST_DIR}/src/zstd" "SMALL ${core}/src/codec/small/small_coder")
   separate_arguments(part)
   list(GET part 0 name)
   list(GET part 1 file)

@@ -46,8 +46,6 @@ void decode(benchmark::State& state, CodecProfile profile) {
       8.0 * static_cast<double>(stream.size()) / static_cast<double>(kGrid.size());
 }
 
-BENCHMARK_CAPTURE(encode, fast, CodecProfile::kFast)->Arg(300)->Arg(40)->Arg(13);
-BENCHMARK_CAPTURE(decode, fast, CodecProfile::kFast)->Arg(300)->Arg(40)->Arg(13);
 BENCHMARK_CAPTURE(encode, small, CodecProfile::kSmall)->Arg(300)->Arg(40)->Arg(13);
 BENCHMARK_CAPTURE(decode, small, CodecProfile::kSmall)->Arg(300)->Arg(40)->Arg(13);
 

@@ -1,6 +1,6 @@
-// Profile `lanes` beside `fast` on 45 MB of fp32 weights: 1024 x 11008, normal with scales of rows
-// and columns and eight outlier columns, dependent, 3 bits. Numbers are written as fp32 or bf16;
-// `fast` gives integers. One thread.
+// Profile `lanes` on 45 MB of fp32 weights: 1024 x 11008, normal with scales of rows and columns
+// and eight outlier columns, dependent, 3 bits. Numbers are written as fp32, bf16 or fp16. One
+// thread.
 #include <benchmark/benchmark.h>
 #include <hwy/targets.h>
 
@@ -19,15 +19,15 @@ namespace lanes = codec::lanes;
 
 constexpr float kStep = 0.55f;  // of a deviation: about 3 bits
 
-IntegerGrid grid_of(CodecProfile profile, bool dependent) {
+IntegerGrid grid_of(bool dependent) {
   IntegerGrid grid{1024, 11008, 0, dependent};
-  grid.lanes = dependent && profile == CodecProfile::kLanes;
+  grid.lanes = dependent;
   return grid;
 }
 
 const std::vector<float>& weights() {
   static const std::vector<float> values = [] {
-    const IntegerGrid grid = grid_of(CodecProfile::kFast, false);
+    const IntegerGrid grid = grid_of(false);
     std::vector<float> made(static_cast<std::size_t>(grid.size())), rows(1024), cols(11008);
     RandomStream(1, "lanes_bench").fill_normal(made, 0, 1);
     RandomStream(2, "lanes_bench").fill_normal(rows, 0, 0.25f);
@@ -41,13 +41,13 @@ const std::vector<float>& weights() {
   return values;
 }
 
-/// Integers as the trellis, or rounding, chooses them for that profile.
-const std::vector<std::int32_t>& integers(CodecProfile profile, bool dependent) {
-  static std::vector<std::int32_t> made[2][2];
-  std::vector<std::int32_t>& chosen = made[profile == CodecProfile::kLanes][dependent];
+/// Integers as the trellis, or rounding, chooses them.
+const std::vector<std::int32_t>& integers(bool dependent) {
+  static std::vector<std::int32_t> made[2];
+  std::vector<std::int32_t>& chosen = made[dependent];
   if (!chosen.empty()) return chosen;
   chosen.resize(weights().size());
-  const IntegerGrid grid = grid_of(profile, dependent);
+  const IntegerGrid grid = grid_of(dependent);
   if (dependent) {
     const Trellis trellis(grid, weights());
     for (std::int64_t part = 0; part < trellis.parts(); ++part) trellis.choose(part, kStep, chosen);
@@ -58,31 +58,22 @@ const std::vector<std::int32_t>& integers(CodecProfile profile, bool dependent) 
   return chosen;
 }
 
-const std::vector<std::byte>& stream(CodecProfile profile, bool dependent) {
-  static std::vector<std::byte> made[2][2];
-  std::vector<std::byte>& bytes = made[profile == CodecProfile::kLanes][dependent];
+const std::vector<std::byte>& stream(bool dependent) {
+  static std::vector<std::byte> made[2];
+  std::vector<std::byte>& bytes = made[dependent];
   if (bytes.empty()) {
-    IntegerEncoder encoder(profile);
-    encoder.add(grid_of(profile, dependent), integers(profile, dependent));
+    IntegerEncoder encoder(CodecProfile::kLanes);
+    encoder.add(grid_of(dependent), integers(dependent));
     bytes = encoder.finish();
   }
   return bytes;
 }
 
-void count(benchmark::State& state, CodecProfile profile, bool dependent) {
+void count(benchmark::State& state, bool dependent) {
   const auto n = static_cast<std::int64_t>(weights().size());
   state.SetItemsProcessed(state.iterations() * n);
   state.counters["bits"] =
-      8.0 * static_cast<double>(stream(profile, dependent).size()) / static_cast<double>(n);
-}
-
-void fast(benchmark::State& state, bool dependent) {
-  std::vector<std::int32_t> values(weights().size());
-  const auto& bytes = stream(CodecProfile::kFast, dependent);
-  for (auto _ : state)
-    IntegerDecoder(CodecProfile::kFast, bytes)
-        .read(grid_of(CodecProfile::kFast, dependent), values);
-  count(state, CodecProfile::kFast, dependent);
+      8.0 * static_cast<double>(stream(dependent).size()) / static_cast<double>(n);
 }
 
 /// @param target  bits of hwy's: the best of them that was compiled
@@ -90,8 +81,8 @@ template <typename Out>
 void decode(benchmark::State& state, bool dependent, std::int64_t target) {
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  const auto& bytes = stream(CodecProfile::kLanes, dependent);
-  const IntegerGrid form = grid_of(CodecProfile::kLanes, dependent);
+  const auto& bytes = stream(dependent);
+  const IntegerGrid form = grid_of(dependent);
   std::vector<Out> out(weights().size());
   for (auto _ : state) {
     const lanes::StreamParts parts = lanes::stream_parts(bytes);
@@ -111,22 +102,22 @@ void decode(benchmark::State& state, bool dependent, std::int64_t target) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  count(state, CodecProfile::kLanes, dependent);
+  count(state, dependent);
 }
 
-void encode(benchmark::State& state, CodecProfile profile, bool dependent) {
-  const auto& values = integers(profile, dependent);
+void encode(benchmark::State& state, bool dependent) {
+  const auto& values = integers(dependent);
   for (auto _ : state) {
-    IntegerEncoder encoder(profile);
-    encoder.add(grid_of(profile, dependent), values);
+    IntegerEncoder encoder(CodecProfile::kLanes);
+    encoder.add(grid_of(dependent), values);
     benchmark::DoNotOptimize(encoder.finish());
   }
-  count(state, profile, dependent);
+  count(state, dependent);
 }
 
 /// Classes, tables and stripes of nearest integers, without a copy of them; four times the rows.
 void stripes(benchmark::State& state, int threads) {
-  const auto& few = integers(CodecProfile::kLanes, false);
+  const auto& few = integers(false);
   std::vector<std::int32_t> values;
   for (int i = 0; i < 4; ++i) values.insert(values.end(), few.begin(), few.end());
   const IntegerGrid grid{4096, 11008, 0, false};
@@ -145,14 +136,14 @@ void stripes(benchmark::State& state, int threads) {
 }
 
 /// The search for the integers of dependent grids.
-void trellis(benchmark::State& state, CodecProfile profile) {
-  const IntegerGrid grid = grid_of(profile, true);
+void trellis(benchmark::State& state) {
+  const IntegerGrid grid = grid_of(true);
   std::vector<std::int32_t> chosen(weights().size());
   for (auto _ : state) {
     const Trellis search(grid, weights());
     for (std::int64_t part = 0; part < search.parts(); ++part) search.choose(part, kStep, chosen);
   }
-  count(state, profile, true);
+  count(state, true);
 }
 
 }  // namespace
@@ -166,7 +157,6 @@ int main(int argc, char** argv) {
       benchmark::RegisterBenchmark((name + "/" + kind).c_str(), function)
           ->Unit(benchmark::kMillisecond);
     };
-    add("decode/fast", [=](benchmark::State& state) { fast(state, dependent); });
     for (std::int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
       const std::int64_t target = rest;  // one bit a target, better ones first
       const std::string level = hwy::TargetName(rest & -rest);
@@ -177,19 +167,14 @@ int main(int argc, char** argv) {
       add("decode/lanes fp16/" + level,
           [=](benchmark::State& state) { decode<lanes::Float16>(state, dependent, target); });
     }
-    for (const CodecProfile profile : {CodecProfile::kFast, CodecProfile::kLanes})
-      add("encode/" + std::string(profile_name(profile)),
-          [=](benchmark::State& state) { encode(state, profile, dependent); });
+    add("encode/lanes", [=](benchmark::State& state) { encode(state, dependent); });
   }
   for (const int threads : {1, 2})
     benchmark::RegisterBenchmark(("encode/stripes/threads:" + std::to_string(threads)).c_str(),
                                  [=](benchmark::State& state) { stripes(state, threads); })
         ->Unit(benchmark::kMillisecond)
         ->UseRealTime();
-  for (const CodecProfile profile : {CodecProfile::kFast, CodecProfile::kLanes})
-    benchmark::RegisterBenchmark(("trellis/" + std::string(profile_name(profile))).c_str(),
-                                 [=](benchmark::State& state) { trellis(state, profile); })
-        ->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("trellis/lanes", trellis)->Unit(benchmark::kMillisecond);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

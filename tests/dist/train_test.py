@@ -168,7 +168,7 @@ class Files(Case):
         files = []
         for world in (1, 2):
             files.append(self.path(f"{world}.gbz"))
-            job = self.done(Job(world, PROGRAM, "compress", self.path("net.safetensors"), *data, "--epochs", 0, "--ratio", 16,
+            job = self.done(Job(world, PROGRAM, "compress", self.path("net.safetensors"), *data, "--epochs", 0, "--ratio", 8,
                                 "--json", "--timeout", 30, "-o", files[-1], OMP_NUM_THREADS="1"))
             self.assertIn("joint moments", json.loads(job.ranks[0].out)["allocation"])
         self.assertEqual(self.content(files[0]), self.content(files[1]))

@@ -302,7 +302,6 @@ const std::vector<Target> artifact_targets = {
     {"gbz_packing", run_packing, packing_seeds},
     {"gbz_theta", run_theta, theta_seeds},
     {"integers_small", run_integers<CodecProfile::kSmall>, integer_seeds<CodecProfile::kSmall>},
-    {"integers_fast", run_integers<CodecProfile::kFast>, integer_seeds<CodecProfile::kFast>},
     {"integers_lanes", run_lanes, integer_seeds<CodecProfile::kLanes>},
 };
 

@@ -185,12 +185,6 @@ class CodedCollection {
     add("stream_with_a_byte_more", Errc::kCorrupt, whole(same, join(small_, {std::byte{0}})));
     add("stream_of_nothing", Errc::kCorrupt,
         file(header({plain_entry("p", to_bytes("abc"))}), join(to_bytes("abc"), small_)));
-    const auto sizes = [&](json list) { return whole([&](json& h) { h["v"] = list; }, fast_); };
-    add("fast_section_past_end", Errc::kCorrupt, sizes({fast_.size() + 1}));
-    add("fast_section_hole", Errc::kCorrupt, sizes({fast_.size() - 1}));
-    add("fast_sizes_too_many", Errc::kCorrupt, sizes({fast_.size(), 0}));
-    add("fast_sizes_of_nothing", Errc::kCorrupt,
-        file(json{{"t", json::array()}, {"v", json::array()}}, {}));
   }
 
   void lanes() {
@@ -230,13 +224,6 @@ class CodedCollection {
     Bytes other_word = stripe;
     other_word[4] ^= std::byte{64};
     add("lanes_other_states", Errc::kCorrupt, good(other_word));
-    add("lanes_and_sections", Errc::kCorrupt,
-        whole(
-            [&](json& h) {
-              h["v"] = {lanes_.size()};
-              h["w"] = {head.size(), stripe.size()};
-            },
-            join(head, stripe)));
     add("lanes_of_nothing", Errc::kCorrupt,
         file(json{{"t", json::array()}, {"w", {head.size(), stripe.size()}}}, join(head, stripe)));
     json more = good_;
@@ -317,7 +304,6 @@ class CodedCollection {
   const std::vector<std::int32_t> numbers_ = {3, 0, -1, 0, 0, 2, 0, 0, 1, 0,
                                               0, 0, -7, 0, 1, 0, 0, 0, 1, -2};
   const Bytes small_ = stream(CodecProfile::kSmall, {{4, 5, 0}}, {numbers_});
-  const Bytes fast_ = stream(CodecProfile::kFast, {{4, 5, 0}}, {numbers_});
   const Bytes lanes_ = stream(CodecProfile::kLanes, {{4, 5, 0}}, {numbers_});
   const json good_ = {{"n", "w"}, {"h", {4, 5}}, {"k", 0}};
 };

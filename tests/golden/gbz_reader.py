@@ -236,7 +236,7 @@ def read_header(data):
     need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0), "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "abdostuvwx", "the header")
+    known(header, "abdostuwx", "the header")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -267,8 +267,8 @@ def check_base(tensors, header, base):
         need(t.name in base and list(base[t.name][:2]) == [t.dtype, t.shape], "the base does not fit")
 
 
-def read_sections(data, at, tensors, sizes, profile):
-    """Sizes and profile are those of integers' sections, or None. Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
+def read_sections(data, at, tensors, sizes):
+    """Sizes are those of integers' sections, or None. Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
     end, plain, integers = len(data) - 16, {}, {}
     for tensor in tensors:
         if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and "b" in tensor.entry and not tensor.coded):
@@ -281,10 +281,10 @@ def read_sections(data, at, tensors, sizes, profile):
             continue
         if tensor.coded or tensor.coded_theta:
             size = sizes.pop(0) if sizes is not None else 0
-            if profile == "fast" or size > 0:
+            if size > 0:
                 need(size <= end - at, "a section goes beyond the file")
-                need(sum(product(g[:2]) for g in tensor.grids()) <= 1 << 28, "too many integers")
-                integers[tensor.name] = decode_integers(profile, data[at:at + size], tensor.grids())
+                need(sum(product(g[:2]) for g in tensor.grids()) <= 1 << 26, "too many integers")
+                integers[tensor.name] = decode_integers(data[at:at + size], tensor.grids())
                 at += size
             continue
         if tensor.plan:
@@ -310,14 +310,14 @@ def read_streams(data, at, tensors, header, integers):
     coded = [t for t in tensors if (t.coded or t.coded_theta) and t.name not in integers]
     for tensor in tensors:
         tensor.in_lanes = "w" in header and tensor in coded
-    need("w" not in header or ("v" not in header and len(header["w"]) > 1 and coded), "stripes of nothing")
+    need("w" not in header or (len(header["w"]) > 1 and coded), "stripes of nothing")
     need("x" not in header or ("w" in header and integers), "sections beside no stripes, or none")
     grids = [grid for tensor in coded for grid in tensor.grids()]
     if "w" in header:
         numbers = decode_lanes(data[at:end], header["w"], grids)
     elif coded:
         need(sum(product(g[:2]) for g in grids) <= 1 << 26, "too many integers")
-        numbers = decode_integers("small", data[at:end], grids)
+        numbers = decode_integers(data[at:end], grids)
     else:
         need(at == end, "bytes between the sections and the digest")
         return
@@ -347,10 +347,9 @@ def read_gbz(path, base=None):
     data = without_originals(data, at, header.get("o"))
     tensors = read_tensors(header)
     check_base(tensors, header, base)
-    sizes, profile = header.get("v", header.get("x")), "fast" if "v" in header else "small"
+    sizes = header.get("x")
     need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
-    plain, integers, at = read_sections(data, at, tensors, None if sizes is None else list(sizes),
-                                        profile if sizes is not None else None)
+    plain, integers, at = read_sections(data, at, tensors, None if sizes is None else list(sizes))
     read_streams(data, at, tensors, header, integers)
     result = {}
     for tensor in tensors:

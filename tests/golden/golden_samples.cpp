@@ -297,8 +297,7 @@ ArtifactWriter norms_sample() {
 
 std::vector<Named> golden() {
   std::vector<Named> result;
-  for (const CodecProfile profile :
-       {CodecProfile::kSmall, CodecProfile::kFast, CodecProfile::kLanes}) {
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kLanes}) {
     const std::string name(profile_name(profile));
     result.push_back({"coded_" + name, coded_sample(profile)});
     result.push_back({"residual_" + name, residual_sample(profile)});

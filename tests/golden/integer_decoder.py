@@ -1,13 +1,12 @@
 """Decodes the integers of a .gbz file, written from docs/reference/{codec,lanes}.md alone: slow, plain, exact.
 
-decode_integers("small" or "fast", stream, [(rows, cols, stride, kind, classes), ...]) gives one
+decode_integers(stream, [(rows, cols, stride, kind, classes), ...]), of the profile small, gives one
 array for each grid; kind: 0, 1 (dependent) or 2 (wide); classes: None, or a function of the arrays
 before that gives the prior class of each value.
 """
 
 import numpy as np
 
-from fast_decoder import Fast
 from integer_common import BadStream, need, next_state
 from lanes_decoder import Lanes, states_in_lanes
 from small_decoder import Small
@@ -24,8 +23,8 @@ def states_of(values):
     return states
 
 
-def decode_integers(profile, stream, grids):
-    decoder = Small(stream) if profile == "small" else Fast(stream)
+def decode_integers(stream, grids):
+    decoder = Small(stream)
     result = []
     for rows, cols, stride, kind, classes in grids:
         prior = classes(result) if classes else None

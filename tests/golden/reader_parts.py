@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-from fast_decoder import decode_bytes
+from byte_decoder import decode_bytes
 
 
 class BadFile(Exception):

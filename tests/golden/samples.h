@@ -13,7 +13,8 @@ namespace gbcompress::samples {
 /// A small artifact of random tensors, plans, codings, dtypes, plain and tied entries.
 ArtifactWriter random_artifact(std::uint64_t seed);
 
-/// Rows beyond 1,024 columns, and with the profile fast more parts than a chunk has, 2^18.
+/// Rows beyond 1,024 columns, and with the profile lanes exact floats of more bytes than a chunk
+/// has, 2^18.
 ArtifactWriter wide_artifact(CodecProfile profile);
 
 struct Named {

@@ -69,7 +69,6 @@ void write_samples(const fs::path& folder) {
   for (std::uint64_t seed = 0; seed < 25; ++seed)
     write_sample(folder, "sample-" + std::to_string(seed), samples::random_artifact(1000 + seed));
   write_sample(folder, "wide-small", samples::wide_artifact(CodecProfile::kSmall));
-  write_sample(folder, "wide-fast", samples::wide_artifact(CodecProfile::kFast));
   write_sample(folder, "wide-lanes", samples::wide_artifact(CodecProfile::kLanes));
 }
 

@@ -142,7 +142,7 @@ TEST_F(Memory, OfEveryKindOfArtifact) {
 }
 
 TEST_F(Memory, OfExpandingLeavesNoHalfFile) {
-  for (const char* name : {"coded_small", "residual_fast", "generators"}) {
+  for (const char* name : {"coded_small", "residual_lanes", "generators"}) {
     SCOPED_TRACE(name);
     const fs::path file =
         fs::path(GBC_SOURCE_DIR) / "tests/golden/v2" / (std::string(name) + ".gbz");

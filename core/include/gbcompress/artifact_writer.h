@@ -75,8 +75,7 @@ class ArtifactWriter {
   /// @throws Error(kUsage) for a tensor that has no changes, as has_change() tells
   void add_change(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                   std::vector<std::byte> section);
-  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, lanes above. Files
-  /// of profile fast are for tests; readers know it for good.
+  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, lanes above.
   void set_profile(CodecProfile profile);
   /// Instead of those given to the constructor; integers are not coded again. @throws Error(kUsage)
   /// for text that is not UTF-8

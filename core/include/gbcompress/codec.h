@@ -17,11 +17,10 @@ namespace GBC_API gbcompress {
 
 enum class CodecProfile : std::uint8_t {
   kSmall,  ///< mixed adaptive contexts, about half a microsecond a weight: every byte counts
-  kFast,   ///< parametric tables and interleaved rANS, above 40 million weights a second and core
   kLanes,  ///< 64 lanes of rANS with tables made in advance, above a billion weights a second and
            ///< core with AVX-512 (docs/reference/lanes.md)
 };
-std::string_view profile_name(CodecProfile profile) noexcept;  ///< "small", "fast", "lanes"
+std::string_view profile_name(CodecProfile profile) noexcept;  ///< "small", "lanes"
 
 /// Magnitudes beyond it are refused: a step that small says nothing any more.
 inline constexpr std::int32_t kMaxMagnitude = 1 << 20;
@@ -141,6 +140,13 @@ class IntegerDecoder {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// About what integers take in a file of the profile, bits: for choices between forms and sizes. Of
+/// lanes it is what scales of rows and columns with tables that adapt take.
+/// @param values  [rows, cols], magnitudes up to kMaxMagnitude
+/// @throws Error(kUsage) as IntegerEncoder::add()
+double estimated_bits(CodecProfile profile, const IntegerGrid& grid,
+                      std::span<const std::int32_t> values);
 
 /// What the `small` coder expects of every value while it codes a tensor as the next one: the scale
 /// b of the Laplace distribution, in units of the step, that has the same probability of zero. The

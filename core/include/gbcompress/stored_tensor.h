@@ -27,7 +27,7 @@ struct StoredTensor {
   std::string stored;
   double step = 0;  ///< of integers; of rows with steps of their own, the one in their middle
   bool row_steps = false;
-  std::string profile;  ///< of integers and short floats: "small", "fast", "lanes"; else ""
+  std::string profile;  ///< of integers and short floats: "small", "lanes"; else ""
   double bytes = 0;     ///< its share of the file beside the header
   double seconds = 0;   ///< in which it was decoded, where it was compared
   /// Whether error and energy are known: the source has such a tensor.

@@ -42,26 +42,10 @@ void check_lanes(const ArtifactTensor& tensor) {
                                   "them with IntegerGrid::lanes");
 }
 
-/// One tensor's integers as a stream of its own.
-std::vector<std::byte> fast_section(const ArtifactTensor& tensor,
-                                    std::span<const std::int32_t> numbers) {
-  IntegerEncoder encoder(CodecProfile::kFast);
-  encode_integers(encoder, tensor, numbers);
-  std::vector<std::byte> section = encoder.finish();
-  if (!fits_fast(integer_grids(tensor), static_cast<std::int64_t>(section.size())))
-    throw Error(Errc::kLimit, printable(tensor.name) +
-                                  " has a row that is too long to be coded, or more than "
-                                  "2^28 integers; choose a grid of more rows, or store "
-                                  "its exact values");
-  return section;
-}
-
 }  // namespace
 
 std::vector<std::byte> encode_section(const CodedValues& values, CodecProfile profile) {
   check_values(values, "the values");
-  if (profile == CodecProfile::kFast)
-    throw Error(Errc::kUsage, "a section has the profile lanes or small, not fast");
   IntegerEncoder encoder(profile);
   if (!values.row_steps.empty()) encoder.add({1, values.grid.rows, 0}, values.row_steps);
   if (values.levels.used()) encoder.add(level_grid(values.levels, values.grid), values.level_table);
@@ -87,11 +71,10 @@ CodecProfile ArtifactWriter::profile() const {
 
 /// What a file consists of.
 struct ArtifactWriter::Layout {
-  std::int64_t bytes = 0;                    ///< of the whole file
-  std::vector<std::byte> beginning;          ///< prelude and header
-  std::vector<std::vector<std::byte>> made;  ///< sections that were made just now, by tensor
-  std::vector<std::byte> stream;             ///< of all integers, profile small
-  std::optional<LanesSections> lanes;        ///< of all integers, profile lanes
+  std::int64_t bytes = 0;              ///< of the whole file
+  std::vector<std::byte> beginning;    ///< prelude and header
+  std::vector<std::byte> stream;       ///< of all integers, profile small
+  std::optional<LanesSections> lanes;  ///< of all integers, profile lanes
 };
 
 const ArtifactWriter::Layout& ArtifactWriter::layout() const {
@@ -118,7 +101,6 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     if (!contents_[i].encoded) header.tensors[i].profile = header.profile;
   Layout layout;
-  layout.made.resize(tensors_.size());
   IntegerEncoder stream(header.profile);
   std::int64_t output = 0, integers = 0, content = header.originals.stored;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -126,15 +108,13 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
     const Content& added = contents_[i];
     output = checked_add(output, tensor_bytes(tensor.shape, tensor.dtype), "the expanded file");
     std::int64_t stored = tensor.stored_bytes;
-    if (lanes && integer_count(tensor) > 0) {
-      if (in_stripes(tensor)) {
-        check_lanes(tensor);
-        stored = 0;
-        integers += integer_count(tensor);
-      }
-    } else if (const std::int64_t n = integer_count(tensor); n > 0) {
+    if (lanes && in_stripes(tensor)) {
+      check_lanes(tensor);
+      stored = 0;
+      integers += integer_count(tensor);
+    } else if (const std::int64_t n = integer_count(tensor); small && n > 0) {
       integers += n;
-      if (small && (integers > kMaxSmallIntegers || !fits_small(integer_grids(tensor))))
+      if (integers > kMaxSmallIntegers || !fits_small(integer_grids(tensor)))
         throw Error(Errc::kLimit, "the profile small codes at most " +
                                       std::to_string(kMaxSmallIntegers) + " integers, " +
                                       std::to_string(kMaxSmallColumns) +
@@ -143,11 +123,8 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
       std::span<const std::int32_t> numbers = added.values.integers;
       if (has_coded_theta(tensor) || tensor.row_steps || tensor.levels.used())
         numbers = joined = in_order(tensor, added.theta, added.values);
-      if (!small)
-        layout.made[i] = fast_section(tensor, numbers);
-      else if (!stream_)
-        encode_integers(stream, tensor, numbers);
-      stored = static_cast<std::int64_t>(layout.made[i].size());
+      if (!stream_) encode_integers(stream, tensor, numbers);
+      stored = 0;
     }
     content += stored;
     header.sections.push_back({.stored = stored, .packing = added.packing});
@@ -216,7 +193,7 @@ void ArtifactWriter::emit(const Layout& layout,
     if (added.spooled >= 0)
       spool_->read(added.spooled, tensors_[i].stored_bytes, sink);
     else
-      sink(layout.made[i].empty() ? added.bytes : layout.made[i]);
+      sink(added.bytes);
   }
   sink(layout.stream);
   if (layout.lanes) layout.lanes->emit(sink);

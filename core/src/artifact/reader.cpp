@@ -33,8 +33,7 @@ bool is_coded(const ArtifactTensor& tensor) noexcept {
 
 /// Of a tensor whose integers are a section of that size.
 void check_section(const ArtifactTensor& tensor, std::int64_t stored, const std::string& label) {
-  if (!can_hold(tensor.profile, stored, integer_count(tensor)) ||
-      (tensor.profile == CodecProfile::kFast && !fits_fast(integer_grids(tensor), stored)))
+  if (!can_hold(tensor.profile, stored, integer_count(tensor)))
     refuse_length(tensor, stored, label);
 }
 
@@ -56,15 +55,12 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
                   label + " declares more integers than " + std::to_string(bytes) + " bytes hold");
     return;
   }
-  const bool small = header.profile == CodecProfile::kSmall;
   std::int64_t integers = 0;
   for (std::size_t i = 0; i < stored.size(); ++i) {
     const ArtifactTensor& tensor = header.tensors[i];
     if (!is_coded(tensor)) continue;
-    integers = small ? checked_add(integers, integer_count(tensor), "the coded integers")
-                     : integer_count(tensor);
+    integers = checked_add(integers, integer_count(tensor), "the coded integers");
     if (!can_hold(header.profile, stored[i], integers)) refuse_length(tensor, stored[i], label);
-    if (!small) check_section(tensor, stored[i], label);
   }
 }
 
@@ -395,7 +391,7 @@ std::vector<double> ArtifactReader::tensor_bits() const {
   }
   IntegerEncoder encoder(CodecProfile::kSmall);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (profile_ == CodecProfile::kFast || !is_coded(tensors_[i])) {
+    if (!is_coded(tensors_[i])) {
       bits.push_back(8.0 * static_cast<double>(tensors_[i].stored_bytes));
       continue;
     }

@@ -77,8 +77,7 @@ void set_values(ArtifactTensor& tensor, const CodedValues& values) {
 /// @throws Error(kUsage) for a profile that no section of such values has, Error(kLimit)
 void set_section_profile(ArtifactTensor& tensor, CodecProfile profile) {
   const bool small = profile == CodecProfile::kSmall;
-  if (profile == CodecProfile::kFast ||
-      (tensor.grid.dependent && tensor.grid.lanes != (profile == CodecProfile::kLanes)))
+  if (tensor.grid.dependent && tensor.grid.lanes == small)
     throw Error(Errc::kUsage, printable(tensor.name) +
                                   " has integers that are not those of a "
                                   "section of profile " +

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ namespace {
 
 std::atomic<MappedInput*> inputs{nullptr};
 std::mutex mutex;            // of everything but what the handler reads
-std::string untold;          // a file that lost bytes and is mapped no longer
+std::string untold;          // a file that lost bytes and is mapped no longer; "": none
 struct sigaction before {};  // of our first installation
 struct sigaction later {};   // of a program that took the signal over since
 std::atomic<bool> has_later{false};
@@ -110,8 +111,16 @@ MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesys
   std::string name = std::filesystem::absolute(path, ignored).string();
   const std::lock_guard lock(mutex);
   install();
-  MappedInput* input = inputs.load();
-  while (input && input->begin.load() != 0) input = input->next;
+  MappedInput* input = nullptr;
+  bool alone = true;
+  for (MappedInput* other = inputs.load(); other; other = other->next) {
+    if (other->begin.load() == 0)
+      input = other;
+    else
+      alone = false;
+  }
+  // Where nothing is mapped, nothing is being done, and what follows has nothing of that file.
+  if (alone) untold.clear();
   if (!input) {
     input = new MappedInput;
     input->next = inputs.load();
@@ -130,7 +139,9 @@ MappedInput* watch_mapping(std::byte* data, std::size_t size, const std::filesys
 void forget_mapping(MappedInput* input) noexcept {
   if (!input) return;
   const std::lock_guard lock(mutex);
-  if (!input->told && lost_bytes(*input)) untold.swap(input->path);
+  // Where an error ends what was being done, it is what is told.
+  if (!input->told && std::uncaught_exceptions() == 0 && lost_bytes(*input))
+    untold.swap(input->path);
   input->end.store(0);
   input->begin.store(0);
 }

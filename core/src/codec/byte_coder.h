@@ -1,6 +1,6 @@
 #pragma once
 /// Bytes that are not alike often, as the exponents of floats: rANS with a table for each chunk
-/// (docs/reference/codec-fast.md, "Bytes"), some hundred million a second and core.
+/// (docs/reference/codec-bytes.md), some hundred million a second and core.
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "codec/backend.h"
-#include "codec/fast/fast_coder.h"
+#include "codec/estimate/estimate.h"
 #include "codec/lanes/lanes_coder.h"
 #include "codec/small/small_coder.h"
 #include "gbcompress/error.h"
@@ -64,8 +64,6 @@ std::unique_ptr<codec::EncoderBackend> make_encoder(CodecProfile profile) {
   switch (profile) {
     case CodecProfile::kSmall:
       return codec::make_small_encoder();
-    case CodecProfile::kFast:
-      return codec::make_fast_encoder();
     case CodecProfile::kLanes:
       return codec::make_lanes_encoder();
   }
@@ -76,8 +74,6 @@ std::unique_ptr<codec::DecoderBackend> make_decoder(CodecProfile profile,
   switch (profile) {
     case CodecProfile::kSmall:
       return codec::make_small_decoder(stream);
-    case CodecProfile::kFast:
-      return codec::make_fast_decoder(stream);
     case CodecProfile::kLanes:
       return codec::make_lanes_decoder(stream);
   }
@@ -90,8 +86,6 @@ std::string_view profile_name(CodecProfile profile) noexcept {
   switch (profile) {
     case CodecProfile::kSmall:
       return "small";
-    case CodecProfile::kFast:
-      return "fast";
     case CodecProfile::kLanes:
       return "lanes";
   }
@@ -168,6 +162,16 @@ void IntegerDecoder::finish() {
   if (!impl_->backend->at_end())
     throw Error(Errc::kCorrupt,
                 "a coded stream has bytes after its last value; get the file again");
+}
+
+double estimated_bits(CodecProfile profile, const IntegerGrid& grid,
+                      std::span<const std::int32_t> values) {
+  check(grid, values.size(), {}, profile);
+  check_magnitudes(values);
+  if (profile == CodecProfile::kLanes) return codec::estimate_bits(grid, values);
+  IntegerEncoder encoder(profile);
+  encoder.add(grid, values);
+  return encoder.ideal_bits();
 }
 
 std::vector<float> expected_scales(const IntegerGrid& grid, std::span<const std::int32_t> values,

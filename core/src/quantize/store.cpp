@@ -53,9 +53,7 @@ bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile prof
       pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), is_real(source.dtype)).first;
   if (change >= packed.size()) return false;
   const std::optional<CodedValues> values = whole_numbers(source, profile);
-  const bool small = profile == CodecProfile::kSmall;
-  return !values ||
-         static_cast<double>(change) < coded_bytes(*values, small ? profile : CodecProfile::kFast);
+  return !values || static_cast<double>(change) < coded_bytes(*values, profile);
 }
 
 /// What a section's integers take in a file, whose tables are shared: its stripes, without the
@@ -139,12 +137,9 @@ bool WeightsStore::add_levels(const TensorPlan& tensor) {
 }
 
 bool WeightsStore::add_integers(const TensorEntry& source, CodedValues values, std::size_t packed) {
-  const bool small = plan_.profile() == CodecProfile::kSmall;
   // In a file its tables are shared with others', which those of a section by itself are not.
-  if (coded_bytes(values, small ? CodecProfile::kSmall : CodecProfile::kFast) >=
-      static_cast<double>(packed))
-    return false;
-  if (small)
+  if (coded_bytes(values, plan_.profile()) >= static_cast<double>(packed)) return false;
+  if (plan_.profile() == CodecProfile::kSmall)
     writer_.add_coded(source.name, source.dtype, source.shape, std::move(values));
   else
     writer_.add_coded_section(source.name, source.dtype, source.shape, values,
@@ -171,7 +166,7 @@ bool WeightsStore::add_vector(const TensorPlan& tensor) {
   if (plan_.profile() == CodecProfile::kSmall) {
     writer_.add_coded(source.name, source.dtype, source.shape, *std::move(values));
   } else {
-    if (coded_bytes(*values, CodecProfile::kFast) >= static_cast<double>(source.bytes.size()))
+    if (coded_bytes(*values, plan_.profile()) >= static_cast<double>(source.bytes.size()))
       return false;
     writer_.add_coded_section(source.name, source.dtype, source.shape, *values,
                               encode_section(*values));

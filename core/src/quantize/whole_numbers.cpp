@@ -115,15 +115,12 @@ double coded_bytes(const CodedValues& values, CodecProfile profile) {
   else
     some.rows = std::clamp<std::int64_t>(kMostCounted / some.cols, 1, some.rows);
   if (some.stride >= some.cols) some.stride = 0;
-  IntegerEncoder encoder(profile);
-  double table = 0;
-  if (values.levels.used()) {
-    encoder.add(level_grid(values.levels, values.grid), values.level_table);
-    table = encoder.ideal_bits();
-  }
-  encoder.add(some, std::span(values.integers).first(static_cast<std::size_t>(some.size())));
-  const double share = static_cast<double>(values.grid.size()) / static_cast<double>(some.size());
-  return (table + (encoder.ideal_bits() - table) * share) / 8;
+  double bits = estimated_bits(
+      profile, some, std::span(values.integers).first(static_cast<std::size_t>(some.size())));
+  bits *= static_cast<double>(values.grid.size()) / static_cast<double>(some.size());
+  if (values.levels.used())
+    bits += estimated_bits(profile, level_grid(values.levels, values.grid), values.level_table);
+  return bits / 8;
 }
 
 std::optional<CodedValues> whole_numbers(const TensorEntry& tensor, CodecProfile profile) {

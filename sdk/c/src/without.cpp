@@ -3,7 +3,6 @@
 #include <zstd.h>
 
 #include "call.h"
-#include "codec/fast/fast_coder.h"
 #include "codec/small/small_coder.h"
 
 namespace {
@@ -22,11 +21,6 @@ std::size_t gbz::zstd_decompress(void*, std::size_t, const void*, std::size_t) {
 
 namespace gbcompress::codec {
 
-#ifdef GBZ_WITHOUT_FAST
-std::unique_ptr<DecoderBackend> make_fast_decoder(std::span<const std::byte>) {
-  refuse("the file has the profile fast, which this build of libgbz leaves out");
-}
-#endif
 #ifdef GBZ_WITHOUT_SMALL
 std::unique_ptr<DecoderBackend> make_small_decoder(std::span<const std::byte>) {
   refuse("the file has the profile small, which this build of libgbz leaves out");

@@ -213,7 +213,7 @@ static void test_models_of_onnx(void) {
 
 /* Of each file: the header alone, and of each tensor the ranges alone. */
 static void test_parts(void) {
-  static const char* const names[] = {"coded_fast",  "coded_lanes", "coded_small", "exact_lanes",
+  static const char* const names[] = {"cosines_lanes", "coded_lanes", "coded_small", "exact_lanes",
                                       "generators",  "planes",      "tiny",        "unusual",
                                       "mixed_lanes", "residual_lanes"};
   size_t n, i, k;

@@ -118,8 +118,7 @@ struct Coded : testing::TestWithParam<CodecProfile> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Profiles, Coded,
-                         testing::Values(CodecProfile::kSmall, CodecProfile::kFast,
-                                         CodecProfile::kLanes),
+                         testing::Values(CodecProfile::kSmall, CodecProfile::kLanes),
                          [](const auto& p) { return std::string(profile_name(p.param)); });
 
 TEST_P(Coded, ValuesComeBackInEveryOrder) {

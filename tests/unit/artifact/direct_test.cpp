@@ -154,7 +154,7 @@ TEST(Direct, AFileOfStripesExpandsToTheSameBytesOnAnyThreads) {
   }
 }
 
-/// The profile that a file gets by itself: never `fast`.
+/// The profile that a file gets by itself.
 TEST(Direct, LargeFilesHaveTheProfileThatTheirIntegersWereChosenFor) {
   const auto profile = [](IntegerGrid grid) {
     ArtifactWriter writer("", "");

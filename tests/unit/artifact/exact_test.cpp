@@ -87,14 +87,14 @@ TEST(WholeNumbers, ComeBackInTheirTypeAndAreSmall) {
     bytes.push_back(static_cast<std::byte>(std::lrint(8 * noise.normal(i))));
   CodedValues values{.grid = {50, 100, 0}};
   for (const std::byte byte : bytes) values.integers.push_back(static_cast<std::int8_t>(byte));
-  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kLanes}) {
     ArtifactWriter writer("", "");
     writer.set_profile(profile);
     writer.add_coded("w", DType::kI8, {50, 100}, values);
     const auto reader = ArtifactReader::from_bytes(writer.encode(), "test");
     EXPECT_EQ(decode_tensor(reader, 0), bytes);
-    // 5.05 bits are the entropy of such numbers.
-    EXPECT_LT(reader.file_bytes(), 5000 * 5.3 / 8);
+    // 5.05 bits are the entropy of such numbers; lanes have tables and 64 states.
+    EXPECT_LT(reader.file_bytes(), 5000 * (profile == CodecProfile::kSmall ? 5.3 : 5.6) / 8);
   }
 }
 

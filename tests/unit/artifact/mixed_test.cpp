@@ -110,8 +110,6 @@ TEST(Mixed, OtherSectionsAreNotWritten) {
   };
   EXPECT_EQ(code(in_lanes, CodecProfile::kSmall), Errc::kUsage);
   EXPECT_EQ(code(in_order, CodecProfile::kLanes), Errc::kUsage);
-  EXPECT_EQ(code(in_order, CodecProfile::kFast), Errc::kUsage);
-  EXPECT_EQ(code_of([&] { encode_section(in_order, CodecProfile::kFast); }), Errc::kUsage);
   CodedValues wide{.grid = {1, kMaxSmallColumns + 1, 0}};
   EXPECT_EQ(code_of([&] {
               writer.add_coded_section("v", DType::kF32, {kMaxSmallColumns + 1}, wide, {},

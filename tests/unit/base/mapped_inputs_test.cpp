@@ -98,6 +98,20 @@ TEST(MappedInputs, IsToldOnceWhenTheFileIsNoLongerMapped) {
   EXPECT_NO_THROW(check_mapped_inputs());
 }
 
+TEST(MappedInputs, WhatComesLaterIsNotToldOfALossBefore) {
+  const auto fails = [] {
+    const Cut cut(0);
+    throw Error(Errc::kCorrupt, "another reason");
+  };
+  EXPECT_THROW(fails(), Error);
+  EXPECT_NO_THROW(check_mapped_inputs());
+  { const Cut cut(0); }
+  TempDir dir;
+  put_file(dir / "whole", "1");
+  const MappedFile whole(dir / "whole");
+  EXPECT_NO_THROW(check_mapped_inputs());
+}
+
 TEST(MappedInputs, AnotherFileUnderTheNameIsNoLoss) {
   TempDir dir;
   put_file(dir / "in", std::string(kBytes, '\1'));

@@ -74,7 +74,7 @@ TEST_F(ExpandToFile, KnowsEveryKindOfTensor) {
   torch::manual_seed(4);
   save({parameter("a.weight", "Linear", {50, 70}), parameter("s.weight", "Symmetric", {40, 40})});
   const ArtifactReader plain = ArtifactReader::open(input_);
-  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kLanes}) {
     ArtifactWriter writer("", "");
     writer.set_profile(profile);
     std::vector<at::Tensor> expected;

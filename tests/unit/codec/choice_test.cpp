@@ -38,8 +38,7 @@ class Choice : public testing::TestWithParam<CodecProfile> {
   IntegerGrid grid_{200, 150, 15};
   std::vector<float> scaled_;
 };
-INSTANTIATE_TEST_SUITE_P(Profiles, Choice,
-                         testing::Values(CodecProfile::kSmall, CodecProfile::kFast),
+INSTANTIATE_TEST_SUITE_P(Profiles, Choice, testing::Values(CodecProfile::kSmall),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 TEST_P(Choice, WithoutLambdaIsTheNearestInteger) {

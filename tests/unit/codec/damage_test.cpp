@@ -33,8 +33,7 @@ class Damage : public testing::TestWithParam<CodecProfile> {
   int refused_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Profiles, Damage,
-                         testing::Values(CodecProfile::kSmall, CodecProfile::kFast,
-                                         CodecProfile::kLanes),
+                         testing::Values(CodecProfile::kSmall, CodecProfile::kLanes),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 TEST_P(Damage, EveryShorterStreamIsTruncated) {

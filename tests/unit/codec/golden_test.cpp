@@ -41,12 +41,5 @@ TEST(Golden, SmallStreamsStayAsTheyAre) {
             "cc89d6a83171da4b23958a56abd2f5a3dfe2aed1ffa9edad0c37");
 }
 
-TEST(Golden, FastStreamsStayAsTheyAre) {
-  EXPECT_EQ(hex(testing_codec::encode(CodecProfile::kFast, example())),
-            "21a1929ec0ea7d007ad4f448b1271600287d328cf5ef363db5d578a361390bb8"
-            "1472d557366ee2072e8e9801c9971e0efd07e217a107dd972288b6872828c74f"
-            "a7e10a00a9e9add7c3471eee0cb100080000c3c7a7272e3822def62f9489");
-}
-
 }  // namespace
 }  // namespace gbcompress

@@ -7,7 +7,6 @@ namespace {
 
 TEST(Profile, HasTheNameThatSettingsUse) {
   EXPECT_EQ(profile_name(CodecProfile::kSmall), "small");
-  EXPECT_EQ(profile_name(CodecProfile::kFast), "fast");
   EXPECT_EQ(profile_name(CodecProfile::kLanes), "lanes");
 }
 

@@ -211,9 +211,11 @@ TEST_F(Onnx, ExternalDataWithoutALengthFillTheShape) {
                              b::external_tensor("a", {16}, "w.data", "8", "0"),
                              b::external_tensor("b", {16}, "w.data", "8", "")}));
   put_file(dir / "m.onnx", file);
-  const TensorBundle bundle = onnx::open_model(dir / "m.onnx");
-  EXPECT_EQ(files_of(bundle), (std::vector<std::string>{file, data}));
-  EXPECT_EQ(to_text(bundle.find("c")->bytes), b::ramp(8));
+  {
+    const TensorBundle bundle = onnx::open_model(dir / "m.onnx");
+    EXPECT_EQ(files_of(bundle), (std::vector<std::string>{file, data}));
+    EXPECT_EQ(to_text(bundle.find("c")->bytes), b::ramp(8));
+  }
   put_file(dir / "w.data", data.substr(0, data.size() - 1));
   GBC_EXPECT_ERROR(onnx::open_model(dir / "m.onnx"), Errc::kTruncated, "which has 103");
 }

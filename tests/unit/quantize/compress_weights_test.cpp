@@ -188,7 +188,7 @@ TEST(CompressWeights, WhatBelongsToAKeptTrainingStaysExact) {
 
 TEST(CompressWeights, TheBytesDoNotDependOnThreads) {
   MadeTensors made;
-  // Beyond four million numbers: the profile fast, with sections that wait on the disk.
+  // Beyond four million numbers: the profile lanes, with sections that wait on the disk.
   for (int i = 0; i < 5; ++i)
     made.add("w" + std::to_string(i), {1000, 900}, normals(900'000, static_cast<std::uint64_t>(i)));
   made.add("bias", {1000}, normals(1000, 9));

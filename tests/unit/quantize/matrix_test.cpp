@@ -77,7 +77,7 @@ TEST(StepMatrix, TheFinestStepsStayWithinTheCodersBounds) {
   const StepMatrix matrix({40, 50, 0}, values, {});
   for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis}) {
     const auto chosen = matrix.choose(matrix.finest(), quantizer, 1);
-    IntegerEncoder encoder(CodecProfile::kFast);
+    IntegerEncoder encoder(CodecProfile::kSmall);
     EXPECT_NO_THROW(encoder.add(chosen.values.grid, chosen.values.integers));
     EXPECT_LT(chosen.relative_error, 1e-9);
     EXPECT_GT(std::abs(chosen.values.integers[7]), kMaxMagnitude / 2);

@@ -33,10 +33,10 @@ TEST(WholeNumberForms, Int8WeightsAreWide) {
   EXPECT_TRUE(small->grid.wide);
   EXPECT_FALSE(small->nibbles);
   EXPECT_EQ(coded_elements(*small, DType::kI8), held.bytes);
-  const auto fast = whole_numbers(held.entry, CodecProfile::kFast);
-  ASSERT_TRUE(fast);
-  EXPECT_FALSE(fast->grid.wide);
-  EXPECT_EQ(coded_elements(*fast, DType::kI8), held.bytes);
+  const auto lanes = whole_numbers(held.entry, CodecProfile::kLanes);
+  ASSERT_TRUE(lanes);
+  EXPECT_FALSE(lanes->grid.wide);
+  EXPECT_EQ(coded_elements(*lanes, DType::kI8), held.bytes);
 }
 
 TEST(WholeNumberForms, SmallNumbersStayAsTheyAre) {
@@ -56,7 +56,7 @@ TEST(WholeNumberForms, PackedFourBitWeightsAreNibbles) {
     return std::clamp(static_cast<int>(std::lrint(8 + 2 * noise.normal(i))), 0, 15);
   };
   for (const auto& [dtype, cols] : {std::pair{DType::kU8, 100}, {DType::kI32, 25}})
-    for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kFast}) {
+    for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kLanes}) {
       const Held held = tensor(dtype, {60, cols}, 6000, [&](std::uint64_t i) {
         return nibble(2 * i) | nibble(2 * i + 1) << 4;
       });

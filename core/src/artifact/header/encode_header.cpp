@@ -120,7 +120,7 @@ json usual_entries(const Layout& layout) {
 }  // namespace
 
 std::vector<std::byte> encode_header(const Header& header) {
-  json top = json::object(), steps = json::array(), sizes = json::array();
+  json top = json::object(), steps = json::array();
   if (!header.arch.empty()) top["a"] = header.arch;
   if (!header.base.empty()) top["b"] = header.base;
   if (!header.digest.empty()) top["d"] = header.digest;
@@ -135,16 +135,12 @@ std::vector<std::byte> encode_header(const Header& header) {
     steps.push_back(step - predictor.expected(tensor));
     predictor.saw(tensor, step);
   };
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
-    const ArtifactTensor& tensor = header.tensors[i];
+  for (const ArtifactTensor& tensor : header.tensors) {
     if (has_coded_theta(tensor))
       for (int step : tensor.theta_steps) add_step(nullptr, step);
     if (has_values(tensor)) add_step(&tensor, tensor.step);
-    if (header.profile == CodecProfile::kFast && (has_values(tensor) || has_coded_theta(tensor)))
-      sizes.push_back(header.sections[i].stored);
   }
   if (!steps.empty()) top["u"] = std::move(steps);
-  if (!sizes.empty()) top["v"] = std::move(sizes);
   if (header.head_bytes > 0) {
     json index = json::array({header.head_bytes});
     for (const std::int64_t size : header.stripes) index.push_back(size);

@@ -30,7 +30,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "abdostuvwx");
+    Keys keys(in_, "abdostuwx");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -64,11 +64,7 @@ class HeaderParser {
         case 'u':
           parse_steps();
           break;
-        case 'v':
-          parse_sizes();
-          break;
         case 'w':
-          if (keys.has('v')) in_.corrupt("it has sections and stripes");
           parse_stripes();
           break;
         default:
@@ -299,18 +295,6 @@ class HeaderParser {
     for (ArtifactTensor& tensor : header_.tensors) {
       for (int& step : tensor.theta_steps) step = next(nullptr);
       if (has_values(tensor)) tensor.step = next(&tensor);
-    }
-  }
-
-  void parse_sizes() {
-    header_.profile = CodecProfile::kFast;
-    if (in_.array() != coded_ || coded_ == 0)
-      in_.corrupt("there are not as many sections as coded tensors");
-    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
-      ArtifactTensor& tensor = header_.tensors[i];
-      tensor.profile = CodecProfile::kFast;
-      if (has_values(tensor) || has_coded_theta(tensor))
-        tensor.stored_bytes = header_.sections[i].stored = read_size(in_);
     }
   }
 

@@ -11,8 +11,6 @@
 namespace gbcompress {
 namespace {
 
-constexpr std::int64_t kMaxFastGrid = std::int64_t{1} << 28;
-
 void check_integers(std::span<const std::int32_t> integers, const std::string& label) {
   for (const std::int32_t n : integers)
     if (n < -kMaxMagnitude || n > kMaxMagnitude)
@@ -172,19 +170,10 @@ bool fits_small(std::span<const IntegerGrid> grids) noexcept {
   });
 }
 
-bool fits_fast(std::span<const IntegerGrid> grids, std::int64_t stored) noexcept {
-  return std::all_of(grids.begin(), grids.end(), [&](const IntegerGrid& grid) {
-    std::int64_t size = 0;
-    return !__builtin_mul_overflow(grid.rows, grid.cols, &size) && size <= kMaxFastGrid &&
-           (fits_small({&grid, 1}) || std::max(grid.rows, grid.cols) / 64 <= stored);
-  });
-}
-
 bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) noexcept {
-  // Probabilities stay below 1 - 2^-16 and 1 - 2^-12; a few bytes more are never written.
   if (profile == CodecProfile::kLanes) return integers / codec::lanes::kMostValuesAByte <= stored;
-  const bool small = profile == CodecProfile::kSmall;
-  return integers / (small ? 1 << 19 : 1 << 15) <= stored + (small ? 8 : 32);
+  // Probabilities stay below 1 - 2^-16; a few bytes more are never written.
+  return integers / (1 << 19) <= stored + 8;
 }
 
 std::vector<std::int32_t> to_blocks(const GNetPlan& plan, std::span<const std::int32_t> integers) {

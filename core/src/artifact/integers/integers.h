@@ -39,15 +39,12 @@ std::int64_t integer_count(const ArtifactTensor& tensor);
 /// Whether a tensor's integers are in stripes.
 bool in_stripes(const ArtifactTensor& tensor) noexcept;
 
-/// Integers of a file up to which every byte counts more than a few seconds do; of more, each
-/// tensor's are a section of its own.
+/// Integers of a file up to which every byte counts more than a few seconds do; of more, they
+/// are in stripes.
 inline constexpr std::int64_t kAutoSmall = 4'000'000;
 
 /// Whether the profile small codes such grids.
 bool fits_small(std::span<const IntegerGrid> grids) noexcept;
-/// Whether a section of that size may hold such grids with the profile fast: its decoder keeps
-/// counts of every column.
-bool fits_fast(std::span<const IntegerGrid> grids, std::int64_t stored) noexcept;
 /// Whether `stored` bytes can hold that many integers: every one takes some part of a bit.
 bool can_hold(CodecProfile profile, std::int64_t stored, std::int64_t integers) noexcept;
 
@@ -130,7 +127,7 @@ class ArtifactReader::Integers {
   std::mutex mutex_;
   std::optional<IntegerDecoder> decoder_;  ///< small: in front of tensor kept_.size()
   std::vector<Numbers> kept_;              ///< small: of the tensors before, null without integers
-  std::size_t recent_ = 0;                 ///< fast: the tensor that was read last
+  std::size_t recent_ = 0;                 ///< of sections: the tensor that was read last
   Numbers recent_numbers_;
 };
 

@@ -36,7 +36,7 @@ constexpr double kTotalPower = 0.03, kTotalVectorOctaves = -3;
 /// The largest x, and what steps are clamped to: the range of float32.
 constexpr double kMostOctaves = 150;
 /// Numbers of all samples together, by what coding one takes.
-constexpr std::int64_t kSmallSamples = 400'000, kFastSamples = 4'000'000, kLeastSample = 4096;
+constexpr std::int64_t kSmallSamples = 400'000, kLanesSamples = 4'000'000, kLeastSample = 4096;
 /// Integers up to which a file takes the time for the profile small.
 constexpr std::int64_t kMostSmall = 4'000'000;
 /// Numbers that may be in work at a time, where no tensor has more.
@@ -228,7 +228,8 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   if (options.measure != ErrorMeasure::kTotal) follow_far_sizes();
   if (options.statistics) use_statistics(options);
   take_samples();
-  // Samples are too small for a head and stripes of their own: `fast` tells what they take.
+  // Samples are too small for a head and stripes of their own: estimated_bits() tells what they
+  // take.
   for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
 }
 
@@ -358,7 +359,7 @@ void WeightsPlan::take_samples() {
     matrices += sampled;
   }
   if (matrices == 0) return;
-  const std::int64_t all = profile_ == CodecProfile::kSmall ? kSmallSamples : kFastSamples;
+  const std::int64_t all = profile_ == CodecProfile::kSmall ? kSmallSamples : kLanesSamples;
   const std::int64_t each = std::max(kLeastSample, all / matrices);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
     TensorPlan& tensor = tensors_[i];
@@ -396,9 +397,7 @@ std::vector<double> WeightsPlan::expected_bytes(double x) const {
     const int k = std::max(tensor.step(x), tensor.sample->finest());
     chosen[i] = tensor.sample->choose(k, quantizer_, 1).values;
     if (small) return;
-    IntegerEncoder encoder(CodecProfile::kFast);
-    encoder.add(chosen[i].grid, chosen[i].integers);
-    of_tensor[i] = encoder.ideal_bits();
+    of_tensor[i] = estimated_bits(profile_, chosen[i].grid, chosen[i].integers);
   });
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorPlan& tensor = tensors_[i];

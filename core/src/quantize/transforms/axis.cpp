@@ -69,9 +69,7 @@ double coded_bits(const Lines& lines, double step) {
     integers.push_back(
         static_cast<std::int32_t>(std::clamp(std::nearbyint(static_cast<double>(value) / step),
                                              -1.0 * kMaxMagnitude, 1.0 * kMaxMagnitude)));
-  IntegerEncoder encoder(CodecProfile::kFast);
-  encoder.add(grid, integers);
-  return encoder.ideal_bits();
+  return estimated_bits(CodecProfile::kLanes, grid, integers);
 }
 
 /// What share of the bits cosines along `axis` save, or 0.

@@ -12,7 +12,6 @@ from functools import partial
 import torch
 
 from ._arguments import output, path, positive
-from ._arrays import Array
 from ._collect import Batch, checked_batches, checked_model, measure
 from ._errors import TargetNotMet, usage, warn
 from ._files import Path
@@ -42,7 +41,7 @@ def _reference(
     return checked_reference(quality_of(model, partial(evaluate, model)), max_drop, "ratio or max_bytes")
 
 
-def checked_bits(bits: object, tensors: Mapping[str, Array]) -> None:
+def checked_bits(bits: object, tensors: Mapping[str, torch.Tensor]) -> None:
     """Raises UsageError where the tensors take no more bits a weight themselves."""
     reals = [value for value in tensors.values() if value.is_floating_point()]
     stored = 8 * sum(t.numel() * t.element_size() for t in reals) / max(1, sum(t.numel() for t in reals))
@@ -112,7 +111,7 @@ def calibrate(
     """
     checked_model(model)
     items = checked_batches(batches)
-    tensors: dict[str, Array] = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    tensors = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
     checked_bits(bits, tensors)
     size = size_of(given, *original_size(model))

@@ -34,7 +34,7 @@ class FileInfo:
     output_bytes: int  #: of all tensors, expanded
     identity: str
     arch: str
-    profile: str  #: of the entropy coder: "small", "lanes" or "fast"
+    profile: str  #: of the entropy coder: "small" or "lanes"
     base: str  #: of a delta: digest of the model that it is loaded with; else ""
     settings: dict[str, Any]  #: that the file was made with; small files often have none
     metadata: dict[str, str]

@@ -1,6 +1,7 @@
-#include "codec/class_table.h"
+#include "codec/estimate/class_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace gbcompress::codec {
@@ -8,16 +9,17 @@ namespace {
 
 constexpr std::uint32_t kFirstOpinion = 2048;   // sum of the counts that a table starts with
 constexpr std::uint32_t kSeen = 16;             // what a symbol that passed adds to its count
+constexpr int kBits = 12;                       // of a probability
+constexpr std::uint32_t kInterval = 1u << kBits;
 constexpr std::uint32_t kMostTotal = 1u << 20;  // counts are halved beyond it
 
 }  // namespace
 
-ClassTable::ClassTable(const std::vector<std::uint32_t>& weights, bool decodes)
-    : counts_(weights.size()), seen_(weights.size(), 0), parts_(weights.size()) {
+ClassTable::ClassTable(const std::vector<std::uint32_t>& weights)
+    : counts_(weights.size()), seen_(weights.size(), 0), bits_(weights.size()) {
   const auto sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
   for (std::size_t i = 0; i < weights.size(); ++i)
     counts_[i] = static_cast<std::uint32_t>(weights[i] * std::uint64_t{kFirstOpinion} / sum);
-  if (decodes) lookup_.resize(kWhole);
   rebuild();
 }
 
@@ -38,26 +40,20 @@ void ClassTable::rebuild() {
     for (std::uint32_t& count : counts_) count /= 2;
     total_ = std::accumulate(counts_.begin(), counts_.end(), 0u);
   }
+  // Every symbol keeps a part of the unit interval, as in a coder.
   const auto symbols = static_cast<std::uint32_t>(counts_.size());
-  std::uint32_t left = kWhole;
+  std::vector<std::uint32_t> widths(counts_.size());
+  std::uint32_t left = kInterval;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
-    const std::uint64_t share = std::uint64_t{counts_[i]} * (kWhole - symbols) / total_;
-    parts_[i].width = static_cast<std::uint16_t>(1 + share);
-    left -= parts_[i].width;
+    widths[i] =
+        1 + static_cast<std::uint32_t>(std::uint64_t{counts_[i]} * (kInterval - symbols) / total_);
+    left -= widths[i];
   }
   // What rounding left over goes to the most frequent symbol (the first of equals).
-  const auto top = std::max_element(counts_.begin(), counts_.end()) - counts_.begin();
-  parts_[top].width = static_cast<std::uint16_t>(parts_[top].width + left);
-  std::uint16_t start = 0;
-  for (Part& part : parts_) {
-    part.start = start;
-    start = static_cast<std::uint16_t>(start + part.width);
-  }
-  for (std::size_t symbol = 0; symbol < parts_.size() && !lookup_.empty(); ++symbol)
-    for (std::uint32_t offset = 0; offset < parts_[symbol].width; ++offset)
-      lookup_[parts_[symbol].start + offset] = offset << 20 |
-                                               std::uint32_t{parts_[symbol].width} << 8 |
-                                               static_cast<std::uint32_t>(symbol);
+  widths[static_cast<std::size_t>(std::max_element(counts_.begin(), counts_.end()) -
+                                  counts_.begin())] += left;
+  for (std::size_t i = 0; i < widths.size(); ++i)
+    bits_[i] = static_cast<float>(kBits - std::log2(widths[i]));
 }
 
 }  // namespace gbcompress::codec

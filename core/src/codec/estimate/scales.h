@@ -1,5 +1,5 @@
 #pragma once
-/// Profile `fast`: scale classes, and what columns (or prior classes) have shown of their scale.
+/// Scale classes, and what columns have shown of their scale.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gbcompress::codec {
 inline constexpr int kLeastScale = -24, kMostScale = 80;
 inline constexpr int kScales = kMostScale - kLeastScale + 1;
 inline constexpr int kMostColumnScale = 96;
-/// From this scale on the lowest bits of a value are sent as they are, one more every four scales.
+/// From this scale on the lowest bits of a value are not modeled, one more every four scales.
 inline constexpr int kCoarseScale = 12;
 inline constexpr int kTables = kCoarseScale - kLeastScale + 4;
 
@@ -38,7 +38,7 @@ inline int table_range(int table) { return 2 + static_cast<int>(4 * table_mean(t
 /// Initial distribution of a table: two-sided geometric; the last one is the escape.
 std::vector<std::uint32_t> first_weights(int table);
 
-/// Scales of units (columns or prior classes) beside the rows' own.
+/// Scales of units (columns) beside the rows' own.
 class UnitScales {
  public:
   explicit UnitScales(std::size_t units) : sums_(units, 0), counts_(units, 0), scales_(units, 0) {}
@@ -49,14 +49,6 @@ class UnitScales {
     const std::uint64_t magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
     sums_[unit] += std::min<std::uint64_t>(magnitude * inverse >> 20, kMostSeen);
     ++counts_[unit];
-  }
-  /// The same for units first, first + 1, ... and their values.
-  void saw(std::size_t first, std::span<const std::int32_t> values, std::uint64_t inverse) {
-    for (std::size_t i = 0; i < values.size(); ++i) saw(first + i, values[i], inverse);
-  }
-  /// Of units first ... first + count - 1.
-  std::span<const std::int8_t> scales(std::size_t first, std::size_t count) const {
-    return std::span(scales_).subspan(first, count);
   }
   static std::uint64_t inverse_of(int row_scale);
   /// Rows went by: scales follow, now and then.

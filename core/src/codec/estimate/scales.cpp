@@ -1,4 +1,4 @@
-#include "codec/scales.h"
+#include "codec/estimate/scales.h"
 
 #include <algorithm>
 
