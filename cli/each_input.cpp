@@ -13,6 +13,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/model_folders.h"
 #include "gbcompress/tensors.h"
+#include "model_folders.h"
 #include "model_options.h"
 #include "outcome.h"
 #include "run_options.h"
@@ -272,7 +273,7 @@ int run_components(const Arguments& arguments, const std::vector<fs::path>& part
   }
   std::optional<CarriedCopies> copies;
   TensorBundle bundle;
-  find_carried(source, bundle);
+  find_carried(source, bundle, takes_whole_folder(arguments, source));
   say_notes(arguments, bundle.notes);
   if (writes)
     writing([&] {

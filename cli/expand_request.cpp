@@ -3,26 +3,56 @@
 #include <iostream>
 
 #include "exit_status.h"
+#include "file_names.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "table.h"
 
 namespace gbcompress::cli {
 
-std::string expanded_suffix(const std::string& input) {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<ArtifactReader> readable(const fs::path& file) {
   std::error_code ignored;
-  const std::filesystem::path file = input;
-  if (!std::filesystem::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file))
-    return ".safetensors";
-  const auto container = container_of(ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding));
-  return container ? "." + container->format : ".safetensors";
+  if (!fs::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file)) return {};
+  return ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding);
+}
+
+std::optional<OriginalsInfo> originals_in(const fs::path& file) {
+  const auto artifact = readable(file);
+  return artifact ? originals_of(*artifact) : std::nullopt;
+}
+
+/// The name in a folder that -o names: of a folder of a model, and of several files, the first one
+/// has its own.
+std::string first_name(const fs::path& input) {
+  std::error_code ignored;
+  const auto originals = originals_in(artifact_in(input));
+  const bool of_folder = fs::is_directory(input, ignored);
+  return originals && (of_folder || originals->files.size() > 1) ? originals->files[0].name : "";
+}
+
+}  // namespace
+
+std::string expanded_suffix(const std::string& input) {
+  const auto artifact = readable(input);
+  if (!artifact) return ".safetensors";
+  if (const auto container = container_of(*artifact)) return "." + container->format;
+  const auto originals = originals_of(*artifact);
+  if (!originals || originals->files.size() > 1) return ".safetensors";
+  const std::string own = model_suffix(originals->files[0].name);
+  return !own.empty() ? own : originals->format == "torch" ? ".pt" : ".safetensors";
 }
 
 ExpandRequest::ExpandRequest(const Arguments& arguments)
     : input(artifact_in(arguments.words()[0])),
-      output(arguments, arguments.words()[0], expanded_suffix(arguments.words()[0])),
+      output(arguments, arguments.words()[0], expanded_suffix(arguments.words()[0]),
+             first_name(arguments.words()[0])),
       overwrite(arguments.has("force")),
       json(arguments.json()) {
+  if (output.in_folder()) originals = originals_in(input);
   if (arguments.has("max-output"))
     limits.output_bytes = parse_bytes(arguments.text("max-output"), "--max-output");
   writing([&] { output.check(); });
@@ -67,37 +97,48 @@ int ExpandRequest::undamaged(const ArtifactReader& artifact,
   }
 }
 
-int ExpandRequest::write(const ArtifactReader& artifact,
+int ExpandRequest::write(const ArtifactReader& artifact, const DecodeOptions& options,
                          const std::function<std::int64_t()>& decode) {
   const auto container = container_of(artifact);
   if (output.is_stream() && container && !container->files.empty())
     throw Error(Errc::kUsage, printable(input.string()) + " expands to several files, " +
                                   printable(container->files[0]) +
                                   " beside the model; name a file: -o OUT." + container->format);
-  const std::size_t tensors = artifact.tensors().size();
+  const bool same = originals || gives_original(artifact, output.file());
   std::size_t carried = 0;
   const std::int64_t bytes = writing([&] {
     output.begin();
-    const std::int64_t written = decode();
+    const std::int64_t written =
+        originals ? decode_to_originals(artifact, output.file(), overwrite, options) : decode();
     carried = output.finish();
     return written;
   });
+  report(artifact, bytes, carried, same);
+  return kDone;
+}
+
+void ExpandRequest::report(const ArtifactReader& artifact, std::int64_t bytes, std::size_t carried,
+                           bool same) const {
+  const std::size_t tensors = artifact.tensors().size();
   if (json) {
     print_json({{"output", output.name()},
                 {"input_bytes", artifact.file_bytes()},
                 {"output_bytes", bytes},
+                {"original", same},
                 {"tensors", tensors},
                 {"carried_files", carried},
                 {"arch", artifact.arch()},
                 {"identity", artifact.identity()}});
-  } else {
-    std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, "
-              << with_commas(bytes) << " bytes written to " << output.shown();
-    if (carried > 0)
-      std::cout << ", " << carried << (carried == 1 ? " file" : " files") << " copied beside it";
-    std::cout << "\n";
+    return;
   }
-  return kDone;
+  const std::size_t files = originals ? originals->files.size() : 1;
+  std::cout << with_commas(static_cast<std::int64_t>(tensors)) << " tensors, " << with_commas(bytes)
+            << " bytes written to " << output.shown();
+  if (files > 1) std::cout << " and " << files - 1 << " more";
+  if (same) std::cout << (files > 1 ? ", the original files" : ", the original file");
+  if (carried > 0)
+    std::cout << ", " << carried << (carried == 1 ? " file" : " files") << " copied beside it";
+  std::cout << "\n";
 }
 
 }  // namespace gbcompress::cli

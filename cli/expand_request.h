@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "command.h"
 #include "gbcompress/artifact.h"
@@ -13,7 +14,8 @@
 
 namespace gbcompress::cli {
 
-/// ".onnx" or ".gguf" of a `.gbz` that was made of such a model, else ".safetensors".
+/// ".onnx" or ".gguf" of a `.gbz` that was made of such a model; of one that keeps its original
+/// file, the suffix of that; else ".safetensors".
 std::string expanded_suffix(const std::string& input);
 
 /// The request of `expand`, with either decoder.
@@ -22,6 +24,8 @@ struct ExpandRequest {
   ModelOutput output;
   ArtifactLimits limits;
   bool overwrite = false, json = false;
+  /// The original files that go to a folder, if they are kept and -o is one.
+  std::optional<OriginalsInfo> originals;
 
   /// @throws Error(kUsage); as check_writable()
   explicit ExpandRequest(const Arguments& arguments);
@@ -36,9 +40,14 @@ struct ExpandRequest {
   /// reason. @throws as act(), and Error(kCorrupt)
   int undamaged(const ArtifactReader& artifact, const std::function<int()>& act) const;
   /// Writes, copies what goes along with a folder, and says so.
-  /// @param decode  writes output.file(); @return its bytes
+  /// @param decode  writes output.file(), unless the original files are written; @return its bytes
   /// @return the exit status
-  int write(const ArtifactReader& artifact, const std::function<std::int64_t()>& decode);
+  int write(const ArtifactReader& artifact, const DecodeOptions& options,
+            const std::function<std::int64_t()>& decode);
+
+ private:
+  void report(const ArtifactReader& artifact, std::int64_t bytes, std::size_t carried,
+              bool same) const;
 };
 
 }  // namespace gbcompress::cli

@@ -44,6 +44,10 @@ std::string model_name(const fs::path& file) {
   return name;
 }
 
+std::string model_suffix(const fs::path& file) {
+  return std::string(end_in(file.filename().string(), kModelEnds));
+}
+
 bool names_a_model_file(const fs::path& path) {
   const std::string name = path.filename().string();
   return !end_in(name, kModelEnds).empty() || !end_in(name, kForeignEnds).empty();

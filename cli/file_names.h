@@ -11,6 +11,8 @@ namespace gbcompress::cli {
 /// "model" of "folder/model.safetensors", "model.pth.tar", "model.gbz" or
 /// "model.safetensors.index.json"; the name of a folder; another name as it is.
 std::string model_name(const std::filesystem::path& file);
+/// What model_name() takes off: ".safetensors", ".pth.tar", "".
+std::string model_suffix(const std::filesystem::path& file);
 /// Whether a name ends as those of files of tensors do, whatever their format: "x.gbz", "x.pt".
 bool names_a_model_file(const std::filesystem::path& path);
 /// A word as a shell takes it.

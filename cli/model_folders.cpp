@@ -7,6 +7,7 @@
 #include "call_files.h"
 #include "exit_status.h"
 #include "file_names.h"
+#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/tensors.h"
 #include "standard_streams.h"
@@ -37,8 +38,18 @@ bool is_folder(const std::string& given, bool of_folder) {
 
 }  // namespace
 
+bool takes_whole_folder(const Arguments& arguments, const fs::path& source) {
+  std::error_code ignored;
+  if (!fs::is_directory(source, ignored)) return false;
+  if (arguments.has("lossless") || arguments.text("mode") == "exact") return true;
+  std::vector<fs::path> parts = component_folders(source);
+  const fs::path file = model_in(parts.empty() ? source : source / parts.front());
+  return fs::is_regular_file(file, ignored) && ArtifactReader::is_artifact(file) &&
+         originals_of(ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding)).has_value();
+}
+
 ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
-                         const std::string& suffix)
+                         const std::string& suffix, const std::string& own_name)
     : arguments_(arguments),
       overwrite_(arguments.has("force")),
       source_(source),
@@ -47,7 +58,7 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
   const bool of_folder = fs::is_directory(source, ignored);
   if (of_folder) {
     TensorBundle bundle;
-    find_carried(source, bundle);
+    find_carried(source, bundle, takes_whole_folder(arguments, source));
     carried_ = std::move(bundle.carried);
   }
   const bool has_name = !source.empty() && source != kStandardInput;
@@ -67,7 +78,7 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
     return;
   }
   if (suffix == ".gbz") artifact_ = name;
-  file_ = (folder_ / name).string();
+  file_ = (folder_ / (stream_ || own_name.empty() ? name : own_name)).string();
 }
 
 ModelOutput::~ModelOutput() {

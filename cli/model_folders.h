@@ -16,6 +16,10 @@
 
 namespace gbcompress::cli {
 
+/// Whether a folder is taken as a whole: it is compressed exactly, or it has a `.gbz` that keeps
+/// its original files. @throws as originals_of()
+bool takes_whole_folder(const Arguments& arguments, const std::filesystem::path& source);
+
 /// What -o names.
 class ModelOutput {
  public:
@@ -24,9 +28,10 @@ class ModelOutput {
   /// file in TMPDIR that finish() copies there.
   /// @param source  what is read; "" for a new model
   /// @param suffix  of the file in a folder: ".gbz"
+  /// @param name    of the file in a folder, with its suffix, instead of that of the weights; or ""
   /// @throws Error(kIo) where TMPDIR cannot be written
   ModelOutput(const Arguments& arguments, const std::filesystem::path& source,
-              const std::string& suffix);
+              const std::string& suffix, const std::string& name = {});
   /// What begin() made is gone unless finish() was called.
   ~ModelOutput();
   ModelOutput(const ModelOutput&) = delete;
@@ -36,6 +41,8 @@ class ModelOutput {
   const std::string& file() const noexcept { return file_; }
   /// Standard output, a device or a pipe: there is no place beside it.
   bool is_stream() const noexcept { return stream_; }
+  /// -o names a folder, which all files of a model go to.
+  bool in_folder() const noexcept { return !folder_.empty() && !stream_; }
   /// For messages and results: "-" for standard output.
   std::string name() const { return stream_ ? sink_ : file_; }
   std::string shown() const;

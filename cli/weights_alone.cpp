@@ -265,7 +265,9 @@ std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
   // What only models know (and messages about them) is the other path's: TorchScript, architectures
   // of plugins, tensors that do not fit.
   if (kind == FileKind::kTorchScript || kind == FileKind::kArtifact) return {};
-  TensorBundle tensors = open_tensors(model, model_options(arguments));
+  OpenOptions options = model_options(arguments);
+  options.whole_folder = takes_whole_folder(arguments, model);
+  TensorBundle tensors = open_tensors(model, options);
   const std::string arch = arguments.text("arch");
   if (!arch.empty() && !fits_layout(tensors, arch)) return {};
   return tensors;

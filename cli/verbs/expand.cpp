@@ -35,7 +35,7 @@ int expand_one(const Arguments& arguments) {
   return request.undamaged(artifact, [&] {
     const DecodeOptions options = request.decoding(artifact, arguments);
     if (needs_torch(artifact, arguments)) return run_with_torch("expand", arguments);
-    return request.write(artifact, [&] {
+    return request.write(artifact, options, [&] {
       return decode_to_file(artifact, request.output.file(), request.overwrite, options);
     });
   });

@@ -12,7 +12,7 @@ int expand_with_torch(const Arguments& arguments) {
   const DecodeOptions delta = request.decoding(artifact, arguments);
   PluginHost host;
   load_plugins(host, arguments);
-  return request.write(artifact, [&] {
+  return request.write(artifact, delta, [&] {
     // What changed since a base holds no layer types; a plugin was named to be checked.
     if (delta.base)
       return decode_to_file(artifact, request.output.file(), request.overwrite, delta);

@@ -212,6 +212,26 @@ std::string chain_text(const std::vector<ChainLink>& chain) {
   return text;
 }
 
+ordered_json originals_json(const ArtifactReader& artifact) {
+  ordered_json list = ordered_json::array();
+  if (const auto originals = originals_of(artifact))
+    for (const OriginalInfo& file : originals->files)
+      list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+  return list;
+}
+
+/// The files that expanding gives back as they were.
+std::string originals_text(const ArtifactReader& artifact) {
+  const auto originals = originals_of(artifact);
+  if (!originals) return "";
+  std::string text = "expands to the original ";
+  text += originals->files.size() > 1 ? "files, byte for byte:\n" : "file, byte for byte:\n";
+  for (const OriginalInfo& file : originals->files)
+    text += "  " + printable(file.name) + ", " + with_commas(file.bytes) + " bytes, sha256 " +
+            file.sha256 + "\n";
+  return text;
+}
+
 ordered_json to_json(const ArtifactReader& artifact, const fs::path& file,
                      const ArtifactListing& listing, const std::vector<ChainLink>& chain) {
   const auto settings = ordered_json::parse(artifact.settings(), nullptr, false);
@@ -226,6 +246,7 @@ ordered_json to_json(const ArtifactReader& artifact, const fs::path& file,
           {"file_bytes", artifact.file_bytes()},
           {"header_bytes", artifact.header_bytes()},
           {"output_bytes", artifact.output_bytes()},
+          {"originals", originals_json(artifact)},
           {"profile", profile_name(artifact.profile())},
           {"generated_tensors", listing.generated},
           {"gnet_parameters", listing.parameters},
@@ -252,7 +273,7 @@ void print_artifact(const ArtifactReader& artifact, const fs::path& file,
             << with_commas(artifact.file_bytes()) << " bytes (header "
             << with_commas(artifact.header_bytes()) << "), " << with_commas(artifact.output_bytes())
             << " expanded, ratio " << fixed(ratio, 2) << "\n"
-            << listing.note;
+            << originals_text(artifact) << listing.note;
 }
 
 void inspect_artifact(const fs::path& file, const Arguments& arguments, Report& page) {

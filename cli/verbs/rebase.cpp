@@ -28,8 +28,22 @@ void add_rebase_options(po::options_description& into) {
   add("force", "replace the output file");
 }
 
-/// What the file expands to. Every tensor of it is to stay bit for bit, whatever it holds.
-TensorBundle expanded(const fs::path& input, const Arguments& arguments) {
+/// What the file expands to.
+struct Expanded {
+  TensorBundle tensors;              ///< each is to stay bit for bit, whatever it holds
+  std::vector<std::byte> originals;  ///< WeightsOptions::originals
+};
+
+/// The original files of an artifact, where its tensors are in the same order.
+std::vector<std::byte> originals_for(const TensorBundle& bundle, const ArtifactReader& artifact) {
+  const bool same =
+      std::equal(bundle.tensors.begin(), bundle.tensors.end(), artifact.tensors().begin(),
+                 artifact.tensors().end(),
+                 [](const TensorEntry& a, const ArtifactTensor& b) { return a.name == b.name; });
+  return same ? artifact.originals() : std::vector<std::byte>();
+}
+
+Expanded expanded(const fs::path& input, const Arguments& arguments) {
   if (!ArtifactReader::is_artifact(input))
     throw Error(Errc::kUsage, printable(input.string()) +
                                   " is no .gbz; make a delta of a model with: gbcompress compress "
@@ -43,9 +57,10 @@ TensorBundle expanded(const fs::path& input, const Arguments& arguments) {
       arguments.has("base") && !artifact.base().empty()
           ? BaseModel::on(artifact, BaseModel::open_for(artifact, arguments.text("base")))
           : BaseModel::open(input);
-  TensorBundle tensors = model.tensors();
-  for (TensorEntry& tensor : tensors.tensors) tensor.exact = true;
-  return tensors;
+  Expanded result{model.tensors(), {}};
+  for (TensorEntry& tensor : result.tensors.tensors) tensor.exact = true;
+  result.originals = originals_for(result.tensors, artifact);
+  return result;
 }
 
 int run_rebase(const Arguments& arguments) {
@@ -54,12 +69,14 @@ int run_rebase(const Arguments& arguments) {
     throw Error(Errc::kUsage, "rebase writes a file of its own; name it: -o OUT.gbz");
   ModelOutput output(arguments, input, ".gbz");
   writing([&] { output.check(); });
-  const TensorBundle tensors = expanded(input, arguments);
+  Expanded source = expanded(input, arguments);
+  const TensorBundle& tensors = source.tensors;
   std::optional<BaseModel> onto;
   if (arguments.has("onto")) onto = BaseModel::open(arguments.text("onto"));
   WeightsOptions options;
   options.base = onto ? &*onto : nullptr;
   options.keep_digest = true;
+  options.originals = std::move(source.originals);
   options.overwrite = arguments.has("force");
   const WeightsReport report = writing([&] {
     output.begin();

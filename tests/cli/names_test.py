@@ -10,7 +10,7 @@ LOSSLESS = ("--mode", "exact", "--max-bytes", "100k")
 
 
 class NamesTest(harness.CliTest):
-    def small(self, name, seed_widths=(8, 4, 2)):
+    def small(self, name, seed_widths=(32, 16, 4)):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         return self.model(name, widths=seed_widths)
 

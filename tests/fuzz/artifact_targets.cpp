@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "artifact/header/header.h"
+#include "artifact/originals.h"
 #include "artifact/sections/coding.h"
 #include "artifact/sections/packing.h"
 #include "base/byte_reader.h"
@@ -40,6 +41,8 @@ void run_artifact(Input input) {
     work += elements * gnet_parameters(tensor.plan);
   }
   artifact.verify();
+  if (const auto originals = originals_of(artifact); originals && originals->files.empty())
+    differ("original files are none");
   if (work > kMaxWork) return;
   DecodeOptions options = samples::place_all();
   options.threads = 1;
@@ -84,6 +87,29 @@ std::vector<Bytes> header_seeds() {
     }
   }
   return seeds;
+}
+
+/// Original files of three tensors: what is accepted can be written, and its headers completed.
+void run_originals(Input input) {
+  const std::vector<ArtifactTensor> tensors = {
+      {.name = "a", .shape = {2}}, {.name = "b\"", .shape = {}}, {.name = "c", .shape = {0, 3}}};
+  const Originals originals = Originals::decode(input, tensors.size(), "x");
+  if (originals.encode().size() > input.size()) differ("original files grew");
+  for (const OriginalFile& file : originals.files)
+    if (whole_file(file, tensors, "x").holes.size() != file.content.holes.size())
+      differ("a file with its header has other holes");
+}
+
+std::vector<Bytes> originals_seeds() {
+  const auto hole = [](std::size_t tensor, std::uint64_t before) {
+    return Hole{tensor, before, PayloadEncoding::kBytes, {}};
+  };
+  const std::string digest(32, 'd');
+  const OriginalFile headed{
+      40, digest, true, {}, {"m.safetensors", {hole(1, 0), hole(0, 0)}, Bytes(1)}};
+  const OriginalFile whole{9, digest, false, {{0, {1, 0}}}, {"d/x", {hole(2, 4)}, Bytes(9)}};
+  return {Originals{"safetensors", {headed}}.encode(),
+          Originals{"safetensors", {headed, whole}}.encode(), Originals{"torch", {whole}}.encode()};
 }
 
 /// Packing, element bytes, unpacked size (4 bytes), packed bytes.
@@ -272,6 +298,7 @@ void run_lanes(Input input) {
 const std::vector<Target> artifact_targets = {
     {"gbz", run_artifact, artifact_seeds, mutate_artifact, std::size_t{kLimits.output_bytes}},
     {"gbz_header", run_header, header_seeds},
+    {"gbz_originals", run_originals, originals_seeds},
     {"gbz_packing", run_packing, packing_seeds},
     {"gbz_theta", run_theta, theta_seeds},
     {"integers_small", run_integers<CodecProfile::kSmall>, integer_seeds<CodecProfile::kSmall>},

@@ -93,6 +93,24 @@ class Collection {
     add("output_beyond_limit", Errc::kLimit, file(header({huge}), three_));
   }
 
+  /// The section of the original files.
+  void originals() {
+    const auto with = [&](const json& sizes, const Bytes& section) {
+      json head = header({plain_entry("p", three_)});
+      head["o"] = sizes;
+      return file(head, join(three_, section));
+    };
+    const Bytes section = to_bytes("original files");
+    const auto size = section.size();
+    add("originals_past_end", Errc::kCorrupt, with({size + 1, size + 1}, section));
+    add("originals_too_short", Errc::kCorrupt, with({size - 1, size - 1}, section));
+    add("originals_of_no_bytes", Errc::kCorrupt, with({0, 0}, {}));
+    add("originals_smaller_unpacked", Errc::kCorrupt, with({size, size - 1}, section));
+    add("originals_of_one_size", Errc::kCorrupt, with(json::array({size}), section));
+    add("originals_no_zstd", Errc::kCorrupt, with({size, size + 1}, section));
+    add("originals_of_2_60", Errc::kLimit, with({size, std::int64_t{1} << 60}, section));
+  }
+
   /// Exact changes since a base.
   void changes() {
     const std::string digest(64, 'a');
@@ -344,6 +362,7 @@ class Collection {
 std::vector<BadFile> bad_files() {
   Collection all;
   all.containers();
+  all.originals();
   all.headers();
   all.changes();
   all.plain_tensors();

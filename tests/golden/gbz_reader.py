@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,exact-deltas,lanes}.md alone.
+"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,exact-deltas,lanes,original-files}.md alone.
 
   gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
@@ -236,7 +236,7 @@ def read_header(data):
     need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0), "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "abdstuwx", "the header")
+    known(header, "abdostuwx", "the header")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -325,11 +325,26 @@ def read_streams(data, at, tensors, header, integers):
         integers[tensor.name] = [numbers.pop(0) for _ in tensor.grids()]
 
 
+def without_originals(data, at, sizes):
+    """The file without the section of its original files, which is checked."""
+    if sizes is None:
+        return data
+    need(len(sizes) == 2 and 0 < sizes[0] <= sizes[1], "bad sizes of original files")
+    stored, raw = sizes
+    end = len(data) - 16
+    need(stored <= end - at, "original files beyond the file")
+    kept = data[end - stored:end]
+    kept = unzstd(kept, raw) if stored < raw else kept
+    need(kept[0] == 1, "original files of an unknown version")
+    return data[:end - stored] + data[end:]
+
+
 def read_gbz(path, base=None):
     """{name: (dtype, shape, bytes)} in the file's order. @param base  likewise, of a delta's base"""
     with open(path, "rb") as file:
         data = file.read()
     header, at = read_header(data)
+    data = without_originals(data, at, header.get("o"))
     tensors = read_tensors(header)
     check_base(tensors, header, base)
     sizes = header.get("x")

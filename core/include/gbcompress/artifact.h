@@ -86,6 +86,9 @@ class ArtifactReader {
   CodedValues coded(std::size_t tensor) const;
   /// The file's integers as stripes; null with other profiles (artifact/lanes_reader.h).
   const LanesReader* lanes() const noexcept;
+  /// What the files that it was made of have beside their tensors (originals_of()); empty: nothing
+  /// was kept. @throws Error(kCorrupt)
+  std::vector<std::byte> originals() const;
   /// The parts of the file that the tensor is decoded from, in no order, beside the header.
   std::vector<std::span<const std::byte>> parts(std::size_t tensor) const;
   /// The change of a tensor since the base, for apply_change(). @throws as theta()
@@ -123,6 +126,7 @@ class ArtifactReader {
   std::span<const std::byte> bytes_;
   std::vector<ArtifactTensor> tensors_;
   std::vector<SectionRef> sections_;
+  SectionRef originals_;
   std::shared_ptr<Integers> integers_;
   CodecProfile profile_ = CodecProfile::kSmall;
   std::int64_t header_bytes_ = 0, output_bytes_ = 0;

@@ -64,6 +64,9 @@ class ArtifactWriter {
   /// The digest of the tensors themselves, by which a chain of deltas finds this file.
   /// @param digest  BaseModel::digest()
   void set_digest(std::string digest);
+  /// What the files that the tensors were read from have beside them
+  /// (docs/reference/original-files.md). Empty: nothing.
+  void set_originals(std::span<const std::byte> bytes);
   /// A tensor that the base has, of that type and shape and bit for bit.
   void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
   /// A tensor of at least one element that the base has, of that type and shape, and its exact
@@ -137,6 +140,8 @@ class ArtifactWriter {
             const std::function<void(std::span<const std::byte>)>& sink) const;
 
   std::string arch_, settings_, base_, digest_;
+  std::vector<std::byte> originals_;  ///< packed
+  std::int64_t originals_raw_ = 0;    ///< bytes of them unpacked
   std::optional<CodecProfile> profile_;
   int threads_ = 0;
   std::vector<ArtifactTensor> tensors_;

@@ -146,16 +146,45 @@ std::int64_t decode_to_container(const ArtifactReader& artifact,
                                  const std::filesystem::path& output, bool overwrite,
                                  const DecodeOptions& options = {});
 
+// The files themselves.
+
+/// A file that decode_to_originals() writes byte for byte.
+struct OriginalInfo {
+  std::string name;  ///< as it was; relative, with slashes
+  std::int64_t bytes = 0;
+  std::string sha256;  ///< hexadecimal, lower case
+};
+struct OriginalsInfo {
+  std::string format;  ///< of the tensors' files: "safetensors" or "torch"
+  std::vector<OriginalInfo> files;
+};
+/// The files that an exact `.gbz` was made of (docs/reference/original-files.md); nothing where it
+/// does not keep them. @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
+std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact);
+
+/// Whether decode_to_file() to that name gives the original file: there is one, and the name
+/// selects its format. @throws as originals_of() and decode_to_file()
+bool gives_original(const ArtifactReader& artifact, const std::filesystem::path& output);
+
+/// These files: the first one as `output`, the others beside it under their own names. Each appears
+/// whole or not at all, and has the SHA-256 that it had.
+/// @return bytes written
+/// @throws as decode_to_file(); Error(kUsage) for a `.gbz` that does not keep them
+std::int64_t decode_to_originals(const ArtifactReader& artifact,
+                                 const std::filesystem::path& output, bool overwrite,
+                                 const DecodeOptions& options = {});
+
 /// All tensors, one after another straight into a safetensors file, or into NumPy's format where
 /// `output` ends in `.npz`: beside the artifact itself one tensor is in memory, or with several
 /// threads 128 MiB of them where there are integers alone. The file appears whole or not at all.
 /// A name that ends in `.onnx` or `.gguf` selects decode_to_container(), for a file that was made
-/// of such a model; other files leave the container out.
+/// of such a model; other files leave the container out. A file that keeps one original file in the
+/// format that the name of `output` selects gives that file: decode_to_originals().
 /// @return bytes written
 /// @throws as decode_tensor(), write_safetensors() and, before the file has its name,
 ///         ArtifactReader::check_digest(); Error(kUsage) where `output` is the artifact itself,
-///         ends as files of another format do (`.pt`), or is a `.npz` and a tensor has a type that
-///         NumPy lacks; Error(kInterrupted) between two tensors
+///         ends as files of another format do (`.pt`, unless the file keeps such a one), or is a
+///         `.npz` and a tensor has a type that NumPy lacks; Error(kInterrupted) between two tensors
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
                             bool overwrite, const DecodeOptions& options = {});
 

@@ -33,8 +33,10 @@ std::string weights_name(const std::filesystem::path& folder);
 /// are taken from Hugging Face's cache alone. A note names files that are Git LFS pointers or web
 /// pages. Subfolders that are models of their own are left out; component_folders() have files of
 /// their own and are skipped.
+/// @param whole  every file within the bounds that is no file of weights goes along, whatever its
+///               name: images, training state, ".gitattributes"; hidden folders do not
 /// @throws Error(kIo)
-void find_carried(const std::filesystem::path& folder, TensorBundle& bundle);
+void find_carried(const std::filesystem::path& folder, TensorBundle& bundle, bool whole = false);
 
 /// Copies of files under their own names in a folder that exists, and in subfolders, which are
 /// made. Made under temporary names, so that nothing that can fail for want of space or rights is

@@ -69,6 +69,9 @@ struct OpenOptions {
   /// Of ONNX and GGUF models: integers that stand for real numbers (INT8 and UINT8 weights with
   /// constant scales, Q8_0) are read as these, F32. decode_to_container() quantizes them again.
   bool requantize = false;
+  /// Of a folder: every file beside the weights goes along, also one that no library reads
+  /// (find_carried()).
+  bool whole_folder = false;
 };
 
 // What a model file is, told by its content.
@@ -102,6 +105,10 @@ struct TensorEntry {
   bool exact = false;
   /// Of some rows of a tensor that is in pieces, that tensor's name; else "".
   std::string whole = {};
+  /// Of a tensor whose elements a file of PyTorch has along other dimensions first: its elements as
+  /// they are there, and the dimensions from the longest stride to the shortest. Else empty.
+  std::span<const std::byte> stored = {};
+  std::vector<std::uint8_t> order = {};
 };
 
 /// Tensors together with the owner of their bytes. Copies are cheap and share the bytes;
@@ -117,6 +124,10 @@ struct TensorBundle {
   /// That hold the tensors, an index included: no output may replace them. Empty for a bundle that
   /// was made by hand.
   std::vector<std::filesystem::path> files;
+  /// The bytes of `files`, in their order, which tensors' bytes may be parts of: what
+  /// compress_weights() needs to keep the files themselves. Empty where tensors of them are missing
+  /// because a part was chosen, and of ONNX and GGUF models, which keep theirs in a tensor.
+  std::vector<std::span<const std::byte>> contents;
   /// Of a folder: configuration and tokenizer files, and modules of sentence-transformers, which
   /// CarriedCopies takes along. Relative to it: "config.json", "1_Pooling/config.json".
   std::vector<std::filesystem::path> carried;

@@ -54,6 +54,9 @@ struct WeightsOptions {
   /// Stores the digest of the tensors in a file without losses, so that deltas of it find it at
   /// once. Exact deltas always have it.
   bool keep_digest = false;
+  /// ArtifactReader::originals() of an exact file with these tensors in this order, to be kept in a
+  /// file without losses; empty: those of the bundle, where it has some (TensorBundle::contents).
+  std::vector<std::byte> originals = {};
   /// Profile lanes whatever the size: for files whose integers become part of a larger one.
   bool lanes = false;
   bool overwrite = false;

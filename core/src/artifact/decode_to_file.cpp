@@ -24,9 +24,18 @@ void check_made_of(const ArtifactReader& artifact, TensorFormat format) {
 
 }  // namespace
 
+bool gives_original(const ArtifactReader& artifact, const std::filesystem::path& output) {
+  const auto originals = originals_of(artifact);
+  if (!originals || originals->files.size() != 1) return false;
+  const bool torch = originals->format == "torch";
+  return format_for(output, torch) == (torch ? TensorFormat::kTorch : TensorFormat::kSafetensors);
+}
+
 std::int64_t decode_to_file(const ArtifactReader& artifact, const std::filesystem::path& output,
                             bool overwrite, const DecodeOptions& options) {
   check_not_an_input(output, {&artifact.path(), 1});
+  if (gives_original(artifact, output))
+    return decode_to_originals(artifact, output, overwrite, options);
   const TensorFormat format = format_for(output);
   if (format == TensorFormat::kOnnx || format == TensorFormat::kGguf) {
     check_made_of(artifact, format);

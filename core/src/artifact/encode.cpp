@@ -91,6 +91,8 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
     throw Error(Errc::kUsage, "a tensor refers to a base, and none is set");
   if (needed) header.base = base_;  // else nothing is left of it
   header.digest = digest_;
+  header.originals = {.stored = static_cast<std::int64_t>(originals_.size()),
+                      .raw = originals_raw_};
   header.tensors = tensors_;
   header.profile = profile();
   const bool small = header.profile == CodecProfile::kSmall;
@@ -100,7 +102,7 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
     if (!contents_[i].encoded) header.tensors[i].profile = header.profile;
   Layout layout;
   IntegerEncoder stream(header.profile);
-  std::int64_t output = 0, integers = 0, content = 0;
+  std::int64_t output = 0, integers = 0, content = header.originals.stored;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const ArtifactTensor& tensor = header.tensors[i];
     const Content& added = contents_[i];
@@ -195,11 +197,19 @@ void ArtifactWriter::emit(const Layout& layout,
   }
   sink(layout.stream);
   if (layout.lanes) layout.lanes->emit(sink);
+  sink(originals_);
 }
 
 void ArtifactWriter::set_settings(std::string settings) {
   if (!is_utf8(settings)) throw Error(Errc::kUsage, "the settings are not UTF-8");
   settings_ = std::move(settings);
+  if (layout_ && !layout_->stream.empty()) stream_ = layout_->stream;
+  layout_.reset();
+}
+
+void ArtifactWriter::set_originals(std::span<const std::byte> bytes) {
+  originals_ = pack(bytes, 1).first;
+  originals_raw_ = static_cast<std::int64_t>(bytes.size());
   if (layout_ && !layout_->stream.empty()) stream_ = layout_->stream;
   layout_.reset();
 }

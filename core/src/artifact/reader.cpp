@@ -79,6 +79,15 @@ void blame_damage(std::span<const std::byte> file, const ArtifactLimits& limits,
 }
 #endif
 
+/// Where the section of the original files begins: with them the file ends, but for its digest.
+std::int64_t sections_end(const Header& header, std::span<const std::byte> file,
+                          std::int64_t offset, const std::string& label) {
+  const std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
+  if (header.originals.stored > end - offset)
+    throw Error(Errc::kCorrupt, label + " declares sections beyond its end");
+  return end - header.originals.stored;
+}
+
 /// Head and stripes, which fill [offset, end) of the file.
 LanesBytes lanes_bytes(const Header& header, std::span<const std::byte> file, std::int64_t offset,
                        std::int64_t end, const std::string& label) {
@@ -182,7 +191,9 @@ ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
                                       prelude.header_raw, 1, label + ": header"),
                                limits, label);
   std::int64_t offset = prelude.header_offset + prelude.header_stored;
-  const std::int64_t end = static_cast<std::int64_t>(file.size()) - kDigestBytes;
+  const std::int64_t end = sections_end(header, file, offset, label);
+  const auto& [stored_originals, raw_originals, packing] = header.originals;
+  reader.originals_ = {end, stored_originals, raw_originals, packing};
   for (const SectionEntry& entry : header.sections) {
     if (entry.stored > end - offset)
       throw Error(Errc::kCorrupt, label + " declares sections beyond its end");
@@ -244,6 +255,9 @@ void ArtifactReader::check_digest() const { digest_->check(); }
 
 void ArtifactReader::verify() const {
   FileDigest(bytes_, label_).check();
+#ifndef GBC_FREESTANDING
+  originals();
+#endif
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (has_plan(tensors_[i].kind)) theta(i);
     if (tensors_[i].kind == TensorKind::kExact) plain(i);
@@ -285,6 +299,14 @@ std::vector<float> ArtifactReader::theta(std::size_t tensor) const {
   return coded_floats(stored.plan,
                       {stored.theta_steps, from_blocks(stored.plan, numbers->span().first(count))});
 }
+
+#ifndef GBC_FREESTANDING  // libgbz reads tensors alone
+std::vector<std::byte> ArtifactReader::originals() const {
+  const auto stored = bytes_.subspan(static_cast<std::size_t>(originals_.offset),
+                                     static_cast<std::size_t>(originals_.stored));
+  return unpack(stored, originals_.packing, originals_.raw, 1, label_ + ": its original files");
+}
+#endif
 
 std::vector<std::byte> ArtifactReader::plain(std::size_t tensor) const {
   entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kExact, "exact");

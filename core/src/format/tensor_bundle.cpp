@@ -1,7 +1,9 @@
 #include "format/tensor_bundle.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/checked.h"
@@ -86,16 +88,46 @@ std::vector<TensorEntry> distinct_tensors(std::span<const TensorEntry> tensors) 
   return result;
 }
 
-void share_equal(TensorBundle& bundle) {
-  std::unordered_map<std::uint64_t, std::size_t> first;
+namespace {
+
+/// The first, middle and last bytes, which tell most tensors apart.
+std::uint64_t sample_of(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPart = 256;
+  if (bytes.size() <= 3 * kPart) return xxh3_64(bytes);
+  std::vector<std::byte> sample(bytes.begin(), bytes.begin() + kPart);
+  for (const std::size_t from : {bytes.size() / 2, bytes.size() - kPart})
+    sample.insert(sample.end(), bytes.begin() + static_cast<std::ptrdiff_t>(from),
+                  bytes.begin() + static_cast<std::ptrdiff_t>(from + kPart));
+  return xxh3_64(sample);
+}
+
+bool is_one_element(const TensorEntry& entry) {
+  const auto size = static_cast<std::size_t>(std::max(1, dtype_bits(entry.dtype) / 8));
+  return entry.bytes.size() <= size ||
+         std::equal(entry.bytes.begin() + static_cast<std::ptrdiff_t>(size), entry.bytes.end(),
+                    entry.bytes.begin());
+}
+
+}  // namespace
+
+void share_equal(TensorBundle& bundle, const std::function<bool(const TensorEntry&)>& among) {
+  using Form = std::tuple<std::uint64_t, DType, std::vector<std::int64_t>>;
+  std::map<Form, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < bundle.tensors.size(); ++i) {
-    TensorEntry& entry = bundle.tensors[i];
-    const auto [at, fresh] = first.emplace(xxh3_64(entry.bytes), i);
-    if (fresh) continue;
-    const TensorEntry& other = bundle.tensors[at->second];
-    if (other.dtype == entry.dtype && other.shape == entry.shape &&
-        std::ranges::equal(other.bytes, entry.bytes))
-      entry.bytes = other.bytes;
+    const TensorEntry& entry = bundle.tensors[i];
+    if (among && !among(entry)) continue;
+    alike[{sample_of(entry.bytes), entry.dtype, entry.shape}].push_back(i);
+  }
+  for (const auto& [form, tensors] : alike) {
+    if (tensors.size() < 2) continue;
+    std::unordered_map<std::uint64_t, std::size_t> first;
+    for (const std::size_t i : tensors) {
+      TensorEntry& entry = bundle.tensors[i];
+      if (is_one_element(entry)) continue;
+      const auto [at, fresh] = first.emplace(xxh3_64(entry.bytes), i);
+      const TensorEntry& other = bundle.tensors[at->second];
+      if (!fresh && std::ranges::equal(other.bytes, entry.bytes)) entry.bytes = other.bytes;
+    }
   }
 }
 
@@ -140,6 +172,7 @@ void choose_part(TensorBundle& bundle, const std::string& part, const std::strin
     throw Error(Errc::kNotFound, label + " has no part " + printable(part) +
                                      ": no tensor's name begins with " + printable(start));
   for (TensorEntry& entry : bundle.tensors) entry.name.erase(0, start.size());
+  bundle.contents.clear();
   if (const std::size_t left = all - bundle.tensors.size(); left > 0)
     bundle.notes.push_back("left out: " + std::to_string(left) + " tensors outside of " +
                            printable(part));

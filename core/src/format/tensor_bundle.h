@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ std::int64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape,
                           const std::string& what);
 
 /// Tensors of the same elements, type and shape share their bytes from then on, and are stored
-/// once.
-void share_equal(TensorBundle& bundle);
+/// once. Those whose elements are all the same are left alone: they take no more than one element.
+/// @param among  which tensors; empty: all
+void share_equal(TensorBundle& bundle, const std::function<bool(const TensorEntry&)>& among = {});
 
 }  // namespace gbcompress

@@ -21,7 +21,7 @@ bool is_among(std::string_view suffix, auto& list) {
 
 }  // namespace
 
-TensorFormat format_for(const std::filesystem::path& path) {
+TensorFormat format_for(const std::filesystem::path& path, bool torch) {
   std::string suffix = path.extension().string();
   std::transform(suffix.begin(), suffix.end(), suffix.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -29,6 +29,7 @@ TensorFormat format_for(const std::filesystem::path& path) {
   if (suffix == ".onnx") return TensorFormat::kOnnx;
   if (suffix == ".gguf") return TensorFormat::kGguf;
   const bool pickled = is_among(suffix, kPickled);
+  if (pickled && torch) return TensorFormat::kTorch;
   if (!pickled && !is_among(suffix, kOthers)) return TensorFormat::kSafetensors;
   const std::string label = printable(path.string());
   const std::string base = printable(std::filesystem::path(path).replace_extension().string());

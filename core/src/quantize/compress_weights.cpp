@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <numeric>
 
+#include "artifact/originals.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "format/container.h"
+#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -231,6 +234,19 @@ void judge(WeightsReport& report, const WeightsOptions& options) {
   report.target_note = text;
 }
 
+/// What was to be kept exactly is. @throws Error(kFailure)
+void check_exact(const ArtifactReader& artifact, const TensorBundle& weights,
+                 const std::vector<StoredTensor>& tensors) {
+  check_mapped_inputs();
+  for (const StoredTensor& tensor : tensors)
+    if (tensor.error > 0)
+      throw Error(Errc::kFailure, "tensor " + printable(tensor.name) +
+                                      " would not come back bit for bit, and nothing was written; "
+                                      "compress the model again while nothing changes it, or "
+                                      "report it");
+  check_originals(artifact, weights);
+}
+
 /// What the file has: its size, and each tensor beside the source.
 WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weights,
                       const WeightsOptions& options) {
@@ -243,6 +259,7 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
       return decode_tensor(artifact, i, {.base = base});
     };
   report.tensors = compare_with_source(artifact, weights, decode, options.base);
+  if (is_exact(options)) check_exact(artifact, weights, report.tensors);
   if (options.base) {
     count_base(report, artifact);
     const std::string resized = resized_note(weights, *options.base);
@@ -290,6 +307,34 @@ std::unique_ptr<KeptParts> kept_beside(const std::filesystem::path& output, cons
   return std::make_unique<KeptParts>(output.string() + ".parts");
 }
 
+/// The files of exact weights, whose digests are taken beside other work.
+class KeptOriginals {
+ public:
+  KeptOriginals(const TensorBundle& weights, const WeightsOptions& options) {
+    if (!is_exact(options)) return;
+    given_ = options.originals;
+    if (!given_.empty()) return;
+    auto found = find_originals(weights, note_);
+    if (!found) return;
+    encoded_ = std::async([&weights, originals = std::move(*found)]() mutable {
+      digest_originals(originals, weights);
+      return originals.encode();
+    });
+  }
+  const std::string& note() const noexcept { return note_; }
+  void put(WeightsStore& store) {
+    if (!given_.empty()) store.set_originals(given_);
+    if (!encoded_.valid()) return;
+    store.set_originals(encoded_.get());
+    throw_if_interrupted();  // or the digests may be none
+  }
+
+ private:
+  std::string note_;
+  std::vector<std::byte> given_;
+  std::future<std::vector<std::byte>> encoded_;
+};
+
 /// A plan and the tensors that it places.
 struct PlacedWeights {
   /// @param folder  where large content waits
@@ -297,13 +342,18 @@ struct PlacedWeights {
   PlacedWeights(const TensorBundle& weights, WeightsOptions given,
                 const std::filesystem::path& folder, const std::filesystem::path& output)
       : options(std::move(given)),
-        plan(weights, options),
+        originals(weights, options),
+        distinct(with_equal_shared(weights, options)),
+        plan(distinct, options),
         kept(output.empty() ? nullptr : kept_beside(output, plan, options)),
         store(plan, options, folder, kept_settings(weights, options), kept.get()) {
+    originals.put(store);
     if (is_exact(options) && (options.base || options.keep_digest))
       store.set_digest(BaseModel(weights).digest());
   }
   const WeightsOptions options;
+  KeptOriginals originals;
+  const TensorBundle distinct;
   const WeightsPlan plan;
   const std::unique_ptr<KeptParts> kept;
   WeightsStore store;
@@ -337,6 +387,12 @@ Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
   Placed coarsest = coarsest_weights(weights, options, folder);
   if (coarsest->store.size() >= placed.store.size()) return nullptr;
   return coarsest;
+}
+
+std::vector<std::string> notes_of(const PlacedWeights& placed) {
+  std::vector<std::string> notes = placed.plan.notes();
+  if (!placed.originals.note().empty()) notes.push_back(placed.originals.note());
+  return notes;
 }
 
 /// Calls work(); where it is stopped, says how it goes on.
@@ -374,7 +430,7 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
         .store.writer()
         .write(output, options.overwrite, [&](const ArtifactReader& artifact) {
           report = measure(artifact, weights, options);
-          report.notes = placed.plan.notes();
+          report.notes = notes_of(placed);
           if (options.look) options.look(artifact);
         });
   });
@@ -390,7 +446,7 @@ EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem
   EncodedWeights encoded{(smaller ? *smaller : placed).store.writer().encode(), {}};
   const ArtifactReader artifact = ArtifactReader::from_bytes(encoded.file, "the file");
   encoded.report = measure(artifact, weights, options);
-  encoded.report.notes = placed.plan.notes();
+  encoded.report.notes = notes_of(placed);
   return encoded;
 }
 

@@ -25,6 +25,9 @@ class WeightsStore {
   /// As ArtifactWriter::set_digest().
   void set_digest(std::string digest) { writer_.set_digest(std::move(digest)); }
 
+  /// As ArtifactWriter::set_originals().
+  void set_originals(std::span<const std::byte> bytes) { writer_.set_originals(bytes); }
+
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
   /// Encodes about one twelfth of them at x. @return their bytes over the plan's estimate, or

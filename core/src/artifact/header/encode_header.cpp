@@ -124,6 +124,8 @@ std::vector<std::byte> encode_header(const Header& header) {
   if (!header.arch.empty()) top["a"] = header.arch;
   if (!header.base.empty()) top["b"] = header.base;
   if (!header.digest.empty()) top["d"] = header.digest;
+  if (header.originals.stored > 0)
+    top["o"] = json::array({header.originals.stored, header.originals.raw});
   if (!header.settings.empty()) top["s"] = header.settings;
   const std::optional<Layout> layout = fitting_layout(header);
   json entries = encode_entries(header, layout);

@@ -46,6 +46,7 @@ struct Header {
   std::int64_t output_bytes = 0;  ///< of all tensors; found, not stored
   std::vector<ArtifactTensor> tensors;
   std::vector<SectionEntry> sections;  ///< one a tensor
+  SectionEntry originals;              ///< artifact/originals.h; of 0 bytes: none
   std::int64_t head_bytes = 0;         ///< with the profile lanes, as the next one
   std::vector<std::int64_t> stripes;   ///< sizes
 

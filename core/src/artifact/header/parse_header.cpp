@@ -30,7 +30,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "abdstuwx");
+    Keys keys(in_, "abdostuwx");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -51,6 +51,9 @@ class HeaderParser {
           header_.digest = in_.text();
           if (!is_base_digest(header_.digest))
             in_.corrupt("the digest of its tensors is malformed");
+          break;
+        case 'o':
+          parse_originals();
           break;
         case 's':
           header_.settings = in_.text();
@@ -91,6 +94,18 @@ class HeaderParser {
     if (n > limits_.tensors)
       throw Error(Errc::kLimit, "the file declares " + std::to_string(n) + " tensors, at most " +
                                     std::to_string(limits_.tensors) + " are allowed");
+  }
+
+  void parse_originals() {
+    SectionEntry& section = header_.originals;
+    if (in_.array() == 2) {
+      section.stored = read_size(in_);
+      section.raw = read_size(in_);
+    }
+    if (section.stored < 1 || section.stored > section.raw)
+      in_.corrupt("its original files have no size");
+    within(section.raw, "original files");
+    if (section.stored < section.raw) section.packing = Packing::kZstd;
   }
 
   void add_usual_tensors() {

@@ -38,9 +38,9 @@ bool is_training_file(std::string_view name) {
          std::find(std::begin(kTraining), std::end(kTraining), name) != std::end(kTraining);
 }
 
-/// Neither hidden nor a surprise for a terminal.
+/// No surprise for a terminal.
 bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && name.size() <= 255 && name == printable(name);
+  return !name.empty() && name.size() <= 255 && name == printable(name);
 }
 
 bool is_carried_name(const std::string& name) {
@@ -109,8 +109,9 @@ std::set<std::string> module_folders(const fs::path& folder) {
 /// Walks a folder and its subfolders.
 class Walk {
  public:
-  Walk(const fs::path& folder, TensorBundle& bundle)
-      : folder_(folder), bundle_(bundle), modules_(module_folders(folder)) {
+  /// @param whole  of find_carried()
+  Walk(const fs::path& folder, TensorBundle& bundle, bool whole)
+      : folder_(folder), bundle_(bundle), whole_(whole), modules_(module_folders(folder)) {
     for (const fs::path& component : component_folders(folder))
       components_.insert(component.generic_string());
   }
@@ -122,16 +123,18 @@ class Walk {
       const fs::path relative = under / name;
       std::error_code ignored;
       const fs::file_status status = fs::symlink_status(folder_ / relative, ignored);
-      if (is_training_file(name))
+      const bool hidden = name.starts_with('.') && (!whole_ || fs::is_directory(status));
+      if (!whole_ && is_training_file(name))
         leave(relative);
-      else if (!is_plain_name(name))
+      else if (hidden || (!whole_ && !is_plain_name(name)))
         continue;
-      else if (fs::is_directory(status) && !is_carried_name(name))
+      else if (!is_plain_name(name))
+        leave(relative, "a name that is no text");
+      else if (fs::is_directory(status) && (whole_ || !is_carried_name(name)))
         enter(relative, name, module);
       else if (fs::is_symlink(status) && fs::is_directory(folder_ / relative, ignored))
         leave(relative.generic_string() + "/", "a link to a folder");
-      else if (is_carried_name(name) ||
-               (module && fs::is_regular_file(folder_ / relative, ignored)))
+      else if (goes_along(name) || (module && fs::is_regular_file(folder_ / relative, ignored)))
         carry(relative);
     }
   }
@@ -139,6 +142,11 @@ class Walk {
   const std::vector<LeftOut>& left() const { return left_; }
 
  private:
+  bool goes_along(const std::string& name) const {
+    return whole_ ? !is_weights_name(name) && !is_model_index(name) && !name.ends_with(".gbz")
+                  : is_carried_name(name);
+  }
+
   void leave(const fs::path& relative, const std::string& why = "") {
     left_.push_back({relative.generic_string(), 0, 0, why});
   }
@@ -176,6 +184,7 @@ class Walk {
 
   const fs::path& folder_;
   TensorBundle& bundle_;
+  const bool whole_;
   const std::set<std::string> modules_;
   std::set<std::string> components_;  ///< whose files go along with them
   std::vector<LeftOut> left_;
@@ -184,8 +193,8 @@ class Walk {
 
 }  // namespace
 
-void find_carried(const fs::path& folder, TensorBundle& bundle) {
-  Walk walk(folder, bundle);
+void find_carried(const fs::path& folder, TensorBundle& bundle, bool whole) {
+  Walk walk(folder, bundle, whole);
   walk.visit({}, false);
   std::sort(bundle.carried.begin(), bundle.carried.end());
   if (walk.left().empty()) return;

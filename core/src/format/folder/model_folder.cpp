@@ -82,6 +82,7 @@ void add(TensorBundle& bundle, const fs::path& path, const OpenOptions& options)
   append(bundle.owners, file.owners);
   append(bundle.notes, file.notes);
   append(bundle.left_out, file.left_out);
+  append(bundle.contents, file.contents);
   bundle.metadata.insert(file.metadata.begin(), file.metadata.end());
   bundle.file_bytes += static_cast<std::int64_t>(fs::file_size(path));
   bundle.files.push_back(path);
@@ -108,7 +109,8 @@ void check_present(const std::set<std::string>& files, const fs::path& folder,
 
 TensorBundle open_index(const fs::path& path) {
   const std::string label = printable(path.string());
-  const MappedFile map(path);
+  const auto owner = std::make_shared<const MappedFile>(path);
+  const MappedFile& map = *owner;
   if (map.bytes().empty()) throw Error(Errc::kTruncated, label + " is empty");
   if (map.bytes().size() > kMaxSafetensorsHeader)
     throw Error(Errc::kLimit, label + " has more than 100,000,000 bytes");
@@ -124,6 +126,8 @@ TensorBundle open_index(const fs::path& path) {
   check_present(files, path.parent_path(), label);
   TensorBundle bundle;
   bundle.files.push_back(path);
+  bundle.contents.push_back(map.bytes());
+  bundle.owners.push_back(owner);
   // Shards are parts of one flat dictionary: nothing in them is to be looked for.
   const OpenOptions whole{.keep_all = true};
   for (const std::string& file : files) {
@@ -206,7 +210,7 @@ TensorBundle open_model_folder(const fs::path& path, const OpenOptions& options)
   std::error_code ignored;
   const bool folder = fs::is_directory(path, ignored);
   TensorBundle bundle = folder ? open_folder(path, options) : open_index(path);
-  if (folder) find_carried(path, bundle);
+  if (folder) find_carried(path, bundle, options.whole_folder);
   return bundle;
 }
 

@@ -76,9 +76,7 @@ Names names_of(const fs::path& folder, std::string_view end) {
   for (const std::string& file : names_in(folder)) {
     const bool index = is_model_index(file) &&
                        file.find(std::string(end) + std::string(kIndexMark)) != std::string::npos;
-    const bool weights = file.size() > end.size() && file.ends_with(end) &&
-                         (end == kSafetensorsEnd || is_pickled_model(std::string_view(file).substr(
-                                                        0, file.size() - end.size())));
+    const bool weights = file.ends_with(end) && is_weights_name(file);
     if ((!index && !weights) || fs::is_directory(folder / file, ignored)) continue;
     index ? add_index(names, file, end) : add_file(names, file, end);
   }
@@ -156,6 +154,15 @@ void check_parts(const fs::path& folder, const WeightFiles& files) {
 }
 
 }  // namespace
+
+bool is_weights_name(std::string_view name) {
+  const auto stem = [&](std::string_view end) {
+    return name.size() > end.size() && name.ends_with(end)
+               ? name.substr(0, name.size() - end.size())
+               : std::string_view();
+  };
+  return !stem(kSafetensorsEnd).empty() || is_pickled_model(stem(kPickledEnd));
+}
 
 bool holds_weights(const fs::path& folder) {
   return !names_of(folder, kSafetensorsEnd).empty() || !names_of(folder, kPickledEnd).empty();

@@ -36,6 +36,10 @@ struct FolderWeights {
 /// Whether a folder has files of weights, whatever their names. @throws Error(kIo)
 bool holds_weights(const std::filesystem::path& folder);
 
+/// Whether a file has the name of weights: "model.safetensors", "pytorch_model.bin", parts and
+/// variants of them.
+bool is_weights_name(std::string_view name);
+
 /// By names alone. safetensors come before files of torch.save. Among those, where several names
 /// are there: plain ones before their variants ("unet" before "unet.fp16"), then the one with an
 /// index, the usual one ("model"), and the one whose files are numbered parts.

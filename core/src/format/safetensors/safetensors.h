@@ -34,9 +34,11 @@ class SafetensorsFile {
 
   const std::vector<TensorEntry>& tensors() const noexcept { return tensors_; }  ///< by name
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }  ///< of the whole file
 
  private:
   std::shared_ptr<const void> map_;
+  std::span<const std::byte> bytes_;
   std::vector<TensorEntry> tensors_;
   std::map<std::string, std::string> metadata_;
 };
@@ -70,6 +72,15 @@ std::int64_t write_safetensors_pieces(const std::filesystem::path& path,
                                       std::span<const TensorEntry> tensors,
                                       std::map<std::string, std::string> metadata, bool overwrite,
                                       const TensorPieces& source);
+
+/// The beginning of a file up to its first element: the length of the header, and the header, which
+/// is `start`, entries of the tensors in their order as the reference writer makes them, and spaces
+/// up to a multiple of 8 bytes.
+/// @param start   up to the first entry, without the comma before it: "{", or with metadata
+/// @param tensors  one behind the other in the file; their bytes are not looked at
+/// @throws Error(kLimit) for a header above 100,000,000 bytes; as tensor_bytes()
+std::vector<std::byte> safetensors_start(std::string start, std::span<const TensorEntry> tensors,
+                                         const std::string& label);
 
 /// Size of the file that the reference writer makes of such tensors, whose bytes are not looked at.
 /// @param metadata  as it is; none: no entry of it

@@ -153,6 +153,7 @@ SafetensorsFile SafetensorsFile::from_bytes(std::span<const std::byte> bytes,
   scan_json(text, label + ": header", 3, handler);
   const auto data = reader.take(reader.remaining());
   SafetensorsFile file;
+  file.bytes_ = bytes;
   file.metadata_ = std::move(handler.metadata);
   for (const Declared& declared : handler.entries) {
     const std::string what = label + ": tensor " + printable(declared.name);
@@ -188,6 +189,7 @@ TensorBundle open_safetensors(const std::filesystem::path& path) {
   TensorBundle bundle;
   bundle.tensors = file->tensors();
   bundle.metadata = file->metadata();
+  bundle.contents.push_back(file->bytes());
   bundle.owners.push_back(std::move(file));
   return bundle;
 }

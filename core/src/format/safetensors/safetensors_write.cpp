@@ -62,13 +62,11 @@ struct FileHeader {
   std::int64_t end = 0;
 };
 
-/// @param order     of the tensors in the file
-/// @param metadata  none: no entry of it
+/// @param order  of the tensors in the file
+/// @param start  what comes before the entry of the first tensor, but for a comma
 FileHeader make_header(std::span<const TensorEntry> tensors, const std::vector<std::size_t>& order,
-                       const std::map<std::string, std::string>& metadata,
-                       const std::string& label) {
-  FileHeader header{"{", std::vector<std::int64_t>(tensors.size())};
-  if (!metadata.empty()) header.text += "\"__metadata__\":" + metadata_json(metadata, label);
+                       std::string start, const std::string& label) {
+  FileHeader header{std::move(start), std::vector<std::int64_t>(tensors.size())};
   for (const std::size_t i : order) {
     const TensorEntry& tensor = tensors[i];
     const std::string what = label + ": tensor " + printable(tensor.name);
@@ -92,7 +90,28 @@ FileHeader make_header(std::span<const TensorEntry> tensors, const std::vector<s
   return header;
 }
 
+/// The beginning of a header with metadata; without any, no entry of it.
+std::string header_start(const std::map<std::string, std::string>& metadata,
+                         const std::string& label) {
+  return metadata.empty() ? "{" : "{\"__metadata__\":" + metadata_json(metadata, label);
+}
+
+std::vector<std::byte> with_length(const std::string& text) {
+  std::vector<std::byte> start;
+  append_number(start, static_cast<std::uint64_t>(text.size()));
+  const auto bytes = std::as_bytes(std::span(text));
+  start.insert(start.end(), bytes.begin(), bytes.end());
+  return start;
+}
+
 }  // namespace
+
+std::vector<std::byte> safetensors_start(std::string start, std::span<const TensorEntry> tensors,
+                                         const std::string& label) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return with_length(make_header(tensors, order, std::move(start), label).text);
+}
 
 std::vector<std::size_t> file_order(std::span<const TensorEntry> tensors) {
   std::vector<std::size_t> order(tensors.size());
@@ -122,13 +141,11 @@ std::int64_t write_safetensors_pieces(const std::filesystem::path& path,
   const auto order = file_order(tensors);
 
   metadata.try_emplace("format", "pt");
-  const FileHeader header = make_header(tensors, order, metadata, label);
+  const FileHeader header = make_header(tensors, order, header_start(metadata, label), label);
 
   AtomicFile file(path, overwrite);
-  std::vector<std::byte> start;
-  append_number(start, static_cast<std::uint64_t>(header.text.size()));
+  const std::vector<std::byte> start = with_length(header.text);
   file.write(start);
-  file.write(std::as_bytes(std::span(header.text)));
   for (const std::size_t i : order) {
     std::uint64_t given = 0;
     source(i, [&](std::span<const std::byte> piece) {
@@ -141,13 +158,14 @@ std::int64_t write_safetensors_pieces(const std::filesystem::path& path,
                                             " bytes, " + std::to_string(given) + " were given");
   }
   file.commit();
-  return static_cast<std::int64_t>(start.size() + header.text.size()) + header.end;
+  return static_cast<std::int64_t>(start.size()) + header.end;
 }
 
 std::int64_t safetensors_bytes(std::span<const TensorEntry> tensors,
                                const std::map<std::string, std::string>& metadata) {
   check_names(tensors, "tensors");
-  const FileHeader header = make_header(tensors, file_order(tensors), metadata, "tensors");
+  const FileHeader header =
+      make_header(tensors, file_order(tensors), header_start(metadata, "tensors"), "tensors");
   return static_cast<std::int64_t>(sizeof(std::uint64_t) + header.text.size()) + header.end;
 }
 

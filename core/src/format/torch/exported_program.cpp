@@ -234,6 +234,7 @@ TensorBundle read_exported_program(std::span<const std::byte> bytes, const std::
 TensorBundle read_exported_program(const std::filesystem::path& path, const OpenOptions& options) {
   auto map = std::make_shared<const MappedFile>(path);
   TensorBundle bundle = read_exported_program(map->bytes(), printable(path.string()), options);
+  if (options.part.empty()) bundle.contents.push_back(map->bytes());
   bundle.owners.push_back(std::move(map));
   return bundle;
 }

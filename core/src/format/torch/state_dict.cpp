@@ -65,6 +65,8 @@ class Collector {
     entry.shape.back() = checked_mul(entry.shape.back(), 2, what.c_str());
     entry.dtype = DType::kF4;
     tensor_bytes(entry.dtype, entry.shape, what);
+    entry.stored = {};  // dimensions of bytes, not of elements
+    entry.order.clear();
   }
 
   std::vector<std::int64_t> sizes(PickleHandle tuple, const std::string& what) const {
@@ -202,6 +204,7 @@ TensorBundle read_state_dict(std::span<const std::byte> bytes, const std::string
 TensorBundle read_state_dict(const std::filesystem::path& path, const OpenOptions& options) {
   auto map = std::make_shared<const MappedFile>(path);
   TensorBundle bundle = read_state_dict(map->bytes(), printable(path.string()), options);
+  if (options.part.empty()) bundle.contents.push_back(map->bytes());
   bundle.owners.push_back(std::move(map));
   return bundle;
 }

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/checked.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
-namespace {
-
-/// Copies a strided tensor into row-major order.
-void gather(const std::byte* from, const std::vector<std::int64_t>& shape,
-            const std::vector<std::int64_t>& strides, std::int64_t item, std::byte* to) {
+void gather_strided(const std::byte* from, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int64_t>& strides, std::int64_t item, std::byte* to) {
   std::vector<std::int64_t> index(shape.size(), 0);
   for (std::int64_t at = 0;;) {
     std::memcpy(to, from + at * item, static_cast<std::size_t>(item));
@@ -25,6 +23,40 @@ void gather(const std::byte* from, const std::vector<std::int64_t>& shape,
       if (d == 0) return;
     }
   }
+}
+
+std::vector<std::byte> in_order_of(std::span<const std::byte> bytes,
+                                   const std::vector<std::int64_t>& shape,
+                                   std::span<const std::uint8_t> order, std::int64_t item) {
+  if (shape.empty()) return {bytes.begin(), bytes.end()};
+  std::vector<std::int64_t> own(shape.size(), 1), sides, strides;
+  for (std::size_t d = shape.size(); d-- > 1;) own[d - 1] = own[d] * shape[d];
+  for (const std::uint8_t d : order) {
+    sides.push_back(shape[d]);
+    strides.push_back(own[d]);
+  }
+  std::vector<std::byte> result(bytes.size());
+  if (!bytes.empty()) gather_strided(bytes.data(), sides, strides, item, result.data());
+  return result;
+}
+
+namespace {
+
+/// The dimensions from the longest stride to the shortest; nothing where these leave gaps or
+/// overlap.
+std::vector<std::uint8_t> order_of(const std::vector<std::int64_t>& shape,
+                                   const std::vector<std::int64_t>& strides) {
+  std::vector<std::uint8_t> order(shape.size());
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  // A stride of a dimension of one position says nothing.
+  std::stable_sort(order.begin(), order.end(), [&](std::uint8_t a, std::uint8_t b) {
+    if (shape[a] == 1 || shape[b] == 1) return shape[a] == 1 && shape[b] != 1;
+    return strides[a] > strides[b];
+  });
+  std::int64_t elements = 1;
+  for (std::size_t i = order.size(); i-- > 0; elements *= shape[order[i]])
+    if (shape[order[i]] != 1 && strides[order[i]] != elements) return {};
+  return order;
 }
 
 }  // namespace
@@ -69,8 +101,10 @@ void StridedReader::read(TensorEntry& entry, std::span<const std::byte> storage,
     return;
   }
   const std::span<std::byte> copy = own(size, what);
-  gather(storage.data() + first, entry.shape, strides, item, copy.data());
+  gather_strided(storage.data() + first, entry.shape, strides, item, copy.data());
   entry.bytes = copy;
+  entry.order = order_of(entry.shape, strides);
+  if (!entry.order.empty()) entry.stored = storage.subspan(first, size);
 }
 
 }  // namespace gbcompress

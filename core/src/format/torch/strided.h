@@ -11,6 +11,20 @@
 
 namespace gbcompress {
 
+/// Copies a strided tensor of at least one element into row-major order.
+/// @param strides  in elements
+/// @param item     bytes of an element
+void gather_strided(const std::byte* from, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int64_t>& strides, std::int64_t item, std::byte* to);
+
+/// The elements of a tensor along the dimensions of `order`, as TensorEntry::stored has them.
+/// @param bytes  row-major
+/// @param order  each dimension of `shape` once
+/// @param item   bytes of an element
+std::vector<std::byte> in_order_of(std::span<const std::byte> bytes,
+                                   const std::vector<std::int64_t>& shape,
+                                   std::span<const std::uint8_t> order, std::int64_t item);
+
 /// Gives tensors their row-major bytes. Contiguous ones are views of the storage; others are
 /// copied.
 class StridedReader {
@@ -20,7 +34,8 @@ class StridedReader {
   StridedReader(TensorBundle& bundle, std::uint64_t file_bytes)
       : bundle_(bundle), copy_budget_(4 * file_bytes) {}
 
-  /// Sets entry.bytes; entry.dtype and entry.shape must pass tensor_bytes().
+  /// Sets entry.bytes, and stored and order where they differ; entry.dtype and entry.shape must
+  /// pass tensor_bytes().
   /// @param offset  in elements
   /// @param what    the tensor, for messages
   /// @throws Error(kCorrupt) where it reaches beyond the storage; Error(kLimit)

@@ -74,7 +74,8 @@ void expect_bytes(const WeightsOptions& options, const Amounts& amounts,
 WeightsEstimate estimate_weights(const TensorBundle& weights, const WeightsOptions& options) {
   WeightsEstimate estimate;
   const auto start = Clock::now();
-  const WeightsPlan plan(weights, options);
+  const TensorBundle distinct = with_equal_shared(weights, options);
+  const WeightsPlan plan(distinct, options);
   const double planned = seconds_since(start);
   const Amounts amounts = amounts_of(plan, estimate);
   expect_bytes(options, amounts, estimate);

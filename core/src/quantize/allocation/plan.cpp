@@ -12,6 +12,7 @@
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "format/container.h"
+#include "format/tensor_bundle.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "quantize/change.h"
@@ -143,6 +144,17 @@ int TensorPlan::step(double x) const noexcept {
   const double k =
       std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -kMostOctaves, kMostOctaves));
   return std::min(static_cast<int>(k), coarsest);
+}
+
+TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options) {
+  if (options.statistics) return weights;
+  const GlobSet globs(options.exact);
+  const auto exact = [&](const TensorEntry& tensor) {
+    return is_exact(options) || tensor.exact || globs.matches(tensor.name);
+  };
+  share_equal(weights, exact);
+  share_equal(weights, [&](const TensorEntry& tensor) { return !exact(tensor); });
+  return weights;
 }
 
 bool is_bytes(const TensorEntry& tensor) noexcept {

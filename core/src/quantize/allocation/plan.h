@@ -103,6 +103,10 @@ inline bool is_exact(const WeightsOptions& options) noexcept {
   return !options.max_bytes && !options.max_error;
 }
 
+/// The same tensors, of which equal ones share their bytes and are stored once: not one that is to
+/// be exact with one that is not, nor any where statistics tell them apart.
+TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options);
+
 /// Whether a tensor is no numbers, but a container.
 bool is_bytes(const TensorEntry& tensor) noexcept;
 

@@ -124,7 +124,8 @@ def save_file(
     """Compresses tensors to a ``.gbz`` file, without data or under statistics of a few samples.
 
     The bytes are those that ``gbcompress compress`` writes for a safetensors file of the same
-    tensors. The target is exactly one of ``ratio``, ``max_bytes``, ``max_error`` and ``lossless``.
+    tensors; with ``lossless`` that keeps the file's header, too. The target is exactly one of
+    ``ratio``, ``max_bytes``, ``max_error`` and ``lossless``.
 
     Args:
         tensors: names and NumPy arrays or torch tensors (any device), contiguous, of any shape up

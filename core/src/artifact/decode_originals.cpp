@@ -1,0 +1,55 @@
+// The files that a `.gbz` was made of, byte for byte.
+#include "artifact/file_digest.h"
+#include "artifact/model_files.h"
+#include "artifact/originals.h"
+#include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace fs = std::filesystem;
+namespace {
+
+std::string name_in_messages(const ArtifactReader& artifact) {
+  return artifact.path().empty() ? "the file" : printable(artifact.path().string());
+}
+
+std::optional<Originals> read_originals(const ArtifactReader& artifact) {
+  return blame_damage(artifact, [&]() -> std::optional<Originals> {
+    const std::vector<std::byte> stored = artifact.originals();
+    if (stored.empty()) return {};
+    return Originals::decode(stored, artifact.tensors().size(), name_in_messages(artifact));
+  });
+}
+
+}  // namespace
+
+std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact) {
+  const auto originals = read_originals(artifact);
+  if (!originals) return {};
+  OriginalsInfo info{originals->format, {}};
+  for (const OriginalFile& file : originals->files)
+    info.files.push_back({file.content.name, file.bytes, to_hex(file.sha256)});
+  return info;
+}
+
+std::int64_t decode_to_originals(const ArtifactReader& artifact, const fs::path& output,
+                                 bool overwrite, const DecodeOptions& options) {
+  check_not_an_input(output, {&artifact.path(), 1});
+  const std::string label = name_in_messages(artifact);
+  const auto originals = read_originals(artifact);
+  if (!originals)
+    throw Error(Errc::kUsage, label +
+                                  " does not keep the files that it was made of; name a "
+                                  ".safetensors or .npz file to write its tensors");
+  // Files are made under the names that it holds.
+  if (originals->files.size() > 1) artifact.check_digest();
+  std::vector<ContainerFile> files;
+  blame_damage(artifact, [&] {
+    for (const OriginalFile& file : originals->files)
+      files.push_back(whole_file(file, artifact.tensors(), label));
+  });
+  files.front().name.clear();
+  return write_model_files(artifact, files, output, overwrite, options, originals->files);
+}
+
+}  // namespace gbcompress
