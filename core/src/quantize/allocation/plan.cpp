@@ -12,6 +12,7 @@
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "format/container.h"
+#include "format/language_model.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -43,8 +44,6 @@ constexpr std::int64_t kMostSmall = 4'000'000;
 constexpr std::int64_t kSideBySide = 1 << 23;
 /// A sample's error stays below what may be lost by this factor.
 constexpr double kSampleRoom = 0.97;
-/// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
-constexpr double kGaussianBits = 2.047;
 
 /// Approximate relative error of matrices in a file of so many bits per weight.
 double error_of_bits(double bits) { return std::clamp(std::exp2(-2 * bits), 1e-6, 0.25); }
@@ -111,11 +110,17 @@ std::int64_t slices_of(const TensorEntry& tensor, const IntegerGrid& grid) {
   return is_stack(shape) && grid.rows % (shape[0] * shape[1]) == 0 ? shape[0] : 1;
 }
 
+/// Whether a graph does more than look up rows.
+bool is_multiplied(const TensorHint& hint) {
+  return std::any_of(hint.consumers.begin(), hint.consumers.end(),
+                     [](const std::string& op) { return op != "Gather"; });
+}
+
 /// log2 of a matrix's step where x is 0: of a stack, that of one of its matrices.
-double factor_of(const TensorPlan& tensor, std::int64_t slices, bool total) {
+double factor_of(const TensorPlan& tensor, bool total) {
   const double rms = std::log2(tensor.facts.rms);
   if (total) return kTotalPower * rms + (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0);
-  return kRmsPower * rms + std::log2(static_cast<double>(tensor.facts.numbers / slices)) / 2;
+  return kRmsPower * rms + std::log2(static_cast<double>(tensor.facts.numbers / tensor.slices)) / 2;
 }
 
 /// Whether all elements are the same bytes.
@@ -190,6 +195,7 @@ void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
 
 WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
     : hints_(hints_of(weights)),
+      predicts_tokens_(predicts_tokens(weights)),
       quantizer_(options.quantizer),
       threads_(options.threads > 0 ? options.threads : usable_processors()) {
   tensors_.resize(weights.tensors.size());
@@ -225,7 +231,10 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
     fits = fits && (whole || fits_small({&tensor.grid, 1}));
   }
   profile_ = fits && integers <= kMostSmall ? CodecProfile::kSmall : CodecProfile::kLanes;
-  if (options.measure != ErrorMeasure::kTotal) follow_far_sizes();
+  if (options.measure != ErrorMeasure::kTotal) {
+    follow_far_sizes();
+    refine_heads();
+  }
   if (options.statistics) use_statistics(options);
   take_samples();
   // Samples are too small for a head and stripes of their own: estimated_bits() tells what they
@@ -280,8 +289,9 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   const std::vector<float> numbers = tensor.numbers();
-  const std::int64_t slices = slices_of(source, tensor.grid);
-  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales, slices);
+  tensor.slices = slices_of(source, tensor.grid);
+  tensor.multiplied = predicts_tokens_ || is_multiplied(hint);
+  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales, tensor.slices);
   if ((!tensor.base && !tensor.facts.fits) ||
       (options.max_error && finest_error(tensor, numbers) > *options.max_error)) {
     tensor.kind = WeightKind::kExact;
@@ -289,7 +299,7 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   }
   // What a row of a change loses is little of the row.
   if (tensor.base) tensor.facts.sizes.clear();
-  tensor.factor = factor_of(tensor, slices, total);
+  tensor.factor = factor_of(tensor, total);
   return tensor;
 }
 

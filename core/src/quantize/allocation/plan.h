@@ -18,6 +18,9 @@
 
 namespace GBC_INTERNAL gbcompress {
 
+/// Entropy of a Gaussian number of deviation 1 at a step of 1, bits.
+inline constexpr double kGaussianBits = 2.047;
+
 /// A tensor of the bundle and its place in the plan.
 struct TensorPlan {
   const TensorEntry* source = nullptr;
@@ -39,6 +42,8 @@ struct TensorPlan {
   /// Least squares of the change of this tensor and of those tied to it, over the squares of what
   /// integers are made of: at most 1, and 1 for tensors that the base lacks.
   double share = 1;
+  std::int64_t slices = 1;  ///< matrices that its rows are a stack of
+  bool multiplied = false;  ///< of a table: known to be more than one of rows to look up
   double factor = 0;        ///< log2 of its step where x is 0
   int coarsest = kMaxStep;  ///< at which no more is lost than may be
   std::optional<StepMatrix> sample;
@@ -86,9 +91,11 @@ class WeightsPlan {
   void use_statistics(const WeightsOptions& options);
   void balance(const WeightsOptions& options);
   void follow_far_sizes();
+  void refine_heads();
   void take_samples();
 
   const TensorHints hints_;
+  const bool predicts_tokens_;
   std::vector<TensorPlan> tensors_;
   std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;

@@ -8,8 +8,6 @@
 namespace gbcompress {
 namespace {
 
-/// Entropy of a Gaussian value of deviation 1 at a step of 1, bits.
-constexpr double kGaussianBits = 2.047;
 /// Tensors of fewer bits a value are exact at every target: rounding leaves nothing of them.
 constexpr double kAlwaysExact = 2;
 /// An exact tensor is worth that much more than one with errors.
