@@ -25,8 +25,9 @@ export async function verdict(call) {
     return error.status;
   }
 }
-/** Files that declare tensors of half a terabyte and more: a 32-bit decoder refuses the size before it looks at the bytes. */
-export const BEYOND_MEMORY = { planes_of_a_terabyte: "memory", section_zstd_bomb: "memory" };
+/** Tensors of half a terabyte and more: a 32-bit decoder refuses the size before it looks at the bytes. The section of original
+    files is not opened: no tensor needs it. */
+export const OTHER_VERDICTS = { originals_no_zstd: "ok", planes_of_a_terabyte: "memory", section_zstd_bomb: "memory" };
 /** Tensors of a safetensors file: {name, dtype, shape, data}. */
 export function safetensors(bytes) {
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
