@@ -93,7 +93,7 @@ std::vector<Bytes> header_seeds() {
 void run_originals(Input input) {
   const std::vector<ArtifactTensor> tensors = {
       {.name = "a", .shape = {2}}, {.name = "b\"", .shape = {}}, {.name = "c", .shape = {0, 3}}};
-  const Originals originals = Originals::decode(input, tensors.size(), "x");
+  const OriginalFiles originals = OriginalFiles::decode(input, tensors.size(), "x");
   if (originals.encode().size() > input.size()) differ("original files grew");
   for (const OriginalFile& file : originals.files)
     if (whole_file(file, tensors, "x").holes.size() != file.content.holes.size())
@@ -108,8 +108,9 @@ std::vector<Bytes> originals_seeds() {
   const OriginalFile headed{
       40, digest, true, {}, {"m.safetensors", {hole(1, 0), hole(0, 0)}, Bytes(1)}};
   const OriginalFile whole{9, digest, false, {{0, {1, 0}}}, {"d/x", {hole(2, 4)}, Bytes(9)}};
-  return {Originals{"safetensors", {headed}}.encode(),
-          Originals{"safetensors", {headed, whole}}.encode(), Originals{"torch", {whole}}.encode()};
+  return {OriginalFiles{"safetensors", {headed}}.encode(),
+          OriginalFiles{"safetensors", {headed, whole}}.encode(),
+          OriginalFiles{"torch", {whole}}.encode()};
 }
 
 /// Packing, element bytes, unpacked size (4 bytes), packed bytes.

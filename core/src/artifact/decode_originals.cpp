@@ -13,11 +13,11 @@ std::string name_in_messages(const ArtifactReader& artifact) {
   return artifact.path().empty() ? "the file" : printable(artifact.path().string());
 }
 
-std::optional<Originals> read_originals(const ArtifactReader& artifact) {
-  return blame_damage(artifact, [&]() -> std::optional<Originals> {
+std::optional<OriginalFiles> read_originals(const ArtifactReader& artifact) {
+  return blame_damage(artifact, [&]() -> std::optional<OriginalFiles> {
     const std::vector<std::byte> stored = artifact.originals();
     if (stored.empty()) return {};
-    return Originals::decode(stored, artifact.tensors().size(), name_in_messages(artifact));
+    return OriginalFiles::decode(stored, artifact.tensors().size(), name_in_messages(artifact));
   });
 }
 

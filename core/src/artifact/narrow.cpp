@@ -79,7 +79,10 @@ double largest(std::span<const std::byte> bytes, DType dtype) noexcept {
 std::string number_text(double value) {
   if (value < 1e6) return std::to_string(static_cast<std::int64_t>(value));
   int exponent = 0;
-  for (; value >= 10; value /= 10) ++exponent;
+  while (value >= 10) {
+    value /= 10;
+    ++exponent;
+  }
   const auto hundredths = static_cast<int>(value * 100);
   const int rest = hundredths % 100;
   return std::to_string(hundredths / 100) + (rest < 10 ? ".0" : ".") + std::to_string(rest) + "e+" +

@@ -183,7 +183,7 @@ void check_headed(const OriginalFile& file, const std::string& label) {
 
 }  // namespace
 
-std::vector<std::byte> Originals::encode() const {
+std::vector<std::byte> OriginalFiles::encode() const {
   std::vector<std::byte> to;
   append_varint(to, kOriginalsVersion);
   Container container{format, {}};
@@ -209,8 +209,8 @@ std::vector<std::byte> Originals::encode() const {
   return to;
 }
 
-Originals Originals::decode(std::span<const std::byte> bytes, std::size_t tensors,
-                            const std::string& label) {
+OriginalFiles OriginalFiles::decode(std::span<const std::byte> bytes, std::size_t tensors,
+                                    const std::string& label) {
   ByteReader in(bytes, label + ": its original files");
   if (const std::int64_t version = read_varint(in, label); version != kOriginalsVersion)
     throw Error(Errc::kUnsupported, label + " keeps its original files in version " +
@@ -220,7 +220,7 @@ Originals Originals::decode(std::span<const std::byte> bytes, std::size_t tensor
   const std::int64_t count = read_varint(in, label);
   if (count < 1 || count > static_cast<std::int64_t>(kMaxContainerFiles))
     throw Error(Errc::kCorrupt, label + " declares " + std::to_string(count) + " original files");
-  Originals originals;
+  OriginalFiles originals;
   for (std::int64_t i = 0; i < count; ++i) {
     OriginalFile& file = originals.files.emplace_back();
     const std::int64_t headed = read_varint(in, label);
@@ -247,7 +247,7 @@ Originals Originals::decode(std::span<const std::byte> bytes, std::size_t tensor
   return originals;
 }
 
-std::optional<Originals> find_originals(const TensorBundle& bundle, std::string& note) {
+std::optional<OriginalFiles> find_originals(const TensorBundle& bundle, std::string& note) {
   if (bundle.contents.empty() || bundle.contents.size() != bundle.files.size()) return {};
   const auto refuse = [&](const std::string& why) {
     note = "the files themselves do not come back, only their tensors: " + why;
@@ -260,7 +260,7 @@ std::optional<Originals> find_originals(const TensorBundle& bundle, std::string&
   for (const auto& bytes : bundle.contents) all += bytes.size();
   std::uint64_t left =
       bundle.left_out.empty() ? kMaxSkeleton : std::min(kMaxSkeleton, all / kMostLeft + kFewBytes);
-  Originals originals;
+  OriginalFiles originals;
   for (std::size_t i = 0; i < bundle.contents.size(); ++i) {
     const auto bytes = bundle.contents[i];
     const auto name = name_of(bundle, i);
@@ -287,7 +287,7 @@ std::optional<Originals> find_originals(const TensorBundle& bundle, std::string&
   return originals;
 }
 
-void digest_originals(Originals& originals, const TensorBundle& bundle) {
+void digest_originals(OriginalFiles& originals, const TensorBundle& bundle) {
   for (std::size_t i = 0; i < originals.files.size(); ++i) {
     Sha256 digest;
     for (auto rest = bundle.contents[i]; !rest.empty();) {
@@ -323,7 +323,8 @@ std::vector<std::byte> ordered_elements(std::span<const std::byte> bytes,
 void check_originals(const ArtifactReader& artifact, const TensorBundle& bundle) {
   const std::vector<std::byte> stored = artifact.originals();
   if (stored.empty() || bundle.contents.empty()) return;
-  const Originals originals = Originals::decode(stored, artifact.tensors().size(), "the file");
+  const OriginalFiles originals =
+      OriginalFiles::decode(stored, artifact.tensors().size(), "the file");
   for (std::size_t i = 0; i < originals.files.size(); ++i) {
     const ContainerFile file = whole_file(originals.files[i], artifact.tensors(), "the file");
     const auto given = bundle.contents.at(i);

@@ -29,15 +29,15 @@ struct OriginalFile {
   ContainerFile content = {};  ///< its name is the file's, relative to the folder of the first one
 };
 
-struct Originals {
+struct OriginalFiles {
   std::string format;  ///< of the files with tensors: "safetensors" or "torch"
   std::vector<OriginalFile> files;
 
   std::vector<std::byte> encode() const;
   /// @param tensors  of the artifact
   /// @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
-  static Originals decode(std::span<const std::byte> bytes, std::size_t tensors,
-                          const std::string& label);
+  static OriginalFiles decode(std::span<const std::byte> bytes, std::size_t tensors,
+                              const std::string& label);
 };
 
 /// The files of a bundle, without their digests. Tensors whose bytes lie in a file become holes of
@@ -45,10 +45,10 @@ struct Originals {
 /// @param note  why nothing is kept of files that the bundle names; else left as it is
 /// @return nothing for a bundle without TensorBundle::contents, where most of a checkpoint was left
 ///         out, and beyond the bounds of a container
-std::optional<Originals> find_originals(const TensorBundle& bundle, std::string& note);
+std::optional<OriginalFiles> find_originals(const TensorBundle& bundle, std::string& note);
 
 /// Sets the digests. Ends early where an interrupt is requested.
-void digest_originals(Originals& originals, const TensorBundle& bundle);
+void digest_originals(OriginalFiles& originals, const TensorBundle& bundle);
 
 /// The file with its whole skeleton. @throws as safetensors_start()
 ContainerFile whole_file(const OriginalFile& file, const std::vector<ArtifactTensor>& tensors,

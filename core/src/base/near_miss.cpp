@@ -45,6 +45,7 @@ std::vector<std::string> nearest_few(std::string_view word,
                                      const std::vector<std::string>& candidates,
                                      std::size_t count) {
   std::vector<std::pair<std::size_t, std::string>> by_distance;
+  by_distance.reserve(candidates.size());
   for (const std::string& candidate : candidates)
     by_distance.emplace_back(edit_distance(word, candidate), candidate);
   std::stable_sort(by_distance.begin(), by_distance.end(),

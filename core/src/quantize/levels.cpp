@@ -229,6 +229,7 @@ double rounded_bits(const LevelTable& table, double step) {
   std::map<double, std::int64_t> merged;
   for (const auto& level : table.levels) merged[std::nearbyint(level.value / unit)] += level.count;
   std::vector<LevelTable::Level> levels;
+  levels.reserve(merged.size());
   for (const auto& [value, count] : merged) levels.push_back({value, count});
   return entropy_bits(levels, total);
 }

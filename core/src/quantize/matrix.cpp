@@ -104,7 +104,8 @@ float least_column(std::span<const float> values, std::size_t cols) {
   float least = 0;
   for (const float sum : squares)
     if (sum > 0 && (least == 0 || sum < least)) least = sum;
-  return std::sqrt(least / static_cast<float>(values.size() / cols));
+  const std::size_t rows = values.size() / std::max<std::size_t>(cols, 1);
+  return std::sqrt(least / static_cast<float>(rows));
 }
 
 /// The value that the next integer of a dependent grid stands for.

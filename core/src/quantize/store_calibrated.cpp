@@ -17,7 +17,7 @@ constexpr int kMostFiner = 16;
 /// Sixteenths of an octave that take away so many times the error that may be.
 int finer_by(double share) {
   constexpr double kFar = 4096;
-  return std::max(kFinerRow, static_cast<int>(std::ceil(kStepsPerOctave / 2 *
+  return std::max(kFinerRow, static_cast<int>(std::ceil(kStepsPerOctave / 2.0 *
                                                         std::log2(std::min(share, kFar)))));
 }
 

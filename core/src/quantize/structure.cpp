@@ -121,7 +121,9 @@ bool is_bank_or_transposed(std::span<const float> values, const std::vector<std:
   if (shape.size() != 2 || shape[1] < kBankRows) return false;
   // Quickly: three quarters of a few rows are 0.
   const std::size_t few = std::min<std::size_t>(values.size(), 4096);
-  if (2 * static_cast<std::size_t>(std::count(values.begin(), values.begin() + few, 0.0F)) < few)
+  if (2 * static_cast<std::size_t>(
+              std::count(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(few), 0.0F)) <
+      few)
     return false;
   std::vector<float> turned(values.size());
   const auto rows = static_cast<std::size_t>(shape[0]), cols = static_cast<std::size_t>(shape[1]);

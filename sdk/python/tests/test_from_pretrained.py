@@ -100,7 +100,7 @@ def test_the_package_imports_nothing_of_transformers(folder: Path) -> None:
 def test_without_the_package_the_error_names_it(folder: Path) -> None:
     packed(folder / "packed")
     said = python("from transformers import AutoModel; AutoModel.from_pretrained('packed')", folder, status=1)
-    assert "pip install gbcompress, and import gbcompress" in said.splitlines()[-1]
+    assert "install its Python package, and import gbcompress" in said.splitlines()[-1]
 
 
 def test_arguments(folder: Path) -> None:

@@ -166,9 +166,9 @@ TEST(Originals, WithAnotherDigestAreRefusedBeforeTheyHaveTheirName) {
   put_file(folder / "m.safetensors", with_header(kPlain));
   const TensorBundle bundle = open_tensors(folder / "m.safetensors");
   std::string note;
-  Originals originals = find_originals(bundle, note).value();
+  OriginalFiles originals = find_originals(bundle, note).value();
   digest_originals(originals, bundle);
-  const auto refuse = [&](const Originals& wrong) {
+  const auto refuse = [&](const OriginalFiles& wrong) {
     ArtifactWriter writer("", "");
     for (const TensorEntry& tensor : bundle.tensors)
       writer.add_plain(tensor.name, tensor.dtype, tensor.shape, tensor.bytes);
@@ -178,7 +178,7 @@ TEST(Originals, WithAnotherDigestAreRefusedBeforeTheyHaveTheirName) {
                      "does not come back as it was");
     EXPECT_FALSE(fs::exists(folder / "back.safetensors"));
   };
-  Originals other = originals;
+  OriginalFiles other = originals;
   other.files[0].sha256[5] ^= 1;
   refuse(other);
   other = originals;
@@ -219,13 +219,13 @@ TEST(Originals, RefuseWhatIsMalformed) {
                           {{0, {1, 0}}},
                           {"m.safetensors", {{0, 0, PayloadEncoding::kBytes, {}}}, to_bytes("{")}};
   const OriginalFile second{20, std::string(32, 'x'), false, {}, {"d/n.bin", {}, to_bytes("abc")}};
-  const Originals good{"safetensors", {file, second}};
+  const OriginalFiles good{"safetensors", {file, second}};
   const Bytes bytes = good.encode();
-  const Originals back = Originals::decode(bytes, 1, "x");
+  const OriginalFiles back = OriginalFiles::decode(bytes, 1, "x");
   EXPECT_EQ(back.encode(), bytes);
   EXPECT_EQ(back.files[1].content.name, "d/n.bin");
   const auto code = [](const Bytes& wrong, std::size_t tensors = 1) {
-    return code_of([&] { Originals::decode(wrong, tensors, "x"); });
+    return code_of([&] { OriginalFiles::decode(wrong, tensors, "x"); });
   };
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     const Errc cut = code({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)});
@@ -236,24 +236,25 @@ TEST(Originals, RefuseWhatIsMalformed) {
   wrong[0] = std::byte{2};
   EXPECT_EQ(code(wrong), Errc::kUnsupported);
   const auto changed = [&](auto change) {
-    Originals originals = good;
+    OriginalFiles originals = good;
     change(originals);
     return code(originals.encode());
   };
   for (const std::string name :
        {"", "/etc/passwd", "../m", "a/../b", "a//b", "a\\b", "a\nb", ".", "d/n.bin"})
-    EXPECT_EQ(changed([&](Originals& o) { o.files[0].content.name = name; }), Errc::kCorrupt)
+    EXPECT_EQ(changed([&](OriginalFiles& o) { o.files[0].content.name = name; }), Errc::kCorrupt)
         << name;
   for (const std::string name : {"../m", "/m", "m.safetensors"})
-    EXPECT_EQ(changed([&](Originals& o) { o.files[1].content.name = name; }), Errc::kCorrupt)
+    EXPECT_EQ(changed([&](OriginalFiles& o) { o.files[1].content.name = name; }), Errc::kCorrupt)
         << name;
-  EXPECT_EQ(changed([](Originals& o) { o.files[0].content.skeleton.clear(); }), Errc::kCorrupt);
-  EXPECT_EQ(changed([](Originals& o) { o.files[0].content.holes[0].before = 1; }), Errc::kCorrupt);
+  EXPECT_EQ(changed([](OriginalFiles& o) { o.files[0].content.skeleton.clear(); }), Errc::kCorrupt);
+  EXPECT_EQ(changed([](OriginalFiles& o) { o.files[0].content.holes[0].before = 1; }),
+            Errc::kCorrupt);
   for (const std::vector<std::uint8_t>& order :
        {std::vector<std::uint8_t>{0, 0}, {0, 2}, std::vector<std::uint8_t>(9)})
-    EXPECT_EQ(changed([&](Originals& o) { o.files[0].orders = {{0, order}}; }), Errc::kCorrupt);
-  EXPECT_EQ(changed([](Originals& o) { o.files[0].orders = {{1, {0}}}; }), Errc::kCorrupt);
-  EXPECT_EQ(changed([](Originals& o) {
+    EXPECT_EQ(changed([&](OriginalFiles& o) { o.files[0].orders = {{0, order}}; }), Errc::kCorrupt);
+  EXPECT_EQ(changed([](OriginalFiles& o) { o.files[0].orders = {{1, {0}}}; }), Errc::kCorrupt);
+  EXPECT_EQ(changed([](OriginalFiles& o) {
               o.files[1].content.holes = {{0, 0, PayloadEncoding::kBytes, {}}};
             }),
             Errc::kCorrupt);  // a tensor in two places

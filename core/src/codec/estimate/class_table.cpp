@@ -17,7 +17,8 @@ constexpr std::uint32_t kMostTotal = 1u << 20;  // counts are halved beyond it
 
 ClassTable::ClassTable(const std::vector<std::uint32_t>& weights)
     : counts_(weights.size()), seen_(weights.size(), 0), bits_(weights.size()) {
-  const auto sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  const std::uint64_t sum =
+      std::max<std::uint64_t>(1, std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
   for (std::size_t i = 0; i < weights.size(); ++i)
     counts_[i] = static_cast<std::uint32_t>(weights[i] * std::uint64_t{kFirstOpinion} / sum);
   rebuild();

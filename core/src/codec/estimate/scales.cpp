@@ -51,7 +51,7 @@ void UnitScales::end_rows(std::int64_t rows) {
       counts_[unit] /= 2;
       sums_[unit] /= 2;
     }
-    const int octaves = tables.log2(sums_[unit] + kTrust * 256) -
+    const int octaves = tables.log2(sums_[unit] + std::uint64_t{kTrust} * 256) -
                         tables.log2(counts_[unit] + kTrust) - 8 * 256;  // units of 2^-8
     scales_[unit] = static_cast<std::int8_t>(
         std::clamp((octaves + 8) >> 4, -kMostColumnScale, kMostColumnScale));

@@ -16,7 +16,7 @@ constexpr int kScaleBits = 7;  // of a row scale after an escape
 std::vector<std::uint32_t> step_weights() {
   std::vector<std::uint32_t> weights(kScaleEscape + 1, 1);
   for (int step = -kMostStep; step <= kMostStep; ++step)
-    weights[static_cast<std::size_t>(kMostStep + step)] = 4096u >> std::abs(step);
+    weights[kMostStep + step] = 4096u >> std::abs(step);
   weights[kScaleEscape] = 64;
   return weights;
 }

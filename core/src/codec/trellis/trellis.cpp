@@ -48,8 +48,8 @@ codec::Prices make_prices() {
         prices[at] =
             static_cast<std::int32_t>(std::lrint(-1024 * kBitPrice * std::log2(std::max(p, 1e-6))));
       }
-  for (std::size_t at = (kZeroPriced - kLeastPriced) * 2 * kPricedMagnitudes; at < prices.size();
-       ++at)
+  for (std::size_t at = std::size_t{(kZeroPriced - kLeastPriced) * 2} * kPricedMagnitudes;
+       at < prices.size(); ++at)
     prices[at] = at % kPricedMagnitudes == 0 ? 0 : codec::kNeverPriced;
   return prices;
 }

@@ -40,6 +40,7 @@ void sort_left_out(std::vector<LeftOut>& list) {
 
 std::string names_text(const std::vector<std::string>& names) {
   std::vector<LeftOut> list;
+  list.reserve(names.size());
   for (const std::string& name : names) list.push_back({.name = name});
   return left_out_text(list);
 }

@@ -15,7 +15,7 @@ constexpr std::string_view kMethod = "quantization_config", kWeights = "transfor
 constexpr std::string_view kSpace = " \t\r\n";
 /// Follows the file's name. Transformers shows the value in its error where the package is missing.
 constexpr std::string_view kHint =
-    " (a file of gbcompress: pip install gbcompress, and import gbcompress before loading)";
+    " (a file of gbcompress: install its Python package, and import gbcompress before loading)";
 
 class ConfigHandler : public JsonHandler {
  public:

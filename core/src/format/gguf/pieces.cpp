@@ -31,7 +31,7 @@ std::string range_text(const std::vector<std::int64_t>& shape, std::size_t dimen
                        std::int64_t prefix, std::int64_t first, std::int64_t end) {
   std::string text;
   for (std::size_t d = dimension; d-- > 0; prefix /= shape[d])
-    text = std::to_string(prefix % shape[d]) + "," + text;
+    text.insert(0, std::to_string(prefix % shape[d]) + ",");
   return "[" + text + std::to_string(first) + ":" + std::to_string(end) + "]";
 }
 

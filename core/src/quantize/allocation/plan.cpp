@@ -120,7 +120,8 @@ bool is_multiplied(const TensorHint& hint) {
 double factor_of(const TensorPlan& tensor, bool total) {
   const double rms = std::log2(tensor.facts.rms);
   if (total) return kTotalPower * rms + (tensor.grid.rows == 1 ? kTotalVectorOctaves : 0);
-  return kRmsPower * rms + std::log2(static_cast<double>(tensor.facts.numbers / tensor.slices)) / 2;
+  const std::int64_t each = tensor.facts.numbers / tensor.slices;
+  return kRmsPower * rms + std::log2(static_cast<double>(each)) / 2;
 }
 
 /// Whether all elements are the same bytes.
