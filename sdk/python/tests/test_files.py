@@ -23,7 +23,6 @@ import gbcompress as gbc
         ({"max_bytes": 30000}, ["--max-bytes", "30000"]),
         ({"max_error": 1e-3}, ["--max-error", "1e-3"]),
         ({"max_error": 2.5e-5}, ["--max-error", "2.5e-5"]),
-        ({"lossless": True}, ["--mode", "exact"]),
     ],
 )
 def test_bytes_are_those_of_the_command_line(
@@ -36,6 +35,20 @@ def test_bytes_are_those_of_the_command_line(
     assert (folder / "ours.gbz").read_bytes() == (folder / "theirs.gbz").read_bytes()
     assert report.input_bytes == (folder / "m.safetensors").stat().st_size
     assert report.file_bytes == (folder / "ours.gbz").stat().st_size
+
+
+def test_lossless_files_differ_by_the_file_that_the_program_was_given(program: Run, folder: Path) -> None:
+    tensors = some_tensors(size=256)
+    save_safetensors(tensors, folder / "m.safetensors")
+    program("compress", folder / "m.safetensors", "-o", folder / "theirs.gbz", "--lossless")
+    gbc.save_file(tensors, folder / "ours.gbz", lossless=True)
+    ours, theirs = gbc.load_file(folder / "ours.gbz"), gbc.load_file(folder / "theirs.gbz")
+    assert ours.keys() == theirs.keys() == tensors.keys()
+    for name, values in tensors.items():
+        assert ours[name].tobytes() == theirs[name].tobytes() == values.tobytes()
+    program("expand", folder / "theirs.gbz", "-o", folder / "back.safetensors")
+    assert (folder / "back.safetensors").read_bytes() == (folder / "m.safetensors").read_bytes()
+    assert (folder / "ours.gbz").stat().st_size < (folder / "theirs.gbz").stat().st_size + 1
 
 
 def test_exact_names_are_the_rules_of_the_command_line(program: Run, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_damage_is_told_as_the_program_tells_it(program: Run, saved: Path) -> No
         "cut": data[:-10],
         "short": data[:3],
         "strange": b"PK\3\4" + data[4:],
-        "newer": b"GBZ3" + data[4:],
+        "newer": b"GBZ3" + data[4:-16] + hashlib.sha256(b"GBZ3" + data[4:-16]).digest()[:16],
     }.items():
         path = saved.with_name(f"{what}.gbz")
         path.write_bytes(damaged)
