@@ -24,10 +24,6 @@ std::size_t container_at(const ArtifactReader& artifact) {
   return kNowhere;
 }
 
-std::string label_of(const ArtifactReader& artifact) {
-  return artifact.path().empty() ? "the file" : printable(artifact.path().string());
-}
-
 Container read_container(const ArtifactReader& artifact, std::size_t at) {
   return blame_damage(artifact, [&] {
     return Container::decode(artifact.plain(at), artifact.tensors().size(), label_of(artifact));

@@ -9,15 +9,11 @@ namespace gbcompress {
 namespace fs = std::filesystem;
 namespace {
 
-std::string name_in_messages(const ArtifactReader& artifact) {
-  return artifact.path().empty() ? "the file" : printable(artifact.path().string());
-}
-
 std::optional<OriginalFiles> read_originals(const ArtifactReader& artifact) {
   return blame_damage(artifact, [&]() -> std::optional<OriginalFiles> {
     const std::vector<std::byte> stored = artifact.originals();
     if (stored.empty()) return {};
-    return OriginalFiles::decode(stored, artifact.tensors().size(), name_in_messages(artifact));
+    return OriginalFiles::decode(stored, artifact.tensors().size(), label_of(artifact));
   });
 }
 
@@ -35,7 +31,7 @@ std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact) {
 std::int64_t decode_to_originals(const ArtifactReader& artifact, const fs::path& output,
                                  bool overwrite, const DecodeOptions& options) {
   check_not_an_input(output, {&artifact.path(), 1});
-  const std::string label = name_in_messages(artifact);
+  const std::string label = label_of(artifact);
   const auto originals = read_originals(artifact);
   if (!originals)
     throw Error(Errc::kUsage, label +

@@ -1,4 +1,5 @@
 #include "artifact/expansion.h"
+#include "artifact/model_files.h"
 #include "format/container.h"
 #include "format/npz.h"
 #include "format/safetensors/safetensors.h"
@@ -15,11 +16,10 @@ void check_made_of(const ArtifactReader& artifact, TensorFormat format) {
   const auto container = container_of(artifact);
   const bool onnx = format == TensorFormat::kOnnx;
   if (container && container->format == (onnx ? "onnx" : "gguf")) return;
-  throw Error(Errc::kUsage,
-              (artifact.path().empty() ? "the file" : printable(artifact.path().string())) +
-                  " was not made of " + (onnx ? "an ONNX" : "a GGUF") + " model; name a " +
-                  (container ? "." + container->format + ", " : "") +
-                  ".safetensors or .npz file to write");
+  throw Error(Errc::kUsage, label_of(artifact) + " was not made of " +
+                                (onnx ? "an ONNX" : "a GGUF") + " model; name a " +
+                                (container ? "." + container->format + ", " : "") +
+                                ".safetensors or .npz file to write");
 }
 
 }  // namespace

@@ -76,12 +76,15 @@ fs::path place_of(const fs::path& output, const ContainerFile& file, const std::
 
 }  // namespace
 
+std::string label_of(const ArtifactReader& artifact) {
+  return artifact.path().empty() ? "the file" : printable(artifact.path().string());
+}
+
 std::int64_t write_model_files(const ArtifactReader& artifact,
                                const std::vector<ContainerFile>& files, const fs::path& output,
                                bool overwrite, const DecodeOptions& options,
                                std::span<const OriginalFile> originals) {
-  const std::string label =
-      artifact.path().empty() ? "the file" : printable(artifact.path().string());
+  const std::string label = label_of(artifact);
   std::vector<std::size_t> order;
   std::vector<fs::path> paths;
   for (const ContainerFile& file : files) {

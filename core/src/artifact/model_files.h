@@ -13,6 +13,9 @@
 
 namespace gbcompress {
 
+/// What messages call the file of an artifact.
+std::string label_of(const ArtifactReader& artifact);
+
 /// Writes the first file to `output` and the others beside it, under their names. Each appears
 /// whole or not at all, the first one last.
 /// @param originals  what each file has to be; none: anything

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "codec/backend.h"
-#include "codec/estimate/estimate.h"
+#include "codec/estimate/size_model.h"
 #include "codec/lanes/lanes_coder.h"
 #include "codec/small/small_coder.h"
 #include "gbcompress/error.h"

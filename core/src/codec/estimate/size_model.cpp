@@ -126,4 +126,12 @@ void SizeModel::learn(const Segment& segment, std::span<const std::int32_t> valu
   if (segment.finished_rows) columns_.end_rows(segment.finished_rows);
 }
 
+double estimate_bits(const IntegerGrid& grid, std::span<const std::int32_t> values) {
+  Segments segments(grid);
+  SizeModel model(grid, segments.cols());
+  double bits = 0;
+  for (Segment segment; segments.next(segment);) bits += model.pass(segment, values);
+  return bits;
+}
+
 }  // namespace gbcompress::codec

@@ -1,5 +1,5 @@
 #pragma once
-/// What is known of a tensor's values while their size is estimated.
+/// About what integers take in a file.
 
 #include <array>
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace gbcompress::codec {
 
+/// What is known of a tensor's values while their size is estimated.
 class SizeModel {
  public:
   SizeModel(const IntegerGrid& grid, std::int64_t cols);
@@ -38,5 +39,10 @@ class SizeModel {
   std::size_t width_;                ///< a row's values
   int row_scale_ = 0;
 };
+
+/// Bits of integers under scales of their rows and columns and tables that adapt, about what a file
+/// of the profile lanes spends on them. No processor's choice depends on it but an encoder's.
+/// @param values  [rows, cols]
+double estimate_bits(const IntegerGrid& grid, std::span<const std::int32_t> values);
 
 }  // namespace gbcompress::codec
