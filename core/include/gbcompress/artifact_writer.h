@@ -92,6 +92,12 @@ class ArtifactWriter {
   void update_coded_section(const std::string& name, const CodedValues& form,
                             std::vector<std::byte> section,
                             CodecProfile profile = CodecProfile::kLanes);
+  /// The same of integers that are not encoded yet, for files of profile lanes.
+  /// @param form    of the values, without their integers
+  /// @param blocks  of the offsets of rows, if there are some, then of the values: those of profile
+  ///                lanes in one, two or four bytes a value, behind a byte that says how many
+  void update_packed(const std::string& name, const CodedValues& form,
+                     const std::vector<std::vector<std::byte>>& blocks);
   /// Stores a coded tensor exactly instead. @throws Error(kNotFound) as update_coded();
   /// Error(kShapeMismatch) where bytes and shape do not fit
   void update_plain(const std::string& name, std::span<const std::byte> bytes);
@@ -119,7 +125,8 @@ class ArtifactWriter {
   struct Content {
     std::vector<std::byte> bytes;  ///< as stored; empty for tied, constant and coded tensors
     std::int64_t spooled = -1;     ///< where the bytes wait in the spool, if they do
-    bool encoded = false;          ///< the bytes are the integers' section
+    bool encoded = false;          ///< the bytes are the integers' section, or their packed blocks
+    std::vector<std::int64_t> packed = {};  ///< where the packed blocks end, if they are these
     Packing packing = Packing::kRaw;
     CodedTheta theta;
     CodedValues values;
@@ -130,9 +137,12 @@ class ArtifactWriter {
   CodecProfile profile() const;
   struct Layout;
   const Layout& layout() const;
-  /// Calls visit() with a tensor's integers, whichever way they were added.
+  /// Calls visit() with a tensor's integers, if they were not packed.
   void visit_integers(std::size_t tensor,
                       const std::function<void(std::span<const std::int32_t>)>& visit) const;
+  /// Calls visit(grid, blocks) for the grids of a tensor, whichever way its integers were added.
+  template <typename Visit>
+  void visit_grids(std::size_t tensor, const Visit& visit) const;
   Layout make_layout() const;
   ArtifactTensor& coded_tensor(const std::string& name);
   /// Calls sink(piece) for every byte of the file but the digest, in order.

@@ -5,6 +5,7 @@
 #include "artifact/header/header.h"
 #include "artifact/header/text.h"
 #include "artifact/integers/integers.h"
+#include "artifact/integers/packed_blocks.h"
 #include "artifact/sections/lanes_sections.h"
 #include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
@@ -137,7 +138,7 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   content += static_cast<std::int64_t>(layout.stream.size());
   if (lanes && integers > 0) {
     layout.lanes.emplace(
-        header.tensors, [&](std::size_t i, const auto& visit) { visit_integers(i, visit); },
+        header.tensors, [&](std::size_t i, const auto& visit) { visit_grids(i, visit); },
         spool_ ? spool_->folder() : std::filesystem::path(),
         threads_ > 0 ? threads_ : usable_processors());
     header.head_bytes = layout.lanes->head_bytes();
@@ -182,6 +183,30 @@ void ArtifactWriter::visit_integers(
   }
   decoder.finish();
   visit(integers);
+}
+
+template <typename Visit>
+void ArtifactWriter::visit_grids(std::size_t tensor, const Visit& visit) const {
+  const Content& added = contents_[tensor];
+  const std::vector<IntegerGrid> grids = integer_grids(tensors_[tensor]);
+  if (added.packed.empty())
+    return visit_integers(tensor, [&](std::span<const std::int32_t> integers) {
+      for (const IntegerGrid& grid : grids) {
+        const auto size = static_cast<std::size_t>(grid.size());
+        visit(grid, codec::lanes::WholeGrid(codec::lanes::Shape(grid), integers.first(size)));
+        integers = integers.subspan(size);
+      }
+    });
+  const auto load = [&](std::size_t block, PackedBlock& room) -> std::span<const std::byte> {
+    const std::int64_t begin = block > 0 ? added.packed[block - 1] : 0;
+    const auto size = static_cast<std::size_t>(added.packed[block] - begin);
+    if (added.spooled < 0)
+      return std::span(added.bytes).subspan(static_cast<std::size_t>(begin), size);
+    room.resize(size);
+    spool_->read(added.spooled + begin, room);
+    return room;
+  };
+  visit_packed(grids, load, visit);
 }
 
 void ArtifactWriter::emit(const Layout& layout,

@@ -225,6 +225,37 @@ void ArtifactWriter::update_coded_section(const std::string& name, const CodedVa
   contents_[index_.at(name)] = std::move(content);
 }
 
+void ArtifactWriter::update_packed(const std::string& name, const CodedValues& form,
+                                   const std::vector<std::vector<std::byte>>& blocks) {
+  ArtifactTensor& tensor = coded_tensor(name);
+  set_form(tensor, form);
+  set_section_profile(tensor, CodecProfile::kLanes);
+  Content& old = contents_[index_.at(name)];
+  Content content;
+  content.encoded = true;
+  for (const auto& block : blocks)
+    content.packed.push_back((content.packed.empty() ? 0 : content.packed.back()) +
+                             static_cast<std::int64_t>(block.size()));
+  // Packed blocks of the same size take the place of those before.
+  const bool again = spool_ && !old.packed.empty() && old.packed.back() >= content.packed.back();
+  std::int64_t place = again ? old.spooled : -1;
+  if (again) content.spooled = place;
+  for (const auto& block : blocks) {
+    if (!spool_) {
+      content.bytes.insert(content.bytes.end(), block.begin(), block.end());
+      continue;
+    }
+    if (again)
+      spool_->replace(place, block);
+    else
+      place = spool_->append(block);
+    if (content.spooled < 0) content.spooled = place;
+    place += static_cast<std::int64_t>(block.size());
+  }
+  tensor.stored_bytes = content.packed.back();
+  old = std::move(content);
+}
+
 void ArtifactWriter::update_plain(const std::string& name, std::span<const std::byte> bytes) {
   ArtifactTensor& tensor = coded_tensor(name);
   ArtifactTensor plain;

@@ -38,16 +38,21 @@ Spool::~Spool() {
 
 std::int64_t Spool::append(std::span<const std::byte> bytes) {
   const std::int64_t first = size_;
+  replace(first, bytes);
+  size_ += static_cast<std::int64_t>(bytes.size());
+  return first;
+}
+
+void Spool::replace(std::int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), size_);
+    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
     if (n < 0) {
       if (errno == EINTR) continue;
       fail(folder_, "written", errno);
     }
-    size_ += n;
+    offset += n;
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
-  return first;
 }
 
 void Spool::read(std::int64_t offset, std::int64_t size,
@@ -55,11 +60,19 @@ void Spool::read(std::int64_t offset, std::int64_t size,
   std::vector<std::byte> piece(std::min<std::size_t>(kPiece, static_cast<std::size_t>(size)));
   for (std::int64_t end = offset + size; offset < end;) {
     const auto wanted = std::min<std::size_t>(piece.size(), static_cast<std::size_t>(end - offset));
-    const ssize_t n = ::pread(fd_, piece.data(), wanted, offset);
+    read(offset, std::span(piece).first(wanted));
+    visit(std::span(piece).first(wanted));
+    offset += static_cast<std::int64_t>(wanted);
+  }
+}
+
+void Spool::read(std::int64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t n = ::pread(fd_, to.data(), to.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail(folder_, "read", n < 0 ? errno : EIO);
-    visit(std::span(piece).first(static_cast<std::size_t>(n)));
     offset += n;
+    to = to.subspan(static_cast<std::size_t>(n));
   }
 }
 

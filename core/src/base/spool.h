@@ -21,9 +21,13 @@ class Spool {
   const std::filesystem::path& folder() const { return folder_; }
   /// @return where they begin. @throws Error(kIo), on a full disk too
   std::int64_t append(std::span<const std::byte> bytes);
+  /// In the place of bytes that were appended before. @throws Error(kIo)
+  void replace(std::int64_t offset, std::span<const std::byte> bytes);
   /// Calls visit(piece) for [offset, offset + size) in order. @throws Error(kIo)
   void read(std::int64_t offset, std::int64_t size,
             const std::function<void(std::span<const std::byte>)>& visit) const;
+  /// As many bytes as `to` has. [thread-safe] @throws Error(kIo)
+  void read(std::int64_t offset, std::span<std::byte> to) const;
 
  private:
   std::filesystem::path folder_;

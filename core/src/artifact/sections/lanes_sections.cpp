@@ -8,22 +8,13 @@ namespace gbcompress {
 LanesSections::LanesSections(const std::vector<ArtifactTensor>& tensors, const Load& load,
                              const std::filesystem::path& folder, int threads) {
   if (!folder.empty()) spool_ = std::make_unique<Spool>(folder);
-  const auto for_grids = [&](const auto& body) {
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      if (!in_stripes(tensors[t])) continue;
-      const std::vector<IntegerGrid> grids = integer_grids(tensors[t]);
-      load(t, [&](std::span<const std::int32_t> integers) {
-        for (const IntegerGrid& grid : grids) {
-          const auto size = static_cast<std::size_t>(grid.size());
-          body(grid, integers.first(size));
-          integers = integers.subspan(size);
-        }
-      });
-    }
+  const auto for_grids = [&](const Visit& visit) {
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+      if (in_stripes(tensors[t])) load(t, visit);
   };
   codec::lanes::Survey survey;
-  for_grids([&](const IntegerGrid& grid, std::span<const std::int32_t> values) {
-    survey.add(grid, values, threads);
+  for_grids([&](const IntegerGrid& grid, const codec::lanes::Blocks& blocks) {
+    survey.add(grid, blocks, threads);
   });
   head_ = survey.finish();
   const auto keep = [&](const std::vector<std::byte>& stripe) {
@@ -35,8 +26,8 @@ LanesSections::LanesSections(const std::vector<ArtifactTensor>& tensors, const L
       held_.insert(held_.end(), stripe.begin(), stripe.end());
   };
   codec::lanes::StripeWriter writer(survey, threads);
-  for_grids([&](const IntegerGrid& grid, std::span<const std::int32_t> values) {
-    writer.add(grid, values, keep);
+  for_grids([&](const IntegerGrid& grid, const codec::lanes::Blocks& blocks) {
+    writer.add(grid, blocks, keep);
   });
   writer.flush(keep);
 }

@@ -9,15 +9,16 @@
 #include <vector>
 
 #include "base/spool.h"
+#include "codec/lanes/blocks.h"
 #include "gbcompress/artifact.h"
 
 namespace gbcompress {
 
 class LanesSections {
  public:
-  /// Calls visit(integers) with those of a tensor in the order of integer_grids().
-  using Load = std::function<void(std::size_t tensor,
-                                  const std::function<void(std::span<const std::int32_t>)>& visit)>;
+  /// Calls visit(grid, blocks) for the grids of a tensor in the order of integer_grids().
+  using Visit = std::function<void(const IntegerGrid&, const codec::lanes::Blocks&)>;
+  using Load = std::function<void(std::size_t tensor, const Visit& visit)>;
 
   /// @param load    called twice for each tensor that has integers
   /// @param folder   where stripes wait in an unnamed file; empty: in memory

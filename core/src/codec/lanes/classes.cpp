@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 
 #include "base/parallel.h"
+#include "codec/lanes/blocks.h"
 #include "codec/lanes/encode_steps.h"
 
 namespace gbcompress::codec::lanes {
@@ -70,24 +72,30 @@ struct Sums {
   std::vector<std::uint64_t> blocks;
   std::uint64_t all = 0;
 
-  Sums(const Shape& shape, std::span<const std::int32_t> values, int threads)
+  Sums(const Shape& shape, const Blocks& source, int threads)
       : lines(static_cast<std::size_t>(shape.lines)),
         columns(static_cast<std::size_t>(shape.blocks() * shape.width)),
         blocks(static_cast<std::size_t>(shape.blocks())) {
-    parallel_tasks(threads, shape.blocks(), [&](std::int64_t block) {
-      const std::int64_t begin = block * shape.block_lines;
-      for (std::int64_t line = begin; line < std::min(shape.lines, begin + shape.block_lines);
-           ++line) {
-        const std::int64_t first = line * shape.width;
-        const std::uint64_t sum =
-            add_magnitudes(values.data() + first,
-                           static_cast<std::size_t>(std::min(shape.width, shape.values - first)),
-                           columns.data() + block * shape.width);
-        lines[static_cast<std::size_t>(line)] = sum;
-        blocks[static_cast<std::size_t>(block)] += sum;
-      }
-    });
+    for_parts(shape, source, parts_for(shape, threads),
+              [&](std::int64_t, std::int64_t block, std::span<const std::int32_t> values) {
+                add_block(shape, block, values);
+              });
     for (const std::uint64_t sum : blocks) all += sum;
+  }
+
+ private:
+  void add_block(const Shape& shape, std::int64_t block, std::span<const std::int32_t> values) {
+    const std::int64_t begin = block * shape.block_lines;
+    const std::int64_t end = std::min(shape.lines, begin + shape.block_lines);
+    for (std::int64_t line = begin; line < end; ++line) {
+      const std::int64_t first = line * shape.width;
+      const std::uint64_t sum =
+          add_magnitudes(values.data() + (first - shape.first(block)),
+                         static_cast<std::size_t>(std::min(shape.width, shape.values - first)),
+                         columns.data() + block * shape.width);
+      lines[static_cast<std::size_t>(line)] = sum;
+      blocks[static_cast<std::size_t>(block)] += sum;
+    }
   }
 };
 
@@ -185,9 +193,9 @@ void set_columns(const Shape& shape, const Sums& sums, Classes& classes, int thr
 
 }  // namespace
 
-Classes find_classes(const Shape& shape, std::span<const std::int32_t> values, int threads) {
+Classes find_classes(const Shape& shape, const Blocks& blocks, int threads) {
   Classes classes;
-  const Sums sums(shape, values, threads);
+  const Sums sums(shape, blocks, threads);
   set_lines(shape, sums, classes);
   set_columns(shape, sums, classes, threads);
   return classes;

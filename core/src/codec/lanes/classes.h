@@ -2,7 +2,6 @@
 /// Scale classes of profile `lanes`: what a class stands for, and those that suit given integers.
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "codec/lanes/layout.h"
@@ -32,8 +31,10 @@ struct Classes {
   }
 };
 
+class Blocks;
+
 /// The classes under which integers take few bits, theirs included. Integer arithmetic only.
 /// @param threads  change no bit
-Classes find_classes(const Shape& shape, std::span<const std::int32_t> values, int threads = 1);
+Classes find_classes(const Shape& shape, const Blocks& blocks, int threads = 1);
 
 }  // namespace gbcompress::codec::lanes

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/parallel.h"
 #include "codec/lanes/encode_steps.h"
 #include "codec/trellis/quantizer_state.h"
 
@@ -174,26 +173,24 @@ class Backwards {
 
 }  // namespace
 
-void Survey::add(const IntegerGrid& grid, std::span<const std::int32_t> values, int threads) {
+void Survey::add(const IntegerGrid& grid, const Blocks& blocks, int threads) {
   const Shape& shape = shapes_.emplace_back(grid);
   GridHead& head = grids_.emplace_back();
   head.set = grid.dependent ? kDependent : kNearest;
-  head.classes = find_classes(shape, values, threads);
-  const std::int64_t parts = std::min<std::int64_t>(std::max(threads, 1), shape.blocks());
+  head.classes = find_classes(shape, blocks, threads);
+  const std::int64_t parts = parts_for(shape, threads);
   const std::size_t tables = sets_[head.set].size();
   parts_.resize(std::max(parts_.size(), static_cast<std::size_t>(parts)));
-  parallel_tasks(threads, parts, [&](std::int64_t part) {
-    std::vector<SymbolCounts>& counts = parts_[static_cast<std::size_t>(part)];
-    counts.assign(tables, {});
-    for (std::int64_t block = part; block < shape.blocks(); block += parts) {
-      const auto here = values.subspan(static_cast<std::size_t>(shape.first(block)));
-      if (!grid.dependent)
-        count_places(head.classes, shape, block, here, counts);
-      else
-        for_dependent(head.classes, shape, block, here,
-                      [&](const Coded& coded) { ++counts[coded.table][symbol(coded.integer)]; });
-    }
-  });
+  for (std::int64_t part = 0; part < parts; ++part)
+    parts_[static_cast<std::size_t>(part)].assign(tables, {});
+  for_parts(shape, blocks, parts,
+            [&](std::int64_t part, std::int64_t block, std::span<const std::int32_t> here) {
+              std::vector<SymbolCounts>& counts = parts_[static_cast<std::size_t>(part)];
+              if (!grid.dependent) return count_places(head.classes, shape, block, here, counts);
+              for_dependent(head.classes, shape, block, here, [&](const Coded& coded) {
+                ++counts[coded.table][symbol(coded.integer)];
+              });
+            });
   for (std::int64_t part = 0; part < parts; ++part)
     for (std::size_t t = 0; t < tables; ++t)
       for (std::size_t i = 0; i < kSymbols; ++i)

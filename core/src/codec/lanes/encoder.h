@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "codec/lanes/blocks.h"
 #include "codec/lanes/head.h"
 #include "codec/lanes/layout.h"
 
@@ -16,7 +17,10 @@ namespace gbcompress::codec::lanes {
 class Survey {
  public:
   /// The next grid's values. @param threads  change no bit
-  void add(const IntegerGrid& grid, std::span<const std::int32_t> values, int threads = 1);
+  void add(const IntegerGrid& grid, const Blocks& blocks, int threads = 1);
+  void add(const IntegerGrid& grid, std::span<const std::int32_t> values, int threads = 1) {
+    add(grid, WholeGrid(Shape(grid), values), threads);
+  }
   /// Makes the tables and the head. @return the head
   std::vector<std::byte> finish();
 

@@ -18,50 +18,56 @@ class StripeWriter {
  public:
   /// @param threads  change no bit
   explicit StripeWriter(const Survey& survey, int threads = 1)
-      : survey_(survey), threads_(threads), encoders_(static_cast<std::size_t>(threads)) {}
+      : survey_(survey), threads_(threads), workers_(static_cast<std::size_t>(threads)) {}
 
   /// Calls sink(stripe) for each stripe that is full.
   template <typename Sink>
   void add(const IntegerGrid& grid, std::span<const std::int32_t> values, const Sink& sink) {
+    add(grid, WholeGrid(Shape(grid), values), sink);
+  }
+  template <typename Sink>
+  void add(const IntegerGrid& grid, const Blocks& blocks, const Sink& sink) {
     const Shape shape(grid);
     for (std::int64_t block = 0; block < shape.blocks(); ++block) {
       if (filled_ > 0 && filled_ + shape.size(block) > kStripeValues) flush(sink);
-      if (filled_ == 0) block += add_alone(shape, block, values, sink);
+      if (filled_ == 0) block += add_alone(shape, block, blocks, sink);
       if (block == shape.blocks()) break;
-      encode(encoder_, shape, block, values);
+      encode(shared_, shape, block, blocks);
       filled_ += shape.size(block);
     }
     ++grid_;
   }
   template <typename Sink>
   void flush(const Sink& sink) {
-    if (filled_ > 0) sink(encoder_.finish());
+    if (filled_ > 0) sink(shared_.encoder.finish());
     filled_ = 0;
   }
 
  private:
-  void encode(StripeEncoder& encoder, const Shape& shape, std::int64_t block,
-              std::span<const std::int32_t> values) {
-    encoder.add(survey_, survey_.grid(grid_), shape, block,
-                values.subspan(static_cast<std::size_t>(shape.first(block)),
-                               static_cast<std::size_t>(shape.size(block))));
+  struct Worker {
+    StripeEncoder encoder;
+    std::vector<std::int32_t> room;
+  };
+
+  void encode(Worker& worker, const Shape& shape, std::int64_t block, const Blocks& blocks) {
+    worker.encoder.add(survey_, survey_.grid(grid_), shape, block, blocks.get(block, worker.room));
   }
 
   /// Side by side: blocks from `first` on that are a stripe each, whatever follows the grid.
   /// @return how many
   template <typename Sink>
-  std::int64_t add_alone(const Shape& shape, std::int64_t first,
-                         std::span<const std::int32_t> values, const Sink& sink) {
+  std::int64_t add_alone(const Shape& shape, std::int64_t first, const Blocks& blocks,
+                         const Sink& sink) {
     if (threads_ < 2) return 0;
     std::int64_t end = first;
     while (end + 1 < shape.blocks() && shape.size(end) + shape.size(end + 1) > kStripeValues) ++end;
-    std::vector<std::vector<std::byte>> stripes(encoders_.size());
+    std::vector<std::vector<std::byte>> stripes(workers_.size());
     for (std::int64_t block = first; block < end; block += threads_) {
       const std::int64_t count = std::min<std::int64_t>(threads_, end - block);
       parallel_tasks(threads_, count, [&](std::int64_t i) {
-        StripeEncoder& encoder = encoders_[static_cast<std::size_t>(i)];
-        encode(encoder, shape, block + i, values);
-        stripes[static_cast<std::size_t>(i)] = encoder.finish();
+        Worker& worker = workers_[static_cast<std::size_t>(i)];
+        encode(worker, shape, block + i, blocks);
+        stripes[static_cast<std::size_t>(i)] = worker.encoder.finish();
       });
       for (std::int64_t i = 0; i < count; ++i) sink(stripes[static_cast<std::size_t>(i)]);
     }
@@ -70,8 +76,8 @@ class StripeWriter {
 
   const Survey& survey_;
   const int threads_;
-  StripeEncoder encoder_;
-  std::vector<StripeEncoder> encoders_;
+  Worker shared_;  ///< of stripes that several grids share
+  std::vector<Worker> workers_;
   std::int64_t filled_ = 0;
   std::size_t grid_ = 0;
 };
