@@ -10,6 +10,7 @@
 #include "compress_options.h"
 #include "event_file.h"
 #include "exit_status.h"
+#include "freed_memory.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -276,6 +277,7 @@ std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
 int compress_weights_alone(const Arguments& arguments, const Settings& settings,
                            TensorBundle tensors) {
   const auto start = std::chrono::steady_clock::now();
+  keep_freed_memory();
   if (arguments.has("dry-run")) {
     const Prepared work = prepare(arguments, settings, std::move(tensors));
     return print_estimate(arguments, settings, work.tensors, work.options);

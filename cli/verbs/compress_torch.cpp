@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <iostream>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "command.h"
 #include "compress_options.h"
 #include "dry_run.h"
 #include "exit_status.h"
+#include "freed_memory.h"
 #include "gbcompress/device.h"
 #include "gbcompress/error.h"
 #include "gbcompress/ranks.h"
@@ -304,15 +302,6 @@ int compress_on(Group& group, const Arguments& arguments, const PluginHost& host
   // Where the file goes to standard output it is sent before anything is printed about it.
   writing([&] { target.finish(); });
   return show_result(report, arguments, host, settings, target, page, watch, log);
-}
-
-/// Large tensors come and go: what was freed is used again instead of coming zeroed from the
-/// kernel.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 64 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-#endif
 }
 
 }  // namespace

@@ -61,13 +61,6 @@ std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
   return build ? build(entry, values) : values;
 }
 
-template <typename T>
-void resize_fresh(std::vector<T>& to, std::size_t size) {
-  to.reserve(size);
-  ask_huge_pages(to.data(), size * sizeof(T));
-  to.resize(size);
-}
-
 using BaseSource = std::function<std::span<const std::byte>(const ArtifactTensor&)>;
 
 std::span<const std::byte> base_bytes(const ArtifactReader& artifact, const ArtifactTensor& tensor,

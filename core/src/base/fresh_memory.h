@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "base/internal.h"
 
@@ -12,6 +13,14 @@ namespace GBC_INTERNAL gbcompress {
 /// tensor's time in small ones. Only a wish; what fills no
 /// huge page of 2 MiB is left as it is.
 void ask_huge_pages(void* memory, std::size_t bytes) noexcept;
+
+/// to.resize(size) of an empty list, in huge pages where it is long.
+template <typename T>
+void resize_fresh(std::vector<T>& to, std::size_t size) {
+  to.reserve(size);
+  ask_huge_pages(to.data(), size * sizeof(T));
+  to.resize(size);
+}
 
 /// Bytes that are not set to anything, with huge pages where they are many.
 class FreshMemory {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -52,12 +53,19 @@ void round_rows(std::span<const float> scaled, std::size_t cols, float size,
   for (std::size_t i = 0; i < scaled.size(); ++i)
     integers[i] = static_cast<std::int32_t>((scaled[i] * inverse + kWhole) - kWhole);
   for (std::size_t row = 0; row < errors.size(); ++row) {
-    double sum = 0;
-    for (std::size_t i = row * cols; i < (row + 1) * cols; ++i) {
+    // Several sums side by side: one would wait for itself.
+    constexpr std::size_t kSums = 8;
+    double sums[kSums] = {};
+    const auto add = [&](std::size_t i, double& sum) {
       const auto off = static_cast<double>(static_cast<float>(integers[i]) * size - scaled[i]);
       sum += off * off;
-    }
-    errors[row] = sum;
+    };
+    const std::size_t end = (row + 1) * cols;
+    std::size_t i = row * cols;
+    for (; i + kSums <= end; i += kSums)
+      for (std::size_t k = 0; k < kSums; ++k) add(i + k, sums[k]);
+    for (; i < end; ++i) add(i, sums[0]);
+    errors[row] = std::accumulate(sums, sums + kSums, 0.0);
   }
 }
 
@@ -126,9 +134,17 @@ double slice_octaves(double share) {
 }  // namespace
 
 double squares_of(std::span<const float> values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
-  return sum;
+  // Several sums side by side: one would wait for itself.
+  constexpr std::size_t kSums = 8;
+  double sums[kSums] = {};
+  const auto square = [](float value) {
+    return static_cast<double>(value) * static_cast<double>(value);
+  };
+  std::size_t i = 0;
+  for (; i + kSums <= values.size(); i += kSums)
+    for (std::size_t k = 0; k < kSums; ++k) sums[k] += square(values[i + k]);
+  for (; i < values.size(); ++i) sums[0] += square(values[i]);
+  return std::accumulate(sums, sums + kSums, 0.0);
 }
 
 int step_below(double size) {
@@ -342,8 +358,11 @@ StepMatrix::Chosen StepMatrix::choose(int step, Quantizer quantizer, int threads
     if (std::vector<std::int32_t> finer = limits; tighten(without, steps, finer)) break;
     made = std::move(without);
   }
-  Chosen chosen{std::move(made.values), 0};
-  for (const double error : made.errors) chosen.relative_error += error / squares_;
+  Chosen chosen{std::move(made.values)};
+  for (const double error : made.errors) {
+    chosen.relative_error += error / squares_;
+    chosen.error += error;
+  }
   if (rows() == 1) {
     chosen.values.step = steps[0];
   } else if (std::ranges::any_of(steps, [&](std::int32_t own) { return own != step; })) {
@@ -393,45 +412,72 @@ MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values,
   return facts;
 }
 
-StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
-                     const MatrixFacts& facts, std::int64_t most) {
+namespace {
+
+/// Rows for a sample, evenly spread; none before `least`.
+std::optional<StepMatrix> rows_from(
+    std::size_t least, const IntegerGrid& grid,
+    const std::function<void(std::size_t row, std::span<float> values)>& read,
+    const MatrixFacts& facts, std::int64_t most) {
   IntegerGrid part = grid;
-  std::vector<float> taken;
-  std::vector<std::int32_t> offsets;
-  std::vector<RowSize> sizes;
-  if (grid.rows == 1) {
-    part.cols = std::min(grid.cols, std::max<std::int64_t>(most, 1));
-    if (part.stride >= part.cols) part.stride = 0;
-    const auto numbers = static_cast<std::size_t>(part.cols);
-    std::size_t first = 0;
-    // Changes may begin later.
-    if (squares_of(values.first(numbers)) == 0)
-      first = std::min(first_nonzero(values), values.size() - numbers);
-    const auto from = values.subspan(first, numbers);
-    taken.assign(from.begin(), from.end());
-    if (!facts.sizes.empty()) sizes.push_back(size_of_row(taken));
-    return {part, std::move(taken), {}, std::move(sizes)};
-  }
   part.rows = std::clamp<std::int64_t>((most + grid.cols - 1) / grid.cols, 1, grid.rows);
   const auto cols = static_cast<std::size_t>(grid.cols);
-  const auto take = [&](std::size_t first) {
-    for (std::int64_t i = 0; i < part.rows; ++i) {
-      const auto row = std::max(first, static_cast<std::size_t>(i * grid.rows / part.rows));
-      const auto from = values.subspan(row * cols, cols);
-      taken.insert(taken.end(), from.begin(), from.end());
-      if (!facts.row_steps.empty()) offsets.push_back(facts.row_steps[row]);
-      if (!facts.sizes.empty()) sizes.push_back(facts.sizes[row]);
-      first = 0;
-    }
+  std::vector<float> taken(static_cast<std::size_t>(part.rows) * cols);
+  std::vector<std::int32_t> offsets;
+  std::vector<RowSize> sizes;
+  for (std::int64_t i = 0; i < part.rows; ++i) {
+    const auto row = std::max(least, static_cast<std::size_t>(i * grid.rows / part.rows));
+    read(row, std::span(taken).subspan(static_cast<std::size_t>(i) * cols, cols));
+    if (!facts.row_steps.empty()) offsets.push_back(facts.row_steps[row]);
+    if (!facts.sizes.empty()) sizes.push_back(facts.sizes[row]);
+    least = 0;
+  }
+  if (squares_of(taken) == 0) return {};
+  return StepMatrix(part, std::move(taken), std::move(offsets), std::move(sizes));
+}
+
+/// A piece of the only row.
+StepMatrix piece_of_row(const IntegerGrid& grid, std::span<const float> values,
+                        const MatrixFacts& facts, std::int64_t most) {
+  IntegerGrid part = grid;
+  std::vector<RowSize> sizes;
+  part.cols = std::min(grid.cols, std::max<std::int64_t>(most, 1));
+  if (part.stride >= part.cols) part.stride = 0;
+  const auto numbers = static_cast<std::size_t>(part.cols);
+  std::size_t first = 0;
+  // Changes may begin later.
+  if (squares_of(values.first(numbers)) == 0)
+    first = std::min(first_nonzero(values), values.size() - numbers);
+  const auto from = values.subspan(first, numbers);
+  std::vector<float> taken(from.begin(), from.end());
+  if (!facts.sizes.empty()) sizes.push_back(size_of_row(taken));
+  return {part, std::move(taken), {}, std::move(sizes)};
+}
+
+}  // namespace
+
+std::optional<StepMatrix> sample_of_rows(
+    const IntegerGrid& grid,
+    const std::function<void(std::size_t row, std::span<float> values)>& read,
+    const MatrixFacts& facts, std::int64_t most) {
+  return rows_from(0, grid, read, facts, most);
+}
+
+StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
+                     const MatrixFacts& facts, std::int64_t most) {
+  if (grid.rows == 1) return piece_of_row(grid, values, facts, most);
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  const auto read = [&](std::size_t row, std::span<float> to) {
+    const auto from = values.subspan(row * cols, cols);
+    std::copy(from.begin(), from.end(), to.begin());
   };
-  take(0);
-  if (squares_of(taken) > 0) return {part, std::move(taken), std::move(offsets), std::move(sizes)};
+  if (auto sample = rows_from(0, grid, read, facts, most)) return *std::move(sample);
   // The rows between them are not all 0, as where an embedding was tuned on a few words.
-  taken.clear();
-  offsets.clear();
-  sizes.clear();
-  take(std::min(first_nonzero(values) / cols, static_cast<std::size_t>(grid.rows - 1)));
-  return {part, std::move(taken), std::move(offsets), std::move(sizes)};
+  const std::size_t last = static_cast<std::size_t>(grid.rows - 1);
+  if (auto sample =
+          rows_from(std::min(first_nonzero(values) / cols, last), grid, read, facts, most))
+    return *std::move(sample);
+  return {grid, {values.begin(), values.end()}, facts.row_steps, facts.sizes};
 }
 
 }  // namespace gbcompress

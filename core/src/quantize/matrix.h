@@ -2,6 +2,7 @@
 /// One tensor on its way to integers times a step, without data.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -40,6 +41,7 @@ class StepMatrix {
   struct Chosen {
     CodedValues values;
     double relative_error = 0;  ///< squared error over squares
+    double error = 0;           ///< sum of squared errors
   };
   /// @param step     index of step_size(); at least finest()
   /// @param threads  parts of large tensors are chosen side by side
@@ -108,5 +110,12 @@ MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values,
 /// @param most  numbers, at least
 StepMatrix sample_of(const IntegerGrid& grid, std::span<const float> values,
                      const MatrixFacts& facts, std::int64_t most);
+/// The same of a matrix of several rows, which are read one by one; nothing where all that are read
+/// are 0.
+/// @param read  read(row, values) sets a row's values
+std::optional<StepMatrix> sample_of_rows(
+    const IntegerGrid& grid,
+    const std::function<void(std::size_t row, std::span<float> values)>& read,
+    const MatrixFacts& facts, std::int64_t most);
 
 }  // namespace gbcompress

@@ -60,6 +60,18 @@ bool ends_in_one_of(std::string_view name, const std::array<std::string_view, N>
                      [&](std::string_view word) { return ends_in(small, word); });
 }
 
+/// Without a branch for each value.
+bool all_finite(std::span<const float> values) {
+  constexpr std::int32_t kExponent = 0x7f800000;
+  std::int32_t largest = 0;
+  for (const float value : values) {
+    std::int32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    largest = std::max(largest, bits & kExponent);
+  }
+  return largest < kExponent;
+}
+
 bool is_additive_mask(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float value) {
     return value == 0 || value == -std::numeric_limits<float>::infinity();
@@ -84,12 +96,9 @@ WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values,
                        const TensorHint* hint) {
   const bool hinted = hint && hint->kind != TensorHint::Kind::kUnknown;
   if (values.size() < 2 || (!hinted && is_training_tensor(tensor.name))) return WeightKind::kExact;
-  bool alike = true;
-  for (const float value : values) {
-    if (!std::isfinite(value)) return WeightKind::kExact;
-    alike = alike && value == values[0];
-  }
-  if (alike || packed) return WeightKind::kExact;
+  if (packed || !all_finite(values)) return WeightKind::kExact;
+  if (std::ranges::all_of(values, [&](float value) { return value == values[0]; }))
+    return WeightKind::kExact;
   const bool line = is_line(tensor.shape) || values.size() < kTinyNumbers;
   const bool weight = hinted && hint->kind == TensorHint::Kind::kWeight;
   if (hinted && hint->kind == TensorHint::Kind::kExact) return WeightKind::kExact;
@@ -100,6 +109,7 @@ WeightKind weight_kind(const TensorEntry& tensor, std::span<const float> values,
 }
 
 std::optional<NotFinite> not_finite(const TensorEntry& tensor, std::span<const float> values) {
+  if (all_finite(values)) return {};
   NotFinite facts;
   std::size_t first = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {

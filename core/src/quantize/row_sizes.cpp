@@ -111,8 +111,12 @@ std::vector<double> column_squares(const IntegerGrid& grid, std::span<const floa
   std::vector<double> squares(cols);
   for (std::size_t first = 0; first < values.size(); first += cols) {
     const auto row = values.subspan(first, cols);
+    if (!without_outliers) {
+      for (std::size_t j = 0; j < cols; ++j) squares[j] += square(row[j]);
+      continue;
+    }
     const double most = kOutlier * size_of_row(row).rms;
-    const double bound = without_outliers ? most * most : HUGE_VAL;
+    const double bound = most * most;
     for (std::size_t j = 0; j < cols; ++j)
       if (square(row[j]) < bound) squares[j] += square(row[j]);
   }

@@ -7,8 +7,8 @@
 #include "artifact/integers/integers.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
+#include "artifact/sections/lanes_sections.h"
 #include "artifact/sections/packing.h"
-#include "codec/lanes/stream.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "quantize/change.h"
@@ -56,27 +56,22 @@ bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile prof
   return !values || static_cast<double>(change) < coded_bytes(*values, profile);
 }
 
-/// What a section's integers take in a file, whose tables are shared: its stripes, without the
-/// states where others share the stripe too, and a bit or so for the class of a line or column.
-double bytes_in_stripes(std::span<const std::byte> section, const IntegerGrid& grid) {
-  const auto parts = codec::lanes::stream_parts(section);
-  double bytes = static_cast<double>(grid.rows + grid.cols) / 8;
-  for (const auto stripe : parts.stripes) bytes += static_cast<double>(stripe.size());
-  constexpr double kStates = 260;
-  return parts.stripes.size() == 1 ? bytes - kStates : bytes;
-}
-
 }  // namespace
 
 WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& options,
                            const std::filesystem::path& folder, std::string settings,
                            KeptParts* kept)
-    : plan_(plan), options_(options), kept_(kept), writer_(options.arch, std::move(settings)) {
+    : plan_(plan),
+      options_(options),
+      kept_(kept),
+      writer_(options.arch, std::move(settings)),
+      counts_stripes_(options.small_where_it_pays) {
   errors_.resize(plan.tensors().size());
   nudges_.resize(plan.tensors().size());
   exact_.resize(plan.tensors().size());
   profiles_.assign(plan.tensors().size(), plan.profile());
   placed_.resize(plan.tensors().size());
+  asked_.resize(plan.tensors().size());
   if (options.base) writer_.set_base(options.base->digest());
   writer_.set_profile(plan.profile());
   writer_.set_threads(plan.threads());
@@ -199,23 +194,62 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
     const std::lock_guard lock(mutex_);
     return writer_.update_coded(tensor.source->name, std::move(values));
   }
-  std::vector<std::byte> section = encode_section(values, profiles_[i]);
+  if (profiles_[i] == CodecProfile::kSmall) {
+    std::vector<std::byte> section = encode_section(values, CodecProfile::kSmall);
+    values.integers = {};
+    placed_[i].reset();
+    const std::lock_guard lock(mutex_);
+    return writer_.update_coded_section(tensor.source->name, values, std::move(section),
+                                        CodecProfile::kSmall);
+  }
+  std::vector<PackedBlock> blocks;
+  if (!values.row_steps.empty()) blocks = pack_grid({1, values.grid.rows, 0}, values.row_steps);
+  for (PackedBlock& block : pack_grid(values.grid, values.integers))
+    blocks.push_back(std::move(block));
   values.integers = {};
-  if (key.empty()) return put_section(i, values, std::move(section));
-  const KeptParts::Part part{values.step, errors_[i], std::move(section),
-                             !values.row_steps.empty()};
-  kept_->add(key, part);
-  put_section(i, values, part.section);
+  put_packed(i, std::move(values), blocks, key);
 }
 
-void WeightsStore::put_section(std::size_t i, const CodedValues& form,
-                               std::vector<std::byte> section) {
-  placed_[i].reset();
-  if (profiles_[i] == CodecProfile::kLanes)
-    placed_[i] = Placed{form.step, bytes_in_stripes(section, form.grid)};
+void WeightsStore::put_packed(std::size_t i, CodedValues form,
+                              const std::vector<PackedBlock>& blocks, const std::string& key) {
+  form.axis = plan_.tensors()[i].axis;
+  form.on_base = plan_.tensors()[i].base != nullptr;
+  placed_[i] = Placed{form.step, counts_stripes_ ? bytes_in_stripes(i, form, blocks) : 0};
+  if (!key.empty()) {
+    KeptParts::Part part{form.step, errors_[i], {}, !form.row_steps.empty()};
+    for (const PackedBlock& block : blocks)
+      part.section.insert(part.section.end(), block.begin(), block.end());
+    kept_->add(key, part);
+  }
   const std::lock_guard lock(mutex_);
-  writer_.update_coded_section(plan_.tensors()[i].source->name, form, std::move(section),
-                               profiles_[i]);
+  writer_.update_packed(plan_.tensors()[i].source->name, form, blocks);
+}
+
+/// In a file, whose tables are shared: its stripes, without the states where others share the
+/// stripe too, and a bit or so for the class of a line or column.
+double WeightsStore::bytes_in_stripes(std::size_t i, const CodedValues& form,
+                                      const std::vector<PackedBlock>& blocks) const {
+  const TensorEntry& source = *plan_.tensors()[i].source;
+  ArtifactTensor tensor;
+  tensor.dtype = source.dtype;
+  tensor.shape = source.shape;
+  tensor.kind = TensorKind::kQuantized;
+  tensor.profile = CodecProfile::kLanes;
+  tensor.grid = form.grid;
+  tensor.row_steps = !form.row_steps.empty();
+  const auto block = [&](std::size_t at, PackedBlock&) -> std::span<const std::byte> {
+    return blocks[at];
+  };
+  const LanesSections sections(
+      {tensor},
+      [&](std::size_t, const LanesSections::Visit& visit) {
+        visit_packed(integer_grids(tensor), block, visit);
+      },
+      {}, 1);
+  double bytes = static_cast<double>(form.grid.rows + form.grid.cols) / 8;
+  for (const std::int64_t stripe : sections.stripes()) bytes += static_cast<double>(stripe);
+  constexpr double kStates = 260;
+  return sections.stripes().size() == 1 ? bytes - kStates : bytes;
 }
 
 std::optional<double> WeightsStore::gain_of_small(std::size_t i, int threads) const {
@@ -250,6 +284,7 @@ double WeightsStore::choose_profiles() {
   for (std::size_t i = 0; i < gains.size(); ++i) {
     if (!gains[i]) continue;
     profiles_[i] = CodecProfile::kSmall;
+    asked_[i].reset();
     saved += *gains[i];
   }
   return saved;

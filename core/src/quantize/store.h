@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "artifact/integers/packed_blocks.h"
 #include "gbcompress/artifact.h"
 #include "quantize/allocation/plan.h"
 #include "quantize/kept_parts.h"
@@ -69,7 +70,12 @@ class WeightsStore {
   std::vector<std::int64_t> matrix_sizes() const;
   /// @param key  under which it is kept, or ""
   void put(std::size_t i, CodedValues values, const std::string& key = {});
-  void put_section(std::size_t i, const CodedValues& form, std::vector<std::byte> section);
+  /// The same of packed integers. @param form  of the values, without integers
+  void put_packed(std::size_t i, CodedValues form, const std::vector<PackedBlock>& blocks,
+                  const std::string& key = {});
+  /// What the matrix's integers take in stripes.
+  double bytes_in_stripes(std::size_t i, const CodedValues& form,
+                          const std::vector<PackedBlock>& blocks) const;
   /// What the integers depend on that are placed for that; "" where nothing is kept.
   /// @param target  "step" or "error"
   std::string key_of(std::size_t i, const char* target, double value) const;
@@ -91,6 +97,7 @@ class WeightsStore {
   StepMatrix::Chosen smallest(const TensorPlan& tensor, const StepMatrix& matrix,
                               StepMatrix::Chosen best, double max_error) const;
   double total() const;
+  void place_pieces(std::size_t i, int step, const std::string& key, int threads);
   /// place() of a matrix with a rounding model, and of the second of its pair.
   void place_calibrated(std::size_t i, double x, int threads);
   /// A matrix as it was rounded; of a pair, both.
@@ -120,9 +127,11 @@ class WeightsStore {
   std::vector<char> exact_;     ///< matrices that no step keeps
   std::vector<int> nudges_;     ///< added to the index of each matrix's step
   std::vector<CodecProfile> profiles_;
+  std::vector<std::optional<int>> asked_;  ///< steps that place() gave matrices last
+  bool counts_stripes_;                    ///< Placed::bytes is needed
   struct Placed {
     int step;
-    double bytes;  ///< of stripes
+    double bytes;  ///< of stripes, where they are counted
   };
   std::vector<std::optional<Placed>> placed_;  ///< of matrices in lanes
   std::set<std::string> coded_vectors_;        ///< names of those that are short floats

@@ -10,7 +10,7 @@ namespace gbcompress {
 
 std::string WeightsStore::key_of(std::size_t i, const char* target, double value) const {
   const TensorPlan& tensor = plan_.tensors()[i];
-  if (!kept_ || !kept_->active() || plan_.profile() != CodecProfile::kLanes || tensor.base ||
+  if (!kept_ || !kept_->active() || profiles_[i] != CodecProfile::kLanes || tensor.base ||
       tensor.model)
     return "";
   const TensorEntry& source = *tensor.source;
@@ -21,9 +21,7 @@ std::string WeightsStore::key_of(std::size_t i, const char* target, double value
                 " axis %d share %a %s %a ",
                 xxh3_64(source.bytes), xxh3_64(std::as_bytes(std::span(rows))), tensor.grid.rows,
                 tensor.grid.cols, tensor.grid.stride, tensor.axis, tensor.share, target, value);
-  std::string key = "gbcompress " GBC_VERSION_STRING " ";
-  key += profile_name(profiles_[i]);
-  key += " ";
+  std::string key = "gbcompress " GBC_VERSION_STRING " packed ";
   key += quantizer_name(options_.quantizer);
   key += " ";
   key += dtype_name(source.dtype);
@@ -42,9 +40,13 @@ bool WeightsStore::put_kept(std::size_t i, const std::string& key) {
   if (part->row_steps) form.row_steps.resize(static_cast<std::size_t>(tensor.grid.rows));
   form.axis = tensor.axis;
   form.grid.dependent = options_.quantizer == Quantizer::kTrellis;
-  form.grid.lanes = form.grid.dependent && profiles_[i] == CodecProfile::kLanes;
+  form.grid.lanes = form.grid.dependent;
+  std::vector<IntegerGrid> grids = {form.grid};
+  if (part->row_steps) grids.insert(grids.begin(), {1, form.grid.rows, 0});
+  const auto blocks = split_blocks(part->section, grids);
+  if (!blocks) return false;
   errors_[i] = part->error;
-  put_section(i, form, std::move(part->section));
+  put_packed(i, std::move(form), *blocks);
   return true;
 }
 

@@ -1,11 +1,13 @@
 // Steps of matrices for a target: a size, or an error.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "artifact/integers/transform.h"
 #include "artifact/sections/elements.h"
 #include "base/mapped_inputs.h"
 #include "quantize/change.h"
+#include "quantize/pieces.h"
 #include "quantize/store.h"
 #include "search/bracket_search.h"
 
@@ -33,6 +35,20 @@ constexpr std::int64_t kTrial = 12;
 int steps_of(double error_ratio) {
   const double steps = std::floor(kStepsPerOctave * std::log2(error_ratio) / 2);
   return static_cast<int>(std::clamp(steps, -1.0 * kMostSteps, 1.0 * kMostSteps));
+}
+
+/// The integers at a step, or at a finer one where more than `most` is lost: a sample does not tell
+/// all.
+/// @param least  by how many sixteenths of an octave the step changes, at least; below 0
+template <typename Choose>
+auto chosen_within(double most, int step, int finest, int least, const Choose& choose) {
+  step = std::max(step, finest);
+  auto chosen = choose(step);
+  for (int tries = 0; chosen.relative_error > most && tries < kMostRefinements; ++tries) {
+    step = std::max(finest, step + std::min(least, steps_of(most / chosen.relative_error)));
+    chosen = choose(step);
+  }
+  return chosen;
 }
 
 /// What an element type holds with its full precision.
@@ -105,21 +121,34 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
   if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
-  const std::string key = key_of(i, "step", tensor.step(x) + nudges_[i]);
+  const int step = tensor.step(x) + nudges_[i];
+  if (asked_[i] == step) return;
+  asked_[i] = step;
+  const std::string key = key_of(i, "step", step);
   if (put_kept(i, key)) return;
+  if (profiles_[i] == CodecProfile::kLanes && MatrixPieces::fits(tensor) &&
+      !differs_decoded(tensor, options_.max_error.has_value()))
+    return place_pieces(i, step, key, threads);
   const StepMatrix matrix = matrix_of(i);
-  int k = std::max(tensor.step(x) + nudges_[i], matrix.finest());
-  StepMatrix::Chosen chosen = choose(tensor, matrix, k, threads);
   const double most = kMostRelativeError * tensor.share;
-  // What its sample did not tell. Rounding may make up for less than an octave.
+  // Rounding may make up for less than an octave.
   const int least = tensor.base ? -kStepsPerOctave : -1;
-  for (int tries = 0; chosen.relative_error > most && tries < kMostRefinements; ++tries) {
-    k = std::max(matrix.finest(), k + std::min(least, steps_of(most / chosen.relative_error)));
-    chosen = choose(tensor, matrix, k, threads);
-  }
+  StepMatrix::Chosen chosen = chosen_within(most, step, matrix.finest(), least, [&](int k) {
+    return choose(tensor, matrix, k, threads);
+  });
   if (!(chosen.relative_error <= most)) return put_exactly(i);
   errors_[i] = chosen.relative_error;
   put(i, std::move(chosen.values), key);
+}
+
+void WeightsStore::place_pieces(std::size_t i, int step, const std::string& key, int threads) {
+  const MatrixPieces matrix(plan_.tensors()[i]);
+  MatrixPieces::Chosen chosen =
+      chosen_within(kMostRelativeError, step, matrix.finest(), -1,
+                    [&](int k) { return matrix.choose(k, options_.quantizer, threads); });
+  if (!(chosen.relative_error <= kMostRelativeError)) return put_exactly(i);
+  errors_[i] = chosen.relative_error;
+  put_packed(i, std::move(chosen.form), chosen.blocks, key);
 }
 
 std::int64_t WeightsStore::place(double x) {
@@ -138,7 +167,9 @@ std::optional<double> WeightsStore::trial(double x) {
     sizes[i] = take ? sizes[i] : 0;
   }
   if (taken == 0) return {};
+  const bool counted = std::exchange(counts_stripes_, true);
   for_matrices(sizes, [&](std::size_t i, int threads) { place_one(i, x, threads); });
+  counts_stripes_ = counted;
   const std::vector<double> expected = plan_.expected_bytes(x);
   double bytes = 0, estimate = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -211,6 +242,7 @@ StepMatrix::Chosen WeightsStore::smallest(const TensorPlan& tensor, const StepMa
 std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
     if (exact_[i]) return;
+    asked_[i].reset();
     const TensorPlan& tensor = plan_.tensors()[i];
     double max_error = asked * tensor.share;
     // Cosines are rounded to float32 twice.

@@ -1,10 +1,13 @@
 // How the tensors of a file are stored, and what they lost.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 
+#include "artifact/direct_values.h"
 #include "artifact/integers/integers.h"
 #include "artifact/sections/elements.h"
 #include "base/checked.h"
@@ -55,6 +58,64 @@ bool has_integers(const ArtifactTensor& tensor) {
          (tensor.kind == TensorKind::kGenerated && tensor.coding == Coding::kCoded);
 }
 
+/// Of values and what they decode to.
+struct Sums {
+  double error = 0, kept = 0, had = 0;  ///< of squares
+  bool same = true;
+
+  void add(const Sums& other) {
+    error += other.error;
+    kept += other.kept;
+    had += other.had;
+    same = same && other.same;
+  }
+};
+
+/// Several sums side by side: one would wait for itself.
+Sums sums_of(std::span<const float> before, std::span<const float> after) {
+  constexpr std::size_t kSums = 8;
+  double error[kSums] = {}, kept[kSums] = {}, had[kSums] = {};
+  const auto add = [&](std::size_t i, std::size_t k) {
+    const auto a = static_cast<double>(before[i]), b = static_cast<double>(after[i]);
+    error[k] += (b - a) * (b - a);
+    kept[k] += b * b;
+    had[k] += a * a;
+  };
+  std::size_t i = 0;
+  for (; i + kSums <= before.size(); i += kSums)
+    for (std::size_t k = 0; k < kSums; ++k) add(i + k, k);
+  for (; i < before.size(); ++i) add(i, 0);
+  Sums sums;
+  for (std::size_t k = 0; k < kSums; ++k) sums.add({error[k], kept[k], had[k]});
+  return sums;
+}
+
+/// Values that are compared at a time: they stay in the first caches.
+constexpr std::size_t kInCache = 2048;
+
+/// Of elements of a real type.
+Sums compared(DType dtype, std::span<const std::byte> source, std::span<const std::byte> decoded) {
+  Sums sums{.same = std::equal(decoded.begin(), decoded.end(), source.begin(), source.end())};
+  const auto size = static_cast<std::size_t>(dtype_bits(dtype)) / 8;
+  std::array<float, kInCache> before, after;
+  for (std::size_t first = 0; first < source.size(); first += kInCache * size) {
+    const std::size_t bytes = std::min(kInCache * size, source.size() - first);
+    const std::span<float> a(before.data(), bytes / size), b(after.data(), bytes / size);
+    floats_of(source.subspan(first, bytes), dtype, a);
+    floats_of(decoded.subspan(first, bytes), dtype, b);
+    sums.add(sums_of(a, b));
+  }
+  check_mapped(source);
+  return sums;
+}
+
+void set_loss(StoredTensor& stored, const Sums& sums) {
+  if (sums.same) return;
+  stored.error = sums.had > 0 ? sums.error / sums.had : sums.error > 0 ? 1 : 0;
+  stored.energy = sums.had > 0 ? sums.kept / sums.had : 1;
+  stored.squares = sums.had;
+}
+
 /// Sets what is lost of a tensor that decodes to these bytes.
 void compare(StoredTensor& stored, const TensorEntry& source, std::span<const std::byte> decoded,
              const TensorEntry* base) {
@@ -70,15 +131,37 @@ void compare(StoredTensor& stored, const TensorEntry& source, std::span<const st
   stored.energy = 0;
   if (!is_real(source.dtype) || source.dtype != stored.dtype || source.shape != stored.shape)
     return;
-  const std::vector<float> before = numbers_of(source);
-  std::vector<float> after(before.size());
-  floats_of(decoded, source.dtype, after);
-  stored.error = relative_error(before, after);
-  double kept = 0, had = 0;
-  for (const float value : after) kept += static_cast<double>(value) * static_cast<double>(value);
-  for (const float value : before) had += static_cast<double>(value) * static_cast<double>(value);
-  stored.energy = had > 0 ? kept / had : 1;
-  stored.squares = had;
+  set_loss(stored, compared(source.dtype, source.bytes, decoded));
+}
+
+/// The same of a tensor whose values are in stripes: one part after another is decoded and
+/// compared, so that no more is in memory.
+void compare_parts(const ArtifactReader& artifact, std::size_t i, const TensorEntry& source,
+                   int threads, StoredTensor& stored) {
+  const DirectValues values(artifact, i);
+  const auto size = static_cast<std::size_t>(dtype_bits(source.dtype)) / 8;
+  std::vector<Sums> sums(values.parts().size());
+  std::vector<double> seconds(sums.size());
+  parallel_tasks(threads, static_cast<std::int64_t>(sums.size()), [&](std::int64_t n) {
+    const auto at = static_cast<std::size_t>(n);
+    const LanesPart& part = values.parts()[at];
+    std::vector<std::byte> decoded(static_cast<std::size_t>(part.size) * size);
+    const auto start = std::chrono::steady_clock::now();
+    values.read(at, source.dtype, decoded);
+    seconds[at] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto bytes =
+        source.bytes.subspan(static_cast<std::size_t>(part.first) * size, decoded.size());
+    sums[at] = compared(source.dtype, bytes, decoded);
+    release_pages(bytes);
+  });
+  check_mapped_inputs();
+  Sums all;
+  for (const Sums& each : sums) all.add(each);
+  const auto side_by_side = static_cast<double>(
+      std::clamp<std::size_t>(sums.size(), 1, static_cast<std::size_t>(threads)));
+  stored.compared = true;
+  stored.seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0) / side_by_side;
+  set_loss(stored, all);
 }
 
 }  // namespace
@@ -115,13 +198,20 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   std::vector<std::int64_t> sizes;
   for (const ArtifactTensor& tensor : artifact.tensors())
     sizes.push_back(checked_elements(tensor.shape, "a tensor"));
-  const auto compare_one = [&](std::size_t i, int) {
+  const auto compare_one = [&](std::size_t i, int threads) {
     const auto source = sources.find(result[i].name);
     if (source == sources.end()) return;
     const TensorEntry* before = entry_before(base, *source->second);
     // Of a tie the error of its change differs from that of the tensor it is tied to.
     if (result[i].stored == "tied" && !before) {
       result[i].compared = true;
+      return;
+    }
+    const TensorEntry& own = *source->second;
+    if (!decode && !before && DirectValues::fits(artifact, i) && own.dtype == result[i].dtype &&
+        own.shape == result[i].shape) {
+      compare_parts(artifact, i, own, threads, result[i]);
+      for (const auto& bytes : artifact.lanes()->bytes_of(i)) release_pages(bytes);
       return;
     }
     const auto start = std::chrono::steady_clock::now();

@@ -55,14 +55,17 @@ class QuantizerStates {
   QuantizerState& next() {
     if (place_ == block_) {
       states_.fill(QuantizerState(dependent_));
-      place_ = 0;
+      place_ = lane_ = 0;
     }
-    return states_[static_cast<std::size_t>(place_++ % lanes_)];
+    ++place_;
+    const auto lane = static_cast<std::size_t>(lane_);
+    lane_ = lane_ + 1 == lanes_ ? 0 : lane_ + 1;
+    return states_[lane];
   }
 
  private:
   bool dependent_;
-  std::int64_t lanes_, block_, place_ = 0;
+  std::int64_t lanes_, block_, place_ = 0, lane_ = 0;
   std::array<QuantizerState, lanes::kLaneCount> states_;
 };
 

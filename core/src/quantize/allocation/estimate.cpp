@@ -13,14 +13,14 @@ using Clock = std::chrono::steady_clock;
 
 /// The program itself, and what each element in work takes beside the file: values, their scaled
 /// copy, integers, sections. Elements in work are bounded (for_bounded()).
-constexpr std::int64_t kProgramBytes = 12 << 20, kBytesInWork = 12;
+constexpr std::int64_t kProgramBytes = 12 << 20, kBytesInWork = 8;
 constexpr std::int64_t kMostInWork = 1 << 23;
 /// Of exact tensors: planes and packed bytes, beside the mapped file.
 constexpr double kExactCopies = 1.8;
 /// Passes over the sample (steps of a plan, steps of the search) and over all weights (choices of
 /// an integer; equal passes of choosing and coding, reading the file back included).
-constexpr double kPlanPasses = 7.5;
-constexpr double kSizeSearchPasses = 6, kSizeChoices = 2.2, kSizePasses = 3.3;
+constexpr double kPlanPasses = 1.5;
+constexpr double kSizeSearchPasses = 4, kSizeChoices = 1.8, kSizePasses = 2.4;
 constexpr double kErrorChoices = 3, kErrorPasses = 3;
 /// Seconds for each byte of exact tensors, which are packed and read back.
 constexpr double kExactSeconds = 8e-9;

@@ -9,6 +9,7 @@
 #include "artifact/integers/transform.h"
 #include "artifact/sections/elements.h"
 #include "base/checked.h"
+#include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "format/container.h"
@@ -124,6 +125,35 @@ double factor_of(const TensorPlan& tensor, bool total) {
   return kRmsPower * rms + std::log2(static_cast<double>(each)) / 2;
 }
 
+/// Some of what a matrix's integers are made of.
+StepMatrix sampled(const TensorPlan& tensor, std::int64_t most) {
+  const TensorEntry& source = *tensor.source;
+  if (tensor.base || tensor.axis >= 0 || tensor.grid.rows == 1)
+    return sample_of(tensor.grid, tensor.numbers(), tensor.facts, most);
+  const std::size_t size =
+      static_cast<std::size_t>(tensor.grid.cols * dtype_bits(source.dtype) / 8);
+  const auto read = [&](std::size_t row, std::span<float> values) {
+    const auto bytes = source.bytes.subspan(row * size, size);
+    floats_of(bytes, source.dtype, values);
+    check_mapped(bytes);
+  };
+  if (auto sample = sample_of_rows(tensor.grid, read, tensor.facts, most))
+    return *std::move(sample);
+  return sample_of(tensor.grid, tensor.numbers(), tensor.facts, most);
+}
+
+/// @param numbers  what the matrix's integers are made of
+/// @return whether integers keep it
+bool set_facts(TensorPlan& tensor, const std::vector<float>& numbers, bool rows_apart,
+               const TensorHint& hint, std::optional<double> max_error) {
+  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales, tensor.slices);
+  if (!tensor.base && !tensor.facts.fits) return false;
+  if (max_error && finest_error(tensor, numbers) > *max_error) return false;
+  // What a row of a change loses is little of the row.
+  if (tensor.base) tensor.facts.sizes.clear();
+  return true;
+}
+
 /// Whether all elements are the same bytes.
 bool is_repeated(const TensorEntry& tensor) {
   const auto size = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
@@ -169,7 +199,8 @@ bool is_bytes(const TensorEntry& tensor) noexcept {
 
 std::vector<float> numbers_of(const TensorEntry& tensor) {
   if (!is_real(tensor.dtype)) return {};
-  std::vector<float> numbers(static_cast<std::size_t>(checked_elements(tensor.shape, "a tensor")));
+  std::vector<float> numbers;
+  resize_fresh(numbers, static_cast<std::size_t>(checked_elements(tensor.shape, "a tensor")));
   floats_of(tensor.bytes, tensor.dtype, numbers);
   check_mapped(tensor.bytes);
   return numbers;
@@ -289,17 +320,14 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
     tensor.axis = cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
-  const std::vector<float> numbers = tensor.numbers();
   tensor.slices = slices_of(source, tensor.grid);
   tensor.multiplied = predicts_tokens_ || is_multiplied(hint);
-  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales, tensor.slices);
-  if ((!tensor.base && !tensor.facts.fits) ||
-      (options.max_error && finest_error(tensor, numbers) > *options.max_error)) {
+  std::vector<float> made;
+  if (tensor.base || tensor.axis >= 0) made = tensor.numbers();
+  if (!set_facts(tensor, made.empty() ? values : made, rows_apart, hint, options.max_error)) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
-  // What a row of a change loses is little of the row.
-  if (tensor.base) tensor.facts.sizes.clear();
   tensor.factor = factor_of(tensor, total);
   return tensor;
 }
@@ -375,17 +403,20 @@ void WeightsPlan::take_samples() {
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
     TensorPlan& tensor = tensors_[i];
     if (sizes[i] == 0) return;
-    tensor.sample.emplace(sample_of(tensor.grid, tensor.numbers(), tensor.facts, each));
+    tensor.sample.emplace(sampled(tensor, each));
     // The coarsest step of which the sample loses no more than may be lost; errors grow with steps.
     const int middle = nearest_step(static_cast<float>(tensor.facts.rms));
     const int low = std::max(middle - 6 * kStepsPerOctave, tensor.sample->finest());
     const int high = std::max(middle + 4 * kStepsPerOctave, low);
-    tensor.coarsest = last_that_holds(low, high, [&](int k) {
+    const auto holds = [&](int k) {
       return tensor.sample->choose(k, quantizer_, 1).relative_error <=
              kSampleRoom * kMostRelativeError;
-    });
+    };
+    // Where rows bound their own steps, mostly at all.
+    tensor.coarsest = holds(high) ? high : last_that_holds(low, high - 1, holds);
     release_pages(tensor.source->bytes);
   });
+  sampled_bits_.resize(tensors_.size());
   lowest_ = 2 * kMostOctaves;
   highest_ = -2 * kMostOctaves;
   for (const TensorPlan& tensor : tensors_) {
@@ -406,9 +437,16 @@ std::vector<double> WeightsPlan::expected_bytes(double x) const {
     const TensorPlan& tensor = tensors_[i];
     if (!tensor.sample) return;
     const int k = std::max(tensor.step(x), tensor.sample->finest());
-    chosen[i] = tensor.sample->choose(k, quantizer_, 1).values;
-    if (small) return;
-    of_tensor[i] = estimated_bits(profile_, chosen[i].grid, chosen[i].integers);
+    if (small) {
+      chosen[i] = tensor.sample->choose(k, quantizer_, 1).values;
+      return;
+    }
+    const auto [at, fresh] = sampled_bits_[i].emplace(k, 0.0);
+    if (fresh) {
+      const CodedValues values = tensor.sample->choose(k, quantizer_, 1).values;
+      at->second = estimated_bits(profile_, values.grid, values.integers);
+    }
+    of_tensor[i] = at->second;
   });
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorPlan& tensor = tensors_[i];
@@ -418,8 +456,8 @@ std::vector<double> WeightsPlan::expected_bytes(double x) const {
       stream.add(chosen[i].grid, chosen[i].integers);
       of_tensor[i] = stream.ideal_bits() - before;
     }
-    of_tensor[i] *=
-        static_cast<double>(tensor.facts.numbers) / static_cast<double>(chosen[i].grid.size()) / 8;
+    of_tensor[i] *= static_cast<double>(tensor.facts.numbers) /
+                    static_cast<double>(tensor.sample->grid().size()) / 8;
     of_tensor[i] += static_cast<double>(tensor.facts.row_steps.size()) / 2;
   }
   return of_tensor;

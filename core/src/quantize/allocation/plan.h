@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -103,6 +104,8 @@ class WeightsPlan {
   double likely_error_ = 0;  ///< relative, of a matrix
   int threads_ = 1;
   double lowest_ = 0, highest_ = 0;
+  /// Of profile lanes: bits of the samples by the index of their step, as far as they are known.
+  mutable std::vector<std::map<int, double>> sampled_bits_;
 };
 
 /// Whether every tensor is stored exactly.

@@ -6,6 +6,7 @@
 
 #include "artifact/integers/transform.h"
 #include "gbcompress/codec.h"
+#include "quantize/matrix.h"
 
 namespace gbcompress {
 namespace {
@@ -18,6 +19,9 @@ constexpr std::int64_t kSample = 1 << 15;
 constexpr double kSaved = 0.02, kSavedBytes = 16;
 /// Share of the bits by a quick estimate, before anything is coded: most tensors fail here.
 constexpr double kPromising = 0.99;
+/// The same of pieces of lines, and their positions.
+constexpr double kPromisingPieces = 0.995;
+constexpr std::int64_t kLongestPiece = 64, kLeastPiece = 16;
 /// Cosines do not leave zeros what they are, but in lines of zeros: few may lie elsewhere.
 constexpr double kFewZeros = 0.05;
 /// Finer than this the rounding of cosines to float32 would show.
@@ -72,10 +76,25 @@ double coded_bits(const Lines& lines, double step) {
   return estimated_bits(CodecProfile::kLanes, grid, integers);
 }
 
+/// Whether cosines of short pieces of the lines along `axis` save bits: waves of a side bend its
+/// pieces too, whose cosines take a small part of the time.
+bool pieces_promise(const Lines& lines, int axis, double step) {
+  const auto at = static_cast<std::size_t>(axis);
+  std::int64_t piece = kLongestPiece;
+  while (piece >= kLeastPiece && lines.shape[at] % piece != 0) --piece;
+  if (piece < kLeastPiece || lines.shape[at] < 2 * kLongestPiece) return true;
+  std::vector<std::int64_t> shape = lines.shape;
+  shape[at] = piece;
+  shape.insert(shape.begin() + axis, lines.shape[at] / piece);
+  return single_bits(to_cosines(lines.values, shape, axis + 1), step) <=
+         kPromisingPieces * single_bits(lines.values, step);
+}
+
 /// What share of the bits cosines along `axis` save, or 0.
 double saved_share(std::span<const float> values, const std::vector<std::int64_t>& shape, int axis,
                    double step) {
   const Lines lines = axis == 0 ? some_columns(values, shape) : some_rows(values, shape);
+  if (!pieces_promise(lines, axis, step)) return 0;
   const Lines cosines{to_cosines(lines.values, lines.shape, axis), lines.shape};
   if (single_bits(cosines.values, step) > kPromising * single_bits(lines.values, step)) return 0;
   const double before = coded_bits(lines, step), after = coded_bits(cosines, step);
@@ -113,8 +132,7 @@ bool moves_zeros(std::span<const float> values, const std::vector<std::int64_t>&
 
 int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& shape,
                 double relative_error) {
-  double squares = 0;
-  for (const float value : values) squares += static_cast<double>(value) * value;
+  const double squares = squares_of(values);
   if (squares == 0 || relative_error < kFinestError) return -1;
   // Integers times a step of D have an error of D^2 / 12 a number.
   const double step = std::sqrt(12 * relative_error * squares / static_cast<double>(values.size()));
@@ -123,9 +141,8 @@ int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& 
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
     if (!has_transform(shape, axis) || shape[static_cast<std::size_t>(axis)] < kLeastUseful)
       continue;
-    if (moves_zeros(values, shape, axis)) continue;
     const double share = saved_share(values, shape, axis, step);
-    if (share <= most) continue;
+    if (share <= most || moves_zeros(values, shape, axis)) continue;
     most = share;
     best = axis;
   }
