@@ -76,9 +76,8 @@ void run(std::int64_t rows, std::int64_t cols, int threads, const char* comma) {
   // The factor is that of another order of columns, which takes as long.
   const IntegerGrid grid{.rows = rows, .cols = cols, .dependent = true, .lanes = true};
   if (const auto order = column_order({&grid, 1})) {
-    const Seconds dependent = measure([&] {
-      round_dependent(grid, values, *model.columns, *order, {.step = kStep, .threads = threads});
-    });
+    const Seconds dependent = measure(
+        [&] { round_dependent(grid, values, model, *order, {.step = kStep, .threads = threads}); });
     std::printf(", \"dependent\": [%.2f, %.2f]", dependent.wall, dependent.processor);
   }
   std::printf("}");

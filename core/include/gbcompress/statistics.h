@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ Statistics read_statistics(const TensorBundle& file);
 /// How compress_weights() uses statistics.
 struct StatisticsUse {
   bool feedback = true;      ///< moments: the error of a weight moves later ones
+  bool two_sided = true;     ///< output_moment beside input_moment: along its column, too
   bool tensor_steps = true;  ///< importance: sensitive tensors have finer steps
   /// Importance of rows: steps proportional to its power of -row_power / 2; 0: by magnitude, as
   /// without data. In 0 ... 1.
@@ -49,6 +51,8 @@ struct StatisticsUse {
   /// samples overstate how much the inputs depend on each other. In 0 ... 1.
   double shrinkage = 0;
   bool bias = true;  ///< input_mean: biases compensate for the mean error
+  /// Entries whose moments are set aside.
+  std::set<std::string, std::less<>> without_moments = {};
 };
 
 }  // namespace gbcompress

@@ -48,6 +48,8 @@ struct WeightsOptions {
   /// finer steps. Needs max_bytes, and no base. They have to outlive the call.
   const Statistics* statistics = nullptr;
   StatisticsUse statistics_use = {};
+  /// Where the search for max_bytes begins: WeightsReport::steps of a file that is like this one.
+  std::optional<double> steps = {};
   std::string arch;            ///< whose tensors they are, in its order; or ""
   std::string settings;        ///< JSON that large files keep, or ""
   bool keep_settings = false;  ///< small files too
@@ -95,6 +97,7 @@ struct WeightsReport {
   /// that are packed already.
   std::vector<std::string> notes;
   std::string identity;  ///< SHA-256 of the file
+  double steps = 0;      ///< of a size: log2 of all step sizes, beside those of the plan
   std::vector<StoredTensor> tensors;
 };
 

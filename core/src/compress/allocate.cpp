@@ -59,9 +59,6 @@ void Allocation::weigh(const ModelSnapshot& values, Group* group) {
   values_ = values;
   original_ = judged();
   check_finite_outputs(original_.square());  // losses are of squares
-  has_plain_ = norms_.size() > 0 || has_recurrent_layers(model_, samples_);
-  if (has_plain_ && (!group || group->rank() == 0))
-    plain_ = collect_statistics(model_, samples_, options_.seed);
 }
 
 std::vector<std::size_t> Allocation::correct_norms() const {

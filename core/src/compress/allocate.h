@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "gbcompress/bottleneck.h"
-#include "gbcompress/statistics.h"
 #include "gbcompress/train.h"
 #include "model/model_snapshot.h"
-#include "statistics/collect.h"
 #include "statistics/norm_correction.h"
 #include "train/calibrated.h"
 
@@ -42,22 +40,9 @@ class Allocation {
   /// @param refit  there is time for weights to be fitted to rounded layers before them
   void land(GenomicBottleneck& bottleneck, std::int64_t wanted, bool refit);
 
-  /// Statistics as plain data of models with recurrent layers or batch norms, for integers that
-  /// compress_weights() chooses, of the values to be stored; null for other models, and on other
-  /// ranks than the first.
-  const Statistics* statistics() const { return plain_ ? &*plain_ : nullptr; }
-  /// Whether compress_weights() may choose integers, on all ranks.
-  bool has_statistics() const { return has_plain_; }
-  bool has_joint_moments() const { return plain_ && gbcompress::has_joint_moments(*plain_); }
-  /// Batch norms of the model get statistics that fit its present weights, and are folded.
-  /// @return indices of the vectors that changed
-  std::vector<std::size_t> correct_norms() const;
   /// What the model as it stands loses on the samples that judge: KL divergence in nats, or half
   /// the squared error.
   double loss() const { return lost(judged()); }
-  /// Tells what a file of a rule loses.
-  void tell(const std::string& rule, std::int64_t bytes, double lost) const;
-
   bool weighed() const { return values_.has_value(); }
   std::int64_t samples() const { return samples_.size(); }
   std::int64_t corrected_norms() const { return static_cast<std::int64_t>(norms_.size()); }
@@ -71,6 +56,11 @@ class Allocation {
     std::int64_t bytes = 0;
     std::vector<PackedValues> integers = {};
   };
+  /// Tells what a file of a rule loses.
+  void tell(const std::string& rule, std::int64_t bytes, double lost) const;
+  /// Batch norms of the model get statistics that fit its present weights, and are folded.
+  /// @return indices of the vectors that changed
+  std::vector<std::size_t> correct_norms() const;
   void begin(const GenomicBottleneck& bottleneck);
   std::int64_t place(GenomicBottleneck& bottleneck, double x, const Rule& rule);
   bool search(GenomicBottleneck& bottleneck, std::int64_t wanted, Try& at);
@@ -86,8 +76,6 @@ class Allocation {
   Tell tell_;
   std::optional<ModelSnapshot> values_;  ///< to be stored
   SecondOrderStatistics statistics_;
-  std::optional<Statistics> plain_;
-  bool has_plain_ = false;
   std::optional<CalibratedIntegers> integers_;
   at::Tensor original_;  ///< judged() of the values to be stored
   std::optional<Try> best_;

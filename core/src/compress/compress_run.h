@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compress/allocate.h"
+#include "compress/calibrated_files.h"
 #include "compress/quality/above_chance.h"
 #include "compress/quality/hold_back.h"
 #include "compress/quality/judge.h"
@@ -41,6 +42,7 @@ struct CompressRun : CompressRequest {
   /// What a method begins with, batch norms folded; of calibrated runs and those with several
   /// methods.
   std::optional<ModelSnapshot> originals = {};
+  std::optional<CalibratedFiles> calibrated = {};
   std::optional<Allocation> allocation = {};
 
   std::int64_t wanted_bytes() const { return plan.max_bytes; }

@@ -26,14 +26,13 @@ double weight_error(const GenomicBottleneck& bottleneck) {
 }
 
 /// Where step sizes of untrained integers come from.
-void describe_allocation(const CompressRun& call, const PlanResult& result,
-                         CompressReport& report) {
+void describe_steps(const CompressRun& call, const PlanResult& result, CompressReport& report) {
   report.allocation = "the weights (data-free)";
   if (result.method != Method::kCalibrated) return;
   const std::string& rule = result.made.rule;
-  report.allocation = std::to_string(call.allocation->samples()) + " training samples, " +
+  report.allocation = std::to_string(call.calibrated->samples()) + " training samples, " +
                       (rule.empty() ? call.allocation->rule() : rule);
-  report.corrected_norms = call.allocation->corrected_norms();
+  report.corrected_norms = call.calibrated->corrected_norms();
 }
 
 /// What the bottleneck knows and the file does not say.
@@ -68,7 +67,7 @@ void describe(const CompressRun& call, const PlanResult& result,
   report.target_met = made.target_met;
   report.target_note = made.note;
   report.attempt_taken = made.taken;
-  if (call.quantized() && !call.trained) describe_allocation(call, result, report);
+  if (call.quantized() && !call.trained) describe_steps(call, result, report);
   if (!bottleneck) {
     report.plain_parameters = report.parameters;
     if (made.weights) report.weight_error = made.weights->total_error;

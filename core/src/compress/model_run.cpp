@@ -8,7 +8,6 @@
 
 #include "bottleneck/internals.h"
 #include "bottleneck/planner.h"
-#include "compress/by_statistics.h"
 #include "compress/notes.h"
 #include "compress/quality/above_chance.h"
 #include "compress/quality/losses.h"
@@ -63,34 +62,54 @@ bool ModelRun::leads() const { return !call_.options.group || call_.options.grou
 void ModelRun::begin(Method method) {
   if (std::exchange(began_, true) && call_.originals) call_.originals->restore(call_.model);
   bottleneck_.reset();
+  calibrated_.reset();
   made_ = false;
   const bool untrained =
       method == Method::kExact || method == Method::kDataFree || method == Method::kCalibrated;
   call_.options.train.epochs = untrained && call_.several_methods() ? 0 : epochs_;
   call_.trained = !untrained && call_.may_train();
   if (call_.trained && call_.several_methods()) train_instead(call_);
-  if (method == Method::kCalibrated && !call_.allocation->weighed())
-    call_.allocation->weigh(*call_.originals, call_.options.group);
+  if (method == Method::kCalibrated && !from_weights()) weigh();
+}
+
+void ModelRun::weigh() {
+  if (!call_.allocation->weighed()) call_.allocation->weigh(*call_.originals, call_.options.group);
 }
 
 void ModelRun::make(std::int64_t bytes) {
   const std::optional<ModelSnapshot>& first = call_.originals ? call_.originals : first_values_;
   if (std::exchange(made_, true) && first) first->restore(call_.model);
   bottleneck_.reset();
-  by_statistics_.reset();
+  calibrated_.reset();
+  if (!call_.trained && bytes > 0 && call_.calibrated && from_weights()) {
+    WeightsOptions options = weights_options(call_);
+    options.max_error.reset();
+    calibrated_ =
+        call_.calibrated->best(call_, options, bytes, [&] { return within_training_time(); });
+    if (of_first_rank(within_training_time()) > 0) compare_rounding_by_rate(bytes);
+    return;
+  }
   bottleneck_.emplace(
       attempts_.run(bytes > 0 ? sized_to(call_, bytes) : call_.options.bottleneck, bytes));
-  if (!call_.trained && bytes > 0 && call_.allocation && call_.allocation->has_statistics() &&
-      from_weights())
-    try_statistics(bytes);
 }
 
-void ModelRun::try_statistics(std::int64_t bytes) {
-  WeightsOptions options = weights_options(call_);
-  options.max_error.reset();
-  options.max_bytes = bytes;
-  by_statistics_ = better_by_statistics(call_, BottleneckFile::encode(*bottleneck_), options,
-                                        [&] { return within_training_time(); });
+/// Rounding by rate and weights that are refitted to rounded layers, which no file of the weights
+/// has: what loses less stays.
+void ModelRun::compare_rounding_by_rate(std::int64_t bytes) {
+  call_.originals->restore(call_.model);
+  weigh();
+  take_values(call_, calibrated_->file);
+  const double least = of_first_rank(call_.allocation->loss());
+  call_.originals->restore(call_.model);
+  bottleneck_.emplace(attempts_.run(call_.options.bottleneck, bytes));
+  const bool fits = bottleneck_->bytes() <= bytes;
+  if (of_first_rank(fits && call_.allocation->loss() < least) > 0) {
+    calibrated_.reset();
+    return;
+  }
+  bottleneck_.reset();
+  call_.originals->restore(call_.model);
+  take_values(call_, calibrated_->file);
 }
 
 bool ModelRun::from_weights() const {
@@ -234,7 +253,7 @@ LambdaPoint ModelRun::attempt(double lambda, double from, bool baseline) {
 
 Candidate ModelRun::candidate() {
   Candidate candidate =
-      by_statistics_ ? *by_statistics_ : Candidate{.file = BottleneckFile::encode(*bottleneck_)};
+      calibrated_ ? *calibrated_ : Candidate{.file = BottleneckFile::encode(*bottleneck_)};
   if (call_.above_chance) candidate.loss = of_first_rank(call_.above_chance->loss(call_.model));
   candidate.kept = kept();
   if (call_.trained && call_.priced() && !call_.plan.max_drop)

@@ -58,7 +58,8 @@ class ModelRun final : public TrainingRun {
   bool from_weights() const;
   Candidate write_weights();
   bool within_training_time() const;
-  void try_statistics(std::int64_t bytes);
+  void weigh();
+  void compare_rounding_by_rate(std::int64_t bytes);
   void begin_at(const RateOptions& rate);
   void train_without_leakage();
 
@@ -69,8 +70,7 @@ class ModelRun final : public TrainingRun {
   std::optional<ModelSnapshot> first_values_;
   std::optional<GenomicBottleneck> bottleneck_;
   std::optional<ArtifactReader> written_;
-  /// The attempt's file, where statistics as plain data gave a better one than the bottleneck.
-  std::optional<Candidate> by_statistics_;
+  std::optional<Candidate> calibrated_;  ///< the attempt's file, where nothing is trained
   std::shared_ptr<const Attempts::State> beginning_;
   bool began_ = false;    ///< a method: the model may not have its first values
   bool made_ = false;     ///< an attempt of this method

@@ -225,20 +225,23 @@ void check_enough(const Dataset& train) {
                     "; give more, or set rate.calibration to 0 for data-free quantization");
 }
 
-void begin_allocation(CompressRun& call) {
+void hold_samples(CompressRun& call) {
   const CompressOptions& options = call.options;
   check_enough(*call.train);
   if (!call.split) {
     call.split = hold_back(*call.train, options.train.seed);
     call.train = &call.split->train;
   }
-  call.allocation.emplace(call.model, *call.train, calibration_count(call), call.split->judge,
-                          options.train, options.tell);
+  const std::int64_t count = calibration_count(call);
+  call.calibrated.emplace(call.model, *call.train, count, call.split->judge, options.train.seed);
+  call.allocation.emplace(call.model, *call.train, count, call.split->judge, options.train,
+                          options.tell);
 }
 
 }  // namespace
 
 void train_instead(CompressRun& call) {
+  call.calibrated.reset();
   call.allocation.reset();
   call.originals.reset();
   call.split.reset();
@@ -251,14 +254,14 @@ void prepare(CompressRun& call) {
   if (!call.quantized()) return;
   const std::vector<Method>& methods = call.plan.methods;
   if (std::find(methods.begin(), methods.end(), Method::kCalibrated) != methods.end())
-    begin_allocation(call);
+    hold_samples(call);
   if (call.plan.judged && !call.split) call.split = hold_back(*call.train, options.train.seed);
   const FoldedNorms norms = fold_batch_norms(call.model);
   call.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
   if (norms.eps_unknown > 0 && options.tell)
     options.tell(std::to_string(norms.eps_unknown) +
                  " batch norms have no eps in the file; 1e-5, the usual value, is used");
-  if (call.allocation || call.plan.judged) call.originals.emplace(call.model);
+  if (call.calibrated || call.plan.judged) call.originals.emplace(call.model);
 }
 
 }  // namespace gbcompress

@@ -19,6 +19,7 @@ class ModelSnapshot {
 
  private:
   std::vector<at::Tensor> values_;
+  std::vector<double> deviations_;  ///< ParameterInfo::std
 };
 
 }  // namespace gbcompress

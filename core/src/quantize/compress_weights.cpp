@@ -25,7 +25,7 @@ namespace {
 /// Files that are smaller than this many times their settings go without those.
 constexpr std::int64_t kSettingsShare = 200;
 /// Whole files made for one size, where numbers are few and where they are many.
-constexpr int kMostFiles = 6, kMostLargeFiles = 3;
+constexpr int kMostFiles = 8, kMostLargeFiles = 3;
 constexpr std::int64_t kMany = 20'000'000;
 /// Steps of all tensors together are found at this resolution, of octaves.
 constexpr double kTotalResolution = 1.0 / 64;
@@ -280,24 +280,24 @@ void place_error(const WeightsPlan& plan, WeightsStore& store, const WeightsOpti
     store.place_error(*options.max_error);
 }
 
-/// Integers of all matrices, for the target.
-void place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
-  if (plan.matrix_numbers() == 0) return;
+/// Integers of all matrices, for the target. @return the steps that have the size, if one is asked
+double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
   double x = 0;
+  if (plan.matrix_numbers() == 0) return x;
   if (options.max_bytes)
-    x = place_size(plan, store, *options.max_bytes,
-                   expected_place(plan, store, *options.max_bytes));
+    x = place_size(
+        plan, store, *options.max_bytes,
+        options.steps ? *options.steps : expected_place(plan, store, *options.max_bytes));
   else
     place_error(plan, store, options);
-  if (!options.small_where_it_pays || plan.profile() != CodecProfile::kLanes) return;
+  if (!options.small_where_it_pays || plan.profile() != CodecProfile::kLanes) return x;
   const double saved = store.choose_profiles();
-  if (saved <= 0) return;
+  if (saved <= 0) return x;
   // Bits that are free: an octave of steps is worth one of every weight.
   const double bits = 8 * saved / static_cast<double>(plan.matrix_numbers());
-  if (options.max_bytes)
-    place_size(plan, store, *options.max_bytes, x - bits);
-  else
-    place_error(plan, store, options);
+  if (options.max_bytes) return place_size(plan, store, *options.max_bytes, x - bits);
+  place_error(plan, store, options);
+  return x;
 }
 
 /// Beside an output that takes long.
@@ -357,6 +357,7 @@ struct PlacedWeights {
   const WeightsPlan plan;
   const std::unique_ptr<KeptParts> kept;
   WeightsStore store;
+  double steps = 0;  ///< what place() returned
 };
 using Placed = std::unique_ptr<PlacedWeights>;
 
@@ -380,7 +381,7 @@ Placed coarsest_weights(const TensorBundle& weights, const WeightsOptions& optio
 Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
                  const std::filesystem::path& folder) {
   const WeightsOptions& options = placed.options;
-  place(placed.plan, placed.store, options);
+  placed.steps = place(placed.plan, placed.store, options);
   if (!options.max_bytes || options.base || options.measure == ErrorMeasure::kTotal ||
       placed.plan.matrix_numbers() == 0 || placed.store.size() <= *options.max_bytes)
     return nullptr;
@@ -431,6 +432,7 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
         .write(output, options.overwrite, [&](const ArtifactReader& artifact) {
           report = measure(artifact, weights, options);
           report.notes = notes_of(placed);
+          report.steps = placed.steps;
           if (options.look) options.look(artifact);
         });
   });

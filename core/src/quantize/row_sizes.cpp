@@ -10,7 +10,7 @@ namespace {
 /// Values that may be outliers, in root mean squares of all that are left: so far away few are.
 constexpr double kFar = 6;
 /// Blocks of columns that may have steps of their own, and the columns of one, at least.
-constexpr std::int64_t kMostBlocks = 16, kLeastBlock = 16;
+constexpr std::int64_t kMostBlocks = 16, kLeastColumns = 16;
 /// Mean squares of blocks: below this share of the mean of all one is small; within this factor two
 /// are alike.
 constexpr double kSmallBlock = 1.0 / 64, kAlike = 8;
@@ -139,7 +139,7 @@ std::int64_t blocks_of(std::span<const double> squares) {
   };
   std::vector<std::pair<std::int64_t, double>> divisions;
   double smallest = HUGE_VAL;
-  for (std::int64_t blocks = 2; blocks <= kMostBlocks && blocks * kLeastBlock <= cols; ++blocks) {
+  for (std::int64_t blocks = 2; blocks <= kMostBlocks && blocks * kLeastColumns <= cols; ++blocks) {
     if (cols % blocks != 0) continue;
     divisions.emplace_back(blocks, least(blocks));
     smallest = std::min(smallest, divisions.back().second);
@@ -155,7 +155,7 @@ std::int64_t blocks_of(std::span<const double> squares) {
 }  // namespace
 
 IntegerGrid divided(const IntegerGrid& grid, std::span<const float> values) {
-  if (grid.rows < 2 || grid.cols < 2 * kLeastBlock) return grid;
+  if (grid.rows < 2 || grid.cols < 2 * kLeastColumns) return grid;
   const std::vector<double> all = column_squares(grid, values, false);
   if (blocks_of(all) == 1) return grid;
   // Outliers make all blocks but their own small.

@@ -109,6 +109,9 @@ class WeightsStore {
   std::vector<Rounded> round_calibrated(std::size_t i, double x,
                                         const std::vector<std::int32_t>& row_steps,
                                         int threads) const;
+  /// Whether a row of what was rounded has outputs farther from its own than zeros have.
+  bool is_worse_than_zeros(const RoundingModel& model, const std::vector<Rounded>& made,
+                           const std::vector<std::vector<float>>& stored, std::size_t row) const;
   /// Offsets of the steps of rows where nothing has been rounded yet; empty: none.
   std::vector<std::int32_t> first_row_steps(const TensorPlan& tensor, int step) const;
   /// Integers of a matrix with a rounding model, and what its mean error adds to its bias.

@@ -9,8 +9,8 @@
 namespace gbcompress {
 namespace {
 
-/// What a row may lose where statistics tell what its errors cost.
-constexpr double kMostWithData = 0.95;
+/// What a row may lose where statistics tell what its errors cost: it may become zeros.
+constexpr double kMostWithData = 1;
 /// How often the steps of rows that lose too much are made finer.
 constexpr int kMostFiner = 16;
 
@@ -150,7 +150,10 @@ std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
   };
   const IntegerGrid grid = grid_of(tensor);
   std::vector<float> values = tensor.numbers();
-  Rounding rounding{.step = step_of(i, values), .row_steps = row_steps, .threads = threads};
+  Rounding rounding{.step = step_of(i, values),
+                    .row_steps = row_steps,
+                    .weight = tensor.weight(x),
+                    .threads = threads};
   std::vector<Rounded> made;
   if (!model.second) {
     made.push_back({i, round_within(grid, values, model, rounding), std::move(values)});
@@ -181,21 +184,40 @@ std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
   return made;
 }
 
+bool WeightsStore::is_worse_than_zeros(const RoundingModel& model, const std::vector<Rounded>& made,
+                                       const std::vector<std::vector<float>>& stored,
+                                       std::size_t row) const {
+  std::vector<float> zeros, error;
+  for (std::size_t n = 0; n < made.size(); ++n) {
+    const auto cols = static_cast<std::size_t>(made[n].coded.grid.cols);
+    for (std::size_t j = row * cols; j < (row + 1) * cols; ++j) {
+      zeros.push_back(made[n].numbers[j]);
+      error.push_back(made[n].numbers[j] - stored[n][j]);
+    }
+  }
+  // Errors of rows that make up for each other mean nothing by themselves.
+  if (model.groups[0].rows) return false;
+  const std::int64_t rows = made[0].coded.grid.rows;
+  return row_loss(model, row, rows, error) > row_loss(model, row, rows, zeros);
+}
+
 void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
-  // Feedback may make errors of a small row larger than the row: with statistics it may lose all
-  // but what is left of it then, without them no more than any row.
+  // With statistics a row may become zeros, and its own error may be larger than the row where the
+  // outputs are nearer for it; without them it may lose no more than any row.
   const double most = tensor.assumed ? kMostRelativeError : kMostWithData;
   std::vector<std::int32_t> row_steps = first_row_steps(tensor, tensor.step(x) + nudges_[i]);
   for (int tries = 0;; ++tries) {
     std::vector<Rounded> made = round_calibrated(i, x, row_steps, threads);
     std::vector<std::vector<float>> stored;
+    for (const Rounded& one : made) stored.push_back(coded_floats(one.coded));
     bool finer = false;
-    for (const Rounded& one : made) {
-      stored.push_back(coded_floats(one.coded));
+    for (std::size_t n = 0; n < made.size(); ++n) {
+      const Rounded& one = made[n];
       const std::vector<RowSize>& sizes = plan_.tensors()[one.tensor].facts.sizes;
-      for (const RowLoss& loss :
-           rows_beyond(one.coded.grid, sizes, one.numbers, stored.back(), most)) {
+      for (const RowLoss& loss : rows_beyond(one.coded.grid, sizes, one.numbers, stored[n], most)) {
+        if (!tensor.assumed && !is_worse_than_zeros(*tensor.model, made, stored, loss.row))
+          continue;
         row_steps.resize(static_cast<std::size_t>(tensor.grid.rows));
         std::int32_t& own = row_steps[loss.row];
         own = std::min(own - finer_by(loss.share / most),

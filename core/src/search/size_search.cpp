@@ -36,7 +36,11 @@ std::optional<double> SizeSearch::next(double start) {
     return std::min(highest_, large_->x + std::max(kFinest, ahead * (1 + 0.5 * (tries_ - 1))));
   }
   if (fits_->bytes >= rule_.enough * wanted_ || fits_->x <= lowest_) return {};
-  if (!large_) return std::max(lowest_, aimed_at(fits_->x, fits_->bytes));
+  if (!large_) {
+    // Steps that are coarser than their tensors allow change nothing before they are fine enough.
+    const double ahead = fits_->x - aimed_at(fits_->x, fits_->bytes);
+    return std::max(lowest_, fits_->x - std::ldexp(ahead, tries_ - 1));
+  }
   if (fits_->x - large_->x <= kFinest) return {};
   const double share = (std::log(large_->bytes) - std::log(kAim * wanted_)) /
                        (std::log(large_->bytes) - std::log(fits_->bytes));

@@ -17,24 +17,31 @@ namespace {
 /// Outputs of all samples together, so that long texts do not take minutes.
 constexpr std::int64_t kMostOutputs = 32'768, kFewestSamples = 64;
 
-/// Labels [n] drawn from the rows of `logits` [n, classes].
-at::Tensor drawn_labels(const at::Tensor& logits, const RandomStream& random, std::int64_t first) {
-  const at::Tensor below = logits.detach().to(at::kDouble).softmax(1).cumsum(1);
-  at::Tensor draws = at::empty({logits.size(0), 1}, at::kDouble);
-  for (std::int64_t i = 0; i < logits.size(0); ++i)
-    draws.data_ptr<double>()[i] = random.bits(static_cast<std::uint64_t>(first + i)) / 4294967296.0;
-  return below.le(draws.to(below.device())).sum(1).clamp_max(logits.size(1) - 1);
+/// 1 and -1, drawn for each element.
+at::Tensor signs_like(const at::Tensor& outputs, const RandomStream& random) {
+  at::Tensor signs = at::empty(outputs.sizes(), at::kFloat);
+  float* const to = signs.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < signs.numel(); ++i)
+    to[i] = random.bits(static_cast<std::uint64_t>(i)) & 1 ? 1.0f : -1.0f;
+  return signs.to(outputs.device());
 }
 
-/// Standard normal numbers: gradients of -log p where outputs are the means of normal
-/// distributions of deviation 1, and targets are drawn of them.
-at::Tensor drawn_noise(const at::Tensor& outputs, const RandomStream& random) {
-  at::Tensor noise = at::empty(outputs.sizes(), at::kFloat);
-  random.fill_normal({noise.data_ptr<float>(), static_cast<std::size_t>(noise.numel())}, 0, 1);
-  return noise.to(outputs.device());
+/// Squares of its gradients are those of the Fisher information, in expectation: each class counts
+/// by its probability. Labels that are drawn tell the same with a larger variance, as nearly all of
+/// them are the model's own.
+at::Tensor signed_scores(const at::Tensor& logits, const RandomStream& random) {
+  const at::Tensor scores = logits.log_softmax(1);
+  return (scores * (scores.detach() / 2).exp() * signs_like(scores, random)).sum();
 }
+
+/// Gradients, at least where samples are as many, and samples of one at most.
+constexpr std::int64_t kGradients = 256, kMostTogether = 32;
 
 }  // namespace
+
+std::int64_t gradient_batch(std::int64_t samples) noexcept {
+  return std::clamp<std::int64_t>(samples / kGradients, 1, kMostTogether);
+}
 
 bool is_matrix(const NamedParameter& tensor) {
   return tensor.trainable && tensor.tied_to.empty() && is_real(tensor.info.dtype) &&
@@ -67,19 +74,19 @@ double for_drawn_gradients(Model& model, const Dataset& samples, std::int64_t fi
     for (NamedParameter& p : model.tensors()) p.tensor.mutable_grad() = at::Tensor();
   };
   double outputs = 0;
-  for (; first < last; first += kGradientBatch) {
+  const std::int64_t batch_size = gradient_batch(samples.size());
+  for (; first < last; first += batch_size) {
     throw_if_interrupted();
     forget();
-    const Batch batch = samples.range(first, std::min<std::int64_t>(kGradientBatch, last - first));
+    const Batch batch = samples.range(first, std::min(batch_size, last - first));
     const at::Tensor output = forward ? forward(batch.inputs) : model.forward(batch.inputs);
     const at::Tensor logits = output.flatten(0, -2).to(at::kFloat);
     check_finite_outputs(logits);
     const RandomStream random(seed, "calibrate", "labels", static_cast<std::uint64_t>(first));
     if (samples.has_classes())
-      at::cross_entropy_loss(logits, drawn_labels(logits, random, 0), {}, at::Reduction::Sum)
-          .backward();
+      signed_scores(logits, random).backward();
     else
-      (logits * drawn_noise(logits, random)).sum().backward();
+      (logits * signs_like(logits, random)).sum().backward();
     outputs += static_cast<double>(logits.size(0));
     body();
   }

@@ -18,15 +18,16 @@ Dataset calibration_samples(const Dataset& data, std::int64_t count, std::uint64
 /// @throws Error(kNonFinite) unless the sum of the outputs is finite
 void check_finite_outputs(const at::Tensor& outputs);
 
-/// One gradient is of so many samples; their labels are drawn independently, so that cross terms
-/// vanish on average.
-inline constexpr std::int64_t kGradientBatch = 4;
+/// One gradient is of so many of all samples; their signs are drawn independently, so that cross
+/// terms vanish on average over the gradients, of which there are hundreds.
+std::int64_t gradient_batch(std::int64_t samples) noexcept;
 
-/// Calls body() after each of many backward passes, whose .grad is that of the sum over some
-/// samples of -log p(label), labels drawn from what the model itself says: second moments of such
-/// gradients are those of the loss. Where targets are outputs, labels are outputs with normal
-/// noise. The model is in evaluation mode afterwards, without gradients.
-/// @param first  of the samples, a multiple of kGradientBatch, from where to `last`: what is drawn
+/// Calls body() after each of many backward passes over some samples, the second moments of whose
+/// .grad are those of the loss: the Fisher information of the classes' distribution, or where
+/// targets are outputs that of normal distributions of deviation 1 around them. The model is in
+/// evaluation mode afterwards, without gradients.
+/// @param first  of the samples, a multiple of gradient_batch(), from where to `last`: what is
+/// drawn
 ///               for a batch does not depend on the others
 /// @param forward  if not null, is called around each forward pass with what computes it
 /// @return outputs of these samples

@@ -25,18 +25,27 @@ std::vector<float> floats_of(const at::Tensor& tensor) {
 class Collection {
  public:
   Collection(Model& model, const Dataset& samples)
-      : model_(model), samples_(samples), importance_(model.tensors().size()) {}
+      : model_(model),
+        samples_(samples),
+        importance_(model.tensors().size()),
+        between_(model.tensors().size()) {
+    take_narrow();
+  }
 
   Statistics run(std::uint64_t seed) {
     for_drawn_gradients(
         model_, samples_, 0, samples_.size(), seed, [&] { add_gradients(); },
         [&](const at::Tensor& inputs) { return forward(inputs); });
     Statistics statistics;
+    const std::map<std::string, std::size_t> places = places_of_names();
     for (const auto& [name, sums] : sums_) {
       if (!sums.moment.defined()) continue;
       TensorStatistics& each = statistics.tensors[name];
       each.input_moment = floats_of(sums.moment / sums.count);
-      if (name.find('|') == std::string::npos) each.input_mean = floats_of(sums.sum / sums.count);
+      if (name.find('|') != std::string::npos) continue;
+      each.input_mean = floats_of(sums.sum / sums.count);
+      const at::Tensor& between = between_[places.at(name)];
+      if (between.defined()) each.output_moment = floats_of(between);
     }
     for (std::size_t i = 0; i < importance_.size(); ++i)
       if (importance_[i].defined())
@@ -50,6 +59,28 @@ class Collection {
                              ///< model's device; undefined where they are not taken
     double count = 0;
   };
+
+  std::map<std::string, std::size_t> places_of_names() const {
+    std::map<std::string, std::size_t> places;
+    for (std::size_t i = 0; i < model_.tensors().size(); ++i) places[name_of(i)] = i;
+    return places;
+  }
+
+  /// Room for moments between rows, of the matrices with the fewest first.
+  void take_narrow() {
+    std::vector<std::pair<std::int64_t, std::size_t>> rows;
+    for (std::size_t i = 0; i < between_.size(); ++i)
+      if (is_matrix(model_.tensors()[i])) rows.emplace_back(model_.tensors()[i].info.shape[0], i);
+    std::ranges::sort(rows);
+    std::int64_t numbers = 0;
+    for (const auto& [count, i] : rows) {
+      numbers += count * count;
+      if (count > kWidest || numbers > kMostNumbers) return;
+      between_[i] =
+          at::zeros({count, count},
+                    model_.tensors()[i].tensor.options().dtype(at::kFloat).requires_grad(false));
+    }
+  }
 
   const std::string& name_of(std::size_t tensor) const {
     return model_.tensors()[tensor].info.name;
@@ -95,39 +126,25 @@ class Collection {
       const NamedParameter& p = model_.tensors()[i];
       if (!is_matrix(p) || !p.tensor.grad().defined()) continue;
       squared_gradient(p);  // refuses what is not finite
-      const at::Tensor rows = p.tensor.grad().to(at::kDouble).flatten(1).square().sum(1);
+      const at::Tensor gradient = p.tensor.grad().to(at::kFloat).flatten(1);
+      const at::Tensor rows = gradient.square().sum(1, /*keepdim=*/false, at::kDouble);
       importance_[i] = importance_[i].defined() ? importance_[i] + rows : rows;
+      if (between_[i].defined()) between_[i].addmm_(gradient, gradient.t());
     }
   }
 
   Model& model_;
   const Dataset& samples_;
   std::vector<at::Tensor> importance_;  ///< float64 [rows]
+  std::vector<at::Tensor> between_;     ///< moments of rows, [rows, rows]; or undefined
   std::map<std::string, Sums> sums_;    ///< by name
   std::int64_t elements_ = 0;           ///< of all moments
 };
 
 }  // namespace
 
-bool has_recurrent_layers(Model& model, const Dataset& samples) {
-  const at::NoGradGuard no_grad;
-  bool found = false;
-  const LayerInputs seen(
-      model.tensors(), [](const LayerCall&) {}, [&](const RecurrentCall&) { found = true; });
-  model.train(false);
-  model.forward(samples.range(0, std::min<std::int64_t>(2, samples.size())).inputs);
-  seen.check();
-  return found;
-}
-
 Statistics collect_statistics(Model& model, const Dataset& samples, std::uint64_t seed) {
   return Collection(model, samples).run(seed);
-}
-
-bool has_joint_moments(const Statistics& statistics) {
-  return std::ranges::any_of(statistics.tensors, [](const auto& each) {
-    return each.first.find('|') != std::string::npos && !each.second.input_moment.empty();
-  });
 }
 
 }  // namespace gbcompress

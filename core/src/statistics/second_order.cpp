@@ -95,9 +95,10 @@ class Collector {
   void add_shard(std::int64_t shard, std::uint64_t seed, FixedSum& sum) {
     all_.zero_();
     importance_.assign(result_.tensors.size(), 0);
-    const std::int64_t batches = (samples_.size() + kGradientBatch - 1) / kGradientBatch;
+    const std::int64_t size = gradient_batch(samples_.size());
+    const std::int64_t batches = (samples_.size() + size - 1) / size;
     const auto begin = [&](std::int64_t i) {
-      return std::min(batches * i / kShards * kGradientBatch, samples_.size());
+      return std::min(batches * i / kShards * size, samples_.size());
     };
     double outputs = 0;
     if (gradients_)
@@ -212,9 +213,10 @@ class Collector {
   /// The batches of for_drawn_gradients(), where gradients are not needed.
   void see_inputs(std::int64_t first, std::int64_t last) {
     const at::AutoGradMode with_grad(true);  // operators may be others without
-    for (; first < last; first += kGradientBatch) {
+    const std::int64_t size = gradient_batch(samples_.size());
+    for (; first < last; first += size) {
       throw_if_interrupted();
-      forward(samples_.range(first, std::min<std::int64_t>(kGradientBatch, last - first)).inputs);
+      forward(samples_.range(first, std::min(size, last - first)).inputs);
     }
   }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,23 +132,6 @@ def test_calibrated_files_are_better(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["free.gbz", "free.onnx", "m.gbz", "m.onnx"]
 
 
-def test_feedback_where_it_pays() -> None:
-    from gbcompress._candidates import feedback_cost, where_feedback_pays
-
-    mixed = draw(64, 64, scale=1)
-    few = (mixed[:, :4] @ mixed[:, :4].T).astype(np.float32)  # of rank 4
-    alike = np.eye(64, dtype=np.float32)
-    assert feedback_cost(few) < 0.5 < 0.9 < feedback_cost(alike)
-    assert feedback_cost(np.stack([few, alike])) == pytest.approx((feedback_cost(few) + feedback_cost(alike)) / 2)
-    ones = np.ones(64, np.float32)
-    given = {"a.input_moment": few, "a.input_mean": ones, "b|c.input_moment": alike, "d.output_moment": alike, "d.row_importance": ones}
-    costs = {"a": 0.1, "b|c": 0.9, "d": 0.9}
-    kept = where_feedback_pays(gbc.Statistics(given), costs, set()).tensors
-    assert set(kept) == {"a.input_moment", "a.input_mean", "d.row_importance"}
-    kept = where_feedback_pays(gbc.Statistics(given), costs | {"b|c": 0.1}, {"a", "c"}).tensors
-    assert set(kept) == {"d.row_importance"}
-
-
 def test_statistics_give_the_same_file(tmp_path: Path) -> None:
     path = dense(tmp_path / "m.onnx")
     statistics = gbc.onnx.collect(path, inputs())
@@ -210,23 +192,6 @@ def test_a_gguf_file_is_no_onnx_model(tmp_path, program):
     with pytest.raises(gbc.UsageError, match="was not made of an ONNX model but of a GGUF file"):
         gbc.onnx.expand(tmp_path / "m.gbz", tmp_path / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()
-
-
-@pytest.mark.parametrize("met", [["a", "c"], ["a", "b", "c"], []])
-def test_a_candidate_that_has_the_size_comes_first(monkeypatch, met):
-    from gbcompress import _onnx_search
-
-    errors = {"a": 0.3, "b": 0.1, "c": 0.2}
-    search = object.__new__(_onnx_search.OnnxSearch)
-    search.candidates = {name: (None, {}) for name in errors}
-    search.evaluate, search.count, search.costs = None, 0, {}
-    search.held = SimpleNamespace(error_of=lambda model: errors[model])
-    names = iter(errors)
-    monkeypatch.setattr(_onnx_search, "cosines_of", lambda file: set())
-    monkeypatch.setattr(search, "write", lambda *_: SimpleNamespace(target_met=next(names) in met))
-    models = iter(errors)
-    monkeypatch.setattr(search, "expanded", lambda file: next(models))
-    assert search.best("", 1, None)[0] == ("c" if met == ["a", "c"] else "b")
 
 
 def test_external_data(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "support/code_of.h"
+#include "support/decoded.h"
 #include "support/files.h"
 #include "support/made_tensors.h"
 
 namespace gbcompress {
 namespace {
 
+using testing::decoded;
 using testing::MadeTensors;
 using testing::normals;
 using testing::TempDir;
@@ -33,18 +35,6 @@ std::vector<float> correlated(std::int64_t n, std::uint64_t seed) {
       moment[static_cast<std::size_t>(i * n + j)] = sum;
     }
   return moment;
-}
-
-std::vector<float> decoded(const std::filesystem::path& file, const std::string& name) {
-  const ArtifactReader artifact = ArtifactReader::open(file);
-  for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
-    if (artifact.tensors()[i].name != name) continue;
-    const auto bytes = decode_tensor(artifact, i);
-    std::vector<float> values(bytes.size() / sizeof(float));
-    floats_of(bytes, DType::kF32, values);
-    return values;
-  }
-  throw std::runtime_error("there is no " + name);
 }
 
 /// tr(E A ET) of columns [first, first + n) of rows.

@@ -81,6 +81,10 @@ bool assumes_inputs(const WeightsOptions& options) {
          (!options.statistics || options.statistics_use.feedback);
 }
 
+/// Share of the bits that cosines of a tensor save which take fewer bytes than integers under
+/// moments, as a Fourier basis does.
+constexpr double kSavedBesideMoments = 0.6;
+
 /// Bits a value of a palette from which on lines may be smaller.
 constexpr double kManyBits = 4;
 
@@ -180,6 +184,11 @@ int TensorPlan::step(double x) const noexcept {
   const double k =
       std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -kMostOctaves, kMostOctaves));
   return std::min(static_cast<int>(k), coarsest);
+}
+
+double TensorPlan::weight(double x) const noexcept {
+  const double asked = x + factor - static_cast<double>(step(x)) / kStepsPerOctave;
+  return std::exp2(-2 * std::clamp(asked, -0.5 / kStepsPerOctave, 0.5 / kStepsPerOctave));
 }
 
 TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options) {
@@ -313,11 +322,13 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
   // Step sizes of rows serve outputs; a target error takes the fewest bits without them.
-  const bool calibrated = options.statistics && has_moments(*options.statistics, source.name);
+  const bool calibrated =
+      options.statistics && has_moments(*options.statistics, options.statistics_use, source.name);
   tensor.assumed =
       !tensor.base && assumes_inputs(options) && assumed_pieces(hint.inputs, tensor.grid.cols);
-  if (!tensor.base && !calibrated && !tensor.assumed)
-    tensor.axis = cosine_axis(values, source.shape, likely_error_);
+  if (!tensor.base && !tensor.assumed)
+    tensor.axis = calibrated ? cosine_axis(values, source.shape, likely_error_, kSavedBesideMoments)
+                             : cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   tensor.slices = slices_of(source, tensor.grid);

@@ -59,6 +59,9 @@ struct TensorPlan {
   std::vector<float> numbers() const;
   /// Index of step_size() for log2 `x` of all steps.
   int step(double x) const noexcept;
+  /// What the step that is asked for has beside step(x), squared: what a squared step counts beside
+  /// a bit, so that sizes between two steps are reached.
+  double weight(double x) const noexcept;
 };
 
 class WeightsPlan {

@@ -18,6 +18,8 @@ constexpr double kTemper = 0.75;
 constexpr double kLeastCost = 1e-6;
 /// Multiplications of the search for dependent integers that are worth their time: some seconds.
 constexpr double kMostWork = 4e10;
+/// The same of errors that move later rows, one after another.
+constexpr double kMostRowWork = 4e9;
 
 /// One entry of the statistics and its place in the plan.
 struct Task {
@@ -25,10 +27,27 @@ struct Task {
   const TensorStatistics* statistics;
   std::size_t first;
   std::optional<std::size_t> second;
+  StatisticsUse use;  ///< as far as it concerns the entry
 };
 
+/// Cosines have no moments, and their rows are equally important. Rows that would take too long
+/// make up for no others.
+StatisticsUse use_of(const Task& task, const std::vector<TensorPlan>& tensors, StatisticsUse use) {
+  const auto cosines = [&](std::size_t i) { return tensors[i].axis >= 0; };
+  const bool transformed = cosines(task.first) || (task.second && cosines(*task.second));
+  if (transformed || use.without_moments.contains(task.name)) use.feedback = use.bias = false;
+  if (task.second) use.row_power = use.joint_row_power;
+  if (transformed) use.row_power = 0;
+  const IntegerGrid& grid = tensors[task.first].grid;
+  use.two_sided =
+      use.two_sided &&
+      static_cast<double>(grid.rows) * static_cast<double>(grid.size()) / 2 <= kMostRowWork;
+  return use;
+}
+
 /// @throws Error(kUsage) for a name that the plan lacks; Error(kShapeMismatch) for a pair
-std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors, const Statistics& statistics) {
+std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors, const Statistics& statistics,
+                           const StatisticsUse& use) {
   std::map<std::string, std::size_t, std::less<>> index;
   for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].source->name] = i;
   std::vector<Task> tasks;
@@ -42,7 +61,7 @@ std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors, const Statist
   };
   for (const auto& [name, of] : statistics.tensors) {
     const std::size_t bar = name.find('|');
-    Task task{name, &of, place(name.substr(0, bar)), {}};
+    Task task{name, &of, place(name.substr(0, bar)), {}, {}};
     if (bar != std::string::npos) {
       task.second = place(name.substr(bar + 1));
       if (tensors[task.first].grid.rows != tensors[*task.second].grid.rows ||
@@ -59,6 +78,7 @@ std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors, const Statist
   }
   // Moments of a pair replace those of its matrices.
   std::erase_if(tasks, [&](const Task& task) { return !task.second && paired[task.first]; });
+  for (Task& task : tasks) task.use = use_of(task, tensors, use);
   return tasks;
 }
 
@@ -79,8 +99,7 @@ double sum_of(std::span<const float> values) {
 std::shared_ptr<const ColumnOrder> order_of(const Task& task,
                                             const std::vector<TensorPlan>& tensors,
                                             CodecProfile profile, const WeightsOptions& options) {
-  if (options.quantizer != Quantizer::kTrellis ||
-      !dependent(*task.statistics, options.statistics_use))
+  if (options.quantizer != Quantizer::kTrellis || !dependent(*task.statistics, task.use))
     return nullptr;
   std::vector<IntegerGrid> grids{tensors[task.first].grid};
   if (task.second) grids.push_back(tensors[*task.second].grid);
@@ -107,11 +126,12 @@ std::vector<std::size_t> owners_of(const std::vector<Task>& tasks,
   std::vector<std::size_t> owners;
   for (std::size_t n = 0; n < tasks.size(); ++n) {
     const TensorStatistics& own = *tasks[n].statistics;
-    std::size_t owner = 0;
-    while (owner < n && (own.input_moment.empty() || own.groups != 1 || owners[owner] != owner ||
-                         tasks[owner].statistics->groups != 1 ||
-                         tasks[owner].statistics->input_moment != own.input_moment ||
-                         columns(owner) != columns(n)))
+    std::size_t owner = tasks[n].use.feedback ? 0 : n;
+    while (owner < n &&
+           (own.input_moment.empty() || !tasks[owner].use.feedback || own.groups != 1 ||
+            owners[owner] != owner || tasks[owner].statistics->groups != 1 ||
+            tasks[owner].statistics->input_moment != own.input_moment ||
+            columns(owner) != columns(n)))
       ++owner;
     owners.push_back(owner);
   }
@@ -122,12 +142,9 @@ std::vector<std::size_t> owners_of(const std::vector<Task>& tasks,
 void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup setup,
               const WeightsOptions& options) {
   TensorPlan& first = tensors[task.first];
-  StatisticsUse use = options.statistics_use;
+  const StatisticsUse& use = task.use;
   std::int64_t cols = first.grid.cols;
-  if (task.second) {
-    cols += tensors[*task.second].grid.cols;
-    use.row_power = use.joint_row_power;
-  }
+  if (task.second) cols += tensors[*task.second].grid.cols;
   const auto of_first = importance_of(*options.statistics, first);
   std::vector<float> importance(of_first.begin(), of_first.end());
   if (task.second) {
@@ -155,7 +172,7 @@ void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup se
 }  // namespace
 
 void WeightsPlan::use_statistics(const WeightsOptions& options) {
-  const std::vector<Task> tasks = tasks_of(tensors_, *options.statistics);
+  const std::vector<Task> tasks = tasks_of(tensors_, *options.statistics, options.statistics_use);
   std::vector<FactorSetup> setups;
   for (const Task& task : tasks)
     setups.push_back({.order = order_of(task, tensors_, profile_, options)});

@@ -16,6 +16,7 @@ using codec::QuantizerState;
 
 /// Integers that stay open: all paths have long come from one path then.
 constexpr std::size_t kOpen = 1024;
+static_assert(kOpen >= Beam::kLast);
 constexpr float kMostSteps = 0x1p20f;
 constexpr float kNever = 0x1p100f;  ///< cost of paths that are given up
 
@@ -58,7 +59,7 @@ Beam::Beam(const BeamColumns& columns, std::size_t paths)
 }
 
 void Beam::row(std::span<const float> values, std::span<const float> targets,
-               std::span<const std::int8_t> classes, double row_cost) {
+               std::span<const std::int8_t> classes, double row_cost, float row_weight) {
   turn_ = 0;
   for (std::size_t p = 0; p < paths_.size(); ++p)
     std::copy(targets.begin(), targets.end(),
@@ -69,7 +70,7 @@ void Beam::row(std::span<const float> values, std::span<const float> targets,
       std::copy_n(targets_[turn_].data() + p * count_ + first, end - first,
                   near_[0].data() + p * kBlock);
     for (std::size_t j = first; j < end; ++j) {
-      branch(j, classes[j]);
+      branch(j, classes[j], row_weight);
       choose();
       column(j, first, end, values[j], row_cost * columns_.costs[j]);
     }
@@ -78,7 +79,8 @@ void Beam::row(std::span<const float> values, std::span<const float> targets,
   float least = paths_[0].cost;
   for (const Path& path : paths_) least = std::min(least, path.cost);
   for (Path& path : paths_) path.cost -= least;
-  if (steps_.size() >= 2 * kOpen * most_) decide(kOpen);
+  const std::size_t open = std::max(kOpen, 2 * count_);  // last_rows() reads them
+  if (steps_.size() >= 2 * open * most_) decide(open);
 }
 
 void Beam::column(std::size_t column, std::size_t first, std::size_t end, float value,
@@ -91,7 +93,7 @@ void Beam::column(std::size_t column, std::size_t first, std::size_t end, float 
   steps_.resize(open + most_);
   for (std::size_t p = 0; p < followed_; ++p) {
     const Branch& of = branches_[static_cast<std::size_t>(keys_[p] & kIndex)];
-    steps_[open + p] = {of.integer, of.path};
+    steps_[open + p] = {of.integer, of.path, static_cast<std::uint8_t>(paths_[of.path].state & 1)};
     next_.push_back({of.cost,
                      paths_[of.path].loss + cost * static_cast<double>(of.error * of.error),
                      of.state});
@@ -128,8 +130,8 @@ void Beam::end_block(std::size_t first, std::size_t end) {
 }
 
 /// Both parities of each path, with the cheapest integer of each.
-void Beam::branch(std::size_t column, int scale) {
-  const float inverse = 1 / columns_.sizes[column], weight = columns_.weights[column];
+void Beam::branch(std::size_t column, int scale, float row_weight) {
+  const float inverse = 1 / columns_.sizes[column], weight = columns_.weights[column] * row_weight;
   const float* const prices =
       bit_prices().data() + (scale - codec::kLeastPriced) * 2 * codec::kPricedMagnitudes;
   for (std::size_t p = 0; p < paths_.size(); ++p) {
@@ -211,6 +213,21 @@ void Beam::decide(std::size_t open) {
   for (std::size_t p = 0; p < paths_.size(); ++p)
     if (origin[p] != origin[cheapest]) paths_[p].cost = kNever;
   steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(done * most_));
+}
+
+void Beam::last_rows(std::span<float> stored) const {
+  std::size_t at = 0;
+  for (std::size_t p = 1; p < paths_.size(); ++p)
+    if (paths_[p].cost < paths_[at].cost) at = p;
+  std::size_t t = steps_.size() / most_;
+  for (std::size_t n = stored.size(); n-- > 0;) {
+    const Step& step = steps_[--t * most_ + at];
+    const auto magnitude = static_cast<float>(std::abs(step.integer)) -
+                           (step.quantizer && step.integer != 0 ? 0.5f : 0.0f);
+    stored[n] =
+        std::copysign(magnitude, static_cast<float>(step.integer)) * columns_.sizes[n % count_];
+    at = step.before;
+  }
 }
 
 std::vector<std::int32_t> Beam::finish() {

@@ -29,6 +29,7 @@ class Beam {
   static constexpr std::size_t kMostPaths = 16;
   /// Columns whose errors move those after them together.
   static constexpr std::size_t kBlock = 32;
+  static constexpr std::size_t kLast = 512;
 
   /// @param paths  that are followed: 1 to kMostPaths; the time is in proportion
   Beam(const BeamColumns& columns, std::size_t paths);
@@ -37,10 +38,16 @@ class Beam {
   /// @param values   as they are
   /// @param targets  with the errors of all columns before these
   /// @param classes  what bits cost: kLeastPriced ... kZeroPriced
-  /// @param row_cost  the loss of this row counts so many times
+  /// @param row_cost    the loss of this row counts so many times
+  /// @param row_weight  squared steps of this row count so many times beside bits
   /// @throws Error(kNonFinite) for numbers beyond the range of integers
   void row(std::span<const float> values, std::span<const float> targets,
-           std::span<const std::int8_t> classes, double row_cost);
+           std::span<const std::int8_t> classes, double row_cost, float row_weight = 1);
+  /// What the integers of the last rows stand for on the path that is the cheapest so far, which a
+  /// later row may leave.
+  /// @param stored  becomes [rows, count]; at most kLast numbers or two rows, of those that row()
+  /// had
+  void last_rows(std::span<float> stored) const;
   /// Decides on the integers that were left open. Integers of all rows, one after another.
   std::vector<std::int32_t> finish();
   /// Sum of the squared errors in steps, each times what it costs.
@@ -54,7 +61,8 @@ class Beam {
   };
   struct Step {
     std::int32_t integer;
-    std::uint8_t before;  ///< the path that it continues
+    std::uint8_t before;     ///< the path that it continues
+    std::uint8_t quantizer;  ///< that the integer belongs to
   };
   struct Branch {
     float cost, error;  ///< error: of the target, in steps
@@ -62,7 +70,7 @@ class Beam {
     std::uint8_t path, state;
   };
 
-  void branch(std::size_t column, int scale);
+  void branch(std::size_t column, int scale, float row_weight);
   void choose();
   /// Follows the paths through the column. @param first  the first one of its block
   void column(std::size_t column, std::size_t first, std::size_t end, float value, double cost);

@@ -33,6 +33,8 @@ struct Rounding {
   /// mean cost; it has coded the tensors before this one.
   codec::IntegerChooser* chooser = nullptr;
   double price = 0;
+  /// Dependent integers: so many times as much counts a squared step beside a bit.
+  double weight = 1;
   /// Empty, or [cols]: the step size of a column over that of its row. The result does not name
   /// them: the caller takes the columns of one factor apart.
   std::span<const double> column_factors = {};

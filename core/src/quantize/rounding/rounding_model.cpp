@@ -8,6 +8,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "quantize/matrix.h"
+#include "quantize/rounding/add_scaled.h"
 #include "quantize/rounding/trellis_feedback.h"
 
 namespace gbcompress {
@@ -181,17 +182,17 @@ double error_of(const CodedValues& coded, std::span<const float> values,
 
 }  // namespace
 
-bool has_moments(const Statistics& statistics, const std::string& name) {
-  return std::ranges::any_of(statistics.tensors, [&](const auto& entry) {
-    const auto& [key, of] = entry;
-    return (!of.input_moment.empty() || !of.output_moment.empty()) &&
-           (key == name || key.starts_with(name + "|") || key.ends_with("|" + name));
-  });
+bool has_moments(const Statistics& statistics, const StatisticsUse& use, const std::string& name) {
+  return use.feedback && std::ranges::any_of(statistics.tensors, [&](const auto& entry) {
+           const auto& [key, of] = entry;
+           return (!of.input_moment.empty() || !of.output_moment.empty()) &&
+                  !use.without_moments.contains(key) &&
+                  (key == name || key.starts_with(name + "|") || key.ends_with("|" + name));
+         });
 }
 
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use) {
-  return use.feedback && statistics.groups == 1 && !statistics.input_moment.empty() &&
-         statistics.output_moment.empty();
+  return use.feedback && statistics.groups == 1 && !statistics.input_moment.empty();
 }
 
 bool RoundingModel::has_feedback() const noexcept {
@@ -222,7 +223,9 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
                                     ? factor(name, ordered(moment(), model.order->columns), cols,
                                              kColumnDamp, setup.threads)
                                     : factor(name, moment(), cols, kColumnDamp, setup.threads);
-    if (use.feedback && statistics.groups == 1 && !statistics.output_moment.empty())
+    const bool rows_alone = statistics.input_moment.empty();
+    if (use.feedback && (use.two_sided || rows_alone) && statistics.groups == 1 &&
+        !statistics.output_moment.empty())
       model.groups[g].rows =
           factor(name, shrunk(statistics.output_moment, rows, use.shrinkage, blended), rows,
                  kRowDamp, setup.threads);
@@ -236,6 +239,25 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
   const double power = statistics.groups == 1 ? use.row_power : 0;
   if (power > 0) model.row_steps = steps_of_rows(importance, mean, power);
   return model;
+}
+
+double row_loss(const RoundingModel& model, std::size_t row, std::int64_t rows,
+                std::span<const float> error) {
+  const std::size_t group = row / (static_cast<std::size_t>(rows) / model.groups.size());
+  const std::vector<float> moved = in_order(error, model);
+  std::vector<double> sums(moved.begin(), moved.end());
+  const UpperFactor* const factor = model.groups[group].columns.get();
+  double loss = 0;
+  const auto n = static_cast<std::int64_t>(sums.size());
+  for (std::int64_t j = 0; j < n; ++j) {
+    const auto at = static_cast<std::size_t>(j);
+    const double root = factor ? factor->diagonal(j) : 1;
+    loss += root * root * sums[at] * sums[at];
+    if (factor && moved[at] != 0)
+      add_scaled(sums.data() + j + 1, factor->row(j) + j + 1, static_cast<double>(moved[at]),
+                 n - j - 1);
+  }
+  return loss;
 }
 
 CodedValues round_within(const IntegerGrid& whole, std::span<const float> given,
@@ -262,8 +284,7 @@ CodedValues round_within(const IntegerGrid& whole, std::span<const float> given,
       coded = round_groups(grid, values, model, with, loss);
       return error_of(coded, values, with.column_factors);
     }
-    DependentIntegers chosen =
-        round_dependent(grid, values, *model.groups[0].columns, *model.order, with);
+    DependentIntegers chosen = round_dependent(grid, values, model.groups[0], *model.order, with);
     coded.step = with.step;
     coded.integers = std::move(chosen.integers);
     loss = chosen.loss;

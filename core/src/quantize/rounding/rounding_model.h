@@ -44,12 +44,12 @@ struct FactorSetup {
   int threads = 1;
 };
 
-/// Whether errors of the tensor's weights compensate for each other, which errors of cosines do
-/// not.
-bool has_moments(const Statistics& statistics, const std::string& name);
+/// Whether errors of the tensor's weights compensate for each other in that use, which errors of
+/// cosines do not.
+bool has_moments(const Statistics& statistics, const StatisticsUse& use, const std::string& name);
 
-/// Whether integers of the tensor may depend on each other: errors move along columns alone, and
-/// all rows have the same moments.
+/// Whether integers of the tensor may depend on each other: it has moments of its columns, and all
+/// rows have the same.
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use);
 
 /// @param name  of the matrix, for messages
@@ -60,6 +60,13 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
                              std::int64_t rows, std::int64_t cols,
                              std::span<const float> importance, const StatisticsUse& use,
                              FactorSetup setup = {});
+
+/// What the error of one row costs, rows by themselves.
+/// @param row    of the matrix; it decides the group
+/// @param rows   of the matrix
+/// @param error  [cols], in the order of the matrix
+double row_loss(const RoundingModel& model, std::size_t row, std::int64_t rows,
+                std::span<const float> error);
 
 /// Integers of [rows, cols] values for a step, at most half of whose cost (that of zeros) is lost;
 /// finer ones where the step asks for more. Values may have any magnitude that float32 has.

@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kLeastUseful = 8;
 /// Numbers of a sample, at least one line of each.
 constexpr std::int64_t kSample = 1 << 15;
-/// The least saving as a share of the bits; and bytes of the header's key.
-constexpr double kSaved = 0.02, kSavedBytes = 16;
+/// Bytes of the header's key.
+constexpr double kSavedBytes = 16;
 /// Share of the bits by a quick estimate, before anything is coded: most tensors fail here.
 constexpr double kPromising = 0.99;
 /// The same of pieces of lines, and their positions.
@@ -131,13 +131,13 @@ bool moves_zeros(std::span<const float> values, const std::vector<std::int64_t>&
 }  // namespace
 
 int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& shape,
-                double relative_error) {
+                double relative_error, double least_saved) {
   const double squares = squares_of(values);
   if (squares == 0 || relative_error < kFinestError) return -1;
   // Integers times a step of D have an error of D^2 / 12 a number.
   const double step = std::sqrt(12 * relative_error * squares / static_cast<double>(values.size()));
   int best = -1;
-  double most = kSaved;
+  double most = least_saved;
   for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
     if (!has_transform(shape, axis) || shape[static_cast<std::size_t>(axis)] < kLeastUseful)
       continue;

@@ -9,9 +9,10 @@ namespace gbcompress {
 
 /// @param values          row-major
 /// @param relative_error  about what the tensor may lose, squared error over squares
+/// @param least_saved     share of the bits that they have to save
 /// @return the dimension whose cosines save most at equal error, as a sample of lines tells; -1
 ///         where none saves enough
 int cosine_axis(std::span<const float> values, const std::vector<std::int64_t>& shape,
-                double relative_error);
+                double relative_error, double least_saved = 0.02);
 
 }  // namespace gbcompress

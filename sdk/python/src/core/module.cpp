@@ -8,6 +8,7 @@ namespace gbcompress::python {
 NB_MODULE(_core, module) {
   module.attr("__version__") = GBC_VERSION_STRING;
   bind_errors(module);
+  bind_calibrate(module);
   bind_files(module);
   bind_onnx(module);
   bind_save(module);

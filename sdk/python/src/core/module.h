@@ -37,6 +37,7 @@ Output<T> to_numpy(std::vector<From> values) {
   return Output<T>(reinterpret_cast<T*>(kept->data()), {kept->size()}, owner);
 }
 
+void bind_calibrate(nb::module_& module);
 void bind_errors(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_onnx(nb::module_& module);

@@ -7,9 +7,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
-#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,37 +22,12 @@
 #include "gbcompress/model_folders.h"
 #include "gbcompress/options.h"
 #include "gbcompress/weights.h"
+#include "interruptible.h"
 #include "module.h"
+#include "save.h"
 
 namespace gbcompress::python {
 namespace {
-
-constexpr auto kBetweenSignals = std::chrono::milliseconds(50);
-
-/// Runs `work` on another thread without the interpreter's lock, so that Ctrl-C ends it: signal
-/// handlers of Python run on this one.
-template <typename Work>
-auto interruptible(const Work& work) {
-  auto result = std::async(std::launch::async, work);
-  const auto done = [&] {
-    const nb::gil_scoped_release release;
-    return result.wait_for(kBetweenSignals) == std::future_status::ready;
-  };
-  bool stopped = false;
-  while (!done()) {
-    if (stopped || PyErr_CheckSignals() == 0) continue;
-    stopped = true;
-    request_interrupt(2);
-  }
-  if (!stopped) return result.get();
-  request_interrupt(0);
-  try {
-    (void)result.get();
-  } catch (const std::exception&) {
-    // Python's own exception, KeyboardInterrupt as a rule, says it better.
-  }
-  throw nb::python_error();
-}
 
 /// The settings that the command line has for the same request.
 Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
@@ -84,65 +56,10 @@ std::string with_metadata(const std::string& settings, const std::string& metada
   return json.dump();
 }
 
-TensorBundle bundle_of(const nb::list& tensors) {
-  TensorBundle bundle;
-  for (const nb::handle item : tensors) {
-    const auto tuple = nb::cast<nb::tuple>(item);
-    const auto dtype_text = nb::cast<std::string>(tuple[1]);
-    const auto bytes = nb::cast<Bytes>(tuple[3]);
-    TensorEntry entry;
-    entry.name = nb::cast<std::string>(tuple[0]);
-    check_tensor_name(entry.name, "tensors");
-    const auto dtype = parse_dtype(dtype_text);
-    if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + dtype_text);
-    entry.dtype = *dtype;
-    entry.shape = nb::cast<std::vector<std::int64_t>>(tuple[2]);
-    entry.bytes = std::as_bytes(span_of(bytes));
-    const std::string what = "tensor " + printable(entry.name);
-    if (entry.shape.size() > kMaxTensorRank || tensor_bytes(entry.dtype, entry.shape, what) !=
-                                                   static_cast<std::int64_t>(entry.bytes.size()))
-      throw Error(Errc::kShapeMismatch, what + " does not have the bytes of its shape and type");
-    bundle.tensors.push_back(std::move(entry));
-  }
-  sort_by_name(bundle, "tensors");
-  return bundle;
-}
-
 /// @param json  an object of texts, or ""
 std::map<std::string, std::string> map_of(const std::string& json) {
   if (json.empty()) return {};
   return nlohmann::json::parse(json).get<std::map<std::string, std::string>>();
-}
-
-nb::dict to_dict(const WeightsReport& report) {
-  nb::list tensors;
-  for (const StoredTensor& stored : report.tensors) {
-    nb::dict entry;
-    entry["name"] = stored.name;
-    entry["dtype"] = std::string(dtype_name(stored.dtype));
-    entry["shape"] = nb::tuple(nb::cast(stored.shape));
-    entry["stored"] = stored.stored;
-    entry["step"] = stored.step > 0 ? nb::object(nb::cast(stored.step)) : nb::object(nb::none());
-    entry["bytes"] = stored.bytes;
-    entry["bits"] = stored.bits();
-    entry["error"] = stored.error;
-    entry["change_error"] =
-        stored.in_base ? nb::object(nb::cast(stored.change_error)) : nb::object(nb::none());
-    tensors.append(entry);
-  }
-  nb::dict result;
-  result["file_bytes"] = report.output_bytes;
-  result["parameters"] = report.parameters;
-  result["error"] = report.total_error;
-  result["change_error"] =
-      report.change_error ? nb::object(nb::cast(*report.change_error)) : nb::object(nb::none());
-  result["base_note"] = report.base_note;
-  result["target_met"] = report.target_met;
-  result["target_note"] = report.target_note;
-  result["notes"] = nb::tuple(nb::cast(report.notes));
-  result["identity"] = report.identity;
-  result["tensors"] = tensors;
-  return result;
 }
 
 /// @param numbers  of its members; others keep their defaults
@@ -159,6 +76,8 @@ StatisticsUse use_of(const std::map<std::string, double>& numbers) {
       use.joint_row_power = value;
     else if (name == "shrinkage")
       use.shrinkage = value;
+    else if (name == "two_sided")
+      use.two_sided = value != 0;
     else if (name == "bias")
       use.bias = value != 0;
     else
@@ -167,31 +86,18 @@ StatisticsUse use_of(const std::map<std::string, double>& numbers) {
   return use;
 }
 
-/// @param source  tensors as read_tensors() gives them, or the path of a model file or folder
+/// @param source  as WeightsSource takes it
 nb::dict save(const nb::object& source, const std::string& path, std::optional<double> ratio,
               std::optional<std::int64_t> max_bytes, std::optional<double> max_error,
               const std::vector<std::string>& exact, const std::optional<std::string>& base,
               const std::optional<nb::list>& of_weights, const std::map<std::string, double>& use,
               const std::string& metadata, bool overwrite, int threads, bool lanes) {
-  const bool stored = nb::isinstance<nb::str>(source);
-  const TensorBundle bundle =
-      stored ? open_tensors(nb::cast<std::string>(source)) : bundle_of(nb::cast<nb::list>(source));
-  const std::int64_t input_bytes =
-      stored ? bundle.file_bytes
-             : safetensors_bytes(distinct_tensors(bundle.tensors), map_of(metadata));
-  const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
-  WeightsOptions options{.max_bytes = max_bytes,
-                         .max_error = max_error,
-                         .measure = settings.compress.train.rate.measure,
-                         .quantizer = settings.compress.train.rate.quantizer,
-                         .exact = exact,
-                         .settings = with_metadata(settings.changes_json(), metadata),
-                         .keep_settings = !metadata.empty(),
-                         .lanes = lanes,
-                         .overwrite = overwrite,
-                         .threads = threads};
+  const WeightsSource from(source, metadata);
+  WeightsOptions options = options_for(ratio, max_bytes, max_error, exact, metadata, threads);
+  options.lanes = lanes;
+  options.overwrite = overwrite;
   if (ratio)
-    options.max_bytes = static_cast<std::int64_t>(static_cast<double>(input_bytes) / *ratio);
+    options.max_bytes = static_cast<std::int64_t>(static_cast<double>(from.input_bytes) / *ratio);
   std::optional<Statistics> statistics;
   if (of_weights) {
     statistics = read_statistics(bundle_of(*of_weights));
@@ -199,12 +105,12 @@ nb::dict save(const nb::object& source, const std::string& path, std::optional<d
     options.statistics_use = use_of(use);
   }
   nb::dict report = to_dict(interruptible([&] {
-    if (!base) return compress_weights(bundle, path, options);
+    if (!base) return compress_weights(from.bundle, path, options);
     const BaseModel model = BaseModel::open(*base);
     options.base = &model;
-    return compress_weights(bundle, path, options);
+    return compress_weights(from.bundle, path, options);
   }));
-  report["input_bytes"] = input_bytes;
+  report["input_bytes"] = from.input_bytes;
   return report;
 }
 
@@ -333,6 +239,83 @@ std::pair<std::int64_t, std::int64_t> original_size(
 }
 
 }  // namespace
+
+TensorBundle bundle_of(const nb::list& tensors) {
+  TensorBundle bundle;
+  for (const nb::handle item : tensors) {
+    const auto tuple = nb::cast<nb::tuple>(item);
+    const auto dtype_text = nb::cast<std::string>(tuple[1]);
+    const auto bytes = nb::cast<Bytes>(tuple[3]);
+    TensorEntry entry;
+    entry.name = nb::cast<std::string>(tuple[0]);
+    check_tensor_name(entry.name, "tensors");
+    const auto dtype = parse_dtype(dtype_text);
+    if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + dtype_text);
+    entry.dtype = *dtype;
+    entry.shape = nb::cast<std::vector<std::int64_t>>(tuple[2]);
+    entry.bytes = std::as_bytes(span_of(bytes));
+    const std::string what = "tensor " + printable(entry.name);
+    if (entry.shape.size() > kMaxTensorRank || tensor_bytes(entry.dtype, entry.shape, what) !=
+                                                   static_cast<std::int64_t>(entry.bytes.size()))
+      throw Error(Errc::kShapeMismatch, what + " does not have the bytes of its shape and type");
+    bundle.tensors.push_back(std::move(entry));
+  }
+  sort_by_name(bundle, "tensors");
+  return bundle;
+}
+
+nb::dict to_dict(const WeightsReport& report) {
+  nb::list tensors;
+  for (const StoredTensor& stored : report.tensors) {
+    nb::dict entry;
+    entry["name"] = stored.name;
+    entry["dtype"] = std::string(dtype_name(stored.dtype));
+    entry["shape"] = nb::tuple(nb::cast(stored.shape));
+    entry["stored"] = stored.stored;
+    entry["step"] = stored.step > 0 ? nb::object(nb::cast(stored.step)) : nb::object(nb::none());
+    entry["bytes"] = stored.bytes;
+    entry["bits"] = stored.bits();
+    entry["error"] = stored.error;
+    entry["change_error"] =
+        stored.in_base ? nb::object(nb::cast(stored.change_error)) : nb::object(nb::none());
+    tensors.append(entry);
+  }
+  nb::dict result;
+  result["file_bytes"] = report.output_bytes;
+  result["parameters"] = report.parameters;
+  result["error"] = report.total_error;
+  result["change_error"] =
+      report.change_error ? nb::object(nb::cast(*report.change_error)) : nb::object(nb::none());
+  result["base_note"] = report.base_note;
+  result["target_met"] = report.target_met;
+  result["target_note"] = report.target_note;
+  result["notes"] = nb::tuple(nb::cast(report.notes));
+  result["identity"] = report.identity;
+  result["tensors"] = tensors;
+  return result;
+}
+
+WeightsSource::WeightsSource(const nb::object& source, const std::string& metadata)
+    : kept(source),
+      bundle(nb::isinstance<nb::str>(source) ? open_tensors(nb::cast<std::string>(source))
+                                             : bundle_of(nb::cast<nb::list>(source))),
+      input_bytes(nb::isinstance<nb::str>(source)
+                      ? bundle.file_bytes
+                      : safetensors_bytes(distinct_tensors(bundle.tensors), map_of(metadata))) {}
+
+WeightsOptions options_for(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
+                           std::optional<double> max_error, const std::vector<std::string>& exact,
+                           const std::string& metadata, int threads) {
+  const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
+  return {.max_bytes = max_bytes,
+          .max_error = max_error,
+          .measure = settings.compress.train.rate.measure,
+          .quantizer = settings.compress.train.rate.quantizer,
+          .exact = exact,
+          .settings = with_metadata(settings.changes_json(), metadata),
+          .keep_settings = !metadata.empty(),
+          .threads = threads};
+}
 
 void bind_save(nb::module_& module) {
   module.def("original_size", &original_size, nb::arg("tensors"));

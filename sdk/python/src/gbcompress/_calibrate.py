@@ -7,21 +7,25 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+
+from typing import Literal
 
 import torch
 
 from ._arguments import output, path, positive
-from ._collect import Batch, checked_batches, checked_model, measure
+from ._arrays import to_entries
+from ._collect import Batch, checked_batches, checked_model, kind_of_outputs, measure
 from ._errors import TargetNotMet, usage, warn
+from ._evaluator import Held, TorchEvaluator, copied_state
 from ._files import Path
+from ._memory import memory_errors
 from ._norms import folded_state
-from ._progress import memory_errors
+from ._outputs import checked_outputs
 from ._quality import checked_reference, quality_of
-from ._search import Held, Search, StateWriter, copied_state
+from ._search import Search, written
 from ._sequential import Blocks
-from ._statistics import CalibrationReport, Statistics, held_out, size_of, smallest
-from ._write import input_bytes, original_size
+from ._statistics import CalibrationReport, Statistics, held_out, size_of
+from ._write import original_size
 
 #: Advice where memory runs out: without blocks, and with them.
 _SMALLER = "give smaller batches, or blocks=True with state=FOLDER, which resumes after the last block"
@@ -38,7 +42,7 @@ def _reference(
         raise usage("max_drop and evaluate belong together; give both or neither")
     if evaluate is None or max_drop is None:
         return None
-    return checked_reference(quality_of(model, partial(evaluate, model)), max_drop, "ratio or max_bytes")
+    return checked_reference(quality_of(model, lambda: evaluate(model)), max_drop, "ratio or max_bytes")
 
 
 def checked_bits(bits: object, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -66,15 +70,16 @@ def calibrate(
     blocks: bool | str = False,
     state: Path | None = None,
     importance: bool = True,
+    outputs: Literal["scores", "values"] | None = None,
     minutes: float | None = None,
     overwrite: bool = False,
     threads: int = 0,
 ) -> CalibrationReport:
     """Compresses a model to a ``.gbz`` with the help of some inputs, without training.
 
-    Statistics are measured on four fifths of the batches. Candidates (without data, error feedback,
-    steps by importance of tensors and rows, norms corrected, biases kept) are compared by the model's
-    outputs on the last fifth; the one with the least error is written. The model has its own weights
+    Statistics are measured on four fifths of the batches. Candidates (without data, error feedback along
+    rows and columns, steps by importance of tensors and rows, biases kept) are compared by the model's
+    outputs on the last fifth, batch norms corrected; the one with the least error is written. The model has its own weights
     afterwards.
 
     Args:
@@ -97,6 +102,7 @@ def calibrate(
             the same arguments; the folder may be removed afterwards.
         importance: gradients of the whole model for each batch tell which tensors are sensitive; False
             saves the memory and time of a backward pass, and takes models whose outputs have no gradient.
+        outputs: as collect() takes it. Scores are compared by the KL divergence, values by the squared error.
         minutes: no further candidate is begun after them; without ``blocks``. The first two, without data
             and the recommended one, are written in any case.
         overwrite: replaces an existing file.
@@ -133,35 +139,22 @@ def calibrate(
     if state is not None:
         raise usage("state belongs to blocks; give blocks=True, or leave it out")
     with memory_errors(_SMALLER):
+        scores = kind_of_outputs(model, measured, checked_outputs(outputs))
         if statistics is None:
-            statistics = measure(model, measured, importance=importance)
-        held = Held(model, chosen, len(items) - len(chosen))
+            statistics = measure(model, measured, importance=importance, scores=scores)
+        held = Held(model, chosen, len(items) - len(chosen), scores)
         copied = copied_state(model)
-        writer = StateWriter(folded_state(model, copied), threads)
-        search = Search(model, statistics, measured, held, copied, writer, evaluate)
-        return _by_candidates(search, target, size, input_bytes(model), max_drop, reference, end)
-
-
-def _by_candidates(
-    search: Search, target: str, size: int | None, bytes_before: int, max_drop: float | None,
-    reference: float | None, end: float | None,
-) -> CalibrationReport:  # fmt: skip
-    """calibrate() without ``blocks``: the best candidate of one size, or of the smallest within a drop."""
-    folder = os.path.dirname(os.path.abspath(target))
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".gbcompress-") as temporary:
+        evaluator = TorchEvaluator(model, measured, held, copied, True, evaluate, end)
+        entries = to_entries(dict(folded_state(model, copied)))
         try:
-            if size is not None:
-                name, file, report = search.best(temporary, size, end)
-                quality = None
-            else:
-                assert max_drop is not None and reference is not None
-                name, file, report, quality = smallest(search, temporary, bytes_before, reference, max_drop, end)
+            report = written(
+                target, lambda folder: Search(entries, statistics, evaluator, folder, threads), size, max_drop, reference
+            )
         finally:
-            search.restore()
-        os.replace(file, target)
-    if not report.target_met:
-        warn(report.target_note, TargetNotMet)
-    return CalibrationReport(report, name, search.errors[name], dict(search.errors), quality, reference)
+            evaluator.restore()
+    if not report.file.target_met:
+        warn(report.file.target_note, TargetNotMet)
+    return report
 
 
 def _by_blocks(
@@ -171,7 +164,7 @@ def _by_blocks(
     """calibrate() with ``blocks``, its arguments checked."""
     if not isinstance(blocks, bool | str):
         raise usage(f"blocks must be True or a path of modules, got {blocks!r}")
-    held = Held(model, chosen, len(measured) if measured is not chosen else 0)
+    held = Held(model, chosen, len(measured) if measured is not chosen else 0, False)
     originals = copied_state(model)
     place = os.path.dirname(os.path.abspath(target))
     with contextlib.ExitStack() as stack:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from ._arguments import kind_of
 from ._arrays import is_module
 from ._errors import GbzError, usage, warn
+from ._memory import memory_errors, ran_out
 from ._moments import Collector
-from ._progress import memory_errors, progress, ran_out
+from ._outputs import are_scores, checked_outputs, logits_of, outputs_of
+from ._progress_bar import progress
 from ._statistics import Statistics
+
+#: Batches whose outputs tell what they are.
+_LOOKED_AT = 8
+
+#: Of moments between rows: rows of a matrix, and numbers in all.
+_MOST_ROWS, _MOST_NUMBERS = 4096, 48 << 20
 
 Batch = Any  # a tensor, a tuple of arguments, or a dict of keyword arguments
 
@@ -72,17 +79,6 @@ def mentions_training(model: torch.nn.Module) -> None:
             return
 
 
-def outputs_of(result: Any) -> list[torch.Tensor]:
-    """All tensors of real numbers in a model's result: a tensor, tuples, dicts, ModelOutput."""
-    if isinstance(result, torch.Tensor):
-        return [result] if result.is_floating_point() else []
-    if isinstance(result, Mapping):
-        return [tensor for value in result.values() for tensor in outputs_of(value)]
-    if isinstance(result, tuple | list):
-        return [tensor for value in result for tensor in outputs_of(value)]
-    return []
-
-
 def checked_batches(batches: object) -> list[Batch]:
     """The batches as a list. Raises UsageError for what is none, and for none at all."""
     if isinstance(batches, torch.Tensor | str | Mapping) or not isinstance(batches, Iterable):
@@ -124,18 +120,30 @@ def _random_signs(outputs: list[torch.Tensor], generator: torch.Generator) -> to
     return total
 
 
-def _drawn_labels(logits: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The loss for labels drawn from the model's own distribution: gradients of Fisher information."""
-    flat = logits.float().reshape(-1, logits.shape[-1])
-    chosen = torch.multinomial(flat.detach().softmax(-1).cpu(), 1, generator=generator).to(flat.device)
-    return functional.cross_entropy(flat, chosen[:, 0], reduction="sum")
+def _signed_scores(logits: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Squares of its gradients are those of Fisher information, in expectation: each class counts by its
+    probability. Labels that are drawn tell the same with a larger variance, as nearly all are the model's own."""
+    scores = logits.float().log_softmax(-1)
+    signs = 2 * torch.randint(0, 2, scores.shape, generator=generator, device="cpu") - 1
+    return (scores * (scores.detach() / 2).exp() * signs.to(scores)).sum()
 
 
-def _loss_of(result: Any, generator: torch.Generator) -> torch.Tensor:
-    logits = getattr(result, "logits", None)
+def kind_of_outputs(model: torch.nn.Module, items: list[Batch], scores: bool | None) -> bool:
+    """Whether outputs without a name are scores: as the caller says, or as the values of some do."""
+    if scores is not None:
+        return scores
+    results: list[Any] = []
+    with evaluating(model), torch.no_grad():
+        for number, batch in enumerate(items[:_LOOKED_AT]):
+            results.append(called(model, batch, number))
+    return are_scores(results)
+
+
+def _loss_of(result: Any, generator: torch.Generator, scores: bool) -> torch.Tensor:
+    logits = logits_of(result, scores)
     loss = (
-        _drawn_labels(logits, generator)
-        if isinstance(logits, torch.Tensor) and logits.ndim >= 2
+        _signed_scores(logits, generator)
+        if logits is not None
         else _random_signs(outputs_of(result), generator)
         if outputs_of(result)
         else None
@@ -148,12 +156,30 @@ def _loss_of(result: Any, generator: torch.Generator) -> torch.Tensor:
     return loss
 
 
-class _Importance:
-    """Squared gradients of the matrices' rows, added up during each backward pass: of all gradients only
-    the one that was just made is in memory."""
+def _narrow(model: torch.nn.Module) -> set[str]:
+    """Matrices whose rows get moments: those of the fewest rows first, as many as the limit allows."""
+    rows = sorted((p.shape[0], name) for name, p in model.named_parameters() if p.ndim >= 2)
+    numbers, names = 0, set()
+    for count, name in rows:
+        numbers += count * count
+        if count > _MOST_ROWS or numbers > _MOST_NUMBERS:
+            break
+        names.add(name)
+    return names
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.found: dict[str, torch.Tensor] = {}
+
+class _Importance:
+    """Second moments of the gradients of the matrices' rows, added up during each backward pass: of all
+    gradients only the one that was just made is in memory.
+
+    Args:
+        between: moments between rows, too, where they fit the memory limit.
+    """
+
+    def __init__(self, model: torch.nn.Module, between: bool) -> None:
+        self.found: dict[str, torch.Tensor] = {}  #: squared gradients, [out]
+        self.moments: dict[str, torch.Tensor] = {}  #: [out, out]
+        self._between = _narrow(model) if between else set()
         self._kept = [(p, p.requires_grad, p.grad) for p in model.parameters()]
         self._handles = []
         for name, parameter in model.named_parameters():
@@ -170,10 +196,20 @@ class _Importance:
                 return
             if gradient.is_sparse:
                 gradient = gradient.to_dense()
-            squares = gradient.float().square().flatten(1).sum(1)
-            self.found[name] = squares + self.found[name] if name in self.found else squares
+            with torch.no_grad(), torch.autocast(parameter.device.type, enabled=False):
+                self._add(name, gradient.float().flatten(1))
 
         return run
+
+    def _add(self, name: str, rows: torch.Tensor) -> None:
+        squares = rows.square().sum(1)
+        self.found[name] = squares + self.found[name] if name in self.found else squares
+        if name not in self._between:
+            return
+        if name in self.moments:
+            self.moments[name].addmm_(rows, rows.T)
+        else:
+            self.moments[name] = rows @ rows.T
 
     def close(self) -> None:
         for handle in self._handles:
@@ -188,19 +224,26 @@ def row_importance(
     items: list[Batch],
     loss: Callable[[Any, Batch], torch.Tensor] | None = None,
     seed: int = 0,
-) -> dict[str, torch.Tensor]:
-    """Squared gradients of every row of every matrix, added up over the batches, by name."""
+    between: bool = False,
+    scores: bool = False,
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Squared gradients of every row of every matrix, added up over the batches, by name; and the moments
+    between rows where ``between``.
+
+    Args:
+        scores: outputs without a name are scores of classes.
+    """
     generator = torch.Generator().manual_seed(seed)
-    importance = _Importance(model)
+    importance = _Importance(model, between)
     try:
         with evaluating(model), torch.enable_grad():
             for number, batch in enumerate(progress(items, "gradients of batches")):
                 result = called(model, batch, number)
-                value = loss(result, batch) if loss else _loss_of(result, generator)
+                value = loss(result, batch) if loss else _loss_of(result, generator, scores)
                 value.backward()  # type: ignore[no-untyped-call]
     finally:
         importance.close()
-    return importance.found
+    return importance.found, importance.moments
 
 
 def collect(
@@ -209,6 +252,7 @@ def collect(
     *,
     importance: bool = True,
     loss: Callable[[Any, Batch], torch.Tensor] | None = None,
+    outputs: Literal["scores", "values"] | None = None,
     seed: int = 0,
 ) -> Statistics:
     """Measures second-order statistics of a model's weights, for ``save_file(statistics=)``.
@@ -222,8 +266,11 @@ def collect(
         batches: each a tensor, a tuple of arguments, or a dict of keyword arguments. 64 to 512 samples
             suffice as a rule; no labels.
         importance: runs each batch backwards too, which tells sensitive tensors and rows.
-        loss: ``loss(outputs, batch)``, summed over samples; unset: labels drawn from ``outputs.logits``
-            where there are some, else all outputs count alike.
+        loss: ``loss(outputs, batch)``, summed over samples; unset: labels drawn from the scores of classes
+            where the outputs are some, else all outputs count alike.
+        outputs: what the outputs are: ``"scores"`` of classes before the softmax, ``[..., classes]``, or
+            ``"values"``. Unset: ``outputs.logits`` are scores, and so is an only tensor whose values look
+            like them.
         seed: of the drawn labels and signs.
 
     Returns:
@@ -238,7 +285,8 @@ def collect(
     checked_model(model)
     items = checked_batches(batches)
     with memory_errors("give smaller batches; importance=False saves the memory of a backward pass"):
-        return measure(model, items, importance=importance, loss=loss, seed=seed)
+        scores = kind_of_outputs(model, items, checked_outputs(outputs))
+        return measure(model, items, importance=importance, loss=loss, seed=seed, scores=scores)
 
 
 def measure(
@@ -248,21 +296,23 @@ def measure(
     importance: bool = True,
     loss: Callable[[Any, Batch], torch.Tensor] | None = None,
     seed: int = 0,
+    scores: bool = False,
 ) -> Statistics:
     """collect(), its arguments checked."""
     mentions_training(model)
     collector = Collector(model)
     found: dict[str, torch.Tensor] = {}
+    moments: dict[str, torch.Tensor] = {}
     try:
         if importance:
-            found = row_importance(model, items, loss, seed)
+            found, moments = row_importance(model, items, loss, seed, between=True, scores=scores)
         else:
             with evaluating(model), torch.no_grad():
                 for number, batch in enumerate(progress(items, "moments of batches")):
                     called(model, batch, number)
     finally:
         collector.close()
-    return finish(collector, found, len(items))
+    return finish(collector, found, moments, len(items))
 
 
 def _spread(squares: torch.Tensor, counts: torch.Tensor | None) -> torch.Tensor:
@@ -272,7 +322,9 @@ def _spread(squares: torch.Tensor, counts: torch.Tensor | None) -> torch.Tensor:
     return squares.sum() * shares / shares.sum()
 
 
-def finish(collector: Collector, found: dict[str, torch.Tensor], count: int) -> Statistics:
+def finish(
+    collector: Collector, found: dict[str, torch.Tensor], moments: dict[str, torch.Tensor], count: int
+) -> Statistics:
     """What hooks and gradients of so many batches have added up, with warnings."""
     statistics = Statistics(samples=count)
 
@@ -290,6 +342,8 @@ def finish(collector: Collector, found: dict[str, torch.Tensor], count: int) -> 
         put(f"{name}.{kind}", sums.moment / sums.rows)
         if not sums.transposed and "|" not in name:
             put(f"{name}.input_mean", sums.mean / sums.rows)
+        if not sums.transposed and sums.moment.ndim == 2 and name in moments:
+            put(f"{name}.output_moment", moments[name] / count)
     matrices = {part for name in collector.sums for part in name.split("|")}
     for name, squares in found.items():
         rows = squares if name in matrices else _spread(squares, collector.counts.get(name))

@@ -184,6 +184,20 @@ def expected_scales(
 def choose(
     shapes: Sequence[Sequence[int]], scaled: list[NDArray[np.float32]], rate_weight: float
 ) -> list[NDArray[np.int32]]: ...
+class Calibration:
+    def __init__(
+        self,
+        source: Sequence[Any] | str,
+        statistics: Sequence[Any],
+        evaluator: object,
+        folder: str,
+        exact: Sequence[str],
+        threads: int,
+    ) -> None: ...
+    @property
+    def input_bytes(self) -> int: ...
+    def best(self, bytes: int) -> dict[str, Any]: ...
+
 class BracketSearch:
     @staticmethod
     def make(

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _core
 from ._arguments import checked_ratio, kind_of, output, path, positive, texts, whole
@@ -178,7 +178,13 @@ def save_file(
     )
 
 
-def _statistics_entries(statistics: object) -> list[Entry] | None:
+def report_of(report: dict[str, Any]) -> SaveReport:
+    """The core's report of a file."""
+    fields = {key: value for key, value in report.items() if key not in ("base_note", "tensors")}
+    return SaveReport(tensors=tuple(StoredTensor(**tensor) for tensor in report["tensors"]), **fields)
+
+
+def entries_of_statistics(statistics: object) -> list[Entry] | None:
     """Raises UsageError for what holds no statistics."""
     if statistics is None:
         return None
@@ -227,16 +233,15 @@ def save(
         max_error=max_error,
         exact=names,
         base=before,
-        statistics=_statistics_entries(statistics),
+        statistics=entries_of_statistics(statistics),
         use=dict(use or {}),
         metadata=json.dumps(kept, ensure_ascii=False) if kept else "",
         overwrite=overwrite,
         threads=threads,
         lanes=lanes,
     )
-    note = report.pop("base_note")
-    stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
-    result = SaveReport(tensors=stored, **report)
+    note = report["base_note"]
+    result = report_of(report)
     if not result.target_met and not quiet:
         warn(result.target_note, TargetNotMet)
     for text in (note, *result.notes):

@@ -6,8 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,9 @@ import numpy as np
 from . import _core
 from ._arguments import kind_of, output, path, texts, whole
 from ._errors import TargetNotMet, exists, usage, warn
-from ._files import Path, SaveReport, StoredTensor, _one_target, _statistics_entries
+from ._files import Path, SaveReport, _one_target, report_of
 
 if TYPE_CHECKING:
-    from ._candidates import Candidate
     from ._search import Search
     from ._statistics import Statistics
 
@@ -112,16 +110,16 @@ def compress_folder(
     threads = whole(threads, "threads", 0)
     if data is not None and ratio is None and max_bytes is None:
         raise usage("data has an effect on a size alone; give ratio or max_bytes")
-    write = partial(_written, given, globs, ratio, max_bytes, max_error, threads)
-    chosen = None if data is None else _calibration(given, names, data, write)
+    make = None if data is None else _calibration(given, names, data, globs, threads)
     name = _core.weights_name(given) if os.path.isdir(given) else "model"
     with made_folder(target, name, overwrite) as file:
 
         def place() -> SaveReport:
-            if chosen is None:
-                return write(file, overwrite)
+            if make is None:
+                return _written(given, globs, ratio, max_bytes, max_error, threads, file, overwrite)
             with tempfile.TemporaryDirectory(dir=target, prefix=".gbcompress-") as temporary:
-                _, best, report = chosen.best(temporary, 0, None)
+                search = make(temporary)
+                _, best, report = search.best(max_bytes or int(search.input_bytes / (ratio or 1)))
                 os.replace(best, file)
             return report
 
@@ -134,39 +132,35 @@ def compress_folder(
 
 def _written(
     source: str, globs: Sequence[str], ratio: float | None, max_bytes: int | None, max_error: float | None,
-    threads: int, file: str, overwrite: bool, statistics: Statistics | None = None,
-    use: Mapping[str, float] | None = None,
+    threads: int, file: str, overwrite: bool,
 ) -> SaveReport:  # fmt: skip
-    """One ``.gbz`` of the weights of a folder."""
-    report = _core.save(
-        source, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=list(globs), base=None,
-        statistics=_statistics_entries(statistics), use=dict(use or {}), metadata="", overwrite=overwrite,
-        threads=threads,
-    )  # fmt: skip
-    report.pop("base_note")
-    stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
-    return SaveReport(tensors=stored, **report)
+    """One ``.gbz`` of the weights of a folder, without data."""
+    return report_of(
+        _core.save(
+            source, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=list(globs), base=None,
+            statistics=None, use={}, metadata="", overwrite=overwrite, threads=threads,
+        )  # fmt: skip
+    )
 
 
-def _calibration(source: str, names: Sequence[str], data: Iterable[Any], write: Callable[..., SaveReport]) -> Search:
+def _calibration(
+    source: str, names: Sequence[str], data: Iterable[Any], globs: Sequence[str], threads: int
+) -> Callable[[str], Search]:
     """The choice of calibrate() among files of a folder. Batch norms keep their statistics."""
-    from ._collect import measure
-    from ._progress import memory_errors
-    from ._search import Held, Search, copied_state
+    from ._collect import kind_of_outputs, measure
+    from ._evaluator import Held, TorchEvaluator, copied_state
+    from ._memory import memory_errors
+    from ._search import Search
     from ._statistics import held_out
-
-    class Writer:
-        norms = False
-
-        def __call__(self, filename: str, size: int, candidate: Candidate) -> SaveReport:
-            return write(filename, True, candidate.statistics, candidate.use)  # of the size of the folder
 
     model, items = _batches_of(source, data)
     measured, chosen = held_out(items)
     with memory_errors("give fewer or shorter inputs, or call calibrate() with the model and blocks=True"):
-        found = _stored(measure(model, measured), source, names)
-        held = Held(model, chosen, len(items) - len(chosen))
-        return Search(model, found, measured, held, copied_state(model), Writer())
+        scores = kind_of_outputs(model, measured, None)
+        found = _stored(measure(model, measured, scores=scores), source, names)
+        held = Held(model, chosen, len(items) - len(chosen), scores)
+        evaluator = TorchEvaluator(model, measured, held, copied_state(model), False)
+        return lambda folder: Search(source, found, evaluator, folder, threads, globs)
 
 
 def _batches_of(source: str, data: Iterable[Any]) -> tuple[Any, list[Any]]:

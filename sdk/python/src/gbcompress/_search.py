@@ -1,225 +1,139 @@
-"""Files of a PyTorch model at one size, and the best of them by its outputs on held-out batches."""
+"""The best file of a size, and the smallest within a drop, by the core's Calibration. No torch."""
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import os
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, Protocol
-
-import torch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from . import _core
-from ._arrays import Array, to_entries
-from ._candidates import DATA_FREE, Candidate, candidates_of, cosines_of, without_cosines
-from ._collect import Batch, call, called, evaluating, outputs_of
-from ._errors import usage
-from ._files import SaveReport, save
-from ._load import load_into
-from ._norms import NORM_BITS, corrected_norms, folded_norms, has_norms, norm_sums
-from ._pieces import owners_of
-from ._progress import progress
-from ._quality import quality_of
-from ._statistics import Statistics
+from ._files import SaveReport, entries_of_statistics, report_of
+from ._progress_bar import progress
+from ._statistics import CalibrationReport, Statistics
 
-#: At a further size so many uses are tried: those with the least errors at the size before.
-_KEPT = 3
-#: Files are written anew at most so often where norms that fit their integers take more bytes than before.
-_NORM_TRIES = 3
+#: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.
+_RESOLUTION, _LOWEST, _HIGHEST = 1.03, 2.0, 64.0
 
 
-def _is_logits(result: Any) -> bool:
-    return isinstance(getattr(result, "logits", None), torch.Tensor)
+class Evaluator:
+    """What every evaluator has: time and progress. Others add error() and refitted()."""
 
+    def __init__(self, end: float | None) -> None:
+        self.end = end
+        self._bar = iter(progress(itertools.count(), "calibration files"))
 
-def _tensors_of(result: Any) -> list[torch.Tensor]:
-    if _is_logits(result):
-        return [result.logits.detach().float().log_softmax(-1)]
-    return [tensor.detach().float() for tensor in outputs_of(result)]
+    def time(self) -> bool:
+        """Whether a further candidate may be begun."""
+        return self.end is None or time.monotonic() <= self.end
 
+    def tell(self, name: str, file_bytes: int, error: float) -> None:
+        next(self._bar)
 
-class Held:
-    """Batches to choose by, with the outputs of the original model.
+    def quality(self, file: str) -> float | None:
+        """What chooses between candidates in place of their error."""
+        return None
 
-    Args:
-        first: the first one's number among all batches.
-    """
-
-    def __init__(self, model: torch.nn.Module, batches: list[Batch], first: int) -> None:
-        self.batches = batches
-        self.originals = []
-        with evaluating(model), torch.no_grad():
-            for number, batch in enumerate(batches, first):
-                result = called(model, batch, number)
-                self.logits = _is_logits(result)
-                self.originals.append(_tensors_of(result))
-        if not self.originals[0]:
-            raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
-
-    def error(self, model: torch.nn.Module) -> float:
-        """Error of the model as it is now."""
-        error = variance = 0.0
-        with evaluating(model), torch.no_grad():
-            for batch, originals in zip(self.batches, self.originals, strict=True):
-                for now, before in zip(_tensors_of(call(model, batch)), originals, strict=True):
-                    if self.logits:
-                        error += float((before.exp() * (before - now)).sum(-1).double().sum())
-                        variance += before.numel() / before.shape[-1]
-                    else:
-                        error += float((now - before).double().square().sum())
-                        variance += float((before - before.mean()).double().square().sum())
-        return error / variance if variance > 0 else error
-
-
-def copied_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The state dict in memory of its own; names that share memory share it in the copy."""
-    state = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
-    copies: dict[str, torch.Tensor] = {}
-    for name, owner in owners_of(state).items():
-        copies[name] = state[name].detach().clone() if owner == name else copies[owner]
-    return copies
-
-
-class Writer(Protocol):
-    """Writes a file of the model's weights."""
-
-    norms: bool  #: whether norms may be replaced by short floats
-
-    def __call__(self, filename: str, size: int, candidate: Candidate) -> SaveReport: ...
-
-
-class StateWriter:
-    """Writes the state dict that a model had."""
-
-    norms = True
-
-    def __init__(self, state: dict[str, torch.Tensor], threads: int) -> None:
-        self.state, self.threads = state, threads
-
-    def __call__(self, filename: str, size: int, candidate: Candidate) -> SaveReport:
-        state: dict[str, Array] = dict(self.state)
-        return save(
-            state, filename, max_bytes=size, statistics=candidate.statistics, use=candidate.use, overwrite=True,
-            threads=self.threads, quiet=True,
-        )  # fmt: skip
-
-
-def with_norms(filename: str, report: SaveReport, moved: dict[str, torch.Tensor]) -> SaveReport:
-    """Replaces tensors of a file by short floats; its integers stay. Returns the report of the new file."""
-    values = [(name, value.detach().float().cpu().flatten().numpy()) for name, value in moved.items()]
-    _core.join([filename], filename, _core.File(filename, None).settings, True, values, NORM_BITS)
-    file = _core.File(filename, None)
-    return dataclasses.replace(report, file_bytes=file.file_bytes, identity=file.identity)
+    def evaluated(self, file: str) -> float:
+        """What the caller's ``evaluate`` returns for the model in a file."""
+        raise NotImplementedError
 
 
 class Search:
-    """Writes candidates and keeps the best file of each size.
+    """The best file at each of several sizes.
 
     Args:
-        measured: batches that the statistics are of. Those of norms are measured on them, too: on ``held``
-            the moved ones are judged.
-        state: of the model as it is, in memory of its own.
+        source: tensors as entries, or the path of a model.
+        evaluator: with error() and refitted().
+        folder: for files of candidates.
     """
 
     def __init__(
         self,
-        model: torch.nn.Module,
+        source: Sequence[Any] | str,
         statistics: Statistics,
-        measured: list[Batch],
-        held: Held,
-        state: dict[str, torch.Tensor],
-        writer: Writer,
-        evaluate: Callable[[torch.nn.Module], float] | None = None,
+        evaluator: Evaluator,
+        folder: str,
+        threads: int,
+        exact: Sequence[str] = (),
     ) -> None:
-        self.model, self.statistics, self.measured, self.held = model, statistics, measured, held
-        self.state, self.writer, self.evaluate = state, writer, evaluate
-        self.norms = norm_sums(model, measured) if writer.norms and has_norms(model) else {}
-        self._norm_bytes = 0  #: that corrected norms take more than those of the model
+        entries = entries_of_statistics(statistics)
+        self._core = _core.Calibration(source, entries or [], evaluator, folder, list(exact), threads)
+        self.evaluator = evaluator
         self.errors: dict[str, float] = {}
-        self._candidates: list[Candidate] = []  #: of the size before; empty: no size was tried
-        self._best: tuple[float, str, str, SaveReport] | None = None
+        self.measured: float | None = None  #: quality of the best, where it chose
 
-    def restore(self) -> None:
-        self.model.load_state_dict(self.state)
+    @property
+    def input_bytes(self) -> int:
+        return self._core.input_bytes
 
-    def quality(self, file: str) -> float:
-        """What evaluate returns for the model with a file's weights."""
-        assert self.evaluate is not None
-        load_into(self.model, file, strict=False)
-        quality = quality_of(self.model, partial(self.evaluate, self.model))
-        self.restore()
-        return quality
+    def best(self, size: int) -> tuple[str, str, SaveReport]:
+        """Name, file and report of the candidate with the least error."""
+        found: dict[str, Any] = self._core.best(size)
+        self.errors, self.measured = found["candidates"], found["quality"]
+        return found["method"], found["file"], report_of(found["report"])
 
-    def _add(self, label: str, filename: str, report: SaveReport) -> None:
-        error = self.held.error(self.model)
-        self.errors[label] = error
-        if self._best is None or error < self._best[0]:
-            self._best = (error, label, filename, report)
 
-    def _try(self, candidate: Candidate, folder: str, size: int) -> float:
-        """The least error of the candidate, with norms as they are and moved."""
-        filename = os.path.join(folder, f"{len(self.errors)}.gbz")
-        report = self.writer(filename, size, candidate)
-        load_into(self.model, filename, strict=False)
-        self._add(candidate.name, filename, report)
-        if candidate is DATA_FREE and not self._candidates:
-            self.statistics = without_cosines(self.statistics, cosines_of(filename))
-        if not self.norms:
-            return self.errors[candidate.name]
-        filename = os.path.join(folder, f"{len(self.errors)}.gbz")
-        corrected = self._corrected(candidate, filename, size)
-        if corrected is None:
-            return self.errors[candidate.name]
-        label = f"{candidate.name}, norms corrected"
-        self._add(label, filename, corrected)
-        return min(self.errors[candidate.name], self.errors[label])
+def smallest(search: Search, reference: float, max_drop: float) -> tuple[str, str, SaveReport, float]:
+    """The smallest file within the drop, by bisection over the logarithm of the ratio. The target of its
+    report is the drop: a size is one that was tried.
 
-    def _corrected(self, candidate: Candidate, filename: str, size: int) -> SaveReport | None:
-        """Writes the candidate with norms that fit the file's own integers; the model has its weights then.
-        None where no such file of the size was found.
+    Args:
+        reference: what ``evaluate`` returned for the model as given.
+    """
+    ratios = _core.BracketSearch.make(
+        logarithmic=True, first=_LOWEST, fails=_HIGHEST, resolution=_RESOLUTION
+    )
+    kept: tuple[str, str, SaveReport, float] | None = None
+    best_errors: Mapping[str, float] = {}
+    while (ratio := ratios.next()) is not None:
+        name, file, report = search.best(int(search.input_bytes / ratio))
+        errors = dict(search.errors)
+        quality = search.evaluator.evaluated(file)
+        last = False
+        within = reference - quality <= max_drop
+        ratios.tried(ratio, within)
+        if within:
+            last = not report.target_met
+            report = replace(report, target_met=True, target_note="")
+            kept, best_errors = (name, file, report, quality), errors
+        elif kept is None:
+            note = (
+                f"max_drop={max_drop:g} is exceeded: the quality drop is {reference - quality:.3g} "
+                f"(evaluate returned {reference:.6g} for the model as given), with half of the original "
+                "size; give a larger max_drop, or a size"
+            )
+            return name, file, replace(report, target_met=False, target_note=note), quality
+        if last or not search.evaluator.time():
+            break
+    assert kept is not None
+    search.errors = dict(best_errors)
+    return kept
 
-        The norms of other integers, even of the same candidate in a file 1 % larger, do not fit: the shifts
-        that they correct are sums of rounding errors."""
-        room = size - self._norm_bytes
-        for _ in range(_NORM_TRIES):
-            report = self.writer(filename, room, candidate)
-            load_into(self.model, filename, strict=False)
-            moved = corrected_norms(self.model, self.measured, self.norms, self.state)
-            before = report.file_bytes
-            report = with_norms(filename, report, folded_norms(self.model, self.state, moved))
-            self._norm_bytes = max(0, report.file_bytes - before)
-            if report.file_bytes <= size or not report.target_met:
-                load_into(self.model, filename, strict=False)
-                return report
-            room = min(room - (report.file_bytes - size), size - self._norm_bytes)
-        return None
 
-    def _uses(self) -> Iterator[Candidate]:
-        if self._candidates:
-            yield from self._candidates
-            return
-        yield DATA_FREE
-        yield from candidates_of(self.statistics)
+def written(
+    target: str,
+    make: Callable[[str], Search],
+    size: int | None,
+    max_drop: float | None,
+    reference: float | None,
+) -> CalibrationReport:
+    """Writes the best file of a size, or the smallest within a drop, to ``target``.
 
-    def best(self, folder: str, size: int, end: float | None) -> tuple[str, str, SaveReport]:
-        """Name, file and report of the candidate with the least error. The file without data and that of
-        the recommended use are written whatever the time is."""
-        self.errors, self._best = {}, None
-        tried: list[tuple[float, Candidate]] = []
-        for candidate in progress(self._uses(), "calibration files"):
-            if len(tried) >= 2 and end is not None and time.monotonic() > end:
-                break
-            tried.append((self._try(candidate, folder, size), candidate))
-            self.restore()
-        tried.sort(key=lambda each: each[0])
-        other = tried[0][1].without_bias()
-        late = end is not None and time.monotonic() > end
-        if other is not None and not late and not self._candidates:
-            tried.append((self._try(other, folder, size), other))
-            self.restore()
-            tried.sort(key=lambda each: each[0])
-        self._candidates = [candidate for _, candidate in tried[:_KEPT]]
-        assert self._best is not None
-        return self._best[1], self._best[2], self._best[3]
+    Args:
+        make: the search, whose files lie in that folder.
+    """
+    place = os.path.dirname(os.path.abspath(target))
+    with tempfile.TemporaryDirectory(dir=place, prefix=".gbcompress-") as folder:
+        search = make(folder)
+        if size is not None:
+            name, file, report = search.best(size)
+            quality = search.measured
+        else:
+            assert max_drop is not None and reference is not None
+            name, file, report, quality = smallest(search, reference, max_drop)
+        os.replace(file, target)
+    return CalibrationReport(report, name, search.errors[name], dict(search.errors), quality, reference)

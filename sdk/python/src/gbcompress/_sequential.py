@@ -15,7 +15,7 @@ from ._files import SaveReport
 from ._load import load_into
 from ._moments import Collector
 from ._pieces import BlockReport, Piece, Pieces, owners_of
-from ._progress import progress
+from ._progress_bar import progress
 from ._statistics import Statistics
 
 #: What is tried for each block; "steps" follow the importance of tensors.
@@ -92,7 +92,7 @@ class Blocks:
     def _statistics(self, collector: Collector, piece: Piece) -> Statistics:
         names = set(piece.tensors)
         rows = {k: v for k, v in self.pieces.importance.items() if k in names}
-        found = finish(collector, rows, len(self.measured))
+        found = finish(collector, rows, {}, len(self.measured))
         inside = {k: v for k, v in found.tensors.items() if names.issuperset(k.rsplit(".", 1)[0].split("|"))}
         return Statistics(inside, found.samples)
 

@@ -1,19 +1,16 @@
-"""Statistics, and the choice of the best file under them, whatever runs the model. No torch."""
+"""Statistics and targets, whatever runs the model. No torch."""
 
 from __future__ import annotations
 
 import math
 import os
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
 from ._arguments import checked_ratio, path, positive, whole
 from ._errors import usage
 from ._files import SaveReport
@@ -28,8 +25,6 @@ T = TypeVar("T")
 _HELD_OUT = 0.2
 #: Rows of inputs of one call that count; more are taken evenly spread.
 _ROWS = 8192
-#: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.
-_RESOLUTION, _LOWEST, _HIGHEST = 1.03, 2.0, 64.0
 
 
 @dataclass
@@ -117,51 +112,3 @@ def held_out(items: Sequence[T]) -> tuple[list[T], list[T]]:
     if count <= 0:
         return list(items), list(items)
     return list(items[:-count]), list(items[-count:])
-
-
-class Search(Protocol):
-    """Writes candidates and keeps the best file of each size."""
-
-    errors: dict[str, float]  #: of the candidates of the last size
-
-    def best(self, folder: str, size: int, end: float | None) -> tuple[str, str, SaveReport]:
-        """Name, file and report of the best candidate."""
-
-    def quality(self, file: str) -> float:
-        """What evaluate returns for a file."""
-
-
-def smallest(
-    search: Search, folder: str, input_bytes: int, reference: float, max_drop: float, end: float | None
-) -> tuple[str, str, SaveReport, float]:
-    """The smallest file within the drop, by bisection over the logarithm of the ratio. The target of its
-    report is the drop: a size is one that was tried."""
-    ratios = _core.BracketSearch.make(
-        logarithmic=True, first=_LOWEST, fails=_HIGHEST, resolution=_RESOLUTION
-    )
-    kept: tuple[str, str, SaveReport, float] | None = None
-    best_errors: dict[str, float] = {}
-    while (ratio := ratios.next()) is not None:
-        place = tempfile.mkdtemp(dir=folder)
-        name, file, report = search.best(place, int(input_bytes / ratio), end)
-        errors = dict(search.errors)
-        quality = search.quality(file)
-        last = False
-        within = reference - quality <= max_drop
-        ratios.tried(ratio, within)
-        if within:
-            last = not report.target_met
-            report = replace(report, target_met=True, target_note="")
-            kept, best_errors = (name, file, report, quality), errors
-        elif kept is None:
-            note = (
-                f"max_drop={max_drop:g} is exceeded: the quality drop is {reference - quality:.3g} "
-                f"(evaluate returned {reference:.6g} for the model as given), with half of the original "
-                "size; give a larger max_drop, or a size"
-            )
-            return name, file, replace(report, target_met=False, target_note=note), quality
-        if last or (end is not None and time.monotonic() > end):
-            break
-    assert kept is not None
-    search.errors = best_errors
-    return kept

@@ -13,7 +13,6 @@ The package onnx is not needed; onnxruntime is, by calibrate(), collect() and se
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,12 +20,13 @@ from typing import Any
 from . import _core
 from ._arguments import kind_of, output, path, positive, texts, whole
 from ._errors import TargetNotMet, usage, warn
-from ._files import Path, SaveReport, StoredTensor, _one_target, _statistics_entries
+from ._files import Path, SaveReport, _one_target, entries_of_statistics, report_of
 from ._onnx_collect import collected
-from ._onnx_search import OnnxSearch
+from ._onnx_evaluator import OnnxEvaluator, quality_of
 from ._onnx_session import Batch, Held, Model, checked_batches, runtime, started
 from ._quality import checked_reference
-from ._statistics import CalibrationReport, Statistics, held_out, size_of, smallest
+from ._search import Search, written
+from ._statistics import CalibrationReport, Statistics, held_out, size_of
 
 __all__ = ["calibrate", "collect", "compress", "expand", "session"]
 
@@ -79,12 +79,10 @@ def compress(
     report = _core.save(
         source, output(filename, overwrite, base=source, statistics=statistics), ratio=ratio, max_bytes=max_bytes,
         max_error=max_error, exact=texts(exact, "exact"), base=None,
-        statistics=_statistics_entries(statistics), use={}, metadata="", overwrite=overwrite,
+        statistics=entries_of_statistics(statistics), use={}, metadata="", overwrite=overwrite,
         threads=whole(threads, "threads", 0),
     )  # fmt: skip
-    report.pop("base_note")
-    stored = tuple(StoredTensor(**tensor) for tensor in report.pop("tensors"))
-    result = SaveReport(tensors=stored, **report)
+    result = report_of(report)
     if not result.target_met:
         warn(result.target_note, TargetNotMet)
     for note in result.notes:
@@ -257,21 +255,20 @@ def calibrate(
     held = Held(opened, chosen, len(items) - len(chosen))
     if statistics is None:
         statistics = collected(opened, measured, importance, 0)
-    folder = os.path.dirname(os.path.abspath(target))
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".gbcompress-") as temporary:
-        search = OnnxSearch(opened, statistics, held, evaluate, threads, temporary)
-        reference = None if evaluate is None else search.quality_of(source)
-        if size is not None:
-            name, file, report = search.best(temporary, size, end)
-            quality = search.qualities.get(name)
-        else:
-            assert max_drop is not None and reference is not None
-            checked_reference(reference, max_drop, "ratio or max_bytes")
-            name, file, report, quality = smallest(search, temporary, input_bytes, reference, max_drop, end)
-        os.replace(file, target)
-    if not report.target_met:
-        warn(report.target_note, TargetNotMet)
-    return CalibrationReport(report, name, search.errors[name], dict(search.errors), quality, reference)
+    found = statistics
+    reference = None if evaluate is None else quality_of(evaluate, source)
+    if max_drop is not None:
+        assert reference is not None
+        checked_reference(reference, max_drop, "ratio or max_bytes")
+
+    def make(folder: str) -> Search:
+        evaluator = OnnxEvaluator(opened, held, evaluate, threads, folder, end)
+        return Search(source, found, evaluator, folder, threads)
+
+    report = written(target, make, size, max_drop, reference)
+    if not report.file.target_met:
+        warn(report.file.target_note, TargetNotMet)
+    return report
 
 
 def _input_bytes(source: str) -> int:

@@ -1,29 +1,16 @@
-"""Progress bars, and one sentence where memory runs out."""
+"""One sentence where memory runs out."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import torch
 
 from ._errors import GbzError
 
-T = TypeVar("T")
-
 #: What torch's allocator of the CPU says, which raises no class of its own.
 _CPU_WORDS = ("DefaultCPUAllocator", "can't allocate memory")
-
-
-def progress(items: Iterable[T], what: str) -> Iterable[T]:
-    """With a bar on a terminal, where tqdm is installed."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return items
-    bar: Iterable[T] = tqdm(items, desc=what, disable=None)
-    return bar
 
 
 def ran_out(error: BaseException) -> bool:

@@ -1,0 +1,127 @@
+"""Runs a PyTorch model on held-out batches, for the core's Calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._collect import Batch, call, called, evaluating
+from ._errors import usage
+from ._load import load_into
+from ._norms import corrected_norms, folded_norms, has_norms, norm_sums
+from ._outputs import logits_of, outputs_of
+from ._pieces import owners_of
+from ._quality import quality_of
+from ._search import Evaluator
+
+
+def _tensors_of(result: Any, scores: bool) -> list[torch.Tensor]:
+    logits = logits_of(result, scores)
+    if logits is not None:
+        return [logits.detach().float().log_softmax(-1)]
+    return [tensor.detach().float() for tensor in outputs_of(result)]
+
+
+class Held:
+    """Batches to choose by, with the outputs of the original model.
+
+    Args:
+        first: the first one's number among all batches.
+        scores: outputs without a name are scores of classes.
+    """
+
+    def __init__(self, model: torch.nn.Module, batches: list[Batch], first: int, scores: bool) -> None:
+        self.batches, self.scores = batches, scores
+        self.originals = []
+        with evaluating(model), torch.no_grad():
+            for number, batch in enumerate(batches, first):
+                result = called(model, batch, number)
+                self.logits = logits_of(result, scores) is not None
+                self.originals.append(_tensors_of(result, scores))
+        if not self.originals[0]:
+            raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
+
+    def error(self, model: torch.nn.Module) -> float:
+        """Error of the model as it is now."""
+        error = variance = 0.0
+        with evaluating(model), torch.no_grad():
+            for batch, originals in zip(self.batches, self.originals, strict=True):
+                for now, before in zip(_tensors_of(call(model, batch), self.scores), originals, strict=True):
+                    if self.logits:
+                        error += float((before.exp() * (before - now)).sum(-1).double().sum())
+                        variance += before.numel() / before.shape[-1]
+                    else:
+                        error += float((now - before).double().square().sum())
+                        variance += float((before - before.mean()).double().square().sum())
+        return error / variance if variance > 0 else error
+
+
+def copied_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The state dict in memory of its own; names that share memory share it in the copy."""
+    state = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    copies: dict[str, torch.Tensor] = {}
+    for name, owner in owners_of(state).items():
+        copies[name] = state[name].detach().clone() if owner == name else copies[owner]
+    return copies
+
+
+class TorchEvaluator(Evaluator):
+    """What the core needs of the model.
+
+    Args:
+        measured: batches that the statistics are of. Those of norms are measured on them, too: on ``held``
+            the moved ones are judged.
+        state: of the model as it is, in memory of its own.
+        norms: whether batch norms may be replaced by short floats.
+        evaluate: of calibrate().
+        end: when no further candidate is begun, on the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        measured: list[Batch],
+        held: Held,
+        state: Mapping[str, torch.Tensor],
+        norms: bool,
+        evaluate: Callable[[torch.nn.Module], float] | None = None,
+        end: float | None = None,
+    ) -> None:
+        super().__init__(end)
+        self.evaluate = evaluate
+        self.model, self.measured, self.held, self.state = model, measured, held, dict(state)
+        self.norms = norm_sums(model, measured) if norms and has_norms(model) else {}
+
+    def load(self, file: str) -> None:
+        load_into(self.model, file, strict=False)
+
+    def restore(self) -> None:
+        self.model.load_state_dict(self.state)
+
+    def error(self, file: str) -> float:
+        self.load(file)
+        error = self.held.error(self.model)
+        self.restore()
+        return error
+
+    def evaluated(self, file: str) -> float:
+        assert self.evaluate is not None
+        self.load(file)
+        quality = quality_of(self.model, partial(self.evaluate, self.model))
+        self.restore()
+        return quality
+
+    def refitted(self, file: str) -> dict[str, NDArray[np.float32]]:
+        """Vectors of the norms that fit the file's own integers."""
+        if not self.norms:
+            return {}
+        self.load(file)
+        moved = corrected_norms(self.model, self.measured, self.norms, self.state)
+        vectors = folded_norms(self.model, self.state, moved)
+        self.restore()
+        return {name: value.detach().float().cpu().flatten().numpy() for name, value in vectors.items()}
