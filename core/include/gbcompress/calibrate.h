@@ -71,8 +71,7 @@ class Calibration {
 
   /// The file with the least error of at most so many bytes, if there is one. At a further size,
   /// only candidates are tried that were best before.
-  /// @throws as compress_weights(), and what the evaluator throws; Error(kNonFinite) where no file
-  ///         has an error that is a number
+  /// @throws as compress_weights(), and what the evaluator throws
   CalibratedFile best(std::int64_t bytes);
 
  private:

@@ -118,7 +118,7 @@ struct CalibratedFiles::Comparison final : Evaluator {
 
   CompressRun& call;
   CalibratedFiles& of;
-  at::Tensor original;  ///< judged() of the values to be stored
+  at::Tensor original;  ///< compared() of the values to be stored
   const TensorBundle bundle;
   const TemporaryFolder folder;
   Statistics statistics;

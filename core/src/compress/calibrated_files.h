@@ -2,16 +2,13 @@
 /// Files of a model under statistics of training samples, compared on others.
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <optional>
-#include <string>
+#include <memory>
 
 #include "compress/training_run.h"
 #include "gbcompress/compress.h"
 #include "gbcompress/train.h"
 #include "gbcompress/weights.h"
-#include "model/model_snapshot.h"
 #include "statistics/norm_correction.h"
 
 namespace gbcompress {

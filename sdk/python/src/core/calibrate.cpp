@@ -53,7 +53,6 @@ class PythonCalibration {
       : source_(source, ""),
         statistics_(read_statistics(bundle_of(statistics))),
         evaluator_(std::move(evaluator)),
-        exact_(exact),
         calibration_(
             source_.bundle, statistics_, evaluator_,
             {.weights = options_for({}, std::int64_t{1}, {}, exact, "", threads),
@@ -91,7 +90,6 @@ class PythonCalibration {
   WeightsSource source_;
   Statistics statistics_;
   PythonEvaluator evaluator_;
-  std::vector<std::string> exact_;
   Calibration calibration_;
 };
 
