@@ -15,6 +15,8 @@ std::size_t width(const std::string& text) {
 
 /// Columns of fewer characters, numbers as a rule, are not cut.
 constexpr std::size_t kNarrowest = 16;
+/// Characters of a line of a sentence.
+constexpr std::size_t kSentence = 40;
 
 /// Narrows the widest columns until all of them and the gaps take at most so many characters.
 void fit(std::vector<std::size_t>& widths, std::size_t columns) {
@@ -29,6 +31,30 @@ void fit(std::vector<std::size_t>& widths, std::size_t columns) {
 }
 
 }  // namespace
+
+std::vector<std::string> lines_of(const std::string& text, std::size_t characters) {
+  std::vector<std::string> lines(1);
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t comma = text.find(", ", at);
+    const std::size_t end = comma == std::string::npos ? text.size() : comma + 2;
+    const std::string part = text.substr(at, end - at);
+    if (!lines.back().empty() && width(lines.back()) + width(part) > characters + 1)
+      lines.emplace_back();
+    lines.back() += part;
+    at = end;
+  }
+  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
+  return lines;
+}
+
+void Table::sentence(const std::string& label, const std::string& text) {
+  std::string first = label;
+  for (std::string& line : lines_of(text, kSentence)) {
+    row({first, "", std::move(line)});
+    first.clear();
+  }
+}
 
 std::string cut_in_middle(const std::string& text, std::size_t characters) {
   const std::size_t all = width(text);

@@ -14,6 +14,8 @@ class Table {
   /// @param left  how many of the first columns are aligned to the left; the others to the right
   explicit Table(std::size_t left = 1) : left_(left) {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// A row without an original whose last cell is a sentence: it takes as many rows as it needs.
+  void sentence(const std::string& label, const std::string& text);
   /// Lines without spaces at their ends, of at most `columns`: long cells, names as a rule, are cut
   /// in the middle.
   std::string text(std::size_t columns = kTableColumns) const;
@@ -23,6 +25,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// Text in lines of at most `characters`, broken after ", " where that is possible.
+std::vector<std::string> lines_of(const std::string& text, std::size_t characters);
 /// At most so many characters of UTF-8 text: "transformer.h.1...attn.c_proj.weight".
 std::string cut_in_middle(const std::string& text, std::size_t characters);
 std::string with_commas(std::int64_t number);                    ///< "1,066,912"

@@ -61,7 +61,7 @@ void print_report(const CompressReport& report, const std::string& output,
   if (!target.empty()) table.row({"target", "", target});
   if (report.plan.methods.size() > 1) table.row({"plan", "", report.plan.method_text()});
   table.row({"method", "", report.method});
-  if (!report.allocation.empty()) table.row({"step sizes from", "", report.allocation});
+  if (!report.allocation.empty()) table.sentence("step sizes from", report.allocation);
   if (report.attempts > 0 && report.lambda > 0)
     table.row({"trained", "",
                std::to_string(report.attempts) + " times, lambda " + short_number(report.lambda)});

@@ -276,7 +276,7 @@ class Targets(harness.CliTest):
         self.assertRegex(result.out, r"step sizes from +the weights \(data-free\)")
         result = self.succeed(*common, "--data", "digits", "--epochs", "0")
         self.assertRegex(result.out, r"test accuracy +\d+\.\d\d % +\d+\.\d\d %")
-        self.assertRegex(result.out, r"step sizes from +\d+ training samples, .*error feedback")
+        self.assertRegex(result.out, r"step sizes from +\d+ training samples,\n +.*error feedback")
         result = self.succeed(*common, "--data", "digits", "--loss", "weights")
         self.assertRegex(result.out, r"test accuracy +\d+\.\d\d % +\d+\.\d\d %")
         self.assertRegex(result.out, r"step sizes from +the weights \(data-free\)")

@@ -31,6 +31,8 @@ class Evaluator {
   /// Vectors that fit the weights of a file better than its own do, by the names of their tensors:
   /// statistics of batch norms. Empty: there are none.
   virtual std::map<std::string, std::vector<float>> refitted(const std::filesystem::path& file) = 0;
+  /// The model, to be quantized layer by layer; null: it cannot be.
+  virtual SequentialModel* sequential() { return nullptr; }
 };
 
 struct CandidateError {

@@ -17,9 +17,6 @@ struct Data;
 ///         have, saying which of them. To be called before anything else asks LibTorch for GPUs
 at::Device device_named(const std::string& name);
 
-/// The device of the model's tensors. @throws Error(kUsage) if they are on several
-at::Device device_of(const Model& model);
-
 /// The model's tensors, in place: who holds one of them holds the moved one. Gradients are dropped.
 /// @throws Error(kLimit) if the device lacks the memory
 void move_to(Model& model, at::Device device);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,31 @@ struct StatisticsUse {
   bool bias = true;  ///< input_mean: biases compensate for the mean error
   /// Entries whose moments are set aside.
   std::set<std::string, std::less<>> without_moments = {};
+};
+
+/// Inputs of a matrix [out, ...], `in` elements per output, in a model whose layers before it are
+/// quantized (x), and in the original model (x0).
+struct SequentialInputs {
+  std::vector<float> moment;             ///< E[x xT], [in, in]
+  std::vector<float> cross;              ///< E[(x0 - x) xT], [in, in]
+  std::vector<float> mean, mean_before;  ///< E[x], E[x0], [in]
+};
+
+/// A model whose layers are quantized one after another, each for the inputs that the quantized
+/// layers before it give. All calls come from one thread, which need not be the caller's of
+/// compress_weights().
+class SequentialModel {
+ public:
+  virtual ~SequentialModel() = default;
+  /// Names of matrices in the order in which inputs reach them; those of one group have the same
+  /// inputs. Matrices of which the statistics know no input_moment may be among them.
+  virtual std::vector<std::vector<std::string>> groups() = 0;
+  /// All tensors are those of the original model.
+  virtual void begin() = 0;
+  /// @param values  of a tensor as the file has it
+  virtual void put(const std::string& name, std::span<const float> values) = 0;
+  /// @param name  the first of a group
+  virtual SequentialInputs inputs(const std::string& name) = 0;
 };
 
 }  // namespace gbcompress

@@ -31,10 +31,8 @@ struct TrainRateOptions : RateOptions {
   /// How integers are chosen without training.
   Quantizer quantizer = Quantizer::kTrellis;
   /// Where there is data but nothing is trained (no epochs): samples of the training split that say
-  /// what a tensor's error costs, 0 for none; its step is then proportional to
-  /// importance^(-temper/2), 0 to 1.
+  /// what a tensor's error costs, 0 for none.
   std::int64_t calibration = 512;
-  double temper = 0.75;
 };
 
 /// How a batch becomes gradients (gbcompress/strategy.h).

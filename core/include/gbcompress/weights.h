@@ -48,6 +48,9 @@ struct WeightsOptions {
   /// finer steps. Needs max_bytes, and no base. They have to outlive the call.
   const Statistics* statistics = nullptr;
   StatisticsUse statistics_use = {};
+  /// Matrices of the statistics that it names are fitted to the inputs that they have once the
+  /// layers before them are quantized. Needs statistics; it has to outlive the call.
+  SequentialModel* sequential = nullptr;
   /// Where the search for max_bytes begins: WeightsReport::steps of a file that is like this one.
   std::optional<double> steps = {};
   std::string arch;            ///< whose tensors they are, in its order; or ""

@@ -68,33 +68,6 @@ void BottleneckIntegers::quantize(GenomicBottleneck& bottleneck, double step, do
   bottleneck.impl_->integers.residual.latents.quantize(step, evenness, quantizer);
 }
 
-BottleneckIntegers::Residual BottleneckIntegers::residual(const GenomicBottleneck& bottleneck) {
-  const IntegerPart& integers = bottleneck.impl_->integers;
-  Residual result{integers.tensors, {}};
-  for (std::size_t i = 0; i < integers.tensors.size(); ++i)
-    result.grids.push_back(integers.residual.latents.grid(i));
-  return result;
-}
-
-void BottleneckIntegers::set(GenomicBottleneck& bottleneck,
-                             const std::vector<PackedValues>& values) {
-  IntegerPart& integers = bottleneck.impl_->integers;
-  if (values.size() != integers.tensors.size())
-    throw Error(Errc::kUsage, "there must be integers for each quantized parameter");
-  integers.stream.reset();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    integers.residual.latents.set_chosen(i, values[i]);
-}
-
-void BottleneckIntegers::share_values(GenomicBottleneck& bottleneck,
-                                      const std::vector<at::Tensor>& values) {
-  IntegerPart& integers = bottleneck.impl_->integers;
-  for (std::size_t i = 0; i < integers.tensors.size(); ++i)
-    integers.residual.latents.share(i, values.at(integers.tensors[i]));
-  // The old one keeps what it was to step.
-  integers.residual.make_optimizer(bottleneck.impl_->options.residual_optimizer);
-}
-
 double BottleneckIntegers::relative_error(const GenomicBottleneck& bottleneck) {
   return bottleneck.impl_->integers.residual.latents.relative_error();
 }

@@ -57,18 +57,6 @@ struct BottleneckIntegers {
   /// them.
   static void quantize(GenomicBottleneck& bottleneck, double step, double evenness,
                        Quantizer quantizer);
-  /// Quantized parameters: indices into tensors(), and the grid of each.
-  struct Residual {
-    std::vector<std::size_t> tensors;
-    std::vector<IntegerGrid> grids;
-  };
-  static Residual residual(const GenomicBottleneck& bottleneck);
-  /// Takes those chosen elsewhere: one for each parameter, as quantize() leaves them.
-  /// @throws Error(kUsage) for another number of them, or of integers; for g-nets beneath them
-  static void set(GenomicBottleneck& bottleneck, const std::vector<PackedValues>& values);
-  /// Without training: the values of the quantized parameters, one for each of tensors(), in shared
-  /// memory that is only read.
-  static void share_values(GenomicBottleneck& bottleneck, const std::vector<at::Tensor>& values);
   /// Squared error of the integers over the squares of the weights, all quantized parameters
   /// together.
   static double relative_error(const GenomicBottleneck& bottleneck);

@@ -10,13 +10,6 @@
 #include "train/land.h"
 
 namespace gbcompress {
-namespace {
-
-/// The part of the minutes after which weights are not refitted, which takes the most time.
-constexpr double kBeforeRefit = 0.3;
-
-}  // namespace
-
 RateOptions Attempts::rate(const TrainOptions& options) const {
   const bool learns = call_.train && options.loss != Loss::kWeights;
   RateOptions rate = learns ? rate_of(options, *call_.train) : RateOptions(options.rate);
@@ -32,9 +25,6 @@ GenomicBottleneck Attempts::begin(const BottleneckOptions& sized,
   GenomicBottleneck bottleneck(call_.model.tensors(), call_.registry, whole, options.group);
   if (options.tell)
     for (const std::string& note : BottleneckRanks::placement_notes(bottleneck)) options.tell(note);
-  // The model holds its first values now; a run that is taken up may not.
-  if (call_.allocation && !call_.trained && !call_.checkpoints.resumed())
-    BottleneckIntegers::share_values(bottleneck, call_.originals->values());
   at.phase = "fit";
   at.done = 0;
   if (fresh) *fresh = std::make_shared<const State>(bottleneck.training_state());
@@ -93,14 +83,6 @@ std::map<std::string, double> Attempts::measure_test_split() const {
   return {{"test_" + name, value}};
 }
 
-/// Whether the minutes that were given are mostly left.
-bool Attempts::time_to_refit() const {
-  if (!call_.options.minutes) return true;
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - call_.start;
-  return of_rank_0(call_.options.group,
-                   spent.count() < 60 * kBeforeRefit * *call_.options.minutes) > 0;
-}
-
 void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
   const CompressOptions& options = call_.options;
   if (options.target.max_error)
@@ -108,8 +90,6 @@ void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t want
   else if (wanted == 0)
     throw Error(Errc::kUsage,
                 "quantized weights without training need a target size or a target error");
-  else if (call_.allocation)
-    call_.allocation->land(bottleneck, wanted, time_to_refit());
   else
     land_untrained(bottleneck, wanted, options.train.rate.quantizer);
 }

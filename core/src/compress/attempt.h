@@ -36,7 +36,6 @@ class Attempts {
   double bytes_per_step = 0;  ///< sent by this rank
 
  private:
-  bool time_to_refit() const;
   /// LoopControl::measure: "test_" and the metric's name.
   std::map<std::string, double> measure_test_split() const;
   void choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const;

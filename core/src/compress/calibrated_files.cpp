@@ -21,6 +21,7 @@
 #include "gbcompress/ranks.h"
 #include "statistics/calibrate.h"
 #include "statistics/collect.h"
+#include "statistics/layer_sequence.h"
 
 namespace gbcompress {
 namespace {
@@ -116,13 +117,19 @@ struct CalibratedFiles::Comparison final : Evaluator {
     return vectors;
   }
 
+  SequentialModel* sequential() override {
+    if (!sequence) sequence.emplace(of.model_, *call.originals, of.samples_);
+    return &*sequence;
+  }
+
   CompressRun& call;
   CalibratedFiles& of;
   at::Tensor original;  ///< compared() of the values to be stored
   const TensorBundle bundle;
   const TemporaryFolder folder;
   Statistics statistics;
-  std::optional<Calibration> calibration;
+  std::optional<LayerSequence> sequence = {};
+  std::optional<Calibration> calibration = {};
 };
 
 CalibratedFiles::CalibratedFiles(Model& model, const Dataset& samples, std::int64_t count,

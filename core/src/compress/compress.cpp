@@ -75,7 +75,6 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   // What follows expands the file, and needs their memory.
   run.reset();
   call->calibrated.reset();
-  call->allocation.reset();
   if (artifact) {
     report.tensors = result.made.weights->tensors;
   } else {

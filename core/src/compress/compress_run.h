@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "compress/allocate.h"
 #include "compress/calibrated_files.h"
 #include "compress/quality/above_chance.h"
 #include "compress/quality/hold_back.h"
@@ -16,6 +15,7 @@
 #include "compress/request.h"
 #include "gbcompress/compress.h"
 #include "gbcompress/plan.h"
+#include "model/model_snapshot.h"
 #include "train/training_checkpoints.h"
 
 namespace gbcompress {
@@ -43,7 +43,6 @@ struct CompressRun : CompressRequest {
   /// methods.
   std::optional<ModelSnapshot> originals = {};
   std::optional<CalibratedFiles> calibrated = {};
-  std::optional<Allocation> allocation = {};
 
   std::int64_t wanted_bytes() const { return plan.max_bytes; }
   bool quantized() const { return options.bottleneck.mode == WeightMode::kQuantized; }

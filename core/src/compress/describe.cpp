@@ -28,10 +28,9 @@ double weight_error(const GenomicBottleneck& bottleneck) {
 /// Where step sizes of untrained integers come from.
 void describe_steps(const CompressRun& call, const PlanResult& result, CompressReport& report) {
   report.allocation = "the weights (data-free)";
-  if (result.method != Method::kCalibrated) return;
-  const std::string& rule = result.made.rule;
-  report.allocation = std::to_string(call.calibrated->samples()) + " training samples, " +
-                      (rule.empty() ? call.allocation->rule() : rule);
+  if (result.method != Method::kCalibrated || result.made.rule.empty()) return;
+  report.allocation =
+      std::to_string(call.calibrated->samples()) + " training samples, " + result.made.rule;
   report.corrected_norms = call.calibrated->corrected_norms();
 }
 

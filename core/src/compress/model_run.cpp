@@ -69,11 +69,6 @@ void ModelRun::begin(Method method) {
   call_.options.train.epochs = untrained && call_.several_methods() ? 0 : epochs_;
   call_.trained = !untrained && call_.may_train();
   if (call_.trained && call_.several_methods()) train_instead(call_);
-  if (method == Method::kCalibrated && !from_weights()) weigh();
-}
-
-void ModelRun::weigh() {
-  if (!call_.allocation->weighed()) call_.allocation->weigh(*call_.originals, call_.options.group);
 }
 
 void ModelRun::make(std::int64_t bytes) {
@@ -86,30 +81,10 @@ void ModelRun::make(std::int64_t bytes) {
     options.max_error.reset();
     calibrated_ =
         call_.calibrated->best(call_, options, bytes, [&] { return within_training_time(); });
-    if (of_first_rank(within_training_time()) > 0) compare_rounding_by_rate(bytes);
     return;
   }
   bottleneck_.emplace(
       attempts_.run(bytes > 0 ? sized_to(call_, bytes) : call_.options.bottleneck, bytes));
-}
-
-/// Rounding by rate and weights that are refitted to rounded layers, which no file of the weights
-/// has: what loses less stays.
-void ModelRun::compare_rounding_by_rate(std::int64_t bytes) {
-  call_.originals->restore(call_.model);
-  weigh();
-  take_values(call_, calibrated_->file);
-  const double least = of_first_rank(call_.allocation->loss());
-  call_.originals->restore(call_.model);
-  bottleneck_.emplace(attempts_.run(call_.options.bottleneck, bytes));
-  const bool fits = bottleneck_->bytes() <= bytes;
-  if (of_first_rank(fits && call_.allocation->loss() < least) > 0) {
-    calibrated_.reset();
-    return;
-  }
-  bottleneck_.reset();
-  call_.originals->restore(call_.model);
-  take_values(call_, calibrated_->file);
 }
 
 bool ModelRun::from_weights() const {

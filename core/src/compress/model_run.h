@@ -58,8 +58,6 @@ class ModelRun final : public TrainingRun {
   bool from_weights() const;
   Candidate write_weights();
   bool within_training_time() const;
-  void weigh();
-  void compare_rounding_by_rate(std::int64_t bytes);
   void begin_at(const RateOptions& rate);
   void train_without_leakage();
 

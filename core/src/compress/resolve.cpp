@@ -234,15 +234,12 @@ void hold_samples(CompressRun& call) {
   }
   const std::int64_t count = calibration_count(call);
   call.calibrated.emplace(call.model, *call.train, count, call.split->judge, options.train.seed);
-  call.allocation.emplace(call.model, *call.train, count, call.split->judge, options.train,
-                          options.tell);
 }
 
 }  // namespace
 
 void train_instead(CompressRun& call) {
   call.calibrated.reset();
-  call.allocation.reset();
   call.originals.reset();
   call.split.reset();
   call.train = &call.data->train;

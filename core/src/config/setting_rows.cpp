@@ -220,9 +220,6 @@ std::vector<SettingRow<S>> run_rows() {
           "Calibration set size when no training is requested (0 epochs): training samples "
           "for the second-order statistics and the batch norms; 0: data-free",
           GBC_FIELD(compress.train.rate.calibration)),
-      number_row<S>("rate.temper", "a number from 0 to 1", zero_to_one,
-                    "Calibration: step sizes are proportional to importance^(-temper/2)",
-                    GBC_FIELD(compress.train.rate.temper)),
       choice_row<S>("quant.step_per",
                     std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"row", true}},
                     "Trained quantized weights: one step size per tensor, or one per row",

@@ -175,7 +175,6 @@ const std::map<std::string, Rule>& rules() {
       {"rate.measure", reason_measure},
       {"rate.quantizer", reason_untrained},
       {"rate.calibration", reason_calibrates},
-      {"rate.temper", reason_calibrates},
       {"quant.step_per", reason_coded},
       {"rate.step_speed", reason_coded},
       {"rate.lr", reason_coded},

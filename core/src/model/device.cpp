@@ -68,19 +68,6 @@ at::Device device_named(const std::string& name) {
   refuse(name, "no such device; use cpu, cuda or cuda:N");
 }
 
-at::Device device_of(const Model& model) {
-  std::optional<at::Device> device;
-  for (const NamedParameter& p : model.tensors()) {
-    if (!p.tensor.defined()) continue;
-    if (device && *device != p.tensor.device())
-      throw Error(Errc::kUsage, "the model is split over " + device->str() + " and " +
-                                    p.tensor.device().str() + " (" + printable(p.info.name) +
-                                    "); move all of its tensors to one device");
-    device = p.tensor.device();
-  }
-  return device.value_or(at::kCPU);
-}
-
 void move_to(Model& model, at::Device device) {
   const at::NoGradGuard no_grad;
   try {

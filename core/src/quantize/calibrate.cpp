@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "artifact/copied.h"
+#include "format/tensor_bundle.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/atomic_file.h"
 #include "quantize/candidates.h"
@@ -20,6 +21,9 @@ constexpr std::size_t kKept = 3;
 constexpr int kRefits = 3, kRefittedBits = 9;
 /// Candidates that are made whatever the time is: without statistics, and the recommended one.
 constexpr std::size_t kAlways = 2;
+/// Multiply-adds up to which matrices are fitted layer by layer: their systems are as large as
+/// their inputs are wide, and each size takes some walks.
+constexpr double kMostWork = 3e10;
 
 }  // namespace
 
@@ -56,6 +60,7 @@ struct Calibration::Impl {
       own.steps = steps;
       own.statistics = &statistics;
       own.statistics_use = candidate.use;
+      if (candidate.sequential) own.sequential = evaluator.sequential();
     }
     WeightsReport report;
     const auto work = [&] { report = compress_weights(weights, file, own); };
@@ -104,6 +109,18 @@ struct Calibration::Impl {
     return result;
   }
 
+  /// Multiply-adds of a system for each row of each matrix, about.
+  double sequential_work() const {
+    double work = 0;
+    for (const TensorEntry& tensor : weights.tensors) {
+      const auto at = statistics.tensors.find(tensor.name);
+      if (at == statistics.tensors.end() || at->second.groups != 1) continue;
+      work += static_cast<double>(tensor_elements(tensor.shape)) *
+              std::sqrt(static_cast<double>(at->second.input_moment.size()));
+    }
+    return work;
+  }
+
   CalibratedFile best(std::int64_t bytes);
 };
 
@@ -130,6 +147,11 @@ CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
   const auto kept = with_biases_kept(tried[0].candidate, statistics);
   if (first && kept && time()) {
     add(*kept);
+    sort();
+  }
+  if (first && tried[0].candidate.statistics && sequential_work() <= kMostWork && time() &&
+      evaluator.sequential()) {
+    add(in_sequence(tried[0].candidate));
     sort();
   }
   candidates.clear();

@@ -94,6 +94,13 @@ std::vector<CandidateUse> candidate_uses(const Statistics& statistics) {
   return uses;
 }
 
+CandidateUse in_sequence(const CandidateUse& candidate) {
+  CandidateUse fitted = candidate;
+  fitted.name += ", layer by layer";
+  fitted.sequential = true;
+  return fitted;
+}
+
 std::optional<CandidateUse> with_biases_kept(const CandidateUse& candidate,
                                              const Statistics& statistics) {
   const bool corrects =

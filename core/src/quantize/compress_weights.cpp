@@ -27,6 +27,8 @@ constexpr std::int64_t kSettingsShare = 200;
 /// Whole files made for one size, where numbers are few and where they are many.
 constexpr int kMostFiles = 8, kMostLargeFiles = 3;
 constexpr std::int64_t kMany = 20'000'000;
+/// Where each size takes a walk through the model.
+constexpr SizeRule kWalks{.tries = 5, .enough = 0.995};
 /// Steps of all tensors together are found at this resolution, of octaves.
 constexpr double kTotalResolution = 1.0 / 64;
 /// A base that holds less than this share of the tensors' bytes saves nothing worth its name.
@@ -44,6 +46,8 @@ void check(const WeightsOptions& options) {
     throw Error(Errc::kUsage,
                 "statistics need a size as target (`max_bytes` or `ratio`), and no base; an error "
                 "bounds each tensor whatever the statistics say");
+  if (options.sequential && !options.statistics)
+    throw Error(Errc::kUsage, "quantization layer by layer needs statistics");
   if (options.base && options.measure == ErrorMeasure::kTotal)
     throw Error(Errc::kUsage,
                 "what changed since a base is measured tensor by tensor; leave the "
@@ -131,9 +135,10 @@ double expected_place(const WeightsPlan& plan, WeightsStore& store, std::int64_t
 }
 
 /// The finest step sizes whose file has the target size, or the coarsest allowed. @return these
-double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted, double start) {
+double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted, double start,
+                  const SizeRule& rule) {
   const std::int64_t numbers = plan.matrix_numbers();
-  SizeSearch search(wanted, numbers, plan.lowest(), plan.highest());
+  SizeSearch search(wanted, numbers, plan.lowest(), plan.highest(), rule);
   double last = NAN;
   const int most = numbers > kMany ? kMostLargeFiles : kMostFiles;
   for (int files = 0; files < most; ++files) {
@@ -217,10 +222,12 @@ void judge(WeightsReport& report, const WeightsOptions& options) {
   if (report.parameters == 0) return;  // no step size changes the size of such a file
   if (options.max_bytes && report.output_bytes > *options.max_bytes) {
     report.target_met = false;
-    report.target_note = "the target is " + std::to_string(*options.max_bytes) +
-                         " bytes, and the file has " + std::to_string(report.output_bytes) +
-                         ", the smallest that keeps half of the squares of every row" +
-                         worst_tensor(report);
+    report.target_note =
+        "the target is " + std::to_string(*options.max_bytes) + " bytes, and the file has " +
+        std::to_string(report.output_bytes) +
+        (options.statistics ? ", the smallest in which no row is worse than zeros"
+                            : ", the smallest that keeps half of the squares of every row") +
+        worst_tensor(report);
   }
   if (!options.max_error) return;
   double worst = options.measure == ErrorMeasure::kTotal ? report.total_error : 0;
@@ -282,12 +289,13 @@ void place_error(const WeightsPlan& plan, WeightsStore& store, const WeightsOpti
 
 /// Integers of all matrices, for the target. @return the steps that have the size, if one is asked
 double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+  const SizeRule rule = options.sequential ? kWalks : SizeRule();
   double x = 0;
   if (plan.matrix_numbers() == 0) return x;
   if (options.max_bytes)
-    x = place_size(
-        plan, store, *options.max_bytes,
-        options.steps ? *options.steps : expected_place(plan, store, *options.max_bytes));
+    x = place_size(plan, store, *options.max_bytes,
+                   options.steps ? *options.steps : expected_place(plan, store, *options.max_bytes),
+                   rule);
   else
     place_error(plan, store, options);
   if (!options.small_where_it_pays || plan.profile() != CodecProfile::kLanes) return x;
@@ -295,7 +303,7 @@ double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions&
   if (saved <= 0) return x;
   // Bits that are free: an octave of steps is worth one of every weight.
   const double bits = 8 * saved / static_cast<double>(plan.matrix_numbers());
-  if (options.max_bytes) return place_size(plan, store, *options.max_bytes, x - bits);
+  if (options.max_bytes) return place_size(plan, store, *options.max_bytes, x - bits, rule);
   place_error(plan, store, options);
   return x;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "artifact/integers/integers.h"
+#include "artifact/integers/transform.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
 #include "artifact/sections/lanes_sections.h"
@@ -42,6 +43,14 @@ bool packs_well(std::span<const std::byte> bytes) {
     pieces.insert(pieces.end(), piece.begin(), piece.end());
   }
   return 2 * compress_fast(pieces).size() <= pieces.size();
+}
+
+/// As elements of the tensor's type hold them.
+std::vector<float> decoded_numbers(const CodedValues& values, const TensorEntry& source) {
+  const std::vector<float> numbers = tensor_floats(values, source.shape);
+  std::vector<float> decoded(numbers.size());
+  floats_of(elements_of(numbers, source.dtype), source.dtype, decoded);
+  return decoded;
 }
 
 /// Whether a change is smaller than the tensor would be.
@@ -190,6 +199,11 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
   const TensorPlan& tensor = plan_.tensors()[i];
   values.axis = tensor.axis;
   values.on_base = tensor.base != nullptr;
+  if (options_.sequential) {
+    std::vector<float> decoded = decoded_numbers(values, *tensor.source);
+    const std::lock_guard lock(mutex_);
+    shown_[i] = std::move(decoded);
+  }
   if (plan_.profile() == CodecProfile::kSmall) {
     const std::lock_guard lock(mutex_);
     return writer_.update_coded(tensor.source->name, std::move(values));

@@ -98,15 +98,29 @@ class WeightsStore {
                               StepMatrix::Chosen best, double max_error) const;
   double total() const;
   void place_pieces(std::size_t i, int step, const std::string& key, int threads);
+  /// A matrix that is rounded, and by what.
+  struct Target {
+    std::size_t tensor;
+    const RoundingModel& model;
+    std::vector<float> numbers;                ///< that its integers come near
+    std::span<const float> mean, mean_before;  ///< of the inputs, and of the original model's
+  };
+  Target target_of(std::size_t i) const;
   /// place() of a matrix with a rounding model, and of the second of its pair.
-  void place_calibrated(std::size_t i, double x, int threads);
+  void place_calibrated(const Target& target, double x, int threads);
+  /// place() where layers are quantized one after another.
+  std::int64_t place_in_sequence(double x);
+  void place_group(const std::vector<std::size_t>& group, double x);
+  bool in_sequence(std::size_t i) const;
+  /// Shows the model what was placed since the last call.
+  void show_placed();
   /// A matrix as it was rounded; of a pair, both.
   struct Rounded {
     std::size_t tensor;
     CodedValues coded;
     std::vector<float> numbers;  ///< of the matrix
   };
-  std::vector<Rounded> round_calibrated(std::size_t i, double x,
+  std::vector<Rounded> round_calibrated(const Target& target, double x,
                                         const std::vector<std::int32_t>& row_steps,
                                         int threads) const;
   /// Whether a row of what was rounded has outputs farther from its own than zeros have.
@@ -114,10 +128,9 @@ class WeightsStore {
                            const std::vector<std::vector<float>>& stored, std::size_t row) const;
   /// Offsets of the steps of rows where nothing has been rounded yet; empty: none.
   std::vector<std::int32_t> first_row_steps(const TensorPlan& tensor, int step) const;
-  /// Integers of a matrix with a rounding model, and what its mean error adds to its bias.
-  /// @param stored  what the integers stand for
-  void finish_calibrated(std::size_t i, CodedValues coded, const std::vector<float>& numbers,
-                         const std::vector<float>& stored);
+  /// What the mean error of a matrix adds to its bias.
+  /// @param stored  what its integers stand for
+  void correct_bias(const Target& target, const std::vector<float>& stored);
   void find_biases();
   void put_biases();
 
@@ -141,6 +154,8 @@ class WeightsStore {
   /// Of matrices with a mean input: the place of the bias, a vector of short floats.
   std::map<std::size_t, std::size_t> biases_;
   std::map<std::size_t, std::vector<float>> corrections_;  ///< of biases
+  /// With WeightsOptions::sequential: tensors that were put since show_placed(), as they decode.
+  std::map<std::size_t, std::vector<float>> shown_;
 };
 
 }  // namespace gbcompress

@@ -82,31 +82,32 @@ void WeightsStore::find_biases() {
   }
 }
 
-void WeightsStore::finish_calibrated(std::size_t i, CodedValues coded,
-                                     const std::vector<float>& numbers,
-                                     const std::vector<float>& stored) {
+WeightsStore::Target WeightsStore::target_of(std::size_t i) const {
   const TensorPlan& tensor = plan_.tensors()[i];
-  errors_[i] = relative_error(numbers, stored);
-  const auto bias = biases_.find(i);
-  if (bias != biases_.end()) {
-    const std::vector<float>& mean = tensor.model->input_mean;
-    const auto rows = static_cast<std::size_t>(tensor.grid.rows);
-    const auto cols = static_cast<std::size_t>(tensor.grid.cols);
-    const std::size_t rows_of_group = rows / tensor.model->groups.size();
-    std::vector<float> correction(rows);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const float* const own = mean.data() + row / rows_of_group * cols;
-      double sum = 0;
-      for (std::size_t j = 0; j < cols; ++j)
-        sum += (static_cast<double>(numbers[row * cols + j]) -
-                static_cast<double>(stored[row * cols + j])) *
-               static_cast<double>(own[j]);
-      correction[row] = static_cast<float>(sum);
+  const std::vector<float>& mean = tensor.model->input_mean;
+  return {i, *tensor.model, tensor.numbers(), mean, mean};
+}
+
+void WeightsStore::correct_bias(const Target& target, const std::vector<float>& stored) {
+  const auto bias = biases_.find(target.tensor);
+  if (bias == biases_.end()) return;
+  const IntegerGrid& grid = plan_.tensors()[target.tensor].grid;
+  const auto rows = static_cast<std::size_t>(grid.rows), cols = static_cast<std::size_t>(grid.cols);
+  const std::size_t rows_of_group = rows / target.model.groups.size();
+  std::vector<float> correction(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t own = row / rows_of_group * cols;
+    double sum = 0;
+    for (std::size_t j = 0; j < cols; ++j) {
+      const auto given = static_cast<double>(target.numbers[row * cols + j]);
+      const auto mean = static_cast<double>(target.mean[own + j]);
+      sum += (given - static_cast<double>(stored[row * cols + j])) * mean +
+             given * (static_cast<double>(target.mean_before[own + j]) - mean);
     }
-    const std::lock_guard lock(mutex_);
-    corrections_[bias->second] = std::move(correction);
+    correction[row] = static_cast<float>(sum);
   }
-  put(i, std::move(coded));
+  const std::lock_guard lock(mutex_);
+  corrections_[bias->second] = std::move(correction);
 }
 
 void WeightsStore::put_biases() {
@@ -116,6 +117,7 @@ void WeightsStore::put_biases() {
     for (std::size_t row = 0; row < numbers.size(); ++row) numbers[row] += correction[row];
     if (auto values = short_floats(tensor, numbers)) put(i, *std::move(values));
   }
+  corrections_.clear();
 }
 
 std::vector<std::int32_t> WeightsStore::first_row_steps(const TensorPlan& tensor, int step) const {
@@ -135,9 +137,10 @@ std::vector<std::int32_t> WeightsStore::first_row_steps(const TensorPlan& tensor
 }
 
 std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
-    std::size_t i, double x, const std::vector<std::int32_t>& row_steps, int threads) const {
+    const Target& target, double x, const std::vector<std::int32_t>& row_steps, int threads) const {
+  const std::size_t i = target.tensor;
   const TensorPlan& tensor = plan_.tensors()[i];
-  const RoundingModel& model = *tensor.model;
+  const RoundingModel& model = target.model;
   const auto step_of = [&](std::size_t at, std::span<const float> values) {
     const TensorPlan& of = plan_.tensors()[at];
     return std::max(of.step(x) + nudges_[at], finest_step(values, of.grid.cols, row_steps));
@@ -149,7 +152,7 @@ std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
     return grid;
   };
   const IntegerGrid grid = grid_of(tensor);
-  std::vector<float> values = tensor.numbers();
+  std::vector<float> values = target.numbers;
   Rounding rounding{.step = step_of(i, values),
                     .row_steps = row_steps,
                     .weight = tensor.weight(x),
@@ -201,14 +204,15 @@ bool WeightsStore::is_worse_than_zeros(const RoundingModel& model, const std::ve
   return row_loss(model, row, rows, error) > row_loss(model, row, rows, zeros);
 }
 
-void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
+void WeightsStore::place_calibrated(const Target& target, double x, int threads) {
+  const std::size_t i = target.tensor;
   const TensorPlan& tensor = plan_.tensors()[i];
   // With statistics a row may become zeros, and its own error may be larger than the row where the
   // outputs are nearer for it; without them it may lose no more than any row.
   const double most = tensor.assumed ? kMostRelativeError : kMostWithData;
   std::vector<std::int32_t> row_steps = first_row_steps(tensor, tensor.step(x) + nudges_[i]);
   for (int tries = 0;; ++tries) {
-    std::vector<Rounded> made = round_calibrated(i, x, row_steps, threads);
+    std::vector<Rounded> made = round_calibrated(target, x, row_steps, threads);
     std::vector<std::vector<float>> stored;
     for (const Rounded& one : made) stored.push_back(coded_floats(one.coded));
     bool finer = false;
@@ -216,8 +220,7 @@ void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
       const Rounded& one = made[n];
       const std::vector<RowSize>& sizes = plan_.tensors()[one.tensor].facts.sizes;
       for (const RowLoss& loss : rows_beyond(one.coded.grid, sizes, one.numbers, stored[n], most)) {
-        if (!tensor.assumed && !is_worse_than_zeros(*tensor.model, made, stored, loss.row))
-          continue;
+        if (!tensor.assumed && !is_worse_than_zeros(target.model, made, stored, loss.row)) continue;
         row_steps.resize(static_cast<std::size_t>(tensor.grid.rows));
         std::int32_t& own = row_steps[loss.row];
         own = std::min(own - finer_by(loss.share / most),
@@ -226,8 +229,11 @@ void WeightsStore::place_calibrated(std::size_t i, double x, int threads) {
       }
     }
     if (finer && tries < kMostFiner) continue;
-    for (std::size_t n = 0; n < made.size(); ++n)
-      finish_calibrated(made[n].tensor, std::move(made[n].coded), made[n].numbers, stored[n]);
+    correct_bias(target, stored[0]);
+    for (std::size_t n = 0; n < made.size(); ++n) {
+      errors_[made[n].tensor] = relative_error(made[n].numbers, stored[n]);
+      put(made[n].tensor, std::move(made[n].coded));
+    }
     return;
   }
 }

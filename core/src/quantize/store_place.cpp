@@ -120,13 +120,14 @@ StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatr
 void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
-  if (tensor.model && tensor.model->has_feedback()) return place_calibrated(i, x, threads);
+  if (tensor.model && tensor.model->has_feedback())
+    return place_calibrated(target_of(i), x, threads);
   const int step = tensor.step(x) + nudges_[i];
   if (asked_[i] == step) return;
   asked_[i] = step;
   const std::string key = key_of(i, "step", step);
   if (put_kept(i, key)) return;
-  if (profiles_[i] == CodecProfile::kLanes && MatrixPieces::fits(tensor) &&
+  if (profiles_[i] == CodecProfile::kLanes && !options_.sequential && MatrixPieces::fits(tensor) &&
       !differs_decoded(tensor, options_.max_error.has_value()))
     return place_pieces(i, step, key, threads);
   const StepMatrix matrix = matrix_of(i);
@@ -152,6 +153,7 @@ void WeightsStore::place_pieces(std::size_t i, int step, const std::string& key,
 }
 
 std::int64_t WeightsStore::place(double x) {
+  if (options_.sequential) return place_in_sequence(x);
   for_matrices([&](std::size_t i, int threads) { place_one(i, x, threads); });
   put_biases();
   return writer_.size();

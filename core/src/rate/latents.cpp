@@ -47,13 +47,6 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entries_.push_back(std::move(entry));
 }
 
-void Latents::share(std::size_t index, const at::Tensor& values) {
-  Entry& entry = entries_.at(index);
-  if (values.scalar_type() == at::kFloat && values.is_contiguous() && values.device().is_cpu() &&
-      values.sizes() == entry.latent.sizes())
-    entry.latent = values;
-}
-
 void Latents::take(std::size_t index) {
   const at::NoGradGuard no_grad;
   Entry& entry = entries_.at(index);

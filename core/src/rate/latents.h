@@ -48,9 +48,6 @@ class Latents {
   /// Null where it has none.
   Prior* prior(std::size_t entry);
 
-  /// What an entry holds already, in the memory of others, which must not change: nothing may be
-  /// trained then. Ignored for what is not float32, contiguous, of its shape and on the host.
-  void share(std::size_t entry, const at::Tensor& values);
   /// Begins anew with the tensor's present values and the present steps.
   void take(std::size_t entry);
   /// The same with that step, if one is given; and predict() leaves the tensor as it is until the
@@ -111,9 +108,6 @@ class Latents {
   /// likewise: 0 is the least squared error, 1 the same relative error in every tensor. Vectors,
   /// which are few numbers that weigh much, have finer steps.
   void quantize(double step, double evenness, Quantizer quantizer);
-  /// Integers that were chosen elsewhere. They hold as those of choose().
-  /// @throws Error(kUsage) where they do not fit, and for dependent ones and those of a prior
-  void set_chosen(std::size_t entry, PackedValues values);
   /// Squared error of the integers as they stand over the squares of the values, all tensors
   /// together.
   double relative_error() const;

@@ -79,13 +79,6 @@ void Latents::quantize(double step, double evenness, Quantizer quantizer) {
   for (const Part& part : parts) entries_[part.entry].error += part.error;
 }
 
-void Latents::set_chosen(std::size_t index, PackedValues values) {
-  Entry& entry = entries_.at(index);
-  if (values.form().grid.dependent || entry.prior || values.size() != entry.latent.numel())
-    throw Error(Errc::kUsage, "integers of " + entry.name + " do not fit it");
-  entry.chosen = std::move(values);
-}
-
 double Latents::relative_error() const {
   const at::NoGradGuard no_grad;
   double error = 0, squares = 0;

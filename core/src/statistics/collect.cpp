@@ -11,16 +11,9 @@
 
 #include "statistics/calibrate.h"
 #include "statistics/layer_inputs.h"
-#include "statistics/second_order.h"
 
 namespace gbcompress {
 namespace {
-
-std::vector<float> floats_of(const at::Tensor& tensor) {
-  const at::Tensor dense = tensor.to(at::kCPU, at::kFloat).contiguous();
-  const float* const first = dense.const_data_ptr<float>();
-  return {first, first + dense.numel()};
-}
 
 class Collection {
  public:
@@ -142,6 +135,12 @@ class Collection {
 };
 
 }  // namespace
+
+std::vector<float> floats_of(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.to(at::kCPU, at::kFloat).contiguous();
+  const float* const first = dense.const_data_ptr<float>();
+  return {first, first + dense.numel()};
+}
 
 Statistics collect_statistics(Model& model, const Dataset& samples, std::uint64_t seed) {
   return Collection(model, samples).run(seed);

@@ -122,23 +122,6 @@ TEST(Feedback, WithoutStatisticsIsTheRuleWithoutData) {
   }
 }
 
-TEST(Feedback, RowsOneByOneAndSideBySideAgree) {
-  const std::int64_t m = 37, n = 21;
-  const auto values = normals(m * n, 6);
-  const SecondOrder both{factor_of(moments(n, 60, 7), n, 0.01),
-                         factor_of(moments(m, 90, 8), m, 0.1)};
-  for (const SecondOrder& model : {both, SecondOrder{both.columns, nullptr}}) {
-    codec::IntegerChooser chooser;
-    const auto beside = round_with_feedback({m, n}, values, model, {.step = -20});
-    const auto alone =
-        round_with_feedback({m, n}, values, model, {.step = -20, .chooser = &chooser, .price = 0});
-    EXPECT_EQ(beside.integers, alone.integers);
-    IntegerEncoder encoder(CodecProfile::kSmall);
-    encoder.add({m, n}, alone.integers);
-    EXPECT_DOUBLE_EQ(chooser.bits(), encoder.ideal_bits());
-  }
-}
-
 /// Column after column, as feedback.h defines it; more columns than are spread at once.
 TEST(Feedback, ManyColumnsAreThoseOneByOneForAnyThreads) {
   const std::int64_t m = 41, n = 203;
@@ -168,24 +151,6 @@ TEST(Feedback, ManyColumnsAreThoseOneByOneForAnyThreads) {
     EXPECT_EQ(coded.integers, expected);
   }
   EXPECT_EQ(losses[0], losses[1]);
-}
-
-TEST(Feedback, APriceOfBitsSavesMoreThanACoarserStepDoes) {
-  const std::int64_t m = 60, n = 80;
-  auto values = normals(m * n, 9);
-  for (float& value : values) value *= value * value;  // mostly small, as weights are
-  const SecondOrder model{factor_of(moments(n, 200, 10), n, 0.01), nullptr};
-  const auto at = [&](int step, double price) {
-    codec::IntegerChooser chooser;
-    double loss = 0;
-    round_with_feedback({m, n}, values, model, {.step = step, .chooser = &chooser, .price = price},
-                        &loss);
-    return std::pair(chooser.bits(), loss);
-  };
-  const auto [nearest_bits, nearest_loss] = at(24, 0);
-  const auto [priced_bits, priced_loss] = at(20, 0.1);
-  EXPECT_LT(priced_bits, nearest_bits);
-  EXPECT_LT(priced_loss, nearest_loss);
 }
 
 TEST(Feedback, RefusesWhatDoesNotFit) {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "codec/small/binary_coder.h"
-#include "codec/small/chooser.h"
 #include "codec/small/small_model.h"
 
 namespace gbcompress::codec {
@@ -172,29 +171,6 @@ std::unique_ptr<EncoderBackend> make_small_encoder() { return std::make_unique<S
 std::unique_ptr<DecoderBackend> make_small_decoder(std::span<const std::byte> stream) {
   return std::make_unique<SmallDecoder>(stream);
 }
-
-struct IntegerChooser::Impl {
-  SmallModel model;
-  NoCoder none;
-  Code<NoCoder> code{none};
-};
-
-IntegerChooser::IntegerChooser() : impl_(std::make_unique<Impl>()) {}
-IntegerChooser::~IntegerChooser() = default;
-
-void IntegerChooser::begin(const IntegerGrid& grid) { impl_->model.begin(grid); }
-
-std::int32_t IntegerChooser::choose(double scaled, double price) {
-  SmallModel& model = impl_->model;
-  model.look(0);
-  const int chosen = cheapest(model, scaled, 1, price);
-  model.visit(impl_->code, chosen);
-  model.put(chosen);
-  return chosen;
-}
-
-void IntegerChooser::end() { impl_->model.end(); }
-double IntegerChooser::bits() const { return impl_->code.bits; }
 
 std::vector<float> expected_scales_of(const IntegerGrid& grid, std::span<const std::int32_t> values,
                                       std::span<const std::uint8_t> prior) {

@@ -39,6 +39,8 @@ Candidate CalibratedMethod::run(const CompressionPlan& plan, TrainingRun& run) {
     candidate.note = all_collapsed(plan.max_bytes, candidate.file.size());
   else if (search.fails())
     candidate.note = out_of_reach(plan.max_bytes, static_cast<std::int64_t>(candidate.file.size()));
+  else if (candidate.weights && !candidate.weights->target_met)
+    candidate.note = candidate.weights->target_note;
   return candidate;
 }
 

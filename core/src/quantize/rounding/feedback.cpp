@@ -18,7 +18,6 @@ class Feedback {
   Feedback(const IntegerGrid& grid, std::span<const float> values, const SecondOrder& model,
            const Rounding& rounding)
       : m_(grid.rows), n_(grid.cols), values_(values), model_(model), rounding_(rounding) {
-    mean_square_ = model.mean_square();
     if (model.rows) lost_.resize(values.size());
     for (std::int64_t i = 0; i < m_; ++i)
       sizes_.push_back(static_cast<double>(step_size(
@@ -33,7 +32,7 @@ class Feedback {
   void run() {
     const std::int64_t bands = (m_ + kBand - 1) / kBand;
     losses_.resize(static_cast<std::size_t>(bands));
-    if (!model_.rows && !rounding_.chooser) {
+    if (!model_.rows) {
       parallel_tasks(rounding_.threads, (bands + kBands - 1) / kBands, [&](std::int64_t group) {
         throw_if_interrupted();
         const std::int64_t first = group * kBands, count = std::min(kBands, bands - first);
@@ -44,17 +43,11 @@ class Feedback {
     }
     std::vector<double> targets(static_cast<std::size_t>(n_ * kBand));
     shares_.resize(targets.size());
-    if (rounding_.chooser) rounding_.chooser->begin(coded_.grid);
     for (std::int64_t band = 0; band < bands; ++band) {
       const std::int64_t count = rows_of(band);
       take_shares(band * kBand, count);
-      // The coder needs whole rows one after another; else a band of them is many times faster.
-      if (rounding_.chooser)
-        for (std::int64_t b = 0; b < count; ++b) pass_row(band, b, targets.data());
-      else
-        pass_bands(band, 1, targets.data());
+      pass_bands(band, 1, targets.data());
     }
-    if (rounding_.chooser) rounding_.chooser->end();
   }
 
   CodedValues take() { return std::move(coded_); }
@@ -76,17 +69,6 @@ class Feedback {
       const double* const lost = lost_.data() + k * n_;
       for (std::int64_t b = 0; b < count; ++b)
         add_scaled(shares_.data() + b * n_, lost, factors[b], n_);
-    }
-  }
-
-  /// One row of the band, column after column.
-  void pass_row(std::int64_t band, std::int64_t offset, double* t) {
-    for (std::int64_t j = 0; j < n_; ++j)
-      t[j] = static_cast<double>(values_[index(band * kBand + offset, j)]);
-    for (std::int64_t j = 0; j < n_; ++j) {
-      const double error = round_one(band * kBand, offset, j, t[j]);
-      if (model_.columns && error != 0)
-        add_scaled(t + j + 1, model_.columns->row(j) + j + 1, error, n_ - j - 1);
     }
   }
 
@@ -146,9 +128,7 @@ class Feedback {
     const double root = (model_.rows ? model_.rows->diagonal(i) : 1) *
                         (model_.columns ? model_.columns->diagonal(j) : 1);
     const double cost = root * root;
-    const std::int32_t k =
-        rounding_.chooser ? rounding_.chooser->choose(scaled, rounding_.price * mean_square_ / cost)
-                          : static_cast<std::int32_t>(std::nearbyint(scaled));
+    const auto k = static_cast<std::int32_t>(std::nearbyint(scaled));
     coded_.integers[at] = k;
     const double stored = k * size;
     if (model_.rows) lost_[at] = target - stored;
@@ -171,7 +151,6 @@ class Feedback {
   std::vector<double> lost_;
   std::vector<double> losses_;  ///< of each band
   CodedValues coded_;
-  double mean_square_ = 1;
 };
 
 }  // namespace

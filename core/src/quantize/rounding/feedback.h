@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/internal.h"
-#include "codec/small/chooser.h"
 #include "gbcompress/artifact.h"
 #include "quantize/rounding/upper_factor.h"
 
@@ -29,24 +28,19 @@ struct SecondOrder {
 struct Rounding {
   int step = 0;                             ///< index of step_size()
   std::span<const std::int32_t> row_steps;  ///< empty, or added to it in each row
-  /// Null: the nearest integer. Else lambda times bits counts too, in units of a squared step of
-  /// mean cost; it has coded the tensors before this one.
-  codec::IntegerChooser* chooser = nullptr;
-  double price = 0;
   /// Dependent integers: so many times as much counts a squared step beside a bit.
   double weight = 1;
   /// Empty, or [cols]: the step size of a column over that of its row. The result does not name
   /// them: the caller takes the columns of one factor apart.
   std::span<const double> column_factors = {};
-  /// For rows, which are independent where there is neither a factor of the rows nor a chooser. The
-  /// integers do not depend on it.
+  /// For rows, which are independent where there is no factor of the rows. The integers do not
+  /// depend on it.
   int threads = 1;
 };
 
 /// Integers for the least cost, one number after another in row-major order: each is rounded after
 /// what the ones before it have lost is added in, as far as the factors say that it makes up for
-/// it. Values of 0 stay 0. Without factors that is rounding each to the nearest (or cheapest)
-/// integer.
+/// it. Values of 0 stay 0. Without factors that is rounding each to the nearest integer.
 /// @param grid    not dependent
 /// @param values  [rows, cols], finite, in the step's unit below kMaxMagnitude / 2
 /// @param loss    if not null, becomes tr(G E A E'), damping included

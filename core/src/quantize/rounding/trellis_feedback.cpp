@@ -285,9 +285,8 @@ std::size_t paths_of(std::int64_t numbers) noexcept {
 DependentIntegers round_dependent(const IntegerGrid& grid, std::span<const float> values,
                                   const SecondOrder& model, const ColumnOrder& order,
                                   const Rounding& rounding) {
-  if (rounding.chooser || static_cast<std::int64_t>(values.size()) != grid.size() ||
-      !model.columns || model.columns->size() != grid.cols ||
-      (model.rows && model.rows->size() != grid.rows) ||
+  if (static_cast<std::int64_t>(values.size()) != grid.size() || !model.columns ||
+      model.columns->size() != grid.cols || (model.rows && model.rows->size() != grid.rows) ||
       static_cast<std::int64_t>(order.columns.size()) != grid.cols ||
       (!rounding.row_steps.empty() &&
        static_cast<std::int64_t>(rounding.row_steps.size()) != grid.rows) ||

@@ -26,7 +26,6 @@ struct DependentIntegers {
 /// @param values   [rows, cols]
 /// @param model    with a factor of the columns, of the moments whose rows and columns are in that
 ///                 order
-/// @param rounding without a chooser
 /// @throws as round_with_feedback()
 DependentIntegers round_dependent(const IntegerGrid& grid, std::span<const float> values,
                                   const SecondOrder& model, const ColumnOrder& order,

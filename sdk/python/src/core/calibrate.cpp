@@ -7,6 +7,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +20,42 @@
 namespace gbcompress::python {
 namespace {
 
-/// An object with error(file), quality(file), refitted(file), time() and tell(name, bytes, error).
+std::vector<float> floats_of(const nb::handle& array) {
+  const auto values = span_of(nb::cast<Input<float>>(array));
+  return {values.begin(), values.end()};
+}
+
+/// An object with groups(), begin(), put(name, values) and inputs(name), which gives the arrays of
+/// SequentialInputs in their order. Called without the interpreter's lock, from any thread.
+class PythonSequence : public SequentialModel {
+ public:
+  explicit PythonSequence(nb::object object) : object_(std::move(object)) {}
+
+  std::vector<std::vector<std::string>> groups() override {
+    const nb::gil_scoped_acquire lock;
+    return nb::cast<std::vector<std::vector<std::string>>>(object_.attr("groups")());
+  }
+  void begin() override {
+    const nb::gil_scoped_acquire lock;
+    object_.attr("begin")();
+  }
+  void put(const std::string& name, std::span<const float> values) override {
+    const nb::gil_scoped_acquire lock;
+    const nb::bytes content(values.data(), values.size_bytes());
+    object_.attr("put")(name, content);
+  }
+  SequentialInputs inputs(const std::string& name) override {
+    const nb::gil_scoped_acquire lock;
+    const auto found = nb::cast<nb::tuple>(object_.attr("inputs")(name));
+    return {floats_of(found[0]), floats_of(found[1]), floats_of(found[2]), floats_of(found[3])};
+  }
+
+ private:
+  nb::object object_;
+};
+
+/// An object with error(file), quality(file), refitted(file), sequential(), time() and tell(name,
+/// bytes, error).
 class PythonEvaluator : public Evaluator {
  public:
   explicit PythonEvaluator(nb::object object) : object_(std::move(object)) {}
@@ -31,11 +68,17 @@ class PythonEvaluator : public Evaluator {
   }
   std::map<std::string, std::vector<float>> refitted(const std::filesystem::path& file) override {
     std::map<std::string, std::vector<float>> vectors;
-    for (const auto& [name, value] : nb::cast<nb::dict>(object_.attr("refitted")(file.string()))) {
-      const auto values = span_of(nb::cast<Input<float>>(value));
-      vectors[nb::cast<std::string>(name)].assign(values.begin(), values.end());
-    }
+    for (const auto& [name, value] : nb::cast<nb::dict>(object_.attr("refitted")(file.string())))
+      vectors[nb::cast<std::string>(name)] = floats_of(value);
     return vectors;
+  }
+  SequentialModel* sequential() override {
+    if (!sequence_) {
+      nb::object found = object_.attr("sequential")();
+      if (found.is_none()) return nullptr;
+      sequence_.emplace(std::move(found));
+    }
+    return &*sequence_;
   }
   bool time() const { return nb::cast<bool>(object_.attr("time")()); }
   void tell(const CandidateError& candidate) const {
@@ -44,6 +87,7 @@ class PythonEvaluator : public Evaluator {
 
  private:
   nb::object object_;
+  std::optional<PythonSequence> sequence_ = {};
 };
 
 class PythonCalibration {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._collect import Batch, call, called, evaluating
 from ._errors import usage
+from ._layer_sequence import LayerSequence
 from ._load import load_into
 from ._norms import corrected_norms, folded_norms, has_norms, norm_sums
 from ._outputs import logits_of, outputs_of
@@ -108,6 +109,9 @@ class TorchEvaluator(Evaluator):
         error = self.held.error(self.model)
         self.restore()
         return error
+
+    def sequential(self) -> LayerSequence:
+        return LayerSequence(self.model, self.measured, self.restore)
 
     def evaluated(self, file: str) -> float:
         assert self.evaluate is not None

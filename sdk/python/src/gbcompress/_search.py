@@ -37,6 +37,10 @@ class Evaluator:
         """What chooses between candidates in place of their error."""
         return None
 
+    def sequential(self) -> Any:
+        """The model, to be quantized layer by layer (a LayerSequence); None: it cannot be."""
+        return None
+
     def evaluated(self, file: str) -> float:
         """What the caller's ``evaluate`` returns for the model in a file."""
         raise NotImplementedError
