@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "artifact/direct_values.h"
+#include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/transform.h"
 #include "artifact/sections/elements.h"
@@ -230,8 +231,10 @@ DecodedTensor decode_elements(const ArtifactReader& artifact, std::size_t tensor
   if (tensors[tensor].kind == TensorKind::kTied)
     for (std::size_t i = 0; i < tensors.size(); ++i)
       if (tensors[i].name == tensors[tensor].tied_to) return decode_elements(artifact, i, options);
-  DecodedTensor decoded = decode(artifact, tensor, builder_of(tensors[tensor], options),
-                                 options.base, threads_of(options));
+  DecodedTensor decoded = blame_damage(artifact, [&] {
+    return decode(artifact, tensor, builder_of(tensors[tensor], options), options.base,
+                  threads_of(options));
+  });
   check_mapped_inputs();
   return decoded;
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/digest.h"
+#include "base/mapped_inputs.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
 
@@ -47,7 +48,8 @@ class FileDigest {
 };
 
 /// What body() returns; of a file whose decoding fails, damage is the reason where there is some.
-/// @throws what body() throws, or Error(kCorrupt) for a digest that does not fit
+/// @throws what body() throws, or Error(kCorrupt) for a digest that does not fit, or what
+///         check_mapped_inputs() throws
 template <typename Body>
 auto blame_damage([[maybe_unused]] const ArtifactReader& artifact, const Body& body) {
 #ifdef GBC_FREESTANDING  // libgbz compares the digest at once
@@ -58,8 +60,10 @@ auto blame_damage([[maybe_unused]] const ArtifactReader& artifact, const Body& b
   } catch (const Error& error) {
     const Errc code = error.code();
     if (code == Errc::kCorrupt || code == Errc::kTruncated || code == Errc::kUnsupported ||
-        code == Errc::kLimit)
+        code == Errc::kLimit) {
+      check_mapped_inputs();
       artifact.check_digest();
+    }
     throw;
   }
 #endif
