@@ -134,7 +134,7 @@ std::vector<Bytes> packing_seeds() {
       for (std::size_t i = 0; i < n; ++i)
         raw[i] = static_cast<std::byte>(random.bits(i) % (i % 4 == 3 ? 3 : 17));
       for (const bool floats : {false, true}) {
-        const auto [packed, packing] = pack(raw, element, floats && element > 1);
+        const auto [packed, packing] = pack(raw, element, floats);
         Bytes seed = {static_cast<std::byte>(packing),
                       static_cast<std::byte>(element == 8 ? 3 : element / 2)};
         append_number(seed, static_cast<std::uint32_t>(n));

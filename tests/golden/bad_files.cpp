@@ -4,6 +4,7 @@
 
 #include "base/byte_reader.h"
 #include "base/digest.h"
+#include "codec/byte_coder.h"
 #include "gbcompress/artifact.h"
 #include "golden/craft.h"
 
@@ -168,6 +169,56 @@ class Collection {
     add("section_past_end", Errc::kCorrupt, entry([](json& e) { e["d"] = "I16"; }));
   }
 
+  /// Malformed planes of 200 zeros.
+  template <typename File>
+  void planes_of_zeros(const File& planes) {
+    codec::ByteWidths widths{};
+    widths[0] = 4095;
+    widths[1] = 1;
+    Bytes table, coded;
+    codec::append_widths(table, widths);
+    std::vector<std::uint16_t> words;
+    codec::ByteEncoder({&widths, 1}).encode(Bytes(200), {}, words, coded);
+    const auto form = [&](const Bytes& tables, std::uint8_t count = 1, bool escape = false) {
+      Bytes start = {escape ? std::byte{8} : std::byte{}, {}};
+      if (escape) start.push_back(std::byte{1});
+      start.push_back(std::byte{count});
+      return join(start, tables);
+    };
+    const auto plane = [](const Bytes& content, std::uint8_t kind = 2) {
+      return join({std::byte{kind}, static_cast<std::byte>(content.size())}, content);
+    };
+    const Bytes low(201), good = join(plane(coded), low);
+    const auto bad = [&](const char* name, const Bytes& section, Errc code = Errc::kCorrupt) {
+      add(name, code, planes(section));
+    };
+    add("planes_of_bytes", Errc::kCorrupt, planes(join(form(table), good), "U8"));
+    Bytes wrong = table;
+    wrong[0] = std::byte{255};
+    bad("planes_of_a_table_beyond_its_end", join(form(wrong), good));
+    wrong = table;
+    wrong[3] = std::byte{8};
+    bad("planes_of_a_table_with_a_hole", join(form(wrong), good));
+    wrong = coded;
+    wrong[0] ^= std::byte{8};
+    bad("planes_of_other_states", join(form(table), join(plane(wrong), low)));
+    bad("planes_of_an_unknown_kind", join(form(table), join(plane(coded, 3), low)));
+    const Bytes third(1, std::byte{2});
+    bad("planes_of_a_run_without_table", join(form(join(table, table), 2), join(third, good)));
+    const Bytes escaped = {std::byte{1}, {}, {}};
+    bad("planes_with_other_escapes", join(form(table, 1, true), join(escaped, good)));
+    bad("planes_with_more_bytes", join(form(table), join(good, Bytes(1))));
+    bad("planes_that_are_missing", form(table), Errc::kTruncated);
+    Bytes cut = join(form(table), good);
+    cut.pop_back();
+    bad("planes_cut_short", cut, Errc::kTruncated);
+    json huge = plain_entry("p", cut);
+    huge["h"] = {std::int64_t{1} << 38};
+    huge["d"] = "F32";
+    huge["f"] = cut.size();
+    add("planes_of_a_terabyte", Errc::kCorrupt, file(header({huge}), cut));
+  }
+
   void sections() {
     const auto with = [&](std::int64_t size, const Bytes& section, const char* key) {
       json e = plain_entry("p", section);
@@ -192,31 +243,7 @@ class Collection {
       e["f"] = section.size();
       return file(header({e}), section);
     };
-    // Zeros: all bytes of a chunk's only width.
-    const Bytes chunk = to_bytes(std::string("\0\0\0\x10\0\0\0\0", 8) +
-                                 std::string("\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1\0", 16));
-    const Bytes plane = join(to_bytes("\2\x18"), chunk);
-    Bytes wrong = plane;
-    wrong[4] = std::byte{1};
-    add("planes_of_bytes", Errc::kCorrupt, planes(to_bytes(std::string(99, 0)), "U8"));
-    add("planes_of_a_table_beyond_its_end", Errc::kCorrupt, planes(join(wrong, plane)));
-    wrong = plane;
-    wrong[5] = std::byte{8};
-    add("planes_of_a_table_with_a_hole", Errc::kCorrupt, planes(join(plane, wrong)));
-    wrong = plane;
-    wrong[10] = std::byte{7};
-    add("planes_of_other_states", Errc::kCorrupt, planes(join(plane, wrong)));
-    wrong[0] = std::byte{3};
-    add("planes_of_an_unknown_kind", Errc::kCorrupt, planes(join(plane, wrong)));
-    add("planes_that_are_missing", Errc::kTruncated, planes(plane));
-    Bytes more = join(plane, plane);
-    more.pop_back();
-    add("planes_cut_short", Errc::kTruncated, planes(more));
-    json huge = plain_entry("p", plane);
-    huge["h"] = {std::int64_t{1} << 38};
-    huge["d"] = "F32";
-    huge["f"] = plane.size();
-    add("planes_of_a_terabyte", Errc::kCorrupt, file(header({huge}), plane));
+    planes_of_zeros(planes);
     json both = plain_entry("p", packed);
     both["h"] = {1000};
     both["z"] = both["y"] = packed.size();

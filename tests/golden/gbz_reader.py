@@ -291,7 +291,7 @@ def read_sections(data, at, tensors, sizes):
             size, wide = coded_size(tensor.plan, tensor.coding), {0: 4, 1: 2, 2: 1}[tensor.coding]
         else:
             bits = BITS[tensor.dtype]
-            need("f" not in entry or tensor.dtype in ("F16", "BF16", "F32", "F64"), "planes of no floats")
+            need("f" not in entry or (tensor.dtype in ("F16", "BF16", "F32", "F64") or tensor.dtype.startswith("F8")), "planes of no floats")
             size, wide = product(tensor.shape) * bits // 8, max(1, bits // 8)
         in_file = entry.get("z", entry.get("y", entry.get("f", size)))
         need(in_file <= end - at, "a section goes beyond the file")

@@ -182,8 +182,25 @@ ArtifactWriter planes_sample() {
   std::vector<std::uint32_t> bits;
   const RandomStream noise(112, "planes");
   for (std::uint32_t i = 0; i < 300; ++i)
-    bits.push_back((120 + (noise.bits(i) & 7)) << 23 | (noise.bits(i) >> 24) << 15);
+    bits.push_back((noise.bits(i) % 16 == 0 ? 121U : 120U) << 23 | (noise.bits(i) >> 24) << 15);
   writer.add_plain("kinds", DType::kF32, {300}, std::as_bytes(std::span(bits)));
+  return writer;
+}
+
+/// Exact floats of rows, with two tables and 32 lanes, and with bits of mantissas beside the
+/// exponents and escaped zeros.
+ArtifactWriter rows_of_planes_sample() {
+  ArtifactWriter writer("", "");
+  const RandomStream noise(114, "rows");
+  std::vector<float> rows;
+  for (std::uint32_t i = 0; i < 64 * 256; ++i) {
+    const std::uint64_t random = noise.bits(i) % 64;
+    rows.push_back((i / 256 % 2 ? 8.0F : 1.0F) / (random == 0 ? 4.0F : random < 6 ? 2.0F : 1.0F));
+  }
+  writer.add_plain("rows", DType::kBF16, {64, 256}, elements_of(rows, DType::kBF16));
+  std::vector<float> some = numbers(1200, 113);
+  for (const std::size_t i : {0, 600, 1199}) some[i] = 0;
+  writer.add_plain("escapes", DType::kBF16, {1200}, elements_of(some, DType::kBF16));
   return writer;
 }
 
@@ -309,6 +326,7 @@ std::vector<Named> golden() {
   }
   result.push_back({"mixed_lanes", mixed_sample()});
   result.push_back({"planes", planes_sample()});
+  result.push_back({"planes_rows", rows_of_planes_sample()});
   result.push_back({"known_arch", known_sample()});
   result.push_back({"known_dependent", known_dependent_sample()});
   result.push_back({"known_floats", known_floats_sample()});

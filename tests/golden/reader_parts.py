@@ -101,27 +101,112 @@ def read_varint(data, at):
             return value, at
 
 
-def unpack_planes(stored, size, width):
-    n, at = size // width, 0
+STRIPE = 1 << 19
+
+
+class PlanesForm:
+    """What the stripes of a section share: docs/reference/planes.md."""
+
+    def __init__(self, stored, width):
+        self.width, self.at, self.stored = width, 0, stored
+        head, self.base = self.take(2)
+        self.mantissa, self.run = head & 7, 128 << (head >> 4)
+        need(self.mantissa <= (4 if width > 1 else 0) and head >> 4 <= 13, "a malformed form of planes")
+        self.escape = self.take(1)[0] if head & 8 else None
+        counts, self.at = read_varint(stored, self.at)
+        need(counts & 31 <= 16 and counts >> 5 < 1 << (width - 1), "too many tables")
+        self.tables = [[self.table() for _ in range(counts & 31)]]
+        self.tables += [[self.table() for _ in range(counts >> (4 + plane) & 1)] for plane in range(1, width)]
+
+    def take(self, n):
+        need(self.at + n <= len(self.stored), "planes end early")
+        self.at += n
+        return self.stored[self.at - n:self.at]
+
+    def table(self):
+        first, more = self.take(2)
+        need(first + more < 256, "a table of more than 256 bytes")
+        widths = [0] * 256
+        for value in range(first, first + more + 1):
+            width = self.take(1)[0]
+            if width >= 128:
+                width = (width - 128) << 8 | self.take(1)[0]
+            need(width < 4096, "a part of the whole interval")
+            widths[value] = width
+        need(sum(widths) == 4096, "a table with a hole")
+        return widths
+
+
+def unpack_bits(content, at, n, mantissa):
+    """The last plane, whose lowest `mantissa` bits are in the first one: (bytes, place behind)."""
+    plane, place = np.zeros(n, np.uint8), mantissa
+    for bits in (4, 2, 1):
+        if not (8 - mantissa) & bits:
+            continue
+        each = (n * bits + 7) // 8
+        need(at + each <= len(content), "a plane ends early")
+        group = np.frombuffer(content[at:at + each], np.uint8)
+        for turn in range(8 // bits):
+            part = plane[turn * each:(turn + 1) * each]
+            part |= (group[:len(part)] >> (bits * turn) & ((1 << bits) - 1)) << place
+        at, place = at + each, place + bits
+    return plane, at
+
+
+def unpack_plane(form, stripe, at, n, plane, classes):
+    need(at < len(stripe), "a plane is missing")
+    kind, at = stripe[at], at + 1
+    if kind == 0 and plane + 1 == form.width and form.mantissa:
+        return unpack_bits(stripe, at, n, form.mantissa)
+    length = n
+    if kind:
+        length, at = read_varint(stripe, at)
+    content = stripe[at:at + length]
+    need(len(content) == length, "a plane ends early")
+    if kind == 1:
+        content = unzstd(content, n)
+    elif kind:
+        need(kind == 2 and form.tables[plane], "a plane of an unknown kind")
+        content = decode_bytes(content, n, form.tables[plane], classes, form.run)
+    return np.frombuffer(content, np.uint8).copy(), at + length
+
+
+def unpack_stripe(form, stripe, n):
+    at, classes, width = 0, None, form.width
+    if len(form.tables[0]) > 1:
+        runs = -(-n // form.run)
+        nibbles, at = stripe[:(runs + 1) // 2], (runs + 1) // 2
+        classes = [nibbles[i // 2] >> 4 * (i % 2) & 15 for i in range(runs)]
+        need(max(classes) < len(form.tables[0]), "a run of no table")
+    escaped = b""
+    if form.escape is not None:
+        count, at = read_varint(stripe, at)
+        escaped, at = stripe[at:at + count * width], at + count * width
+        need(len(escaped) == count * width, "escaped elements end early")
     bits = np.zeros(n, np.uint64)
-    for plane in reversed(range(width)):
-        need(at < len(stored), "a plane is missing")
-        kind, at, length = stored[at], at + 1, n
-        need(kind <= 2, "a plane of an unknown kind")
-        if kind:
-            length, at = read_varint(stored, at)
-        content = stored[at:at + length]
-        need(len(content) == length, "a plane ends early")
-        at += length
-        if kind == 1:
-            content = unzstd(content, n)
-        elif kind == 2:
-            content = decode_bytes(content, n)
-        bits |= np.frombuffer(content, np.uint8).astype(np.uint64) << np.uint64(8 * plane)
-    need(at == len(stored), "bytes follow the last plane")
-    last = np.uint64(8 * width - 1)
-    bits = bits >> np.uint64(1) | (bits & np.uint64(1)) << last
-    return bits.astype(f"<u{width}").tobytes()
+    for plane in range(width):
+        content, at = unpack_plane(form, stripe, at, n, plane, classes)
+        if plane == 0:
+            escapes = np.flatnonzero(content == form.escape) if form.escape is not None else []
+        bits |= content.astype(np.uint64) << np.uint64(8 * (width - 1 - plane))
+    need(at == len(stripe), "bytes follow the last plane")
+    every = np.uint64((1 << 8 * width) - 1)
+    bits = (bits >> np.uint64(form.mantissa)) + np.uint64(form.base << 8 * (width - 1)) & every
+    bits = bits >> np.uint64(1) | (bits & np.uint64(1)) << np.uint64(8 * width - 1)
+    raw = bits.astype(f"<u{width}")
+    need(len(escapes) * width == len(escaped), "other escapes than escaped elements")
+    raw[escapes] = np.frombuffer(escaped, f"<u{width}")
+    return raw.tobytes()
+
+
+def unpack_planes(stored, size, width):
+    form = PlanesForm(stored, width)
+    raw = b""
+    for first in range(0, size, STRIPE):
+        length = int.from_bytes(form.take(4), "little") if size - first > STRIPE else len(stored) - form.at
+        raw += unpack_stripe(form, form.take(length), min(STRIPE, size - first) // width)
+    need(form.at == len(stored), "bytes follow the last stripe")
+    return raw
 
 
 def unpack(stored, entry, size, width):

@@ -18,6 +18,7 @@
 namespace GBC_API gbcompress {
 
 class FileDigest;
+class PlanesReader;
 class LanesReader;
 struct LanesBytes;
 
@@ -81,6 +82,11 @@ class ArtifactReader {
   std::vector<float> theta(std::size_t tensor) const;
   /// Bytes of a plain tensor. @throws as theta()
   std::vector<std::byte> plain(std::size_t tensor) const;
+  /// The reader of the stripes of an exact tensor (artifact/sections/planes.h); null for tensors
+  /// that are not stored as planes. @throws as theta()
+  std::unique_ptr<const PlanesReader> planes(std::size_t tensor) const;
+  /// Reports decoded bytes of the file to the digest of DigestCheck::kWhileDecoding. [thread-safe]
+  void keep_up(std::size_t bytes) const noexcept;
   /// Of a coded or residual tensor. With the small profile everything before it is decoded first,
   /// and kept, so that each integer is decoded once. @throws as theta()
   CodedValues coded(std::size_t tensor) const;

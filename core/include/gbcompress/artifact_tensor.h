@@ -60,7 +60,7 @@ enum class Packing : std::uint8_t {
   kZstd,
   kShuffledZstd,  ///< byte planes (all first bytes of the elements, all second ones, ...), then
                   ///< zstd
-  kPlanes,        ///< floats: exponents first, each byte plane as it is or as zstd
+  kPlanes,        ///< floats: exponents apart from mantissas, in stripes
 };
 
 /// Bounds on what a file may declare, checked before anything is allocated.

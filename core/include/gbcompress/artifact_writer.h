@@ -101,7 +101,7 @@ class ArtifactWriter {
   /// Stores a coded tensor exactly instead. @throws Error(kNotFound) as update_coded();
   /// Error(kShapeMismatch) where bytes and shape do not fit
   void update_plain(const std::string& name, std::span<const std::byte> bytes);
-  /// Of the profile lanes, 0: one for each processor. They change no bit.
+  /// Threads that code stripes; 0: one for each processor. The bytes do not depend on them.
   void set_threads(int threads) noexcept { threads_ = threads; }
   /// From here on sections wait in an unnamed file in `folder` instead of in memory.
   /// @throws Error(kIo)
@@ -134,6 +134,9 @@ class ArtifactWriter {
   ArtifactTensor generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                            const GNetPlan& plan, Coding coding) const;
   void add(ArtifactTensor tensor, Content content);
+  /// Packs the elements of an exact tensor and sets its stored_bytes. Large tensors are packed
+  /// stripe by stripe on all threads.
+  Content packed(ArtifactTensor& tensor, std::span<const std::byte> bytes);
   CodecProfile profile() const;
   struct Layout;
   const Layout& layout() const;

@@ -15,7 +15,7 @@ namespace {
 
 /// Of tensors that are decoded ahead of the one that is written.
 constexpr std::int64_t kAheadBytes = std::int64_t{128} << 20;
-/// With stripes, whose buffers shall stay in caches.
+/// Of stripes, whose buffers shall stay in caches.
 constexpr std::int64_t kAheadInStripes = std::int64_t{32} << 20;
 
 /// All types first, so that a missing plugin is told before any work.
@@ -55,7 +55,8 @@ Expansion::Expansion(const ArtifactReader& artifact, std::vector<std::size_t> or
                    [&artifact, one](std::size_t i) { return decode_elements(artifact, i, one); });
   });
   if (apart && threads > 1)
-    ahead_.emplace(threads, parts_->sizes(), artifact.lanes() ? kAheadInStripes : kAheadBytes,
+    ahead_.emplace(threads, parts_->sizes(),
+                   artifact.lanes() || parts_->in_stripes() ? kAheadInStripes : kAheadBytes,
                    [this](std::size_t n) { return parts_->make(n); });
 }
 

@@ -12,19 +12,35 @@ FileParts::FileParts(const ArtifactReader& artifact, std::span<const std::size_t
   for (const std::size_t tensor : tensors) {
     const ArtifactTensor& entry = artifact.tensors()[tensor];
     counts_.push_back(1);
+    if (auto planes = artifact.planes(tensor)) {
+      add_planes(tensor, std::move(planes));
+      continue;
+    }
     if (!DirectValues::fits(artifact, tensor)) {
-      parts_.push_back({tensor, 0, tensor_bytes(entry.shape, entry.dtype), nullptr});
+      parts_.push_back({tensor, 0, tensor_bytes(entry.shape, entry.dtype), nullptr, nullptr});
+      whole_parts_ += parts_.back().bytes > static_cast<std::int64_t>(kPlaneStripe);
       continue;
     }
     values_.push_back(std::make_unique<DirectValues>(artifact, tensor));
     const auto& parts = values_.back()->parts();
     counts_.back() = parts.size();
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      parts_.push_back(
-          {tensor, i, parts[i].size * (dtype_bits(entry.dtype) / 8), values_.back().get()});
+      parts_.push_back({tensor, i, parts[i].size * (dtype_bits(entry.dtype) / 8),
+                        values_.back().get(), nullptr});
       largest_ = std::max(largest_, static_cast<std::size_t>(parts_.back().bytes));
     }
   }
+}
+
+void FileParts::add_planes(std::size_t tensor, std::unique_ptr<const PlanesReader> planes) {
+  counts_.back() = planes->stripes();
+  for (std::size_t i = 0; i < planes->stripes(); ++i) {
+    const std::size_t bytes = planes->bytes_of(i);
+    parts_.push_back({tensor, i, static_cast<std::int64_t>(bytes), nullptr, planes.get()});
+    // With the planes that it is made of behind it.
+    largest_ = std::max(largest_, 2 * bytes);
+  }
+  planes_.push_back(std::move(planes));
 }
 
 std::vector<std::int64_t> FileParts::sizes() const {
@@ -53,9 +69,14 @@ std::shared_ptr<std::vector<std::byte>> FileParts::buffer() {
 
 FileParts::Made FileParts::make(std::size_t part) {
   const Part& made = parts_[part];
-  if (!made.values) return Made(whole_(made.tensor));
+  if (!made.values && !made.planes) return Made(whole_(made.tensor));
   auto held = buffer();
   const auto size = static_cast<std::size_t>(made.bytes);
+  if (made.planes) {
+    made.planes->read(made.index, std::span(*held).first(size), std::span(*held).subspan(size));
+    artifact_.keep_up(made.planes->stored_of(made.index));
+    return {std::move(held), size};
+  }
   made.values->read(made.index, artifact_.tensors()[made.tensor].dtype,
                     std::span(*held).first(size));
   return {std::move(held), size};

@@ -1,5 +1,5 @@
 #pragma once
-/// What a file is expanded in: stripes' parts of tensors through warm buffers, other tensors whole.
+/// What a file is expanded in: stripes of tensors through warm buffers, other tensors whole.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "artifact/direct_values.h"
+#include "artifact/sections/planes.h"
 #include "gbcompress/decode.h"
 
 namespace gbcompress {
@@ -41,6 +42,8 @@ class FileParts {
   std::size_t parts(std::size_t n) const { return counts_[n]; }
   /// Of all parts.
   std::vector<std::int64_t> sizes() const;
+  /// Whether no tensor is decoded as a whole.
+  bool in_stripes() const { return whole_parts_ == 0; }
   /// [thread-safe]
   Made make(std::size_t part);
 
@@ -48,16 +51,20 @@ class FileParts {
   struct Part {
     std::size_t tensor, index;
     std::int64_t bytes;
-    DirectValues* values;  ///< null: the whole tensor
+    const DirectValues* values;  ///< of a tensor in stripes of integers, or null
+    const PlanesReader* planes;  ///< of a tensor in stripes of planes, or null
   };
+  void add_planes(std::size_t tensor, std::unique_ptr<const PlanesReader> planes);
   std::shared_ptr<std::vector<std::byte>> buffer();
 
   const ArtifactReader& artifact_;
   const std::function<DecodedTensor(std::size_t)> whole_;
   std::vector<std::unique_ptr<DirectValues>> values_;
+  std::vector<std::unique_ptr<const PlanesReader>> planes_;
   std::vector<Part> parts_;
   std::vector<std::size_t> counts_;
-  std::size_t largest_ = 0;  ///< of parts in buffers
+  std::size_t whole_parts_ = 0;  ///< larger ones than a stripe
+  std::size_t largest_ = 0;      ///< of parts in buffers
   std::mutex mutex_;
   std::vector<std::unique_ptr<std::vector<std::byte>>> free_;
 };

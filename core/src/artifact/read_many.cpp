@@ -123,9 +123,11 @@ void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dty
 }
 
 bool decodes_apart(const ArtifactReader& artifact) noexcept {
-  return artifact.profile() != CodecProfile::kSmall &&
-         std::none_of(artifact.tensors().begin(), artifact.tensors().end(),
-                      [](const ArtifactTensor& tensor) { return has_plan(tensor.kind); });
+  const bool streamed = artifact.profile() == CodecProfile::kSmall;
+  return std::none_of(artifact.tensors().begin(), artifact.tensors().end(),
+                      [&](const ArtifactTensor& tensor) {
+                        return has_plan(tensor.kind) || (streamed && has_values(tensor));
+                      });
 }
 
 bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept {

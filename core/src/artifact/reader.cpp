@@ -9,6 +9,7 @@
 #include "artifact/sections/float_code.h"
 #include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
+#include "artifact/sections/planes.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "gbcompress/error.h"
@@ -371,6 +372,18 @@ std::span<const std::byte> ArtifactReader::change(std::size_t tensor) const {
         "changed");
   return section(tensor);
 }
+
+std::unique_ptr<const PlanesReader> ArtifactReader::planes(std::size_t tensor) const {
+  if (tensor >= tensors_.size() || tensors_[tensor].kind != TensorKind::kExact ||
+      sections_[tensor].packing != Packing::kPlanes)
+    return nullptr;
+  return std::make_unique<const PlanesReader>(
+      section(tensor), static_cast<std::size_t>(sections_[tensor].raw),
+      static_cast<std::size_t>(plane_bytes(tensors_[tensor])),
+      label_ + ": " + printable(tensors_[tensor].name));
+}
+
+void ArtifactReader::keep_up(std::size_t bytes) const noexcept { digest_->keep_up(bytes); }
 
 const LanesReader* ArtifactReader::lanes() const noexcept {
   return integers_ ? integers_->lanes() : nullptr;

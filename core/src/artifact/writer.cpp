@@ -9,13 +9,22 @@
 #include "artifact/sections/elements.h"
 #include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
+#include "artifact/sections/planes.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/spool.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
+
+/// Tensors of at least this many bytes are packed stripe by stripe, on all threads.
+constexpr std::size_t kLargeTensor = std::size_t{4} << 20;
+
+void append_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
 
 /// A tensor of numbers that g-nets or integers may make.
 ArtifactTensor real(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
@@ -105,13 +114,40 @@ void ArtifactWriter::add(ArtifactTensor tensor, Content content) {
     throw Error(Errc::kUsage, "two tensors are named " + printable(tensor.name));
   layout_.reset();
   stream_.reset();
-  tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+  if (content.spooled < 0) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
   if (spool_ && !content.bytes.empty()) {
     content.spooled = spool_->append(content.bytes);
     content.bytes = {};
   }
   tensors_.push_back(std::move(tensor));
   contents_.push_back(std::move(content));
+}
+
+ArtifactWriter::Content ArtifactWriter::packed(ArtifactTensor& tensor,
+                                               std::span<const std::byte> bytes) {
+  Content content;
+  const bool floats = has_planes(tensor.dtype);
+  if (floats && bytes.size() >= kLargeTensor && are_planes(bytes)) {
+    const PlanesWriter planes(bytes, static_cast<std::size_t>(plane_bytes(tensor)));
+    if (planes.pays()) {
+      content.packing = Packing::kPlanes;
+      tensor.stored_bytes = 0;
+      planes.write(threads_ > 0 ? threads_ : usable_processors(),
+                   [&](std::span<const std::byte> piece) {
+                     throw_if_interrupted();
+                     if (!spool_) return append_bytes(content.bytes, piece);
+                     const std::int64_t at = spool_->append(piece);
+                     if (content.spooled < 0) content.spooled = at;
+                     tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
+                   });
+      if (!spool_) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+      if (tensor.stored_bytes < static_cast<std::int64_t>(bytes.size())) return content;
+      content = {};
+    }
+  }
+  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(tensor), floats);
+  tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+  return content;
 }
 
 ArtifactTensor ArtifactWriter::generated(const std::string& name, DType dtype,
@@ -147,8 +183,7 @@ void ArtifactWriter::add_plain(const std::string& name, DType dtype,
       tensor_bytes(tensor.shape, dtype) != static_cast<std::int64_t>(bytes.size()))
     throw Error(Errc::kShapeMismatch, printable(name) + " has " + std::to_string(bytes.size()) +
                                           " bytes, which do not fit its shape");
-  Content content;
-  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(tensor), is_real(dtype));
+  Content content = packed(tensor, bytes);
   add(std::move(tensor), std::move(content));
 }
 
@@ -265,9 +300,7 @@ void ArtifactWriter::update_plain(const std::string& name, std::span<const std::
   if (tensor_bytes(plain.shape, plain.dtype) != static_cast<std::int64_t>(bytes.size()))
     throw Error(Errc::kShapeMismatch, printable(name) + " has " + std::to_string(bytes.size()) +
                                           " bytes, which do not fit its shape");
-  Content content;
-  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(plain), is_real(plain.dtype));
-  plain.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+  Content content = packed(plain, bytes);
   if (spool_ && !content.bytes.empty()) {
     content.spooled = spool_->append(content.bytes);
     content.bytes = {};

@@ -30,6 +30,18 @@ void read_block(const TensorEntry& tensor, std::span<const std::byte> bytes, std
   std::copy_n(floats.begin(), values.size(), values.begin());
 }
 
+/// Whether every element has a finite exponent, that is, not all of its bits set.
+template <typename T>
+bool have_finite_exponents(std::span<const std::byte> bytes, T exponent) {
+  std::size_t others = 0;
+  for (std::size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
+    T bits;
+    std::memcpy(&bits, bytes.data() + i, sizeof bits);
+    others += (bits & exponent) == exponent;
+  }
+  return others == 0;
+}
+
 }  // namespace
 
 const TensorEntry* entry_before(const BaseModel* base, const TensorEntry& tensor) noexcept {
@@ -39,15 +51,16 @@ const TensorEntry* entry_before(const BaseModel* base, const TensorEntry& tensor
 }
 
 bool is_finite(const TensorEntry& tensor) {
-  Block values;
-  const std::size_t count = elements(tensor);
-  for (std::size_t first = 0; first < count; first += kBlock) {
-    const auto block = std::span(values).first(std::min(kBlock, count - first));
-    read_block(tensor, tensor.bytes, first, block);
-    if (!std::all_of(block.begin(), block.end(), [](double v) { return std::isfinite(v); }))
-      return false;
+  switch (tensor.dtype) {
+    case DType::kF16:
+      return have_finite_exponents<std::uint16_t>(tensor.bytes, 0x7c00);
+    case DType::kBF16:
+      return have_finite_exponents<std::uint16_t>(tensor.bytes, 0x7f80);
+    case DType::kF32:
+      return have_finite_exponents<std::uint32_t>(tensor.bytes, 0x7f80'0000);
+    default:
+      return have_finite_exponents<std::uint64_t>(tensor.bytes, 0x7ff0'0000'0000'0000);
   }
-  return true;
 }
 
 ChangeSums change_sums(const TensorEntry& source, const TensorEntry& before,

@@ -35,6 +35,16 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
 /// unless pieces of it from all over the tensor take less than half of their bytes.
 constexpr std::size_t kSmallShare = 20, kPieces = 16, kPiece = 4096;
 
+/// Sections of models of more bytes are kept in a temporary file until the header is written.
+constexpr std::int64_t kInMemory = std::int64_t{64} << 20;
+
+std::int64_t bytes_of(const WeightsPlan& plan) {
+  std::int64_t bytes = 0;
+  for (const TensorPlan& tensor : plan.tensors())
+    bytes += static_cast<std::int64_t>(tensor.source->bytes.size());
+  return bytes;
+}
+
 bool packs_well(std::span<const std::byte> bytes) {
   if (bytes.size() <= kPieces * kPiece) return 2 * compress_fast(bytes).size() <= bytes.size();
   std::vector<std::byte> pieces;
@@ -84,7 +94,8 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
   if (options.base) writer_.set_base(options.base->digest());
   writer_.set_profile(plan.profile());
   writer_.set_threads(plan.threads());
-  if (plan.profile() == CodecProfile::kLanes) writer_.spool_in(folder);
+  if (plan.profile() == CodecProfile::kLanes || bytes_of(plan) > kInMemory)
+    writer_.spool_in(folder);
   for (const TensorPlan& tensor : plan.tensors()) add(tensor);
   if (options.statistics) find_biases();
 }

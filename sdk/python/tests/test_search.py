@@ -17,7 +17,7 @@ from test_calibrate import Net, batches_of, error_of  # noqa: E402
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _core, _evaluator, _norms, _search  # noqa: E402
+from gbcompress import _core, _evaluator, _layer_sequence, _norms, _search  # noqa: E402
 
 
 def normed() -> nn.Module:
@@ -49,6 +49,42 @@ def test_norms_are_moved_with_the_measured_batches(tmp_path: Path, monkeypatch: 
     corrected = len(report.candidates) - 1  # all but the file without data
     assert corrected > 3
     assert len(seen) % 8 == 0 and 8 * (1 + corrected) <= len(seen) <= 8 * (1 + 3 * corrected)
+
+
+def test_inputs_of_a_layer_are_those_that_quantized_layers_give() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 5))
+    batches = [torch.randn(16, 6) for _ in range(4)]
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    sequence = _layer_sequence.LayerSequence(model, batches, lambda: model.load_state_dict(state))
+    assert sequence.groups() == [["0.weight"], ["2.weight"]]
+    sequence.begin()
+    rounded = (4 * state["0.weight"]).round() / 4
+    sequence.put("0.weight", rounded.numpy().tobytes())
+    moment, cross, mean, mean_before = sequence.inputs("2.weight")
+    rows = torch.cat(batches)
+    before, now = ((rows @ weight.T + state["0.bias"]).relu() for weight in (state["0.weight"], rounded))
+    np.testing.assert_allclose(moment, now.T @ now / len(rows), atol=1e-5)
+    np.testing.assert_allclose(cross, (before - now).T @ now / len(rows), atol=1e-5)
+    np.testing.assert_allclose(mean, now.mean(0), atol=1e-5)
+    np.testing.assert_allclose(mean_before, before.mean(0), atol=1e-5)
+    assert np.abs(cross).max() > 1e-3
+    sequence.begin()
+    assert np.abs(sequence.inputs("2.weight")[1]).max() < 1e-6
+
+
+def test_layers_are_fitted_one_after_another(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    mixed = torch.randn(3, 24)
+    model = nn.Sequential(nn.Linear(24, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).eval()
+    batches = [torch.randn(32, 3) @ mixed + 0.1 * torch.randn(32, 24) for _ in range(10)]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    report = gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=16)
+    fitted = [name for name in report.candidates if name.endswith(", layer by layer")]
+    assert len(fitted) == 1
+    assert report.candidates[fitted[0]] < report.candidates[fitted[0].removesuffix(", layer by layer")]
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
 
 
 def correction_of(factor: float) -> tuple[dict[str, torch.Tensor], Callable[[], dict[str, torch.Tensor]]]:

@@ -58,6 +58,79 @@ TEST(Planes, TakeTheExponentsOfWeightsApart) {
   }
 }
 
+/// bfloat16 elements of rows of several scales, some of them zero, NaN or infinite.
+std::vector<std::byte> scaled_rows(std::size_t n, std::uint64_t seed, std::size_t odd) {
+  std::vector<float> values = normal(n, seed);
+  for (std::size_t i = 0; i < n; ++i) values[i] *= static_cast<float>(1 << i / 1024 % 5);
+  for (std::size_t i = 5; odd > 0 && i < n; i += odd)
+    values[i] = i % 3 == 0 ? 0 : i % 3 == 1 ? -std::numeric_limits<float>::infinity() : 1e30f;
+  return elements_of(values, DType::kBF16);
+}
+
+TEST(Planes, FollowTheScalesOfRows) {
+  const std::vector<std::byte> raw = scaled_rows(400'000, 4, 0);
+  std::vector<std::byte> apart;
+  double alone = 0;
+  for (int scale = 0; scale < 5; ++scale) {
+    apart = elements_of(normal(80'000, static_cast<std::uint64_t>(20 + scale)), DType::kBF16);
+    alone += static_cast<double>(pack_planes(apart, 2).size());
+  }
+  EXPECT_LT(static_cast<double>(pack_planes(raw, 2).size()), 1.005 * alone);
+}
+
+/// A form and its tables take few bytes, and bits of mantissas are stored as they are.
+TEST(Planes, TakeFewBytesBesideTheEntropy) {
+  for (const std::size_t n : {64u, 300u, 1200u, 8192u, 60'000u}) {
+    const auto size =
+        static_cast<double>(pack_planes(elements_of(normal(n, 9), DType::kBF16), 2).size());
+    EXPECT_LT(size, 1.33 * static_cast<double>(n) + 45) << n;
+  }
+}
+
+TEST(Planes, OfManyStripesAreMadeOnAnyThreadsAndReadOneByOne) {
+  const std::vector<std::byte> raw = scaled_rows(900'001, 5, 999);
+  const std::vector<std::byte> packed = pack_planes(raw, 2);
+  std::vector<std::byte> made;
+  PlanesWriter(raw, 2).write(3, [&](std::span<const std::byte> piece) {
+    made.insert(made.end(), piece.begin(), piece.end());
+  });
+  EXPECT_EQ(made, packed);
+  const PlanesReader reader(packed, raw.size(), 2, "x");
+  ASSERT_EQ(reader.stripes(), 4u);
+  std::vector<std::byte> scratch(kPlaneStripe);
+  for (const std::size_t i : {3u, 0u, 2u}) {
+    std::vector<std::byte> stripe(reader.bytes_of(i));
+    reader.read(i, stripe, scratch);
+    EXPECT_TRUE(std::equal(stripe.begin(), stripe.end(), raw.begin() + i * kPlaneStripe)) << i;
+  }
+}
+
+/// What a sample does not show.
+TEST(Planes, EscapeWhatIsRare) {
+  for (const std::size_t size : {1u, 2u, 4u, 8u}) {
+    std::vector<std::byte> raw = elements_of(normal(700'000, 6), DType::kF32);
+    for (const std::size_t place : {0u, 1'000'003u, 2'799'990u})
+      for (std::size_t i = 0; i < 9; ++i) raw[place + i] = static_cast<std::byte>(29 * i);
+    EXPECT_EQ(unpack_planes(pack_planes(raw, size), raw.size(), size, "x"), raw) << size;
+  }
+}
+
+TEST(Planes, RefuseEveryDamagedByte) {
+  const std::vector<std::byte> raw = scaled_rows(3000, 7, 50);
+  const std::vector<std::byte> good = pack_planes(raw, 2);
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::vector<std::byte> bad = good;
+    bad[at] ^= std::byte{16};
+    try {
+      EXPECT_EQ(unpack_planes(bad, raw.size(), 2, "x").size(), raw.size());
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == Errc::kCorrupt || error.code() == Errc::kTruncated) << at;
+    }
+  }
+  for (std::size_t size = 0; size < good.size(); size += 7)
+    EXPECT_THROW(unpack_planes(std::span(good).first(size), raw.size(), 2, "x"), Error) << size;
+}
+
 TEST(Planes, LeaveWhatRepeatsToZstd) {
   std::vector<float> values = normal(1000, 3);
   for (int i = 0; i < 7; ++i) values.insert(values.end(), values.begin(), values.end());

@@ -94,6 +94,11 @@ constexpr bool needs_base(const ArtifactTensor& tensor) noexcept {
 
 /// Bytes of a tensor. @throws Error(kLimit) on overflow, Error(kCorrupt) for half bytes
 std::int64_t tensor_bytes(const std::vector<std::int64_t>& shape, DType dtype);
+/// Whether exact tensors of that type may be planes: floats of whole bytes.
+constexpr bool has_planes(DType dtype) noexcept {
+  return (dtype >= DType::kF16 && dtype <= DType::kF64) ||
+         (dtype >= DType::kF8E5M2 && dtype <= DType::kF8E8M0);
+}
 /// Bytes of one element as byte planes see it; 1 where there is none or less.
 std::int64_t plane_bytes(const ArtifactTensor& tensor);
 

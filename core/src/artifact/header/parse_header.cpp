@@ -205,7 +205,7 @@ class HeaderParser {
       in_.corrupt("a packed section is not smaller than its content");
     if (section.packing == Packing::kShuffledZstd && plane_bytes(tensor) == 1)
       in_.corrupt("a section of single bytes is shuffled");
-    if (section.packing == Packing::kPlanes && !is_real(tensor.dtype))
+    if (section.packing == Packing::kPlanes && !has_planes(tensor.dtype))
       in_.corrupt("a section has planes of what are no floats");
     tensor.stored_bytes = section.stored;
   }

@@ -59,6 +59,10 @@ Bytes shuffle(std::span<const std::byte> from, std::size_t size) {
 
 Bytes compress_fast(std::span<const std::byte> raw) { return compress(raw, 1); }
 
+bool are_planes(std::span<const std::byte> raw) {
+  return raw.size() > kManyFloats && !is_repetitive(raw);
+}
+
 std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes,
                                bool floats) {
   std::pair<Bytes, Packing> best{Bytes(raw.begin(), raw.end()), Packing::kRaw};
@@ -68,7 +72,7 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   if (raw.empty()) return best;
   const auto size = static_cast<std::size_t>(element_bytes);
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
-  if (floats && raw.size() > kManyFloats && !is_repetitive(raw)) return best;
+  if (floats && are_planes(raw)) return best;
   keep_smaller(compress(raw, thorough(raw.size())), Packing::kZstd);
   if (size > 1)
     keep_smaller(compress(shuffle(raw, size), thorough(raw.size())), Packing::kShuffledZstd);

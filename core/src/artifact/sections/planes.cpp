@@ -1,119 +1,194 @@
 #include "artifact/sections/planes.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 
 #include "artifact/sections/packing.h"
 #include "artifact/sections/varint.h"
-#include "codec/byte_coder.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// How a plane is stored.
-enum class Plane : unsigned char { kRaw, kZstd, kCoded };
-
-/// What a coded plane must save at least, of its size: mantissas are not worth the time.
-constexpr double kSaved = 0.01;
-/// Bytes of a plane that tell whether zstd finds more than single bytes' statistics do.
-constexpr std::size_t kSample = std::size_t{1} << 18;
-
-/// The plane of the bytes that begin at bit 8 * plane, once the sign was turned to the end.
-template <typename T>
-void split(std::span<const std::byte> raw, std::size_t plane, std::span<std::byte> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    T bits;
-    std::memcpy(&bits, raw.data() + i * sizeof bits, sizeof bits);
-    to[i] = static_cast<std::byte>(std::rotl(bits, 1) >> (8 * plane));
-  }
+[[noreturn]] void refuse(const std::string& label, const char* why) {
+  throw Error(Errc::kCorrupt, label + " has " + why);
 }
 
+/// Elements of planes.
+/// @param size    bytes of an element, at most those of T
+/// @param planes  the first plane first
 template <typename T>
-void merge(const std::vector<Bytes>& planes, std::span<std::byte> raw) {
-  for (std::size_t i = 0; i < raw.size() / sizeof(T); ++i) {
+inline void merge_in(const PlanesForm& form, std::size_t size, const std::byte* planes,
+                     std::size_t count, std::byte* raw) {
+  const auto last = static_cast<unsigned>(8 * size - 1);
+  const T base = static_cast<T>(static_cast<T>(form.base) << (last - 7));
+  const T all = static_cast<T>(~T{} >> (8 * (sizeof(T) - size)));
+  for (std::size_t i = 0; i < count; ++i) {
     T bits = 0;
-    for (std::size_t plane = 0; plane < sizeof bits; ++plane)
-      bits = static_cast<T>(bits | static_cast<T>(std::to_integer<T>(planes[plane][i]))
-                                       << (8 * plane));
-    bits = std::rotr(bits, 1);
-    std::memcpy(raw.data() + i * sizeof bits, &bits, sizeof bits);
+    for (std::size_t plane = 0; plane < size; ++plane)
+      bits = static_cast<T>(bits << (8 % (8 * sizeof(T))) |
+                            std::to_integer<T>(planes[plane * count + i]));
+    bits = static_cast<T>(((bits >> form.mantissa) + base) & all);
+    bits = static_cast<T>(bits >> 1 | (bits << last & all));
+    std::memcpy(raw + i * size, &bits, size);
   }
 }
 
-void append_plane(Bytes& to, std::span<const std::byte> plane) {
-  const auto size = static_cast<double>(plane.size());
-  const auto sample = plane.first(std::min(kSample, plane.size()));
-  const double coded = codec::expected_size(plane);
-  const Bytes zstd = compress_fast(sample);
-  const double share = static_cast<double>(zstd.size()) / static_cast<double>(sample.size());
-  Plane kind = Plane::kRaw;
-  Bytes packed;
-  if (share < 0.97 * coded / size && share < 1 - kSaved) {
-    packed = sample.size() == plane.size() ? zstd : compress_fast(plane);
-    kind = Plane::kZstd;
-  } else if (coded < (1 - kSaved) * size) {
-    packed = codec::encode_bytes(plane);
-    kind = Plane::kCoded;
-  }
-  if (kind != Plane::kRaw && packed.size() >= plane.size()) kind = Plane::kRaw;
-  to.push_back(static_cast<std::byte>(kind));
-  if (kind != Plane::kRaw) append_varint(to, static_cast<std::int64_t>(packed.size()));
-  const auto content = kind == Plane::kRaw ? plane : std::span<const std::byte>(packed);
-  to.insert(to.end(), content.begin(), content.end());
+void merge(const PlanesForm& form, const std::byte* planes, std::size_t count, std::byte* raw) {
+#ifdef GBC_FREESTANDING  // one loop for elements of all sizes is less code
+  merge_in<std::uint64_t>(form, form.size, planes, count, raw);
+#else
+  if (form.size == 1) return merge_in<std::uint8_t>(form, 1, planes, count, raw);
+  if (form.size == 2) return merge_in<std::uint16_t>(form, 2, planes, count, raw);
+  if (form.size == 4) return merge_in<std::uint32_t>(form, 4, planes, count, raw);
+  merge_in<std::uint64_t>(form, 8, planes, count, raw);
+#endif
 }
 
-Bytes read_plane(ByteReader& in, std::size_t size, const std::string& label) {
-  const auto kind = in.read<unsigned char>();
-  if (kind > static_cast<unsigned char>(Plane::kCoded))
-    throw Error(Errc::kCorrupt, label + " has a plane of an unknown kind");
-  if (kind == static_cast<unsigned char>(Plane::kRaw)) {
-    const auto content = in.take(size);
-    return {content.begin(), content.end()};
+/// Bits above `mantissa` of bytes: groups of 4, 2 and 1 bits, the lowest bits first.
+void read_bits(ByteReader& in, unsigned mantissa, std::span<std::byte> to) {
+  std::fill(to.begin(), to.end(), std::byte{0});
+  unsigned place = mantissa;
+  for (const unsigned bits : {4U, 2U, 1U}) {
+    if (((8 - mantissa) & bits) == 0) continue;
+    const std::size_t each = (to.size() * bits + 7) / 8;
+    const std::byte* const from = in.take(each).data();
+    const auto mask = static_cast<std::byte>((1U << bits) - 1);
+    for (std::size_t first = 0, shift = 0; first < to.size(); first += each, shift += bits) {
+      const std::size_t count = std::min(each, to.size() - first);
+      std::byte* const part = to.data() + first;
+      for (std::size_t i = 0; i < count; ++i) part[i] |= (from[i] >> shift & mask) << place;
+    }
+    place += bits;
   }
-  const auto content = in.take(static_cast<std::uint64_t>(read_varint(in, label)));
-  if (kind == static_cast<unsigned char>(Plane::kZstd))
-    return unpack(content, Packing::kZstd, static_cast<std::int64_t>(size), 1, label);
-  Bytes plane(size);
-  codec::decode_bytes(content, plane);
-  return plane;
+}
+
+const std::byte* find(const std::byte* at, const std::byte* end, std::byte value) {
+#ifdef GBC_FREESTANDING  // which has no memchr
+  while (at != end && *at != value) ++at;
+  return at;
+#else
+  const auto count = static_cast<std::size_t>(end - at);
+  const void* const found = std::memchr(at, std::to_integer<int>(value), count);
+  return found ? static_cast<const std::byte*>(found) : end;
+#endif
+}
+
+/// Copies the escaped elements to the places where the first plane has the escape.
+void put_escapes(std::span<const std::byte> escaped, std::size_t size, std::uint8_t escape,
+                 std::span<const std::byte> plane, std::byte* raw, const std::string& label) {
+  const std::byte* const end = plane.data() + plane.size();
+  const std::byte* next = escaped.data();
+  std::size_t left = escaped.size();
+  for (const std::byte* at = plane.data(); (at = find(at, end, std::byte{escape})) != end; ++at) {
+    if (left == 0) refuse(label, "other escapes than escaped elements");
+    std::memcpy(raw + static_cast<std::size_t>(at - plane.data()) * size, next, size);
+    next += size;
+    left -= size;
+  }
+  if (left > 0) refuse(label, "other escapes than escaped elements");
 }
 
 }  // namespace
 
-Bytes pack_planes(std::span<const std::byte> raw, std::size_t size) {
-  Bytes packed, plane(raw.size() / size);
-  packed.reserve(raw.size());
-  for (std::size_t p = size; p-- > 0;) {
-    if (size == 2)
-      split<std::uint16_t>(raw, p, plane);
-    else if (size == 4)
-      split<std::uint32_t>(raw, p, plane);
-    else
-      split<std::uint64_t>(raw, p, plane);
-    append_plane(packed, plane);
+PlanesReader::PlanesReader(std::span<const std::byte> stored, std::size_t raw_bytes,
+                           std::size_t size, std::string label)
+    : raw_bytes_(raw_bytes), label_(std::move(label)) {
+  if (!std::has_single_bit(size) || size > kMostPlanes || raw_bytes % size != 0)
+    refuse(label_, "planes of a malformed form");
+  ByteReader in(stored, label_);
+  form_.size = size;
+  read_form(in);
+  for (std::size_t at = 0; at < raw_bytes; at += kPlaneStripe)
+    stripes_.push_back(
+        in.take(raw_bytes - at > kPlaneStripe ? in.read<std::uint32_t>() : in.remaining()));
+  if (in.remaining() > 0) refuse(label_, "bytes after its planes");
+}
+
+void PlanesReader::read_form(ByteReader& in) {
+  const auto head = in.read<std::uint8_t>();
+  form_.mantissa = head % kEscapeFlag;
+  form_.run = codec::kLeastRun << head / kRunUnit;
+  form_.base = in.read<std::uint8_t>();
+  if ((head & kEscapeFlag) != 0) form_.escape = in.read<std::uint8_t>();
+  const auto tables = static_cast<std::uint64_t>(read_varint(in, label_));
+  if (form_.mantissa > (form_.size > 1 ? kMostMantissa : 0) || form_.run > kMostRun ||
+      tables % kLaterTables > codec::kMostByteTables ||
+      tables / kLaterTables >> (form_.size - 1) != 0)
+    refuse(label_, "planes of a malformed form");
+  for (std::size_t plane = 0; plane < form_.size; ++plane) {
+    const std::uint64_t count =
+        plane == 0 ? tables % kLaterTables : (tables / kLaterTables) >> (plane - 1) & 1;
+    for (std::uint64_t i = 0; i < count; ++i) decoder_.add(codec::read_widths(in, label_));
+    first_table_[plane + 1] = decoder_.tables();
   }
-  return packed;
+}
+
+std::size_t PlanesReader::bytes_of(std::size_t stripe) const noexcept {
+  return std::min(kPlaneStripe, raw_bytes_ - stripe * kPlaneStripe);
+}
+
+void PlanesReader::read_runs(ByteReader& in, std::span<std::uint8_t> runs) const {
+  const auto nibbles = in.take((runs.size() + 1) / 2);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i] = std::to_integer<std::uint8_t>(nibbles[i / 2] >> (4 * (i % 2)) & std::byte{15});
+    if (runs[i] >= tables_of(0)) refuse(label_, "a run of no table");
+  }
+}
+
+void PlanesReader::read_plane(ByteReader& in, std::size_t plane, const codec::ByteClasses& classes,
+                              std::span<std::byte> to) const {
+  const auto kind = in.read<unsigned char>();
+  if (kind == static_cast<unsigned char>(Plane::kRaw)) {
+    if (plane + 1 == form_.size && form_.mantissa > 0) return read_bits(in, form_.mantissa, to);
+    const auto content = in.take(to.size());
+    std::copy(content.begin(), content.end(), to.begin());
+    return;
+  }
+  const auto content = in.take(static_cast<std::uint64_t>(read_varint(in, label_)));
+  if (kind == static_cast<unsigned char>(Plane::kZstd)) {
+    const Bytes plain =
+        unpack(content, Packing::kZstd, static_cast<std::int64_t>(to.size()), 1, label_);
+    std::copy(plain.begin(), plain.end(), to.begin());
+    return;
+  }
+  if (kind != static_cast<unsigned char>(Plane::kCoded) || tables_of(plane) == 0)
+    refuse(label_, "a plane of an unknown kind");
+  decoder_.decode(content, plane == 0 ? classes : codec::ByteClasses{.first = first_table_[plane]},
+                  to);
+}
+
+void PlanesReader::read(std::size_t stripe, std::span<std::byte> raw,
+                        std::span<std::byte> scratch) const {
+  const std::size_t count = raw.size() / form_.size;
+  ByteReader in(stripes_[stripe], label_);
+  std::vector<std::uint8_t> runs(tables_of(0) < 2 ? 0 : (count + form_.run - 1) / form_.run);
+  read_runs(in, runs);
+  const codec::ByteClasses classes{runs, form_.run};
+  std::span<const std::byte> escaped;
+  if (form_.escape) {
+    const auto elements = static_cast<std::uint64_t>(read_varint(in, label_));
+    if (elements > count) refuse(label_, "other escapes than escaped elements");
+    escaped = in.take(elements * form_.size);
+  }
+  for (std::size_t plane = 0; plane < form_.size; ++plane)
+    read_plane(in, plane, classes, scratch.subspan(plane * count, count));
+  if (in.remaining() > 0) refuse(label_, "bytes after its planes");
+  merge(form_, scratch.data(), count, raw.data());
+  if (!form_.escape) return;
+  put_escapes(escaped, form_.size, *form_.escape, scratch.first(count), raw.data(), label_);
 }
 
 Bytes unpack_planes(std::span<const std::byte> stored, std::size_t raw_bytes, std::size_t size,
                     const std::string& label) {
-  if ((size != 2 && size != 4 && size != 8) || raw_bytes % size != 0)
-    throw Error(Errc::kCorrupt, label + " has planes of elements that have none");
-  ByteReader in(stored, label);
-  std::vector<Bytes> planes(size);
-  for (std::size_t p = size; p-- > 0;) planes[p] = read_plane(in, raw_bytes / size, label);
-  if (in.remaining() > 0) throw Error(Errc::kCorrupt, label + " has bytes after its last plane");
-  Bytes raw(raw_bytes);
-  if (size == 2)
-    merge<std::uint16_t>(planes, raw);
-  else if (size == 4)
-    merge<std::uint32_t>(planes, raw);
-  else
-    merge<std::uint64_t>(planes, raw);
+  const PlanesReader reader(stored, raw_bytes, size, label);
+  Bytes raw(raw_bytes), scratch(std::min(raw_bytes, kPlaneStripe));
+  for (std::size_t i = 0; i < reader.stripes(); ++i)
+    reader.read(i, std::span(raw).subspan(i * kPlaneStripe, reader.bytes_of(i)), scratch);
   return raw;
 }
 

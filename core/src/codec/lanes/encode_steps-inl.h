@@ -12,6 +12,7 @@
 
 #include "codec/lanes/classes.h"
 #include "codec/lanes/encode_steps.h"
+#include "codec/lanes/push_words-inl.h"
 #include "codec/lanes/tables.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,37 +20,7 @@ namespace gbcompress::codec::lanes {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using CodeTag = hn::CappedTag<std::uint32_t, 16>;
-constexpr std::size_t kCodeWidth = hn::MaxLanes(CodeTag());
 static_assert(kCodeWidth <= kWordsInVain && kLaneCount % kCodeWidth == 0);
-
-/// x / width for width in 1 ... 2^11 and a quotient below 2^21: the float's is at most one away.
-HWY_INLINE hn::Vec<CodeTag> Quotient(hn::Vec<CodeTag> x, hn::Vec<CodeTag> width) {
-  const CodeTag d;
-  const hn::RebindToSigned<CodeTag> di;
-  const hn::RebindToFloat<CodeTag> df;
-  const auto real = [&](auto integer) { return hn::ConvertTo(df, hn::BitCast(di, integer)); };
-  const auto low = real(hn::And(x, hn::Set(d, 0xffff)));
-  const auto number = hn::Add(hn::Mul(real(hn::ShiftRight<16>(x)), hn::Set(df, 65536.0f)), low);
-  const auto about = hn::ConvertTo(di, hn::Div(number, real(width)));
-  const auto rest = hn::BitCast(di, hn::Sub(x, hn::Mul(hn::BitCast(d, about), width)));
-  const auto wide = hn::BitCast(di, width);
-  const auto below = hn::VecFromMask(di, hn::Lt(rest, hn::Zero(di)));
-  const auto above = hn::VecFromMask(di, hn::Gt(rest, hn::Sub(wide, hn::Set(di, 1))));
-  return hn::BitCast(d, hn::Sub(hn::Add(about, below), above));  // masks are -1
-}
-
-/// The lanes in which there is no room for more: their low halves go before `next`, the last lane
-/// last. Lanes are in reverse, so that what Compress() puts first is the last word.
-HWY_INLINE hn::Vec<CodeTag> Pushed(hn::Vec<CodeTag> state, hn::Mask<CodeTag> full,
-                                   std::uint16_t*& next) {
-  const CodeTag d;
-  const hn::Rebind<std::uint16_t, CodeTag> narrow;
-  const auto words = hn::Compress(hn::And(state, hn::Set(d, 0xffff)), full);
-  hn::StoreU(hn::TruncateTo(narrow, hn::Reverse(d, words)), narrow, next - kCodeWidth);
-  next -= hn::CountTrue(d, full);
-  return hn::IfThenElse(full, hn::ShiftRight<16>(state), state);
-}
 
 constexpr std::size_t kVectors = kLaneCount / kCodeWidth;
 
@@ -61,10 +32,11 @@ HWY_INLINE bool AnyLow(const std::uint32_t* lows) {
   return !hn::AllTrue(d, hn::Eq(all, hn::Zero(d)));
 }
 
-HWY_INLINE void PushLows(const std::uint32_t* lows, hn::Vec<CodeTag>* state, std::uint16_t*& next) {
+HWY_INLINE void PushLows(const std::uint32_t* lows, hn::Vec<CodeTag>* state,
+                         const Reversal& reversed, std::uint16_t*& next) {
   const CodeTag d;
   for (std::size_t v = kVectors; v-- > 0;) {
-    const auto low = hn::Reverse(d, hn::LoadU(d, lows + v * kCodeWidth));
+    const auto low = reversed(hn::LoadU(d, lows + v * kCodeWidth));
     const auto shift = hn::ShiftRight<16>(low);
     const auto above =
         hn::ShiftRight<1>(hn::Shr(state[v], hn::Sub(hn::Set(d, 31u), shift)));  // 32 is no shift
@@ -76,14 +48,16 @@ HWY_INLINE void PushLows(const std::uint32_t* lows, hn::Vec<CodeTag>* state, std
 std::uint16_t* PushSteps(const std::uint32_t* parts, const std::uint32_t* lows, std::size_t steps,
                          std::uint32_t* states, std::uint16_t* next) {
   const CodeTag d;
+  const Reversal reversed;
   hn::Vec<CodeTag> state[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v)
-    state[v] = hn::Reverse(d, hn::LoadU(d, states + v * kCodeWidth));
+    state[v] = reversed(hn::LoadU(d, states + v * kCodeWidth));
   const auto whole = hn::Set(d, kWholeTable), one = hn::Set(d, 1u);
   for (std::size_t step = steps; step-- > 0;) {
-    if (lows && AnyLow(lows + step * kLaneCount)) PushLows(lows + step * kLaneCount, state, next);
+    if (lows && AnyLow(lows + step * kLaneCount))
+      PushLows(lows + step * kLaneCount, state, reversed, next);
     for (std::size_t v = kVectors; v-- > 0;) {
-      const auto part = hn::Reverse(d, hn::LoadU(d, parts + step * kLaneCount + v * kCodeWidth));
+      const auto part = reversed(hn::LoadU(d, parts + step * kLaneCount + v * kCodeWidth));
       const auto width = hn::ShiftRight<16>(part);
       const auto full = hn::Gt(hn::Add(hn::ShiftRight<32 - kTableBits>(state[v]), one), width);
       const auto x = Pushed(state[v], full, next);
@@ -93,7 +67,7 @@ std::uint16_t* PushSteps(const std::uint32_t* parts, const std::uint32_t* lows, 
     }
   }
   for (std::size_t v = 0; v < kVectors; ++v)
-    hn::StoreU(hn::Reverse(d, state[v]), d, states + v * kCodeWidth);
+    hn::StoreU(reversed(state[v]), d, states + v * kCodeWidth);
   return next;
 }
 

@@ -20,6 +20,14 @@ inline constexpr auto kEight = [] {
   }
   return table;
 }();
+/// The lanes of a mask in their order, as the last ones.
+inline constexpr auto kLastOfEight = [] {
+  Placement<std::uint8_t, 256, 8> table{};
+  for (std::size_t mask = 0; mask < 256; ++mask)
+    for (std::size_t lane = 8, place = 8; lane-- > 0;)
+      if (mask >> lane & 1) table.at[mask][--place] = static_cast<std::uint8_t>(lane);
+  return table;
+}();
 /// As places of bytes; those of 128 become zero.
 inline constexpr auto kFour = [] {
   Placement<std::uint8_t, 16, 16> table{};

@@ -13,6 +13,7 @@
 
 #include "codec/lanes/decode_block.h"
 #include "codec/lanes/escape.h"
+#include "codec/lanes/look_up-inl.h"
 #include "codec/lanes/put_units-inl.h"
 #include "codec/lanes/take_words-inl.h"
 #include "codec/trellis/quantizer_state.h"
@@ -86,27 +87,6 @@ HWY_INLINE hn::Vec<Word> After(Form dependent, hn::Vec<Word> state, hn::Vec<Word
                           QuantizerState::kFeedback);
   return with(first, hn::TestBit(integer, hn::Set(d, std::uint32_t{1} << kPlace)),
               dependent ? QuantizerState::kParity : 0);
-}
-
-/// The entries at these places.
-HWY_INLINE hn::Vec<Word> LookUp(const std::uint32_t* entries, hn::Vec<Whole> at) {
-#if HWY_TARGET == HWY_AVX2  // loads one by one are faster than Zen 2's vpgatherdd
-  HWY_ALIGN std::int32_t places[kWidth];
-  hn::Store(at, Whole(), places);
-  asm("" : "+m"(places));  // read from memory: extracted from the vector they take more operations
-  const auto entry = [&](int lane) { return static_cast<int>(entries[places[lane]]); };
-  return hn::Vec<Word>{_mm256_setr_epi32(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5),
-                                         entry(6), entry(7))};
-#elif HWY_TARGET == HWY_WASM  // places do not go through memory
-  v128_t found = wasm_v128_load32_zero(entries + wasm_i32x4_extract_lane(at.raw, 0));
-  found = wasm_v128_load32_lane(entries + wasm_i32x4_extract_lane(at.raw, 1), found, 1);
-  found = wasm_v128_load32_lane(entries + wasm_i32x4_extract_lane(at.raw, 2), found, 2);
-  found = wasm_v128_load32_lane(entries + wasm_i32x4_extract_lane(at.raw, 3), found, 3);
-  return hn::Vec<Word>{found};
-#else
-  const auto* const from = reinterpret_cast<const std::int32_t*>(entries);
-  return hn::BitCast(Word(), hn::GatherIndex(Whole(), from, at));
-#endif
 }
 
 /// 2 to the power of a shift of 0 to 15 in each lane, and x shifted down by it where it is not 0.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <tuple>
 
@@ -166,6 +167,45 @@ bool is_repeated(const TensorEntry& tensor) {
                     tensor.bytes.begin());
 }
 
+/// Of an exact tensor with more than kManyElements, the first kFirstElements decide whether a table
+/// is tried, so that the other elements are not converted to float32.
+constexpr std::int64_t kManyElements = std::int64_t{1} << 22, kFirstElements = 1 << 20;
+
+/// A larger palette of the first rows does not imply one of the whole tensor.
+constexpr std::int64_t kManyValues = 1024;
+
+/// Whether elements of 2 bytes have more distinct values than a palette may have.
+bool has_many_values(std::span<const std::byte> elements) {
+  std::vector<char> seen(std::size_t{1} << 16);
+  std::int64_t values = 0;
+  for (std::size_t i = 0; i < elements.size() && values <= kMaxPalette; i += 2) {
+    std::uint16_t value;
+    std::memcpy(&value, elements.data() + i, sizeof value);
+    values += !seen[value];
+    seen[value] = 1;
+  }
+  return values > kMaxPalette;
+}
+
+/// Whether the first rows of a large tensor rule out a table for it.
+bool has_no_table(const TensorEntry& source) {
+  const IntegerGrid grid = default_grid(source.shape);
+  if (!is_real(source.dtype) || grid.size() <= kManyElements || is_repeated(source) ||
+      !is_finite(source))
+    return false;
+  TensorEntry some = source;
+  const std::int64_t rows = source.shape.front(), row = grid.size() / rows;
+  some.shape.front() = std::clamp<std::int64_t>(kFirstElements / row, 1, rows);
+  some.bytes = source.bytes.first(static_cast<std::size_t>(some.shape.front() * row) *
+                                  static_cast<std::size_t>(dtype_bits(source.dtype) / 8));
+  TensorPlan part;
+  part.source = &some;
+  part.kind = WeightKind::kExact;
+  find_table(part, numbers_of(some));
+  return !part.levels || (part.levels->form.palette >= kManyValues &&
+                          dtype_bits(source.dtype) == 16 && has_many_values(source.bytes));
+}
+
 }  // namespace
 
 std::int64_t TensorPlan::elements() const noexcept {
@@ -295,9 +335,10 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
     tensor.unchanged = true;
     return tensor;
   }
+  tensor.packed = packed;
+  if (is_exact(options) && !before && has_no_table(source)) return tensor;
   const std::vector<float> values = numbers_of(source);
   if (!source.exact) tensor.not_finite = not_finite(source, values);
-  tensor.packed = packed;
   const bool asked = !is_exact(options);
   if (asked && !source.exact && !is_bytes(source) && !exact.matches(source.name) &&
       !(!source.whole.empty() && exact.matches(source.whole)))

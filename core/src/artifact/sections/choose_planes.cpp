@@ -1,0 +1,252 @@
+// Chooses the form of a section of planes by a sample of its elements.
+#include <cmath>
+
+#include "artifact/sections/packing.h"
+#include "artifact/sections/plane_parts.h"
+
+namespace gbcompress {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Counts = std::array<std::uint32_t, codec::kByteValues>;
+
+/// Least saving of a coded plane, as a share of its size: mantissas are not worth the time.
+constexpr double kSaved = 0.01;
+/// The sample: pieces from all over the tensor, or the whole tensor up to kAll elements.
+constexpr std::size_t kPieces = 64, kPiece = 4096, kAll = 2 * kPieces * kPiece;
+/// Least saving of one more mantissa bit in the first plane, as a share of the elements' bits.
+constexpr double kWorthBits = 1e-3;
+constexpr unsigned kMostBits = 2;
+/// Classes for each octave of the mean magnitude of runs, and the bytes that a table needs.
+constexpr double kClassesAnOctave = 3;
+constexpr std::uint64_t kLeastOfTable = 4096;
+constexpr std::size_t kRuns[] = {256, 1024};
+
+struct Sample {
+  Bytes elements;
+  bool whole;  ///< the sample is the whole tensor
+};
+
+Sample sample_of(std::span<const std::byte> raw, std::size_t size) {
+  const std::size_t count = raw.size() / size;
+  if (count <= kAll) return {{raw.begin(), raw.end()}, true};
+  Sample sample{{}, false};
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const auto piece = raw.subspan((count - kPiece) / (kPieces - 1) * i * size, kPiece * size);
+    sample.elements.insert(sample.elements.end(), piece.begin(), piece.end());
+  }
+  return sample;
+}
+
+void count_bytes(std::span<const std::byte> bytes, Counts& counts) {
+  // Four histograms: increments of one counter in a row would depend on each other.
+  std::array<Counts, 4> parts{};
+  std::size_t i = 0;
+  for (; i + 4 <= bytes.size(); i += 4)
+    for (std::size_t j = 0; j < 4; ++j) ++parts[j][std::to_integer<std::size_t>(bytes[i + j])];
+  for (; i < bytes.size(); ++i) ++parts[0][std::to_integer<std::size_t>(bytes[i])];
+  for (const Counts& part : parts)
+    for (std::size_t s = 0; s < counts.size(); ++s) counts[s] += part[s];
+}
+
+double entropy(const Counts& counts) {
+  double all = 0, bits = 0;
+  for (const std::uint32_t n : counts) all += n;
+  for (const std::uint32_t n : counts)
+    if (n > 0) bits += n * std::log2(all / n);
+  return bits;
+}
+
+std::uint8_t rarest(const Counts& counts) {
+  return static_cast<std::uint8_t>(std::min_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+/// Tables of the first plane, and the bits that it takes with them.
+struct Tables {
+  std::size_t run = codec::kLeastRun;
+  std::vector<double> bounds;
+  std::vector<Counts> counts;
+  double bits = 0;
+};
+
+/// Bits of a table of these bytes: widths of a 32nd and more take two bytes.
+double table_bits(const Counts& counts) {
+  std::uint64_t all = 0;
+  std::size_t first = counts.size(), last = 0, wide = 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    all += counts[s];
+    if (counts[s] == 0) continue;
+    first = std::min(first, s);
+    last = s;
+  }
+  for (const std::uint32_t n : counts) wide += 32 * std::uint64_t{n} >= all && n > 0;
+  return 8.0 * static_cast<double>(3 + last - std::min(first, last) + wide);
+}
+
+/// Bits of the states of a stream.
+double states_bits(std::size_t bytes) { return 32.0 * static_cast<double>(codec::lanes_of(bytes)); }
+
+/// @param scale  elements of the tensor over those of the sample
+Tables one_table(std::span<const std::byte> plane, double scale) {
+  Tables tables{.counts = {Counts{}}};
+  count_bytes(plane, tables.counts.front());
+  tables.bits = scale * entropy(tables.counts.front()) + table_bits(tables.counts.front()) +
+                states_bits(plane.size());
+  return tables;
+}
+
+/// The means at which classes begin, such that each class has enough bytes for a table of its own.
+std::vector<double> bounds_of(std::vector<double> means, std::size_t run, double step) {
+  std::sort(means.begin(), means.end());
+  step = std::max(step, (means.back() - means.front()) / (codec::kMostByteTables - 1));
+  std::vector<double> bounds;
+  std::size_t first = 0;
+  double begin = means.front();
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const bool enough = (i - first) * run >= kLeastOfTable;
+    if (means[i] < begin + step || !enough || (means.size() - i) * run < kLeastOfTable) continue;
+    bounds.push_back(means[i]);
+    begin = means[i];
+    first = i;
+  }
+  if (bounds.size() >= codec::kMostByteTables) bounds.resize(codec::kMostByteTables - 1);
+  return bounds;
+}
+
+/// Tables of runs of that length, by their means.
+Tables many_tables(std::span<const std::byte> plane, double scale, std::size_t run,
+                   unsigned mantissa) {
+  Tables tables{.run = run};
+  std::vector<double> means;
+  for (std::size_t at = 0; at + run <= plane.size(); at += run)
+    means.push_back(mean_of(plane.subspan(at, run)));
+  if (means.size() < 2) return tables;
+  tables.bounds = bounds_of(means, run, (1U << mantissa) / kClassesAnOctave);
+  tables.counts.resize(tables.bounds.size() + 1);
+  for (std::size_t at = 0; at < plane.size(); at += run) {
+    const auto part = plane.subspan(at, std::min(run, plane.size() - at));
+    const auto above = std::upper_bound(tables.bounds.begin(), tables.bounds.end(), mean_of(part));
+    count_bytes(part, tables.counts[static_cast<std::size_t>(above - tables.bounds.begin())]);
+  }
+  tables.bits = states_bits(plane.size());
+  for (const Counts& counts : tables.counts)
+    tables.bits += scale * entropy(counts) + table_bits(counts);
+  tables.bits += 4 * scale * static_cast<double>(plane.size()) / static_cast<double>(run);
+  return tables;
+}
+
+Tables best_tables(std::span<const std::byte> plane, double scale, unsigned mantissa) {
+  Tables best = one_table(plane, scale);
+  for (const std::size_t run : kRuns) {
+    Tables tables = many_tables(plane, scale, run, mantissa);
+    if (tables.bounds.empty() || tables.bits >= best.bits) continue;
+    best = std::move(tables);
+  }
+  return best;
+}
+
+/// The form with so many bits of the mantissa in the first plane, and the bits of all elements.
+struct Candidate {
+  PlanesForm form;
+  Tables tables;
+  Bytes planes;
+  std::size_t beyond = 0;  ///< elements of the sample that are escaped
+  double bits = 0;
+};
+
+Candidate candidate(const Sample& sample, std::size_t size, unsigned mantissa, unsigned largest,
+                    double scale) {
+  Candidate result;
+  result.form = {.size = size, .mantissa = mantissa};
+  const std::size_t count = sample.elements.size() / size;
+  result.planes.resize(sample.elements.size());
+  if (mantissa > 0) {
+    const unsigned window = 256U >> mantissa, room = 4;
+    result.form.base = largest + room > window ? largest + room - window : 0;
+    result.form.escape = 255;
+  }
+  result.beyond = split(result.form, sample.elements, result.planes.data());
+  const auto first = std::span<const std::byte>(result.planes).first(count);
+  result.tables = best_tables(first, scale, mantissa);
+  result.bits = result.tables.bits - scale * static_cast<double>(mantissa * count) +
+                scale * 8 * static_cast<double>(result.beyond * size);
+  return result;
+}
+
+Candidate best_candidate(const Sample& sample, std::size_t size, double scale) {
+  Candidate best = candidate(sample, size, 0, 0, scale);
+  if (size != 2 && size != 4) return best;
+  const std::size_t count = sample.elements.size() / size;
+  unsigned largest = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::to_integer<unsigned>(best.planes[i]));
+  const double worth = kWorthBits * scale * 8 * static_cast<double>(sample.elements.size());
+  for (unsigned mantissa = 1; mantissa <= kMostBits; ++mantissa) {
+    Candidate next = candidate(sample, size, mantissa, std::min(largest, 255U), scale);
+    if (next.bits > best.bits - worth) break;
+    best = std::move(next);
+  }
+  return best;
+}
+
+/// The kind of a plane, and its packed size over its size.
+/// @param coded  that share, coded with its tables
+/// @param raw    that share, stored as bits
+std::pair<Plane, double> kind_of(std::span<const std::byte> plane, double coded, double raw) {
+  const auto sample = plane.first(std::min(plane.size(), std::size_t{1} << 18));
+  const double share =
+      static_cast<double>(compress_fast(sample).size()) / static_cast<double>(sample.size());
+  if (share < 0.97 * coded && share < raw - kSaved) return {Plane::kZstd, share};
+  if (coded < raw - kSaved) return {Plane::kCoded, coded};
+  return {Plane::kRaw, raw};
+}
+
+/// Chooses the escape, or removes it where every byte has a width.
+void add_escape(Candidate& best, bool whole) {
+  if (whole && best.beyond == 0) {
+    best.form.escape.reset();
+    return;
+  }
+  Counts all{};
+  for (const Counts& counts : best.tables.counts)
+    for (std::size_t s = 0; s < all.size(); ++s) all[s] += counts[s];
+  // Elements beyond the window are already counted as escapes.
+  if (best.form.mantissa == 0) best.form.escape = rarest(all);
+  for (Counts& counts : best.tables.counts) ++counts[*best.form.escape];
+}
+
+}  // namespace
+
+PlanesChoice choose_planes(std::span<const std::byte> raw, std::size_t size) {
+  const Sample sample = sample_of(raw, size);
+  const std::size_t count = sample.elements.size() / size;
+  const double scale =
+      static_cast<double>(raw.size()) / static_cast<double>(sample.elements.size());
+  Candidate best = best_candidate(sample, size, scale);
+  const auto plane_at = [&](std::size_t plane) {
+    return std::span<const std::byte>(best.planes).subspan(plane * count, count);
+  };
+  add_escape(best, sample.whole);
+  PlanesChoice choice{.form = best.form, .bounds = best.tables.bounds};
+  choice.form.run = best.tables.run;
+  const double elements = scale * static_cast<double>(count);
+  double shares = 0;
+  for (std::size_t plane = 0; plane < size; ++plane) {
+    Tables tables = plane == 0 ? best.tables : one_table(plane_at(plane), scale);
+    const double as_bits = plane + 1 == size ? 1 - best.form.mantissa / 8.0 : 1;
+    const auto [kind, share] = kind_of(plane_at(plane), tables.bits / 8 / elements, as_bits);
+    auto& widths = choice.tables.emplace_back();
+    if (kind == Plane::kCoded)
+      for (const Counts& counts : tables.counts) {
+        std::uint64_t total = 0;
+        for (const std::uint32_t n : counts) total += n;
+        widths.push_back(codec::byte_widths(counts, total));
+      }
+    choice.kinds.push_back(kind);
+    shares += share;
+  }
+  choice.share = shares / static_cast<double>(size);
+  return choice;
+}
+
+}  // namespace gbcompress

@@ -1,0 +1,83 @@
+#pragma once
+/// Elements as planes, for the writer of sections of planes.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "artifact/sections/planes.h"
+
+namespace gbcompress {
+
+/// The element rotated so that the exponent is in front and the sign last, less the base.
+template <typename T>
+inline T turned(const std::byte* element, T base) {
+  T bits;
+  std::memcpy(&bits, element, sizeof bits);
+  return static_cast<T>(std::rotl(bits, 1) - base);
+}
+
+template <typename T>
+constexpr T base_of(unsigned base) {
+  return static_cast<T>(T{static_cast<std::uint8_t>(base)} << (8 * (sizeof(T) - 1)));
+}
+
+/// Writes the planes of `count` elements, the first plane first. An element that the first plane
+/// cannot represent beside mantissa bits has the escape there. @return the number of these elements
+template <typename T>
+std::size_t split(const PlanesForm& form, const std::byte* raw, std::size_t count,
+                  std::byte* planes) {
+  const T base = base_of<T>(form.base);
+  const unsigned mantissa = form.mantissa;
+  for (std::size_t plane = 0; plane < sizeof(T); ++plane) {
+    const unsigned shift = 8 * static_cast<unsigned>(sizeof(T) - 1 - plane);
+    std::byte* const to = planes + plane * count;
+    for (std::size_t i = 0; i < count; ++i)
+      to[i] = static_cast<std::byte>(
+          static_cast<T>(turned<T>(raw + i * sizeof(T), base) << mantissa) >> shift);
+  }
+  if (mantissa == 0) return 0;
+  std::size_t beyond = 0;
+  const auto window = static_cast<T>(static_cast<T>(~T{0}) >> mantissa);
+  const auto escape = static_cast<std::byte>(form.escape.value_or(0));
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool out = turned<T>(raw + i * sizeof(T), base) > window;
+    beyond += out;
+    planes[i] = out ? escape : planes[i];
+  }
+  return beyond;
+}
+
+inline std::size_t split(const PlanesForm& form, std::span<const std::byte> raw,
+                         std::byte* planes) {
+  const std::size_t count = raw.size() / form.size;
+  if (form.size == 1) return split<std::uint8_t>(form, raw.data(), count, planes);
+  if (form.size == 2) return split<std::uint16_t>(form, raw.data(), count, planes);
+  if (form.size == 4) return split<std::uint32_t>(form, raw.data(), count, planes);
+  return split<std::uint64_t>(form, raw.data(), count, planes);
+}
+
+inline double mean_of(std::span<const std::byte> run) {
+  std::uint32_t sum = 0;
+  for (const std::byte byte : run) sum += std::to_integer<std::uint32_t>(byte);
+  return static_cast<double>(sum) / static_cast<double>(run.size());
+}
+
+/// The form and tables of a section, and the table of a run.
+struct PlanesChoice {
+  PlanesForm form;
+  /// Of each plane, the first plane first: up to 16 of that, else up to one; none: it is not coded.
+  std::vector<std::vector<codec::ByteWidths>> tables;
+  std::vector<Plane> kinds;    ///< of planes
+  std::vector<double> bounds;  ///< the class of a run is the number of bounds that its mean reaches
+  double share = 1;            ///< estimated size of the section over that of the elements
+
+  std::uint8_t class_of(std::span<const std::byte> run) const {
+    const auto above = std::upper_bound(bounds.begin(), bounds.end(), mean_of(run));
+    return static_cast<std::uint8_t>(above - bounds.begin());
+  }
+};
+
+PlanesChoice choose_planes(std::span<const std::byte> raw, std::size_t size);
+
+}  // namespace gbcompress
