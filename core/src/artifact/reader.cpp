@@ -256,16 +256,18 @@ void ArtifactReader::check_digest() const { digest_->check(); }
 
 void ArtifactReader::verify() const {
   FileDigest(bytes_, label_).check();
+  blame_damage(*this, [&] {
 #ifndef GBC_FREESTANDING
-  originals();
+    originals();
 #endif
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (has_plan(tensors_[i].kind)) theta(i);
-    if (tensors_[i].kind == TensorKind::kExact) plain(i);
-    if (!has_values(tensors_[i])) continue;
-    const CodedValues values = coded(i);
-    if (values.levels.used()) level_elements(values);
-  }
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      if (has_plan(tensors_[i].kind)) theta(i);
+      if (tensors_[i].kind == TensorKind::kExact) plain(i);
+      if (!has_values(tensors_[i])) continue;
+      const CodedValues values = coded(i);
+      if (values.levels.used()) level_elements(values);
+    }
+  });
 }
 
 const ArtifactTensor& ArtifactReader::entry(std::size_t tensor, bool fits, const char* kind) const {

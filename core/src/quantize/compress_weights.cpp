@@ -28,7 +28,7 @@ constexpr std::int64_t kSettingsShare = 200;
 constexpr int kMostFiles = 8, kMostLargeFiles = 3;
 constexpr std::int64_t kMany = 20'000'000;
 /// Where each size takes a walk through the model.
-constexpr SizeRule kWalks{.tries = 5, .enough = 0.995};
+constexpr SizeRule kWalks{.tries = 4, .enough = 0.99};
 /// Steps of all tensors together are found at this resolution, of octaves.
 constexpr double kTotalResolution = 1.0 / 64;
 /// A base that holds less than this share of the tensors' bytes saves nothing worth its name.

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "artifact/direct_values.h"
+#include "artifact/file_digest.h"
 #include "artifact/integers/integers.h"
 #include "artifact/read_many.h"
 #include "artifact/sections/elements.h"
@@ -260,7 +261,8 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   };
   // The profile small is one stream, which is decoded in order.
   const bool ordered = decode || !decodes_apart(artifact);
-  for_bounded(sizes, ordered ? 1 : usable_processors(), compare_one);
+  blame_damage(artifact,
+               [&] { for_bounded(sizes, ordered ? 1 : usable_processors(), compare_one); });
   return result;
 }
 

@@ -15,14 +15,20 @@
 namespace gbcompress {
 namespace {
 
-/// So many outputs, and of samples at least and at most so many.
+/// So many outputs, and of samples at least and at most so many; fewer where a walk through all
+/// groups, each of which takes a forward pass, would take more multiply-adds than that.
+constexpr double kWalk = 2e11;
 constexpr std::int64_t kOutputs = 1 << 14, kFewest = 64, kMost = 256, kSequenceBatch = 32;
+/// More than there are.
+constexpr std::int64_t kAllRows = std::int64_t{1} << 40;
 /// Rows of inputs that are kept of a matrix.
 constexpr std::int64_t kSequenceRows = 1 << 14;
 
-Dataset first_of(const Dataset& samples) {
-  const std::int64_t outputs = samples.predictions();
-  const std::int64_t count = std::clamp(kOutputs / outputs, kFewest, kMost);
+/// @param work  multiply-adds of a walk, for each sample
+Dataset first_of(const Dataset& samples, double work) {
+  const auto most = static_cast<std::int64_t>(std::min(kWalk / std::max(work, 1.0), 1.0 * kMost));
+  const std::int64_t count =
+      std::clamp(std::min(kOutputs / samples.predictions(), most), kFewest, kMost);
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < std::min(count, samples.size()); ++i) rows.push_back(i);
   return samples.subset(rows);
@@ -32,21 +38,27 @@ Dataset first_of(const Dataset& samples) {
 
 LayerSequence::LayerSequence(Model& model, const ModelSnapshot& originals, const Dataset& samples,
                              std::int64_t bytes)
-    : model_(model), originals_(originals), samples_(first_of(samples)), most_bytes_(bytes) {
+    : model_(model), originals_(originals), samples_(samples), most_bytes_(bytes) {
   for (std::size_t i = 0; i < model.tensors().size(); ++i) index_[model.tensors()[i].info.name] = i;
   originals_.restore(model_);
-  find_groups();
+  const double pass = find_groups();
+  samples_ = first_of(samples, pass * static_cast<double>(groups_.size()));
   measure_inputs();
 }
 
 /// One forward pass tells which matrices are seen, and in what order.
-void LayerSequence::find_groups() {
+/// @return its multiply-adds for each sample
+double LayerSequence::find_groups() {
   const at::NoGradGuard no_grad;
+  const std::int64_t count = std::min<std::int64_t>(2, samples_.size());
+  double work = 0;
   std::vector<char> known(model_.tensors().size());
   std::optional<LayerCall> last;  // its input is kept, so that no other takes its memory
   LayerInputs seen(model_.tensors(), [&](const LayerCall& call) {
-    if (std::exchange(known[call.tensor], 1)) return;
     const ParameterInfo& info = model_.tensors()[call.tensor].info;
+    const std::int64_t rows = call.rows(kAllRows).size(0);
+    work += static_cast<double>(rows) * static_cast<double>(info.elements());
+    if (std::exchange(known[call.tensor], 1)) return;
     if (call.groups > 1 || info.elements() > kWidest * info.shape[0]) return;
     if (!last || !last->input.is_alias_of(call.input) || last->form != call.form)
       groups_.emplace_back();
@@ -55,8 +67,9 @@ void LayerSequence::find_groups() {
     last->rows = nullptr;
   });
   model_.train(false);
-  model_.forward(samples_.range(0, std::min<std::int64_t>(2, samples_.size())).inputs);
+  model_.forward(samples_.range(0, count).inputs);
   seen.check();
+  return work / static_cast<double>(count);
 }
 
 void LayerSequence::measure_inputs() {

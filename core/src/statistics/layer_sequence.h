@@ -34,7 +34,7 @@ class LayerSequence final : public SequentialModel {
 
  private:
   using Body = std::function<void(std::size_t, const at::Tensor& inputs, std::int64_t most)>;
-  void find_groups();
+  double find_groups();
   void measure_inputs();
   /// Instead of others keeps the original inputs of this group and of as many after it as there is
   /// memory for.

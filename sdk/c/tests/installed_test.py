@@ -14,7 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parents[2] / "tests" / "golden"
 HEADER = HERE.parent / "include" / "gbz.h"
-MOST_BYTES = 242_000  # of them 200 kB of code
+MOST_BYTES = 245_000  # of them 200 kB of code; tables by row scale and lanes of exact floats take 4 kB
 FLAGS = ["-std=c99", "-Wall", "-Werror", "-static-libgcc"]
 
 

@@ -145,7 +145,7 @@ class LayerSequence:
             self._before[name][-1].append(self._rows(rows).clone())
 
     def inputs(self, name: str) -> tuple[NDArray[np.float32], ...]:
-        """Moment, cross moment and means, of gbcompress::SequentialInputs."""
+        """Moment, cross moment and means, as gbcompress::SequentialInputs has them."""
         if name not in self._before:
             self._keep(name)
         sums: list[torch.Tensor] = []
@@ -166,4 +166,4 @@ class LayerSequence:
                 each = [part.double() for part in each]
                 sums = [a + b for a, b in zip(sums, each, strict=True)] if sums else each
                 count += len(now)
-        return tuple((part / max(1, count)).float().cpu().numpy() for part in sums)
+        return tuple((part / max(1, count)).float().cpu().flatten().numpy() for part in sums)
