@@ -228,8 +228,7 @@ class File {
         });
         continue;
       }
-      each.fresh.emplace(static_cast<std::size_t>(
-          checked_mul(tensor_elements(tensor.shape), dtype_bits(each.dtype) / 8, "a tensor")));
+      each.fresh.emplace(static_cast<std::size_t>(tensor_bytes(tensor.shape, each.dtype)));
       requests.push_back({each.index, each.dtype, {each.fresh->data(), each.fresh->size()}});
     }
     read_many(reader_, requests, {.base = base_, .threads = threads});
