@@ -170,7 +170,7 @@ class Files(Case):
             files.append(self.path(f"{world}.gbz"))
             job = self.done(Job(world, PROGRAM, "compress", self.path("net.safetensors"), *data, "--epochs", 0, "--ratio", 8,
                                 "--json", "--timeout", 30, "-o", files[-1], OMP_NUM_THREADS="1"))
-            self.assertIn("joint moments", json.loads(job.ranks[0].out)["allocation"])
+            self.assertIn("error feedback", json.loads(job.ranks[0].out)["allocation"])
         self.assertEqual(self.content(files[0]), self.content(files[1]))
 
     def test_only_rank_0_reports_and_all_agree_on_quality(self):

@@ -18,7 +18,7 @@ namespace {
 /// So many outputs, and of samples at least and at most so many; fewer where a walk through all
 /// groups, each of which takes a forward pass, would take more multiply-adds than that.
 constexpr double kWalk = 2e11;
-constexpr std::int64_t kOutputs = 1 << 14, kFewest = 64, kMost = 256, kSequenceBatch = 32;
+constexpr std::int64_t kOutputs = 1 << 14, kFewest = 64, kMost = 4096, kSequenceBatch = 32;
 /// More than there are.
 constexpr std::int64_t kAllRows = std::int64_t{1} << 40;
 /// Rows of inputs that are kept of a matrix.

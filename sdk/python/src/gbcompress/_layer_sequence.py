@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from ._collect import Batch, call, evaluating
 from ._moments import Collector
 
-# : Samples that are used, and rows of inputs of a matrix that are kept of all of them.
-_SAMPLES, _ROWS = 256, 1 << 14
-# : Matrices with wider inputs are rounded by their statistics alone.
+#: Samples that are used, at least and at most, and rows of inputs of a matrix that are kept of all of them.
+_FEWEST, _MOST, _ROWS = 64, 4096, 1 << 14
+#: Multiply-adds of a walk through all groups, each of which takes a forward pass.
+_WALK = 2e11
+#: Matrices with wider inputs are rounded by their statistics alone.
 _WIDEST = 4096
-# : Bytes of the original model's inputs that are kept, unless those of one group need more.
+#: Bytes of the original model's inputs that are kept, unless those of one group need more.
 _KEPT = 256 << 20
 
 Sink = Callable[[str, torch.Tensor], None]
@@ -46,14 +48,16 @@ class _Inputs(Collector):
 def _samples(batch: Batch) -> int:
     """The first dimension of the first tensor."""
     values: Iterable[Any] = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, tuple | list) else [batch]
-    return next((len(v) for v in values if isinstance(v, torch.Tensor) and v.ndim), 1)
+    return max(1, next((len(v) for v in values if isinstance(v, torch.Tensor) and v.ndim), 1))
 
 
-def _first_of(batches: list[Batch]) -> list[Batch]:
+def _first_of(batches: list[Batch], work: float) -> list[Batch]:
+    """As many as there is time for, where a walk takes ``work`` multiply-adds for each sample."""
+    most = min(max(_WALK / max(work, 1.0), _FEWEST), _MOST)
     taken: list[Batch] = []
     count = 0
     for batch in batches:
-        if taken and count + _samples(batch) > _SAMPLES:
+        if taken and count + _samples(batch) > most:
             break
         taken.append(batch)
         count += _samples(batch)
@@ -69,15 +73,16 @@ class LayerSequence:
     """
 
     def __init__(self, model: torch.nn.Module, batches: list[Batch], restore: Callable[[], None]) -> None:
-        self.model, self.batches, self.restore = model, _first_of(batches), restore
-        self._most = max(1, _ROWS // len(self.batches))
+        self.model, self.restore = model, restore
         self._groups: list[list[str]] = []
         self._uses: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
         self._before: dict[str, list[list[torch.Tensor]]] = {}
         self._put: dict[str, torch.Tensor] = {}
         self.restore()
-        self._find_groups()
+        work = self._find_groups(batches[0]) / _samples(batches[0])
+        self.batches = _first_of(batches, work * len(self._groups))
+        self._most = max(1, _ROWS // len(self.batches))
 
     def _run(self, batch: Batch, sink: Sink) -> None:
         collector = _Inputs(self.model, sink)
@@ -89,13 +94,17 @@ class LayerSequence:
         finally:
             collector.close()
 
-    def _find_groups(self) -> None:
+    def _find_groups(self, batch: Batch) -> float:
+        """One forward pass tells which matrices are seen, and in what order. Returns its multiply-adds."""
         last: torch.Tensor | None = None  # kept, so that no other tensor takes its memory
+        work = 0.0
+        sizes = {name: value.numel() for name, value in self.model.state_dict().items()}
 
         def see(name: str, rows: torch.Tensor) -> None:
-            nonlocal last
+            nonlocal last, work
+            work += len(rows) * sizes.get(name, 0)
             self._uses[name] = self._uses.get(name, 0) + 1
-            self._bytes[name] = self._bytes.get(name, 0) + 4 * len(self._rows(rows)) * rows.shape[1] * len(self.batches)
+            self._bytes[name] = self._bytes.get(name, 0) + 4 * _ROWS * rows.shape[1]
             if self._uses[name] > 1:
                 return
             if last is None or last.data_ptr() != rows.data_ptr() or last.shape != rows.shape:
@@ -103,7 +112,8 @@ class LayerSequence:
             self._groups[-1].append(name)
             last = rows
 
-        self._run(self.batches[0], see)
+        self._run(batch, see)
+        return work
 
     def _rows(self, rows: torch.Tensor) -> torch.Tensor:
         return rows[:: max(1, len(rows) // self._most)].float()
