@@ -30,8 +30,7 @@ void fit(std::vector<std::size_t>& widths, std::size_t columns) {
   }
 }
 
-}  // namespace
-
+/// Text in lines of at most `characters`, broken after ", " where that is possible.
 std::vector<std::string> lines_of(const std::string& text, std::size_t characters) {
   std::vector<std::string> lines(1);
   std::size_t at = 0;
@@ -47,6 +46,8 @@ std::vector<std::string> lines_of(const std::string& text, std::size_t character
   for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
   return lines;
 }
+
+}  // namespace
 
 void Table::sentence(const std::string& label, const std::string& text) {
   std::string first = label;

@@ -25,8 +25,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Text in lines of at most `characters`, broken after ", " where that is possible.
-std::vector<std::string> lines_of(const std::string& text, std::size_t characters);
 /// At most so many characters of UTF-8 text: "transformer.h.1...attn.c_proj.weight".
 std::string cut_in_middle(const std::string& text, std::size_t characters);
 std::string with_commas(std::int64_t number);                    ///< "1,066,912"

@@ -25,8 +25,6 @@ using ByteWidths = std::array<std::uint16_t, kByteValues>;
 
 /// Each counted byte gets a width above 0. @param total  of the counts, above 0
 ByteWidths byte_widths(std::span<const std::uint32_t, kByteValues> counts, std::uint64_t total);
-/// Bits of the counted bytes with these widths; bytes without a width are left out.
-double bits_of(std::span<const std::uint32_t, kByteValues> counts, const ByteWidths& widths);
 
 void append_widths(std::vector<std::byte>& to, const ByteWidths& widths);
 /// @throws Error(kCorrupt, kTruncated)

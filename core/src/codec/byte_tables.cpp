@@ -1,6 +1,4 @@
 // Parts of the unit interval for bytes, as an encoder chooses and writes them.
-#include <cmath>
-
 #include "codec/byte_coder.h"
 #include "codec/rans.h"
 #include "codec/widths.h"
@@ -21,14 +19,6 @@ ByteWidths byte_widths(std::span<const std::uint32_t, kByteValues> counts, std::
     widths[value ^ 1] = 1;
   }
   return widths;
-}
-
-double bits_of(std::span<const std::uint32_t, kByteValues> counts, const ByteWidths& widths) {
-  double bits = 0;
-  for (std::size_t value = 0; value < kByteValues; ++value)
-    if (counts[value] > 0 && widths[value] > 0)
-      bits += counts[value] * (kProbabilityBits - std::log2(static_cast<double>(widths[value])));
-  return bits;
 }
 
 void append_widths(std::vector<std::byte>& to, const ByteWidths& widths) {

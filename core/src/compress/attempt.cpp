@@ -1,7 +1,6 @@
 #include "compress/attempt.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "bottleneck/internals.h"
 #include "compress/notes.h"

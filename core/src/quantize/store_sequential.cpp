@@ -32,18 +32,6 @@ void check(const SequentialInputs& inputs, const std::string& name, std::int64_t
                                       " are not finite once the layers before it are quantized");
 }
 
-/// Rows and columns of [n, n] in another order.
-std::vector<float> in_order(const std::vector<float>& moment,
-                            const std::vector<std::int64_t>& order) {
-  std::vector<float> moved;
-  moved.reserve(moment.size());
-  for (const std::int64_t i : order)
-    for (const std::int64_t j : order)
-      moved.push_back(
-          moment[static_cast<std::size_t>(i) * order.size() + static_cast<std::size_t>(j)]);
-  return moved;
-}
-
 /// Columns of a matrix in the order in which they are rounded, and the factor of their moment.
 struct OrderedFactor {
   std::vector<std::int64_t> order;
@@ -107,7 +95,7 @@ void WeightsStore::place_group(const std::vector<std::size_t>& group, double x) 
     if (tensor.model->order) order = tensor.model->order->columns;
     for (const OrderedFactor& each : factors)
       if (each.order == order) return each;
-    const std::vector<float> moment = in_order(inputs.moment, order);
+    const std::vector<float> moment = gbcompress::ordered(inputs.moment, order);
     factors.push_back(
         {order, std::make_shared<const UpperFactor>(std::span<const float>(moment),
                                                     tensor.grid.cols, kDamp, plan_.threads())});

@@ -23,4 +23,14 @@ std::shared_ptr<const ColumnOrder> column_order(std::span<const IntegerGrid> mat
   return order;
 }
 
+std::vector<float> ordered(std::span<const float> square, std::span<const std::int64_t> order) {
+  const std::size_t n = order.size();
+  std::vector<float> moved(square.size());
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      moved[i * n + j] =
+          square[static_cast<std::size_t>(order[i]) * n + static_cast<std::size_t>(order[j])];
+  return moved;
+}
+
 }  // namespace gbcompress

@@ -22,6 +22,9 @@ struct ColumnOrder {
   std::vector<ColumnGroup> groups;    ///< all places, one group after another
 };
 
+/// Rows and columns of `square` [n, n] in that order, of n places.
+std::vector<float> ordered(std::span<const float> square, std::span<const std::int64_t> order);
+
 /// Of dependent matrices side by side, so that no group needs the errors of a later one: a lane
 /// after another, or a matrix after another where one state passes all its integers.
 /// @return null where the rows have their lanes in different columns

@@ -61,17 +61,6 @@ void check(const std::string& name, const TensorStatistics& statistics, std::int
     refuse(name, "row_importance", "[" + std::to_string(rows) + "]");
 }
 
-/// Rows and columns of a square matrix in another order.
-std::vector<float> ordered(std::span<const float> square, std::span<const std::int64_t> order) {
-  const std::size_t n = order.size();
-  std::vector<float> moved(square.size());
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < n; ++j)
-      moved[i * n + j] =
-          square[static_cast<std::size_t>(order[i]) * n + static_cast<std::size_t>(order[j])];
-  return moved;
-}
-
 /// With this part replaced by the identity of the same mean diagonal.
 /// @param moment  where the result lies, unless the part is 0
 std::span<const float> shrunk(std::span<const float> square, std::int64_t n, double part,

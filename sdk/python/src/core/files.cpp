@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "artifact/direct_values.h"
-#include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/narrow.h"
 #include "artifact/read_many.h"
@@ -223,9 +222,7 @@ class File {
       const bool many = reads_directly(reader_, each.index) ||
                         (apart && tensor_bytes(tensor.shape, tensor.dtype) < kLarge);
       if (each.dtype == tensor.dtype && !many) {
-        each.decoded = blame_damage(reader_, [&] {
-          return decode_elements(reader_, each.index, {.base = base_, .threads = threads});
-        });
+        each.decoded = decode_elements(reader_, each.index, {.base = base_, .threads = threads});
         continue;
       }
       each.fresh.emplace(static_cast<std::size_t>(tensor_bytes(tensor.shape, each.dtype)));

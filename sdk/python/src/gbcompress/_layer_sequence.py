@@ -74,6 +74,7 @@ class LayerSequence:
 
     def __init__(self, model: torch.nn.Module, batches: list[Batch], restore: Callable[[], None]) -> None:
         self.model, self.restore = model, restore
+        self._tensors = model.state_dict()  # which share the model's memory
         self._groups: list[list[str]] = []
         self._uses: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
@@ -98,11 +99,10 @@ class LayerSequence:
         """One forward pass tells which matrices are seen, and in what order. Returns its multiply-adds."""
         last: torch.Tensor | None = None  # kept, so that no other tensor takes its memory
         work = 0.0
-        sizes = {name: value.numel() for name, value in self.model.state_dict().items()}
 
         def see(name: str, rows: torch.Tensor) -> None:
             nonlocal last, work
-            work += len(rows) * sizes.get(name, 0)
+            work += len(rows) * self._tensors[name].numel()
             self._uses[name] = self._uses.get(name, 0) + 1
             self._bytes[name] = self._bytes.get(name, 0) + 4 * _ROWS * rows.shape[1]
             if self._uses[name] > 1:
@@ -126,7 +126,7 @@ class LayerSequence:
         self.restore()
 
     def put(self, name: str, content: bytes) -> None:
-        tensor = self.model.state_dict()[name]
+        tensor = self._tensors[name]
         self._put[name] = torch.from_numpy(np.frombuffer(content, np.float32).copy()).reshape(tensor.shape)
         with torch.no_grad():
             tensor.copy_(self._put[name])
@@ -145,10 +145,9 @@ class LayerSequence:
             for kept in self._before.values():
                 kept.append([])
             self._run(batch, self._take)
-        state = self.model.state_dict()
         with torch.no_grad():
             for name, values in self._put.items():
-                state[name].copy_(values)
+                self._tensors[name].copy_(values)
 
     def _take(self, name: str, rows: torch.Tensor) -> None:
         if name in self._before:
