@@ -128,11 +128,13 @@ class Devices(harness.CliTest):
         self.assertGreater(up, steps * batch)
         self.assertLess(up, steps * (batch + weights // 2) + 40 * batch)
         self.assertLess(down, steps * weights // 2)
-        # Moments of inputs and gradients come down once for each of eight parts of the samples, weights for each attempt.
+        # Moments of inputs and gradients come down once for each of eight parts of the samples, weights for each attempt; layer by layer,
+        # the original inputs once, and two moments of inputs and two means for each size tried.
         down = self.copies(*model, "--ratio", "20", "--epochs", "0")[1]
         moments = 4 * (64 * 64 + 2 * 32 * 32 + 10 * 10)
+        inputs, in_sequence = 4 * 1437 * (64 + 32), 2 * 4 * (64 * 64 + 32 * 32 + 64 + 32)
         self.assertGreater(down, 8 * moments)
-        self.assertLess(down, 8 * moments + 30 * weights)
+        self.assertLess(down, 8 * moments + 30 * weights + inputs + 8 * in_sequence)
 
     @unittest.skipIf(REAL, "a real device may let the host read")
     def test_an_access_of_the_host_ends_the_process(self):
