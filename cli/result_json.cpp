@@ -31,6 +31,7 @@ nlohmann::ordered_json to_json(const CompressResult& result) {
       {"target_default", result.target_default},
       {"target_met", result.target_met},
       {"target_note", result.target_note},
+      {"notes", result.notes},
       {"identity", result.identity},
       {"tensors", stored_json(result.tensors)},
       {"world", result.world},

@@ -29,6 +29,7 @@ struct CompressResult {
   std::string target_default;  ///< of a target that was not given; else empty
   bool target_met = true;
   std::string target_note, identity;
+  std::vector<std::string> notes;  ///< what was said of the file, without the target's
   std::vector<StoredTensor> tensors;
   std::int64_t world = 1;
   double bytes_per_step = 0;

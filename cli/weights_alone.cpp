@@ -170,6 +170,7 @@ CompressResult result_of(const WeightsReport& report, const std::string& output,
   result.target_default = default_target_text(settings);
   result.target_met = report.target_met;
   result.target_note = report.target_note;
+  result.notes = report.notes;
   result.identity = report.identity;
   result.tensors = report.tensors;
   result.change_error = report.change_error;
@@ -298,7 +299,6 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   });
   judge_exact(report, work.options, settings, work.tensors);
   const Cost cost = cost_since(start);
-  if (!report.base_note.empty()) say_notes(arguments, {report.base_note});
   say_notes(arguments, report.notes);
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
   ordered_json result;

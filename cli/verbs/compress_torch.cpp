@@ -155,6 +155,7 @@ CompressResult result_of(const CompressReport& report, const std::string& output
   result.peak_memory_bytes = report.peak_memory_bytes;
   result.target_met = report.target_met;
   result.target_note = report.target_note;
+  result.notes = report.notes;
   result.identity = report.identity;
   result.tensors = report.tensors;
   result.world = group.world();

@@ -84,8 +84,7 @@ int run_rebase(const Arguments& arguments) {
     output.finish();
     return written;
   });
-  std::vector<std::string> notes;
-  if (!report.base_note.empty()) notes.push_back(report.base_note);
+  std::vector<std::string> notes = report.notes;
   note_idle(arguments, {"plugin"}, "rebase runs no layer types", notes);
   say_notes(arguments, notes);
   const auto input_bytes = static_cast<std::int64_t>(fs::file_size(input));

@@ -159,6 +159,11 @@ class NotFinite(Roles):
                 self.assertIn("4 tensors", said)
                 self.assertIn("d.var (1 value, row 9), e.weight (1 value, row 255)", said)
 
+    def test_json_has_the_note(self):
+        made = self.succeed("compress", self.save("m.safetensors", self.model()), "--ratio", "4", "-o", "m.gbz", "--json").json
+        self.assertEqual(len(made["notes"]), 1)
+        self.assertIn("4 tensors with NaN or infinity are stored exactly", made["notes"][0])
+
     def test_deltas_keep_them(self):
         base = self.model()
         base["e.weight"][255, 3] = 0

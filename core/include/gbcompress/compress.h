@@ -41,7 +41,8 @@ struct CompressReport {
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< of the process
   bool target_met = true;
-  std::string target_note;  ///< the target and the result, if it is not reached
+  std::string target_note;         ///< the target and the result, if it is not reached
+  std::vector<std::string> notes;  ///< WeightsReport::notes
   /// Of untrained quantized weights, the source of the step sizes: "the weights alone",
   /// "512 training samples"; else empty.
   std::string allocation;

@@ -91,13 +91,11 @@ struct WeightsReport {
   /// where nothing changed.
   std::optional<double> change_error;
   std::int64_t unchanged = 0;  ///< tensors that are bit for bit in the base
-  /// Says so where the change is empty or the base saves nothing, and names what it has in another
-  /// type or shape.
-  std::string base_note;
   bool target_met = true;
   std::string target_note;  ///< why not
-  /// Tensors that are exact without a rule: with NaN or infinity, parameters of weights
-  /// that are packed already.
+  /// A sentence each: tensors that are exact without a rule (with NaN or infinity, parameters of
+  /// weights that are packed already); original files that are not kept; of a base, that the change
+  /// is empty, that it saves nothing, and what it has in another type or shape.
   std::vector<std::string> notes;
   std::string identity;  ///< SHA-256 of the file
   double steps = 0;      ///< of a size: log2 of all step sizes, beside those of the plan

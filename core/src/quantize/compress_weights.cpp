@@ -197,12 +197,12 @@ void count_base(WeightsReport& report, const ArtifactReader& artifact) {
   report.change_error = change > 0 ? error / change : 0;
   const auto count = static_cast<std::int64_t>(report.tensors.size());
   if (report.unchanged == count)
-    report.base_note = "the change is empty: the base has every tensor bit for bit";
+    report.notes.emplace_back("the change is empty: the base has every tensor bit for bit");
   else if (static_cast<double>(of_base) < kWorthABase * static_cast<double>(all))
-    report.base_note =
+    report.notes.push_back(
         "the base saves nothing: " + std::to_string(report.unchanged) + " of " +
         std::to_string(count) +
-        " tensors are bit for bit in it, and the others are stored whole, which is smaller";
+        " tensors are bit for bit in it, and the others are stored whole, which is smaller");
 }
 
 /// "; tensor w has the largest relative squared error, 0.31", as the expanded file has it.
@@ -270,7 +270,7 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
   if (options.base) {
     count_base(report, artifact);
     const std::string resized = resized_note(weights, *options.base);
-    if (!resized.empty()) report.base_note += (report.base_note.empty() ? "" : "; ") + resized;
+    if (!resized.empty()) report.notes.push_back(resized);
   }
   for (const StoredTensor& tensor : report.tensors)
     if (tensor.stored != "tied" && tensor.name != kContainerName)
@@ -398,10 +398,10 @@ Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
   return coarsest;
 }
 
-std::vector<std::string> notes_of(const PlacedWeights& placed) {
-  std::vector<std::string> notes = placed.plan.notes();
+/// Adds what the file alone does not say.
+void add_notes(const PlacedWeights& placed, std::vector<std::string>& notes) {
+  for (std::string& note : placed.plan.notes()) notes.push_back(std::move(note));
   if (!placed.originals.note().empty()) notes.push_back(placed.originals.note());
-  return notes;
 }
 
 /// Calls work(); where it is stopped, says how it goes on.
@@ -439,7 +439,7 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
         .store.writer()
         .write(output, options.overwrite, [&](const ArtifactReader& artifact) {
           report = measure(artifact, weights, options);
-          report.notes = notes_of(placed);
+          add_notes(placed, report.notes);
           report.steps = placed.steps;
           if (options.look) options.look(artifact);
         });
@@ -456,7 +456,7 @@ EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem
   EncodedWeights encoded{(smaller ? *smaller : placed).store.writer().encode(), {}};
   const ArtifactReader artifact = ArtifactReader::from_bytes(encoded.file, "the file");
   encoded.report = measure(artifact, weights, options);
-  encoded.report.notes = notes_of(placed);
+  add_notes(placed, encoded.report.notes);
   return encoded;
 }
 

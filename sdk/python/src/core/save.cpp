@@ -286,7 +286,6 @@ nb::dict to_dict(const WeightsReport& report) {
   result["error"] = report.total_error;
   result["change_error"] =
       report.change_error ? nb::object(nb::cast(*report.change_error)) : nb::object(nb::none());
-  result["base_note"] = report.base_note;
   result["target_met"] = report.target_met;
   result["target_note"] = report.target_note;
   result["notes"] = nb::tuple(nb::cast(report.notes));

@@ -52,7 +52,8 @@ class SaveReport:
     tensors: tuple[StoredTensor, ...]
     #: of a delta: squared error over the squares of the change, of all tensors that the base has
     change_error: float | None = None
-    #: tensors that are exact without a rule: with NaN or infinity, scales of packed weights
+    #: a sentence each: tensors that are exact without a rule (with NaN or infinity, scales of packed weights);
+    #: of a base, that the change is empty or the base saves nothing
     notes: tuple[str, ...] = ()
 
     @property
@@ -180,7 +181,7 @@ def save_file(
 
 def report_of(report: dict[str, Any]) -> SaveReport:
     """The core's report of a file."""
-    fields = {key: value for key, value in report.items() if key not in ("base_note", "tensors")}
+    fields = {key: value for key, value in report.items() if key != "tensors"}
     return SaveReport(tensors=tuple(StoredTensor(**tensor) for tensor in report["tensors"]), **fields)
 
 
@@ -240,11 +241,9 @@ def save(
         threads=threads,
         lanes=lanes,
     )
-    note = report["base_note"]
     result = report_of(report)
     if not result.target_met and not quiet:
         warn(result.target_note, TargetNotMet)
-    for text in (note, *result.notes):
-        if text and not quiet:
-            warn(text, UserWarning)
+    for note in () if quiet else result.notes:
+        warn(note, UserWarning)
     return result
