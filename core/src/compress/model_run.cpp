@@ -79,8 +79,10 @@ void ModelRun::make(std::int64_t bytes) {
   if (!call_.trained && bytes > 0 && call_.calibrated && from_weights()) {
     WeightsOptions options = weights_options(call_);
     options.max_error.reset();
-    calibrated_ =
-        call_.calibrated->best(call_, options, bytes, [&] { return within_training_time(); });
+    calibrated_ = call_.calibrated->best(
+        call_, options, bytes,
+        call_.options.minutes ? std::function<bool()>([&] { return within_training_time(); })
+                              : nullptr);
     return;
   }
   bottleneck_.emplace(

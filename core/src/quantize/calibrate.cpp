@@ -21,6 +21,8 @@ constexpr std::size_t kKept = 3;
 constexpr int kRefits = 3, kRefittedBits = 9;
 /// Candidates that are made whatever the time is: without statistics, and the recommended one.
 constexpr std::size_t kAlways = 2;
+/// Weights up to which others are made without a time limit.
+constexpr std::int64_t kManyWeights = 100'000'000;
 /// Multiply-adds up to which matrices are fitted layer by layer: their systems are as large as
 /// their inputs are wide, and each size takes some walks.
 constexpr double kMostWork = 3e10;
@@ -109,6 +111,12 @@ struct Calibration::Impl {
     return result;
   }
 
+  std::int64_t elements() const {
+    std::int64_t all = 0;
+    for (const TensorEntry& tensor : weights.tensors) all += tensor_elements(tensor.shape);
+    return all;
+  }
+
   /// Multiply-adds of a system for each row of each matrix, about.
   double sequential_work() const {
     double work = 0;
@@ -134,7 +142,10 @@ CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
     errors.push_back({candidate.name, file.report.output_bytes, file.error});
     if (options.tell) options.tell(errors.back());
   };
-  const auto time = [&] { return tried.size() < kAlways || !options.time || options.time(); };
+  const bool more = options.time || elements() <= kManyWeights;
+  const auto time = [&] {
+    return tried.size() < kAlways || (more && (!options.time || options.time()));
+  };
   for (const CandidateUse& candidate : first ? candidate_uses(statistics) : candidates) {
     if (!time()) break;
     // The file that there is without data is compared as it is.

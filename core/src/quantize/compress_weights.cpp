@@ -26,7 +26,6 @@ namespace {
 constexpr std::int64_t kSettingsShare = 200;
 /// Whole files made for one size, where numbers are few and where they are many.
 constexpr int kMostFiles = 8, kMostLargeFiles = 3;
-constexpr std::int64_t kMany = 20'000'000;
 /// Where each size takes a walk through the model.
 constexpr SizeRule kWalks{.tries = 4, .enough = 0.99};
 /// Steps of all tensors together are found at this resolution, of octaves.
@@ -129,7 +128,7 @@ double expected_place(const WeightsPlan& plan, std::int64_t left, double factor)
 double expected_place(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted) {
   const std::int64_t left = std::max<std::int64_t>(wanted - store.size(), 1);
   const double x = expected_place(plan, left, 1);
-  if (plan.matrix_numbers() <= kMany) return x;
+  if (!takes_long(plan)) return x;
   const std::optional<double> factor = store.trial(x);
   return factor ? expected_place(plan, left, *factor) : x;
 }
@@ -140,7 +139,7 @@ double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wan
   const std::int64_t numbers = plan.matrix_numbers();
   SizeSearch search(wanted, numbers, plan.lowest(), plan.highest(), rule);
   double last = NAN;
-  const int most = numbers > kMany ? kMostLargeFiles : kMostFiles;
+  const int most = takes_long(plan) ? kMostLargeFiles : kMostFiles;
   for (int files = 0; files < most; ++files) {
     const auto x = search.next(start);
     if (!x) break;

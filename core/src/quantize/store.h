@@ -14,6 +14,9 @@
 
 namespace gbcompress {
 
+/// Whether making integers of all matrices once takes long.
+inline bool takes_long(const WeightsPlan& plan) { return plan.matrix_numbers() > 20'000'000; }
+
 class WeightsStore {
  public:
   /// Adds all tensors in their order; matrices have no integers before one of the others is called.

@@ -120,8 +120,15 @@ StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatr
 void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
-  if (tensor.model && tensor.model->has_feedback())
+  if (tensor.model && tensor.model->has_feedback()) {
+    if (takes_long(plan_) && !tensor.model->second) {
+      // What a step's fraction changes in the weight of an error is little beside many tensors.
+      const int step = tensor.step(x) + nudges_[i];
+      if (asked_[i] == step) return;
+      asked_[i] = step;
+    }
     return place_calibrated(target_of(i), x, threads);
+  }
   const int step = tensor.step(x) + nudges_[i];
   if (asked_[i] == step) return;
   asked_[i] = step;
@@ -164,7 +171,9 @@ std::optional<double> WeightsStore::trial(double x) {
   std::int64_t seen = 0, taken = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     seen += sizes[i];
-    const bool take = kTrial * (taken + sizes[i]) <= seen && !plan_.tensors()[i].model;
+    const TensorPlan& tensor = plan_.tensors()[i];
+    const bool take = kTrial * (taken + sizes[i]) <= seen && !tensor.second &&
+                      (!tensor.model || !tensor.model->second);
     taken += take ? sizes[i] : 0;
     sizes[i] = take ? sizes[i] : 0;
   }

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
+from gbcompress import _collect  # noqa: E402
 
 
 def batches_of(n: int, count: int, shape: tuple[int, ...], seed: int = 0) -> list[torch.Tensor]:
@@ -73,6 +74,30 @@ def test_importance_is_the_squared_gradient_in_expectation() -> None:
     found = gbc.collect(model, batches).tensors["weight.row_importance"]
     expected = float(torch.cat(batches).square().sum(1).mean())
     np.testing.assert_allclose(found, [expected] * 3, rtol=1e-5)
+
+
+def test_scores_have_the_gradient_of_their_signed_sum() -> None:
+    torch.manual_seed(0)
+    logits = (3 * torch.randn(5, 7, 40)).requires_grad_()
+    found = _collect._signed_scores(logits, np.random.Generator(np.random.Philox(key=3)))
+    signs = _collect._signs(logits, np.random.Generator(np.random.Philox(key=3)))
+    assert set(signs.unique().tolist()) == {-1.0, 1.0}
+    scores = logits.log_softmax(-1)
+    (scores * (scores.detach() / 2).exp() * signs).sum().backward()
+    assert logits.grad is not None
+    torch.testing.assert_close(found, logits.grad)
+
+
+def test_few_batches_of_a_large_model_are_run_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    batches = [torch.randn(32, 8) for _ in range(6)]
+    monkeypatch.setattr(_collect, "_BACKWARD", 1.5 * 32 * sum(p.numel() for p in model.parameters()))
+    found = _collect.row_importance(model, batches)
+    assert found.batches == 2
+    statistics = gbc.collect(model, batches, outputs="values").tensors
+    rows = torch.cat(batches)
+    np.testing.assert_allclose(statistics["0.weight.input_moment"], rows.T @ rows / len(rows), atol=1e-5)
+    np.testing.assert_allclose(statistics["0.weight.row_importance"], found.means["0.weight"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("options", [

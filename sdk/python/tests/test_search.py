@@ -6,7 +6,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -72,6 +72,56 @@ def test_inputs_of_a_layer_are_those_that_quantized_layers_give() -> None:
     assert np.abs(cross).max() > 1e-3
     sequence.begin()
     assert np.abs(sequence.inputs("2.weight")[1]).max() < 1e-6
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 12), nn.Linear(12, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return cast(torch.Tensor, x + self.second(self.first(x).relu()))
+
+
+class Blocks(nn.Module):
+    """Residual blocks; with ``skip`` the last one sees the output of the first one, too."""
+
+    def __init__(self, skip: bool) -> None:
+        super().__init__()
+        self.skip = skip
+        self.front, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.blocks = nn.ModuleList(Residual() for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs = [self.front(x)]
+        for block in self.blocks:
+            last = self.skip and len(outputs) == len(self.blocks)
+            outputs.append(block(outputs[-1] + outputs[1] if last else outputs[-1]))
+        return cast(torch.Tensor, self.head(outputs[-1]))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_passes_begin_behind_blocks_that_are_done_with(skip: bool) -> None:
+    torch.manual_seed(1)
+    model = Blocks(skip)
+    batches = [torch.randn(16, 6) for _ in range(3)]
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    own, whole = (_layer_sequence.LayerSequence(model, batches, lambda: model.load_state_dict(state)) for _ in range(2))
+    assert len(own._blocks) == (0 if skip else 4)
+    whole._blocks, whole._behind = {}, dict.fromkeys(whole._behind, 0)
+    assert own.groups() == whole.groups() and len(own.groups()) == 10
+    for scale in (4, 2):
+        found: list[list[Any]] = []
+        for sequence in (own, whole):
+            sequence.begin()
+            found.append([])
+            for (name,) in sequence.groups():
+                found[-1].append(sequence.inputs(name))
+                sequence.put(name, ((scale * state[name]).round() / scale).numpy().tobytes())
+        for one, two in zip(*found, strict=True):
+            for a, b in zip(one, two, strict=True):
+                np.testing.assert_array_equal(a, b)
+        assert np.abs(found[0][-1][1]).max() > 1e-2
 
 
 def test_layers_are_fitted_one_after_another(tmp_path: Path) -> None:

@@ -105,6 +105,17 @@ TEST(Calibration, WithoutTimeTheFirstTwoAreThere) {
   EXPECT_EQ(best.method, "error feedback, steps by importance");
 }
 
+TEST(Calibration, ManyWeightsNeedTimeForMore) {
+  Layer layer;
+  const std::vector<std::uint8_t> zeros(100'000'001);
+  layer.made.add("z", DType::kU8, {static_cast<std::int64_t>(zeros.size())}, zeros);
+  layer.made.sorted();
+  EXPECT_EQ(layer.calibration().best(kBytes).candidates.size(), 2u);
+  int asked = 0;
+  CalibrationOptions limited{.time = [&] { return ++asked < 3; }};
+  EXPECT_EQ(layer.calibration(std::move(limited)).best(kBytes).candidates.size(), 4u);
+}
+
 TEST(Calibration, FurtherSizesTryWhatWasBest) {
   Layer layer;
   Calibration calibration = layer.calibration();

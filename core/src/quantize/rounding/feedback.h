@@ -36,6 +36,8 @@ struct Rounding {
   /// For rows, which are independent where there is no factor of the rows. The integers do not
   /// depend on it.
   int threads = 1;
+  /// Dependent integers: sequences that are followed side by side; 0: as paths_of() says.
+  std::size_t paths = 0;
 };
 
 /// Integers for the least cost, one number after another in row-major order: each is rounded after

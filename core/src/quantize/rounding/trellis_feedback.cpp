@@ -115,7 +115,7 @@ class TrellisFeedback {
     const auto first = static_cast<std::size_t>(group.first);
     Beam beam({std::span(sizes_).subspan(first, count), std::span(weights_).subspan(first, count),
                std::span(costs_).subspan(first, count), factors_},
-              paths_of(m_ * n_));
+              rounding_.paths > 0 ? rounding_.paths : paths_of(m_ * n_));
     OpenRows open{.beam = beam, .first = begin};
     std::vector<float> values(count), targets(count), shares(count);
     std::vector<std::int8_t> classes(count);

@@ -54,8 +54,8 @@ class PythonSequence : public SequentialModel {
   nb::object object_;
 };
 
-/// An object with error(file), quality(file), refitted(file), sequential(), time() and tell(name,
-/// bytes, error).
+/// An object with error(file), quality(file), refitted(file), sequential(), limited(), time() and
+/// tell(name, bytes, error).
 class PythonEvaluator : public Evaluator {
  public:
   explicit PythonEvaluator(nb::object object) : object_(std::move(object)) {}
@@ -80,6 +80,7 @@ class PythonEvaluator : public Evaluator {
     }
     return &*sequence_;
   }
+  bool limited() const { return nb::cast<bool>(object_.attr("limited")()); }
   bool time() const { return nb::cast<bool>(object_.attr("time")()); }
   void tell(const CandidateError& candidate) const {
     object_.attr("tell")(candidate.name, candidate.bytes, candidate.error);
@@ -101,7 +102,9 @@ class PythonCalibration {
             source_.bundle, statistics_, evaluator_,
             {.weights = options_for({}, std::int64_t{1}, {}, exact, "", threads),
              .folder = folder,
-             .time = [this] { return evaluator_.time(); },
+             .time = evaluator_.limited()
+                         ? std::function<bool()>([this] { return evaluator_.time(); })
+                         : nullptr,
              .tell = [this](const CandidateError& candidate) { evaluator_.tell(candidate); },
              .run =
                  [](const std::function<void()>& work) {

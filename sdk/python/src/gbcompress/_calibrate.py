@@ -104,7 +104,8 @@ def calibrate(
             saves the memory and time of a backward pass, and takes models whose outputs have no gradient.
         outputs: as collect() takes it. Scores are compared by the KL divergence, values by the squared error.
         minutes: no further candidate is begun after them; without ``blocks``. The first two, without data
-            and the recommended one, are written in any case.
+            and the recommended one, are written in any case; of a model of more than 100 million weights
+            no other is written unless ``minutes`` are given.
         overwrite: replaces an existing file.
         threads: 0: one for each processor.
 
@@ -139,10 +140,10 @@ def calibrate(
     if state is not None:
         raise usage("state belongs to blocks; give blocks=True, or leave it out")
     with memory_errors(_SMALLER):
-        scores = kind_of_outputs(model, measured, checked_outputs(outputs))
+        given_kind = checked_outputs(outputs)
+        held = Held(model, chosen, len(items) - len(chosen), lambda: kind_of_outputs(model, measured, given_kind))
         if statistics is None:
-            statistics = measure(model, measured, importance=importance, scores=scores)
-        held = Held(model, chosen, len(items) - len(chosen), scores)
+            statistics = measure(model, measured, importance=importance, scores=held.scores)
         copied = copied_state(model)
         evaluator = TorchEvaluator(model, measured, held, copied, True, evaluate, end)
         entries = to_entries(dict(folded_state(model, copied)))
@@ -164,7 +165,7 @@ def _by_blocks(
     """calibrate() with ``blocks``, its arguments checked."""
     if not isinstance(blocks, bool | str):
         raise usage(f"blocks must be True or a path of modules, got {blocks!r}")
-    held = Held(model, chosen, len(measured) if measured is not chosen else 0, False)
+    held = Held(model, chosen, len(measured) if measured is not chosen else 0, lambda: False)
     originals = copied_state(model)
     place = os.path.dirname(os.path.abspath(target))
     with contextlib.ExitStack() as stack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -111,21 +112,32 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def _random_signs(outputs: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
-    """Squares of its gradients are those of all outputs, added up, in expectation."""
-    total = outputs[0].new_zeros(())
-    for output in outputs:
-        signs = torch.randint(0, 2, output.shape, generator=generator, device="cpu")
-        total = total + (output * (2 * signs - 1).to(output)).sum()
-    return total
+#: Numbers whose signs are drawn at a time.
+_PART = 1 << 24
+#: Predictions times parameters of the batches that are run backwards, about: gradients of few batches tell as
+#: much of Fisher information as those of many. Moments of inputs are of all batches.
+_BACKWARD = 2e11
 
 
-def _signed_scores(logits: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Squares of its gradients are those of Fisher information, in expectation: each class counts by its
-    probability. Labels that are drawn tell the same with a larger variance, as nearly all are the model's own."""
-    scores = logits.float().log_softmax(-1)
-    signs = 2 * torch.randint(0, 2, scores.shape, generator=generator, device="cpu") - 1
-    return (scores * (scores.detach() / 2).exp() * signs.to(scores)).sum()
+def _signs(like: torch.Tensor, draw: np.random.Generator) -> torch.Tensor:
+    """1 or -1, drawn for each element."""
+    bits = np.unpackbits(np.frombuffer(draw.bytes(-(-like.numel() // 8)), np.uint8), count=like.numel())
+    return torch.from_numpy(bits).to(like.device, like.dtype).mul_(2).sub_(1).reshape(like.shape)
+
+
+def _signed_scores(logits: torch.Tensor, draw: np.random.Generator) -> torch.Tensor:
+    """The gradient by logits of a sum over the classes of their logarithms of probabilities, each with a random
+    sign and weighted by the root of its probability. Squares of the gradients that it leads to are those of Fisher
+    information, in expectation. Labels that are drawn tell the same with a larger variance, as nearly all are the
+    model's own."""
+    gradient = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+    rows, into = logits.detach().flatten(0, -2), gradient.flatten(0, -2)
+    step = max(1, _PART // rows.shape[-1])
+    for first in range(0, len(rows), step):
+        shares = rows[first : first + step].float().softmax(-1)
+        signed = shares.sqrt().mul_(_signs(shares, draw))
+        into[first : first + step] = signed - shares * signed.sum(-1, keepdim=True)
+    return gradient
 
 
 def kind_of_outputs(model: torch.nn.Module, items: list[Batch], scores: bool | None) -> bool:
@@ -136,24 +148,29 @@ def kind_of_outputs(model: torch.nn.Module, items: list[Batch], scores: bool | N
     with evaluating(model), torch.no_grad():
         for number, batch in enumerate(items[:_LOOKED_AT]):
             results.append(called(model, batch, number))
+            if logits_of(results[0], False) is not None:
+                return False  # they have their name
     return are_scores(results)
 
 
-def _loss_of(result: Any, generator: torch.Generator, scores: bool) -> torch.Tensor:
+def _backward(result: Any, draw: np.random.Generator, scores: bool) -> None:
+    """Gradients whose squares are Fisher information of scores; of values all outputs count alike."""
     logits = logits_of(result, scores)
-    loss = (
-        _signed_scores(logits, generator)
-        if logits is not None
-        else _random_signs(outputs_of(result), generator)
-        if outputs_of(result)
-        else None
-    )
-    if loss is None or not loss.requires_grad:
+    outputs = [logits] if logits is not None else outputs_of(result)
+    outputs = [output for output in outputs if output.requires_grad]
+    if not outputs:
         raise usage(
             "no output of the model depends on its weights by a gradient; give importance=False, or return "
             "the outputs before they are detached"
         )
-    return loss
+    signed = _signed_scores if logits is not None else _signs
+    torch.autograd.backward(outputs, [signed(output, draw) for output in outputs])
+
+
+def _predictions(result: Any) -> int:
+    """All but the last dimension of the first output."""
+    first = next(iter(outputs_of(result)), torch.empty(1))
+    return first.numel() // (first.shape[-1] if first.ndim and first.shape[-1] else 1)
 
 
 def _narrow(model: torch.nn.Module) -> set[str]:
@@ -219,6 +236,20 @@ class _Importance:
             parameter.grad = gradient
 
 
+@dataclass(frozen=True)
+class Gradients:
+    """Sums over some batches, by the names of matrices."""
+
+    rows: dict[str, torch.Tensor]  #: squares of every row, [out]
+    moments: dict[str, torch.Tensor]  #: between rows, [out, out]
+    batches: int
+
+    @property
+    def means(self) -> dict[str, torch.Tensor]:
+        """Squares of every row for a batch."""
+        return {name: squares / self.batches for name, squares in self.rows.items()}
+
+
 def row_importance(
     model: torch.nn.Module,
     items: list[Batch],
@@ -226,24 +257,31 @@ def row_importance(
     seed: int = 0,
     between: bool = False,
     scores: bool = False,
-) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Squared gradients of every row of every matrix, added up over the batches, by name; and the moments
-    between rows where ``between``.
+) -> Gradients:
+    """Second moments of the gradients of the first batches.
 
     Args:
+        between: moments between rows, too.
         scores: outputs without a name are scores of classes.
     """
-    generator = torch.Generator().manual_seed(seed)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    draw = np.random.Generator(np.random.Philox(key=seed))
     importance = _Importance(model, between)
     try:
         with evaluating(model), torch.enable_grad():
+            count, work = 0, 0.0
             for number, batch in enumerate(progress(items, "gradients of batches")):
+                if work >= _BACKWARD:
+                    break
                 result = called(model, batch, number)
-                value = loss(result, batch) if loss else _loss_of(result, generator, scores)
-                value.backward()  # type: ignore[no-untyped-call]
+                count, work = count + 1, work + 1.0 * _predictions(result) * parameters
+                if loss:
+                    loss(result, batch).backward()  # type: ignore[no-untyped-call]
+                else:
+                    _backward(result, draw, scores)
     finally:
         importance.close()
-    return importance.found, importance.moments
+    return Gradients(importance.found, importance.moments, count)
 
 
 def collect(
@@ -301,18 +339,18 @@ def measure(
     """collect(), its arguments checked."""
     mentions_training(model)
     collector = Collector(model)
-    found: dict[str, torch.Tensor] = {}
-    moments: dict[str, torch.Tensor] = {}
+    gradients = Gradients({}, {}, 0)
     try:
         if importance:
-            found, moments = row_importance(model, items, loss, seed, between=True, scores=scores)
-        else:
-            with evaluating(model), torch.no_grad():
-                for number, batch in enumerate(progress(items, "moments of batches")):
+            gradients = row_importance(model, items, loss, seed, between=True, scores=scores)
+        with evaluating(model), torch.no_grad():
+            rest = progress(items[gradients.batches :], "moments of batches")
+            for number, batch in enumerate(rest, gradients.batches):
+                with collector.up_to_the_last():
                     called(model, batch, number)
     finally:
         collector.close()
-    return finish(collector, found, moments, len(items))
+    return finish(collector, gradients, len(items))
 
 
 def _spread(squares: torch.Tensor, counts: torch.Tensor | None) -> torch.Tensor:
@@ -322,9 +360,7 @@ def _spread(squares: torch.Tensor, counts: torch.Tensor | None) -> torch.Tensor:
     return squares.sum() * shares / shares.sum()
 
 
-def finish(
-    collector: Collector, found: dict[str, torch.Tensor], moments: dict[str, torch.Tensor], count: int
-) -> Statistics:
+def finish(collector: Collector, gradients: Gradients, count: int) -> Statistics:
     """What hooks and gradients of so many batches have added up, with warnings."""
     statistics = Statistics(samples=count)
 
@@ -342,12 +378,12 @@ def finish(
         put(f"{name}.{kind}", sums.moment / sums.rows)
         if not sums.transposed and "|" not in name:
             put(f"{name}.input_mean", sums.mean / sums.rows)
-        if not sums.transposed and sums.moment.ndim == 2 and name in moments:
-            put(f"{name}.output_moment", moments[name] / count)
+        if not sums.transposed and sums.moment.ndim == 2 and name in gradients.moments:
+            put(f"{name}.output_moment", gradients.moments[name] / gradients.batches)
     matrices = {part for name in collector.sums for part in name.split("|")}
-    for name, squares in found.items():
+    for name, squares in gradients.means.items():
         rows = squares if name in matrices else _spread(squares, collector.counts.get(name))
-        put(f"{name}.row_importance", rows / count)
+        put(f"{name}.row_importance", rows)
     if unseen := sorted(collector.expected - matrices):
         warn(
             f"no batch reached {', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}; they are "

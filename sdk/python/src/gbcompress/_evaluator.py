@@ -21,29 +21,58 @@ from ._quality import quality_of
 from ._search import Evaluator
 
 
-def _tensors_of(result: Any, scores: bool) -> list[torch.Tensor]:
+#: Scores of all held-out batches that are compared: of models with many classes not every prediction.
+_SCORES = 1 << 28
+#: Numbers that are compared at a time.
+_PART = 1 << 24
+
+
+def _tensors_of(result: Any, scores: bool, most: int) -> list[torch.Tensor]:
+    """What is compared: of scores the logarithms of probabilities, [predictions, classes], at most about so many."""
     logits = logits_of(result, scores)
-    if logits is not None:
-        return [logits.detach().float().log_softmax(-1)]
-    return [tensor.detach().float() for tensor in outputs_of(result)]
+    if logits is None:
+        return [tensor.detach().float() for tensor in outputs_of(result)]
+    rows = logits.detach().flatten(0, -2)
+    every = max(1, -(-rows.numel() // most))
+    return [rows[::every].float().log_softmax(-1)]
+
+
+def _divergence(before: torch.Tensor, now: torch.Tensor) -> float:
+    """The KL divergences of all predictions, added up."""
+    step = max(1, _PART // before.shape[-1])
+    total = 0.0
+    for first in range(0, len(before), step):
+        part = before[first : first + step]
+        total += float((part.exp() * (part - now[first : first + step])).sum(-1).double().sum())
+    return total
 
 
 class Held:
-    """Batches to choose by, with the outputs of the original model.
+    """Batches to choose by, with the outputs of the original model. Of a model with many classes not all are
+    used: their outputs are in memory, and each file takes a forward pass of them.
 
     Args:
         first: the first one's number among all batches.
-        scores: outputs without a name are scores of classes.
+        are_scores: tells of outputs without a name whether they are scores of classes.
     """
 
-    def __init__(self, model: torch.nn.Module, batches: list[Batch], first: int, scores: bool) -> None:
-        self.batches, self.scores = batches, scores
-        self.originals = []
-        with evaluating(model), torch.no_grad():
-            for number, batch in enumerate(batches, first):
+    def __init__(
+        self, model: torch.nn.Module, batches: list[Batch], first: int, are_scores: Callable[[], bool]
+    ) -> None:
+        self.batches: list[Batch] = []
+        self.scores, left = False, _SCORES
+        self.originals: list[list[torch.Tensor]] = []
+        for number, batch in enumerate(batches, first):
+            with evaluating(model), torch.no_grad():
                 result = called(model, batch, number)
-                self.logits = logits_of(result, scores) is not None
-                self.originals.append(_tensors_of(result, scores))
+            if not self.batches and logits_of(result, False) is None:
+                self.scores = are_scores()
+            self.logits = logits_of(result, self.scores) is not None
+            self.originals.append(_tensors_of(result, self.scores, _SCORES))
+            self.batches.append(batch)
+            left -= sum(tensor.numel() for tensor in self.originals[-1]) if self.logits else 0
+            if left <= 0:
+                break
         if not self.originals[0]:
             raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
 
@@ -52,9 +81,10 @@ class Held:
         error = variance = 0.0
         with evaluating(model), torch.no_grad():
             for batch, originals in zip(self.batches, self.originals, strict=True):
-                for now, before in zip(_tensors_of(call(model, batch), self.scores), originals, strict=True):
+                result = _tensors_of(call(model, batch), self.scores, _SCORES)
+                for now, before in zip(result, originals, strict=True):
                     if self.logits:
-                        error += float((before.exp() * (before - now)).sum(-1).double().sum())
+                        error += _divergence(before, now)
                         variance += before.numel() / before.shape[-1]
                     else:
                         error += float((now - before).double().square().sum())

@@ -156,9 +156,8 @@ def _calibration(
     model, items = _batches_of(source, data)
     measured, chosen = held_out(items)
     with memory_errors("give fewer or shorter inputs, or call calibrate() with the model and blocks=True"):
-        scores = kind_of_outputs(model, measured, None)
-        found = _stored(measure(model, measured, scores=scores), source, names)
-        held = Held(model, chosen, len(items) - len(chosen), scores)
+        held = Held(model, chosen, len(items) - len(chosen), lambda: kind_of_outputs(model, measured, None))
+        found = _stored(measure(model, measured, scores=held.scores), source, names)
         evaluator = TorchEvaluator(model, measured, held, copied_state(model), False)
         return lambda folder: Search(source, found, evaluator, folder, threads, globs)
 

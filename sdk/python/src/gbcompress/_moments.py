@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,10 @@ class Sums:
     transposed: bool = False  #: [in, out]: the moment is one of rows
 
 
+class Enough(Exception):
+    """Ends a forward pass whose further layers are not needed."""
+
+
 class Collector:
     """Hooks on every module with a weight matrix, and the sums they fill.
 
@@ -50,6 +55,10 @@ class Collector:
         self.expected: set[str] = set()
         self.differing: set[str] = set()
         self._handles: list[Any] = []
+        self._called: list[str] = []  # modules that the last forward pass has called
+        self._last: str | None = None  # ends a pass
+        if not isinstance(model, torch.jit.ScriptModule):
+            self._handles.append(model.register_forward_pre_hook(lambda *_: self._called.clear()))
         # Fused attention calls no module, and gives the hooks nested tensors.
         self._fast: bool = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
@@ -71,6 +80,18 @@ class Collector:
         torch.backends.mha.set_fastpath_enabled(self._fast)
         for handle in self._handles:
             handle.remove()
+
+    @contextlib.contextmanager
+    def up_to_the_last(self) -> Iterator[None]:
+        """Ends a forward pass at the last module that has a hook, where the pass before called it once."""
+        last = self._called[-1] if self._called else None
+        self._last = last if last is not None and self._called.count(last) == 1 else None
+        try:
+            yield
+        except Enough:
+            pass
+        finally:
+            self._last = None
 
     def _hook_of(self, module: torch.nn.Module) -> Callable[..., None] | None:
         kind, weights = _kind_of(module), ["weight"]
@@ -113,6 +134,9 @@ class Collector:
                 return
             with torch.no_grad(), torch.autocast(inputs.device.type, enabled=False):
                 hook(module, inputs.detach(), args, kwargs)
+            self._called.append(name)
+            if name == self._last:
+                raise Enough
 
         return run
 

@@ -119,7 +119,7 @@ class Pieces:
         elif any(self.folder.iterdir()) and not (self.folder / _PLAN_FILE).exists():
             raise usage(f"{self.folder} is not empty and holds no state of a calibration; name another folder")
         else:
-            rows = row_importance(self.model, items)[0] if items else {}
+            rows = row_importance(self.model, items).means if items else {}
             if rows:
                 Statistics({f"{k}.row_importance": v.cpu().numpy() for k, v in rows.items()}).save(
                     self.folder / _IMPORTANCE

@@ -26,6 +26,10 @@ class Evaluator:
         self.end = end
         self._bar = iter(progress(itertools.count(), "calibration files"))
 
+    def limited(self) -> bool:
+        """Whether time() may end."""
+        return self.end is not None
+
     def time(self) -> bool:
         """Whether a further candidate may be begun."""
         return self.end is None or time.monotonic() <= self.end

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ._blocks import Captured, capture, find_blocks, run
-from ._collect import Batch, called, evaluating, finish
+from ._collect import Batch, Gradients, called, evaluating, finish
 from ._files import SaveReport
 from ._load import load_into
 from ._moments import Collector
@@ -92,7 +92,7 @@ class Blocks:
     def _statistics(self, collector: Collector, piece: Piece) -> Statistics:
         names = set(piece.tensors)
         rows = {k: v for k, v in self.pieces.importance.items() if k in names}
-        found = finish(collector, rows, {}, len(self.measured))
+        found = finish(collector, Gradients(rows, {}, 1), len(self.measured))
         inside = {k: v for k, v in found.tensors.items() if names.issuperset(k.rsplit(".", 1)[0].split("|"))}
         return Statistics(inside, found.samples)
 
