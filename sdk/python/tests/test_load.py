@@ -119,6 +119,28 @@ def test_torch_tensors_and_models_are_filled_too(large: Path, folder: Path) -> N
     assert torch.equal(turned.weight, model.weight.double())
 
 
+def test_of_tied_parameters_one_name_suffices(folder: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Tied(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(20, 6), torch.nn.Linear(6, 20, bias=False)
+            self.head.weight = self.embed.weight
+
+    model = Tied()
+    value = torch.randn(20, 6)
+    for name in ("embed.weight", "head.weight"):
+        gbc.save_file({name: value}, folder / f"{name}.gbz", lossless=True)
+        with torch.no_grad():
+            model.head.weight.zero_()
+        assert gbc.load_into(model, folder / f"{name}.gbz") == ([], [])
+        assert torch.equal(model.embed.weight, value)
+    model.head.weight = torch.nn.Parameter(value.clone())
+    with pytest.raises(gbc.ShapeMismatch, match=r"the file lacks embed\.weight"):
+        gbc.load_into(model, folder / "head.weight.gbz")
+
+
 def test_a_part_of_a_file(large: Path) -> None:
     arrays = {"b": np.zeros((700, 900), np.float32)}
     with pytest.raises(gbc.ShapeMismatch, match=r"the dict lacks a \(and \d+ more names differ\)"):

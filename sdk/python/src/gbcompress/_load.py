@@ -273,11 +273,18 @@ def _targets(target: object) -> dict[str, Any]:
     )
 
 
+def _place_of(value: Any) -> object:
+    """Equal for tied parameters, which are one tensor with several names; None where nothing is known."""
+    tied = hasattr(value, "data_ptr") and value.numel() > 0
+    return (str(value.device), value.data_ptr(), tuple(value.shape), value.dtype) if tied else None
+
+
 def _check_fit(
     stored: Mapping[str, Any], state: Mapping[str, Any], strict: bool, what: str
 ) -> tuple[list[str], list[str]]:
     """Names that each side lacks. Raises ShapeMismatch for names (with ``strict``) and shapes."""
-    missing = [name for name in state if name not in stored]
+    read = {_place_of(value) for name, value in state.items() if name in stored}
+    missing = [name for name, value in state.items() if name not in stored and (_place_of(value) or name) not in read]
     unexpected = [name for name in stored if name not in state]
     if strict and (missing or unexpected):
         lacks = f"the file lacks {missing[0]}" if missing else f"the {what} lacks {unexpected[0]}"
@@ -314,7 +321,8 @@ def load_into(
             NumPy arrays and torch tensors on the CPU: contiguous, writable, aligned, of the tensor's
             own element type or, where that is real, float32, float16 or bfloat16.
         filename: as load_file() takes it.
-        strict: every name of the file must be in the target, and every name of the target in the file.
+        strict: every name of the file must be in the target, and every name of the target in the file; of tied
+            parameters one name suffices.
         base: as load_file() takes it.
 
     Returns:
