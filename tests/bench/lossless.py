@@ -12,8 +12,6 @@ of the rounds, in which the programs take turns; "expand" says whether the same 
 import argparse
 import datetime
 import filecmp
-import importlib.machinery
-import importlib.util
 import json
 import os
 import shutil
@@ -25,8 +23,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+from record_tool import record_tool
 
-ROOT = Path(__file__).resolve().parents[2]
 SIDE = 4096
 ZIPNN = """
 import sys, zipnn
@@ -136,9 +134,7 @@ def show(source, results):
 
 
 def write_record(identity, source, results, command):
-    loader = importlib.machinery.SourceFileLoader("record", str(ROOT / "tests/tools/record"))
-    tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("record", loader))
-    loader.exec_module(tool)
+    tool = record_tool()
     figures = [{"name": "bytes before", "value": size_of(source), "unit": ""}]
     for name, size, packing, unpacking, _ in results:
         figures.append({"name": f"{name}: bytes", "value": size, "unit": ""})

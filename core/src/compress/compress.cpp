@@ -85,7 +85,6 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
     artifact = write(*call, result.made.file);
   }
   if (options.remove_checkpoints) call->checkpoints.remove();
-  if (result.made.weights) report.notes = result.made.weights->notes;
   if (call->options.tell)
     for (const std::string& note : report.notes) call->options.tell(note);
   verify(*call, *artifact, report);

@@ -65,6 +65,7 @@ void describe(const CompressRun& call, const PlanResult& result,
   report.method_reason = result.reason;
   report.target_met = made.target_met;
   report.target_note = made.note;
+  if (made.weights) report.notes = made.weights->notes;
   report.attempt_taken = made.taken;
   if (call.quantized() && !call.trained) describe_steps(call, result, report);
   if (!bottleneck) {

@@ -111,12 +111,6 @@ struct Calibration::Impl {
     return result;
   }
 
-  std::int64_t elements() const {
-    std::int64_t all = 0;
-    for (const TensorEntry& tensor : weights.tensors) all += tensor_elements(tensor.shape);
-    return all;
-  }
-
   /// Multiply-adds of a system for each row of each matrix, about.
   double sequential_work() const {
     double work = 0;
@@ -142,9 +136,9 @@ CalibratedFile Calibration::Impl::best(std::int64_t bytes) {
     errors.push_back({candidate.name, file.report.output_bytes, file.error});
     if (options.tell) options.tell(errors.back());
   };
-  const bool more = options.time || elements() <= kManyWeights;
   const auto time = [&] {
-    return tried.size() < kAlways || (more && (!options.time || options.time()));
+    if (tried.size() < kAlways) return true;
+    return options.time ? options.time() : tried[0].made.report.parameters <= kManyWeights;
   };
   for (const CandidateUse& candidate : first ? candidate_uses(statistics) : candidates) {
     if (!time()) break;

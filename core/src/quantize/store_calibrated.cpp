@@ -158,7 +158,7 @@ std::vector<WeightsStore::Rounded> WeightsStore::round_calibrated(
   std::vector<float> values = target.numbers;
   Rounding rounding{.step = step_of(i, values),
                     .row_steps = row_steps,
-                    .weight = tensor.weight(x),
+                    .weight = takes_long(plan_) ? 1 : tensor.weight(x),
                     .threads = threads,
                     .paths = takes_long(plan_) ? kFewPaths : 0};
   std::vector<Rounded> made;

@@ -120,18 +120,11 @@ StepMatrix::Chosen WeightsStore::choose(const TensorPlan& tensor, const StepMatr
 void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
-  if (tensor.model && tensor.model->has_feedback()) {
-    if (takes_long(plan_) && !tensor.model->second) {
-      // What a step's fraction changes in the weight of an error is little beside many tensors.
-      const int step = tensor.step(x) + nudges_[i];
-      if (asked_[i] == step) return;
-      asked_[i] = step;
-    }
-    return place_calibrated(target_of(i), x, threads);
-  }
   const int step = tensor.step(x) + nudges_[i];
-  if (asked_[i] == step) return;
-  asked_[i] = step;
+  const bool calibrated = tensor.model && tensor.model->has_feedback();
+  const bool step_decides = !calibrated || (takes_long(plan_) && !tensor.model->second);
+  if (step_decides && std::exchange(asked_[i], step) == step) return;
+  if (calibrated) return place_calibrated(target_of(i), x, threads);
   const std::string key = key_of(i, "step", step);
   if (put_kept(i, key)) return;
   if (profiles_[i] == CodecProfile::kLanes && !options_.sequential && MatrixPieces::fits(tensor) &&

@@ -88,6 +88,27 @@ def test_scores_have_the_gradient_of_their_signed_sum() -> None:
     torch.testing.assert_close(found, logits.grad)
 
 
+def test_passes_end_at_the_last_matrix_where_all_are_seen() -> None:
+    class Experts(nn.Module):
+        """Of three experts those up to the first number are called."""
+
+        def __init__(self, every: bool) -> None:
+            super().__init__()
+            self.experts, self.every, self.whole = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), every, 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for expert in self.experts[: 3 if self.every else 1 + int(x[0, 0])]:
+                x = x + expert(x)
+            self.whole += 1
+            return x
+
+    batches = [torch.cat([torch.full((16, 1), float(i)), torch.randn(16, 3)], 1) for i in (0, 2, 2, 0, 1)]
+    some, every = Experts(every=False), Experts(every=True)
+    found = [gbc.collect(model, batches, importance=False, outputs="values").tensors for model in (some, every)]
+    assert all(f"experts.{i}.weight.input_moment" in each for each in found for i in range(3))
+    assert (some.whole, every.whole) == (4, 1)  # the third pass ends at the last expert
+
+
 def test_few_batches_of_a_large_model_are_run_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     batches = [torch.randn(32, 8) for _ in range(6)]

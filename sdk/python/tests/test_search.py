@@ -108,7 +108,7 @@ def test_passes_begin_behind_blocks_that_are_done_with(skip: bool) -> None:
     state = {name: value.clone() for name, value in model.state_dict().items()}
     own, whole = (_layer_sequence.LayerSequence(model, batches, lambda: model.load_state_dict(state)) for _ in range(2))
     assert len(own._blocks) == (0 if skip else 4)
-    whole._blocks, whole._behind = {}, dict.fromkeys(whole._behind, 0)
+    whole._blocks, whole._behind = {}, {}
     assert own.groups() == whole.groups() and len(own.groups()) == 10
     for scale in (4, 2):
         found: list[list[Any]] = []
@@ -122,6 +122,51 @@ def test_passes_begin_behind_blocks_that_are_done_with(skip: bool) -> None:
             for a, b in zip(one, two, strict=True):
                 np.testing.assert_array_equal(a, b)
         assert np.abs(found[0][-1][1]).max() > 1e-2
+
+
+class Repeated(nn.Module):
+    """A block that is called three times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.front, self.blocks, self.head = nn.Linear(6, 8), nn.ModuleList([Residual()]), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.front(x)
+        for _ in range(3):
+            x = self.blocks[0](x)
+        return cast(torch.Tensor, self.head(x))
+
+
+class Recurrent(nn.Module):
+    """Without a matrix whose inputs are known by themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.LSTM(6, 16, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return cast(torch.Tensor, self.net(x)[0])
+
+
+@pytest.mark.parametrize("model", [Repeated(), Recurrent()], ids=["repeated", "recurrent"])
+def test_models_without_blocks_or_groups_are_calibrated(model: nn.Module, tmp_path: Path) -> None:
+    batches = [torch.randn(8, 5, 6) for _ in range(5)]
+    report = gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=3, outputs="values")
+    assert report.file.target_met
+
+
+def test_a_forward_function_of_its_own_stays() -> None:
+    model = Blocks(skip=False)
+    block = model.blocks[1]
+    own = block.forward = lambda x, inner=block.forward: inner(x)  # as accelerate does
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    sequence = _layer_sequence.LayerSequence(model, [torch.randn(4, 6)], lambda: model.load_state_dict(state))
+    sequence.begin()
+    sequence.inputs("head.weight")
+    assert len(sequence._blocks) == 4
+    assert block.forward is own
+    assert "forward" not in model.blocks[0].__dict__
 
 
 def test_layers_are_fitted_one_after_another(tmp_path: Path) -> None:

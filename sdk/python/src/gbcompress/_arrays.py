@@ -105,6 +105,11 @@ def _torch_entry(name: str, tensor: torch.Tensor) -> tuple[str, NDArray[np.uint8
     return dtype, torch_bytes(name, tensor)
 
 
+def memory_of(tensor: torch.Tensor) -> object:
+    """Equal for tensors that are one: of the same memory, shape and type. Of tensors without elements it says nothing."""
+    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype
+
+
 def to_entries(tensors: Mapping[str, Array]) -> list[Entry]:
     """Names and bytes of all tensors. Names of the same memory keep sharing it: they are tied.
 
@@ -120,7 +125,7 @@ def to_entries(tensors: Mapping[str, Array]) -> list[Entry]:
             tensor: Any = value
             _check_dense(name, tensor)
             # Copies from a GPU would lose what is tied.
-            key = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype)
+            key = memory_of(tensor)
             fresh = key not in shared or tensor.numel() == 0
             dtype, data = _torch_entry(name, tensor) if fresh else shared[key]
             shared[key] = dtype, data

@@ -112,8 +112,8 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-#: Numbers whose signs are drawn at a time.
-_PART = 1 << 24
+#: Scores that are worked on at a time.
+PART = 1 << 24
 #: Predictions times parameters of the batches that are run backwards, about: gradients of few batches tell as
 #: much of Fisher information as those of many. Moments of inputs are of all batches.
 _BACKWARD = 2e11
@@ -132,7 +132,7 @@ def _signed_scores(logits: torch.Tensor, draw: np.random.Generator) -> torch.Ten
     model's own."""
     gradient = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
     rows, into = logits.detach().flatten(0, -2), gradient.flatten(0, -2)
-    step = max(1, _PART // rows.shape[-1])
+    step = max(1, PART // rows.shape[-1])
     for first in range(0, len(rows), step):
         shares = rows[first : first + step].float().softmax(-1)
         signed = shares.sqrt().mul_(_signs(shares, draw))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._collect import Batch, call, called, evaluating
+from ._collect import PART, Batch, call, called, evaluating
 from ._errors import usage
 from ._layer_sequence import LayerSequence
 from ._load import load_into
@@ -23,8 +23,6 @@ from ._search import Evaluator
 
 #: Scores of all held-out batches that are compared: of models with many classes not every prediction.
 _SCORES = 1 << 28
-#: Numbers that are compared at a time.
-_PART = 1 << 24
 
 
 def _tensors_of(result: Any, scores: bool, most: int) -> list[torch.Tensor]:
@@ -39,7 +37,7 @@ def _tensors_of(result: Any, scores: bool, most: int) -> list[torch.Tensor]:
 
 def _divergence(before: torch.Tensor, now: torch.Tensor) -> float:
     """The KL divergences of all predictions, added up."""
-    step = max(1, _PART // before.shape[-1])
+    step = max(1, PART // before.shape[-1])
     total = 0.0
     for first in range(0, len(before), step):
         part = before[first : first + step]

@@ -28,8 +28,18 @@ _LARGE = 0.34
 Sink = Callable[[str, torch.Tensor], None]
 
 
-def _giving(output: Any) -> Callable[..., Any]:
-    return lambda *_, **__: output
+@contextlib.contextmanager
+def _giving(module: torch.nn.Module, output: Any) -> Iterator[None]:
+    """A module that gives this output whatever it is called with."""
+    own = module.__dict__.get("forward")  # others replace it, too
+    module.forward = lambda *_, **__: output
+    try:
+        yield
+    finally:
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own
 
 
 class _Inputs(Collector):
@@ -64,7 +74,7 @@ def _first_of(batches: list[Batch], work: float, rows: float) -> list[Batch]:
         work: multiply-adds of a walk for each sample.
         rows: of the inputs of a matrix, for each sample.
     """
-    fewest = min(_FEWEST, _FEWEST_ROWS / rows)
+    fewest = min(_FEWEST, _FEWEST_ROWS / max(rows, 1.0))
     most = min(max(_WALK / max(work, 1.0), fewest), _MOST)
     taken: list[Batch] = []
     count = 0
@@ -117,7 +127,7 @@ class LayerSequence:
         self._before: dict[str, list[list[torch.Tensor]]] = {}
         self._put: dict[str, torch.Tensor] = {}
         self._blocks: dict[str, torch.nn.Module] = {}  #: in the order in which they end
-        self._behind: dict[str, int] = {}  #: blocks that have ended before the first of a group is called
+        self._behind: dict[str, int] = {}  #: blocks that have ended before the first of a group is called; others: 0
         self._originals, self._quantized = _Place(), _Place()
         self.batches = batches[:1]
         self.restore()
@@ -126,7 +136,6 @@ class LayerSequence:
         passes = 1 + len(self._groups) / (1 + len(self._blocks))
         self.batches = _first_of(batches, work / _samples(batches[0]) * passes, rows / _samples(batches[0]))
         self._most = max(1, _ROWS // len(self.batches))
-        self._originals = _Place()
 
     def _run(self, number: int, sink: Sink, place: _Place | None = None) -> None:
         """The forward pass of a batch, up to where the sink raises Enough."""
@@ -142,15 +151,11 @@ class LayerSequence:
     @contextlib.contextmanager
     def _skipped(self, place: _Place | None, number: int) -> Iterator[None]:
         """Instead of running, blocks give what the last of them has given."""
-        blocks = list(self._blocks.values())[: place.blocks] if place else []
-        try:
-            for block in blocks:
-                assert place is not None
-                block.forward = _giving(place.outputs[number])
+        with contextlib.ExitStack() as stack:
+            if place is not None:
+                for block in list(self._blocks.values())[: place.blocks]:
+                    stack.enter_context(_giving(block, place.outputs[number]))
             yield
-        finally:
-            for block in blocks:
-                del block.forward
 
     def _find_groups(self) -> tuple[float, float]:
         """One forward pass of a batch tells which matrices are seen, and in what order. Returns its multiply-adds,
@@ -204,10 +209,10 @@ class LayerSequence:
         if len(set(ended)) != len(ended):
             return  # called more than once
         self._blocks = {path: found[path] for path in ended}
-        same = {count: count == 0 or self._sees(name, rows, _Place(count, [outputs[count - 1]])) for count, (name, rows) in last.items()}
-        if not all(same.values()):
+        if all(self._sees(name, rows, _Place(n, [outputs[n - 1]])) for n, (name, rows) in last.items() if n > 0):
+            self._behind = behind
+        else:
             self._blocks = {}
-        self._behind = {name: count if self._blocks else 0 for name, count in behind.items()}
 
     def _sees(self, name: str, rows: torch.Tensor, place: _Place) -> bool:
         """Whether these are the inputs of the first use of a matrix where a pass begins there."""
@@ -271,7 +276,7 @@ class LayerSequence:
                 break
             self._before[name] = []
         self.restore()
-        self._advance(self._originals, self._behind[first])
+        self._advance(self._originals, self._behind.get(first, 0))
         for number in range(len(self.batches)):
             for kept in self._before.values():
                 kept.append([])
@@ -291,7 +296,7 @@ class LayerSequence:
         """Moment, cross moment and means, as gbcompress::SequentialInputs has them."""
         if name not in self._before:
             self._keep(name)
-        self._advance(self._quantized, self._behind[name])
+        self._advance(self._quantized, self._behind.get(name, 0))
         sums: list[torch.Tensor] = []
         count = 0
         for number in range(len(self.batches)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _core
 from ._arguments import kind_of, path, whole
-from ._arrays import buffer_of, is_module, is_torch, real_dtype, to_numpy, to_torch, writes_to
+from ._arrays import buffer_of, is_module, is_torch, memory_of, real_dtype, to_numpy, to_torch, writes_to
 from ._errors import mismatch, usage
 from ._files import Path
 
@@ -273,18 +273,13 @@ def _targets(target: object) -> dict[str, Any]:
     )
 
 
-def _place_of(value: Any) -> object:
-    """Equal for tied parameters, which are one tensor with several names; None where nothing is known."""
-    tied = hasattr(value, "data_ptr") and value.numel() > 0
-    return (str(value.device), value.data_ptr(), tuple(value.shape), value.dtype) if tied else None
-
-
 def _check_fit(
     stored: Mapping[str, Any], state: Mapping[str, Any], strict: bool, what: str
 ) -> tuple[list[str], list[str]]:
     """Names that each side lacks. Raises ShapeMismatch for names (with ``strict``) and shapes."""
-    read = {_place_of(value) for name, value in state.items() if name in stored}
-    missing = [name for name, value in state.items() if name not in stored and (_place_of(value) or name) not in read]
+    memory = {name: memory_of(value) for name, value in state.items() if is_torch(value) and value.numel()}
+    read = {place for name, place in memory.items() if name in stored}
+    missing = [name for name in state if name not in stored and memory.get(name) not in read]
     unexpected = [name for name in stored if name not in state]
     if strict and (missing or unexpected):
         lacks = f"the file lacks {missing[0]}" if missing else f"the {what} lacks {unexpected[0]}"

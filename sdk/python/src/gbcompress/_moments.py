@@ -55,7 +55,8 @@ class Collector:
         self.expected: set[str] = set()
         self.differing: set[str] = set()
         self._handles: list[Any] = []
-        self._called: list[str] = []  # modules that the last forward pass has called
+        self._called: list[str] = []  # modules with a hook that the last forward pass has called
+        self._hooked = 0  # modules with a hook
         self._last: str | None = None  # ends a pass
         if not isinstance(model, torch.jit.ScriptModule):
             self._handles.append(model.register_forward_pre_hook(lambda *_: self._called.clear()))
@@ -69,6 +70,7 @@ class Collector:
             if hook is None:
                 continue
             guarded = self._guarded(full, hook)
+            self._hooked += 1
             if isinstance(module, torch.jit.ScriptModule):
                 scripted[id(module)] = guarded
             else:
@@ -83,9 +85,10 @@ class Collector:
 
     @contextlib.contextmanager
     def up_to_the_last(self) -> Iterator[None]:
-        """Ends a forward pass at the last module that has a hook, where the pass before called it once."""
-        last = self._called[-1] if self._called else None
-        self._last = last if last is not None and self._called.count(last) == 1 else None
+        """Ends a forward pass at the last module that has a hook, where the pass before called each of them and
+        that one once."""
+        every = len(set(self._called)) == self._hooked > 0
+        self._last = self._called[-1] if every and self._called.count(self._called[-1]) == 1 else None
         try:
             yield
         except Enough:

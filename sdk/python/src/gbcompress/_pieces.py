@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import _core
-from ._arrays import Array, torch_bytes
+from ._arrays import Array, memory_of, torch_bytes
 from ._collect import Batch, row_importance
 from ._errors import usage
 from ._files import SaveReport, StoredTensor, save
@@ -49,10 +49,7 @@ def owners_of(state: dict[str, torch.Tensor]) -> dict[str, str]:
     """The first name of the same memory, by name."""
     first: dict[object, str] = {}
     return {
-        name: name
-        if value.numel() == 0
-        else first.setdefault((value.device, value.data_ptr(), value.shape, value.dtype), name)
-        for name, value in state.items()
+        name: first.setdefault(memory_of(value), name) if value.numel() else name for name, value in state.items()
     }
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _core
-from ._arrays import torch_bytes, torch_dtype_name
+from ._arrays import memory_of, torch_bytes, torch_dtype_name
 from ._latents import Latents
 
 #: Bits behind the leading one that running statistics keep.
@@ -203,7 +203,7 @@ def original_size(model: nn.Module) -> tuple[int, int]:
     memory: dict[object, int] = {}
     tensors = []
     for name, tensor, _, _ in _tensors(model):
-        shared = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype) if tensor.numel() else name
+        shared = memory_of(tensor) if tensor.numel() else name
         place = memory.setdefault(shared, len(memory) + 1)
         tensors.append((name, torch_dtype_name(name, tensor), tuple(tensor.shape), place))
     return _core.original_size(tensors)
