@@ -213,7 +213,7 @@ class Collection {
     cut.pop_back();
     bad("planes_cut_short", cut, Errc::kTruncated);
     json huge = plain_entry("p", cut);
-    huge["h"] = {std::int64_t{1} << 38};
+    huge["h"] = json::array({std::int64_t{1} << 38});
     huge["d"] = "F32";
     huge["f"] = cut.size();
     add("planes_of_a_terabyte", Errc::kCorrupt, file(header({huge}), cut));
