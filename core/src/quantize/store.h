@@ -113,7 +113,8 @@ class WeightsStore {
   void place_calibrated(const Target& target, double x, int threads);
   /// place() where layers are quantized one after another.
   std::int64_t place_in_sequence(double x);
-  void place_group(const std::vector<std::size_t>& group, double x);
+  /// @param name  the first of the group as the model has it
+  void place_group(const std::string& name, const std::vector<std::size_t>& group, double x);
   bool in_sequence(std::size_t i) const;
   /// Shows the model what was placed since the last call.
   void show_placed();

@@ -79,13 +79,19 @@ bool WeightsStore::in_sequence(std::size_t i) const {
 }
 
 void WeightsStore::show_placed() {
-  for (const auto& [i, numbers] : shown_)
+  const auto put = [&](std::size_t i, const std::vector<float>& numbers) {
     options_.sequential->put(plan_.tensors()[i].source->name, numbers);
+  };
+  for (const auto& [i, numbers] : shown_) put(i, numbers);
+  // A model may hold copies of what is stored once.
+  for (std::size_t i = 0; i < plan_.tensors().size(); ++i)
+    if (const auto owner = plan_.tensors()[i].tied; owner && shown_.contains(*owner))
+      put(i, shown_.at(*owner));
   shown_.clear();
 }
 
-void WeightsStore::place_group(const std::vector<std::size_t>& group, double x) {
-  const std::string& name = plan_.tensors()[group.front()].source->name;
+void WeightsStore::place_group(const std::string& name, const std::vector<std::size_t>& group,
+                               double x) {
   const SequentialInputs inputs = options_.sequential->inputs(name);
   check(inputs, name, plan_.tensors()[group.front()].grid.cols);
   std::vector<OrderedFactor> factors;
@@ -116,25 +122,30 @@ void WeightsStore::place_group(const std::vector<std::size_t>& group, double x) 
 
 std::int64_t WeightsStore::place_in_sequence(double x) {
   std::map<std::string, std::size_t, std::less<>> index;
-  for (std::size_t i = 0; i < plan_.tensors().size(); ++i)
-    if (in_sequence(i)) index[plan_.tensors()[i].source->name] = i;
-  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < plan_.tensors().size(); ++i) {
+    const TensorPlan& tensor = plan_.tensors()[i];
+    const std::size_t owner = tensor.tied.value_or(i);
+    if (in_sequence(owner)) index[tensor.source->name] = owner;
+  }
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;
   std::vector<std::int64_t> sizes = matrix_sizes();
   for (const std::vector<std::string>& names : options_.sequential->groups()) {
     std::vector<std::size_t> group;
     for (const std::string& name : names)
-      if (const auto at = index.find(name); at != index.end()) group.push_back(at->second);
-    for (const std::size_t i : group) sizes[i] = 0;
-    if (!group.empty()) groups.push_back(std::move(group));
+      if (const auto at = index.find(name); at != index.end() && sizes[at->second] > 0) {
+        group.push_back(at->second);
+        sizes[at->second] = 0;
+      }
+    if (!group.empty()) groups.emplace_back(names.front(), std::move(group));
   }
   options_.sequential->begin();
   asked_.assign(asked_.size(), std::nullopt);
   for_matrices(sizes, [&](std::size_t i, int threads) { place_one(i, x, threads); });
   put_biases();
   show_placed();
-  for (const std::vector<std::size_t>& group : groups) {
+  for (const auto& [name, group] : groups) {
     throw_if_interrupted();
-    place_group(group, x);
+    place_group(name, group, x);
   }
   return writer_.size();
 }

@@ -99,8 +99,9 @@ TEST_F(Calibrated, ErrorsOfOutputsAreSmallerAtTheSameSize) {
 TEST_F(Calibrated, ShrinkageReplacesAPartOfTheMomentsByTheIdentity) {
   MadeTensors made;
   const std::int64_t n = 48;
+  std::uint64_t seed = 10;
   for (const char* name : {"a.weight", "b.weight", "c.weight"})
-    made.add(name, {40, n}, normals(40 * n, 1, 0.1f));
+    made.add(name, {40, n}, normals(40 * n, seed++, 0.1f));
   made.sorted();
   Statistics given;
   given.tensors["a.weight"].input_moment = correlated(n, 2);
@@ -221,6 +222,47 @@ TEST_F(Calibrated, ImportantTensorsHaveFinerSteps) {
   // 100 to the power of -0.375: 2.49 octaves of sixteenths.
   EXPECT_NEAR(std::log2(report.tensors[1].step / report.tensors[0].step), 2.49, 0.13);
   EXPECT_LE(report.output_bytes, 3000);
+}
+
+TEST_F(Calibrated, StatisticsOfATiedTensorAreThoseOfTheOneThatIsStored) {
+  const std::int64_t n = 48;
+  MadeTensors made;
+  for (const char* name : {"embedding.weight", "head.weight"})  // a copy
+    made.add(name, {40, n}, normals(40 * n, 1, 0.1f));
+  made.add("other.weight", {40, n}, normals(40 * n, 2, 0.1f));
+  made.sorted();
+  const std::vector<float> moment = correlated(n, 3), first(40, 2), second(40, 3), sum(40, 5);
+  const auto identity = [&](auto change) {
+    Statistics statistics;
+    statistics.tensors["other.weight"].row_importance.assign(40, 1);
+    change(statistics.tensors);
+    std::filesystem::remove(folder.path() / "x.gbz");
+    return compress(made, "x.gbz", &statistics, 1500).identity;
+  };
+  const std::string expected = identity([&](auto& tensors) {
+    tensors["embedding.weight"].input_moment = moment;
+    tensors["embedding.weight"].row_importance = sum;
+  });
+  EXPECT_EQ(identity([&](auto& tensors) {
+              tensors["head.weight"].input_moment = moment;
+              tensors["head.weight"].row_importance = sum;
+            }),
+            expected);
+  EXPECT_EQ(identity([&](auto& tensors) {
+              tensors["head.weight"].input_moment = moment;
+              tensors["head.weight"].row_importance = first;
+              tensors["embedding.weight"].row_importance = second;
+            }),
+            expected);
+  EXPECT_NE(identity([&](auto& tensors) { tensors["head.weight"].row_importance = sum; }),
+            expected);
+  EXPECT_EQ(code_of([&] {
+              identity([&](auto& tensors) {
+                tensors["head.weight"].row_importance = first;
+                tensors["embedding.weight"].row_importance.assign(39, 1);
+              });
+            }),
+            Errc::kShapeMismatch);
 }
 
 TEST_F(Calibrated, RefusesStatisticsOfAnotherModel) {

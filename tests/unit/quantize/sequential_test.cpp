@@ -139,6 +139,19 @@ TEST(Sequential, TheModelHoldsWhatTheFileHolds) {
     EXPECT_EQ(layers.now.at(name), decoded(file, name));
 }
 
+TEST(Sequential, ACopyThatIsStoredOnceIsShownUnderBothNames) {
+  Layers layers;
+  layers.made.add("0.weight", {kOut, kHidden}, layers.second);
+  layers.made.sorted();
+  const TempDir folder;
+  const auto file = folder.path() / "m.gbz", apart = folder.path() / "apart.gbz";
+  EXPECT_EQ(layers.write(file, true).tensors[2].stored, "tied");
+  for (const char* name : {"0.weight", "b.weight"})
+    EXPECT_EQ(layers.now.at(name), decoded(file, "b.weight")) << name;
+  layers.write(apart, false);
+  EXPECT_LT(layers.error(file), 0.8 * layers.error(apart));
+}
+
 TEST(Sequential, RefusesInputsThatAreNone) {
   const TempDir folder;
   const auto file = folder.path() / "m.gbz";

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <tuple>
 
 #include "artifact/integers/integers.h"
 #include "artifact/integers/transform.h"
@@ -232,7 +231,6 @@ double TensorPlan::weight(double x) const noexcept {
 }
 
 TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options) {
-  if (options.statistics) return weights;
   const GlobSet globs(options.exact);
   const auto exact = [&](const TensorEntry& tensor) {
     return is_exact(options) || tensor.exact || globs.matches(tensor.name);
@@ -277,6 +275,8 @@ void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
 WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
     : hints_(hints_of(weights)),
       predicts_tokens_(predicts_tokens(weights)),
+      measured_(options.statistics ? OwnedStatistics(weights, *options.statistics)
+                                   : OwnedStatistics()),
       quantizer_(options.quantizer),
       threads_(options.threads > 0 ? options.threads : usable_processors()) {
   tensors_.resize(weights.tensors.size());
@@ -291,10 +291,11 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   const GlobSet exact(options.exact);
   const std::vector<bool> packed = packed_parameters(weights);
   for_bounded(sizes, threads_, [&](std::size_t i, int) {
-    tensors_[i] = classify(weights.tensors[i], options, exact, packed[i]);
+    tensors_[i] = classify(weights.tensors[i], options, exact, packed[i],
+                           measured_.has_moments(i, options.statistics_use));
     release_pages(weights.tensors[i].bytes);
   });
-  find_ties();
+  find_ties(weights);
   prefer_exact(options);
   if (options.base) bound_changes(options);
   assume_inputs();
@@ -324,7 +325,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
 }
 
 TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options,
-                                 const GlobSet& exact, bool packed) const {
+                                 const GlobSet& exact, bool packed, bool moments) const {
   TensorPlan tensor;
   tensor.source = &source;
   const auto at = hints_.find(source.name);
@@ -363,13 +364,11 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   if (vector && !total) return tensor;
   tensor.kind = WeightKind::kMatrix;
   // Step sizes of rows serve outputs; a target error takes the fewest bits without them.
-  const bool calibrated =
-      options.statistics && has_moments(*options.statistics, options.statistics_use, source.name);
   tensor.assumed =
       !tensor.base && assumes_inputs(options) && assumed_pieces(hint.inputs, tensor.grid.cols);
   if (!tensor.base && !tensor.assumed)
-    tensor.axis = calibrated ? cosine_axis(values, source.shape, likely_error_, kSavedBesideMoments)
-                             : cosine_axis(values, source.shape, likely_error_);
+    tensor.axis = moments ? cosine_axis(values, source.shape, likely_error_, kSavedBesideMoments)
+                          : cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
   const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   tensor.slices = slices_of(source, tensor.grid);
@@ -384,18 +383,12 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   return tensor;
 }
 
-void WeightsPlan::find_ties() {
-  std::map<std::tuple<const std::byte*, std::size_t, DType, std::vector<std::int64_t>>, std::size_t>
-      first;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorEntry& source = *tensors_[i].source;
-    if (source.bytes.empty()) continue;
-    const auto [at, fresh] = first.emplace(
-        std::tuple(source.bytes.data(), source.bytes.size(), source.dtype, source.shape), i);
-    // A tensor that the base has costs nothing, whatever it shares its bytes with.
-    if (!fresh && (!tensors_[i].unchanged || tensors_[at->second].unchanged))
-      tensors_[i].tied = at->second;
-  }
+void WeightsPlan::find_ties(const TensorBundle& weights) {
+  const std::vector<std::size_t> owners = first_equals(weights);
+  // A tensor that the base has costs nothing, whatever it shares its bytes with.
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (owners[i] != i && (!tensors_[i].unchanged || tensors_[owners[i]].unchanged))
+      tensors_[i].tied = owners[i];
 }
 
 /// A tensor stands for those tied to it, each of which changed by another amount since the base.

@@ -12,6 +12,7 @@
 #include "base/internal.h"
 #include "format/tensor_bundle.h"
 #include "gbcompress/weights.h"
+#include "quantize/allocation/owned_statistics.h"
 #include "quantize/levels.h"
 #include "quantize/matrix.h"
 #include "quantize/roles.h"
@@ -86,10 +87,11 @@ class WeightsPlan {
   double start(double bits) const;
 
  private:
+  /// @param moments  whether statistics have some of it
   TensorPlan classify(const TensorEntry& source, const WeightsOptions& options,
-                      const GlobSet& exact, bool packed) const;
+                      const GlobSet& exact, bool packed, bool moments) const;
   void prefer_exact(const WeightsOptions& options);
-  void find_ties();
+  void find_ties(const TensorBundle& weights);
   void bound_changes(const WeightsOptions& options);
   void assume_inputs();
   void use_statistics(const WeightsOptions& options);
@@ -100,6 +102,7 @@ class WeightsPlan {
 
   const TensorHints hints_;
   const bool predicts_tokens_;
+  const OwnedStatistics measured_;  ///< empty without WeightsOptions::statistics
   std::vector<TensorPlan> tensors_;
   std::int64_t matrix_numbers_ = 0, numbers_ = 0;
   CodecProfile profile_ = CodecProfile::kSmall;
@@ -117,7 +120,7 @@ inline bool is_exact(const WeightsOptions& options) noexcept {
 }
 
 /// The same tensors, of which equal ones share their bytes and are stored once: not one that is to
-/// be exact with one that is not, nor any where statistics tell them apart.
+/// be exact with one that is not.
 TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options);
 
 /// Whether a tensor is no numbers, but a container.

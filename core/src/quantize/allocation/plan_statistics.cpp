@@ -1,11 +1,8 @@
 /// Statistics of the plan's matrices: how they are rounded, and the steps by importance.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "base/checked.h"
 #include "base/parallel.h"
-#include "gbcompress/error.h"
 #include "quantize/allocation/plan.h"
 #include "quantize/rounding/trellis_feedback.h"
 
@@ -45,48 +42,26 @@ StatisticsUse use_of(const Task& task, const std::vector<TensorPlan>& tensors, S
   return use;
 }
 
-/// @throws Error(kUsage) for a name that the plan lacks; Error(kShapeMismatch) for a pair
-std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors, const Statistics& statistics,
-                           const StatisticsUse& use) {
-  std::map<std::string, std::size_t, std::less<>> index;
-  for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].source->name] = i;
+/// @throws Error(kShapeMismatch) for a pair of other rows
+std::vector<Task> tasks_of(const std::vector<TensorPlan>& tensors,
+                           const OwnedStatistics& statistics, const StatisticsUse& use) {
   std::vector<Task> tasks;
   std::vector<bool> paired(tensors.size());
-  const auto place = [&](const std::string& name) {
-    const auto at = index.find(name);
-    if (at == index.end())
-      throw Error(Errc::kUsage, "the statistics name " + printable(name) +
-                                    ", and the model has no such tensor; take those of this model");
-    return at->second;
-  };
-  for (const auto& [name, of] : statistics.tensors) {
-    const std::size_t bar = name.find('|');
-    Task task{name, &of, place(name.substr(0, bar)), {}, {}};
-    if (bar != std::string::npos) {
-      task.second = place(name.substr(bar + 1));
-      if (tensors[task.first].grid.rows != tensors[*task.second].grid.rows ||
-          task.first == *task.second)
-        throw Error(Errc::kShapeMismatch, "statistics of " + printable(name) +
-                                              ": the two tensors must have equally many rows");
-    }
+  for (const auto& [name, of, first, second] : statistics.entries()) {
     const auto coded = [&](std::size_t i) {
-      return tensors[i].kind == WeightKind::kMatrix && !tensors[i].tied && !tensors[i].constant;
+      return tensors[i].kind == WeightKind::kMatrix && !tensors[i].constant;
     };
-    if (!coded(task.first) || (task.second && !coded(*task.second))) continue;
-    if (task.second) paired[task.first] = paired[*task.second] = true;
-    tasks.push_back(std::move(task));
+    if (second && tensors[first].grid.rows != tensors[*second].grid.rows)
+      throw Error(Errc::kShapeMismatch, "statistics of " + printable(*name) +
+                                            ": the two tensors must have equally many rows");
+    if (!coded(first) || (second && !coded(*second))) continue;
+    if (second) paired[first] = paired[*second] = true;
+    tasks.push_back({*name, of, first, second, {}});
   }
   // Moments of a pair replace those of its matrices.
   std::erase_if(tasks, [&](const Task& task) { return !task.second && paired[task.first]; });
   for (Task& task : tasks) task.use = use_of(task, tensors, use);
   return tasks;
-}
-
-/// Of a tensor's rows; empty where it is not known.
-std::span<const float> importance_of(const Statistics& statistics, const TensorPlan& tensor) {
-  const auto at = statistics.tensors.find(tensor.source->name);
-  if (at == statistics.tensors.end()) return {};
-  return at->second.row_importance;
 }
 
 double sum_of(std::span<const float> values) {
@@ -140,15 +115,14 @@ std::vector<std::size_t> owners_of(const std::vector<Task>& tasks,
 
 /// What the statistics say of a tensor, or of two.
 void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup setup,
-              const WeightsOptions& options) {
+              const OwnedStatistics& statistics) {
   TensorPlan& first = tensors[task.first];
   const StatisticsUse& use = task.use;
   std::int64_t cols = first.grid.cols;
   if (task.second) cols += tensors[*task.second].grid.cols;
-  const auto of_first = importance_of(*options.statistics, first);
-  std::vector<float> importance(of_first.begin(), of_first.end());
+  std::vector<float> importance = statistics.importance(task.first);
   if (task.second) {
-    const auto of_second = importance_of(*options.statistics, tensors[*task.second]);
+    const std::vector<float>& of_second = statistics.importance(*task.second);
     if (of_second.size() != importance.size()) importance.clear();
     for (std::size_t i = 0; i < importance.size(); ++i) importance[i] += of_second[i];
   }
@@ -172,7 +146,7 @@ void use_task(std::vector<TensorPlan>& tensors, const Task& task, FactorSetup se
 }  // namespace
 
 void WeightsPlan::use_statistics(const WeightsOptions& options) {
-  const std::vector<Task> tasks = tasks_of(tensors_, *options.statistics, options.statistics_use);
+  const std::vector<Task> tasks = tasks_of(tensors_, measured_, options.statistics_use);
   std::vector<FactorSetup> setups;
   for (const Task& task : tasks)
     setups.push_back({.order = order_of(task, tensors_, profile_, options)});
@@ -188,7 +162,7 @@ void WeightsPlan::use_statistics(const WeightsOptions& options) {
       if ((owners[n] == n) != own) return;
       setups[n].threads = threads;
       if (!own) setups[n].columns = tensors_[tasks[owners[n]].first].model->groups[0].columns;
-      use_task(tensors_, tasks[n], std::move(setups[n]), options);
+      use_task(tensors_, tasks[n], std::move(setups[n]), measured_);
     });
   }
   balance(options);
@@ -199,16 +173,15 @@ void WeightsPlan::balance(const WeightsOptions& options) {
   if (!options.statistics_use.tensor_steps) return;
   std::vector<double> costs(tensors_.size());
   double largest = 0;
-  const auto cost_of = [&](const TensorPlan& tensor, const RoundingModel& model) {
-    return sum_of(importance_of(*options.statistics, tensor)) /
-           static_cast<double>(tensor.grid.size()) * model.mean_square;
+  const auto cost_of = [&](std::size_t i, const RoundingModel& model) {
+    return sum_of(measured_.importance(i)) / static_cast<double>(tensors_[i].grid.size()) *
+           model.mean_square;
   };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorPlan& tensor = tensors_[i];
     if (!tensor.model) continue;
-    costs[i] = cost_of(tensor, *tensor.model);
-    if (const auto second = tensor.model->second)
-      costs[*second] = cost_of(tensors_[*second], *tensor.model);
+    costs[i] = cost_of(i, *tensor.model);
+    if (const auto second = tensor.model->second) costs[*second] = cost_of(*second, *tensor.model);
   }
   for (const double cost : costs) largest = std::max(largest, cost);
   if (largest <= 0) return;

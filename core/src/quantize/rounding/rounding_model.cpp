@@ -171,15 +171,6 @@ double error_of(const CodedValues& coded, std::span<const float> values,
 
 }  // namespace
 
-bool has_moments(const Statistics& statistics, const StatisticsUse& use, const std::string& name) {
-  return use.feedback && std::ranges::any_of(statistics.tensors, [&](const auto& entry) {
-           const auto& [key, of] = entry;
-           return (!of.input_moment.empty() || !of.output_moment.empty()) &&
-                  !use.without_moments.contains(key) &&
-                  (key == name || key.starts_with(name + "|") || key.ends_with("|" + name));
-         });
-}
-
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use) {
   return use.feedback && statistics.groups == 1 && !statistics.input_moment.empty();
 }

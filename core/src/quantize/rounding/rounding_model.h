@@ -44,10 +44,6 @@ struct FactorSetup {
   int threads = 1;
 };
 
-/// Whether errors of the tensor's weights compensate for each other in that use, which errors of
-/// cosines do not.
-bool has_moments(const Statistics& statistics, const StatisticsUse& use, const std::string& name);
-
 /// Whether integers of the tensor may depend on each other: it has moments of its columns, and all
 /// rows have the same.
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use);
