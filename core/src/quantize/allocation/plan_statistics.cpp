@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "gbcompress/error.h"
 #include "quantize/allocation/plan.h"
 #include "quantize/rounding/trellis_feedback.h"
 
