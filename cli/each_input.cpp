@@ -9,6 +9,7 @@
 
 #include "call_files.h"
 #include "exit_status.h"
+#include "family.h"
 #include "file_names.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model_folders.h"
@@ -174,15 +175,30 @@ struct Summary {
   }
 };
 
-/// One after another. @return the exit status
-int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Maker& maker) {
+/// The call for one of several inputs.
+Arguments call_of(const Arguments& arguments, const Job& job, const Family* family) {
+  Arguments one = arguments.with_words({job.input});
+  if (!job.output.empty()) one = one.with("output", job.output);
+  const std::string base = family ? family->base_of(job.input) : job.base;
+  if (!base.empty()) one = one.with("base", base);
+  if (family) one = one.with("in-family", "");
+  if (family && !base.empty() && !arguments.quiet())
+    say(printable(job.input) + " is stored as the change since " + printable(base) +
+        "; expand needs the files of both in one folder");
+  return one;
+}
+
+/// One after another. @param family  of their models, or null. @return the exit status
+int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Maker& maker,
+             Family* family = nullptr) {
   Summary summary;
   ordered_json results = ordered_json::array();
   for (const Job& job : jobs) {
-    Arguments one = arguments.with_words({job.input});
-    if (!job.output.empty()) one = one.with("output", job.output);
-    if (!job.base.empty()) one = one.with("base", job.base);
-    const auto run = [&] { return run_input(one, maker); };
+    const auto run = [&] {
+      const int ended = run_input(call_of(arguments, job, family), maker);
+      if (family && ended == kDone) family->add(job.input, job.output);
+      return ended;
+    };
     int status = kDone;
     if (arguments.json()) {
       results.push_back(run_json(job.input, run, status));
@@ -213,7 +229,11 @@ int run_several(const Arguments& arguments, const Maker& maker) {
       !folder.empty() && !arguments.has("dry-run") && fs::create_directory(folder, failed);
   if (failed)
     throw WriteError(Errc::kIo, printable(folder) + " cannot be made: " + failed.message());
-  const int status = run_jobs(arguments, jobs, maker);
+  std::optional<Family> family;
+  if (!folder.empty() && !arguments.has("dry-run") && maker.makes_family &&
+      maker.makes_family(arguments))
+    family.emplace(arguments);
+  const int status = run_jobs(arguments, jobs, maker, family ? &*family : nullptr);
   if (made) fs::remove(folder, failed);  // only where nothing is in it
   return status;
 }

@@ -15,6 +15,8 @@ struct Maker {
   int (*run)(const Arguments& arguments);  ///< for one input, with -o. @return the exit status
   /// The suffix of what is made of that input, where it is not always the same.
   std::string (*suffix_for)(const std::string& input) = nullptr;
+  /// Whether several files in one folder may be changes since each other.
+  bool (*makes_family)(const Arguments& arguments) = nullptr;
 };
 
 /// Runs the maker for the one input, or for one after another. Where -o is missing, a file is named

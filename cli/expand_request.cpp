@@ -34,6 +34,17 @@ std::string first_name(const fs::path& input) {
   return originals && (of_folder || originals->files.size() > 1) ? originals->files[0].name : "";
 }
 
+BaseModel base_beside(const ArtifactReader& artifact, const ArtifactLimits& limits) {
+  try {
+    return BaseModel::beside(artifact, limits);
+  } catch (const Error& error) {
+    if (error.code() != Errc::kNotFound) throw;
+    throw Error(Errc::kUsage, printable(artifact.path().string()) +
+                                  " holds what changed since another model, which no file beside "
+                                  "it is; name that one: --base FILE");
+  }
+}
+
 }  // namespace
 
 std::string expanded_suffix(const std::string& input) {
@@ -77,9 +88,7 @@ DecodeOptions ExpandRequest::decoding(const ArtifactReader& artifact,
     if (artifact.base().empty() && !arguments.quiet())
       say("--base is not needed: " + printable(input.string()) + " holds every tensor whole");
   } else if (!artifact.base().empty()) {
-    throw Error(Errc::kUsage, printable(input.string()) +
-                                  " holds what changed since another model; name that one: --base "
-                                  "FILE");
+    options.base = base_beside(artifact, limits).source_for(artifact);
   }
   return options;
 }

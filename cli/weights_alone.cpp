@@ -71,6 +71,7 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
                          .small_where_it_pays = run.effort == Effort::kMax,
                          .arch = arguments.text("arch"),
                          .settings = settings.changes_json(),
+                         .keep_digest = arguments.has("in-family"),
                          .overwrite = arguments.has("force"),
                          .threads = static_cast<int>(settings.threads)};
   for (const TensorEntry& tensor : tensors.tensors)

@@ -110,9 +110,14 @@ std::vector<std::string> without_parts(const std::vector<std::string>& words) {
   return left;
 }
 
+bool makes_family(const Arguments& arguments) {
+  return !arguments.has("base") &&
+         compress_settings(arguments).compress.bottleneck.mode == WeightMode::kExact;
+}
+
 int run_compress(const Arguments& arguments) {
   need_model(arguments, "compress");
-  const Maker maker{".gbz", "-gbz", "OUT.gbz", compress_one};
+  const Maker maker{".gbz", "-gbz", "OUT.gbz", compress_one, nullptr, makes_family};
   if (arguments.words().size() < 2) return run_each(arguments, maker);
   const std::vector<std::string> words = without_parts(arguments.words());
   if (words.size() < arguments.words().size() && !arguments.quiet())
@@ -131,6 +136,7 @@ const Verb& compress_verb() {
       "  gbcompress compress model.safetensors --ratio 8x -o model.gbz\n"
       "  gbcompress compress model-folder/ --bits 4 -o packed/\n"
       "  gbcompress compress *.safetensors --ratio 8 -o packed/\n"
+      "  gbcompress compress --lossless base/ tuned-1/ tuned-2/ -o archive/\n"
       "  gbcompress compress tuned.safetensors --base model.gbz --max-error 0.1% -o tuned.gbz\n"
       "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR \\\n"
       "      --max-drop 0.5 -o model.gbz\n"

@@ -3,10 +3,14 @@
 
 #include "each_input.h"
 #include "expand_request.h"
+#include "file_names.h"
 #include "gbcompress/decode.h"
+#include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
+namespace fs = std::filesystem;
 namespace po = boost::program_options;
 namespace {
 
@@ -19,7 +23,9 @@ void add_expand_options(po::options_description& into) {
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
   add("base", po::value<std::string>()->value_name("FILE"),
       "of a file that was made with --base, the same model, or a folder with the links of its "
-      "chain");
+      "chain (default: the files beside it that state their tensors' digest)");
+  add("only", po::value<std::string>()->value_name("NAME"),
+      "of a folder of several models, the one of that name");
   add("force", "replace the output file");
 }
 
@@ -41,8 +47,44 @@ int expand_one(const Arguments& arguments) {
   });
 }
 
+/// The models of a folder that holds several: its `.gbz` files, or folders; else the word itself.
+std::vector<fs::path> models_of(const fs::path& word) {
+  std::error_code ignored;
+  std::vector<fs::path> models;
+  if (!fs::is_directory(word, ignored)) return {word};
+  for (const fs::directory_entry& each : fs::directory_iterator(word))
+    if (each.path().extension() == ".gbz" && !each.is_directory(ignored))
+      models.push_back(each.path());
+  for (const fs::path& part : component_folders(word)) models.push_back(word / part);
+  std::ranges::sort(models);
+  return models.size() > 1 ? models : std::vector<fs::path>{word};
+}
+
+/// Folders of several `.gbz` files stand for these; with --only for the one of that name.
+/// @throws Error(kUsage) where none or several have it
+Arguments each_named(const Arguments& arguments) {
+  const std::string only = arguments.text("only");
+  std::vector<std::string> words, names;
+  for (const std::string& word : arguments.words()) {
+    const std::vector<fs::path> models = models_of(word);
+    // The parts of a pipeline are one model.
+    const bool apart = !only.empty() || component_folders(word).empty();
+    for (const fs::path& model : apart ? models : std::vector<fs::path>{word}) {
+      names.push_back(model_name(model));
+      if (only.empty() || names.back() == only) words.push_back(model.string());
+    }
+  }
+  if (!only.empty() && words.size() != 1) {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + printable(name);
+    throw Error(Errc::kUsage, "--only " + printable(only) + " names " +
+                                  (words.empty() ? "none" : "several") + " of the models: " + all);
+  }
+  return arguments.with_words(std::move(words));
+}
+
 int run_expand(const Arguments& arguments) {
-  return run_each(arguments,
+  return run_each(each_named(arguments),
                   {".safetensors", "-expanded", "OUT.safetensors", expand_one, expanded_suffix});
 }
 
@@ -57,6 +99,7 @@ const Verb& expand_verb() {
                             "  gbcompress expand model.gbz -o model.onnx\n"
                             "  gbcompress expand packed/ -o model/\n"
                             "  gbcompress expand *.gbz -o models/\n"
+                            "  gbcompress expand archive/ --only tuned-2 -o tuned-2/\n"
                             "  gbcompress expand tuned.gbz --base model.gbz -o tuned.safetensors\n"
                             "  gbcompress expand stranger.gbz -o model.safetensors --max-output "
                             "500MB\n",

@@ -10,7 +10,7 @@ set(codec byte_coder codec delta/blocks delta/change delta/classes delta/dense d
   small/surroundings small/wide_model)
 set(artifact arch_layout change decode direct_values file_digest header/cbor_reader header/header header/parse_header header/plan_fields
   header/prelude header/tensor_fields header/text integers/integer_reader integers/integers
-  integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform narrow read_many reader
+  integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform narrow read_many read_slice reader
   sections/coding sections/elements sections/float_code sections/levels sections/line_prediction sections/planes sections/unpacking)
 set(sources)
 foreach(name call gbz onnx runtime zstd)
@@ -45,7 +45,7 @@ list(TRANSFORM loops REPLACE "(.+)" "${core}/src/\\1.cpp")
 
 # Names after gbz_ that gbz.h declares.
 set(entries version status_name dtype_name dtype_bits open close header_bytes ranges count find name shape type kind_of bits
-  bytes identity architecture settings base_digest set_base read onnx_bytes onnx)
+  bytes identity architecture settings base_digest set_base read read_slice onnx_bytes onnx)
 
 set(gbz_definitions GBC_FREESTANDING NDEBUG ${gbz_parts})
 set(gbz_options -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables

@@ -85,6 +85,8 @@ class ArtifactReader {
   /// The reader of the stripes of an exact tensor (artifact/sections/planes.h); null for tensors
   /// that are not stored as planes. @throws as theta()
   std::unique_ptr<const PlanesReader> planes(std::size_t tensor) const;
+  /// The bytes of a plain tensor where the file has them unpacked; else nothing. @throws as theta()
+  std::span<const std::byte> as_stored(std::size_t tensor) const;
   /// Reports decoded bytes of the file to the digest of DigestCheck::kWhileDecoding. [thread-safe]
   void keep_up(std::size_t bytes) const noexcept;
   /// Of a coded or residual tensor. With the small profile everything before it is decoded first,

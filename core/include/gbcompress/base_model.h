@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,11 @@ class BaseModel {
   /// the delta needs, whole or at the end of a chain of deltas. @throws as open()
   static BaseModel open_for(const ArtifactReader& delta, const std::filesystem::path& path,
                             const ArtifactLimits& limits = {});
+  /// The base of a delta that was opened by its path, from files in its folder, in subfolders of
+  /// that and in the folders beside it that state the digest of their tensors: those of a family
+  /// (nearest_model()), of a chain, of rebase.
+  /// @throws Error(kNotFound) naming the link that is missing; else as open()
+  static BaseModel beside(const ArtifactReader& delta, const ArtifactLimits& limits = {});
   /// The model that a delta expands to. @param before  its base
   /// @throws Error(kUsage) where the delta was made with another base; as decode_tensor()
   static BaseModel on(const ArtifactReader& delta, const BaseModel& before);
@@ -56,6 +62,12 @@ class BaseModel {
   std::shared_ptr<const TensorBundle> tensors_;
   std::string digest_;
 };
+
+/// Which of some models an exact delta of `model` is smallest on, by samples of the tensors that
+/// have the same name, type and shape; nothing where a delta saves less than a twentieth.
+/// @return its place; of those that save about the same the first one
+std::optional<std::size_t> nearest_model(const TensorBundle& model,
+                                         std::span<const BaseModel> others);
 
 /// A file between a delta and the whole model that its chain begins with.
 struct ChainLink {

@@ -108,6 +108,15 @@ std::vector<std::byte> decode_tensor(const ArtifactReader& artifact, std::size_t
 void read_into(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
                std::span<std::byte> bytes, const DecodeOptions& options = {});
 
+/// Some elements of a tensor. Of integers in stripes and exact floats, stripes without them are not
+/// decoded: at most 1 MiB of elements beside them of floats, and 4 MiB of integers; of what is not
+/// packed, nothing is. Other tensors are decoded as a whole.
+/// @param first  the first one, in row-major order; of types below 8 bits at the begin of a byte
+/// @param bytes  of any number of elements in that dtype; as read_into()
+/// @throws Error(kShapeMismatch) beyond the tensor; as read_into()
+void read_slice(const ArtifactReader& artifact, std::size_t tensor, DType dtype, std::int64_t first,
+                std::span<std::byte> bytes, const DecodeOptions& options = {});
+
 // Models with a graph.
 
 /// The name of the tensor of bytes that holds what a model's file has beside its tensors.

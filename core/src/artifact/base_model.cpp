@@ -82,6 +82,12 @@ BaseModel BaseModel::open_for(const ArtifactReader& delta, const fs::path& path,
   return base_in_folder(delta, path, limits);
 }
 
+BaseModel BaseModel::beside(const ArtifactReader& delta, const ArtifactLimits& limits) {
+  if (delta.path().empty())
+    throw Error(Errc::kNotFound, "a delta that is no file has no others beside it");
+  return base_in_folder(delta, folder_of(delta.path()), limits, /*stated=*/true);
+}
+
 const TensorEntry* BaseModel::find(std::string_view name) const noexcept {
   return tensors_->find(name);
 }

@@ -109,8 +109,8 @@ TensorBundle OwnModel::bundle() const {
 }
 
 BaseModel base_in_folder(const ArtifactReader& delta, const fs::path& folder,
-                         const ArtifactLimits& limits) {
-  LinkFolder files(folder, limits);
+                         const ArtifactLimits& limits, bool stated) {
+  LinkFolder files(folder, limits, stated);
   const ChainWalk walk = complete_walk(files, delta);
   if (walk.links.empty() && walk.root) return *walk.root;
   return checked(walk, pointers(walk), delta.base()).model();

@@ -34,11 +34,11 @@ struct OwnModel {
 };
 
 /// The model that a delta needs, from files of a folder.
+/// @param stated  as LinkFolder has it
 /// @throws Error(kNotFound) naming the link that is missing; Error(kCorrupt) for one that expands
-/// to
-///         other tensors than it states, and for a loop; as ArtifactReader::open()
+///         to other tensors than it states, and for a loop; as ArtifactReader::open()
 BaseModel base_in_folder(const ArtifactReader& delta, const std::filesystem::path& folder,
-                         const ArtifactLimits& limits);
+                         const ArtifactLimits& limits, bool stated = false);
 
 /// The tensors of a file, of a delta with the links in a folder.
 /// @throws as base_in_folder() and decode_tensor()

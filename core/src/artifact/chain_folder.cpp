@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/folder.h"
+#include "format/folder/components.h"
 #include "format/folder/weight_files.h"
 #include "gbcompress/error.h"
 
@@ -24,24 +25,47 @@ std::string damage_of(const fs::path& path, const ArtifactLimits& limits) {
 
 }  // namespace
 
-LinkFolder::LinkFolder(fs::path folder, const ArtifactLimits& limits)
-    : folder_(std::move(folder)), limits_(limits) {
+LinkFolder::LinkFolder(fs::path folder, const ArtifactLimits& limits, bool stated)
+    : folder_(std::move(folder)), limits_(limits), stated_(stated) {
   for (const std::string& name : names_in(folder_)) {
-    if (!name.ends_with(".gbz")) {
+    if (name.ends_with(".gbz"))
+      add(folder_ / name);
+    else
       others_.push_back(name);
-      continue;
+  }
+}
+
+void LinkFolder::add(const fs::path& path) {
+  Link link{path, {}, {}};
+  try {
+    // Headers alone: a folder may hold many more files than a chain goes through.
+    const auto file = ArtifactReader::open(link.path, limits_, DigestCheck::kNever);
+    link.digest = file.digest();
+    link.base = file.base();
+  } catch (const Error&) {
+    note_damage(link, damage_of(link.path, limits_));
+  }
+  by_digest_.emplace(link.digest, links_.size());
+  links_.push_back(std::move(link));
+}
+
+void LinkFolder::add_neighbors() {
+  has_neighbors_ = true;
+  const auto add_within = [&](const fs::path& parent) {
+    for (const std::string& name : names_in(parent)) {
+      std::error_code ignored;
+      const fs::path folder = parent / name;
+      if (!fs::is_directory(fs::symlink_status(folder, ignored)) ||
+          fs::equivalent(folder, folder_, ignored))
+        continue;
+      for (const std::string& artifact : artifacts_in(folder)) add(folder / artifact);
     }
-    Link link{folder_ / name, {}, {}};
-    try {
-      // Headers alone: a folder may hold many more files than a chain goes through.
-      const auto file = ArtifactReader::open(link.path, limits, DigestCheck::kNever);
-      link.digest = file.digest();
-      link.base = file.base();
-    } catch (const Error&) {
-      note_damage(link, damage_of(link.path, limits));
-    }
-    by_digest_.emplace(link.digest, links_.size());
-    links_.push_back(std::move(link));
+  };
+  add_within(folder_);
+  try {
+    add_within(folder_ / "..");
+  } catch (const Error&) {
+    return;  // a folder above that may not be read
   }
 }
 
@@ -118,6 +142,7 @@ std::optional<ArtifactReader> LinkFolder::checked(const Link& link) {
 
 /// Among files that are no deltas and state no digest.
 std::optional<BaseModel> LinkFolder::find_whole(const std::set<std::string>& digests) const {
+  if (stated_) return {};
   for (const Link& link : links_) {
     if (link.damaged || !link.base.empty() || !link.digest.empty()) continue;
     BaseModel model = BaseModel::open(link.path, limits_);
@@ -146,6 +171,9 @@ ChainWalk LinkFolder::walk(const ArtifactReader& delta) {
       found.whole = checked(*whole);
       if (!found.whole) continue;
       last = reached.at(whole->digest);
+    } else if (!has_neighbors_) {
+      add_neighbors();
+      continue;
     } else {
       last = search_others(delta, reached, found);
     }

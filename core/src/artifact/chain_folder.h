@@ -1,6 +1,7 @@
 #pragma once
 /// The files of a folder by the digests of their tensors, and what leads from a delta to a whole
-/// model among them.
+/// model among them. Where that does not suffice, `.gbz` files of its subfolders and of the folders
+/// beside it, too: of models that are folders themselves.
 
 #include <filesystem>
 #include <map>
@@ -23,7 +24,8 @@ struct ChainWalk {
 
 class LinkFolder {
  public:
-  LinkFolder(std::filesystem::path folder, const ArtifactLimits& limits);
+  /// @param stated  files that state no digest, whose tensors would have to be read, do not count
+  LinkFolder(std::filesystem::path folder, const ArtifactLimits& limits, bool stated = false);
 
   /// The way of the fewest links; the digests of its files are checked, and those of no others. The
   /// delta itself and copies of it lead nowhere.
@@ -42,6 +44,8 @@ class LinkFolder {
   /// base itself.
   using Reached = std::map<std::string, const Link*>;
 
+  void add(const std::filesystem::path& path);
+  void add_neighbors();
   const Link* search(const std::string& needed, Reached& reached) const;
   const Link* search_others(const ArtifactReader& delta, const Reached& reached,
                             ChainWalk& found) const;
@@ -54,6 +58,8 @@ class LinkFolder {
 
   const std::filesystem::path folder_;
   const ArtifactLimits limits_;
+  const bool stated_;
+  bool has_neighbors_ = false;
   std::vector<Link> links_;
   std::multimap<std::string, std::size_t> by_digest_;
   std::vector<std::string> others_, damaged_;

@@ -73,16 +73,6 @@ class Tasks {
   std::vector<std::size_t> last_;   ///< [stripe] the last piece of its task
 };
 
-/// The tensor that holds the values of a tied one.
-std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
-  const auto& tensors = artifact.tensors();
-  if (tensor >= tensors.size() || tensors[tensor].kind != TensorKind::kTied) return tensor;
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ArtifactTensor& each) {
-    return each.name == tensors[tensor].tied_to;
-  });
-  return static_cast<std::size_t>(found - tensors.begin());
-}
-
 void read_part(const ReadPiece& piece) {
   const LanesPart& part = piece.values->parts()[piece.part];
   const auto size = static_cast<std::size_t>(dtype_bits(piece.request->dtype) / 8);
@@ -100,8 +90,17 @@ void read_whole(const ArtifactReader& artifact, const ReadPiece& piece,
 
 }  // namespace
 
-void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
-                   std::span<const std::byte> bytes) {
+std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor) {
+  const auto& tensors = artifact.tensors();
+  if (tensor >= tensors.size() || tensors[tensor].kind != TensorKind::kTied) return tensor;
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const ArtifactTensor& each) {
+    return each.name == tensors[tensor].tied_to;
+  });
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+void check_type(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+                std::span<const std::byte> bytes) {
   const auto& tensors = artifact.tensors();
   if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
   const ArtifactTensor& entry = tensors[tensor];
@@ -110,16 +109,22 @@ void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dty
     throw Error(Errc::kUsage, printable(entry.name) + " is of type " +
                                   std::string(dtype_name(entry.dtype)) + ", which is not read as " +
                                   std::string(dtype_name(dtype)) + "; request its own type");
-  const std::int64_t needed = tensor_bytes(entry.shape, dtype);
-  if (static_cast<std::int64_t>(bytes.size()) != needed)
-    throw Error(Errc::kShapeMismatch, printable(entry.name) + " needs " + std::to_string(needed) +
-                                          " bytes as " + std::string(dtype_name(dtype)) + ", " +
-                                          std::to_string(bytes.size()) + " were given");
   const auto element = static_cast<std::uintptr_t>(std::max(1, dtype_bits(dtype) / 8));
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % element != 0)
     throw Error(Errc::kUsage, "the memory for " + printable(entry.name) +
                                   " is not aligned to its elements of " + std::to_string(element) +
                                   " bytes");
+}
+
+void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+                   std::span<const std::byte> bytes) {
+  check_type(artifact, tensor, dtype, bytes);
+  const ArtifactTensor& entry = artifact.tensors()[tensor];
+  const std::int64_t needed = tensor_bytes(entry.shape, dtype);
+  if (static_cast<std::int64_t>(bytes.size()) != needed)
+    throw Error(Errc::kShapeMismatch, printable(entry.name) + " needs " + std::to_string(needed) +
+                                          " bytes as " + std::string(dtype_name(dtype)) + ", " +
+                                          std::to_string(bytes.size()) + " were given");
 }
 
 bool decodes_apart(const ArtifactReader& artifact) noexcept {

@@ -18,9 +18,20 @@ struct ReadRequest {
   std::span<std::byte> bytes;
 };
 
+/// The tensor that holds the values of a tied one; of others, itself.
+std::size_t owner_of(const ArtifactReader& artifact, std::size_t tensor);
+
+/// @throws Error(kUsage) as read_into(), for a type or memory that does not fit the tensor
+void check_type(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+                std::span<const std::byte> bytes);
+
 /// @throws Error(kUsage, kShapeMismatch) as read_into(), for a request that does not fit
 void check_request(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
                    std::span<const std::byte> bytes);
+
+/// @throws Error(kUsage, kShapeMismatch) as read_slice(), for a request that does not fit
+void check_slice(const ArtifactReader& artifact, std::size_t tensor, DType dtype,
+                 std::int64_t first, std::span<const std::byte> bytes);
 
 /// Whether tensors can be decoded on several threads, each on one: g-nets of one tensor are made on
 /// all threads, and the profile small is one stream.

@@ -385,6 +385,13 @@ std::unique_ptr<const PlanesReader> ArtifactReader::planes(std::size_t tensor) c
       label_ + ": " + printable(tensors_[tensor].name));
 }
 
+std::span<const std::byte> ArtifactReader::as_stored(std::size_t tensor) const {
+  if (tensor >= tensors_.size() || tensors_[tensor].kind != TensorKind::kExact ||
+      sections_[tensor].packing != Packing::kRaw)
+    return {};
+  return section(tensor);
+}
+
 void ArtifactReader::keep_up(std::size_t bytes) const noexcept { digest_->keep_up(bytes); }
 
 const LanesReader* ArtifactReader::lanes() const noexcept {

@@ -214,6 +214,17 @@ GBZ_API gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void
                             gbz_error* error);
 
 /**
+ * Decodes some elements of a tensor. Of weights in stripes and of exact floats, stripes without
+ * these elements are not decoded; other tensors are decoded as a whole.
+ * @param first  the first one, in row-major order; of types below 8 bits at the begin of a byte
+ * @param out    as gbz_read()
+ * @param bytes  of any number of elements in that type
+ * @return GBZ_SHAPE_MISMATCH beyond the tensor; else as gbz_read()
+ */
+GBZ_API gbz_status gbz_read_slice(gbz_file* file, size_t tensor, gbz_dtype dtype, uint64_t first,
+                                  void* out, size_t bytes, gbz_error* error);
+
+/**
  * The size of the ONNX model that the file was made of.
  * @param bytes  receives it; 0 where the file holds no model
  * @return GBZ_UNSUPPORTED for a model with files of external data; else as gbz_read()

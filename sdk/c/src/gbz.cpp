@@ -335,4 +335,23 @@ gbz_status gbz_read(gbz_file* file, size_t tensor, gbz_dtype dtype, void* out, s
   });
 }
 
+gbz_status gbz_read_slice(gbz_file* file, size_t tensor, gbz_dtype dtype, uint64_t first, void* out,
+                          size_t bytes, gbz_error* error) {
+  if (!file || (!out && bytes > 0) || static_cast<unsigned>(dtype) > GBZ_F4 || first > INT64_MAX)
+    return gbz::refuse(error, GBZ_USAGE,
+                       "`file` or `out` is NULL, `dtype` is no type, or `first` is too large");
+  const std::span to(static_cast<std::byte*>(out), bytes);
+  const auto type = static_cast<DType>(dtype);
+  const auto from = static_cast<int64_t>(first);
+  const gbz_status fits = gbz::check(*file, error, [&] {
+    gbz::check_readable(*file, tensor);
+    gbcompress::check_slice(file->contents->reader, tensor, type, from, to);
+  });
+  if (fits != GBZ_OK) return fits;
+  return gbz::use(*file, error, [&] {
+    gbcompress::read_slice(file->contents->reader, tensor, type, from, to,
+                           gbz::decode_options(*file));
+  });
+}
+
 }  // extern "C"

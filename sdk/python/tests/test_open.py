@@ -86,6 +86,15 @@ def test_rows_of_tensors_that_are_decoded_whole(small: Path) -> None:
             file.get_slice("layers.0.weight")[96]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int8", "uint8"])
+def test_rows_of_exact_tensors(tmp_path: Path, dtype: str) -> None:
+    array = (np.random.default_rng(3).normal(0, 40, (900, 700))).astype(dtype)
+    gbc.save_file({"w": array}, tmp_path / "exact.gbz", lossless=True)
+    with gbc.open(tmp_path / "exact.gbz") as file:
+        for index in (slice(0, 2), slice(180, 560), slice(-1, None), 437, (slice(899, 300, -50), 3)):
+            np.testing.assert_array_equal(file.get_slice("w")[index], array[index])  # type: ignore[index]
+
+
 def test_dtype_applies_to_rows_too(large: Path) -> None:
     whole = gbc.load_file(large, dtype="float16")
     with gbc.open(large, dtype="float16") as file:

@@ -120,20 +120,21 @@ class File {
     read_many(reader_, requests, {.base = base_, .threads = threads});
   }
 
-  /// Rows [first, first + count) of a tensor that is not tied, along its first dimension: of all
-  /// stripes only those that hold them are decoded. None where the whole tensor has to be decoded.
+  /// Rows [first, first + count) of a tensor along its first dimension, as read_slice() has them.
   nb::object read_rows(std::size_t index, const std::string& dtype_text, std::int64_t first,
                        std::int64_t count, int threads) const {
     const ArtifactTensor& tensor = reader_.tensors()[at(index)];
     const DType dtype = type_of(dtype_text);
-    if (tensor.shape.empty() || count == 0 || !reads_directly(reader_, index) ||
-        !is_float(dtype, tensor.dtype))
-      return nb::none();
-    if (first < 0 || count < 0 || first > tensor.shape[0] - count)
+    if (tensor.shape.empty() || first < 0 || count < 0 || first > tensor.shape[0] - count)
       throw nb::index_error("the rows go beyond the tensor");
     FreshMemory rows = [&] {
       const nb::gil_scoped_release release;
-      return decode_rows(index, dtype, first, count, threads);
+      const std::int64_t width =
+          tensor_elements(tensor.shape) / std::max<std::int64_t>(1, tensor.shape[0]);
+      FreshMemory made(static_cast<std::size_t>(tensor_bytes({count, width}, dtype)));
+      read_slice(reader_, index, dtype, first * width, {made.data(), made.size()},
+                 {.base = base_, .threads = threads});
+      return made;
     }();
     return array_of(std::move(rows));
   }
@@ -162,39 +163,6 @@ class File {
     const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<FreshMemory*>(p); });
     return nb::cast(
         Output<std::uint8_t>(reinterpret_cast<std::uint8_t*>(kept->data()), {kept->size()}, owner));
-  }
-
-  /// Whether rows of a tensor of type `own` are decoded into that type.
-  static bool is_float(DType dtype, DType own) noexcept {
-    return dtype == own || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-  }
-
-  FreshMemory decode_rows(std::size_t index, DType dtype, std::int64_t first, std::int64_t count,
-                          int threads) const {
-    const ArtifactTensor& tensor = reader_.tensors()[index];
-    const std::int64_t width =
-        tensor_elements(tensor.shape) / std::max<std::int64_t>(1, tensor.shape[0]);
-    const std::int64_t begin = first * width, end = begin + count * width;
-    const std::int64_t size = dtype_bits(dtype) / 8;
-    FreshMemory rows(static_cast<std::size_t>(count * width * size));
-    const std::span<std::byte> out(rows.data(), rows.size());
-    const DirectValues values(reader_, index);
-    const auto& parts = values.parts();
-    parallel_tasks(threads > 0 ? threads : usable_processors(),
-                   static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
-                     const LanesPart& part = parts[static_cast<std::size_t>(i)];
-                     const std::int64_t from = std::max(begin, part.first);
-                     const std::int64_t to = std::min(end, part.first + part.size);
-                     if (from >= to) return;
-                     std::vector<std::byte> whole(static_cast<std::size_t>(part.size * size));
-                     values.read(static_cast<std::size_t>(i), dtype, whole);
-                     std::memcpy(out.data() + (from - begin) * size,
-                                 whole.data() + (from - part.first) * size,
-                                 static_cast<std::size_t>((to - from) * size));
-                   });
-    check_mapped_inputs();
-    check_range(reader_, index, dtype, out, {.base = base_, .threads = threads});
-    return rows;
   }
 
   /// One tensor on its way to Python: fresh memory where it is decoded straight into it.

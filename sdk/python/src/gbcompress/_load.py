@@ -125,10 +125,12 @@ class Opened:
         return elements * int(digits[0] if digits else 8) // 8
 
     def rows(self, index: int, first: int, count: int) -> Any | None:
-        """Rows of an untied tensor in new memory; None where only the whole tensor is decoded."""
+        """Rows of an untied tensor in new memory; None where rows may begin within a byte."""
         entry, dtype = self.tensors[index], self._dtype_of(index)
+        if self.size_of(index) < math.prod(entry["shape"]):
+            return None
         data = self._file.read_rows(index, dtype, first, count, self._threads)
-        return None if data is None else self._make(entry["name"], dtype, (count, *entry["shape"][1:]), data)
+        return self._make(entry["name"], dtype, (count, *entry["shape"][1:]), data)
 
     def read_into(self, buffers: Mapping[int, tuple[str, NDArray[np.uint8]]]) -> None:
         """Into element types and writable bytes, by index."""

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 class TensorSlice:
     """A tensor of an open file, of which nothing is decoded before it is indexed.
 
-    ``slice[10:20]`` decodes these rows, and of files of profile ``lanes`` little else: parts of a million
-    values. Other profiles and tensors stored otherwise are decoded as a whole first. ``slice[...]`` is the
-    whole tensor; further indices, as in ``slice[10:20, :3]``, are applied to the decoded rows.
+    ``slice[10:20]`` decodes these rows and little else: of quantized weights of profile ``lanes`` parts of a
+    million values, of exact floats 0.5 MiB at each end, of tensors that are not packed nothing. Tensors of profile
+    ``small`` and those stored otherwise are decoded as a whole first. ``slice[...]`` is the whole tensor;
+    further indices, as in ``slice[10:20, :3]``, are applied to the decoded rows.
     """
 
     def __init__(self, file: OpenFile, name: str) -> None:
