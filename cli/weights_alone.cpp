@@ -77,6 +77,7 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
   for (const TensorEntry& tensor : tensors.tensors)
     if (mode_of(name_for_rules(tensor), run.bottleneck) == WeightMode::kExact)
       options.exact.push_back(tensor.name);
+  options.targets = tensor_targets(run.bottleneck);
   // Where all is exact, a target bounds the file and changes nothing in it.
   if (options.exact.size() == tensors.tensors.size()) return options;
   options.max_error = run.target.max_error;

@@ -41,6 +41,9 @@ struct LayerRule {
   std::string match;  ///< full name, '*' stands for any characters: "encoder.*.weight"
   std::optional<std::string> type;  ///< a layer type's id, or "plain" to leave it out
   std::optional<WeightMode> mode;
+  /// Of quantized matrices without training: their own size, bits per weight, or largest relative
+  /// squared error, whatever the target of the file is. Without a mode they set kQuantized.
+  std::optional<double> bits, max_error;
   std::optional<bool> prior;
   std::optional<std::int64_t> tile_weights;
   std::optional<double> ratio;

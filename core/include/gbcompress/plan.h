@@ -10,6 +10,7 @@
 
 #include "gbcompress/options.h"
 #include "gbcompress/version.h"
+#include "gbcompress/weights.h"
 
 namespace GBC_API gbcompress {
 
@@ -26,6 +27,9 @@ enum class Method : std::uint8_t {
 std::string_view method_name(Method method) noexcept;
 /// Whether it runs the training loop on data.
 bool trains(Method method) noexcept;
+
+/// Sizes and errors that rules ask of their matrices, for WeightsOptions::targets.
+std::vector<TensorTarget> tensor_targets(const BottleneckOptions& options);
 
 /// What decides the methods beside the options.
 struct RequestFacts {

@@ -29,6 +29,14 @@ enum class ErrorMeasure : std::uint8_t {
 };
 std::string_view measure_name(ErrorMeasure measure) noexcept;  ///< "relative", "total"
 
+/// What is asked of matrices by their names.
+struct TensorTarget {
+  std::string match;  ///< full name; '*' stands for any characters
+  /// Bits per weight, estimated from a sample. A matrix loses at most half of the squares of a row.
+  std::optional<double> bits;
+  std::optional<double> max_error;  ///< relative squared error of the file's values; above 0
+};
+
 struct WeightsOptions {
   /// At most one of the two; without any, every tensor is stored exactly.
   std::optional<std::int64_t> max_bytes;  ///< of the file
@@ -41,6 +49,9 @@ struct WeightsOptions {
   /// kSmallBytesASecond for each second of decoding. All of them are coded both ways.
   bool small_where_it_pays = false;
   std::vector<std::string> exact;  ///< names ('*' stands for any characters) that stay bit for bit
+  /// Of matrices: their own size or error, whatever max_bytes or max_error ask; the last one that
+  /// matches counts. With ErrorMeasure::kRelative, and without a base.
+  std::vector<TensorTarget> targets = {};
   /// Makes a delta: tensors that the base has in the same type and shape are stored as their change
   /// since, others whole. It has to outlive the call. With ErrorMeasure::kRelative alone.
   const BaseModel* base = nullptr;

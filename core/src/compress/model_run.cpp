@@ -36,6 +36,7 @@ WeightsOptions weights_options(const CompressRun& call) {
                          .overwrite = from.overwrite};
   options.max_error = from.target.max_error;
   if (!options.max_error) options.max_bytes = std::max<std::int64_t>(call.wanted_bytes(), 1);
+  options.targets = tensor_targets(from.bottleneck);
   for (const NamedParameter& p : call.model.tensors())
     if (mode_of(p.info.name, from.bottleneck) == WeightMode::kExact)
       options.exact.push_back(p.info.name);

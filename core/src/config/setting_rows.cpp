@@ -15,6 +15,8 @@ bool not_negative(double x) { return x >= 0; }
 bool positive(double x) { return x > 0; }
 bool any(double) { return true; }
 bool zero_to_one(double x) { return x >= 0 && x <= 1; }
+bool own_bits(double x) { return x >= 0.1 && x <= 32; }
+bool inside_one(double x) { return x > 0 && x < 1; }
 bool below_one(double x) { return x >= 0 && x < 1; }
 
 const char* const kNotNegative = "a number of at least 0";
@@ -355,6 +357,14 @@ const std::vector<SettingRow<LayerRule>>& layer_rows() {
       text_row<L>("type", "A layer type's id for the g-nets of the parameter, or plain for none",
                   GBC_FIELD(type)),
       choice_row<L>("mode", modes(), "What the file holds of the parameter", GBC_FIELD(mode)),
+      number_row<L>("bits", "a number from 0.1 to 32", own_bits,
+                    "Size of the quantized matrix, bits per weight, whatever the target of the "
+                    "file is; what is left of that is for the others",
+                    GBC_FIELD(bits)),
+      number_row<L>("max_error", "a number above 0 and below 1", inside_one,
+                    "Largest relative squared error of the quantized matrix, whatever the target "
+                    "of the file is",
+                    GBC_FIELD(max_error)),
       choice_row<L>("prior", priors(), "Prediction that the quantized parameter is coded against",
                     GBC_FIELD(prior)),
       integer_row<L>("tile_weights", 1, std::int64_t{1} << 28, "Weights of one tile",

@@ -139,6 +139,11 @@ Reason reason_placed(const CompressOptions&, const Work& work) {
   if (!work.gnets) return kNoGNets;
   return unless(work.several_ranks, "there is one process");
 }
+Reason reason_layer_target(const CompressOptions& o, const Work& work) {
+  if (o.train.rate.measure == ErrorMeasure::kTotal)
+    return "rate.measure = \"total\" bounds the error of all matrices together";
+  return unless(!work.trains && !work.gnets, "training chooses the step sizes; use --effort fast");
+}
 Reason reason_layer_type(const CompressOptions&, const Work& work) {
   return unless(work.gnets,
                 "a layer type shapes g-nets, and this mode has none; use mode = "
@@ -210,6 +215,8 @@ const std::map<std::string, Rule>& rules() {
       {"data.context", reason_text},
       {"layer.match", reason_always},
       {"layer.mode", reason_always},
+      {"layer.bits", reason_layer_target},
+      {"layer.max_error", reason_layer_target},
       {"layer.prior", reason_always},
       {"layer.type", reason_layer_type},
   };

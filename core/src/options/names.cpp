@@ -1,6 +1,7 @@
 // Names of the options' choices, as settings and messages spell them.
 #include "base/glob.h"
 #include "gbcompress/options.h"
+#include "gbcompress/plan.h"
 
 namespace gbcompress {
 
@@ -43,8 +44,16 @@ std::string_view mode_name(WeightMode mode) noexcept {
 WeightMode mode_of(const std::string& name, const BottleneckOptions& options) {
   WeightMode mode = options.mode;
   for (const LayerRule& rule : options.layers)
-    if (rule.mode && matches_glob(rule.match, name)) mode = *rule.mode;
+    if ((rule.mode || rule.bits || rule.max_error) && matches_glob(rule.match, name))
+      mode = rule.mode.value_or(WeightMode::kQuantized);
   return mode;
+}
+
+std::vector<TensorTarget> tensor_targets(const BottleneckOptions& options) {
+  std::vector<TensorTarget> targets;
+  for (const LayerRule& rule : options.layers)
+    if (rule.bits || rule.max_error) targets.push_back({rule.match, rule.bits, rule.max_error});
+  return targets;
 }
 
 std::string_view placement_name(Placement placement) noexcept {

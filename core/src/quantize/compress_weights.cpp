@@ -47,6 +47,15 @@ void check(const WeightsOptions& options) {
                 "bounds each tensor whatever the statistics say");
   if (options.sequential && !options.statistics)
     throw Error(Errc::kUsage, "quantization layer by layer needs statistics");
+  if (!options.targets.empty() && (options.base || options.measure == ErrorMeasure::kTotal))
+    throw Error(Errc::kUsage,
+                "single tensors have their own size or error where errors are relative, and "
+                "without a base");
+  for (const TensorTarget& target : options.targets)
+    if (target.bits.has_value() == target.max_error.has_value() || !(target.bits.value_or(1) > 0) ||
+        !(target.max_error.value_or(0.5) > 0 && target.max_error.value_or(0.5) < 1))
+      throw Error(Errc::kUsage, printable(target.match) +
+                                    ": give `bits` above 0, or `max_error` above 0 and below 1");
   if (options.base && options.measure == ErrorMeasure::kTotal)
     throw Error(Errc::kUsage,
                 "what changed since a base is measured tensor by tensor; leave the "
@@ -232,7 +241,8 @@ void judge(WeightsReport& report, const WeightsOptions& options) {
   double worst = options.measure == ErrorMeasure::kTotal ? report.total_error : 0;
   if (options.measure == ErrorMeasure::kRelative)
     for (const StoredTensor& tensor : report.tensors)
-      worst = std::max(worst, tensor.in_base ? tensor.change_error : tensor.error);
+      if (!target_of(options, tensor.name))
+        worst = std::max(worst, tensor.in_base ? tensor.change_error : tensor.error);
   if (worst <= *options.max_error) return;
   report.target_met = false;
   std::snprintf(text, sizeof text, "the target error is %g, and the file has %.3g",

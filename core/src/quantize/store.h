@@ -111,6 +111,8 @@ class WeightsStore {
   Target target_of(std::size_t i) const;
   /// place() of a matrix with a rounding model, and of the second of its pair.
   void place_calibrated(const Target& target, double x, int threads);
+  /// The coarsest step of which a matrix loses at most that.
+  void place_within(std::size_t i, double asked, int threads);
   /// place() where layers are quantized one after another.
   std::int64_t place_in_sequence(double x);
   /// @param name  the first of the group as the model has it

@@ -121,6 +121,8 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
   const int step = tensor.step(x) + nudges_[i];
+  if (tensor.max_error && std::exchange(asked_[i], step) != step)
+    return place_within(i, *tensor.max_error, threads);
   const bool calibrated = tensor.model && tensor.model->has_feedback();
   const bool step_decides = !calibrated || (takes_long(plan_) && !tensor.model->second);
   if (step_decides && std::exchange(asked_[i], step) == step) return;
@@ -243,25 +245,31 @@ StepMatrix::Chosen WeightsStore::smallest(const TensorPlan& tensor, const StepMa
   return best;
 }
 
+void WeightsStore::place_within(std::size_t i, double asked, int threads) {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  double max_error = asked * tensor.share;
+  // Cosines are rounded to float32 twice.
+  if (tensor.axis >= 0) max_error *= kCosineRoom;
+  if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
+  const std::string key = key_of(i, "error", max_error);
+  if (put_kept(i, key)) return;
+  const StepMatrix matrix = matrix_of(i);
+  auto best = coarsest(tensor, matrix, max_error, threads);
+  // No step, or one that is exact.
+  if (!best || (best->relative_error == 0 && !tensor.base)) return put_exactly(i);
+  if (plan_.matrix_numbers() <= kTiny && plan_.profile() == CodecProfile::kSmall && !tensor.base)
+    best = smallest(tensor, matrix, *std::move(best), max_error);
+  errors_[i] = best->relative_error;
+  put(i, std::move(best->values), key);
+}
+
 std::int64_t WeightsStore::place_error(double asked) {
   for_matrices([&](std::size_t i, int threads) {
     if (exact_[i]) return;
     asked_[i].reset();
     const TensorPlan& tensor = plan_.tensors()[i];
-    double max_error = asked * tensor.share;
-    // Cosines are rounded to float32 twice.
-    if (tensor.axis >= 0) max_error *= kCosineRoom;
-    if (tensor.base) max_error = std::min(max_error, kMostRelativeError);
-    const std::string key = key_of(i, "error", max_error);
-    if (put_kept(i, key)) return;
-    const StepMatrix matrix = matrix_of(i);
-    auto best = coarsest(tensor, matrix, max_error, threads);
-    // No step, or one that is exact.
-    if (!best || (best->relative_error == 0 && !tensor.base)) return put_exactly(i);
-    if (plan_.matrix_numbers() <= kTiny && plan_.profile() == CodecProfile::kSmall && !tensor.base)
-      best = smallest(tensor, matrix, *std::move(best), max_error);
-    errors_[i] = best->relative_error;
-    put(i, std::move(best->values), key);
+    if (tensor.own_step && !tensor.max_error) return place_one(i, 0, threads);
+    place_within(i, tensor.max_error.value_or(asked), threads);
   });
   return writer_.size();
 }

@@ -90,3 +90,11 @@ def test_version_is_the_programs() -> None:
     assert gbc.__version__ == ".".join(numbers)
     assert f"-{gbc.__version__}-" in wheel().name
     assert command("--version").stdout == f"gbcompress {gbc.__version__}\n"
+
+
+def test_dir_is_what_the_package_offers() -> None:
+    public = {name for name in dir(gbc) if not name.startswith("__")}
+    assert public == {name for name in gbc.__all__ if not name.startswith("__")} | {"open"}
+    pytest.importorskip("torch")
+    for name in public:
+        assert getattr(gbc, name) is not None

@@ -220,12 +220,14 @@ std::vector<float> TensorPlan::numbers() const {
 }
 
 int TensorPlan::step(double x) const noexcept {
+  if (own_step) return std::min(*own_step, coarsest);
   const double k =
       std::nearbyint(kStepsPerOctave * std::clamp(x + factor, -kMostOctaves, kMostOctaves));
   return std::min(static_cast<int>(k), coarsest);
 }
 
 double TensorPlan::weight(double x) const noexcept {
+  if (own_step) return 1;
   const double asked = x + factor - static_cast<double>(step(x)) / kStepsPerOctave;
   return std::exp2(-2 * std::clamp(asked, -0.5 / kStepsPerOctave, 0.5 / kStepsPerOctave));
 }
@@ -242,6 +244,13 @@ TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& optio
 
 bool is_bytes(const TensorEntry& tensor) noexcept {
   return tensor.name == kContainerName && tensor.dtype == DType::kU8;
+}
+
+const TensorTarget* target_of(const WeightsOptions& options, const std::string& name) {
+  const TensorTarget* found = nullptr;
+  for (const TensorTarget& target : options.targets)
+    if (matches_glob(target.match, name)) found = &target;
+  return found;
 }
 
 std::vector<float> numbers_of(const TensorEntry& tensor) {
@@ -319,6 +328,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   }
   if (options.statistics) use_statistics(options);
   take_samples();
+  own_steps(options);
   // Samples are too small for a head and stripes of their own: estimated_bits() tells what they
   // take.
   for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
@@ -375,7 +385,11 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   tensor.multiplied = predicts_tokens_ || is_multiplied(hint);
   std::vector<float> made;
   if (tensor.base || tensor.axis >= 0) made = tensor.numbers();
-  if (!set_facts(tensor, made.empty() ? values : made, rows_apart, hint, options.max_error)) {
+  const TensorTarget* target =
+      target_of(options, source.whole.empty() ? source.name : source.whole);
+  if (target) tensor.max_error = target->max_error;
+  const auto most = tensor.max_error ? tensor.max_error : options.max_error;
+  if (!set_facts(tensor, made.empty() ? values : made, rows_apart, hint, most)) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
@@ -469,6 +483,47 @@ void WeightsPlan::take_samples() {
     const auto x = [&](int k) { return static_cast<double>(k) / kStepsPerOctave - tensor.factor; };
     lowest_ = std::min(lowest_, x(tensor.sample->finest()));
     highest_ = std::max(highest_, x(tensor.coarsest));
+  }
+}
+
+/// Bits of integers in a file of that profile, about.
+double coded_bits(CodecProfile profile, const CodedValues& values) {
+  if (profile != CodecProfile::kSmall) return estimated_bits(profile, values.grid, values.integers);
+  IntegerEncoder stream(CodecProfile::kSmall);
+  stream.add(values.grid, values.integers);
+  return stream.ideal_bits();
+}
+
+/// Without feedback, and without the other one of a pair.
+void WeightsPlan::round_alone(TensorPlan& tensor) {
+  for (TensorPlan& first : tensors_) {
+    if (!first.model || !first.model->second) continue;
+    TensorPlan& second = tensors_[*first.model->second];
+    if (&first != &tensor && &second != &tensor) continue;
+    second.second = false;
+    first.model = nullptr;
+  }
+  tensor.model = nullptr;
+}
+
+/// Of matrices that have their own size or error, from samples. Rounding with feedback bounds no
+/// error of the weights themselves.
+void WeightsPlan::own_steps(const WeightsOptions& options) {
+  for (TensorPlan& tensor : tensors_) {
+    if (!tensor.sample) continue;
+    const TensorEntry& source = *tensor.source;
+    const TensorTarget* target =
+        target_of(options, source.whole.empty() ? source.name : source.whole);
+    if (!target) continue;
+    if (target->max_error) round_alone(tensor);
+    const auto holds = [&](int k) {
+      const StepMatrix::Chosen chosen = tensor.sample->choose(k, quantizer_, 1);
+      if (target->max_error) return chosen.relative_error <= *target->max_error;
+      return coded_bits(profile_, chosen.values) >=
+             *target->bits * static_cast<double>(tensor.sample->grid().size());
+    };
+    const int low = tensor.sample->finest(), high = std::max(tensor.coarsest, low);
+    tensor.own_step = holds(high) ? high : last_that_holds(low, high - 1, holds);
   }
 }
 

@@ -52,6 +52,8 @@ struct TensorPlan {
   /// Of matrices with statistics or likely inputs: rounding with error feedback; null for the
   /// second of a pair.
   std::shared_ptr<const RoundingModel> model;
+  std::optional<double> max_error;  ///< its own (WeightsOptions::targets)
+  std::optional<int> own_step;      ///< of its own error or size, about; else steps follow x
   bool assumed = false;  ///< the graph makes its inputs likely
   bool second = false;   ///< rounded as one with an earlier matrix
 
@@ -99,6 +101,8 @@ class WeightsPlan {
   void follow_far_sizes();
   void refine_heads();
   void take_samples();
+  void own_steps(const WeightsOptions& options);
+  void round_alone(TensorPlan& tensor);
 
   const TensorHints hints_;
   const bool predicts_tokens_;
@@ -122,6 +126,9 @@ inline bool is_exact(const WeightsOptions& options) noexcept {
 /// The same tensors, of which equal ones share their bytes and are stored once: not one that is to
 /// be exact with one that is not.
 TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options);
+
+/// What is asked of a matrix by its name; or null.
+const TensorTarget* target_of(const WeightsOptions& options, const std::string& name);
 
 /// Whether a tensor is no numbers, but a container.
 bool is_bytes(const TensorEntry& tensor) noexcept;

@@ -20,6 +20,7 @@
 Files need NumPy alone; torch is imported when it is used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import delta, onnx
@@ -93,34 +94,25 @@ __all__ = [
 register_when_imported()
 
 
+# Training needs torch, files do not: what comes from these modules is imported when it is asked for.
+_LATER = {
+    "BlockReport": "_pieces",
+    "Compression": "_compression",
+    "Report": "_write",
+    "Rule": "_prepare",
+    "TensorReport": "_write",
+    "calibrate": "_calibrate",
+    "collect": "_collect",
+    "prepare": "_prepare",
+    "synthetic_batches": "_synthetic",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # Training needs torch, files do not.
-    if name == "Compression":
-        from . import _compression
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)
 
-        return _compression.Compression
-    if name == "calibrate":
-        from . import _calibrate
 
-        return _calibrate.calibrate
-    if name == "synthetic_batches":
-        from . import _synthetic
-
-        return _synthetic.synthetic_batches
-    if name == "collect":
-        from . import _collect
-
-        return _collect.collect
-    if name == "BlockReport":
-        from . import _pieces
-
-        return _pieces.BlockReport
-    if name in ("Rule", "prepare"):
-        from . import _prepare
-
-        return getattr(_prepare, name)
-    if name in ("Report", "TensorReport"):
-        from . import _write
-
-        return getattr(_write, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted([*__all__, "open", "__doc__", "__name__", "__path__", "__file__"])
