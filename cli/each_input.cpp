@@ -196,7 +196,7 @@ int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Mak
   for (const Job& job : jobs) {
     const auto run = [&] {
       const int ended = run_input(call_of(arguments, job, family), maker);
-      if (family && ended == kDone) family->add(job.input, job.output);
+      if (family && ended == kDone && &job != &jobs.back()) family->add(job.input, job.output);
       return ended;
     };
     int status = kDone;

@@ -49,12 +49,12 @@ int expand_one(const Arguments& arguments) {
 
 /// The models of a folder that holds several: its `.gbz` files, or folders; else the word itself.
 std::vector<fs::path> models_of(const fs::path& word) {
-  std::error_code ignored;
+  std::error_code ignored, failed;
   std::vector<fs::path> models;
   if (!fs::is_directory(word, ignored)) return {word};
-  for (const fs::directory_entry& each : fs::directory_iterator(word))
-    if (each.path().extension() == ".gbz" && !each.is_directory(ignored))
-      models.push_back(each.path());
+  for (fs::directory_iterator at(word, failed), end; !failed && at != end; at.increment(failed))
+    if (at->path().extension() == ".gbz" && !fs::is_directory(at->path(), ignored))
+      models.push_back(at->path());
   for (const fs::path& part : component_folders(word)) models.push_back(word / part);
   std::ranges::sort(models);
   return models.size() > 1 ? models : std::vector<fs::path>{word};

@@ -105,6 +105,21 @@ class Families(Files):
         self.assertEqual(said.status, USAGE, said)
         self.assertEqual(self.tree("back"), ["b-other.safetensors"])  # the others are done
 
+    def test_neighbors_that_are_none(self):
+        """Damaged files and other models in folders beside it concern nobody."""
+        self.succeed("compress", *self.files, "--lossless", "-o", "archive/", "-q")
+        os.makedirs(self.path("beside"))
+        self.write("beside/damaged.gbz", b"GBZ2" + bytes(400))
+        self.succeed("compress", self.files[1], "--ratio", "4", "-o", "beside/other.gbz", "-q")
+        os.makedirs(self.path("archive/closed"), mode=0)
+        os.remove(self.path("archive/a-base.gbz"))
+        self.refused(USAGE, "which no file beside it is", "expand", "archive/c-tuned.gbz", "-o", "x.safetensors")
+        said = self.succeed("inspect", "archive/c-tuned.gbz")
+        self.assertIn("no file", said.out)
+        self.succeed("compress", self.files[0], self.files[2], "--lossless", "-o", "beside/", "-q")
+        self.succeed("expand", "archive/c-tuned.gbz", "-o", "x.safetensors")
+        self.assertEqual(sha256(self.path("x.safetensors")), sha256(self.path(self.files[2])))
+
     def test_a_damaged_link(self):
         self.succeed("compress", *self.files, "--lossless", "-o", "archive/", "-q")
         with open(self.path("archive/a-base.gbz"), "r+b") as file:

@@ -186,7 +186,7 @@ class WithoutEffect(harness.CliTest):
             "compress": run | ranks | {"output", "mode", "lossless", "ratio", "max-bytes", "bits", "max-drop", "max-error",
                                        "base", "effort", "statistics", "requantize", "minutes", "dry-run", "force", "report",
                                        "tensorboard", "resume", "checkpoint", "placement", "deterministic"},
-            "expand": {"output", "max-output", "base", "force"},
+            "expand": {"output", "max-output", "base", "only", "force"},
             "inspect": model | settings | {"plan", "against", "world", "arch", "report", "force"},
             "compare": model | settings | {"data", "arch", "model"},
             "eval": model | settings | {"data", "arch", "model", "exit", "device", "report", "force"},

@@ -23,6 +23,15 @@ std::string damage_of(const fs::path& path, const ArtifactLimits& limits) {
   return printable(path.string()) + " was replaced meanwhile";
 }
 
+/// Calls read() of a folder that others may be without.
+template <typename Read>
+void try_reading(const Read& read) {
+  try {
+    read();
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace
 
 LinkFolder::LinkFolder(fs::path folder, const ArtifactLimits& limits, bool stated)
@@ -36,13 +45,14 @@ LinkFolder::LinkFolder(fs::path folder, const ArtifactLimits& limits, bool state
 }
 
 void LinkFolder::add(const fs::path& path) {
-  Link link{path, {}, {}};
+  Link link{.path = path, .neighbor = has_neighbors_};
   try {
     // Headers alone: a folder may hold many more files than a chain goes through.
     const auto file = ArtifactReader::open(link.path, limits_, DigestCheck::kNever);
     link.digest = file.digest();
     link.base = file.base();
   } catch (const Error&) {
+    if (link.neighbor) return;
     note_damage(link, damage_of(link.path, limits_));
   }
   by_digest_.emplace(link.digest, links_.size());
@@ -51,21 +61,19 @@ void LinkFolder::add(const fs::path& path) {
 
 void LinkFolder::add_neighbors() {
   has_neighbors_ = true;
-  const auto add_within = [&](const fs::path& parent) {
-    for (const std::string& name : names_in(parent)) {
+  for (const fs::path& parent : {folder_, folder_ / ".."}) {
+    std::vector<std::string> names;
+    try_reading([&] { names = names_in(parent); });
+    for (const std::string& name : names) {
       std::error_code ignored;
       const fs::path folder = parent / name;
       if (!fs::is_directory(fs::symlink_status(folder, ignored)) ||
           fs::equivalent(folder, folder_, ignored))
         continue;
-      for (const std::string& artifact : artifacts_in(folder)) add(folder / artifact);
+      try_reading([&] {
+        for (const std::string& artifact : artifacts_in(folder)) add(folder / artifact);
+      });
     }
-  };
-  add_within(folder_);
-  try {
-    add_within(folder_ / "..");
-  } catch (const Error&) {
-    return;  // a folder above that may not be read
   }
 }
 
@@ -144,7 +152,7 @@ std::optional<ArtifactReader> LinkFolder::checked(const Link& link) {
 std::optional<BaseModel> LinkFolder::find_whole(const std::set<std::string>& digests) const {
   if (stated_) return {};
   for (const Link& link : links_) {
-    if (link.damaged || !link.base.empty() || !link.digest.empty()) continue;
+    if (link.damaged || link.neighbor || !link.base.empty() || !link.digest.empty()) continue;
     BaseModel model = BaseModel::open(link.path, limits_);
     if (digests.contains(model.digest())) return model;
   }
@@ -190,7 +198,7 @@ ChainWalk LinkFolder::walk(const ArtifactReader& delta) {
 void LinkFolder::missing(const ArtifactReader& needed_by, const std::string& digest) {
   // What states another digest than it did before it was damaged.
   for (const Link& link : links_)
-    if (!link.damaged) checked(link);
+    if (!link.damaged && !link.neighbor) checked(link);
   std::string text = printable(needed_by.path().string()) + " needs the model with the digest " +
                      digest + ", and no file in " + printable(folder_.string()) + " has it";
   for (const std::string& damaged : damaged_) text += "; " + damaged;

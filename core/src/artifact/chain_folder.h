@@ -39,6 +39,7 @@ class LinkFolder {
     std::filesystem::path path;
     std::string digest, base;
     bool damaged = false;
+    bool neighbor = false;  ///< in another folder: it counts by the digest that it states
   };
   /// Each digest that leads back to the delta's base, and the link that needs it: null for the
   /// base itself.

@@ -75,7 +75,7 @@ std::optional<std::size_t> nearest_model(const TensorBundle& model,
     double bytes = 0;
     for (std::size_t n = 0; n < samples.size(); ++n)
       bytes += delta_bytes(samples[n], whole[n], others[i]);
-    if (bytes > least - (nearest ? kBetter * all : 0)) continue;
+    if (bytes >= least - (nearest ? kBetter * all : 0)) continue;
     least = bytes;
     nearest = i;
   }

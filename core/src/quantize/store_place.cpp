@@ -121,8 +121,10 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const TensorPlan& tensor = plan_.tensors()[i];
   if (tensor.second || exact_[i]) return;  // placed with the first, or exactly
   const int step = tensor.step(x) + nudges_[i];
-  if (tensor.max_error && std::exchange(asked_[i], step) != step)
-    return place_within(i, *tensor.max_error, threads);
+  if (tensor.max_error) {
+    if (std::exchange(asked_[i], step) != step) place_within(i, *tensor.max_error, threads);
+    return;
+  }
   const bool calibrated = tensor.model && tensor.model->has_feedback();
   const bool step_decides = !calibrated || (takes_long(plan_) && !tensor.model->second);
   if (step_decides && std::exchange(asked_[i], step) == step) return;

@@ -194,3 +194,19 @@ def test_refusals_are_those_of_the_program(program: Run, folder: Path, base: Pat
     gbc.save_file(wide, folder / "wide.gbz", ratio=9, base=base)  # the tensor of another shape is stored whole
     assert np.array_equal(gbc.load_file(folder / "wide.gbz", base=base)["norm.weight"], wide["norm.weight"])
     assert not out.exists()
+
+
+def test_the_base_is_found_beside_a_file_of_an_archive(program: Run, folder: Path) -> None:
+    random = np.random.default_rng(5)
+    first = {"w": random.normal(size=(64, 256)).astype(np.float32)}
+    second = {"w": first["w"] * np.where(random.random((64, 256)) < 0.05, np.float32(1.001), np.float32(1))}
+    save_safetensors(first, folder / "first.safetensors")
+    save_safetensors(second, folder / "second.safetensors")
+    program("compress", "--lossless", folder / "first.safetensors", folder / "second.safetensors", "-o", f"{folder}/archive/")
+    assert gbc.inspect(folder / "archive" / "second.gbz").base
+    np.testing.assert_array_equal(gbc.load_file(folder / "archive" / "second.gbz")["w"], second["w"])
+    with gbc.open(folder / "archive" / "second.gbz") as file:
+        np.testing.assert_array_equal(file.get_slice("w")[3:9], second["w"][3:9])
+    (folder / "archive" / "first.gbz").unlink()
+    with pytest.raises(gbc.UsageError, match="no file beside it is; name that one: base=FILE"):
+        gbc.load_file(folder / "archive" / "second.gbz")

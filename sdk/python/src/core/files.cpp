@@ -54,13 +54,14 @@ class File {
     return index;
   }
 
+  /// Finds the base of a delta beside the file where none was given.
   /// @throws Error(kUnsupported) naming the first tensor whose layer type needs its plugin;
   ///         Error(kUsage) for a delta without its base
-  void check_readable() const {
-    if (!base_ && !reader_.base().empty())
-      throw Error(
-          Errc::kUsage,
-          printable(path_) + " holds what changed since another model; name that one: base=FILE");
+  void check_readable() {
+    if (!base_ && !reader_.base().empty()) {
+      const nb::gil_scoped_release release;
+      find_base();
+    }
     for (const ArtifactTensor& tensor : reader_.tensors())
       if (has_plan(tensor.kind)) place_only(tensor);
   }
@@ -197,6 +198,17 @@ class File {
       requests.push_back({each.index, each.dtype, {each.fresh->data(), each.fresh->size()}});
     }
     read_many(reader_, requests, {.base = base_, .threads = threads});
+  }
+
+  void find_base() {
+    try {
+      base_ = BaseModel::beside(reader_).source_for(reader_);
+    } catch (const Error& error) {
+      if (error.code() != Errc::kNotFound) throw;
+      throw Error(Errc::kUsage, printable(path_) +
+                                    " holds what changed since another model, which no file "
+                                    "beside it is; name that one: base=FILE");
+    }
   }
 
   static DType type_of(const std::string& name) {
