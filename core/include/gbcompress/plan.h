@@ -28,7 +28,7 @@ std::string_view method_name(Method method) noexcept;
 /// Whether it runs the training loop on data.
 bool trains(Method method) noexcept;
 
-/// Sizes and errors that rules ask of their matrices, for WeightsOptions::targets.
+/// Sizes and errors that rules set for matrices, for WeightsOptions::targets.
 std::vector<TensorTarget> tensor_targets(const BottleneckOptions& options);
 
 /// What decides the methods beside the options.

@@ -29,7 +29,7 @@ enum class ErrorMeasure : std::uint8_t {
 };
 std::string_view measure_name(ErrorMeasure measure) noexcept;  ///< "relative", "total"
 
-/// What is asked of matrices by their names.
+/// What is requested of matrices by their names.
 struct TensorTarget {
   std::string match;  ///< full name; '*' stands for any characters
   /// Bits per weight, estimated from a sample. A matrix loses at most half of the squares of a row.

@@ -142,7 +142,8 @@ Reason reason_placed(const CompressOptions&, const Work& work) {
 Reason reason_layer_target(const CompressOptions& o, const Work& work) {
   if (o.train.rate.measure == ErrorMeasure::kTotal)
     return "rate.measure = \"total\" bounds the error of all matrices together";
-  return unless(!work.trains && !work.gnets, "training chooses the step sizes; use --effort fast");
+  return unless(!work.trains && !work.gnets,
+                "training chooses the step sizes, and `effort` fast does not train");
 }
 Reason reason_layer_type(const CompressOptions&, const Work& work) {
   return unless(work.gnets,

@@ -62,7 +62,7 @@ void OwnedStatistics::add(const Entry& entry) {
     if (sum.size() != of.row_importance.size())
       throw Error(Errc::kShapeMismatch,
                   "statistics of " + printable(*entry.name) +
-                      ": `row_importance` has other rows than that of a tensor it is tied to");
+                      ": the row importance has other rows than that of a tensor it is tied to");
     for (std::size_t row = 0; row < sum.size(); ++row) sum[row] += of.row_importance[row];
   }
   const auto same = std::ranges::find_if(entries_, [&](const Entry& other) {

@@ -246,6 +246,10 @@ bool is_bytes(const TensorEntry& tensor) noexcept {
   return tensor.name == kContainerName && tensor.dtype == DType::kU8;
 }
 
+const TensorTarget* target_of(const WeightsOptions& options, const TensorEntry& tensor) {
+  return target_of(options, tensor.whole.empty() ? tensor.name : tensor.whole);
+}
+
 const TensorTarget* target_of(const WeightsOptions& options, const std::string& name) {
   const TensorTarget* found = nullptr;
   for (const TensorTarget& target : options.targets)
@@ -338,6 +342,7 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
                                  const GlobSet& exact, bool packed, bool moments) const {
   TensorPlan tensor;
   tensor.source = &source;
+  if (const TensorTarget* target = target_of(options, source)) tensor.max_error = target->max_error;
   const auto at = hints_.find(source.name);
   const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
   tensor.grid = grid_of(source, hint);
@@ -385,11 +390,8 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   tensor.multiplied = predicts_tokens_ || is_multiplied(hint);
   std::vector<float> made;
   if (tensor.base || tensor.axis >= 0) made = tensor.numbers();
-  const TensorTarget* target =
-      target_of(options, source.whole.empty() ? source.name : source.whole);
-  if (target) tensor.max_error = target->max_error;
-  const auto most = tensor.max_error ? tensor.max_error : options.max_error;
-  if (!set_facts(tensor, made.empty() ? values : made, rows_apart, hint, most)) {
+  if (!set_facts(tensor, made.empty() ? values : made, rows_apart, hint,
+                 tensor.max_error ? tensor.max_error : options.max_error)) {
     tensor.kind = WeightKind::kExact;
     return tensor;
   }
@@ -511,9 +513,7 @@ void WeightsPlan::round_alone(TensorPlan& tensor) {
 void WeightsPlan::own_steps(const WeightsOptions& options) {
   for (TensorPlan& tensor : tensors_) {
     if (!tensor.sample) continue;
-    const TensorEntry& source = *tensor.source;
-    const TensorTarget* target =
-        target_of(options, source.whole.empty() ? source.name : source.whole);
+    const TensorTarget* target = target_of(options, *tensor.source);
     if (!target) continue;
     if (target->max_error) round_alone(tensor);
     const auto holds = [&](int k) {

@@ -129,6 +129,7 @@ TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& optio
 
 /// What is asked of a matrix by its name; or null.
 const TensorTarget* target_of(const WeightsOptions& options, const std::string& name);
+const TensorTarget* target_of(const WeightsOptions& options, const TensorEntry& tensor);
 
 /// Whether a tensor is no numbers, but a container.
 bool is_bytes(const TensorEntry& tensor) noexcept;
