@@ -47,15 +47,25 @@ int expand_one(const Arguments& arguments) {
   });
 }
 
+/// `.gbz` files of a folder, and its subfolders that hold some. Of a folder that cannot be read,
+/// nothing.
+std::vector<fs::path> packed_in(const fs::path& folder, bool subfolders) {
+  std::error_code ignored, failed;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    const fs::path& path = at->path();
+    const bool is_folder = fs::is_directory(fs::symlink_status(path, ignored));
+    if (is_folder ? subfolders && !packed_in(path, false).empty() : path.extension() == ".gbz")
+      found.push_back(path);
+  }
+  return found;
+}
+
 /// The models of a folder that holds several: its `.gbz` files, or folders; else the word itself.
 std::vector<fs::path> models_of(const fs::path& word) {
-  std::error_code ignored, failed;
-  std::vector<fs::path> models;
-  if (!fs::is_directory(word, ignored)) return {word};
-  for (fs::directory_iterator at(word, failed), end; !failed && at != end; at.increment(failed))
-    if (at->path().extension() == ".gbz" && !fs::is_directory(at->path(), ignored))
-      models.push_back(at->path());
-  for (const fs::path& part : component_folders(word)) models.push_back(word / part);
+  std::vector<fs::path> models = packed_in(word, true);
+  for (const fs::path& part : component_folders(word))
+    if (std::ranges::find(models, word / part) == models.end()) models.push_back(word / part);
   std::ranges::sort(models);
   return models.size() > 1 ? models : std::vector<fs::path>{word};
 }

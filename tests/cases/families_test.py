@@ -76,6 +76,17 @@ class Families(Files):
         self.succeed("expand", "archive/", "--only", "c-tuned", "-o", "one/")
         self.assertEqual(self.tree("one"), ["config.json", "model.safetensors"])
 
+    def test_files_and_folders(self):
+        os.makedirs(self.path("folder"))
+        shutil.copy(self.path(self.files[2]), self.path("folder/model.safetensors"))
+        self.succeed("compress", self.files[0], "folder", self.files[3], "--lossless", "-o", "archive/", "-q")
+        self.succeed("expand", "archive/", "-o", "all/")
+        self.assertEqual(self.tree("all"), [self.files[0], self.files[3], "folder/model.safetensors"])
+        self.succeed("expand", "archive/folder", "-o", "back/")
+        self.assertEqual(sha256(self.path("back/model.safetensors")), sha256(self.path(self.files[2])))
+        self.succeed("expand", "archive/d-tuned-on.gbz", "-o", "back.safetensors")
+        self.assertEqual(sha256(self.path("back.safetensors")), sha256(self.path(self.files[3])))
+
     def test_what_makes_no_family(self):
         """Lossy files, files beside their inputs and a base that was named."""
         self.succeed("compress", *self.files, "--ratio", "4", "-o", "lossy/")
@@ -117,7 +128,9 @@ class Families(Files):
         said = self.succeed("inspect", "archive/c-tuned.gbz")
         self.assertIn("no file", said.out)
         self.succeed("compress", self.files[0], self.files[2], "--lossless", "-o", "beside/", "-q")
-        self.succeed("expand", "archive/c-tuned.gbz", "-o", "x.safetensors")
+        # Folders beside one of several files are others' business, unless they are named.
+        self.refused(USAGE, "which no file beside it is", "expand", "archive/c-tuned.gbz", "-o", "x.safetensors")
+        self.succeed("expand", "archive/c-tuned.gbz", "--base", "beside", "-o", "x.safetensors")
         self.assertEqual(sha256(self.path("x.safetensors")), sha256(self.path(self.files[2])))
 
     def test_a_damaged_link(self):

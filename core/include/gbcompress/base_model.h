@@ -33,9 +33,9 @@ class BaseModel {
   /// the delta needs, whole or at the end of a chain of deltas. @throws as open()
   static BaseModel open_for(const ArtifactReader& delta, const std::filesystem::path& path,
                             const ArtifactLimits& limits = {});
-  /// The base of a delta that was opened by its path, from files in its folder, in subfolders of
-  /// that and in the folders beside it that state the digest of their tensors: those of a family
-  /// (nearest_model()), of a chain, of rebase.
+  /// The base of a delta that was opened by its path, from files that state the digest of their
+  /// tensors, as those of a family (nearest_model()), of a chain and of rebase do: in its folder,
+  /// in subfolders of that and, where it is the only `.gbz` of its folder, beside that.
   /// @throws Error(kNotFound) naming the link that is missing; else as open()
   static BaseModel beside(const ArtifactReader& delta, const ArtifactLimits& limits = {});
   /// The model that a delta expands to. @param before  its base

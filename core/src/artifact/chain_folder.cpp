@@ -61,20 +61,27 @@ void LinkFolder::add(const fs::path& path) {
 
 void LinkFolder::add_neighbors() {
   has_neighbors_ = true;
-  for (const fs::path& parent : {folder_, folder_ / ".."}) {
+  const auto add_files = [&](const fs::path& folder) {
+    try_reading([&] {
+      for (const std::string& name : artifacts_in(folder)) add(folder / name);
+    });
+  };
+  const auto add_subfolders = [&](const fs::path& parent) {
     std::vector<std::string> names;
     try_reading([&] { names = names_in(parent); });
     for (const std::string& name : names) {
       std::error_code ignored;
       const fs::path folder = parent / name;
-      if (!fs::is_directory(fs::symlink_status(folder, ignored)) ||
-          fs::equivalent(folder, folder_, ignored))
-        continue;
-      try_reading([&] {
-        for (const std::string& artifact : artifacts_in(folder)) add(folder / artifact);
-      });
+      if (fs::is_directory(fs::symlink_status(folder, ignored)) &&
+          !fs::equivalent(folder, folder_, ignored))
+        add_files(folder);
     }
-  }
+  };
+  const bool of_one_model = links_.size() < 2;
+  add_subfolders(folder_);
+  if (!of_one_model) return;
+  add_files(folder_ / "..");
+  add_subfolders(folder_ / "..");
 }
 
 void LinkFolder::note_damage(Link& link, const std::string& what) {
@@ -119,6 +126,7 @@ const LinkFolder::Link* LinkFolder::search_others(const ArtifactReader& delta,
   }
   found.root = find_whole(digests);
   if (found.root) return reached.at(found.root->digest());
+  if (stated_ && found.missing.empty()) found.missing = delta.base();
   if (!found.missing.empty()) return reached.at(found.missing);
   throw Error(Errc::kCorrupt, printable((loop ? loop->path : delta.path()).string()) +
                                   " is needed to expand itself: its chain of deltas is a loop; get "

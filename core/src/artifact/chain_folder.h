@@ -1,7 +1,7 @@
 #pragma once
 /// The files of a folder by the digests of their tensors, and what leads from a delta to a whole
-/// model among them. Where that does not suffice, `.gbz` files of its subfolders and of the folders
-/// beside it, too: of models that are folders themselves.
+/// model among them. Where that does not suffice, `.gbz` files of its subfolders, too; of a folder
+/// with one `.gbz`, which is a model's, those beside the folder and in the folders beside it.
 
 #include <filesystem>
 #include <map>
