@@ -67,6 +67,7 @@ std::optional<std::size_t> nearest_model(const TensorBundle& model,
                                          std::span<const BaseModel> others) {
   const std::vector<Sample> samples = samples_of(model);
   std::vector<double> whole;
+  whole.reserve(samples.size());
   for (const Sample& sample : samples) whole.push_back(packed_bytes(sample));
   const double all = std::accumulate(whole.begin(), whole.end(), 0.0);
   std::optional<std::size_t> nearest;

@@ -1,5 +1,5 @@
 #pragma once
-/// Statistics by the tensor that is coded: those of a tied tensor belong to the tensor it is tied to.
+/// Statistics by the tensor that is coded: those of a tied tensor belong to its owner.
 
 #include <map>
 #include <optional>
@@ -28,8 +28,8 @@ class OwnedStatistics {
 
   OwnedStatistics() = default;
   /// @param statistics  stay where they are
-  /// @throws Error(kUsage) for a name that the bundle lacks; Error(kShapeMismatch) for a pair of one
-  ///         tensor, and for two importances of one tensor that have other rows
+  /// @throws Error(kUsage) for a name that the bundle lacks; Error(kShapeMismatch) for a pair that
+  ///         is one tensor, and for two importances of one tensor that have other rows
   OwnedStatistics(const TensorBundle& weights, const Statistics& statistics);
 
   /// At most one for each tensor, or pair: of several, the first that has moments.
