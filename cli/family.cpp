@@ -1,6 +1,7 @@
 #include "family.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -26,10 +27,15 @@ void Family::add(const std::string& input, const std::string& artifact) {
   const std::filesystem::path file = artifact_in(artifact);
   const std::string digest = ArtifactReader::open(file, {}, DigestCheck::kNever).digest();
   if (digest.empty()) return;
-  // The input is mapped, where the file would be expanded into memory.
-  BaseModel model(open_tensors(input, model_options(arguments_)));
-  const bool same = model.digest() == digest;
-  models_.push_back(same ? std::move(model) : BaseModel::open(file));
+  // The input is mapped, where the file would be expanded into memory. --base may read other
+  // tensors of it than --keep and --part have chosen, or refuse it.
+  std::optional<BaseModel> model;
+  try {
+    model = BaseModel::open(input);
+  } catch (const Error&) {
+  }
+  const bool same = model && model->digest() == digest;
+  models_.push_back(same ? *std::move(model) : BaseModel::open(file));
   paths_.push_back(same ? input : file.string());
 }
 

@@ -6,9 +6,10 @@ import random
 import shutil
 import struct
 
-from originals_test import Files, sha256  # which finds the harness
+import cases
 import harness
 from harness import INPUT, USAGE, floats, safetensors
+from originals_test import Files, sha256
 
 
 def tuned(raw, seed, share):
@@ -86,6 +87,22 @@ class Families(Files):
         self.assertEqual(sha256(self.path("back/model.safetensors")), sha256(self.path(self.files[2])))
         self.succeed("expand", "archive/d-tuned-on.gbz", "-o", "back.safetensors")
         self.assertEqual(sha256(self.path("back.safetensors")), sha256(self.path(self.files[3])))
+
+    @cases.needs("torch")
+    def test_checkpoints_of_which_everything_is_kept(self):
+        """A base is opened without --keep: it must be the file then, not the input."""
+        import torch
+
+        torch.manual_seed(0)
+        weights = torch.randn(128, 128)
+        optimizer = {"state": {0: {"exp_avg": torch.randn(128, 128)}}}
+        for name, moved in ("a", 0), ("b", 1e-4):
+            changed = weights + moved * (torch.rand(128, 128) < 0.1)
+            torch.save({"model": {"l.weight": changed}, "optimizer": optimizer}, self.path(name + ".ckpt"))
+        said = self.succeed("compress", "a.ckpt", "b.ckpt", "--lossless", "--keep", "all", "-o", "archive/")
+        self.assertIn("b.ckpt is stored as the change since archive/a.gbz", said.err)
+        self.succeed("expand", "archive/b.gbz", "-o", "back.ckpt")
+        self.assertEqual(sha256(self.path("back.ckpt")), sha256(self.path("b.ckpt")))
 
     def test_what_makes_no_family(self):
         """Lossy files, files beside their inputs and a base that was named."""
