@@ -10,6 +10,7 @@
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/transform.h"
+#include "artifact/read_many.h"
 #include "artifact/sections/elements.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
@@ -228,9 +229,7 @@ DecodedTensor decode_elements(const ArtifactReader& artifact, std::size_t tensor
                               const DecodeOptions& options) {
   const auto& tensors = artifact.tensors();
   if (tensor >= tensors.size()) throw Error(Errc::kUsage, "there is no such tensor");
-  if (tensors[tensor].kind == TensorKind::kTied)
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (tensors[i].name == tensors[tensor].tied_to) return decode_elements(artifact, i, options);
+  tensor = owner_of(artifact, tensor);
   DecodedTensor decoded = blame_damage(artifact, [&] {
     return decode(artifact, tensor, builder_of(tensors[tensor], options), options.base,
                   threads_of(options));

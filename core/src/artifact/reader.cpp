@@ -4,6 +4,7 @@
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
+#include "artifact/read_many.h"
 #include "artifact/sections/coding.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
@@ -361,9 +362,7 @@ CodedValues ArtifactReader::coded(std::size_t tensor) const {
 
 std::vector<std::span<const std::byte>> ArtifactReader::parts(std::size_t tensor) const {
   if (tensor >= tensors_.size()) return {};
-  if (tensors_[tensor].kind == TensorKind::kTied)
-    for (std::size_t i = 0; i < tensors_.size(); ++i)
-      if (tensors_[i].name == tensors_[tensor].tied_to) tensor = i;
+  tensor = owner_of(*this, tensor);
   if (lanes() && in_stripes(tensors_[tensor])) return lanes()->bytes_of(tensor);
   if (sections_[tensor].stored == 0) return {};
   return {section(tensor)};

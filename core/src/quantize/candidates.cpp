@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "quantize/rounding/rounding_model.h"
 #include "quantize/rounding/upper_factor.h"
 
 namespace gbcompress {
@@ -18,10 +19,6 @@ constexpr std::int64_t kWidestFactor = 4096;
 constexpr double kPays = 0.6;
 /// Part of each moment that is replaced by the identity, and power of rows' importance.
 constexpr double kShrinkage = 0.25, kRowPower = 0.5;
-
-bool any_moments(const TensorStatistics& of) {
-  return !of.input_moment.empty() || !of.output_moment.empty();
-}
 
 /// Mean cost of a squared error whose successors make up for it.
 double feedback_cost(const TensorStatistics& of) {

@@ -32,10 +32,6 @@ bool is_table(const Matrix& matrix, double alike) {
   return large >= kLeastRows && large >= kRowsPerColumn * small;
 }
 
-const std::string& whole_name(const TensorPlan& tensor) {
-  return tensor.source->whole.empty() ? tensor.source->name : tensor.source->whole;
-}
-
 bool is_own_matrix(const TensorPlan& tensor) {
   return tensor.kind == WeightKind::kMatrix && !tensor.tied && !tensor.base;
 }
@@ -45,7 +41,7 @@ std::map<std::string, Matrix> matrices_of(const std::vector<TensorPlan>& tensors
   std::map<std::string, Matrix> matrices;
   for (const TensorPlan& tensor : tensors) {
     if (!is_own_matrix(tensor)) continue;
-    Matrix& matrix = matrices[whole_name(tensor)];
+    Matrix& matrix = matrices[whole_name(*tensor.source)];
     if (matrix.shape.empty())
       matrix.shape = tensor.source->shape;
     else
@@ -57,7 +53,7 @@ std::map<std::string, Matrix> matrices_of(const std::vector<TensorPlan>& tensors
   // Under two names it is an embedding and a head.
   for (const TensorPlan& tensor : tensors)
     if (tensor.tied && is_own_matrix(tensors[*tensor.tied]))
-      matrices.at(whole_name(tensors[*tensor.tied])).multiplied = true;
+      matrices.at(whole_name(*tensors[*tensor.tied].source)).multiplied = true;
   return matrices;
 }
 
@@ -76,7 +72,7 @@ void WeightsPlan::refine_heads() {
   const double finer = std::log2(std::max(1.0, kHeadCost * *middle)) / 2;
   for (TensorPlan& tensor : tensors_) {
     if (!is_own_matrix(tensor)) continue;
-    const Matrix& matrix = matrices.at(whole_name(tensor));
+    const Matrix& matrix = matrices.at(whole_name(*tensor.source));
     // Pieces have the step of the whole.
     tensor.factor += std::log2(matrix.numbers / static_cast<double>(tensor.facts.numbers)) / 2;
     if (matrix.multiplied && is_table(matrix, alike[matrix.shape])) tensor.factor -= finer;

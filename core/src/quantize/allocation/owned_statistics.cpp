@@ -1,18 +1,13 @@
 #include "quantize/allocation/owned_statistics.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "gbcompress/error.h"
+#include "quantize/rounding/rounding_model.h"
 
 namespace gbcompress {
-namespace {
-
-bool any_moments(const TensorStatistics& of) {
-  return !of.input_moment.empty() || !of.output_moment.empty();
-}
-
-}  // namespace
 
 std::vector<std::size_t> first_equals(const TensorBundle& weights) {
   using Form = std::tuple<const std::byte*, std::size_t, DType, std::vector<std::int64_t>>;

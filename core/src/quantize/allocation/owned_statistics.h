@@ -1,9 +1,7 @@
 #pragma once
 /// Statistics by the tensor that is coded: those of a tied tensor belong to its owner.
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 

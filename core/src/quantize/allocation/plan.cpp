@@ -247,7 +247,7 @@ bool is_bytes(const TensorEntry& tensor) noexcept {
 }
 
 const TensorTarget* target_of(const WeightsOptions& options, const TensorEntry& tensor) {
-  return target_of(options, tensor.whole.empty() ? tensor.name : tensor.whole);
+  return target_of(options, whole_name(tensor));
 }
 
 const TensorTarget* target_of(const WeightsOptions& options, const std::string& name) {

@@ -127,6 +127,11 @@ inline bool is_exact(const WeightsOptions& options) noexcept {
 /// be exact with one that is not.
 TensorBundle with_equal_shared(TensorBundle weights, const WeightsOptions& options);
 
+/// The name of the tensor that a slice belongs to; else its own.
+inline const std::string& whole_name(const TensorEntry& tensor) noexcept {
+  return tensor.whole.empty() ? tensor.name : tensor.whole;
+}
+
 /// What is asked of a matrix by its name; or null.
 const TensorTarget* target_of(const WeightsOptions& options, const std::string& name);
 const TensorTarget* target_of(const WeightsOptions& options, const TensorEntry& tensor);

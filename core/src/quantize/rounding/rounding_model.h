@@ -44,6 +44,10 @@ struct FactorSetup {
   int threads = 1;
 };
 
+inline bool any_moments(const TensorStatistics& of) noexcept {
+  return !of.input_moment.empty() || !of.output_moment.empty();
+}
+
 /// Whether integers of the tensor may depend on each other: it has moments of its columns, and all
 /// rows have the same.
 bool dependent(const TensorStatistics& statistics, const StatisticsUse& use);
