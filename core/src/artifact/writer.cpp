@@ -127,7 +127,7 @@ ArtifactWriter::Content ArtifactWriter::packed(ArtifactTensor& tensor,
                                                std::span<const std::byte> bytes) {
   Content content;
   const bool floats = has_planes(tensor.dtype);
-  if (floats && bytes.size() >= kLargeTensor && are_planes(bytes)) {
+  if (floats && bytes.size() >= kLargeTensor && are_planes(bytes, plane_bytes(tensor))) {
     const PlanesWriter planes(bytes, static_cast<std::size_t>(plane_bytes(tensor)));
     if (planes.pays()) {
       content.packing = Packing::kPlanes;

@@ -3,6 +3,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "artifact/sections/planes.h"
@@ -20,7 +21,7 @@ void check(std::size_t result, const char* what) {
 
 /// Floats beyond so many bytes are packed as planes without trying the others.
 constexpr std::size_t kManyFloats = std::size_t{1} << 16;
-/// Unless zstd makes less than half of their first bytes.
+/// Unless their first bytes are repetitive.
 constexpr std::size_t kFirstBytes = std::size_t{1} << 18;
 
 Bytes compress(std::span<const std::byte> raw, int level) {
@@ -41,9 +42,26 @@ Bytes compress(std::span<const std::byte> raw, int level) {
 /// Small files are worth every byte; beyond some megabytes the highest levels take minutes.
 int thorough(std::size_t size) { return size <= (std::size_t{4} << 20) ? 19 : 9; }
 
-bool is_repetitive(std::span<const std::byte> raw) {
-  const auto first = raw.first(std::min(raw.size(), kFirstBytes));
-  return compress(first, 1).size() < first.size() / 2;
+/// Whether more than half of the elements equal earlier ones, as in tables of sines. Halves are left
+/// out: their values are few in any tensor.
+bool are_repeated(std::span<const std::byte> raw, std::size_t size) {
+  if (size < 4) return false;
+  constexpr std::size_t kPlaces = std::size_t{1} << 20;
+  std::vector<bool> seen(kPlaces);
+  std::size_t repeated = 0;
+  for (std::size_t at = 0; at < raw.size(); at += size) {
+    std::uint64_t element = 0;
+    std::memcpy(&element, raw.data() + at, std::min(size, sizeof element));
+    auto place = seen[(element * 0x9E3779B97F4A7C15ULL) >> 44];
+    if (place) ++repeated;
+    place = true;
+  }
+  return repeated > raw.size() / size / 2;
+}
+
+bool is_repetitive(std::span<const std::byte> raw, std::size_t size) {
+  const auto first = raw.first(std::min(raw.size(), kFirstBytes) / size * size);
+  return are_repeated(first, size) || compress(first, 1).size() < first.size() / 2;
 }
 
 /// to[plane * n + element] = from[element * size + plane]
@@ -59,8 +77,9 @@ Bytes shuffle(std::span<const std::byte> from, std::size_t size) {
 
 Bytes compress_fast(std::span<const std::byte> raw) { return compress(raw, 1); }
 
-bool are_planes(std::span<const std::byte> raw) {
-  return raw.size() > kManyFloats && !is_repetitive(raw);
+bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes) {
+  return raw.size() > kManyFloats &&
+         !is_repetitive(raw, static_cast<std::size_t>(element_bytes));
 }
 
 std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes,
@@ -72,7 +91,7 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   if (raw.empty()) return best;
   const auto size = static_cast<std::size_t>(element_bytes);
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
-  if (floats && are_planes(raw)) return best;
+  if (floats && are_planes(raw, element_bytes)) return best;
   keep_smaller(compress(raw, thorough(raw.size())), Packing::kZstd);
   if (size > 1)
     keep_smaller(compress(shuffle(raw, size), thorough(raw.size())), Packing::kShuffledZstd);

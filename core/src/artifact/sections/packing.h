@@ -19,7 +19,7 @@ std::pair<std::vector<std::byte>, Packing> pack(std::span<const std::byte> raw,
                                                 std::int64_t element_bytes, bool floats = false);
 
 /// Whether floats are packed as planes without trying zstd, which would take long.
-bool are_planes(std::span<const std::byte> raw);
+bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes);
 
 /// One zstd frame, made quickly.
 std::vector<std::byte> compress_fast(std::span<const std::byte> raw);
