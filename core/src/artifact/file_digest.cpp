@@ -6,6 +6,11 @@
 #include "base/mapped_inputs.h"
 
 namespace gbcompress {
+namespace {
+
+constexpr std::size_t kTakenPiece = std::size_t{16} << 20;
+
+}  // namespace
 
 FileDigest::FileDigest(std::span<const std::byte> file, std::string label, bool compare)
     : content_(file.first(file.size() - kDigestBytes)),
@@ -17,7 +22,20 @@ void FileDigest::advance(std::size_t bytes) {
   const auto piece = content_.subspan(taken_, std::min(bytes, content_.size() - taken_));
   digest_.update(piece);
   taken_ += piece.size();
+  release_taken();
 }
+
+#ifdef GBC_FREESTANDING  // whose bytes belong to its caller
+void FileDigest::release_taken() {}
+#else
+/// Of large files pages leave memory after they were read.
+void FileDigest::release_taken() {
+  constexpr std::size_t kLarge = std::size_t{64} << 20, kPiece = std::size_t{8} << 20;
+  if (content_.size() < kLarge || taken_ - released_ < kPiece) return;
+  release_pages(content_.subspan(released_, taken_ - released_));
+  released_ = taken_;
+}
+#endif
 
 void FileDigest::keep_up(std::size_t bytes) noexcept {
   if (!compare_) return;
@@ -32,18 +50,6 @@ void FileDigest::keep_up(std::size_t bytes) noexcept {
 extern "C" __attribute__((import_module("gbz"), import_name("sha256"))) int gbz_host_sha256(
     const std::byte* bytes, std::size_t size, char* digest);
 #endif
-#ifdef GBC_FREESTANDING  // whose bytes belong to its caller
-void FileDigest::take_piece() { advance(content_.size()); }
-#else
-/// Of large files pages leave memory after they were read.
-void FileDigest::take_piece() {
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
-  const std::size_t first = taken_;
-  advance(kPiece);
-  if (content_.size() > 4 * kPiece) release_pages(content_.subspan(first, taken_ - first));
-}
-#endif
-
 std::string FileDigest::take_rest() {
 #ifdef __wasm__
   std::string digest(32, '\0');
@@ -52,7 +58,7 @@ std::string FileDigest::take_rest() {
     return digest;
   }
 #endif
-  while (taken_ < content_.size()) take_piece();
+  while (taken_ < content_.size()) advance(kTakenPiece);
   return digest_.finish();
 }
 

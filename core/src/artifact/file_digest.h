@@ -33,7 +33,7 @@ class FileDigest {
 
  private:
   void advance(std::size_t bytes);
-  void take_piece();
+  void release_taken();
   std::string take_rest();  ///< @return the digest
 
   const std::span<const std::byte> content_, stored_;
@@ -42,7 +42,7 @@ class FileDigest {
   std::atomic<std::size_t> owed_ = 0;
   std::mutex mutex_;
   Sha256 digest_;
-  std::size_t taken_ = 0;
+  std::size_t taken_ = 0, released_ = 0;
   bool fits_ = false;
   std::string identity_;  ///< "" until all is taken
 };

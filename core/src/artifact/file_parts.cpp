@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "artifact/header/header.h"
+#include "base/mapped_inputs.h"
 
 namespace gbcompress {
 
@@ -34,6 +35,8 @@ FileParts::FileParts(const ArtifactReader& artifact, std::span<const std::size_t
 
 void FileParts::add_planes(std::size_t tensor, std::unique_ptr<const PlanesReader> planes) {
   counts_.back() = planes->stripes();
+  // Finding the stripes has touched pages all over the section.
+  for (const auto& section : artifact_.parts(tensor)) release_pages(section);
   for (std::size_t i = 0; i < planes->stripes(); ++i) {
     const std::size_t bytes = planes->bytes_of(i);
     parts_.push_back({tensor, i, static_cast<std::int64_t>(bytes), nullptr, planes.get()});
@@ -74,7 +77,7 @@ FileParts::Made FileParts::make(std::size_t part) {
   const auto size = static_cast<std::size_t>(made.bytes);
   if (made.planes) {
     made.planes->read(made.index, std::span(*held).first(size), std::span(*held).subspan(size));
-    artifact_.keep_up(made.planes->stored_of(made.index));
+    artifact_.keep_up(made.planes->stored(made.index).size());
     return {std::move(held), size};
   }
   made.values->read(made.index, artifact_.tensors()[made.tensor].dtype,

@@ -9,6 +9,7 @@
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"
+#include "base/mapped_inputs.h"
 #include "format/file_kind.h"
 #include "format/safetensors/safetensors.h"
 #include "format/safetensors/safetensors_order.h"
@@ -294,6 +295,7 @@ void digest_originals(OriginalFiles& originals, const TensorBundle& bundle) {
       if (interrupt_requested() != 0) return;
       const auto piece = rest.first(std::min(rest.size(), kDigestPiece));
       digest.update(piece);
+      release_pages(piece);
       rest = rest.subspan(piece.size());
     }
     originals.files[i].sha256 = digest.finish();

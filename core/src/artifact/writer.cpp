@@ -117,7 +117,7 @@ void ArtifactWriter::add(ArtifactTensor tensor, Content content) {
   if (content.spooled < 0) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
   if (spool_ && !content.bytes.empty()) {
     content.spooled = spool_->append(content.bytes);
-    content.bytes = {};
+    content.bytes = std::vector<std::byte>();  // "= {}" would keep the memory
   }
   tensors_.push_back(std::move(tensor));
   contents_.push_back(std::move(content));
@@ -303,7 +303,7 @@ void ArtifactWriter::update_plain(const std::string& name, std::span<const std::
   Content content = packed(plain, bytes);
   if (spool_ && !content.bytes.empty()) {
     content.spooled = spool_->append(content.bytes);
-    content.bytes = {};
+    content.bytes = std::vector<std::byte>();  // "= {}" would keep the memory
   }
   tensor = std::move(plain);
   contents_[index_.at(name)] = std::move(content);

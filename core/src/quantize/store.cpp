@@ -221,7 +221,7 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
   }
   if (profiles_[i] == CodecProfile::kSmall) {
     std::vector<std::byte> section = encode_section(values, CodecProfile::kSmall);
-    values.integers = {};
+    values.integers = std::vector<std::int32_t>();  // "= {}" would keep the memory
     placed_[i].reset();
     const std::lock_guard lock(mutex_);
     return writer_.update_coded_section(tensor.source->name, values, std::move(section),
@@ -231,7 +231,7 @@ void WeightsStore::put(std::size_t i, CodedValues values, const std::string& key
   if (!values.row_steps.empty()) blocks = pack_grid({1, values.grid.rows, 0}, values.row_steps);
   for (PackedBlock& block : pack_grid(values.grid, values.integers))
     blocks.push_back(std::move(block));
-  values.integers = {};
+  values.integers = std::vector<std::int32_t>();  // "= {}" would keep the memory
   put_packed(i, std::move(values), blocks, key);
 }
 

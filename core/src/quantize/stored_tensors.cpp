@@ -175,6 +175,8 @@ bool has_same_stripes(const ArtifactReader& artifact, std::size_t tensor, const 
   const ArtifactTensor& stored = artifact.tensors()[tensor];
   const auto planes = artifact.planes(tensor);
   if (!planes || stored.dtype != source.dtype || stored.shape != source.shape) return false;
+  // Finding the stripes has touched pages all over the section.
+  for (const auto& section : artifact.parts(tensor)) release_pages(section);
   std::atomic<bool> same = true;
   const auto stripes = static_cast<std::int64_t>(planes->stripes());
   const std::int64_t parts = std::min<std::int64_t>(threads, stripes);
@@ -185,9 +187,11 @@ bool has_same_stripes(const ArtifactReader& artifact, std::size_t tensor, const 
       const auto stripe = static_cast<std::size_t>(i);
       const auto decoded = std::span(buffer).first(planes->bytes_of(stripe));
       planes->read(stripe, decoded, scratch);
-      artifact.keep_up(planes->stored_of(stripe));
+      artifact.keep_up(planes->stored(stripe).size());
       const auto given = source.bytes.subspan(stripe * kPlaneStripe, decoded.size());
       if (std::memcmp(decoded.data(), given.data(), given.size()) != 0) same = false;
+      release_pages(given);
+      release_pages(planes->stored(stripe));
     }
   });
   return same;

@@ -101,7 +101,7 @@ TEST(Slice, DecodesOnlyItsStripes) {
   const auto section = intact.parts(1).front();
   const auto planes = intact.planes(1);
   const auto found = std::search(bytes.begin(), bytes.end(), section.begin(), section.end());
-  const auto last = static_cast<std::ptrdiff_t>(planes->stored_of(planes->stripes() - 1));
+  const auto last = static_cast<std::ptrdiff_t>(planes->stored(planes->stripes() - 1).size());
   const auto end = found + static_cast<std::ptrdiff_t>(section.size());
   std::fill(end - last, end, std::byte{255});
   const auto reader = ArtifactReader::from_bytes(bytes, "damaged", {}, DigestCheck::kNever);

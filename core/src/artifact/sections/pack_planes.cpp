@@ -3,6 +3,7 @@
 #include "artifact/sections/packing.h"
 #include "artifact/sections/plane_parts.h"
 #include "artifact/sections/varint.h"
+#include "base/mapped_inputs.h"
 
 namespace gbcompress {
 namespace {
@@ -60,6 +61,10 @@ class StripeWriter {
   }
   const PlanesChoice& choice() const { return choice_; }
   std::size_t stripes() const { return (raw_.size() + kPlaneStripe - 1) / kPlaneStripe; }
+  std::span<const std::byte> elements_of(std::size_t index) const {
+    const std::size_t begin = index * kPlaneStripe;
+    return raw_.subspan(begin, std::min(kPlaneStripe, raw_.size() - begin));
+  }
 
   Bytes head() const {
     const PlanesForm& form = choice_.form;
@@ -80,8 +85,7 @@ class StripeWriter {
 
   /// Leaves the stripe in scratch.stripe.
   void make(std::size_t index, StripeScratch& scratch) const {
-    const auto raw = raw_.subspan(index * kPlaneStripe,
-                                  std::min(kPlaneStripe, raw_.size() - index * kPlaneStripe));
+    const auto raw = elements_of(index);
     const PlanesForm& form = choice_.form;
     const std::size_t count = raw.size() / form.size;
     Bytes& to = scratch.stripe;
@@ -243,14 +247,18 @@ void PlanesWriter::write(int threads,
     stripes.make(i, *scratch);
     return scratch;
   };
+  const auto put = [&](std::size_t i, const std::shared_ptr<StripeScratch>& made) {
+    sink(made->stripe);
+    release_pages(stripes.elements_of(i));
+  };
   if (threads < 2 || stripes.stripes() < 3) {
-    for (std::size_t i = 0; i < stripes.stripes(); ++i) sink(make(i)->stripe);
+    for (std::size_t i = 0; i < stripes.stripes(); ++i) put(i, make(i));
     return;
   }
   Lookahead<std::shared_ptr<StripeScratch>> ahead(
       threads, std::vector<std::int64_t>(stripes.stripes(), std::int64_t{kPlaneStripe}),
       threads * kAhead, make);
-  for (std::size_t i = 0; i < stripes.stripes(); ++i) sink(ahead.next()->stripe);
+  for (std::size_t i = 0; i < stripes.stripes(); ++i) put(i, ahead.next());
 }
 
 std::vector<std::byte> pack_planes(std::span<const std::byte> raw, std::size_t size) {

@@ -21,8 +21,8 @@ void check(std::size_t result, const char* what) {
 
 /// Floats beyond so many bytes are packed as planes without trying the others.
 constexpr std::size_t kManyFloats = std::size_t{1} << 16;
-/// Unless their first bytes are repetitive.
-constexpr std::size_t kFirstBytes = std::size_t{1} << 18;
+/// Unless a sample of them is repetitive: so many pieces of so many bytes, or all.
+constexpr std::size_t kTriedPieces = 4, kTriedBytes = std::size_t{1} << 16;
 
 Bytes compress(std::span<const std::byte> raw, int level) {
   const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(),
@@ -59,9 +59,22 @@ bool are_repeated(std::span<const std::byte> raw, std::size_t size) {
   return repeated > raw.size() / size / 2;
 }
 
+/// Pieces at equal distances, of whole elements.
+Bytes pieces_of(std::span<const std::byte> raw, std::size_t size) {
+  if (raw.size() <= kTriedPieces * kTriedBytes + kTriedPieces * size)
+    return {raw.begin(), raw.end()};
+  Bytes pieces;
+  const std::size_t apart = (raw.size() - kTriedBytes) / (kTriedPieces - 1) / size * size;
+  for (std::size_t i = 0; i < kTriedPieces; ++i) {
+    const auto piece = raw.subspan(i * apart, kTriedBytes / size * size);
+    pieces.insert(pieces.end(), piece.begin(), piece.end());
+  }
+  return pieces;
+}
+
 bool is_repetitive(std::span<const std::byte> raw, std::size_t size) {
-  const auto first = raw.first(std::min(raw.size(), kFirstBytes) / size * size);
-  return are_repeated(first, size) || compress(first, 1).size() < first.size() / 2;
+  const Bytes pieces = pieces_of(raw, size);
+  return are_repeated(pieces, size) || compress(pieces, 1).size() < pieces.size() / 2;
 }
 
 /// to[plane * n + element] = from[element * size + plane]

@@ -73,8 +73,8 @@ class PlanesReader {
   std::size_t stripes() const noexcept { return stripes_.size(); }
   /// Bytes of that stripe's elements.
   std::size_t bytes_of(std::size_t stripe) const noexcept;
-  /// Bytes of that stripe in the section.
-  std::size_t stored_of(std::size_t stripe) const noexcept { return stripes_[stripe].size(); }
+  /// That stripe in the section.
+  std::span<const std::byte> stored(std::size_t stripe) const noexcept { return stripes_[stripe]; }
   /// @param raw      bytes_of(stripe)
   /// @param scratch  at least bytes_of(stripe) bytes of memory for the planes
   /// @throws Error(kCorrupt, kTruncated)
