@@ -24,10 +24,12 @@ namespace {
 
 /// Files that are smaller than this many times their settings go without those.
 constexpr std::int64_t kSettingsShare = 200;
-/// Whole files made for one size, where numbers are few and where they are many.
-constexpr int kMostFiles = 8, kMostLargeFiles = 3;
+/// Whole files made for one size.
+constexpr int kMostFiles = 8;
 /// Where each size takes a walk through the model.
 constexpr SizeRule kWalks{.tries = 4, .enough = 0.99};
+/// Where single matrices take what is left of the size.
+constexpr SizeRule kLarge{.tries = 3, .enough = 0.98, .aim = 0.992};
 /// Steps of all tensors together are found at this resolution, of octaves.
 constexpr double kTotalResolution = 1.0 / 64;
 /// A base that holds less than this share of the tensors' bytes saves nothing worth its name.
@@ -148,8 +150,7 @@ double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wan
   const std::int64_t numbers = plan.matrix_numbers();
   SizeSearch search(wanted, numbers, plan.lowest(), plan.highest(), rule);
   double last = NAN;
-  const int most = takes_long(plan) ? kMostLargeFiles : kMostFiles;
-  for (int files = 0; files < most; ++files) {
+  for (int files = 0; files < kMostFiles; ++files) {
     const auto x = search.next(start);
     if (!x) break;
     const std::int64_t bytes = store.place(last = *x);
@@ -296,9 +297,10 @@ void place_error(const WeightsPlan& plan, WeightsStore& store, const WeightsOpti
     store.place_error(*options.max_error);
 }
 
-/// Integers of all matrices, for the target. @return the steps that have the size, if one is asked
-double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
-  const SizeRule rule = options.sequential ? kWalks : SizeRule();
+/// Integers of all matrices, for the target. @return the steps that have about the size, if one is
+/// asked
+double place_steps(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+  const SizeRule rule = options.sequential ? kWalks : takes_long(plan) ? kLarge : SizeRule();
   double x = 0;
   if (plan.matrix_numbers() == 0) return x;
   if (options.max_bytes)
@@ -314,6 +316,14 @@ double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions&
   const double bits = 8 * saved / static_cast<double>(plan.matrix_numbers());
   if (options.max_bytes) return place_size(plan, store, *options.max_bytes, x - bits, rule);
   place_error(plan, store, options);
+  return x;
+}
+
+/// The same; where making all integers takes long, single matrices take what is left of the size.
+double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
+  const double x = place_steps(plan, store, options);
+  if (options.max_bytes && takes_long(plan) && !options.sequential)
+    store.fill(x, *options.max_bytes);
   return x;
 }
 

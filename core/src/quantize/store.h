@@ -34,6 +34,9 @@ class WeightsStore {
 
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
+  /// Makes steps of single matrices finer after place(x), those first whose steps a smaller x would
+  /// change first, while the file has at most `wanted` bytes. @return bytes of the file
+  std::int64_t fill(double x, std::int64_t wanted);
   /// Encodes about one twelfth of them at x. @return their bytes over the plan's estimate, or
   /// nothing without a matrix to encode
   std::optional<double> trial(double x);
@@ -56,6 +59,13 @@ class WeightsStore {
 
  private:
   void place_one(std::size_t i, double x, int threads);
+  /// A matrix whose step may become finer, and what that takes.
+  struct Finer {
+    std::size_t tensor;
+    int distance;  ///< 64ths of an octave of x to where its step changes by itself
+    double bytes;
+  };
+  std::vector<Finer> finer_steps(double x, int by) const;
   void add(const TensorPlan& tensor);
   bool add_change(const TensorEntry& source);
   bool add_whole(const TensorEntry& source);

@@ -6,8 +6,6 @@
 namespace gbcompress {
 namespace {
 
-/// As a share of the target size.
-constexpr double kAim = 0.996;
 /// A sixty-fourth of an octave changes almost nothing.
 constexpr double kFinest = 1.0 / 64;
 
@@ -22,7 +20,7 @@ SizeSearch::SizeSearch(std::int64_t wanted, std::int64_t weights, double lowest,
       rule_(rule) {}
 
 double SizeSearch::aimed_at(double x, double bytes) const {
-  return x + 8 * (bytes - kAim * wanted_) / weights_;
+  return x + 8 * (bytes - rule_.aim * wanted_) / weights_;
 }
 
 std::optional<double> SizeSearch::next(double start) {
@@ -42,7 +40,7 @@ std::optional<double> SizeSearch::next(double start) {
     return std::max(lowest_, fits_->x - std::ldexp(ahead, tries_ - 1));
   }
   if (fits_->x - large_->x <= kFinest) return {};
-  const double share = (std::log(large_->bytes) - std::log(kAim * wanted_)) /
+  const double share = (std::log(large_->bytes) - std::log(rule_.aim * wanted_)) /
                        (std::log(large_->bytes) - std::log(fits_->bytes));
   return large_->x + std::clamp(share, 0.1, 0.9) * (fits_->x - large_->x);
 }

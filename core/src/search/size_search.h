@@ -12,6 +12,7 @@ struct SizeRule {
   int tries = 12;  ///< at most
   /// A file at least so large, as a share of the target size, ends the search.
   double enough = 0.99;
+  double aim = 0.996;  ///< size that is looked for, as a share of the target size
 };
 
 /// Bytes fall as x, the logarithm to base 2 of all step sizes, grows: by about a bit a weight and
