@@ -1,5 +1,6 @@
 // Sections of planes, stripe by stripe.
 #include "artifact/lookahead.h"
+#include "artifact/sections/bit_groups.h"
 #include "artifact/sections/packing.h"
 #include "artifact/sections/plane_parts.h"
 #include "artifact/sections/varint.h"
@@ -208,12 +209,10 @@ class StripeWriter {
       const std::size_t each = (bytes.size() * bits + 7) / 8, begin = to.size();
       to.resize(begin + each);
       std::byte* const group = to.data() + begin;
-      const auto mask = static_cast<std::byte>((1U << bits) - 1);
-      for (std::size_t first = 0, shift = 0; first < bytes.size(); first += each, shift += bits) {
-        const auto part = bytes.subspan(first, std::min(each, bytes.size() - first));
-        for (std::size_t i = 0; i < part.size(); ++i)
-          group[i] |= (part[i] >> place & mask) << shift;
-      }
+      unsigned shift = 0;
+      for (std::size_t first = 0; first < bytes.size(); first += each, shift += bits)
+        add_bits(bytes.data() + first, std::min(each, bytes.size() - first), bits, place, shift,
+                 group);
       place += bits;
     }
   }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "artifact/sections/bit_groups.h"
 #include "artifact/sections/packing.h"
 #include "artifact/sections/varint.h"
 #include "gbcompress/error.h"
@@ -57,12 +58,9 @@ void read_bits(ByteReader& in, unsigned mantissa, std::span<std::byte> to) {
     if (((8 - mantissa) & bits) == 0) continue;
     const std::size_t each = (to.size() * bits + 7) / 8;
     const std::byte* const from = in.take(each).data();
-    const auto mask = static_cast<std::byte>((1U << bits) - 1);
-    for (std::size_t first = 0, shift = 0; first < to.size(); first += each, shift += bits) {
-      const std::size_t count = std::min(each, to.size() - first);
-      std::byte* const part = to.data() + first;
-      for (std::size_t i = 0; i < count; ++i) part[i] |= (from[i] >> shift & mask) << place;
-    }
+    unsigned shift = 0;
+    for (std::size_t first = 0; first < to.size(); first += each, shift += bits)
+      add_bits(from, std::min(each, to.size() - first), bits, shift, place, to.data() + first);
     place += bits;
   }
 }
