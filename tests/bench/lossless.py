@@ -5,8 +5,9 @@
                 [--folder DIR] [--rounds N] [--record ID] [INPUT...]
 
 The made file has matrices of 4096 x 4096 bfloat16 whose rows have scales of their own; --made 0 leaves it out. INPUT is a model's
-file or a folder. --before is another gbcompress to compare with. Programs that are not given are left out. Figures are medians
-of the rounds, in which the programs take turns; "expand" says whether the same bytes came back. Needs NumPy.
+file or folder, or a folder of several models, a family; lossless_corpus.py makes some. --before is another gbcompress to compare
+with. Programs that are not given are left out; zstd and xz get a tar of a folder. Figures are medians of the rounds, in which the
+programs take turns; "expand" says whether the same bytes came back. Needs NumPy.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import datetime
 import filecmp
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -83,11 +85,26 @@ def run(command):
     return {"clock": seconds, "user": usage.ru_utime, "system": usage.ru_stime, "peak": usage.ru_maxrss / 1000}
 
 
+def is_family(source):
+    return source.is_dir() and not (source / "config.json").exists()
+
+
+def tarred(pack, unpack):
+    """Commands for a folder, of programs that pack a stream."""
+    return (lambda a, b: ["sh", "-c", f"tar -C '{a}' -c . | {pack} > '{b}'"],
+            lambda a, b: ["sh", "-c", f"mkdir '{b}' && {unpack} < '{a}' | tar -C '{b}' -x"])
+
+
 def programs(arguments, source):
     """Name, suffix, command to compress, command to expand."""
     def gbcompress(name, executable):
-        return (name, ".gbz", lambda a, b: [executable, "compress", a, "--lossless", "-o", b],
-                lambda a, b: [executable, "expand", a, "-o", b])
+        if source.is_file():
+            return (name, ".gbz", lambda a, b: [executable, "compress", a, "--lossless", "-o", b],
+                    lambda a, b: [executable, "expand", a, "-o", b])
+        def models(folder):
+            return sorted(folder.iterdir()) if is_family(folder) else [folder]
+        return (name, ".packed", lambda a, b: [executable, "compress", *models(a), "--lossless", "-o", f"{b}/"],
+                lambda a, b: [executable, "expand", f"{a}/", "-o", f"{b}/"])
     yield gbcompress("gbcompress", arguments.gbcompress)
     if arguments.before:
         yield gbcompress("gbcompress before", arguments.before)
@@ -95,6 +112,9 @@ def programs(arguments, source):
         yield ("lmzip", ".lmz", lambda a, b: [arguments.lmz, "compress", "-q", a, b],
                lambda a, b: [arguments.lmz, "decompress", "-q", a, b])
     if not source.is_file():
+        yield ("zstd -3", ".zst", *tarred("zstd -q -3", "zstd -q -d"))
+        if arguments.xz:
+            yield ("xz -9e", ".xz", *tarred("xz -9e", "xz -d"))
         return
     if arguments.zipnn:
         kind = "float32" if "f32" in source.name else "bfloat16"
@@ -102,7 +122,7 @@ def programs(arguments, source):
                lambda a, b: [arguments.zipnn, "-c", ZIPNN, kind, "d", a, b])
     yield ("zstd -3", ".zst", lambda a, b: ["zstd", "-q", "-3", a, "-o", b], lambda a, b: ["zstd", "-q", "-d", a, "-o", b])
     if arguments.xz:
-        yield ("xz -9", ".xz", lambda a, b: ["sh", "-c", f"xz -9 -c '{a}' > '{b}'"],
+        yield ("xz -9e", ".xz", lambda a, b: ["sh", "-c", f"xz -9e -c '{a}' > '{b}'"],
                lambda a, b: ["sh", "-c", f"xz -d -c '{a}' > '{b}'"])
 
 
@@ -133,17 +153,19 @@ def show(source, results):
         print(f"{name:18}{size:14,}{100 * size / before:8.2f}%{figures}   {'same' if equal else 'OTHER BYTES'}", flush=True)
 
 
-def write_record(identity, source, results, command):
+def write_record(identity, source, before, results, command):
     tool = record_tool()
-    figures = [{"name": "bytes before", "value": size_of(source), "unit": ""}]
+    figures = [{"name": "bytes before", "value": before, "unit": ""}]
     for name, size, packing, unpacking, _ in results:
         figures.append({"name": f"{name}: bytes", "value": size, "unit": ""})
         for verb, each in (("compress", packing), ("expand", unpacking)):
             figures.append({"name": f"{name}: {verb}", "value": round(each["clock"], 2), "unit": "s"})
             figures.append({"name": "processor", "value": round(each["user"] + each["system"], 2), "unit": "s"})
             figures.append({"name": "peak memory", "value": round(each["peak"]), "unit": "MB"})
-    tool.write({"schema": 1, "id": identity, "section": "exact", "title": f"{source.name}, beside other programs", "command": command,
-                "commit": tool.commit(), "machine": tool.machine(), "date": datetime.date.today().isoformat(), "seed": 20, "model": source.name, "bytes_before": size_of(source), "bytes": results[0][1], "figures": figures})
+    tool.write({"schema": 1, "id": f"{identity}-{re.sub('[^a-z0-9]+', '-', source.name.lower())}", "section": "exact",
+                "title": f"{source.name}, beside other programs", "command": command, "commit": tool.commit(), "machine": tool.machine(),
+                "date": datetime.date.today().isoformat(), "seed": 20, "model": source.name, "bytes_before": before,
+                "bytes": results[0][1], "figures": figures})
 
 
 def main():
@@ -152,11 +174,11 @@ def main():
     for option in ("--gbcompress", "--before", "--lmz"):
         parser.add_argument(option, metavar="EXECUTABLE", required=option == "--gbcompress")
     parser.add_argument("--zipnn", metavar="PYTHON")
-    parser.add_argument("--xz", action="store_true", help="xz -9 too, which takes minutes")
+    parser.add_argument("--xz", action="store_true", help="xz -9e too, which takes minutes")
     parser.add_argument("--made", type=int, default=200_000_000, metavar="BYTES")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", metavar="DIR")
-    parser.add_argument("--record", metavar="ID", help="writes a record of the first input")
+    parser.add_argument("--record", metavar="ID", help="writes a record of each input")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gbc-lossless-", dir=arguments.folder) as name:
         folder = Path(name)
@@ -164,11 +186,12 @@ def main():
         if arguments.made:
             made_file(folder / "made-bf16.safetensors", arguments.made)
             inputs = [folder / "made-bf16.safetensors", *inputs]
-        for i, source in enumerate(inputs):
+        for source in (each.resolve() for each in inputs):
             results = measure(arguments, source, folder)
             show(source, results)
-            if arguments.record and i == 0:
-                write_record(arguments.record, source, results, "tests/bench/lossless.py --gbcompress gbcompress --lmz lmz")
+            if arguments.record:
+                write_record(arguments.record, source, size_of(source), results,
+                             "tests/bench/lossless.py --gbcompress gbcompress --lmz lmz")
             if not all(equal for *_, equal in results):
                 return 1
     return 0

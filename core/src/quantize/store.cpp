@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 
 #include "artifact/integers/integers.h"
 #include "artifact/integers/transform.h"
@@ -73,6 +74,19 @@ bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile prof
   if (change >= packed.size()) return false;
   const std::optional<CodedValues> values = whole_numbers(source, profile);
   return !values || static_cast<double>(change) < coded_bytes(*values, profile);
+}
+
+/// Whether integers of many values take as many bytes by their frequencies alone: contexts take
+/// little from those, and coding them to find out takes longer than all else.
+bool are_noise(std::span<const std::int32_t> integers, std::size_t bytes) {
+  constexpr std::size_t kNoiseValues = 256;
+  std::unordered_map<std::int32_t, std::int64_t> counts;
+  for (const std::int32_t integer : integers) ++counts[integer];
+  double bits = 0;
+  for (const auto& [integer, count] : counts)
+    bits += static_cast<double>(count) *
+            std::log2(static_cast<double>(integers.size()) / static_cast<double>(count));
+  return counts.size() > kNoiseValues && bits / 8 >= static_cast<double>(bytes);
 }
 
 }  // namespace
@@ -152,6 +166,7 @@ bool WeightsStore::add_levels(const TensorPlan& tensor) {
 }
 
 bool WeightsStore::add_integers(const TensorEntry& source, CodedValues values, std::size_t packed) {
+  if (are_noise(values.integers, packed)) return false;
   // In a file its tables are shared with others', which those of a section by itself are not.
   if (coded_bytes(values, plan_.profile()) >= static_cast<double>(packed)) return false;
   if (plan_.profile() == CodecProfile::kSmall)

@@ -12,6 +12,8 @@ using Counts = std::array<std::uint32_t, codec::kByteValues>;
 
 /// Least saving of a coded plane, as a share of its size: mantissas are not worth the time.
 constexpr double kSaved = 0.01;
+/// Bytes of an entropy beyond this share of theirs are noise.
+constexpr double kNoise = 0.995;
 /// The sample: pieces from all over the tensor, or the whole tensor up to kAll elements.
 constexpr std::size_t kPieces = 64, kPiece = 4096, kAll = 2 * kPieces * kPiece;
 /// Least saving of one more mantissa bit in the first plane, as a share of the elements' bits.
@@ -193,6 +195,8 @@ Candidate best_candidate(const Sample& sample, std::size_t size, double scale) {
 /// @param coded  that share, coded with its tables
 /// @param raw    that share, stored as bits
 std::pair<Plane, double> kind_of(std::span<const std::byte> plane, double coded, double raw) {
+  // zstd does not find repeats in noise.
+  if (coded > kNoise) return {Plane::kRaw, raw};
   const auto sample = plane.first(std::min(plane.size(), std::size_t{1} << 18));
   const double share =
       static_cast<double>(compress_fast(sample).size()) / static_cast<double>(sample.size());
