@@ -71,7 +71,7 @@ ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,
     sink_ = file_;
     stream_ = made_ = true;
     folder_ = new_folder();
-  } else if (is_folder(file_, of_folder)) {
+  } else if (is_folder(file_, of_folder || !own_name.empty())) {
     while (file_.size() > 1 && file_.ends_with('/')) file_.pop_back();
     folder_ = file_;
   } else {

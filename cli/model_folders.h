@@ -23,9 +23,9 @@ bool takes_whole_folder(const Arguments& arguments, const std::filesystem::path&
 /// What -o names.
 class ModelOutput {
  public:
-  /// A folder is written where -o is one or ends with a slash, and of a folder also where no file
-  /// has that name and it ends as none of a model's files does. `-` and devices are a
-  /// file in TMPDIR that finish() copies there.
+  /// A folder is written where -o is one or ends with a slash, and of a folder or of a file that
+  /// holds several also where no file has that name and it ends as none of a model's files does.
+  /// `-` and devices are a file in TMPDIR that finish() copies there.
   /// @param source  what is read; "" for a new model
   /// @param suffix  of the file in a folder: ".gbz"
   /// @param name    of the file in a folder, with its suffix, instead of that of the weights; or ""

@@ -351,6 +351,8 @@ class Folders(Files):
         self.succeed("expand", "m.gbz", "-o", "many/")
         self.assertEqual(self.tree("many"), ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                                              "model.safetensors.index.json"])
+        self.succeed("expand", "m.gbz", "-o", "named")
+        self.assertEqual(self.tree("named"), self.tree("many"), "a name without a model's suffix is a folder's")
 
     def test_files_in_the_way(self):
         self.shards("m")

@@ -20,7 +20,7 @@ void check(std::size_t result, const char* what) {
 }
 
 /// Floats beyond so many bytes are packed as planes without trying the others.
-constexpr std::size_t kManyFloats = std::size_t{1} << 12;
+constexpr std::size_t kManyFloats = std::size_t{1} << 16;
 /// Unless a sample of them is repetitive: so many pieces of so many bytes, or all.
 constexpr std::size_t kTriedPieces = 4, kTriedBytes = std::size_t{1} << 16;
 
