@@ -5,10 +5,12 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/mapped_inputs.h"
 #include "format/gguf/open.h"
 #include "format/model_folder.h"
 #include "format/torch/exported_program.h"
 #include "gbcompress/error.h"
+#include "gbcompress/tensors.h"
 
 namespace gbcompress {
 namespace fs = std::filesystem;
@@ -26,7 +28,10 @@ std::string state_dict_folder(const ZipArchive& zip, const std::string& label) {
 }
 
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label) {
-  if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty");
+  if (bytes.empty()) {
+    check_mapped_inputs();  // or it became so since it was looked at
+    throw Error(Errc::kTruncated, label + " is empty");
+  }
   refuse_stand_in(bytes, label);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   // The number of its tensors may look like another format's mark.
@@ -79,6 +84,7 @@ FileKind sniff(const fs::path& path) {
     if (damaged && name.ends_with(".gbz")) return FileKind::kArtifact;
     throw;
   }
+  check_mapped(map.bytes());
   // By chance their bytes may look like another format's.
   if (kind == FileKind::kSafetensors && name.ends_with(".onnx")) return FileKind::kUnknown;
   if (name.ends_with(".gbz") && is_no_other(kind, map.bytes())) return FileKind::kArtifact;
