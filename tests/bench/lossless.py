@@ -36,6 +36,12 @@ open(sys.argv[4], "wb").write(coder.compress(data) if sys.argv[2] == "c" else co
 """
 
 
+def to_bfloat16(array):
+    """The nearest bfloat16 of float32, as unsigned integers."""
+    bits = array.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
+
+
 def made_file(path, size):
     """Normal weights; the scales of rows are log-normal."""
     noise = np.random.default_rng(20)
@@ -51,8 +57,7 @@ def made_file(path, size):
         file.write(len(text).to_bytes(8, "little") + text)
         for _ in range(count):
             scales = 0.02 * np.exp(0.3 * noise.standard_normal((SIDE, 1), np.float32))
-            bits = (noise.standard_normal((SIDE, SIDE), np.float32) * scales).view(np.uint32)
-            file.write(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes())
+            file.write(to_bfloat16(noise.standard_normal((SIDE, SIDE), np.float32) * scales).tobytes())
 
 
 def size_of(path):
@@ -153,8 +158,8 @@ def show(source, results):
         print(f"{name:18}{size:14,}{100 * size / before:8.2f}%{figures}   {'same' if equal else 'OTHER BYTES'}", flush=True)
 
 
-def write_record(identity, source, before, results, command):
-    tool = record_tool()
+def write_record(identity, source, results, command):
+    tool, before = record_tool(), size_of(source)
     figures = [{"name": "bytes before", "value": before, "unit": ""}]
     for name, size, packing, unpacking, _ in results:
         figures.append({"name": f"{name}: bytes", "value": size, "unit": ""})
@@ -190,8 +195,7 @@ def main():
             results = measure(arguments, source, folder)
             show(source, results)
             if arguments.record:
-                write_record(arguments.record, source, size_of(source), results,
-                             "tests/bench/lossless.py --gbcompress gbcompress --lmz lmz")
+                write_record(arguments.record, source, results, "tests/bench/lossless.py --gbcompress gbcompress --lmz lmz")
             if not all(equal for *_, equal in results):
                 return 1
     return 0

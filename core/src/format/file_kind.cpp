@@ -10,7 +10,6 @@
 #include "format/model_folder.h"
 #include "format/torch/exported_program.h"
 #include "gbcompress/error.h"
-#include "gbcompress/tensors.h"
 
 namespace gbcompress {
 namespace fs = std::filesystem;
@@ -28,10 +27,7 @@ std::string state_dict_folder(const ZipArchive& zip, const std::string& label) {
 }
 
 FileKind sniff_bytes(std::span<const std::byte> bytes, const std::string& label) {
-  if (bytes.empty()) {
-    check_mapped_inputs();  // or it became so since it was looked at
-    throw Error(Errc::kTruncated, label + " is empty");
-  }
+  if (bytes.empty()) throw Error(Errc::kTruncated, label + " is empty");
   refuse_stand_in(bytes, label);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   // The number of its tensors may look like another format's mark.

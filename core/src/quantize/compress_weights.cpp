@@ -24,12 +24,9 @@ namespace {
 
 /// Files that are smaller than this many times their settings go without those.
 constexpr std::int64_t kSettingsShare = 200;
-/// Whole files made for one size.
-constexpr int kMostFiles = 8;
-/// Where each size takes a walk through the model.
-constexpr SizeRule kWalks{.tries = 4, .enough = 0.99};
-/// Where single matrices take what is left of the size.
-constexpr SizeRule kLarge{.tries = 3, .enough = 0.98, .aim = 0.992};
+/// Whole files made for one size, where numbers are few and where they are many; and walks through
+/// the model.
+constexpr int kMostFiles = 8, kMostLargeFiles = 3, kMostWalks = 4;
 /// Steps of all tensors together are found at this resolution, of octaves.
 constexpr double kTotalResolution = 1.0 / 64;
 /// A base that holds less than this share of the tensors' bytes saves nothing worth its name.
@@ -144,15 +141,24 @@ double expected_place(const WeightsPlan& plan, WeightsStore& store, std::int64_t
   return factor ? expected_place(plan, left, *factor) : x;
 }
 
+/// Whether single matrices take what steps of all of them leave of a size.
+bool is_filled(const WeightsPlan& plan, const WeightsOptions& options) {
+  return options.max_bytes && takes_long(plan) && !options.sequential;
+}
+
+SizeRule rule_of(const WeightsPlan& plan, const WeightsOptions& options) {
+  if (is_filled(plan, options)) return {.tries = kMostLargeFiles, .enough = 0.98, .aim = 0.992};
+  const int most = takes_long(plan) ? kMostLargeFiles : kMostFiles;
+  return {.tries = options.sequential ? std::min(most, kMostWalks) : most};
+}
+
 /// The finest step sizes whose file has the target size, or the coarsest allowed. @return these
 double place_size(const WeightsPlan& plan, WeightsStore& store, std::int64_t wanted, double start,
                   const SizeRule& rule) {
   const std::int64_t numbers = plan.matrix_numbers();
   SizeSearch search(wanted, numbers, plan.lowest(), plan.highest(), rule);
   double last = NAN;
-  for (int files = 0; files < kMostFiles; ++files) {
-    const auto x = search.next(start);
-    if (!x) break;
+  while (const auto x = search.next(start)) {
     const std::int64_t bytes = store.place(last = *x);
     search.tried(*x, bytes);
   }
@@ -300,7 +306,7 @@ void place_error(const WeightsPlan& plan, WeightsStore& store, const WeightsOpti
 /// Integers of all matrices, for the target. @return the steps that have about the size, if one is
 /// asked
 double place_steps(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
-  const SizeRule rule = options.sequential ? kWalks : takes_long(plan) ? kLarge : SizeRule();
+  const SizeRule rule = rule_of(plan, options);
   double x = 0;
   if (plan.matrix_numbers() == 0) return x;
   if (options.max_bytes)
@@ -322,8 +328,7 @@ double place_steps(const WeightsPlan& plan, WeightsStore& store, const WeightsOp
 /// The same; where making all integers takes long, single matrices take what is left of the size.
 double place(const WeightsPlan& plan, WeightsStore& store, const WeightsOptions& options) {
   const double x = place_steps(plan, store, options);
-  if (options.max_bytes && takes_long(plan) && !options.sequential)
-    store.fill(x, *options.max_bytes);
+  if (is_filled(plan, options)) store.fill(x, *options.max_bytes);
   return x;
 }
 

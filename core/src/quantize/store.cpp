@@ -82,11 +82,12 @@ bool are_noise(std::span<const std::int32_t> integers, std::size_t bytes) {
   constexpr std::size_t kNoiseValues = 256;
   std::unordered_map<std::int32_t, std::int64_t> counts;
   for (const std::int32_t integer : integers) ++counts[integer];
+  if (counts.size() <= kNoiseValues) return false;
   double bits = 0;
   for (const auto& [integer, count] : counts)
     bits += static_cast<double>(count) *
             std::log2(static_cast<double>(integers.size()) / static_cast<double>(count));
-  return counts.size() > kNoiseValues && bits / 8 >= static_cast<double>(bytes);
+  return bits / 8 >= static_cast<double>(bytes);
 }
 
 }  // namespace

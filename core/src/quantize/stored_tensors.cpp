@@ -175,8 +175,6 @@ bool has_same_stripes(const ArtifactReader& artifact, std::size_t tensor, const 
   const ArtifactTensor& stored = artifact.tensors()[tensor];
   const auto planes = artifact.planes(tensor);
   if (!planes || stored.dtype != source.dtype || stored.shape != source.shape) return false;
-  // Finding the stripes has touched pages all over the section.
-  for (const auto& section : artifact.parts(tensor)) release_pages(section);
   std::atomic<bool> same = true;
   const auto stripes = static_cast<std::int64_t>(planes->stripes());
   const std::int64_t parts = std::min<std::int64_t>(threads, stripes);

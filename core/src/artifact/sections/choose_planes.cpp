@@ -30,14 +30,8 @@ struct Sample {
 };
 
 Sample sample_of(std::span<const std::byte> raw, std::size_t size) {
-  const std::size_t count = raw.size() / size;
-  if (count <= kAll) return {{raw.begin(), raw.end()}, true};
-  Sample sample{{}, false};
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    const auto piece = raw.subspan((count - kPiece) / (kPieces - 1) * i * size, kPiece * size);
-    sample.elements.insert(sample.elements.end(), piece.begin(), piece.end());
-  }
-  return sample;
+  if (raw.size() / size <= kAll) return {{raw.begin(), raw.end()}, true};
+  return {pieces_of(raw, size, kPieces, kPiece), false};
 }
 
 void count_bytes(std::span<const std::byte> bytes, Counts& counts) {

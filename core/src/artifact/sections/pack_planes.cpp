@@ -203,18 +203,13 @@ class StripeWriter {
     to.push_back(static_cast<std::byte>(Plane::kRaw));
     const unsigned mantissa = choice_.form.mantissa;
     if (plane + 1 < choice_.form.size || mantissa == 0) return append(to, bytes);
-    unsigned place = mantissa;
-    for (const unsigned bits : {4U, 2U, 1U}) {
-      if (((8 - mantissa) & bits) == 0) continue;
-      const std::size_t each = (bytes.size() * bits + 7) / 8, begin = to.size();
-      to.resize(begin + each);
-      std::byte* const group = to.data() + begin;
-      unsigned shift = 0;
-      for (std::size_t first = 0; first < bytes.size(); first += each, shift += bits)
-        add_bits(bytes.data() + first, std::min(each, bytes.size() - first), bits, place, shift,
-                 group);
-      place += bits;
-    }
+    for_bit_groups(mantissa, bytes.size(), [&](const BitGroup& group) {
+      const std::size_t begin = to.size();
+      to.resize(begin + group.bytes());
+      group.for_parts([&](std::size_t first, std::size_t size, unsigned shift) {
+        add_bits(bytes.data() + first, size, group.bits, group.place, shift, to.data() + begin);
+      });
+    });
   }
 
   std::span<const std::byte> raw_;

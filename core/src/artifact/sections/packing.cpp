@@ -59,21 +59,10 @@ bool are_repeated(std::span<const std::byte> raw, std::size_t size) {
   return repeated > raw.size() / size / 2;
 }
 
-/// Pieces at equal distances, of whole elements.
-Bytes pieces_of(std::span<const std::byte> raw, std::size_t size) {
-  if (raw.size() <= kTriedPieces * kTriedBytes + kTriedPieces * size)
-    return {raw.begin(), raw.end()};
-  Bytes pieces;
-  const std::size_t apart = (raw.size() - kTriedBytes) / (kTriedPieces - 1) / size * size;
-  for (std::size_t i = 0; i < kTriedPieces; ++i) {
-    const auto piece = raw.subspan(i * apart, kTriedBytes / size * size);
-    pieces.insert(pieces.end(), piece.begin(), piece.end());
-  }
-  return pieces;
-}
-
 bool is_repetitive(std::span<const std::byte> raw, std::size_t size) {
-  const Bytes pieces = pieces_of(raw, size);
+  const bool whole = raw.size() <= kTriedPieces * (kTriedBytes + size);
+  const Bytes pieces = whole ? Bytes(raw.begin(), raw.end())
+                             : pieces_of(raw, size, kTriedPieces, kTriedBytes / size);
   return are_repeated(pieces, size) || compress(pieces, 1).size() < pieces.size() / 2;
 }
 
@@ -87,6 +76,17 @@ Bytes shuffle(std::span<const std::byte> from, std::size_t size) {
 }
 
 }  // namespace
+
+Bytes pieces_of(std::span<const std::byte> raw, std::size_t element_bytes, std::size_t pieces,
+                std::size_t count) {
+  Bytes sample;
+  const std::size_t apart = (raw.size() / element_bytes - count) / (pieces - 1);
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto piece = raw.subspan(i * apart * element_bytes, count * element_bytes);
+    sample.insert(sample.end(), piece.begin(), piece.end());
+  }
+  return sample;
+}
 
 Bytes compress_fast(std::span<const std::byte> raw) { return compress(raw, 1); }
 

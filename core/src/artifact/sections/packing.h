@@ -21,6 +21,11 @@ std::pair<std::vector<std::byte>, Packing> pack(std::span<const std::byte> raw,
 /// Whether floats are packed as planes without trying zstd, which would take long.
 bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes);
 
+/// A sample of elements: so many pieces at equal distances. @param count  elements of each, of at
+/// least as many for all together
+std::vector<std::byte> pieces_of(std::span<const std::byte> raw, std::size_t element_bytes,
+                                 std::size_t pieces, std::size_t count);
+
 /// One zstd frame, made quickly.
 std::vector<std::byte> compress_fast(std::span<const std::byte> raw);
 

@@ -50,19 +50,15 @@ void merge(const PlanesForm& form, const std::byte* planes, std::size_t count, s
 #endif
 }
 
-/// Bits above `mantissa` of bytes: groups of 4, 2 and 1 bits, the lowest bits first.
+/// Bits above `mantissa` of bytes.
 void read_bits(ByteReader& in, unsigned mantissa, std::span<std::byte> to) {
   std::fill(to.begin(), to.end(), std::byte{0});
-  unsigned place = mantissa;
-  for (const unsigned bits : {4U, 2U, 1U}) {
-    if (((8 - mantissa) & bits) == 0) continue;
-    const std::size_t each = (to.size() * bits + 7) / 8;
-    const std::byte* const from = in.take(each).data();
-    unsigned shift = 0;
-    for (std::size_t first = 0; first < to.size(); first += each, shift += bits)
-      add_bits(from, std::min(each, to.size() - first), bits, shift, place, to.data() + first);
-    place += bits;
-  }
+  for_bit_groups(mantissa, to.size(), [&](const BitGroup& group) {
+    const std::byte* const from = in.take(group.bytes()).data();
+    group.for_parts([&](std::size_t first, std::size_t size, unsigned shift) {
+      add_bits(from, size, group.bits, shift, group.place, to.data() + first);
+    });
+  });
 }
 
 const std::byte* find(const std::byte* at, const std::byte* end, std::byte value) {
