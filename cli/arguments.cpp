@@ -17,13 +17,24 @@ std::string Arguments::text(const std::string& option) const {
 }
 
 std::vector<std::string> Arguments::list(const std::string& option) const {
-  return has(option) ? map_[option].as<std::vector<std::string>>() : std::vector<std::string>();
+  if (!has(option)) return {};
+  const boost::any& value = map_[option].value();
+  if (const auto* one = boost::any_cast<std::string>(&value)) return {*one};
+  return boost::any_cast<std::vector<std::string>>(value);
 }
 
 Arguments Arguments::with(const std::string& option, const std::string& value) const {
   Arguments other = *this;
   other.map_.erase(option);
   other.map_.insert({option, boost::program_options::variable_value(value, false)});
+  return other;
+}
+
+Arguments Arguments::with_list(const std::string& option, std::vector<std::string> values) const {
+  Arguments other = *this;
+  other.map_.erase(option);
+  other.map_.insert(
+      {option, boost::program_options::variable_value(std::move(values), /*defaulted=*/false)});
   return other;
 }
 
@@ -37,6 +48,11 @@ Arguments Arguments::with_inputs(std::vector<std::filesystem::path> inputs) cons
   Arguments other = *this;
   other.call_.inputs = std::move(inputs);
   return other;
+}
+
+std::vector<std::filesystem::path> paths_of(const Arguments& arguments, const std::string& option) {
+  const std::vector<std::string> values = arguments.list(option);
+  return {values.begin(), values.end()};
 }
 
 boost::program_options::typed_value<std::string>* text_value(const char* name) {

@@ -78,8 +78,15 @@ Arguments with_files(const Arguments& arguments, bool files, bool streams) {
   Arguments result = arguments;
   for (std::string& word : words)
     if (files && word == "-" && ++given > 0) word = kStandardInput;
-  for (const char* option : kInputOptions)
-    if (arguments.text(option) == "-" && ++given > 0) result = result.with(option, kStandardInput);
+  for (const char* option : kInputOptions) {
+    std::vector<std::string> values = arguments.list(option);
+    const auto stream = std::find(values.begin(), values.end(), "-");
+    if (stream == values.end()) continue;
+    given += static_cast<int>(std::count(values.begin(), values.end(), "-"));
+    *stream = kStandardInput;
+    result = option == std::string("base") ? result.with_list(option, std::move(values))
+                                           : result.with(option, kStandardInput);
+  }
   if (given > 1)
     throw Error(Errc::kUsage, "standard input (-) can be one input, and is named " +
                                   std::to_string(given) + " times");
@@ -87,7 +94,7 @@ Arguments with_files(const Arguments& arguments, bool files, bool streams) {
   std::vector<fs::path> inputs;
   if (files) inputs.assign(words.begin(), words.end());
   for (const char* option : kInputOptions)
-    if (result.has(option)) inputs.emplace_back(result.text(option));
+    for (const std::string& value : result.list(option)) inputs.emplace_back(value);
   for (const std::string& path : data_paths(arguments)) inputs.emplace_back(path);
   for (const std::string& plugin : arguments.list("plugin")) inputs.emplace_back(plugin);
   return result.with_words(std::move(words)).with_inputs(std::move(inputs));

@@ -34,7 +34,7 @@ class Arguments {
   bool has(const std::string& option) const { return map_.count(option) > 0; }
   /// "" where the option was not given.
   std::string text(const std::string& option) const;
-  /// Every value of a repeatable option.
+  /// Every value of an option that takes text, of a repeatable one in the order given.
   std::vector<std::string> list(const std::string& option) const;
   /// What is no option: "MODEL".
   const std::vector<std::string>& words() const { return words_; }
@@ -42,6 +42,8 @@ class Arguments {
 
   /// The same call with another value of an option that takes text, or with other words.
   Arguments with(const std::string& option, const std::string& value) const;
+  /// The same of a repeatable option.
+  Arguments with_list(const std::string& option, std::vector<std::string> values) const;
   Arguments with_words(std::vector<std::string> words) const;
   Arguments with_inputs(std::vector<std::filesystem::path> inputs) const;
 
@@ -54,6 +56,9 @@ class Arguments {
   std::vector<std::string> words_;
   Call call_;
 };
+
+/// Of an option that names files: Arguments::list().
+std::vector<std::filesystem::path> paths_of(const Arguments& arguments, const std::string& option);
 
 /// The value of an option that takes text, shown in the help as `name`.
 boost::program_options::typed_value<std::string>* text_value(const char* name);

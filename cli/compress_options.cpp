@@ -59,6 +59,30 @@ void make_lossless(const Arguments& arguments, Settings& settings) {
   settings.compress.choose.loss = false;
 }
 
+/// Exact values behind a draft, whose options are those of the draft.
+void check_layers(const Arguments& arguments, const Settings& settings) {
+  if (!arguments.has("lossless"))
+    throw Error(Errc::kUsage,
+                "--layers puts exact values behind a draft; give --lossless, too, or leave it out");
+  if (arguments.has("base"))
+    throw Error(
+        Errc::kUsage,
+        "--base contradicts --layers, whose exact values follow from the draft; give one of "
+        "both");
+  if (arguments.has("requantize"))
+    throw Error(Errc::kUsage,
+                "--requantize contradicts --lossless, which keeps the integers themselves; give "
+                "one of both");
+  if (arguments.has("dry-run"))
+    throw Error(
+        Errc::kUsage,
+        "--dry-run estimates one part; leave out --layers and --lossless to plan the draft");
+  if (settings.compress.bottleneck.mode != WeightMode::kQuantized)
+    throw Error(Errc::kUsage, "the draft of --layers is quantized, and the mode is " +
+                                  std::string(mode_name(settings.compress.bottleneck.mode)) +
+                                  "; leave out --mode");
+}
+
 /// Inputs made from batch norms calibrate, and train nothing.
 void make_synthetic(const Arguments& arguments, Settings& settings) {
   for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch", "max-drop",
@@ -108,7 +132,10 @@ Settings compress_settings(const Arguments& arguments) {
               settings);
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
     settings.apply("train.shards", "8", "--deterministic");
-  if (arguments.has("lossless")) make_lossless(arguments, settings);
+  if (arguments.has("layers"))
+    check_layers(arguments, settings);
+  else if (arguments.has("lossless"))
+    make_lossless(arguments, settings);
   if (is_synthetic(arguments)) make_synthetic(arguments, settings);
   set_default_target(arguments.has("data") && !is_synthetic(arguments), settings);
   return settings;

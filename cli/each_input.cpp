@@ -36,17 +36,19 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-std::string suffix_for(const std::string& input, const Maker& maker) {
-  return maker.suffix_for ? maker.suffix_for(input) : maker.suffix;
+std::string suffix_for(const Arguments& arguments, const std::string& input, const Maker& maker) {
+  return maker.suffix_for ? maker.suffix_for(arguments, input) : maker.suffix;
 }
 
 /// Where the file of an input goes that -o does not name.
-std::string default_output(const std::string& input, const Maker& maker) {
+std::string default_output(const Arguments& arguments, const std::string& input,
+                           const Maker& maker) {
   if (input == kStandardInput) return "-";
   if (is_folder(input))
     throw Error(Errc::kUsage, "name the folder to write: -o " +
                                   quoted(model_name(input) + maker.folder_suffix + "/"));
-  return (fs::path(input).parent_path() / (model_name(input) + suffix_for(input, maker))).string();
+  return (fs::path(input).parent_path() / (model_name(input) + suffix_for(arguments, input, maker)))
+      .string();
 }
 
 int run_input(const Arguments& arguments, const Maker& maker);
@@ -58,7 +60,7 @@ int run_one(const Arguments& arguments, const Maker& maker) {
   if (named || arguments.has("dry-run")) return run_input(arguments, maker);
   if (arguments.words().empty())
     throw Error(Errc::kUsage, "name the file to write: -o " + maker.example);
-  const std::string output = default_output(arguments.words()[0], maker);
+  const std::string output = default_output(arguments, arguments.words()[0], maker);
   if (output == "-") results_to_standard_error();
   const Arguments resolved = arguments.with("output", output);
   check_outputs(resolved);
@@ -67,12 +69,13 @@ int run_one(const Arguments& arguments, const Maker& maker) {
 
 /// One of several inputs, and where its file goes.
 struct Job {
-  std::string input, output, base = {};
+  std::string input, output;
+  std::vector<std::string> bases = {};
 };
 
 /// @param folder  -o without its slash, or ""
-std::vector<Job> jobs_of(const std::vector<std::string>& inputs, const std::string& folder,
-                         const Maker& maker) {
+std::vector<Job> jobs_of(const Arguments& arguments, const std::vector<std::string>& inputs,
+                         const std::string& folder, const Maker& maker) {
   std::vector<Job> jobs;
   std::map<std::string, std::string> made_of;
   for (const std::string& input : inputs) {
@@ -80,10 +83,10 @@ std::vector<Job> jobs_of(const std::vector<std::string>& inputs, const std::stri
       throw Error(Errc::kUsage, "standard input (-) cannot be one of several inputs");
     std::string output;
     if (folder.empty())
-      output = default_output(input, maker);
+      output = default_output(arguments, input, maker);
     else  // of a folder a folder
-      output =
-          folder + "/" + model_name(input) + (is_folder(input) ? "/" : suffix_for(input, maker));
+      output = folder + "/" + model_name(input) +
+               (is_folder(input) ? "/" : suffix_for(arguments, input, maker));
     const auto [other, is_new] = made_of.emplace(fs::path(output).lexically_normal(), input);
     if (!is_new)
       throw Error(Errc::kUsage, printable(other->second) + " and " + printable(input) +
@@ -175,16 +178,24 @@ struct Summary {
   }
 };
 
-/// The call for one of several inputs.
-Arguments call_of(const Arguments& arguments, const Job& job, const Family* family) {
+/// "a, b and c"
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + printable(names[i]);
+  return text;
+}
+
+/// The call for one of several inputs. @param in_family  of a family's: its bases; or null
+Arguments call_of(const Arguments& arguments, const Job& job, const FamilyBases* in_family) {
   Arguments one = arguments.with_words({job.input});
   if (!job.output.empty()) one = one.with("output", job.output);
-  const std::string base = family ? family->base_of(job.input) : job.base;
-  if (!base.empty()) one = one.with("base", base);
-  if (family) one = one.with("in-family", "");
-  if (family && !base.empty() && !arguments.quiet())
-    say(printable(job.input) + " is stored as the change since " + printable(base) +
-        "; expand needs the files of both in one folder");
+  const std::vector<std::string>& bases = in_family ? in_family->paths : job.bases;
+  if (!bases.empty()) one = one.with_list("base", bases);
+  if (in_family) one = one.with("in-family", "");
+  if (in_family && !bases.empty() && !arguments.quiet())
+    say(printable(job.input) + " is stored as the change since " + listed(bases) +
+        "; expand needs the files of " + (bases.size() > 1 ? "all" : "both") + " in one folder");
   return one;
 }
 
@@ -194,14 +205,18 @@ int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Mak
   Summary summary;
   ordered_json results = ordered_json::array();
   for (const Job& job : jobs) {
+    FamilyBases bases;
     const auto run = [&] {
-      const int ended = run_input(call_of(arguments, job, family), maker);
+      if (family) bases = family->bases_of(job.input);
+      const int ended = run_input(call_of(arguments, job, family ? &bases : nullptr), maker);
       if (family && ended == kDone && &job != &jobs.back()) family->add(job.input, job.output);
       return ended;
     };
     int status = kDone;
     if (arguments.json()) {
       results.push_back(run_json(job.input, run, status));
+      if (family) results.back()["bases"] = bases.paths;
+      if (family) results.back()["saved_bytes"] = bases.saved_bytes;
     } else {
       std::cout << (&job == &jobs.front() ? "" : "\n") << printable(job.input) << "\n"
                 << std::flush;
@@ -223,7 +238,7 @@ int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Mak
 int run_several(const Arguments& arguments, const Maker& maker) {
   check_options(arguments);
   const std::string folder = folder_of(arguments);
-  const std::vector<Job> jobs = jobs_of(arguments.words(), folder, maker);
+  std::vector<Job> jobs = jobs_of(arguments, arguments.words(), folder, maker);
   std::error_code failed;
   const bool made =
       !folder.empty() && !arguments.has("dry-run") && fs::create_directory(folder, failed);
@@ -233,6 +248,9 @@ int run_several(const Arguments& arguments, const Maker& maker) {
   if (!folder.empty() && !arguments.has("dry-run") && maker.makes_family &&
       maker.makes_family(arguments))
     family.emplace(arguments);
+  if (family)
+    std::ranges::stable_partition(jobs,
+                                  [&](const Job& job) { return !family->holds_blocks(job.input); });
   const int status = run_jobs(arguments, jobs, maker, family ? &*family : nullptr);
   if (made) fs::remove(folder, failed);  // only where nothing is in it
   return status;
@@ -278,7 +296,7 @@ int run_components(const Arguments& arguments, const std::vector<fs::path>& part
                                   std::to_string(parts.size()) +
                                   " models in its subfolders; use --ratio or --bits, or give the "
                                   "subfolders one by one");
-  const fs::path base = arguments.text("base");
+  const std::vector<std::string> bases = arguments.list("base");
   const bool writes = !arguments.has("dry-run");
   const std::string folder = writes ? folder_of(arguments) : "";
   if (writes) check_not_an_input(arguments, folder);
@@ -287,7 +305,8 @@ int run_components(const Arguments& arguments, const std::vector<fs::path>& part
   for (const fs::path& part : parts) {
     Job job{(source / part).string(), ""};
     if (writes) job.output = (folder / part).string() + "/";
-    if (!base.empty() && is_folder(base / part)) job.base = (base / part).string();
+    for (const fs::path base : bases)
+      if (is_folder(base / part)) job.bases.push_back((base / part).string());
     if (writes) made.make(folder, part.parent_path());
     jobs.push_back(std::move(job));
   }

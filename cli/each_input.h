@@ -14,7 +14,7 @@ struct Maker {
   std::string example;                     ///< of -o: "OUT.gbz"
   int (*run)(const Arguments& arguments);  ///< for one input, with -o. @return the exit status
   /// The suffix of what is made of that input, where it is not always the same.
-  std::string (*suffix_for)(const std::string& input) = nullptr;
+  std::string (*suffix_for)(const Arguments& arguments, const std::string& input) = nullptr;
   /// Whether several files in one folder may be changes since each other.
   bool (*makes_family)(const Arguments& arguments) = nullptr;
 };

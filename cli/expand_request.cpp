@@ -14,27 +14,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<ArtifactReader> readable(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file)) return {};
-  return ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding);
+Layer layer_of(const Arguments& arguments) {
+  return arguments.has("draft") ? Layer::kDraft : Layer::kExact;
 }
 
-std::optional<OriginalsInfo> originals_in(const fs::path& file) {
-  const auto artifact = readable(file);
+std::optional<ArtifactReader> readable(const fs::path& file, Layer layer) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file)) return {};
+  return ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding, layer);
+}
+
+std::optional<OriginalsInfo> originals_in(const fs::path& file, Layer layer) {
+  const auto artifact = readable(file, layer);
   return artifact ? originals_of(*artifact) : std::nullopt;
 }
 
 /// The name in a folder that -o names: of a folder of a model, and of several files, the first one
 /// has its own.
-std::string first_name(const fs::path& input) {
+std::string first_name(const fs::path& input, Layer layer) {
   std::error_code ignored;
-  const auto originals = originals_in(artifact_in(input));
+  const auto originals = originals_in(artifact_in(input), layer);
   const bool of_folder = fs::is_directory(input, ignored);
   return originals && (of_folder || originals->files.size() > 1) ? originals->files[0].name : "";
 }
 
-BaseModel base_beside(const ArtifactReader& artifact, const ArtifactLimits& limits) {
+std::vector<BaseModel> bases_beside(const ArtifactReader& artifact, const ArtifactLimits& limits) {
   try {
     return BaseModel::beside(artifact, limits);
   } catch (const Error& error) {
@@ -47,8 +51,8 @@ BaseModel base_beside(const ArtifactReader& artifact, const ArtifactLimits& limi
 
 }  // namespace
 
-std::string expanded_suffix(const std::string& input) {
-  const auto artifact = readable(input);
+std::string expanded_suffix(const Arguments& arguments, const std::string& input) {
+  const auto artifact = readable(input, layer_of(arguments));
   if (!artifact) return ".safetensors";
   if (const auto container = container_of(*artifact)) return "." + container->format;
   const auto originals = originals_of(*artifact);
@@ -59,22 +63,36 @@ std::string expanded_suffix(const std::string& input) {
 
 ExpandRequest::ExpandRequest(const Arguments& arguments)
     : input(artifact_in(arguments.words()[0])),
-      output(arguments, arguments.words()[0], expanded_suffix(arguments.words()[0]),
-             first_name(arguments.words()[0])),
+      output(arguments, arguments.words()[0], expanded_suffix(arguments, arguments.words()[0]),
+             first_name(arguments.words()[0], layer_of(arguments))),
+      layer(layer_of(arguments)),
       overwrite(arguments.has("force")),
       json(arguments.json()) {
-  if (output.in_folder()) originals = originals_in(input);
+  if (output.in_folder()) originals = originals_in(input, layer);
   if (arguments.has("max-output"))
     limits.output_bytes = parse_bytes(arguments.text("max-output"), "--max-output");
   writing([&] { output.check(); });
 }
 
+ArtifactReader ExpandRequest::opened(DigestCheck check) const {
+  ArtifactReader artifact = ArtifactReader::open(input, limits, check, layer);
+  if (layer == Layer::kDraft && !artifact.is_draft())
+    throw Error(Errc::kUsage, printable(input.string()) +
+                                  " has no draft: it was compressed without --layers; leave out "
+                                  "--draft");
+  if (layer == Layer::kExact && artifact.is_draft())
+    throw Error(Errc::kTruncated, printable(input.string()) +
+                                      " ends behind its draft: the exact part is missing; get the "
+                                      "whole file, or give --draft for the draft's values");
+  return artifact;
+}
+
 ArtifactReader ExpandRequest::open_for_decoding() const {
-  return ArtifactReader::open(input, limits, DigestCheck::kWhileDecoding);
+  return opened(DigestCheck::kWhileDecoding);
 }
 
 ArtifactReader ExpandRequest::open() const {
-  ArtifactReader artifact = ArtifactReader::open(input, limits);
+  ArtifactReader artifact = opened(DigestCheck::kAtOnce);
   artifact.verify();
   return artifact;
 }
@@ -84,11 +102,11 @@ DecodeOptions ExpandRequest::decoding(const ArtifactReader& artifact,
   DecodeOptions options;
   if (arguments.has("base")) {
     options.base =
-        BaseModel::open_for(artifact, arguments.text("base"), limits).source_for(artifact);
-    if (artifact.base().empty() && !arguments.quiet())
+        base_source(artifact, BaseModel::open_for(artifact, paths_of(arguments, "base"), limits));
+    if (!artifact.is_delta() && !arguments.quiet())
       say("--base is not needed: " + printable(input.string()) + " holds every tensor whole");
-  } else if (!artifact.base().empty()) {
-    options.base = base_beside(artifact, limits).source_for(artifact);
+  } else if (artifact.is_delta()) {
+    options.base = base_source(artifact, bases_beside(artifact, limits));
   }
   return options;
 }

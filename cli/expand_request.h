@@ -16,12 +16,13 @@ namespace gbcompress::cli {
 
 /// ".onnx" or ".gguf" of a `.gbz` that was made of such a model; of one that keeps its original
 /// file, the suffix of that; else ".safetensors".
-std::string expanded_suffix(const std::string& input);
+std::string expanded_suffix(const Arguments& arguments, const std::string& input);
 
 /// The request of `expand`, with either decoder.
 struct ExpandRequest {
   std::filesystem::path input;
   ModelOutput output;
+  Layer layer;  ///< `--draft` selects the draft
   ArtifactLimits limits;
   bool overwrite = false, json = false;
   /// The original files that go to a folder, if they are kept and -o is one.
@@ -29,9 +30,10 @@ struct ExpandRequest {
 
   /// @throws Error(kUsage); as check_writable()
   explicit ExpandRequest(const Arguments& arguments);
-  /// Its digest is checked while it is decoded. @throws as ArtifactReader::open()
+  /// Its digest is checked while it is decoded. @throws Error(kUsage) for a draft that is not
+  /// there, Error(kTruncated) for a file that ends behind it; as ArtifactReader::open()
   ArtifactReader open_for_decoding() const;
-  /// Checked as a whole. @throws as ArtifactReader::open() and verify()
+  /// Checked as a whole. @throws as open_for_decoding() and verify()
   ArtifactReader open() const;
   /// With the base that `--base` names. @throws Error(kUsage) for a file that was made with another
   /// one, or with none
@@ -46,6 +48,7 @@ struct ExpandRequest {
             const std::function<std::int64_t()>& decode);
 
  private:
+  ArtifactReader opened(DigestCheck check) const;
   void report(const ArtifactReader& artifact, std::int64_t bytes, std::size_t carried,
               bool same) const;
 };

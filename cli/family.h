@@ -1,6 +1,7 @@
 #pragma once
 /// Models of one call that are stored as exact changes since each other.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,19 +10,27 @@
 
 namespace gbcompress::cli {
 
+/// What a model is stored as the change since.
+struct FamilyBases {
+  std::vector<std::string> paths;  ///< for --base; none: it is stored whole
+  std::int64_t saved_bytes = 0;    ///< of its file, about
+};
+
 class Family {
  public:
   explicit Family(const Arguments& arguments) : arguments_(arguments) {}
 
-  /// The earlier model that `input` is stored as the change since: a path for --base, or "".
-  std::string base_of(const std::string& input) const;
+  /// The earlier models that `input` is stored as the change since.
+  FamilyBases bases_of(const std::string& input) const;
+  /// Whether a model has tensors that were quantized from others, which have to be stored before.
+  bool holds_blocks(const std::string& input) const;
   /// Takes a model whose file was written.
   /// @param artifact  that file, or the folder that holds it
   void add(const std::string& input, const std::string& artifact);
 
  private:
   const Arguments& arguments_;
-  std::vector<BaseModel> models_;
+  std::vector<EarlierModel> models_;
   std::vector<std::string> paths_;  ///< for --base
 };
 

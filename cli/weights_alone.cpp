@@ -116,13 +116,29 @@ std::string bits_per_weight(std::int64_t bytes, std::int64_t weights) {
       8 * static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(weights, 1)), 2);
 }
 
+/// What compress_weights() or compress_layers() wrote.
+struct Written {
+  WeightsReport report;                ///< of the file
+  std::optional<WeightsReport> draft;  ///< of its first part, if it has layers
+
+  /// What the options ask something of.
+  const WeightsReport& asked() const { return draft ? *draft : report; }
+};
+
+std::string part_text(std::int64_t bytes, std::int64_t input_bytes) {
+  return with_commas(bytes) + ", ratio " +
+         fixed(static_cast<double>(input_bytes) / static_cast<double>(bytes), 2);
+}
+
 /// @param output      what is written, to be printed
 /// @param target      default_target_text()
 /// @param steps_from  what the step sizes follow
-void print_table(const WeightsReport& report, const std::string& output, std::int64_t input_bytes,
+void print_table(const Written& written, const std::string& output, std::int64_t input_bytes,
                  const std::string& target, const char* steps_from, const Cost& cost,
                  bool verbose) {
-  const bool exact = std::all_of(report.tensors.begin(), report.tensors.end(),
+  const WeightsReport& report = written.report;
+  const std::vector<StoredTensor>& tensors = written.asked().tensors;
+  const bool exact = std::all_of(tensors.begin(), tensors.end(),
                                  [](const StoredTensor& tensor) { return tensor.error == 0; });
   Table table;
   table.row({"", "original", "compressed"});
@@ -130,6 +146,12 @@ void print_table(const WeightsReport& report, const std::string& output, std::in
   table.row(
       {"ratio", "1.00",
        fixed(static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes), 2)});
+  if (written.draft) {
+    table.row({"draft, bytes", "", part_text(written.draft->output_bytes, input_bytes)});
+    table.row(
+        {"exact part, bytes", "", with_commas(report.output_bytes - written.draft->output_bytes)});
+    table.row({"error of the draft", "", short_number(written.draft->total_error)});
+  }
   table.row({"weights", with_commas(report.parameters), with_commas(report.parameters)});
   table.row({"bits per weight", bits_per_weight(input_bytes, report.parameters),
              bits_per_weight(report.output_bytes, report.parameters)});
@@ -143,12 +165,11 @@ void print_table(const WeightsReport& report, const std::string& output, std::in
     table.row({"error", "of the change", short_number(*report.change_error)});
     table.row({"", "of the tensors", short_number(report.total_error)});
   }
-  add_stored_rows(table, report.tensors);
+  add_stored_rows(table, tensors);
   table.row({"seconds", "", fixed(cost.seconds, 1)});
   table.row({"peak memory", "", rough_bytes(cost.peak_memory_bytes)});
   std::cout << table.text();
-  if (verbose)
-    std::cout << "\n" << stored_listing(report.tensors) << "sha256 " << report.identity << "\n";
+  if (verbose) std::cout << "\n" << stored_listing(tensors) << "sha256 " << report.identity << "\n";
   std::cout << "\nwritten to " << output << "\n";
 }
 
@@ -185,7 +206,7 @@ CompressResult result_of(const WeightsReport& report, const std::string& output,
 struct Prepared {
   TensorBundle tensors;
   WeightsOptions options;
-  std::unique_ptr<const BaseModel> base;                   ///< options.base, or null
+  std::vector<BaseModel> bases = {};                       ///< options.bases
   std::unique_ptr<const Statistics> statistics = nullptr;  ///< options.statistics, or null
 };
 
@@ -196,10 +217,10 @@ Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBun
   for (const TensorEntry& tensor : tensors.tensors) names.push_back(name_for_rules(tensor));
   say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
   say_notes(arguments, compress_notes(arguments, settings));
-  Prepared prepared{{}, weights_options(arguments, settings, tensors), nullptr};
-  if (arguments.has("base"))
-    prepared.base = std::make_unique<BaseModel>(BaseModel::open(arguments.text("base")));
-  prepared.options.base = prepared.base.get();
+  Prepared prepared{{}, weights_options(arguments, settings, tensors)};
+  for (const std::string& base : arguments.list("base"))
+    prepared.bases.push_back(BaseModel::open(base));
+  prepared.options.bases = prepared.bases;
   if (arguments.has("statistics")) {
     prepared.statistics =
         std::make_unique<Statistics>(read_statistics(open_tensors(arguments.text("statistics"))));
@@ -256,6 +277,28 @@ int say_outcome(const WeightsReport& report, const Settings& settings, std::int6
   return kDone;
 }
 
+/// Of the draft and of what follows it.
+ordered_json layers_json(const Written& written) {
+  const WeightsReport& draft = *written.draft;
+  return {{"draft_bytes", draft.output_bytes},
+          {"exact_bytes", written.report.output_bytes - draft.output_bytes},
+          {"draft_identity", draft.identity},
+          {"draft_error", draft.total_error},
+          {"draft_tensors", stored_json(draft.tensors)}};
+}
+
+Written write_file(const Arguments& arguments, const Prepared& work, const std::string& output) {
+  if (!arguments.has("layers")) return {compress_weights(work.tensors, output, work.options), {}};
+  LayersReport layers = compress_layers(work.tensors, output, work.options);
+  for (std::string& note : layers.exact.notes)
+    if (std::ranges::find(layers.draft.notes, note) == layers.draft.notes.end())
+      layers.draft.notes.push_back(note);
+  layers.exact.notes = layers.draft.notes;
+  layers.exact.target_met = layers.draft.target_met;
+  layers.exact.target_note = layers.draft.target_note;
+  return {std::move(layers.exact), std::move(layers.draft)};
+}
+
 }  // namespace
 
 std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
@@ -292,26 +335,29 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   const auto log = event_log(arguments);
   const std::int64_t input_bytes = tensors.file_bytes;
   Prepared work = prepare(arguments, settings, std::move(tensors));
-  WeightsReport report = writing([&] {
+  Written written = writing([&] {
     output.begin();
     if (!output.is_stream()) work.options.parts_from = kPartsFrom;
-    WeightsReport written = compress_weights(work.tensors, output.file(), work.options);
+    Written made = write_file(arguments, work, output.file());
     output.finish();
-    return written;
+    return made;
   });
+  WeightsReport& report = written.report;
   judge_exact(report, work.options, settings, work.tensors);
   const Cost cost = cost_since(start);
   say_notes(arguments, report.notes);
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
   ordered_json result;
-  if (arguments.json() || page.wanted())
+  if (arguments.json() || page.wanted()) {
     result = to_json(result_of(report, output.name(), input_bytes,
                                request_plan(arguments, settings), cost, settings));
+    if (written.draft) result["layers"] = layers_json(written);
+  }
   if (arguments.json())
     print_json(result);
   else
     print_table(
-        report, output.shown(), input_bytes, default_target_text(settings),
+        written, output.shown(), input_bytes, default_target_text(settings),
         work.statistics ? "second-order statistics (calibrated)" : "the weights (data-free)", cost,
         arguments.verbose());
   if (page.wanted()) {

@@ -31,6 +31,9 @@ void add_compress_options(po::options_description& into) {
       "generate the weights; exact: every value bit for bit; auto (default): quantized, and "
       "g-nets where a rule names them");
   add("lossless", "store every value exactly, and train nothing");
+  add("layers",
+      "with --lossless: first a draft of the size or error that is given, then the exact rest; "
+      "expand --draft reads the first part alone");
   add_run_options(into);
   add("ratio", text_value("R"),
       "target size: the size of MODEL over R, such as 8 or 8x (default without data: 10x)");
@@ -41,8 +44,9 @@ void add_compress_options(po::options_description& into) {
       "character");
   add("max-error", text_value("E"),
       "without data: largest relative squared weight error of a tensor, such as 0.001 or 0.1%");
-  add("base", text_value("FILE"),
-      "without data: store the change since this model or .gbz; expand then needs it too");
+  add("base", po::value<std::vector<std::string>>()->value_name("FILE"),
+      "without data: store the change since this model or .gbz; expand then needs it too; with "
+      "--lossless repeatable: each tensor is the change since the best of them");
   add("requantize",
       "of ONNX and GGUF models: compress the real values that int8 weights with constant scales "
       "and "
@@ -87,6 +91,10 @@ int compress_one(const Arguments& arguments) {
         Errc::kUsage,
         "--base needs data-free compression of a file of tensors on one process; leave out --data "
         "and g-nets");
+  if (arguments.has("layers"))
+    throw Error(Errc::kUsage,
+                "--layers needs data-free compression of a file of tensors on one process; leave "
+                "out --data and g-nets");
   return run_with_torch("compress", arguments);
 }
 
@@ -111,7 +119,7 @@ std::vector<std::string> without_parts(const std::vector<std::string>& words) {
 }
 
 bool makes_family(const Arguments& arguments) {
-  return !arguments.has("base") &&
+  return !arguments.has("base") && !arguments.has("layers") &&
          compress_settings(arguments).compress.bottleneck.mode == WeightMode::kExact;
 }
 
@@ -137,6 +145,7 @@ const Verb& compress_verb() {
       "  gbcompress compress model-folder/ --bits 4 -o packed/\n"
       "  gbcompress compress *.safetensors --ratio 8 -o packed/\n"
       "  gbcompress compress --lossless base/ tuned-1/ tuned-2/ -o archive/\n"
+      "  gbcompress compress --lossless --layers --ratio 8 model.safetensors -o model.gbz\n"
       "  gbcompress compress tuned.safetensors --base model.gbz --max-error 0.1% -o tuned.gbz\n"
       "  gbcompress compress model.safetensors --arch lenet-300-100 --data mnist:DIR \\\n"
       "      --max-drop 0.5 -o model.gbz\n"

@@ -21,9 +21,10 @@ void add_expand_options(po::options_description& into) {
       ".onnx or .gguf where it was made of that), a folder OUT/, or - for standard output");
   add("max-output", po::value<std::string>()->value_name("N"),
       "refuse a file that expands to more than N bytes: 500MB, 2GB");
-  add("base", po::value<std::string>()->value_name("FILE"),
+  add("base", po::value<std::vector<std::string>>()->value_name("FILE"),
       "of a file that was made with --base, the same model, or a folder with the links of its "
-      "chain (default: the files beside it that state their tensors' digest)");
+      "chain; repeatable (default: the files beside it that state their tensors' digest)");
+  add("draft", "of a file that was compressed with --layers, its first part alone: not exact");
   add("only", po::value<std::string>()->value_name("NAME"),
       "of a folder of several models, the one of that name");
   add("force", "replace the output file");
@@ -111,6 +112,7 @@ const Verb& expand_verb() {
                             "  gbcompress expand *.gbz -o models/\n"
                             "  gbcompress expand archive/ --only tuned-2 -o tuned-2/\n"
                             "  gbcompress expand tuned.gbz --base model.gbz -o tuned.safetensors\n"
+                            "  gbcompress expand model.gbz --draft -o draft.safetensors\n"
                             "  gbcompress expand stranger.gbz -o model.safetensors --max-output "
                             "500MB\n",
                             1,

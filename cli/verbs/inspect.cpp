@@ -16,6 +16,7 @@
 #include "model_options.h"
 #include "report.h"
 #include "source_of.h"
+#include "stored_bases.h"
 #include "stored_table.h"
 #include "table.h"
 #include "torch_module.h"
@@ -87,12 +88,13 @@ ordered_json tensor_json(const ArtifactTensor& tensor, const StoredTensor& store
       entry["row_steps"] = tensor.row_steps;
     }
   }
+  entry.update(sources_json(tensor));
   if (has_plan(tensor.kind)) entry.update(plan_json(tensor));
   return entry;
 }
 
 /// What a tensor is made of, in a few words.
-std::string made_of(const ArtifactTensor& tensor) {
+std::string made_of(const ArtifactReader& artifact, const ArtifactTensor& tensor) {
   char text[40];
   if (tensor.mantissa_bits > 0)
     std::snprintf(text, sizeof text, "short floats, %d bits", tensor.mantissa_bits);
@@ -117,7 +119,7 @@ std::string made_of(const ArtifactTensor& tensor) {
     case TensorKind::kTied:
       return "= " + printable(tensor.tied_to);
     default:
-      return "";
+      return sources_text(artifact, tensor);
   }
 }
 
@@ -147,7 +149,7 @@ struct ArtifactListing {
     if (compared) head.push_back("error");
     row(head);
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      add(artifact.tensors()[i], tensors[i], compared);
+      add(artifact, artifact.tensors()[i], tensors[i], compared);
   }
 
  private:
@@ -162,7 +164,8 @@ struct ArtifactListing {
 
   const bool plans_, lanes_;
 
-  void add(const ArtifactTensor& tensor, const StoredTensor& stored, bool compared) {
+  void add(const ArtifactReader& artifact, const ArtifactTensor& tensor, const StoredTensor& stored,
+           bool compared) {
     const bool made = has_plan(tensor.kind);
     if (made) {
       ++generated;
@@ -171,18 +174,18 @@ struct ArtifactListing {
     list.push_back(tensor_json(tensor, stored));
     if (compared) list.back().update(error_json(stored));
     const std::string kind(kind_name(tensor.kind));
-    std::vector<std::string> row = {printable(tensor.name),
-                                    shape_text(tensor.shape),
-                                    std::string(dtype_name(tensor.dtype)),
-                                    !made ? kind
-                                    : tensor.kind == TensorKind::kPredicted
-                                        ? printable(tensor.plan.type_id) + " " + kind
-                                        : printable(tensor.plan.type_id),
-                                    made_of(tensor) + (apart(stored) ? ", profile small" : ""),
-                                    made ? with_commas(plan_parameters(tensor.plan)) : "",
-                                    made ? std::string(coding_name(tensor.coding)) : "",
-                                    with_commas(std::llround(stored.bytes)),
-                                    fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
+    std::vector<std::string> row = {
+        printable(tensor.name),
+        shape_text(tensor.shape),
+        std::string(dtype_name(tensor.dtype)),
+        !made                                   ? kind
+        : tensor.kind == TensorKind::kPredicted ? printable(tensor.plan.type_id) + " " + kind
+                                                : printable(tensor.plan.type_id),
+        made_of(artifact, tensor) + (apart(stored) ? ", profile small" : ""),
+        made ? with_commas(plan_parameters(tensor.plan)) : "",
+        made ? std::string(coding_name(tensor.coding)) : "",
+        with_commas(std::llround(stored.bytes)),
+        fixed(bits_a_weight(tensor, 8 * stored.bytes), 2)};
     if (compared) row.push_back(error_text(stored));
     this->row(row);
     if (compared && tensor.kind == TensorKind::kQuantized && stored.error > kMostWithoutData)
@@ -210,6 +213,23 @@ std::string chain_text(const std::vector<ChainLink>& chain) {
                  : printable(link.file.string()) + ", " + with_commas(link.bytes) + " bytes") +
             "\n";
   return text;
+}
+
+/// Of a file with layers; nothing of others.
+ordered_json layers_json(const ArtifactReader& artifact) {
+  if (const ArtifactReader* draft = artifact.draft())
+    return {{"draft_bytes", draft->file_bytes()},
+            {"exact_bytes", artifact.file_bytes() - draft->file_bytes()}};
+  if (!artifact.is_draft()) return {};
+  return {{"draft_bytes", artifact.file_bytes()}, {"exact_bytes", nullptr}};
+}
+
+std::string layers_text(const ArtifactReader& artifact) {
+  if (const ArtifactReader* draft = artifact.draft())
+    return "layers: a draft, the first " + with_commas(draft->file_bytes()) +
+           " bytes, and the exact part, the other " +
+           with_commas(artifact.file_bytes() - draft->file_bytes()) + "\n";
+  return artifact.is_draft() ? "layers: the draft alone, without the exact part\n" : "";
 }
 
 ordered_json originals_json(const ArtifactReader& artifact) {
@@ -240,10 +260,11 @@ ordered_json to_json(const ArtifactReader& artifact, const fs::path& file,
           {"version", kArtifactVersion},
           {"arch", artifact.arch()},
           {"identity", artifact.identity()},
-          {"base", artifact.base()},
+          {"bases", bases_json(artifact, chain)},
           {"digest", artifact.digest()},
           {"chain", chain_json(chain)},
           {"file_bytes", artifact.file_bytes()},
+          {"layers", layers_json(artifact)},
           {"header_bytes", artifact.header_bytes()},
           {"output_bytes", artifact.output_bytes()},
           {"originals", originals_json(artifact)},
@@ -261,8 +282,7 @@ void print_artifact(const ArtifactReader& artifact, const fs::path& file,
                        static_cast<double>(std::max<std::int64_t>(1, artifact.file_bytes()));
   std::cout << printable(file.string()) << ": gbz version " << kArtifactVersion << ", "
             << (artifact.arch().empty() ? "no architecture" : printable(artifact.arch()))
-            << "\nsha256 " << artifact.identity()
-            << (artifact.base().empty() ? "" : "\nbase   " + artifact.base()) << "\n"
+            << "\nsha256 " << artifact.identity() << bases_text(artifact) << "\n"
             << chain_text(chain) << "\n"
             << listing.table.text() << "\n"
             << with_commas(static_cast<std::int64_t>(artifact.tensors().size())) << " tensors";
@@ -273,12 +293,16 @@ void print_artifact(const ArtifactReader& artifact, const fs::path& file,
             << with_commas(artifact.file_bytes()) << " bytes (header "
             << with_commas(artifact.header_bytes()) << "), " << with_commas(artifact.output_bytes())
             << " expanded, ratio " << fixed(ratio, 2) << "\n"
-            << originals_text(artifact) << listing.note;
+            << layers_text(artifact) << originals_text(artifact) << listing.note;
 }
 
 void inspect_artifact(const fs::path& file, const Arguments& arguments, Report& page) {
-  const ArtifactReader artifact = ArtifactReader::open(file);
+  const Layer layer = arguments.has("draft") ? Layer::kDraft : Layer::kExact;
+  const ArtifactReader artifact = ArtifactReader::open(file, {}, DigestCheck::kAtOnce, layer);
   artifact.verify();
+  if (layer == Layer::kDraft && !artifact.is_draft())
+    throw Error(Errc::kUsage,
+                printable(file.string()) + " has no draft to inspect; leave out --draft");
   const bool compared = arguments.has("against");
   std::optional<TensorSource> original;
   std::vector<StoredTensor> tensors;
@@ -327,6 +351,7 @@ void add_inspect_options(boost::program_options::options_description& into) {
   add("plan", "print the g-nets that each parameter would get, from names and shapes");
   add("against", boost::program_options::value<std::string>()->value_name("MODEL"),
       "for a .gbz: the error of each tensor to the file that it was made from");
+  add("draft", "of a .gbz that was compressed with --layers, its first part alone");
   add_model_options(into);
   add("world", text_value("N"), "with --plan: world size to plan for, in processes");
   add("arch", text_value("NAME"),
@@ -358,6 +383,8 @@ int inspect_one(const Arguments& arguments) {
   for (const char* option : {"world", "arch", "config", "set"})
     if (arguments.has(option))
       throw Error(Errc::kUsage, std::string("--") + option + " needs --plan");
+  if (arguments.has("draft") && kind != FileKind::kArtifact)
+    throw Error(Errc::kUsage, "--draft inspects the draft of a .gbz");
   if (arguments.has("against") && kind != FileKind::kArtifact)
     throw Error(Errc::kUsage, "--against compares a .gbz with the file it was made of");
   note_idle(arguments, {"plugin"}, "inspect runs no layer types", idle);

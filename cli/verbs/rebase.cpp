@@ -23,8 +23,9 @@ void add_rebase_options(po::options_description& into) {
       "the .gbz to write, or - for standard output");
   add("onto", po::value<std::string>()->value_name("FILE"),
       "the model that the new file is a delta of; without it, the new file is whole");
-  add("base", po::value<std::string>()->value_name("FILE"),
-      "the base of IN.gbz, or a folder with the links of its chain (the folder of IN.gbz)");
+  add("base", po::value<std::vector<std::string>>()->value_name("FILE"),
+      "the base of IN.gbz, or a folder with the links of its chain (the folder of IN.gbz); "
+      "repeatable");
   add("force", "replace the output file");
 }
 
@@ -50,12 +51,12 @@ Expanded expanded(const fs::path& input, const Arguments& arguments) {
                                   "MODEL --base FILE --mode exact");
   const ArtifactReader artifact = ArtifactReader::open(input);
   artifact.verify();
-  if (arguments.has("base") && artifact.base().empty())
+  if (arguments.has("base") && !artifact.is_delta())
     say_notes(arguments,
               {"--base is not needed: " + printable(input.string()) + " holds every tensor whole"});
   const BaseModel model =
-      arguments.has("base") && !artifact.base().empty()
-          ? BaseModel::on(artifact, BaseModel::open_for(artifact, arguments.text("base")))
+      arguments.has("base") && artifact.is_delta()
+          ? BaseModel::on(artifact, BaseModel::open_for(artifact, paths_of(arguments, "base")))
           : BaseModel::open(input);
   Expanded result{model.tensors(), {}};
   for (TensorEntry& tensor : result.tensors.tensors) tensor.exact = true;
@@ -74,7 +75,7 @@ int run_rebase(const Arguments& arguments) {
   std::optional<BaseModel> onto;
   if (arguments.has("onto")) onto = BaseModel::open(arguments.text("onto"));
   WeightsOptions options;
-  options.base = onto ? &*onto : nullptr;
+  if (onto) options.bases = {&*onto, 1};
   options.keep_digest = true;
   options.originals = std::move(source.originals);
   options.overwrite = arguments.has("force");

@@ -2,8 +2,9 @@
 
     python3 sdk/web/pack.py MODULES OUTPUT
 
-MODULES holds simd.wasm and scalar.wasm. The second goes to gbz-scalar.mjs, which gbz.mjs loads where SIMD128 is
-missing. OUTPUT becomes the folder of the package, in which `npm pack` works too. The package is the same for the same
+MODULES holds first/simd.wasm, without the parts that many files do not need, for gbz.mjs; wasm/simd.wasm with all of
+them for gbz-all.mjs, which gbz.mjs loads for files that need them; and wasm/scalar.wasm for gbz-scalar.mjs, which it
+loads where SIMD128 is missing. OUTPUT becomes the folder of the package, in which `npm pack` works too. The package is the same for the same
 sources, whenever and wherever it is made.
 """
 import base64
@@ -40,7 +41,7 @@ def without_comments(text):
 
 
 def script(modules):
-    given = {"VERSION": version(), "BASE64": packed(modules / "simd.wasm")}
+    given = {"VERSION": version(), "BASE64": packed(modules / "first/simd.wasm")}
     head = re.sub("|".join(given), lambda found: given[found[0]], (HERE / "src/module.js").read_text())
     parts = [head] + [(HERE / "src" / part).read_text() for part in PARTS]
     return f"// gbcompress {version()}, Apache-2.0\n" + "".join(map(without_comments, parts))
@@ -61,7 +62,8 @@ def main(modules, output):
     output.mkdir(parents=True, exist_ok=True)
     files = {
         "gbz.mjs": script(modules).encode(),
-        "gbz-scalar.mjs": f'export default "{packed(modules / "scalar.wasm")}";\n'.encode(),
+        "gbz-all.mjs": f'export default "{packed(modules / "wasm/simd.wasm")}";\n'.encode(),
+        "gbz-scalar.mjs": f'export default "{packed(modules / "wasm/scalar.wasm")}";\n'.encode(),
         "gbz.d.ts": (HERE / "src/gbz.d.ts").read_bytes(),
         "README.md": (HERE / "README.md").read_bytes(),
         "THIRD-PARTY.txt": (HERE / "THIRD-PARTY.txt").read_bytes(),

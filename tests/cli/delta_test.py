@@ -180,7 +180,7 @@ class Deltas(harness.CliTest):
         self.assertLess(max(t["error"] for t in found["tensors"]), 0.001)
         if subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True).returncode == 0:
             subprocess.run([sys.executable, "-B", READER, self.delta, "--base", self.first, "--compare", out], check=True)
-        digest = self.succeed("inspect", self.delta, "--json").json["base"]
+        digest = self.succeed("inspect", self.delta, "--json").json["bases"][0]["digest"]
         self.assertRegex(digest, "^[0-9a-f]{64}$")
 
         again = self.path("again.safetensors")

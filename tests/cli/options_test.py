@@ -183,11 +183,11 @@ class WithoutEffect(harness.CliTest):
         ranks = {"rank", "world", "local-rank", "master", "listen", "timeout", "backend"}
         run = model | settings | {"arch", "from-scratch", "data", "loss", "strategy", "epochs", "seed", "device"}
         known = {
-            "compress": run | ranks | {"output", "mode", "lossless", "ratio", "max-bytes", "bits", "max-drop", "max-error",
+            "compress": run | ranks | {"output", "mode", "lossless", "layers", "ratio", "max-bytes", "bits", "max-drop", "max-error",
                                        "base", "effort", "statistics", "requantize", "minutes", "dry-run", "force", "report",
                                        "tensorboard", "resume", "checkpoint", "placement", "deterministic"},
-            "expand": {"output", "max-output", "base", "only", "force"},
-            "inspect": model | settings | {"plan", "against", "world", "arch", "report", "force"},
+            "expand": {"output", "max-output", "base", "draft", "only", "force"},
+            "inspect": model | settings | {"plan", "against", "draft", "world", "arch", "report", "force"},
             "compare": model | settings | {"data", "arch", "model"},
             "eval": model | settings | {"data", "arch", "model", "exit", "device", "report", "force"},
             "sweep": run | ranks | {"output", "lambdas", "ratios", "errors", "tensorboard", "report", "force"},

@@ -8,8 +8,10 @@
 
 #include "artifact/header/header.h"
 #include "artifact/originals.h"
+#include "artifact/sections/blocks.h"
 #include "artifact/sections/coding.h"
 #include "artifact/sections/packing.h"
+#include "artifact/sections/requantized.h"
 #include "base/byte_reader.h"
 #include "base/random.h"
 #include "fuzz/mutators.h"
@@ -18,6 +20,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "golden/craft.h"
+#include "golden/delta_sample.h"
 #include "golden/samples.h"
 
 namespace gbcompress::fuzz {
@@ -46,6 +49,13 @@ void run_artifact(Input input) {
   if (work > kMaxWork) return;
   DecodeOptions options = samples::place_all();
   options.threads = 1;
+  // Any base has zeros.
+  const Bytes zeros(static_cast<std::size_t>(kLimits.output_bytes));
+  options.base = [&](const BaseRange& range) {
+    const std::int64_t bits = range.elements * dtype_bits(range.dtype);
+    if (bits / 8 > kLimits.output_bytes) throw Error(Errc::kCorrupt, "a base has no such elements");
+    return std::span(zeros).first(static_cast<std::size_t>(bits / 8));
+  };
   for (std::size_t i = 0; i < artifact.tensors().size(); ++i) {
     const ArtifactTensor& tensor = artifact.tensors()[i];
     if (decode_tensor(artifact, i, options).size() !=
@@ -60,6 +70,9 @@ std::vector<Bytes> artifact_seeds() {
   for (const auto& [name, writer] : samples::golden()) seeds.push_back(writer.encode());
   for (std::uint64_t seed = 0; seed < 24; ++seed)
     seeds.push_back(samples::random_artifact(seed).encode());
+  seeds.push_back(samples::layered());
+  seeds.push_back(samples::delta().writer.encode());
+  seeds.push_back(samples::pieces().writer.encode());
   for (const auto& bad : craft::bad_files())
     if (bad.bytes.size() < 4096) seeds.push_back(bad.bytes);
   return seeds;
@@ -142,6 +155,82 @@ std::vector<Bytes> packing_seeds() {
         seeds.push_back(std::move(seed));
       }
     }
+  return seeds;
+}
+
+constexpr std::array<std::uint32_t, 11> kBlockTypes = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20};
+
+/// Type, blocks, then the section.
+void run_blocks(Input input) {
+  if (input.size() < 3) return;
+  const std::uint32_t type = kBlockTypes[std::to_integer<unsigned>(input[0]) % kBlockTypes.size()];
+  const gguf::BlockLayout& layout = *gguf::find_block_layout(type);
+  const std::size_t raw = (1 + std::to_integer<std::size_t>(input[1])) * layout.bytes;
+  const Bytes blocks = unpack_blocks(input.subspan(2), raw, type, "x");
+  if (blocks.size() != raw) differ("blocks were unpacked to another size");
+  if (unpack_blocks(pack_blocks(blocks, type, 1), raw, type, "x") != blocks)
+    differ("blocks that were read are written differently");
+}
+
+std::vector<Bytes> blocks_seeds() {
+  std::vector<Bytes> seeds;
+  const RandomStream random(2, "fuzz blocks");
+  for (std::size_t t = 0; t < kBlockTypes.size(); ++t) {
+    const gguf::BlockLayout& layout = *gguf::find_block_layout(kBlockTypes[t]);
+    Bytes raw(200U * layout.bytes);
+    for (std::size_t i = 0; i < raw.size(); ++i)
+      raw[i] = static_cast<std::byte>(random.bits(i) & random.bits(i + raw.size()));
+    Bytes seed = {static_cast<std::byte>(t), std::byte{199}};
+    const Bytes packed = pack_blocks(raw, layout.type, 1);
+    seed.insert(seed.end(), packed.begin(), packed.end());
+    seeds.push_back(std::move(seed));
+  }
+  return seeds;
+}
+
+/// Weights of one base for all inputs.
+const Bytes& base_of_blocks() {
+  static const Bytes base = [] {
+    Bytes bytes;
+    const RandomStream random(3, "fuzz base");
+    for (std::size_t i = 0; i < 4096; ++i)
+      append_number(bytes, static_cast<std::uint16_t>(0x3c00 + random.bits(i) % 0x0300 +
+                                                      (random.bits(i + 4096) % 2 << 15)));
+    return bytes;
+  }();
+  return base;
+}
+
+/// Type, then the section of blocks of that base.
+void run_requantized(Input input) {
+  if (input.size() < 2) return;
+  const std::uint32_t type = kBlockTypes[std::to_integer<unsigned>(input[0]) % kBlockTypes.size()];
+  const gguf::BlockLayout& layout = *gguf::find_block_layout(type);
+  const std::size_t raw = 4096 / static_cast<std::size_t>(layout.weights()) * layout.bytes;
+  const BaseValues base{base_of_blocks(), DType::kBF16};
+  const Bytes blocks = unpack_requantized(input.subspan(1), type, base, raw, "x", 1);
+  const auto again = pack_requantized(blocks, type, base, 1);
+  if (!again || unpack_requantized(*again, type, base, raw, "x", 1) != blocks)
+    differ("blocks of a base that were read are written differently");
+}
+
+std::vector<Bytes> requantized_seeds() {
+  std::vector<Bytes> seeds;
+  const BaseValues base{base_of_blocks(), DType::kBF16};
+  for (std::size_t t = 0; t + 1 < kBlockTypes.size(); ++t) {
+    const gguf::BlockLayout& layout = *gguf::find_block_layout(kBlockTypes[t]);
+    const std::size_t raw = 4096 / static_cast<std::size_t>(layout.weights()) * layout.bytes;
+    for (const unsigned form : {0, 1}) {
+      const Bytes rule = {static_cast<std::byte>(0), static_cast<std::byte>(form)};
+      Bytes blocks = unpack_requantized(rule, layout.type, base, raw, "x", 1);
+      for (std::size_t i = 0; i < blocks.size(); i += form ? layout.bytes : blocks.size() / 3)
+        blocks[i] ^= std::byte{2};
+      Bytes seed = {static_cast<std::byte>(t)};
+      const Bytes section = *pack_requantized(blocks, layout.type, base, 1);
+      seed.insert(seed.end(), section.begin(), section.end());
+      seeds.push_back(std::move(seed));
+    }
+  }
   return seeds;
 }
 
@@ -301,6 +390,8 @@ const std::vector<Target> artifact_targets = {
     {"gbz_header", run_header, header_seeds},
     {"gbz_originals", run_originals, originals_seeds},
     {"gbz_packing", run_packing, packing_seeds},
+    {"gbz_blocks", run_blocks, blocks_seeds},
+    {"gbz_requantized", run_requantized, requantized_seeds},
     {"gbz_theta", run_theta, theta_seeds},
     {"integers_small", run_integers<CodecProfile::kSmall>, integer_seeds<CodecProfile::kSmall>},
     {"integers_lanes", run_lanes, integer_seeds<CodecProfile::kLanes>},

@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "format/zip_archive.h"
 #include "fuzz/target.h"
+#include "gbcompress/atomic_file.h"
 #include "gbcompress/error.h"
 #include "golden/craft.h"
 #include "unit/format/zip_builder.h"
@@ -43,19 +44,34 @@ std::size_t put_back(const Bytes& built, std::uint8_t* data, std::size_t size, s
   return built.size();
 }
 
+/// A part behind a draft, with the digest of both; without a draft, the part.
+Bytes behind(Bytes draft, const Bytes& part) {
+  if (draft.empty()) return part;
+  draft.insert(draft.end(), part.begin(), part.end() - kDigestBytes);
+  const std::string digest = sha256(draft);
+  const auto stored = std::as_bytes(std::span(digest)).first(kDigestBytes);
+  draft.insert(draft.end(), stored.begin(), stored.end());
+  return draft;
+}
+
 }  // namespace
 
 std::size_t mutate_artifact(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
   if (seed % kRawEvery == 0) return LLVMFuzzerMutate(data, size, most);
   try {
-    const Bytes file(as_input(data, size).begin(), as_input(data, size).end());
-    const Prelude prelude = read_prelude(file, {.header_bytes = 1 << 18}, "x");
+    Bytes file(as_input(data, size).begin(), as_input(data, size).end()), draft;
+    Prelude prelude = read_prelude(file, {.header_bytes = 1 << 18}, "x");
+    if (prelude.end < static_cast<std::int64_t>(size) && seed % 3 != 0) {  // of layers the second
+      draft.assign(file.begin(), file.begin() + prelude.end);
+      file.erase(file.begin(), file.begin() + prelude.end);
+      prelude = read_prelude(file, {.header_bytes = 1 << 18}, "x");
+    }
     craft::Parts parts = craft::parts(file);
     if (prelude.packed)
       parts.header = unpack(parts.header, Packing::kZstd, prelude.header_raw, 1, "x");
     Bytes& part = seed / kRawEvery % 2 ? parts.header : parts.sections;
     part = mutated(part);
-    return put_back(craft::file(parts.header, parts.sections), data, size, most);
+    return put_back(behind(draft, craft::file(parts.header, parts.sections)), data, size, most);
   } catch (const Error&) {  // not an artifact any more
     return LLVMFuzzerMutate(data, size, most);
   }

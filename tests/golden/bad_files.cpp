@@ -117,7 +117,7 @@ class Collection {
     const std::string digest(64, 'a');
     const auto entry = [&](auto change) {
       json e = {{"n", "p"}, {"d", "F32"}, {"h", {4}}, {"e", 3}};
-      json head = {{"b", digest}};
+      json head = {{"b", json::array({digest})}};
       change(e, head);
       head["t"] = {e};
       return file(head, three_);
@@ -126,11 +126,55 @@ class Collection {
     add("change_of_no_elements", Errc::kCorrupt, entry([](json& e, json&) { e["h"] = {0}; }));
     add("change_of_complex_numbers", Errc::kCorrupt, entry([](json& e, json&) { e["d"] = "C64"; }));
     add("change_of_nibbles", Errc::kCorrupt, entry([](json& e, json&) { e["d"] = "F4"; }));
-    add("change_that_is_the_base", Errc::kCorrupt, entry([](json& e, json&) { e["b"] = 1; }));
+    add("change_of_base_0", Errc::kCorrupt, entry([](json& e, json&) { e["b"] = 0; }));
+    add("change_of_no_such_base", Errc::kCorrupt, entry([](json& e, json&) { e["b"] = 2; }));
+    add("change_of_base_17", Errc::kUnsupported, entry([](json& e, json&) { e["b"] = 17; }));
+    add("bases_none", Errc::kCorrupt, entry([](json&, json& head) { head["b"] = json::array(); }));
+    add("bases_twice", Errc::kCorrupt, entry([&](json&, json& head) {
+          head["b"] = {digest, digest};
+        }));
+    add("bases_of_which_one_is_idle", Errc::kCorrupt, entry([&](json&, json& head) {
+          head["b"] = {digest, std::string(64, 'b')};
+        }));
+    add("bases_17", Errc::kCorrupt, entry([&](json&, json& head) {
+          for (int i = 0; i < 16; ++i)
+            head["b"].push_back(std::string(64, static_cast<char>('0' + i % 10)));
+        }));
     add("change_that_is_packed", Errc::kCorrupt, entry([](json& e, json&) { e["z"] = 3; }));
     add("change_past_end", Errc::kCorrupt, entry([](json& e, json&) { e["e"] = 4; }));
     add("digest_malformed", Errc::kCorrupt,
         entry([](json&, json& head) { head["d"] = std::string(64, 'G'); }));
+  }
+
+  /// Tensors of 6 float32: 3 that are stored, and 3 from elsewhere.
+  void pieces() {
+    const std::string digest(64, 'a');
+    const auto entry = [&](auto change) {
+      json e = {{"n", "p"}, {"d", "F32"}, {"h", {6}}};
+      e["p"] = {{{"i", 3}}, {{"i", 3}, {"b", 1}, {"a", 2}}};
+      json head = {{"b", json::array({digest})}};
+      change(e, head);
+      head["t"] = {e};
+      return file(head, three_);
+    };
+    const auto piece = [&](const std::string& name, auto change) {
+      add(name, Errc::kCorrupt, entry([&](json& e, json&) { change(e["p"]); }));
+    };
+    piece("pieces_too_few_elements", [](json& p) { p[1]["i"] = 2; });
+    piece("pieces_too_many_elements", [](json& p) { p[1]["i"] = 4; });
+    piece("pieces_of_no_elements", [](json& p) { p.push_back({{"i", 0}}); });
+    piece("pieces_none", [](json& p) { p = json::array(); });
+    piece("pieces_of_no_such_base", [](json& p) { p[1]["b"] = 2; });
+    piece("pieces_of_what_follows", [](json& p) { p[1] = {{"i", 3}, {"a", 1}}; });
+    piece("pieces_changed_since_nothing", [](json& p) { p[0]["e"] = 12; });
+    piece("pieces_stored_twice", [](json& p) { p[1]["z"] = 4; });
+    piece("pieces_of_a_nameless_tensor", [](json& p) { p[1]["n"] = ""; });
+    piece("pieces_with_an_idle_name", [](json& p) { p[0]["n"] = "q"; });
+    piece("pieces_packed_to_no_less", [](json& p) { p[0]["f"] = 12; });
+    add("pieces_of_nibbles", Errc::kCorrupt, entry([](json& e, json&) { e["d"] = "F4"; }));
+    add("pieces_that_are_constant", Errc::kCorrupt, entry([](json& e, json&) { e["v"] = 0; }));
+    add("pieces_past_end", Errc::kCorrupt, entry([](json& e, json&) { e["p"][1]["e"] = 1; }));
+    add("pieces_without_base", Errc::kCorrupt, entry([](json&, json& head) { head.erase("b"); }));
   }
 
   void plain_tensors() {
@@ -392,6 +436,7 @@ std::vector<BadFile> bad_files() {
   all.originals();
   all.headers();
   all.changes();
+  all.pieces();
   all.plain_tensors();
   all.sections();
   all.generated();

@@ -5,6 +5,25 @@ from integer_common import need
 MANY, FEW_LANES, MANY_LANES = 1 << 14, 4, 32
 
 
+def read_widths(data, at):
+    """The widths of a table, and where it ends."""
+    need(at + 2 <= len(data), "a table ends early")
+    first, more = data[at:at + 2]
+    at += 2
+    need(first + more < 256, "a table of more than 256 bytes")
+    widths = [0] * 256
+    for value in range(first, first + more + 1):
+        need(at < len(data), "a table ends early")
+        width, at = data[at], at + 1
+        if width >= 128:
+            need(at < len(data), "a table ends early")
+            width, at = (width - 128) << 8 | data[at], at + 1
+        need(width < 4096, "a part of the whole interval")
+        widths[value] = width
+    need(sum(widths) == 4096, "a table with a hole")
+    return widths, at
+
+
 def decode_bytes(stream, count, tables, classes, run):
     """`count` bytes. @param classes  the table of each run of `run` bytes, or None: all the first"""
     lanes = FEW_LANES if count < MANY else MANY_LANES

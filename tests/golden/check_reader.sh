@@ -34,6 +34,10 @@ done
 
 "$python" "$golden/gbz_reader.py" "$golden/deltas/delta.gbz" --base "$golden/deltas/base.safetensors" \
   --compare "$golden/deltas/now.safetensors"
+"$python" "$golden/gbz_reader.py" "$golden/deltas/pieces.gbz" --base "$golden/deltas/pieces-second.safetensors" \
+  --base "$golden/deltas/pieces-first.safetensors" --compare "$golden/deltas/pieces-now.safetensors"
+
+"$python" "$golden/gbz_reader.py" "$golden/deltas/layers.gbz" --compare "$golden/deltas/now.safetensors"
 
 # The comparison can fail: another file's tensors, and a flipped bit.
 if "$python" "$golden/gbz_reader.py" "$folder/sample-0.gbz" --compare "$folder/sample-1.safetensors"; then

@@ -68,6 +68,42 @@ class Elements:
             u = u - top if u >= top else 2 * top - 1 - u
         self.values[i] = u
 
+    def significand(self, magnitude):
+        one = 1 << self.mantissa
+        return magnitude % one + (one if magnitude >= one else 0)
+
+    def bin_of(self, magnitude, unit):
+        low = unit - max(magnitude >> self.mantissa, 1)
+        return self.significand(magnitude) >> low if low >= 0 else self.significand(magnitude) << -low
+
+    def from_bin(self, bits, index, unit):
+        """The magnitude of the bin that the next bits tell."""
+        m, lowest = self.mantissa, unit - self.mantissa - 1
+        if index == 0 and lowest > 0:
+            fall = bits.zeros(16)
+            fall = fall if fall < 16 else bits.take(12)
+            need(0 <= lowest - fall < 1 << self.bits - 1 - m, "a level beyond the type")
+            return lowest - fall << m | bits.take(m)
+        low = min(m + 1 - index.bit_length(), unit - 1)
+        need(low >= -8 and index % (1 << max(-low, 0)) == 0, "a bin that holds no float")
+        digits = index << low | bits.take(low) if low > 0 else index >> -low
+        need(unit - low < 1 << self.bits - 1 - m, "a level beyond the type")
+        return (unit - low - 1 << m) + digits
+
+    def set_binned(self, i, bits, symbol, unit):
+        """A float whose symbol counts bins."""
+        top, u = 1 << self.bits - 1, self.values[i]
+        if symbol == 59:
+            return
+        if symbol == 60:
+            self.values[i] = u ^ top
+        elif symbol == 61:
+            self.values[i] = bits.take(self.bits)
+        else:
+            index = self.bin_of(u % top, unit) + read_value(bits, symbol)
+            sign = (u >= top) != (index < 0)
+            self.values[i] = self.from_bin(bits, index if index >= 0 else -1 - index, unit) + (top if sign else 0)
+
     def content(self):
         return b"".join(value.to_bytes(self.width, "little") for value in self.values)
 
@@ -120,7 +156,7 @@ class Tables:
         self.tables = []
         for _ in range(24):
             count = bits.take(6)
-            need(count <= 59, "a table of more symbols")
+            need(count <= 62, "a table of more symbols")
             widths = []
             for _ in range(count):
                 length = bits.take(4)
@@ -153,7 +189,7 @@ def read_scales(bits, count):
     for _ in range(count):
         step = steps.read(bits)
         scale += step // 2 + 1 if step % 2 else -(step // 2)
-        need(0 <= scale <= 109, "a scale that there is not")
+        need(0 <= scale <= 175, "a scale that there is not")
         scales.append(scale)
     return scales
 
@@ -161,6 +197,8 @@ def read_scales(bits, count):
 def apply_dense(section, elements, shape):
     need(len(section) >= 2, "the lowest level is missing")
     lowest, n = section[0] + 256 * section[1], len(elements.values)
+    levels = 1 << elements.bits - 1 - elements.mantissa if elements.mantissa else 2
+    need(1 <= lowest < levels, "a lowest level that there is not")
     rows = shape[0] if len(shape) > 1 else 1
     line = n // rows if rows > 1 and 128 <= n // rows <= 8192 else 1024
     head = Bits(section[2:])
@@ -173,18 +211,23 @@ def apply_dense(section, elements, shape):
     raw = Bits(section[raw_at:states_at])
     states = [int.from_bytes(section[states_at + 4 * i:states_at + 4 * i + 4], "little") for i in range(8)]
     need(min(states) >= 1 << 16, "a state is too low")
-    highest = clamp(2 * (elements.mantissa + 4), 16, 109) if elements.mantissa else 109
     for i in range(n):
-        shift = clamp(max(elements.field(i), 1) - lowest, 0, 24)
-        context = max(scales[i // line] - 2 * shift, 0)
-        table, low = (context, 0) if context < 16 else (16 + context % 2, (min(context, highest) - 16) // 2)
-        if context > highest:
-            table = min(17 + (context - highest + 1) // 2, 23)
+        scale = scales[i // line]
+        context = max(scale - 2 * max(max(elements.field(i), 1) - lowest, 0), 0)
+        table, low = context, (context - 16) // 2
+        if low >= 0:
+            base = clamp(elements.mantissa - 3 - low, 0, 3) if elements.mantissa else 0
+            table = 16 + 2 * base + context % 2
         symbol = tables.read(states, i % 8, table)
         if states[i % 8] < 1 << 16:
             need(at + 2 <= len(section), "the words end early")
             states[i % 8] = states[i % 8] << 16 | int.from_bytes(section[at:at + 2], "little")
             at += 2
+        if low >= 0 and elements.mantissa:
+            elements.set_binned(i, raw, symbol, lowest + (scale - 16) // 2)
+            continue
+        need(symbol < 59, "a symbol of bins without them")
+        low = clamp(low, 0, 46)
         difference = (read_value(raw, symbol) << low) + raw.take(low)
         elements.add(i, -difference if elements.negative(i) else difference)
     need(at == len(section) and states == [1 << 16] * 8, "the words do not end as they began")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,exact-deltas,lanes,original-files}.md alone.
+"""Reads a .gbz file without gbcompress, written from the pages docs/reference/{artifact-*,codec*,exact-deltas,lanes,layers,original-files}.md alone.
 
   gbz_reader.py IN.gbz OUT.npz                     all tensors as NumPy arrays (BF16 as uint16)
   gbz_reader.py IN.gbz --compare FILE.safetensors  bit for bit; exit status 1 on a difference
   gbz_reader.py IN.gbz OUT.npz --digests FILE.json and against recorded SHA-256 of the tensors
-  --base FILE.safetensors                          with any of these: the model that a delta is from
+  --base FILE.safetensors                          with any of these, repeatable: a model that a delta is from
+  --draft                                          the draft of a file with layers
 
 Needs Python 3.8, NumPy and libzstd.
 """
@@ -18,16 +19,21 @@ import sys
 
 import numpy as np
 
+from block_decoder import TYPES, weights_of
+from byte_decoder import read_widths
 from delta_decoder import apply_change
 from element_bytes import BITS, F32, NUMPY, from_bytes, to_bytes
 from gnet_values import Plan, coded_size, decode_theta, from_cosines, generate, prior_classes
 from integer_decoder import BadStream, decode_integers, decode_lanes, states_in_lanes, states_of
 from level_values import exact_levels, table_size
+from piece_reader import join_pieces, read_pieces
 from reader_parts import (BadFile, arch_layout, compare, default_grid, known, need, parse_cbor, product,
                           read_safetensors, read_varint, unpack, unzstd)
+from requantized_blocks import requantized
 
 # Layer types whose tensor is nothing but its tiles side by side.
 PLACING_TYPES = ("attention", "conv", "embedding", "linear", "recurrent")
+SOURCES = ("F32", "F16", "BF16")
 WHOLE = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64")
 
 
@@ -82,7 +88,7 @@ class Tensor:
             entry = ({"one": entry - 2} if 2 <= entry <= 3 else {"k": 0, "m": 7} if entry == 6
                      else {"k": entry if entry < 2 else entry - 2})
         else:
-            known(entry, "nrhdzygckivmfxbel", "a tensor")
+            known(entry, "nrhdzygckivmfxbelpwqjs", "a tensor")
         self.entry = entry
         need(("n" in entry) != bool(known_as), "a tensor has two names, or none")
         self.name = entry["n"] if "n" in entry else known_as[0]
@@ -90,17 +96,22 @@ class Tensor:
         if self.tied is not None:
             need(not set(entry) - set("nr"), "a tied tensor with keys of its own")
             self.coded = self.coded_theta = False
+            self.pieces = []
             return
         self.shape = entry["h"] if "n" in entry else known_as[1]
         self.dtype = entry.get("d", known_as[2] if known_as else "F32")
         need(self.dtype in BITS, f"the element type {self.dtype!r} is not known")
         self.plan = Plan(entry["g"], self.shape) if "g" in entry else None
         self.changed = "e" in entry
-        need(not self.changed or not set(entry) - set("nhde"), "a bad change")
+        need(not self.changed or not set(entry) - set("nhdeb"), "a bad change")
         need(not self.changed or (BITS[self.dtype] % 8 == 0 and self.dtype != "C64" and product(self.shape) > 0),
              "a change of what has none")
-        self.on_base = self.changed or "b" in entry
-        need("b" not in entry or (entry["b"] == 1 and not set(entry) & set("zygcvmfx")), "a bad base")
+        self.set_source(entry)
+        self.on_base = self.changed or self.made_of is not None or "b" in entry
+        need("b" not in entry or (entry["b"] >= 1 and not set(entry) & set("zygcvmfx") and ("w" not in entry or self.made_of)), "a bad base")
+        self.base = entry.get("b", 1)
+        need("p" not in entry or not set(entry) - set("nhdp"), "pieces of another kind")
+        self.pieces = read_pieces(self) if "p" in entry else []
         self.coded = "k" in entry
         self.constant = None
         if "v" in entry:
@@ -131,6 +142,17 @@ class Tensor:
                  and self.grid[2] < max(self.grid[1], 1), "a bad grid")
             self.set_levels(entry.get("l"), whole)
         need("l" not in entry or self.coded, "levels of no integers")
+
+    def set_source(self, entry):
+        """The base's tensor that its blocks are made of."""
+        self.made_of = None
+        if "j" in entry:
+            kind, self.first, *shape = entry["j"]
+            need(set(entry) <= set("nhdwqjsb") and {"w", "q"} <= set(entry) and self.dtype == "U8" and entry["q"] in TYPES
+                 and kind < len(SOURCES), "bad blocks of a base")
+            self.made_of = (entry.get("s", self.name), SOURCES[kind], shape)
+            self.weights = product(self.shape) // TYPES[entry["q"]][0] * weights_of(entry["q"])
+            need(0 < self.weights <= product(shape) - self.first, "blocks of more than the base has")
 
     def set_levels(self, levels, whole):
         """[palette], [positions, stride] or [rows, columns, negative zero]."""
@@ -223,20 +245,27 @@ class Tensor:
         return to_bytes(total, self.dtype)
 
 
-def read_header(data):
-    """The header's map, and where the sections begin."""
-    need(data[:3] == b"GBZ", "not a .gbz file")
-    need(data[3:4] == b"2", f"version {data[3:4]!r} is not known")
-    length, at = read_varint(data, 4)
-    need(length == len(data) - at, "the file has another length than it declares")
+def part_end(data, begin):
+    """Where the part of a file ends that begins there."""
+    need(data[begin:begin + 3] == b"GBZ", "not a .gbz file")
+    need(data[begin + 3:begin + 4] == b"2", f"version {data[begin + 3:begin + 4]!r} is not known")
+    length, at = read_varint(data, begin + 4)
     need(length >= 18, "the file is cut short")
+    return at + length
+
+
+def read_header(data, begin=0):
+    """The header's map, and where the sections begin, of the part of a file that ends with `data`."""
+    need(part_end(data, begin) == len(data), "the file has another length than it declares")
     need(hashlib.sha256(data[:-16]).digest()[:16] == data[-16:], "the digest does not fit")
+    _, at = read_varint(data, begin + 4)
     stored, at = read_varint(data, at)
     raw, at = read_varint(data, at)
     need(raw <= 1 << 24 and stored <= len(data) - 16 - at and (stored < raw or raw == 0), "a bad header size")
     header = data[at:at + stored]
     header = parse_cbor(unzstd(header, raw) if raw else header)
-    known(header, "abdostuwx", "the header")
+    known(header, "abdopstuwx", "the header")
+    need(header.get("p", 0) in (0, 1), "a part that there is not")
     need(list(header) == sorted(header), "the header's keys are not in order")
     return header, at + stored
 
@@ -257,27 +286,48 @@ def read_tensors(header):
     return tensors
 
 
-def check_base(tensors, header, base):
+def named_bases(tensors, header, given, deltas):
+    """Those of the models that the header names, in its order."""
+    digests = header.get("b", [])
+    need(isinstance(digests, list) and len(digests) <= 16 and ("b" not in header or digests), "bad bases")
+    used = {t.base for t in deltas} | {p.base for t in tensors for p in t.pieces if p.base}
+    need(used == set(range(1, len(digests) + 1)), "a base that is needed and not named, or the other way")
+    need(len(set(digests)) == len(digests), "a base that is named twice")
+    models = {base_digest(model): model for model in given}
+    need(all(digest in models for digest in digests), "it is a delta of other models: --base FILE.safetensors")
+    bases = [models[digest] for digest in digests]
+    return bases
+
+
+def bases_of(tensors, header, given, draft):
+    """The models that tensors are a change of."""
     deltas = [t for t in tensors if t.tied is None and t.on_base]
-    need(bool(deltas) == ("b" in header), "a base that is needed and not named, or the other way")
-    if deltas:
-        need(base is not None, "it is a delta: --base FILE.safetensors")
-        need(base_digest(base) == header["b"], "this is another base")
+    if header.get("p") == 1:
+        need("b" not in header and all(t.base == 1 and not t.made_of for t in deltas)
+             and not any(p.base for t in tensors for p in t.pieces), "an exact part with other bases than its draft")
+        bases = [draft]
+    else:
+        bases = named_bases(tensors, header, given, deltas)
     for t in deltas:
-        need(t.name in base and list(base[t.name][:2]) == [t.dtype, t.shape], "the base does not fit")
+        base = bases[t.base - 1]
+        name, *form = t.made_of or (t.name, t.dtype, t.shape)
+        need(name in base and list(base[name][:2]) == form, "the base does not fit")
+    return bases
 
 
 def read_sections(data, at, tensors, sizes):
     """Sizes are those of integers' sections, or None. Sets the theta of g-nets. Returns bytes and integers by name, and where the sections end."""
     end, plain, integers = len(data) - 16, {}, {}
     for tensor in tensors:
-        if tensor.tied is not None or tensor.constant is not None or (tensor.on_base and "b" in tensor.entry and not tensor.coded):
+        if tensor.tied is not None or tensor.constant is not None or (
+                tensor.on_base and not (tensor.changed or tensor.made_of or tensor.coded)):
             continue
         entry = tensor.entry
-        if tensor.changed:
-            need(entry["e"] <= end - at, "a section goes beyond the file")
-            plain[tensor.name] = data[at:at + entry["e"]]
-            at += entry["e"]
+        if tensor.changed or tensor.made_of or tensor.pieces:
+            size = entry["e"] if tensor.changed else entry["w"] if tensor.made_of else sum(piece.stored for piece in tensor.pieces)
+            need(size <= end - at, "a section goes beyond the file")
+            plain[tensor.name] = data[at:at + size]
+            at += size
             continue
         if tensor.coded or tensor.coded_theta:
             size = sizes.pop(0) if sizes is not None else 0
@@ -292,8 +342,9 @@ def read_sections(data, at, tensors, sizes):
         else:
             bits = BITS[tensor.dtype]
             need("f" not in entry or (tensor.dtype in ("F16", "BF16", "F32", "F64") or tensor.dtype.startswith("F8")), "planes of no floats")
+            need(("w" in entry) == ("q" in entry) and ("w" not in entry or tensor.dtype == "U8"), "blocks of no type")
             size, wide = product(tensor.shape) * bits // 8, max(1, bits // 8)
-        in_file = entry.get("z", entry.get("y", entry.get("f", size)))
+        in_file = entry.get("z", entry.get("y", entry.get("f", entry.get("w", size))))
         need(in_file <= end - at, "a section goes beyond the file")
         content = unpack(data[at:at + in_file], entry, size, wide)
         at += in_file
@@ -339,14 +390,28 @@ def without_originals(data, at, sizes):
     return data[:end - stored] + data[end:]
 
 
-def read_gbz(path, base=None):
-    """{name: (dtype, shape, bytes)} in the file's order. @param base  likewise, of a delta's base"""
+def read_gbz(path, given=(), draft=False):
+    """{name: (dtype, shape, bytes)} in the file's order. @param given  models like that, a delta's bases among them
+    @param draft  of a file with layers, its draft"""
     with open(path, "rb") as file:
         data = file.read()
-    header, at = read_header(data)
+    end = part_end(data, 0)
+    header, tensors = read_part(data[:end], 0, given, None)
+    need(end == len(data) or header.get("p") == 0, "the file has another length than it declares")
+    need(header.get("p") != 1 and (not draft or header.get("p") == 0), "a part without the other one")
+    if end == len(data) or draft:
+        return tensors
+    header, tensors = read_part(data, end, given, tensors)
+    need(header.get("p") == 1, "another file behind a draft")
+    return tensors
+
+
+def read_part(data, begin, given, draft):
+    """The header and the tensors of the part that begins there and ends with `data`. @param draft  the tensors of the draft, of an exact part"""
+    header, at = read_header(data, begin)
     data = without_originals(data, at, header.get("o"))
     tensors = read_tensors(header)
-    check_base(tensors, header, base)
+    bases = bases_of(tensors, header, given, draft)
     sizes = header.get("x")
     need(sizes is None or len(sizes) == sum(bool(t.grids()) for t in tensors), "bad section sizes")
     plain, integers, at = read_sections(data, at, tensors, None if sizes is None else list(sizes))
@@ -354,11 +419,17 @@ def read_gbz(path, base=None):
     result = {}
     for tensor in tensors:
         if tensor.tied is None:
-            content, before = plain.get(tensor.name), base[tensor.name][2] if tensor.on_base else None
+            content = plain.get(tensor.name)
+            before = bases[tensor.base - 1][tensor.made_of[0] if tensor.made_of else tensor.name][2] if tensor.on_base else None
             if tensor.changed:
                 content = apply_change(content, before, BITS[tensor.dtype] // 8, tensor.dtype, tensor.shape)
+            elif tensor.made_of:
+                values = from_bytes(before, tensor.made_of[1]).ravel()[tensor.first:tensor.first + tensor.weights]
+                content = requantized(content, tensor.entry["q"], values, product(tensor.shape), read_varint, read_widths, apply_change)
             elif tensor.on_base and not tensor.coded:
                 content = before
+            elif tensor.pieces:
+                content = join_pieces(tensor, content, bases)
             if content is None:
                 content = tensor.values(integers.get(tensor.name, []), before)
             result[tensor.name] = (tensor.dtype, tensor.shape, content)
@@ -366,7 +437,7 @@ def read_gbz(path, base=None):
         if tensor.tied is not None:
             need(tensor.tied < len(tensors) and tensors[tensor.tied].tied is None, "a bad tie")
             result[tensor.name] = result[tensors[tensor.tied].name]
-    return {tensor.name: result[tensor.name] for tensor in tensors}
+    return header, {tensor.name: result[tensor.name] for tensor in tensors}
 
 
 def main():
@@ -375,12 +446,13 @@ def main():
     parser.add_argument("npz", nargs="?")
     parser.add_argument("--compare", metavar="FILE.safetensors")
     parser.add_argument("--digests", metavar="FILE.json")
-    parser.add_argument("--base", metavar="FILE.safetensors")
+    parser.add_argument("--base", metavar="FILE.safetensors", action="append", default=[])
+    parser.add_argument("--draft", action="store_true", help="of a file with layers, its draft")
     args = parser.parse_args()
     if not args.npz and not args.compare:
         parser.error("give OUT.npz or --compare")
     try:
-        tensors = read_gbz(args.gbz, read_safetensors(args.base) if args.base else None)
+        tensors = read_gbz(args.gbz, [read_safetensors(base) for base in args.base], args.draft)
     except (BadFile, BadStream, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         sys.exit(f"{args.gbz}: {error}")
     bad = 0

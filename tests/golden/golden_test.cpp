@@ -61,11 +61,44 @@ TEST(Golden, DeltasStillExpandOnTheirBase) {
   int changes = 0;
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
     const ArtifactTensor& tensor = reader.tensors()[i];
-    const auto bytes = decode_tensor(reader, i, {.base = base.source_for(reader)});
+    const auto bytes = decode_tensor(reader, i, {.base = base_source(reader, {&base, 1})});
     EXPECT_TRUE(std::ranges::equal(bytes, now.find(tensor.name)->bytes)) << tensor.name;
     changes += tensor.kind == TensorKind::kChange;
   }
   EXPECT_EQ(changes, 10);
+}
+
+TEST(Golden, LayersStillExpand) {
+  const BaseModel now = BaseModel::open(kFolder / "deltas" / "now.safetensors");
+  const fs::path file = kFolder / "deltas" / "layers.gbz";
+  const auto reader = ArtifactReader::open(file);
+  ASSERT_TRUE(reader.draft());
+  int changes = 0;
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const ArtifactTensor& tensor = reader.tensors()[i];
+    EXPECT_TRUE(std::ranges::equal(decode_tensor(reader, i), now.find(tensor.name)->bytes))
+        << tensor.name;
+    changes += tensor.kind == TensorKind::kChange;
+  }
+  EXPECT_GT(changes, 0);
+  const auto draft = ArtifactReader::open(file, {}, DigestCheck::kAtOnce, Layer::kDraft);
+  EXPECT_TRUE(draft.is_draft());
+}
+
+TEST(Golden, PiecesStillExpandOnTheirBases) {
+  const fs::path folder = kFolder / "deltas";
+  const std::vector<BaseModel> bases = {BaseModel::open(folder / "pieces-second.safetensors"),
+                                        BaseModel::open(folder / "pieces-first.safetensors")};
+  const BaseModel now = BaseModel::open(folder / "pieces-now.safetensors");
+  const auto reader = ArtifactReader::open(folder / "pieces.gbz");
+  reader.verify();
+  ASSERT_EQ(reader.tensors().size(), now.tensors().tensors.size());
+  for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+    const auto bytes = decode_tensor(reader, i, {.base = base_source(reader, bases)});
+    EXPECT_TRUE(std::ranges::equal(bytes, now.find(reader.tensors()[i].name)->bytes))
+        << reader.tensors()[i].name;
+  }
+  EXPECT_EQ(BaseModel::on(reader, bases).digest(), reader.digest());
 }
 
 /// The dump in the format's description is a file of this folder, byte by byte.

@@ -8,7 +8,8 @@ import struct
 
 import numpy as np
 
-from byte_decoder import decode_bytes
+from block_decoder import Blocks
+from byte_decoder import decode_bytes, read_widths
 
 
 class BadFile(Exception):
@@ -124,16 +125,7 @@ class PlanesForm:
         return self.stored[self.at - n:self.at]
 
     def table(self):
-        first, more = self.take(2)
-        need(first + more < 256, "a table of more than 256 bytes")
-        widths = [0] * 256
-        for value in range(first, first + more + 1):
-            width = self.take(1)[0]
-            if width >= 128:
-                width = (width - 128) << 8 | self.take(1)[0]
-            need(width < 4096, "a part of the whole interval")
-            widths[value] = width
-        need(sum(widths) == 4096, "a table with a hole")
+        widths, self.at = read_widths(self.stored, self.at)
         return widths
 
 
@@ -213,6 +205,9 @@ def unpack(stored, entry, size, width):
     if "f" in entry:
         need("z" not in entry and "y" not in entry, "a section is packed twice")
         return unpack_planes(stored, size, width)
+    if "w" in entry:
+        need(not {"z", "y", "f"} & set(entry), "a section is packed twice")
+        return Blocks(stored, entry["q"], read_varint, read_widths).unpack(size)
     if "z" in entry or "y" in entry:
         need(not ("z" in entry and "y" in entry), "a section is packed twice")
         raw = unzstd(stored, size)

@@ -16,6 +16,7 @@
 #include "format/safetensors/safetensors.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gbcompress/weights.h"
 #include "golden/craft.h"
 #include "golden/delta_sample.h"
 #include "golden/samples.h"
@@ -35,6 +36,11 @@ void put_json(const fs::path& path, const nlohmann::json& content) {
   put(path, craft::to_bytes(content.dump(2) + "\n"));
 }
 
+/// The tensors of a delta, behind a draft of that error.
+void write_layers(const fs::path& file, double max_error) {
+  compress_layers(samples::delta().now.bundle, file, {.max_error = max_error, .overwrite = true});
+}
+
 void write_golden(const fs::path& folder) {
   fs::create_directories(folder / "v2");
   fs::create_directories(folder / "errors");
@@ -44,7 +50,8 @@ void write_golden(const fs::path& folder) {
     const auto reader = ArtifactReader::from_bytes(bytes, name);
     put(folder / "v2" / (name + ".gbz"), bytes);
     for (std::size_t i = 0; i < reader.tensors().size(); ++i)
-      digests[name][reader.tensors()[i].name] = to_hex(sha256(decode_tensor(reader, i, samples::place_all())));
+      digests[name][reader.tensors()[i].name] =
+          to_hex(sha256(decode_tensor(reader, i, samples::place_all())));
   }
   for (const auto& bad : craft::bad_files()) {
     put(folder / "errors" / (bad.name + ".gbz"), bad.bytes);
@@ -55,6 +62,14 @@ void write_golden(const fs::path& folder) {
   put(folder / "deltas" / "delta.gbz", delta.writer.encode());
   write_safetensors(folder / "deltas" / "base.safetensors", delta.base.bundle.tensors, {}, true);
   write_safetensors(folder / "deltas" / "now.safetensors", delta.now.bundle.tensors, {}, true);
+  write_layers(folder / "deltas" / "layers.gbz", 0.05);
+  const samples::DeltaSample pieces = samples::pieces();
+  put(folder / "deltas" / "pieces.gbz", pieces.writer.encode());
+  for (const auto& [name, made] :
+       {std::pair("pieces-first", &pieces.base), std::pair("pieces-second", &pieces.second),
+        std::pair("pieces-now", &pieces.now)})
+    write_safetensors(folder / "deltas" / (std::string(name) + ".safetensors"),
+                      made->bundle.tensors, {}, true);
   put_json(folder / "v2" / "digests.json", digests);
   put_json(folder / "errors" / "codes.json", codes);
 }
@@ -68,6 +83,12 @@ void write_sample(const fs::path& folder, const std::string& name, const Artifac
 void write_samples(const fs::path& folder) {
   for (std::uint64_t seed = 0; seed < 25; ++seed)
     write_sample(folder, "sample-" + std::to_string(seed), samples::random_artifact(1000 + seed));
+  for (const double error : {0.3, 0.01, 1e-6}) {
+    const std::string name = "layers-" + std::to_string(error);
+    write_layers(folder / (name + ".gbz"), error);
+    put(folder / (name + ".safetensors"),
+        samples::expanded(ArtifactReader::open(folder / (name + ".gbz"))));
+  }
   write_sample(folder, "wide-small", samples::wide_artifact(CodecProfile::kSmall));
   write_sample(folder, "wide-lanes", samples::wide_artifact(CodecProfile::kLanes));
 }
@@ -78,7 +99,7 @@ void write_accepted(const fs::path& folder) {
   for (const fs::path& file : files) try {
       const auto reader = ArtifactReader::open(file);
       reader.verify();
-      if (reader.base().empty()) put(file.string() + ".safetensors", samples::expanded(reader));
+      if (!reader.is_delta()) put(file.string() + ".safetensors", samples::expanded(reader));
     } catch (const Error&) {
     }
 }

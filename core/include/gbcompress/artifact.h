@@ -17,6 +17,7 @@
 
 namespace GBC_API gbcompress {
 
+class DraftValues;
 class FileDigest;
 class PlanesReader;
 class LanesReader;
@@ -42,28 +43,38 @@ class ArtifactReader {
   /// @param check  a file that expands to more than 64 times its size is always checked at once
   /// @throws Error(kNotFound, kIo, kTruncated, kCorrupt, kUnsupported, kLimit)
   static ArtifactReader open(const std::filesystem::path& path, const ArtifactLimits& limits = {},
-                             DigestCheck check = DigestCheck::kAtOnce);
+                             DigestCheck check = DigestCheck::kAtOnce, Layer layer = Layer::kExact);
   static ArtifactReader from_bytes(std::vector<std::byte> bytes, std::string label,
                                    const ArtifactLimits& limits = {},
-                                   DigestCheck check = DigestCheck::kAtOnce);
+                                   DigestCheck check = DigestCheck::kAtOnce,
+                                   Layer layer = Layer::kExact);
   /// The same for bytes that stay where they are as long as the reader or a copy of it is used.
   static ArtifactReader view(std::span<const std::byte> bytes, const std::string& label,
                              const ArtifactLimits& limits = {},
-                             DigestCheck check = DigestCheck::kAtOnce);
+                             DigestCheck check = DigestCheck::kAtOnce, Layer layer = Layer::kExact);
   /// As sniff() says: the file begins as artifacts of any version do, `GBZ` and a digit, or is
   /// named .gbz and no other model file. @throws as sniff()
   static bool is_artifact(const std::filesystem::path& path);
 
   const std::string& arch() const noexcept { return arch_; }
   const std::string& settings() const noexcept { return settings_; }
-  /// BaseModel::digest() of the model that a delta needs to be expanded; "": none.
-  const std::string& base() const noexcept { return base_; }
+  /// BaseModel::digest() of each model that a delta needs to be expanded; empty: it is none.
+  const std::vector<std::string>& bases() const noexcept { return bases_; }
+  bool is_delta() const noexcept { return !bases_.empty(); }
   /// BaseModel::digest() of the file's own tensors, where it was stored; else "".
   const std::string& digest() const noexcept { return own_digest_; }
   const std::vector<ArtifactTensor>& tensors() const noexcept { return tensors_; }
   /// As it was given to open(); "" for bytes in memory.
   const std::filesystem::path& path() const noexcept { return path_; }
+  /// Of the parts that are read.
   std::int64_t file_bytes() const noexcept;
+  /// Of a file with layers whose exact values are read: its draft. Else null.
+  const ArtifactReader* draft() const noexcept;
+  /// Of the same: what decodes the draft's values (artifact/draft_values.h). Else null.
+  const DraftValues* draft_values() const noexcept { return draft_.get(); }
+  /// Whether the values are those of the draft of a file with layers, whose exact part is missing
+  /// or is not requested.
+  bool is_draft() const noexcept { return is_draft_; }
   std::int64_t header_bytes() const noexcept { return header_bytes_; }  ///< as stored
   std::int64_t output_bytes() const noexcept { return output_bytes_; }
   /// SHA-256 of the file's content in hexadecimal, its identity. @throws as check_digest()
@@ -99,8 +110,13 @@ class ArtifactReader {
   std::vector<std::byte> originals() const;
   /// The parts of the file that the tensor is decoded from, in no order, beside the header.
   std::vector<std::span<const std::byte>> parts(std::size_t tensor) const;
-  /// The change of a tensor since the base, for apply_change(). @throws as theta()
+  /// The change of a tensor since the base, for apply_change(), or what makes blocks of it.
+  /// @throws as theta()
   std::span<const std::byte> change(std::size_t tensor) const;
+  /// Makes a piece of a tensor of pieces.
+  /// @param elements  of the piece's source, if it has one; of the piece afterwards
+  /// @throws as theta()
+  void make_piece(std::size_t tensor, std::size_t piece, std::span<std::byte> elements) const;
   /// The bytes of one element of a constant tensor. @throws as theta()
   std::vector<std::byte> constant(std::size_t tensor) const;
   /// Bits of the file that each tensor takes beside the header. Shares of a common stream
@@ -111,7 +127,11 @@ class ArtifactReader {
   ArtifactReader() = default;
   static ArtifactReader parse(std::shared_ptr<const void> file, std::span<const std::byte> bytes,
                               const std::string& label, const ArtifactLimits& limits,
-                              DigestCheck check);
+                              DigestCheck check, Layer layer);
+  static ArtifactReader parse_layers(const std::shared_ptr<const void>& owner,
+                                     std::span<const std::byte> file, const std::string& label,
+                                     const ArtifactLimits& limits, std::size_t draft_bytes,
+                                     const std::shared_ptr<FileDigest>& digest);
   static ArtifactReader parse_content(std::shared_ptr<const void> file,
                                       std::span<const std::byte> bytes, std::string label,
                                       const ArtifactLimits& limits,
@@ -126,8 +146,14 @@ class ArtifactReader {
   const ArtifactTensor& entry(std::size_t tensor, bool fits, const char* kind) const;
   std::span<const std::byte> section(std::size_t tensor) const;
   std::vector<std::byte> unpacked(std::size_t tensor) const;
+  std::span<const std::byte> piece_section(std::size_t tensor, std::size_t piece) const;
+  std::vector<std::byte> unpacked_piece(std::size_t tensor, std::size_t piece) const;
 
-  std::string label_, arch_, settings_, base_, own_digest_;
+  std::span<const std::byte> whole() const noexcept;
+  std::vector<double> own_bits() const;
+
+  std::string label_, arch_, settings_, own_digest_;
+  std::vector<std::string> bases_;
   std::shared_ptr<FileDigest> digest_;
   std::filesystem::path path_;
   std::shared_ptr<const void> file_;  ///< whoever holds bytes_
@@ -138,6 +164,8 @@ class ArtifactReader {
   std::shared_ptr<Integers> integers_;
   CodecProfile profile_ = CodecProfile::kSmall;
   std::int64_t header_bytes_ = 0, output_bytes_ = 0;
+  bool is_draft_ = false, is_rest_ = false;
+  std::shared_ptr<const DraftValues> draft_;
 };
 
 }  // namespace gbcompress

@@ -17,7 +17,9 @@
 
 namespace GBC_API gbcompress {
 
+class AtomicFile;
 class Spool;
+class Sha256;
 class ArtifactReader;
 
 class ArtifactWriter {
@@ -28,18 +30,22 @@ class ArtifactWriter {
   ArtifactWriter(std::string arch, std::string settings);
 
   /// @param theta  [tiles, gnet_parameters(plan)]
-  /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot
-  /// stand
-  ///         in for, a plan without type_id; Error(kNonFinite) naming the tensor; and as validate()
+  /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot give,
+  ///         a plan without type_id; Error(kNonFinite) naming the tensor; and as validate()
   void add_generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                      const GNetPlan& plan, Coding coding, std::span<const float> theta);
+  /// @param block_type  ggml's number of the quantized type whose blocks the bytes are; 0: none
   /// @throws Error(kUsage) as above; Error(kShapeMismatch) where bytes and shape do not fit
   void add_plain(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                 std::span<const std::byte> bytes);
+                 std::span<const std::byte> bytes, std::uint32_t block_type = 0);
+  /// The same of bytes that are packed already.
+  /// @param packed  the bytes, packed as `packing` says
+  void add_packed(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                  std::vector<std::byte> packed, Packing packing, std::uint32_t block_type = 0);
   /// @param tied_to  a tensor added before that is not tied itself; else Error(kNotFound, kUsage)
   void add_tied(const std::string& name, const std::string& tied_to);
-  /// @throws Error(kUsage, kShapeMismatch) as above, for steps out of range and for integers beyond
-  ///         kMaxMagnitude; so do the next two
+  /// @throws Error(kUsage, kShapeMismatch) as above, for steps out of range and for integers
+  ///         beyond kMaxMagnitude; so do the next two
   void add_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                  CodedValues values);
   /// A coded tensor whose integers are encoded already, by encode_section(); the file then has the
@@ -58,27 +64,42 @@ class ArtifactWriter {
   /// @param element  the bytes of one element; types below a byte are refused
   void add_constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                     std::span<const std::byte> element);
-  /// From here on the file is a delta: what changed since a base model (decode.h).
-  /// @param digest  BaseModel::digest()
-  void set_base(std::string digest);
-  /// The digest of the tensors themselves, by which a chain of deltas finds this file.
-  /// @param digest  BaseModel::digest()
+  /// Models that tensors may be a change of (decode.h); the file is a delta of those it refers to.
+  /// @param digests  BaseModel::digest() of each; at most kMostBases, all different
+  void set_bases(std::vector<std::string> digests);
+  /// The file becomes a part of one with layers, for write_layers(): the draft, or the exact part,
+  /// whose tensors of a base are those of the draft.
+  void set_layer(Layer layer);
+  /// BaseModel::digest() of the tensors themselves, by which a chain of deltas finds this file.
   void set_digest(std::string digest);
   /// What the files that the tensors were read from have beside them
   /// (docs/reference/original-files.md). Empty: nothing.
   void set_originals(std::span<const std::byte> bytes);
-  /// A tensor that the base has, of that type and shape and bit for bit.
-  void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
-  /// A tensor of at least one element that the base has, of that type and shape, and its exact
-  /// change.
+  /// A tensor that a base has, of that type and shape and bit for bit.
+  /// @param base  its place in set_bases()
+  void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                std::size_t base = 0);
+  /// A tensor of at least one element that a base has, of that type and shape, and its change.
   /// @param section  encode_change() of base and tensor
   /// @throws Error(kUsage) for a tensor that has no changes, as has_change() tells
   void add_change(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                  std::vector<std::byte> section);
-  /// Unless it is called: small up to 4 million integers and kMaxSmallColumns, lanes above.
+                  std::vector<std::byte> section, std::size_t base = 0);
+  /// A tensor of pieces, whose elements are whole bytes.
+  /// @param sections  one a piece: its elements where it has no source, encode_change() of
+  ///                  piece_shape() where it changed, else nothing
+  /// @throws Error(kShapeMismatch) where the pieces do not fit the tensor
+  void add_pieces(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                  std::vector<TensorPiece> pieces, std::vector<std::vector<std::byte>> sections);
+  /// Blocks of a quantized type that are made of a tensor of a base.
+  /// @param source   of that tensor
+  /// @param section  requantized_section() of both
+  /// @throws Error(kUsage) for a type that is not coded by fields; Error(kShapeMismatch)
+  void add_blocks(const std::string& name, std::vector<std::int64_t> shape,
+                  std::uint32_t block_type, BlockSource source, std::vector<std::byte> section,
+                  std::size_t base = 0);
+  /// Not called: small up to 4 million integers and kMaxSmallColumns, lanes above.
   void set_profile(CodecProfile profile);
-  /// Instead of those given to the constructor; integers are not coded again. @throws Error(kUsage)
-  /// for text that is not UTF-8
+  /// Instead of the constructor's; integers are not coded again. @throws Error(kUsage) as it does
   void set_settings(std::string settings);
   /// With the small profile: the integers of everything added so far are this stream, from where
   /// they were coded before in the same order. Forgotten where something is added or changed.
@@ -87,7 +108,7 @@ class ArtifactWriter {
   const std::vector<std::byte>& stream() const;
 
   /// Gives a coded tensor other integers, as add_coded() and add_coded_section() do.
-  /// @throws Error(kNotFound) where no coded tensor has that name; as those
+  /// @throws Error(kNotFound) where no coded tensor has that name
   void update_coded(const std::string& name, CodedValues values);
   void update_coded_section(const std::string& name, const CodedValues& form,
                             std::vector<std::byte> section,
@@ -113,13 +134,20 @@ class ArtifactWriter {
   /// The whole file in memory. Same content, same bytes.
   std::vector<std::byte> encode() const;
   /// Atomically: a temporary file beside `path`, fsync, rename.
-  /// @param look  sees the file before it has its name, where no other process can have replaced
-  /// it;
-  ///              what it throws leaves `path` as it was
+  /// @param look  sees the file before it has its name; what it throws leaves `path` as it was
   /// @return bytes written
   /// @throws Error(kExists) unless `overwrite`, Error(kIo)
   std::int64_t write(const std::filesystem::path& path, bool overwrite,
                      const std::function<void(const ArtifactReader&)>& look = {}) const;
+  /// A file with layers, atomically: the draft, and behind it what exact() makes once the draft can
+  /// be read. The writers have these layers (set_layer()).
+  /// @param look  as write() shows the file
+  /// @return bytes written. @throws as write() and exact()
+  static std::int64_t write_layers(
+      const ArtifactWriter& draft,
+      const std::function<const ArtifactWriter&(const ArtifactReader& draft)>& exact,
+      const std::filesystem::path& path, bool overwrite,
+      const std::function<void(const ArtifactReader&)>& look = {});
 
  private:
   struct Content {
@@ -148,11 +176,15 @@ class ArtifactWriter {
   void visit_grids(std::size_t tensor, const Visit& visit) const;
   Layout make_layout() const;
   ArtifactTensor& coded_tensor(const std::string& name);
+  /// @param digest  of what is in the file; of all of it then. @return bytes of this part
+  std::int64_t append_to(AtomicFile& file, Sha256& digest) const;
   /// Calls sink(piece) for every byte of the file but the digest, in order.
   void emit(const Layout& layout,
             const std::function<void(std::span<const std::byte>)>& sink) const;
 
-  std::string arch_, settings_, base_, digest_;
+  std::optional<Layer> layer_;
+  std::string arch_, settings_, digest_;
+  std::vector<std::string> bases_;
   std::vector<std::byte> originals_;  ///< packed
   std::int64_t originals_raw_ = 0;    ///< bytes of them unpacked
   std::optional<CodecProfile> profile_;

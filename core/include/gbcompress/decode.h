@@ -44,9 +44,8 @@ struct DecodeOptions {
   /// placed. Called for every planned tensor before any is decoded; what it throws is passed on.
   /// Unless it is set: place_only().
   std::function<TileBuilder(const ArtifactTensor& tensor)> builder;
-  /// The bytes of a tensor of the base, of that type and shape: BaseModel::source_for(). Called by
-  /// several threads. Without it deltas are refused.
-  std::function<std::span<const std::byte>(const ArtifactTensor& tensor)> base = {};
+  /// base_source(). Called by several threads. Without it deltas are refused.
+  BaseSource base = {};
   int threads = 0;  ///< 0: one for each processor; their number changes no bit
 };
 

@@ -55,11 +55,11 @@ std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact);
 /// count as exact, unless the base has them.
 /// @param decode  the bytes of a tensor by its index in the file, called one after another; without
 ///                it, the decoder for files without layer types of plugins
-/// @param base    of a delta: sets in_base, change_error and change; or null
+/// @param bases   of a delta: set in_base, change_error and change; else none
 std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
                                               const TensorBundle& weights,
                                               const TensorDecoder& decode = {},
-                                              const BaseModel* base = nullptr);
+                                              std::span<const BaseModel> bases = {});
 
 /// "warning: 2 of 40 tensors lost more than half of their energy (sum of squares): fc.weight keeps
 /// 12 %, ..."; "" where none did.

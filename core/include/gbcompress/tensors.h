@@ -103,8 +103,11 @@ struct TensorEntry {
   /// Bit for bit or not at all: what belongs to the training of a checkpoint that is kept whole,
   /// the tensors of a GGUF file that is no model.
   bool exact = false;
+  /// Of U8: ggml's number of the quantized type whose blocks the bytes are; 0: they are none.
+  std::uint32_t block_type = 0;
   /// Of some rows of a tensor that is in pieces, that tensor's name; else "".
   std::string whole = {};
+  std::int64_t first = 0;  ///< of the tensor that is in pieces, the first element
   /// Of a tensor whose elements a file of PyTorch has along other dimensions first: its elements as
   /// they are there, and the dimensions from the longest stride to the shortest. Else empty.
   std::span<const std::byte> stored = {};

@@ -53,8 +53,12 @@ struct WeightsOptions {
   /// matches counts. With ErrorMeasure::kRelative, and without a base.
   std::vector<TensorTarget> targets = {};
   /// Makes a delta: tensors that the base has in the same type and shape are stored as their change
-  /// since, others whole. It has to outlive the call. With ErrorMeasure::kRelative alone.
-  const BaseModel* base = nullptr;
+  /// since, others whole. Where everything is exact there may be several bases, at most kMostBases:
+  /// each tensor is the change since the best one, and tensors of another height and other names
+  /// count as well. They have to outlive the call. With ErrorMeasure::kRelative alone.
+  std::span<const BaseModel> bases = {};
+  /// The first one; null: none.
+  const BaseModel* base() const noexcept { return bases.empty() ? nullptr : bases.data(); }
   /// Calibration: matrices that they name are rounded with error feedback, sensitive tensors get
   /// finer steps. Needs max_bytes, and no base. They have to outlive the call.
   const Statistics* statistics = nullptr;
@@ -121,6 +125,19 @@ struct WeightsReport {
 ///         statistics have another shape; Error(kExists, kIo); Error(kInterrupted)
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options);
+
+/// Of a file with layers (docs/reference/layers.md).
+struct LayersReport {
+  WeightsReport draft;  ///< of the first part: its bytes, and the errors of its values
+  WeightsReport exact;  ///< of the whole file
+};
+
+/// Writes a `.gbz` with layers: a draft that compress_weights() would write, and the exact rest. It
+/// is read back as that is. The draft's values are in memory meanwhile.
+/// @param options  of the draft, without a base; a target is due
+/// @throws as compress_weights()
+LayersReport compress_layers(const TensorBundle& weights, const std::filesystem::path& output,
+                             const WeightsOptions& options);
 
 /// What compress_weights() would take, from a sample of the weights; within a factor of two as a
 /// rule.

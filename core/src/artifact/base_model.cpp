@@ -1,9 +1,11 @@
 #include "gbcompress/decode.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "artifact/base_digest.h"
+#include "artifact/base_range.h"
 #include "artifact/chain.h"
 #include "format/folder/components.h"
 #include "format/folder/left_out.h"
@@ -70,39 +72,54 @@ BaseModel BaseModel::open(const fs::path& path, const ArtifactLimits& limits) {
   return expanded(ArtifactReader::open(file, limits), folder_of(file), limits).model();
 }
 
-BaseModel BaseModel::open_for(const ArtifactReader& delta, const fs::path& path,
-                              const ArtifactLimits& limits) {
+std::vector<BaseModel> BaseModel::open_for(const ArtifactReader& delta,
+                                           std::span<const fs::path> paths,
+                                           const ArtifactLimits& limits) {
   std::error_code ignored;
-  if (delta.base().empty() || !fs::is_directory(path, ignored)) return open(path, limits);
-  const std::vector<std::string> found = artifacts_in(path);
-  if (found.empty() ||
-      (found.size() == 1 && ArtifactReader::open(path / found[0], limits).base().empty() &&
-       !holds_weights(path)))
-    return open(path, limits);
-  return base_in_folder(delta, path, limits);
+  std::vector<BaseModel> models;
+  for (const fs::path& path : paths) {
+    const std::vector<std::string> found =
+        fs::is_directory(path, ignored) ? artifacts_in(path) : std::vector<std::string>();
+    const bool one_model =
+        found.empty() || (found.size() == 1 && !holds_weights(path) &&
+                          !ArtifactReader::open(path / found[0], limits).is_delta());
+    if (!delta.is_delta() || one_model) {
+      models.push_back(open(path, limits));
+      continue;
+    }
+    for (BaseModel& model : bases_in_folder(delta, path, limits))
+      models.push_back(std::move(model));
+  }
+  return models;
 }
 
-BaseModel BaseModel::beside(const ArtifactReader& delta, const ArtifactLimits& limits) {
+std::vector<BaseModel> BaseModel::beside(const ArtifactReader& delta,
+                                         const ArtifactLimits& limits) {
   if (delta.path().empty())
     throw Error(Errc::kNotFound, "a delta that is no file has no others beside it");
-  return base_in_folder(delta, folder_of(delta.path()), limits, /*stated=*/true);
+  return bases_in_folder(delta, folder_of(delta.path()), limits, /*stated=*/true);
 }
 
 const TensorEntry* BaseModel::find(std::string_view name) const noexcept {
   return tensors_->find(name);
 }
 
-std::function<std::span<const std::byte>(const ArtifactTensor&)> BaseModel::source_for(
-    const ArtifactReader& artifact) const {
-  if (!artifact.base().empty() && artifact.base() != digest_)
-    throw Error(Errc::kUsage, "this is another base than the one that the file was made with: " +
-                                  digest_ + " is not " + artifact.base());
-  return [tensors = tensors_](const ArtifactTensor& tensor) {
-    const TensorEntry* found = tensors->find(tensor.name);
-    if (!found || found->dtype != tensor.dtype || found->shape != tensor.shape)
-      throw Error(Errc::kCorrupt, "the base has no tensor " + printable(tensor.name) +
-                                      " of the type and shape that the file says");
-    return found->bytes;
+BaseSource base_source(const ArtifactReader& artifact, std::span<const BaseModel> models) {
+  std::vector<BaseModel> bases;
+  for (const std::string& digest : artifact.bases()) {
+    const auto found = std::ranges::find(models, digest, &BaseModel::digest);
+    if (found == models.end())
+      throw Error(Errc::kUsage,
+                  models.size() == 1 && artifact.bases().size() == 1
+                      ? "this is another base than the one that the file was made with: " +
+                            models[0].digest() + " is not " + digest
+                      : "the file is the change since " + std::to_string(artifact.bases().size()) +
+                            " models, and none of those given has the digest " + digest +
+                            " of one of them; name that one, too");
+    bases.push_back(*found);
+  }
+  return [bases = std::move(bases)](const BaseRange& range) {
+    return bytes_of(range, bases.at(range.base).find(range.name));
   };
 }
 

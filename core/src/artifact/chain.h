@@ -33,21 +33,25 @@ struct OwnModel {
   std::string digest;  ///< BaseModel::digest(); "": not computed yet
 };
 
-/// The model that a delta needs, from files of a folder.
+/// The models that a delta needs, in the order of its bases, from files of a folder. Each has the
+/// tensors that the delta refers to, and the digest of all of its model.
 /// @param stated  as LinkFolder has it
 /// @throws Error(kNotFound) naming the link that is missing; Error(kCorrupt) for one that expands
 ///         to other tensors than it states, and for a loop; as ArtifactReader::open()
-BaseModel base_in_folder(const ArtifactReader& delta, const std::filesystem::path& folder,
-                         const ArtifactLimits& limits, bool stated = false);
+std::vector<BaseModel> bases_in_folder(const ArtifactReader& delta,
+                                       const std::filesystem::path& folder,
+                                       const ArtifactLimits& limits, bool stated = false);
 
 /// The tensors of a file, of a delta with the links in a folder.
-/// @throws as base_in_folder() and decode_tensor()
+/// @throws as bases_in_folder() and decode_tensor()
 OwnModel expanded(const ArtifactReader& artifact, const std::filesystem::path& folder,
                   const ArtifactLimits& limits);
 
-/// The tensors of the last of some links, each of which is the change since what the one before
-/// expands to, the first one since `start`. Digests of tensors are not looked at.
+/// The tensors of the last of some links. The first one is the change since `bases`, in its order;
+/// each other one has no pieces and is the change since what the one before expands to. Digests of
+/// tensors are not looked at.
 /// @throws Error naming the file of the link
-OwnModel passed_through(OwnModel start, const std::vector<const ArtifactReader*>& links);
+OwnModel passed_through(std::vector<OwnModel> bases,
+                        const std::vector<const ArtifactReader*>& links);
 
 }  // namespace gbcompress

@@ -1,6 +1,7 @@
 #include "artifact/chain_folder.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/folder.h"
@@ -34,6 +35,10 @@ void try_reading(const Read& read) {
 
 }  // namespace
 
+fs::path ChainNode::path() const {
+  return file ? file->path() : root ? root->tensors().files.front() : fs::path();
+}
+
 LinkFolder::LinkFolder(fs::path folder, const ArtifactLimits& limits, bool stated)
     : folder_(std::move(folder)), limits_(limits), stated_(stated) {
   for (const std::string& name : names_in(folder_)) {
@@ -50,7 +55,7 @@ void LinkFolder::add(const fs::path& path) {
     // Headers alone: a folder may hold many more files than a chain goes through.
     const auto file = ArtifactReader::open(link.path, limits_, DigestCheck::kNever);
     link.digest = file.digest();
-    link.base = file.base();
+    link.bases = file.bases();
   } catch (const Error&) {
     if (link.neighbor) return;
     note_damage(link, damage_of(link.path, limits_));
@@ -89,58 +94,72 @@ void LinkFolder::note_damage(Link& link, const std::string& what) {
   damaged_.push_back(what);
 }
 
-std::vector<const LinkFolder::Link*> LinkFolder::stating(const std::string& digest,
-                                                         bool deltas) const {
+std::vector<const LinkFolder::Link*> LinkFolder::stating(const std::string& digest) const {
   std::vector<const Link*> found;
   const auto [first, end] = by_digest_.equal_range(digest);
-  for (auto it = first; it != end; ++it) {
-    const Link& link = links_[it->second];
-    if (!link.damaged && link.base.empty() != deltas) found.push_back(&link);
-  }
+  for (auto it = first; it != end; ++it)
+    if (const Link& link = links_[it->second]; !link.damaged && !digest.empty())
+      found.push_back(&link);
   return found;
 }
 
-/// Breadth first. @return a whole file that states a reached digest; null: there is none
-const LinkFolder::Link* LinkFolder::search(const std::string& needed, Reached& reached) const {
-  std::vector<std::string> digests{needed};
-  reached = {{needed, nullptr}};
-  for (std::size_t next = 0; next < digests.size(); ++next) {
-    const std::string digest = digests[next];
-    if (const auto whole = stating(digest, false); !whole.empty()) return whole.front();
-    for (const Link* link : stating(digest, true))
-      if (reached.emplace(link->base, link).second) digests.push_back(link->base);
+/// What is needed, and what the deltas among the files that state it need.
+LinkFolder::Ways LinkFolder::reached(const std::vector<std::string>& needed) const {
+  Ways ways;
+  std::vector<std::string> left = needed;
+  while (!left.empty()) {
+    const std::string digest = std::move(left.back());
+    left.pop_back();
+    if (!ways.emplace(digest, std::nullopt).second) continue;
+    for (const Link* link : stating(digest))
+      left.insert(left.end(), link->bases.begin(), link->bases.end());
   }
-  return nullptr;
+  return ways;
 }
 
-/// The last link of the way where no whole file states a digest: to a model that states none, or
-/// to where a file is missing.
-const LinkFolder::Link* LinkFolder::search_others(const ArtifactReader& delta,
-                                                  const Reached& reached, ChainWalk& found) const {
-  std::set<std::string> digests;
-  const Link* loop = nullptr;
-  for (const auto& [digest, by] : reached) {
-    digests.insert(digest);
-    if (stating(digest, true).empty()) found.missing = digest;
-    if (by) loop = by;
+/// The fewest links. A model comes about by a file whose bases do.
+void LinkFolder::find_ways(Ways& ways) const {
+  const auto links_to = [&](const Link& link) -> std::optional<std::size_t> {
+    std::size_t links = 0;
+    for (const std::string& base : link.bases) {
+      const auto& way = ways.at(base);
+      if (!way) return {};
+      links = std::max(links, way->links + 1);
+    }
+    return links;
+  };
+  for (bool found = true; found;) {
+    found = false;
+    for (auto& [digest, way] : ways)
+      for (const Link* link : stating(digest))
+        if (const auto links = links_to(*link); links && (!way || *links < way->links)) {
+          way = Way{link, *links};
+          found = true;
+        }
   }
-  found.root = find_whole(digests);
-  if (found.root) return reached.at(found.root->digest());
-  if (stated_ && found.missing.empty()) found.missing = delta.base();
-  if (!found.missing.empty()) return reached.at(found.missing);
-  throw Error(Errc::kCorrupt, printable((loop ? loop->path : delta.path()).string()) +
-                                  " is needed to expand itself: its chain of deltas is a loop; get "
-                                  "the file again");
 }
 
-/// The links that lead from the base of a delta to what has the digest that `last` needs, the base
-/// first. @param last  null: the base itself
-std::vector<const LinkFolder::Link*> LinkFolder::way_to(const Link* last,
-                                                        const Reached& reached) const {
-  std::vector<const Link*> way;
-  for (; last; last = reached.at(last->digest)) way.push_back(last);
-  std::ranges::reverse(way);
-  return way;
+/// Goes from what is needed to what no file states.
+void LinkFolder::find_missing(const std::vector<std::string>& needed, const Ways& ways,
+                              const std::string& label, ChainWalk& found) const {
+  std::set<std::string> seen;
+  const std::vector<std::string>* from = &needed;
+  std::string loop = label;
+  for (;;) {
+    const auto at =
+        std::ranges::find_if(*from, [&](const std::string& digest) { return !ways.at(digest); });
+    const std::vector<const Link*> links = stating(*at);
+    found.missing = *at;
+    if (links.empty()) return;
+    if (!seen.insert(*at).second) break;
+    loop = printable(links.front()->path.string());
+    found.needed_by = links.front()->path;
+    from = &links.front()->bases;
+  }
+  if (stated_) return;
+  throw Error(
+      Errc::kCorrupt,
+      loop + " is needed to expand itself: its chain of deltas is a loop; get the file again");
 }
 
 /// Nothing for a file that is damaged or was replaced since.
@@ -148,7 +167,7 @@ std::optional<ArtifactReader> LinkFolder::checked(const Link& link) {
   Link& own = links_[static_cast<std::size_t>(&link - links_.data())];
   try {
     ArtifactReader file = ArtifactReader::open(link.path, limits_);
-    if (file.digest() == link.digest && file.base() == link.base) return file;
+    if (file.digest() == link.digest && file.bases() == link.bases) return file;
     note_damage(own, printable(link.path.string()) + " was replaced meanwhile");
   } catch (const Error& error) {
     note_damage(own, error.what());
@@ -156,59 +175,107 @@ std::optional<ArtifactReader> LinkFolder::checked(const Link& link) {
   return {};
 }
 
-/// Among files that are no deltas and state no digest.
-std::optional<BaseModel> LinkFolder::find_whole(const std::set<std::string>& digests) const {
-  if (stated_) return {};
-  for (const Link& link : links_) {
-    if (link.damaged || link.neighbor || !link.base.empty() || !link.digest.empty()) continue;
-    BaseModel model = BaseModel::open(link.path, limits_);
-    if (digests.contains(model.digest())) return model;
-  }
+/// Among files that are no deltas and state no digest: models that are needed and do not come
+/// about.
+std::map<std::string, BaseModel> LinkFolder::find_roots(const Ways& ways) const {
+  std::map<std::string, BaseModel> roots;
+  if (stated_) return roots;
+  const auto all_found = [&] {
+    return std::ranges::all_of(
+        ways, [&](const auto& way) { return way.second || roots.contains(way.first); });
+  };
+  const auto look_at = [&](BaseModel model) {
+    const auto way = ways.find(model.digest());
+    if (way != ways.end() && !way->second) roots.emplace(way->first, std::move(model));
+  };
+  for (const Link& link : links_)
+    if (!all_found() && !link.damaged && !link.neighbor && link.bases.empty() &&
+        link.digest.empty())
+      look_at(BaseModel::open(link.path, limits_));
   for (const std::string& name : others_) {
     const fs::path path = folder_ / name;
     std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0 ||
+    if (all_found() || !fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0 ||
         sniff(path) != FileKind::kSafetensors)
       continue;
-    BaseModel model(open_tensors(path));
-    if (digests.contains(model.digest())) return model;
+    look_at(BaseModel(open_tensors(path)));
   }
-  if (!holds_weights(folder_)) return {};
-  BaseModel model(open_tensors(folder_));
-  return digests.contains(model.digest()) ? std::optional(std::move(model)) : std::nullopt;
+  if (!all_found() && holds_weights(folder_)) look_at(BaseModel(open_tensors(folder_)));
+  return roots;
+}
+
+/// Opens the files of the ways that are needed. @return nothing where one turns out to be damaged
+std::optional<ChainWalk> LinkFolder::walk_by(const std::vector<std::string>& needed,
+                                             const Ways& ways,
+                                             const std::map<std::string, BaseModel>& roots) {
+  // Where a model does not come about, what is there of it.
+  const auto link_for = [&](const std::string& digest) -> const Link* {
+    if (const auto& way = ways.at(digest)) return way->link;
+    const std::vector<const Link*> stated = stating(digest);
+    return stated.empty() ? nullptr : stated.front();
+  };
+  std::vector<std::pair<std::size_t, std::string>> order;  // links, digest
+  std::map<std::string, std::size_t> places;
+  std::vector<std::string> left = needed;
+  while (!left.empty()) {
+    const std::string digest = std::move(left.back());
+    left.pop_back();
+    if (!places.emplace(digest, 0).second) continue;
+    const auto& way = ways.at(digest);
+    order.emplace_back(way ? way->links : 0, digest);
+    if (const Link* link = link_for(digest))
+      left.insert(left.end(), link->bases.begin(), link->bases.end());
+  }
+  std::ranges::sort(order);
+  ChainWalk walk;
+  for (std::size_t i = 0; i < order.size(); ++i) places[order[i].second] = i;
+  for (const auto& [links, digest] : order) {
+    ChainNode& node = walk.nodes.emplace_back(ChainNode{.digest = digest});
+    const auto root = roots.find(digest);
+    if (root != roots.end()) node.root = root->second;
+    const Link* link = link_for(digest);
+    if (!link) continue;
+    node.file = checked(*link);
+    if (!node.file) return {};
+    for (const std::string& base : link->bases) node.bases.push_back(places.at(base));
+  }
+  for (const std::string& digest : needed) walk.bases.push_back(places.at(digest));
+  return walk;
 }
 
 ChainWalk LinkFolder::walk(const ArtifactReader& delta) {
+  const std::vector<std::string>& bases = delta.bases();
+  const std::string label = printable(delta.path().string());
   for (;;) {  // once more without each file that turns out to be damaged
-    Reached reached;
+    Ways ways = reached(bases);
+    find_ways(ways);
+    const auto comes_about = [&](const std::string& digest) { return ways.at(digest).has_value(); };
+    std::map<std::string, BaseModel> roots;
     ChainWalk found;
-    const Link* last = nullptr;
-    if (const Link* whole = search(delta.base(), reached)) {
-      found.whole = checked(*whole);
-      if (!found.whole) continue;
-      last = reached.at(whole->digest);
-    } else if (!has_neighbors_) {
-      add_neighbors();
-      continue;
-    } else {
-      last = search_others(delta, reached, found);
+    if (!std::ranges::all_of(bases, comes_about)) {
+      if (!has_neighbors_) {
+        add_neighbors();
+        continue;
+      }
+      roots = find_roots(ways);
+      for (const auto& [digest, root] : roots) ways.at(digest) = Way{};
+      find_ways(ways);
+      if (!std::ranges::all_of(bases, comes_about)) find_missing(bases, ways, label, found);
     }
-    bool damaged = false;
-    for (const Link* link : way_to(last, reached)) {
-      std::optional<ArtifactReader> file = checked(*link);
-      damaged = damaged || !file;
-      if (file) found.links.push_back(*std::move(file));
+    if (auto walk = walk_by(bases, ways, roots)) {
+      walk->missing = found.missing;
+      walk->needed_by = found.needed_by;
+      return *std::move(walk);
     }
-    if (!damaged) return found;
   }
 }
 
-void LinkFolder::missing(const ArtifactReader& needed_by, const std::string& digest) {
+void LinkFolder::missing(const std::string& needed_by, const std::string& digest) {
   // What states another digest than it did before it was damaged.
   for (const Link& link : links_)
     if (!link.damaged && !link.neighbor) checked(link);
-  std::string text = printable(needed_by.path().string()) + " needs the model with the digest " +
-                     digest + ", and no file in " + printable(folder_.string()) + " has it";
+  std::string text = needed_by + " needs the model with the digest " + digest +
+                     ", and no file in " + printable(folder_.string()) + " has it";
   for (const std::string& damaged : damaged_) text += "; " + damaged;
   throw Error(Errc::kNotFound, text + "; put the missing link there");
 }

@@ -45,7 +45,8 @@ void add_copied(ArtifactWriter& writer, const ArtifactReader& reader,
       continue;
     switch (tensor.kind) {
       case TensorKind::kExact:
-        writer.add_plain(tensor.name, tensor.dtype, tensor.shape, reader.plain(i));
+        writer.add_plain(tensor.name, tensor.dtype, tensor.shape, reader.plain(i),
+                         tensor.block_type);
         break;
       case TensorKind::kConstant:
         writer.add_constant(tensor.name, tensor.dtype, tensor.shape, reader.constant(i));

@@ -6,12 +6,16 @@
 #include <string_view>
 #include <utility>
 
+#include "artifact/base_range.h"
 #include "artifact/direct_values.h"
+#include "artifact/draft_values.h"
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/transform.h"
+#include "artifact/pieces.h"
 #include "artifact/read_many.h"
 #include "artifact/sections/elements.h"
+#include "artifact/sections/requantized.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
@@ -63,16 +67,23 @@ std::vector<float> generate(const ArtifactReader& artifact, std::size_t tensor,
   return build ? build(entry, values) : values;
 }
 
-using BaseSource = std::function<std::span<const std::byte>(const ArtifactTensor&)>;
-
-std::span<const std::byte> base_bytes(const ArtifactReader& artifact, const ArtifactTensor& tensor,
+std::span<const std::byte> base_bytes(const ArtifactReader& artifact, const BaseRange& range,
                                       const BaseSource& base) {
   if (!base)
     throw Error(
         Errc::kUsage,
         "this file holds what changed since another model, its base, which has the digest " +
-            artifact.base() + "; expand it together with that base");
-  return base(tensor);
+            artifact.bases()[range.base] + "; expand it together with that base");
+  return base(range);
+}
+
+/// The bytes of a tensor in the base; of a file with layers, in its draft.
+std::vector<std::byte> namesake_bytes(const ArtifactReader& artifact, std::size_t tensor,
+                                      const BaseSource& base, int threads) {
+  if (const DraftValues* draft = artifact.draft_values())
+    return draft->decode(tensor, threads).take_bytes();
+  const auto bytes = base_bytes(artifact, namesake_of(artifact.tensors()[tensor]), base);
+  return {bytes.begin(), bytes.end()};
 }
 
 /// Of a tensor that is numbers: generated, coded or both.
@@ -83,7 +94,7 @@ std::vector<float> numbers(const ArtifactReader& artifact, std::size_t tensor,
     std::vector<float> values = tensor_floats(artifact.coded(tensor), entry.shape);
     if (!entry.on_base) return values;
     std::vector<float> before(values.size());
-    floats_of(base_bytes(artifact, entry, base), entry.dtype, before);
+    floats_of(namesake_bytes(artifact, tensor, base, threads), entry.dtype, before);
     for (std::size_t n = 0; n < values.size(); ++n) values[n] += before[n];
     return values;
   }
@@ -161,20 +172,32 @@ DecodedTensor direct(const ArtifactReader& artifact, std::size_t tensor, int thr
   return {entry.dtype, std::move(elements)};
 }
 
+DecodedTensor requantized(const ArtifactReader& artifact, std::size_t tensor,
+                          const BaseSource& base, int threads) {
+  const ArtifactTensor& entry = artifact.tensors()[tensor];
+  const auto bytes = base_bytes(artifact, source_of(entry), base);
+  return {entry.dtype,
+          unpack_requantized(artifact.change(tensor), entry.block_type, {bytes, entry.source.dtype},
+                             static_cast<std::size_t>(tensor_bytes(entry.shape, entry.dtype)),
+                             printable(entry.name), threads)};
+}
+
 /// Of an untied tensor.
 DecodedTensor decode(const ArtifactReader& artifact, std::size_t tensor, const TileBuilder& build,
                      const BaseSource& base, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
-  if (entry.kind == TensorKind::kBase) {
-    const auto bytes = base_bytes(artifact, entry, base);
-    return {entry.dtype, {bytes.begin(), bytes.end()}};
-  }
+  if (entry.kind == TensorKind::kBase)
+    return {entry.dtype, namesake_bytes(artifact, tensor, base, threads)};
   if (entry.kind == TensorKind::kChange) {
-    const auto before = base_bytes(artifact, entry, base);
-    std::vector<std::byte> elements(before.begin(), before.end());
+    std::vector<std::byte> elements = namesake_bytes(artifact, tensor, base, threads);
     apply_change(entry.dtype, entry.shape, artifact.change(tensor), elements);
     return {entry.dtype, std::move(elements)};
   }
+  if (entry.kind == TensorKind::kPieces)
+    return {entry.dtype, join_pieces(artifact, tensor, [&](const BaseRange& range) {
+              return base_bytes(artifact, range, base);
+            })};
+  if (entry.kind == TensorKind::kBlocks) return requantized(artifact, tensor, base, threads);
   if (entry.kind == TensorKind::kExact) return {entry.dtype, artifact.plain(tensor)};
   if (entry.kind == TensorKind::kConstant)
     return {entry.dtype,

@@ -17,16 +17,19 @@ constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 std::size_t container_at(const ArtifactReader& artifact) {
   const auto& tensors = artifact.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].name == kContainerName && tensors[i].kind == TensorKind::kExact &&
-        tensors[i].dtype == DType::kU8)
-      return i;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    // The exact part of a file with layers has that of the draft.
+    const bool there = tensors[i].kind == TensorKind::kExact ||
+                       (artifact.draft() && tensors[i].kind == TensorKind::kBase);
+    if (there && tensors[i].name == kContainerName && tensors[i].dtype == DType::kU8) return i;
+  }
   return kNowhere;
 }
 
 Container read_container(const ArtifactReader& artifact, std::size_t at) {
   return blame_damage(artifact, [&] {
-    return Container::decode(artifact.plain(at), artifact.tensors().size(), label_of(artifact));
+    return Container::decode(decode_tensor(artifact, at), artifact.tensors().size(),
+                             label_of(artifact));
   });
 }
 

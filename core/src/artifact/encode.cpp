@@ -35,6 +35,25 @@ std::vector<std::int32_t> in_order(const ArtifactTensor& tensor, const CodedThet
   return numbers;
 }
 
+/// Names those that some tensor refers to.
+void keep_used_bases(Header& header, const std::vector<std::string>& bases) {
+  constexpr std::size_t kUnused = kMostBases;
+  std::vector<std::size_t> places(bases.size(), kUnused);
+  for (ArtifactTensor& tensor : header.tensors)
+    for_bases(tensor, [&](std::size_t base) {
+      if (base >= bases.size())
+        throw Error(Errc::kUsage, "a tensor refers to a base, and none is set");
+      places[base] = 0;
+    });
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    if (places[i] == kUnused) continue;
+    places[i] = header.bases.size();
+    header.bases.push_back(bases[i]);
+  }
+  for (ArtifactTensor& tensor : header.tensors)
+    for_bases(tensor, [&](std::size_t& base) { base = places[base]; });
+}
+
 /// In lanes the integers of a dependent grid stand for other values than in other profiles.
 void check_lanes(const ArtifactTensor& tensor) {
   if (has_values(tensor) && tensor.grid.dependent && !tensor.grid.lanes)
@@ -87,14 +106,12 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   Header header;
   header.arch = arch_;
   header.settings = settings_;
-  const bool needed = std::any_of(tensors_.begin(), tensors_.end(), needs_base);
-  if (needed && base_.empty())
-    throw Error(Errc::kUsage, "a tensor refers to a base, and none is set");
-  if (needed) header.base = base_;  // else nothing is left of it
+  if (layer_) header.part = layer_ == Layer::kExact ? FilePart::kRest : FilePart::kDraft;
   header.digest = digest_;
   header.originals = {.stored = static_cast<std::int64_t>(originals_.size()),
                       .raw = originals_raw_};
   header.tensors = tensors_;
+  if (header.part != FilePart::kRest) keep_used_bases(header, bases_);
   header.profile = profile();
   const bool small = header.profile == CodecProfile::kSmall;
   const bool lanes = header.profile == CodecProfile::kLanes;
@@ -255,19 +272,42 @@ std::vector<std::byte> ArtifactWriter::encode() const {
   return file;
 }
 
-std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite,
-                                   const std::function<void(const ArtifactReader&)>& look) const {
+std::int64_t ArtifactWriter::append_to(AtomicFile& file, Sha256& digest) const {
   const Layout& content = layout();
-  AtomicFile file(path, overwrite);
-  Sha256 digest;
-  std::int64_t written = kDigestBytes;
   emit(content, [&](std::span<const std::byte> piece) {
     digest.update(piece);
     file.write(piece);
-    written += static_cast<std::int64_t>(piece.size());
   });
-  const std::string hash = digest.finish();
-  file.write(std::as_bytes(std::span(hash)).first(kDigestBytes));
+  Sha256 so_far = digest;
+  const std::string hash = so_far.finish();
+  const auto stored = std::as_bytes(std::span(hash)).first(kDigestBytes);
+  digest.update(stored);  // of what may follow
+  file.write(stored);
+  return content.bytes;
+}
+
+std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite,
+                                   const std::function<void(const ArtifactReader&)>& look) const {
+  AtomicFile file(path, overwrite);
+  Sha256 digest;
+  const std::int64_t written = append_to(file, digest);
+  if (look) look(ArtifactReader::open(file.flush()));
+  file.commit();
+  return written;
+}
+
+std::int64_t ArtifactWriter::write_layers(
+    const ArtifactWriter& draft,
+    const std::function<const ArtifactWriter&(const ArtifactReader& draft)>& exact,
+    const std::filesystem::path& path, bool overwrite,
+    const std::function<void(const ArtifactReader&)>& look) {
+  if (draft.layer_ != Layer::kDraft) throw Error(Errc::kUsage, "the first part is no draft");
+  AtomicFile file(path, overwrite);
+  Sha256 digest;
+  std::int64_t written = draft.append_to(file, digest);
+  const ArtifactWriter& rest = exact(ArtifactReader::open(file.flush()));
+  if (rest.layer_ != Layer::kExact) throw Error(Errc::kUsage, "the second part is no exact part");
+  written += rest.append_to(file, digest);
   if (look) look(ArtifactReader::open(file.flush()));
   file.commit();
   return written;

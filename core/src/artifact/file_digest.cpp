@@ -12,11 +12,22 @@ constexpr std::size_t kTakenPiece = std::size_t{16} << 20;
 
 }  // namespace
 
-FileDigest::FileDigest(std::span<const std::byte> file, std::string label, bool compare)
+bool has_own_digest(std::span<const std::byte> part) {
+  if (part.size() <= kDigestBytes) return false;
+  Sha256 digest;
+  digest.update(part.first(part.size() - kDigestBytes));
+  const auto stored = part.last(kDigestBytes);
+  const std::string found = digest.finish();
+  return std::equal(stored.begin(), stored.end(), reinterpret_cast<const std::byte*>(found.data()));
+}
+
+FileDigest::FileDigest(std::span<const std::byte> file, std::string label, bool compare,
+                       std::size_t draft)
     : content_(file.first(file.size() - kDigestBytes)),
       stored_(file.last(kDigestBytes)),
       label_(std::move(label)),
-      compare_(compare) {}
+      compare_(compare),
+      draft_(file.first(draft)) {}
 
 void FileDigest::advance(std::size_t bytes) {
   const auto piece = content_.subspan(taken_, std::min(bytes, content_.size() - taken_));
@@ -73,7 +84,9 @@ void FileDigest::check() {
   }
   if (fits_) return;
   check_mapped_inputs();  // a file that became shorter since
-  throw Error(Errc::kCorrupt, label_ + " is damaged: its digest does not fit; copy it again");
+  const bool advised = has_own_digest(draft_);
+  throw Error(Errc::kCorrupt, label_ + " is damaged: its digest does not fit; copy it again" +
+                                  (advised ? kDraftAdvice : ""));
 }
 
 const std::string& FileDigest::identity() {

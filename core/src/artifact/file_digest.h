@@ -15,11 +15,20 @@
 
 namespace gbcompress {
 
+/// What an error about a file with layers ends with where its draft is whole.
+inline constexpr const char* kDraftAdvice =
+    ", or read its draft alone, which is whole, with `draft`";
+/// Whether bytes end with their digest.
+bool has_own_digest(std::span<const std::byte> part);
+
 class FileDigest {
  public:
   /// @param file     of more bytes than a digest; must outlive this
   /// @param compare  false: nothing is checked, and identity() is ""
-  FileDigest(std::span<const std::byte> file, std::string label, bool compare = true);
+  /// @param draft    of a file with layers: bytes of its first part, which may be whole where the
+  ///                 file is not
+  FileDigest(std::span<const std::byte> file, std::string label, bool compare = true,
+             std::size_t draft = 0);
 
   /// That many bytes were just decoded: takes about as many into the digest, from where it
   /// stands. Decoders mostly go through a file in its order, so that these are in caches. A thread
@@ -39,6 +48,7 @@ class FileDigest {
   const std::span<const std::byte> content_, stored_;
   const std::string label_;
   const bool compare_;
+  const std::span<const std::byte> draft_;
   std::atomic<std::size_t> owed_ = 0;
   std::mutex mutex_;
   Sha256 digest_;

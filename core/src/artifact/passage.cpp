@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "artifact/base_range.h"
 #include "artifact/chain.h"
 #include "artifact/header/header.h"
 #include "base/parallel.h"
@@ -21,7 +22,7 @@ struct Step {
   std::size_t link = 0, tensor = 0;
 };
 
-/// How a tensor comes about: the start's, unless it is null, and what the links make of it.
+/// How a tensor comes about: the base's, unless it is null, and what the links make of it.
 struct Way {
   OwnTensor* start = nullptr;
   std::vector<Step> steps;
@@ -29,8 +30,8 @@ struct Way {
 
 class Passage {
  public:
-  Passage(OwnModel start, const std::vector<const ArtifactReader*>& links)
-      : model_(std::move(start)), links_(links) {
+  Passage(std::vector<OwnModel> bases, const std::vector<const ArtifactReader*>& links)
+      : bases_(std::move(bases)), links_(links) {
     for (const ArtifactReader* link : links_) {
       auto& index = indices_.emplace_back();
       for (std::size_t i = 0; i < link->tensors().size(); ++i)
@@ -58,18 +59,28 @@ class Passage {
     parallel_tasks(usable_processors(), static_cast<std::int64_t>(ways.size()), [&](auto i) {
       go(ways[static_cast<std::size_t>(i)], made[static_cast<std::size_t>(i)]);
     });
-    model_.tensors.clear();
-    model_.digest.clear();
+    OwnModel model = rest_of_bases();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       OwnTensor own = made[way_of[i]];
       own.entry.name = tensors[i].name;
-      model_.tensors.emplace(tensors[i].name, std::move(own));
+      model.tensors.emplace(tensors[i].name, std::move(own));
     }
-    for (const ArtifactReader* link : links_) model_.files.push_back(link->path());
-    return std::move(model_);
+    for (const ArtifactReader* link : links_) model.files.push_back(link->path());
+    return model;
   }
 
  private:
+  /// What tensors of the bases lie in.
+  OwnModel rest_of_bases() {
+    OwnModel model;
+    for (OwnModel& base : bases_) {
+      model.owners.insert(model.owners.end(), base.owners.begin(), base.owners.end());
+      model.files.insert(model.files.end(), base.files.begin(), base.files.end());
+      model.file_bytes += base.file_bytes;
+    }
+    return model;
+  }
+
   [[noreturn]] void no_base(std::size_t link, const ArtifactTensor& tensor) const {
     throw Error(Errc::kCorrupt, printable(links_[link]->path().string()) +
                                     ": the base has no tensor " + printable(tensor.name) +
@@ -86,34 +97,40 @@ class Passage {
         one = &links_[link]->tensors()[tensor];
       }
       if (one->kind != TensorKind::kBase) way.steps.push_back({link, tensor});
-      if (!needs_base(*one)) break;
+      if (!has_source(*one)) break;
+      const ArtifactTensor form = base_form(*one);
       if (link == 0) {
-        const auto before = model_.tensors.find(one->name);
-        if (before == model_.tensors.end() || before->second.entry.dtype != one->dtype ||
-            before->second.entry.shape != one->shape)
+        auto& had = bases_.at(one->base).tensors;
+        const auto before = had.find(form.name);
+        if (before == had.end() || before->second.entry.dtype != form.dtype ||
+            before->second.entry.shape != form.shape)
           no_base(link, *one);
         way.start = &before->second;
         break;
       }
-      const auto before = indices_[link - 1].find(one->name);
+      const auto before = indices_[link - 1].find(form.name);
       if (before == indices_[link - 1].end()) no_base(link, *one);
       tensor = before->second;
       const ArtifactTensor& had = links_[link - 1]->tensors()[tensor];
-      if (had.dtype != one->dtype || had.shape != one->shape) no_base(link, *one);
+      if (had.dtype != form.dtype || had.shape != form.shape) no_base(link, *one);
     }
     std::ranges::reverse(way.steps);
     return way;
   }
 
   /// What each way begins with. Bytes of the start that one way alone needs are that way's.
-  static std::vector<OwnTensor> begin(const std::vector<Way>& ways) {
+  std::vector<OwnTensor> begin(const std::vector<Way>& ways) const {
+    // Pieces may be any of the bases' elements.
+    const bool pieces = std::ranges::any_of(links_[0]->tensors(), [](const auto& tensor) {
+      return tensor.kind == TensorKind::kPieces;
+    });
     std::map<const OwnTensor*, std::size_t> users;
     for (const Way& way : ways) ++users[way.start];
     std::vector<OwnTensor> made(ways.size());
     for (std::size_t i = 0; i < ways.size(); ++i) {
       if (!ways[i].start) continue;
       made[i] = *ways[i].start;
-      if (users[ways[i].start] == 1) ways[i].start->own = nullptr;
+      if (users[ways[i].start] == 1 && !pieces) ways[i].start->own = nullptr;
     }
     return made;
   }
@@ -124,7 +141,7 @@ class Passage {
       const ArtifactTensor& tensor = link.tensors()[step.tensor];
       try {
         if (tensor.kind != TensorKind::kChange) {
-          made = decoded(link, step.tensor, made.entry.bytes);
+          made = decoded(link, step.tensor, made.entry);
           continue;
         }
         if (!made.own || made.own.use_count() > 1)
@@ -142,15 +159,23 @@ class Passage {
   }
 
   /// Readers decode one tensor at a time.
-  OwnTensor decoded(const ArtifactReader& link, std::size_t i, std::span<const std::byte> before) {
+  OwnTensor decoded(const ArtifactReader& link, std::size_t i, const TensorEntry& before) {
     const std::lock_guard lock(decoding_);
     return whole(link.tensors()[i],
-                 decode_tensor(link, i, {.builder = {}, .base = [&](const ArtifactTensor&) {
-                                           return before;
+                 decode_tensor(link, i, {.builder = {}, .base = [&](const BaseRange& range) {
+                                           return range.shape ? bytes_of(range, &before)
+                                                              : range_in_bases(range);
                                          }}));
   }
 
-  OwnModel model_;
+  /// Of a tensor of pieces, which the first link alone has.
+  std::span<const std::byte> range_in_bases(const BaseRange& range) const {
+    const auto& tensors = bases_.at(range.base).tensors;
+    const auto found = tensors.find(range.name);
+    return bytes_of(range, found == tensors.end() ? nullptr : &found->second.entry);
+  }
+
+  std::vector<OwnModel> bases_;  ///< of the first link
   const std::vector<const ArtifactReader*>& links_;
   std::vector<std::map<std::string_view, std::size_t>> indices_;  ///< by name, of each link
   std::mutex decoding_;
@@ -158,9 +183,9 @@ class Passage {
 
 }  // namespace
 
-OwnModel passed_through(OwnModel start, const std::vector<const ArtifactReader*>& links) {
-  if (links.empty()) return start;
-  return Passage(std::move(start), links).run();
+OwnModel passed_through(std::vector<OwnModel> bases,
+                        const std::vector<const ArtifactReader*>& links) {
+  return Passage(std::move(bases), links).run();
 }
 
 }  // namespace gbcompress

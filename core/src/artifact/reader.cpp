@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "artifact/draft_values.h"
 #include "artifact/file_digest.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
 #include "artifact/read_many.h"
+#include "artifact/sections/blocks.h"
 #include "artifact/sections/coding.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
@@ -32,6 +34,10 @@ bool is_coded(const ArtifactTensor& tensor) noexcept {
   throw Error(Errc::kCorrupt, label + ": " + printable(tensor.name) +
                                   " declares more integers than " + std::to_string(stored) +
                                   " bytes hold");
+}
+
+[[noreturn]] void refuse_more(const std::string& label) {
+  throw Error(Errc::kCorrupt, label + " is damaged: it has bytes behind its end; copy it again");
 }
 
 /// Of a tensor whose integers are a section of that size.
@@ -67,6 +73,27 @@ void check_integers(const Header& header, std::span<const std::int64_t> stored,
   }
 }
 
+/// What the parts of a file begin with.
+struct Preludes {
+  Prelude first;
+  bool layered = false;  ///< another part follows the first one
+};
+
+/// @throws Error(kCorrupt) for bytes behind the last part; as read_prelude()
+Preludes read_preludes(std::span<const std::byte> file, const ArtifactLimits& limits,
+                       const std::string& label, Layer layer) {
+  Preludes preludes{read_prelude(file, limits, label)};
+  const auto rest = file.subspan(static_cast<std::size_t>(preludes.first.end));
+  if (rest.empty() || layer == Layer::kDraft) return preludes;
+  preludes.layered = true;
+  const auto n = static_cast<std::ptrdiff_t>(std::min(rest.size(), kMagic.size()));
+  if (!std::equal(kMagic.begin(), kMagic.begin() + n, reinterpret_cast<const char*>(rest.data())) ||
+      read_prelude(rest, limits, label + ": its exact part").end !=
+          static_cast<std::int64_t>(rest.size()))
+    refuse_more(label);
+  return preludes;
+}
+
 #ifndef GBC_FREESTANDING
 /// Where a file does not begin as its format wants, damage is the reason where there is some. A
 /// file that was cut has no digest to compare.
@@ -79,6 +106,19 @@ void blame_damage(std::span<const std::byte> file, const ArtifactLimits& limits,
   if (family && code != Errc::kTruncated && file.size() > kDigestBytes &&
       static_cast<std::int64_t>(file.size()) <= limits.file_bytes)
     FileDigest(file, label).check();
+}
+
+/// Of a file whose exact part was cut, says what is whole. @throws error, or with that advice
+[[noreturn]] void blame_cut(std::span<const std::byte> file, const ArtifactLimits& limits,
+                            const std::string& label, const Error& error) {
+  std::size_t draft = 0;
+  try {
+    draft = static_cast<std::size_t>(read_prelude(file, limits, label).end);
+  } catch (const Error&) {
+  }
+  if (draft > 0 && has_own_digest(file.first(draft)))
+    throw Error(error.code(), error.what() + std::string(kDraftAdvice));
+  throw Error(error.code(), error.what());
 }
 #endif
 
@@ -125,6 +165,10 @@ std::string_view kind_name(TensorKind kind) noexcept {
       return "base";
     case TensorKind::kChange:
       return "change";
+    case TensorKind::kPieces:
+      return "pieces";
+    case TensorKind::kBlocks:
+      return "blocks";
     case TensorKind::kConstant:
       return "constant";
   }
@@ -132,46 +176,61 @@ std::string_view kind_name(TensorKind kind) noexcept {
 }
 
 ArtifactReader ArtifactReader::open(const std::filesystem::path& path, const ArtifactLimits& limits,
-                                    DigestCheck check) {
+                                    DigestCheck check, Layer layer) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
-  ArtifactReader reader = parse(std::move(file), bytes, printable(path.string()), limits, check);
+  ArtifactReader reader =
+      parse(std::move(file), bytes, printable(path.string()), limits, check, layer);
   reader.path_ = path;
   return reader;
 }
 
 ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::string label,
-                                          const ArtifactLimits& limits, DigestCheck check) {
+                                          const ArtifactLimits& limits, DigestCheck check,
+                                          Layer layer) {
   auto file = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   const std::span<const std::byte> held = *file;
-  return parse(std::move(file), held, label, limits, check);
+  return parse(std::move(file), held, label, limits, check, layer);
 }
 
 ArtifactReader ArtifactReader::view(std::span<const std::byte> bytes, const std::string& label,
-                                    const ArtifactLimits& limits, DigestCheck check) {
-  return parse(nullptr, bytes, label, limits, check);
+                                    const ArtifactLimits& limits, DigestCheck check, Layer layer) {
+  return parse(nullptr, bytes, label, limits, check, layer);
 }
 
 ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
                                      std::span<const std::byte> file, const std::string& label,
-                                     const ArtifactLimits& limits, DigestCheck check) {
+                                     const ArtifactLimits& limits, DigestCheck check, Layer layer) {
+  Preludes preludes;
 #ifdef GBC_FREESTANDING
-  read_prelude(file, limits, label);
+  preludes = read_preludes(file, limits, label, layer);
 #else
   try {
-    read_prelude(file, limits, label);
+    preludes = read_preludes(file, limits, label, layer);
   } catch (const Error& error) {
     blame_damage(file, limits, label, error.code());
-    throw;
+    blame_cut(file, limits, label, error);
   }
 #endif
-  const auto digest = std::make_shared<FileDigest>(file, label, check != DigestCheck::kNever);
+  const auto end = static_cast<std::size_t>(preludes.first.end);
+  const auto read = preludes.layered ? file : file.first(end);
+  const auto digest = std::make_shared<FileDigest>(read, label, check != DigestCheck::kNever,
+                                                   preludes.layered ? end : 0);
   if (check == DigestCheck::kAtOnce) digest->check();
+  const auto parse_read = [&] {
+    if (preludes.layered) return parse_layers(owner, file, label, limits, end, digest);
+    ArtifactReader reader = parse_content(owner, read, label, limits, digest);
+    if (read.size() < file.size() && !reader.is_draft_) refuse_more(label);
+    if (reader.is_rest_)
+      throw Error(Errc::kCorrupt,
+                  label + " is an exact part without its draft; get the whole file");
+    return reader;
+  };
 #ifdef GBC_FREESTANDING  // libgbz compares the digest at once
-  return parse_content(owner, file, label, limits, digest);
+  return parse_read();
 #else
   try {
-    ArtifactReader reader = parse_content(owner, file, label, limits, digest);
+    ArtifactReader reader = parse_read();
     if (reader.output_bytes_ / kUsualExpansion > reader.file_bytes()) digest->check();
     return reader;
   } catch (const Error&) {
@@ -179,6 +238,23 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
     throw;
   }
 #endif
+}
+
+ArtifactReader ArtifactReader::parse_layers(const std::shared_ptr<const void>& owner,
+                                            std::span<const std::byte> file,
+                                            const std::string& label, const ArtifactLimits& limits,
+                                            std::size_t draft_bytes,
+                                            const std::shared_ptr<FileDigest>& digest) {
+  ArtifactReader draft = parse_content(owner, file.first(draft_bytes), label, limits, digest);
+  if (!draft.is_draft_) refuse_more(label);
+  ArtifactReader rest = parse_content(owner, file.subspan(draft_bytes), label, limits, digest);
+  if (!rest.is_rest_)
+    throw Error(Errc::kCorrupt, label + ": another file than its exact part follows its draft");
+  if (rest.arch_.empty()) rest.arch_ = draft.arch_;
+  if (rest.settings_.empty()) rest.settings_ = draft.settings_;
+  rest.header_bytes_ += draft.header_bytes_;
+  rest.draft_ = std::make_shared<const DraftValues>(std::move(draft), rest.tensors_, label);
+  return rest;
 }
 
 ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
@@ -226,7 +302,9 @@ ArtifactReader ArtifactReader::parse_content(std::shared_ptr<const void> owner,
   reader.label_ = std::move(label);
   reader.arch_ = std::move(header.arch);
   reader.settings_ = std::move(header.settings);
-  reader.base_ = std::move(header.base);
+  reader.is_draft_ = header.part == FilePart::kDraft;
+  reader.is_rest_ = header.part == FilePart::kRest;
+  reader.bases_ = std::move(header.bases);
   reader.own_digest_ = std::move(header.digest);
   reader.tensors_ = std::move(header.tensors);
   reader.profile_ = header.profile;
@@ -249,7 +327,18 @@ void ArtifactReader::open_integers(LanesBytes lanes, std::size_t last) {
 }
 
 std::int64_t ArtifactReader::file_bytes() const noexcept {
-  return static_cast<std::int64_t>(bytes_.size());
+  return static_cast<std::int64_t>(whole().size());
+}
+
+/// The parts lie one behind the other.
+std::span<const std::byte> ArtifactReader::whole() const noexcept {
+  if (!draft_) return bytes_;
+  const auto before = draft_->reader().bytes_;
+  return {before.data(), before.size() + bytes_.size()};
+}
+
+const ArtifactReader* ArtifactReader::draft() const noexcept {
+  return draft_ ? &draft_->reader() : nullptr;
 }
 
 const std::string& ArtifactReader::identity() const { return digest_->identity(); }
@@ -257,7 +346,8 @@ const std::string& ArtifactReader::identity() const { return digest_->identity()
 void ArtifactReader::check_digest() const { digest_->check(); }
 
 void ArtifactReader::verify() const {
-  FileDigest(bytes_, label_).check();
+  FileDigest(whole(), label_).check();
+  if (draft_) draft_->reader().verify();
   blame_damage(*this, [&] {
 #ifndef GBC_FREESTANDING
     originals();
@@ -265,6 +355,10 @@ void ArtifactReader::verify() const {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       if (has_plan(tensors_[i].kind)) theta(i);
       if (tensors_[i].kind == TensorKind::kExact) plain(i);
+#ifndef GBZ_WITHOUT_PIECES
+      for (std::size_t n = 0; n < tensors_[i].pieces.size(); ++n)
+        if (tensors_[i].pieces[n].source == TensorPiece::Source::kNone) unpacked_piece(i, n);
+#endif
       if (!has_values(tensors_[i])) continue;
       const CodedValues values = coded(i);
       if (values.levels.used()) level_elements(values);
@@ -286,9 +380,12 @@ std::span<const std::byte> ArtifactReader::section(std::size_t tensor) const {
 
 std::vector<std::byte> ArtifactReader::unpacked(std::size_t tensor) const {
   const SectionRef& ref = sections_[tensor];
+  const std::string label = label_ + ": " + printable(tensors_[tensor].name);
   std::vector<std::byte> bytes =
-      unpack(section(tensor), ref.packing, ref.raw, plane_bytes(tensors_[tensor]),
-             label_ + ": " + printable(tensors_[tensor].name));
+      ref.packing == Packing::kBlocks
+          ? unpack_blocks(section(tensor), static_cast<std::size_t>(ref.raw),
+                          tensors_[tensor].block_type, label)
+          : unpack(section(tensor), ref.packing, ref.raw, plane_bytes(tensors_[tensor]), label);
   digest_->keep_up(static_cast<std::size_t>(ref.stored));
   return bytes;
 }
@@ -365,12 +462,16 @@ std::vector<std::span<const std::byte>> ArtifactReader::parts(std::size_t tensor
   if (tensor >= tensors_.size()) return {};
   tensor = owner_of(*this, tensor);
   if (lanes() && in_stripes(tensors_[tensor])) return lanes()->bytes_of(tensor);
-  if (sections_[tensor].stored == 0) return {};
-  return {section(tensor)};
+  std::vector<std::span<const std::byte>> parts;
+  if (draft_ && needs_base(tensors_[tensor])) parts = draft_->reader().parts(draft_->place(tensor));
+  if (sections_[tensor].stored > 0) parts.push_back(section(tensor));
+  return parts;
 }
 
 std::span<const std::byte> ArtifactReader::change(std::size_t tensor) const {
-  entry(tensor, tensor < tensors_.size() && tensors_[tensor].kind == TensorKind::kChange,
+  entry(tensor,
+        tensor < tensors_.size() && (tensors_[tensor].kind == TensorKind::kChange ||
+                                     tensors_[tensor].kind == TensorKind::kBlocks),
         "changed");
   return section(tensor);
 }
@@ -409,6 +510,15 @@ std::vector<std::byte> ArtifactReader::constant(std::size_t tensor) const {
 }
 
 std::vector<double> ArtifactReader::tensor_bits() const {
+  std::vector<double> bits = own_bits();
+  if (!draft_) return bits;
+  const std::vector<double> before = draft_->reader().tensor_bits();
+  for (std::size_t i = 0; i < bits.size(); ++i)
+    if (draft_->has(i)) bits[i] += before[draft_->place(i)];
+  return bits;
+}
+
+std::vector<double> ArtifactReader::own_bits() const {
   std::vector<double> bits;
   if (integers_ && integers_->lanes()) {
     bits = integers_->lanes()->tensor_bits();

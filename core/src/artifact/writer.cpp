@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -14,13 +15,11 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/spool.h"
+#include "format/gguf/block_fields.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
-
-/// Tensors of at least this many bytes are packed stripe by stripe, on all threads.
-constexpr std::size_t kLargeTensor = std::size_t{4} << 20;
 
 void append_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
@@ -127,25 +126,27 @@ ArtifactWriter::Content ArtifactWriter::packed(ArtifactTensor& tensor,
                                                std::span<const std::byte> bytes) {
   Content content;
   const bool floats = has_planes(tensor.dtype);
+  const int threads = threads_ > 0 ? threads_ : usable_processors();
   if (floats && bytes.size() >= kLargeTensor && are_planes(bytes, plane_bytes(tensor))) {
     const PlanesWriter planes(bytes, static_cast<std::size_t>(plane_bytes(tensor)));
     if (planes.pays()) {
       content.packing = Packing::kPlanes;
       tensor.stored_bytes = 0;
-      planes.write(threads_ > 0 ? threads_ : usable_processors(),
-                   [&](std::span<const std::byte> piece) {
-                     throw_if_interrupted();
-                     if (!spool_) return append_bytes(content.bytes, piece);
-                     const std::int64_t at = spool_->append(piece);
-                     if (content.spooled < 0) content.spooled = at;
-                     tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
-                   });
+      planes.write(threads, [&](std::span<const std::byte> piece) {
+        throw_if_interrupted();
+        if (!spool_) return append_bytes(content.bytes, piece);
+        const std::int64_t at = spool_->append(piece);
+        if (content.spooled < 0) content.spooled = at;
+        tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
+      });
       if (!spool_) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
       if (tensor.stored_bytes < static_cast<std::int64_t>(bytes.size())) return content;
       content = {};
     }
   }
-  std::tie(content.bytes, content.packing) = pack(bytes, plane_bytes(tensor), floats);
+  std::tie(content.bytes, content.packing) =
+      pack(bytes, plane_bytes(tensor), floats, {tensor.block_type, threads});
+  if (content.packing != Packing::kBlocks) tensor.block_type = 0;
   tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
   return content;
 }
@@ -174,7 +175,8 @@ void ArtifactWriter::add_generated(const std::string& name, DType dtype,
 }
 
 void ArtifactWriter::add_plain(const std::string& name, DType dtype,
-                               std::vector<std::int64_t> shape, std::span<const std::byte> bytes) {
+                               std::vector<std::int64_t> shape, std::span<const std::byte> bytes,
+                               std::uint32_t block_type) {
   ArtifactTensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
@@ -183,7 +185,25 @@ void ArtifactWriter::add_plain(const std::string& name, DType dtype,
       tensor_bytes(tensor.shape, dtype) != static_cast<std::int64_t>(bytes.size()))
     throw Error(Errc::kShapeMismatch, printable(name) + " has " + std::to_string(bytes.size()) +
                                           " bytes, which do not fit its shape");
+  tensor.block_type = block_type;
   Content content = packed(tensor, bytes);
+  add(std::move(tensor), std::move(content));
+}
+
+void ArtifactWriter::add_packed(const std::string& name, DType dtype,
+                                std::vector<std::int64_t> shape, std::vector<std::byte> packed,
+                                Packing packing, std::uint32_t block_type) {
+  ArtifactTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  if (tensor.shape.size() > 8)
+    throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
+  tensor_bytes(tensor.shape, dtype);
+  if (packing == Packing::kBlocks) tensor.block_type = block_type;
+  Content content;
+  content.bytes = std::move(packed);
+  content.packing = packing;
   add(std::move(tensor), std::move(content));
 }
 
@@ -309,24 +329,33 @@ void ArtifactWriter::update_plain(const std::string& name, std::span<const std::
   contents_[index_.at(name)] = std::move(content);
 }
 
-void ArtifactWriter::set_base(std::string digest) {
-  if (!is_base_digest(digest))
+void ArtifactWriter::set_bases(std::vector<std::string> digests) {
+  if (!std::ranges::all_of(digests, is_base_digest))
     throw Error(Errc::kUsage, "the digest of a base has 64 hexadecimal digits");
-  base_ = std::move(digest);
+  if (digests.size() > kMostBases)
+    throw Error(Errc::kUsage,
+                "a file is the change since at most " + std::to_string(kMostBases) + " models");
+  bases_ = std::move(digests);
   layout_.reset();
 }
 
-void ArtifactWriter::add_base(const std::string& name, DType dtype,
-                              std::vector<std::int64_t> shape) {
+void ArtifactWriter::add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                              std::size_t base) {
   ArtifactTensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
   tensor.shape = std::move(shape);
   tensor.kind = TensorKind::kBase;
+  tensor.base = base;
   if (tensor.shape.size() > 8)
     throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
   tensor_bytes(tensor.shape, dtype);
   add(std::move(tensor), {});
+}
+
+void ArtifactWriter::set_layer(Layer layer) {
+  layer_ = layer;
+  layout_.reset();
 }
 
 void ArtifactWriter::set_digest(std::string digest) {
@@ -337,16 +366,68 @@ void ArtifactWriter::set_digest(std::string digest) {
 }
 
 void ArtifactWriter::add_change(const std::string& name, DType dtype,
-                                std::vector<std::int64_t> shape, std::vector<std::byte> section) {
+                                std::vector<std::int64_t> shape, std::vector<std::byte> section,
+                                std::size_t base) {
   ArtifactTensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
   tensor.shape = std::move(shape);
   tensor.kind = TensorKind::kChange;
+  tensor.base = base;
   if (tensor.shape.size() > 8)
     throw Error(Errc::kShapeMismatch, printable(name) + " has more than 8 dimensions");
   if (!has_change(dtype) || tensor_bytes(tensor.shape, dtype) == 0)
     throw Error(Errc::kUsage, printable(name) + " has no elements that change; add it as plain");
+  Content content;
+  content.bytes = std::move(section);
+  add(std::move(tensor), std::move(content));
+}
+
+void ArtifactWriter::add_pieces(const std::string& name, DType dtype,
+                                std::vector<std::int64_t> shape, std::vector<TensorPiece> pieces,
+                                std::vector<std::vector<std::byte>> sections) {
+  ArtifactTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.kind = TensorKind::kPieces;
+  std::int64_t elements = 0;
+  for (const TensorPiece& piece : pieces)
+    elements = checked_add(elements, piece.elements, "the pieces");
+  if (tensor.shape.size() > 8 || dtype_bits(dtype) % 8 != 0 || pieces.size() != sections.size() ||
+      tensor_bytes(tensor.shape, dtype) != elements * dtype_bits(dtype) / 8)
+    throw Error(Errc::kShapeMismatch, printable(name) + " has pieces that do not fit its shape");
+  Content content;
+  for (std::size_t n = 0; n < pieces.size(); ++n) {
+    if (pieces[n].source == TensorPiece::Source::kNone)
+      std::tie(sections[n], pieces[n].packing) =
+          pack(sections[n], plane_bytes(tensor), has_planes(dtype));
+    pieces[n].offset = static_cast<std::int64_t>(content.bytes.size());
+    pieces[n].stored = static_cast<std::int64_t>(sections[n].size());
+    append_bytes(content.bytes, sections[n]);
+    sections[n] = {};
+  }
+  tensor.pieces = std::move(pieces);
+  add(std::move(tensor), std::move(content));
+}
+
+void ArtifactWriter::add_blocks(const std::string& name, std::vector<std::int64_t> shape,
+                                std::uint32_t block_type, BlockSource source,
+                                std::vector<std::byte> section, std::size_t base) {
+  ArtifactTensor tensor;
+  tensor.name = name;
+  tensor.dtype = DType::kU8;
+  tensor.shape = std::move(shape);
+  tensor.kind = TensorKind::kBlocks;
+  tensor.base = base;
+  tensor.block_type = block_type;
+  tensor.source = std::move(source);
+  const gguf::BlockLayout* const layout = gguf::find_block_layout(block_type);
+  if (!layout || std::ranges::find(kSourceTypes, tensor.source.dtype) == kSourceTypes.end())
+    throw Error(Errc::kUsage, printable(name) + " has blocks of a type that is not made of a base");
+  if (tensor.shape.size() > 8 || tensor_bytes(tensor.shape, tensor.dtype) % layout->bytes != 0 ||
+      !is_within(tensor.source, block_elements(tensor)))
+    throw Error(Errc::kShapeMismatch, printable(name) + " does not fit the tensor of the base");
   Content content;
   content.bytes = std::move(section);
   add(std::move(tensor), std::move(content));

@@ -13,7 +13,7 @@ constexpr std::int64_t kMaxWidth = 1 << 20;
 constexpr std::size_t kMaxLayers = 64;
 constexpr std::int64_t kMaxWeights = 1 << 30;  // 4 GiB; files bound themselves, options do not
 
-struct Layer {
+struct DenseLayer {
   std::string name;
   std::int64_t inputs, outputs;
 };
@@ -23,7 +23,7 @@ struct Layer {
                                 "; write the widths as in mlp:784-300-10");
 }
 
-std::vector<Layer> layers_from_options(const ModelRequest& request) {
+std::vector<DenseLayer> layers_from_options(const ModelRequest& request) {
   std::vector<std::int64_t> widths;
   const char* at = request.options.data();
   const char* const end = at + request.options.size();
@@ -39,7 +39,7 @@ std::vector<Layer> layers_from_options(const ModelRequest& request) {
   }
   if (widths.size() < 2 || widths.size() > kMaxLayers + 1)
     refuse(request, "2 to " + std::to_string(kMaxLayers + 1) + " widths are needed");
-  std::vector<Layer> layers;
+  std::vector<DenseLayer> layers;
   std::int64_t weights = 0;
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     layers.push_back({std::to_string(2 * i), widths[i], widths[i + 1]});
@@ -50,8 +50,8 @@ std::vector<Layer> layers_from_options(const ModelRequest& request) {
 }
 
 /// The matrices named "<number>.weight", in the order of their numbers.
-std::vector<Layer> layers_from_weights(const ModelRequest& request) {
-  std::map<int, Layer> found;
+std::vector<DenseLayer> layers_from_weights(const ModelRequest& request) {
+  std::map<int, DenseLayer> found;
   for (const ParameterInfo& weight : request.weights) {
     const auto dot = weight.name.find('.');
     if (dot == std::string::npos || weight.name.substr(dot) != ".weight") continue;
@@ -63,7 +63,7 @@ std::vector<Layer> layers_from_weights(const ModelRequest& request) {
     if (weight.shape[0] < 1 || weight.shape[0] > kMaxWidth || weight.shape[1] < 1 ||
         weight.shape[1] > kMaxWidth)
       refuse(request, printable(weight.name) + " has a width outside 1 to 1048576");
-    found.emplace(number, Layer{weight.name.substr(0, dot), weight.shape[1], weight.shape[0]});
+    found.emplace(number, DenseLayer{weight.name.substr(0, dot), weight.shape[1], weight.shape[0]});
   }
   if (request.weights.empty()) refuse(request, "the widths are missing");
   if (found.empty())
@@ -71,7 +71,7 @@ std::vector<Layer> layers_from_weights(const ModelRequest& request) {
                 "the tensors do not fit `arch` " + printable(request.arch) +
                     ": it has matrices named 0.weight, 2.weight, ..., the file has none of them");
   if (found.size() > kMaxLayers) refuse(request, "the file has more than 64 layers");
-  std::vector<Layer> layers;
+  std::vector<DenseLayer> layers;
   for (auto& [number, layer] : found) {
     if (!layers.empty() && layers.back().outputs != layer.inputs)
       throw Error(Errc::kShapeMismatch,
@@ -94,7 +94,7 @@ bool wants_bias(const ModelRequest& request) {
 }  // namespace
 
 BuiltModel build_mlp(const ModelRequest& request) {
-  const std::vector<Layer> layers =
+  const std::vector<DenseLayer> layers =
       request.options.empty() ? layers_from_weights(request) : layers_from_options(request);
   const bool bias = wants_bias(request);
   torch::nn::Sequential net;

@@ -88,7 +88,7 @@ TensorBundle arranged(const TensorBundle& weights, const WeightsOptions& options
     index[layout[i].name] = i;
   }
   // The change since a base is computed from tensors as both models have them.
-  if ((!options.max_bytes && !options.max_error) || options.base) return result;
+  if ((!options.max_bytes && !options.max_error) || options.base()) return result;
   const GlobSet exact(options.exact);
   constexpr std::string_view kMean = ".running_mean";
   for (const LayoutEntry& entry : layout) {

@@ -5,7 +5,10 @@
 #include <memory>
 #include <numeric>
 
+#include "artifact/block_source.h"
+#include "artifact/header/header.h"
 #include "artifact/originals.h"
+#include "artifact/relatives.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "format/container.h"
@@ -40,13 +43,13 @@ void check(const WeightsOptions& options) {
   if (options.max_error && !(*options.max_error > 0 && *options.max_error < 1))
     throw Error(Errc::kUsage, "`max_error` must be above 0 and below 1");
   if (options.statistics &&
-      (!options.max_bytes || options.base || options.measure == ErrorMeasure::kTotal))
+      (!options.max_bytes || options.base() || options.measure == ErrorMeasure::kTotal))
     throw Error(Errc::kUsage,
                 "statistics need a size as target (`max_bytes` or `ratio`), and no base; an error "
                 "bounds each tensor whatever the statistics say");
   if (options.sequential && !options.statistics)
     throw Error(Errc::kUsage, "quantization layer by layer needs statistics");
-  if (!options.targets.empty() && (options.base || options.measure == ErrorMeasure::kTotal))
+  if (!options.targets.empty() && (options.base() || options.measure == ErrorMeasure::kTotal))
     throw Error(Errc::kUsage,
                 "single tensors have their own size or error where errors are relative, and "
                 "without a base");
@@ -55,10 +58,18 @@ void check(const WeightsOptions& options) {
         !(target.max_error.value_or(0.5) > 0 && target.max_error.value_or(0.5) < 1))
       throw Error(Errc::kUsage, printable(target.match) +
                                     ": give `bits` above 0, or `max_error` above 0 and below 1");
-  if (options.base && options.measure == ErrorMeasure::kTotal)
+  if (options.base() && options.measure == ErrorMeasure::kTotal)
     throw Error(Errc::kUsage,
                 "what changed since a base is measured tensor by tensor; leave the "
                 "measure relative");
+}
+
+/// Whether something of a base makes a tensor.
+bool has_base(const TensorMatch& match) {
+  return match.namesake || match.blocks ||
+         std::ranges::any_of(match.pieces, [](const TensorPiece& piece) {
+           return piece.source == TensorPiece::Source::kBase;
+         });
 }
 
 /// "F32 [300, 784]"
@@ -71,11 +82,18 @@ std::string form_of(const TensorEntry& tensor) {
 }
 
 /// Refuses a base that is another model: no tensor of it has a counterpart here.
-void check_base(const TensorBundle& weights, const BaseModel& base) {
+void check_base(const TensorBundle& weights, const BaseModel& base, const WeightsOptions& options) {
   const TensorEntry* other = nullptr;
   for (const TensorEntry& tensor : weights.tensors) {
-    if (entry_before(&base, tensor)) return;
+    if (entry_before(&base, tensor) || block_source(&base, tensor)) return;
     if (!other && base.find(tensor.name)) other = &tensor;
+  }
+  if (is_exact(options)) {  // or one of another name or height
+    const TensorFinder finder({&base, 1});
+    if (std::ranges::any_of(weights.tensors, [&](const TensorEntry& tensor) {
+          return has_base(finder.find(tensor));
+        }))
+      return;
   }
   if (other)
     throw Error(
@@ -89,22 +107,34 @@ void check_base(const TensorBundle& weights, const BaseModel& base) {
                 "was made from");
 }
 
-/// Names what the base has in another form, such as an embedding before tokens were added; ""
-/// where there is nothing.
-std::string resized_note(const TensorBundle& weights, const BaseModel& base) {
+void check_bases(const TensorBundle& weights, const WeightsOptions& options) {
+  if (options.bases.size() > 1 && !is_exact(options))
+    throw Error(Errc::kUsage,
+                "several bases need exact values; leave out sizes and errors, or give one base");
+  for (const BaseModel& base : options.bases) check_base(weights, base, options);
+}
+
+/// Names what the base has in another form and is stored whole, or in pieces of the base; "" where
+/// there is nothing.
+std::string resized_note(const TensorBundle& weights, const ArtifactReader& artifact,
+                         const BaseModel& base, bool in_pieces) {
   constexpr std::size_t kShown = 8;
   std::string names;
   std::size_t count = 0;
-  for (const TensorEntry& tensor : weights.tensors) {
+  for (std::size_t i = 0; i < weights.tensors.size(); ++i) {
+    const TensorEntry& tensor = weights.tensors[i];
     const TensorEntry* before = base.find(tensor.name);
-    if (!before || entry_before(&base, tensor)) continue;
+    if (!before || entry_before(&base, tensor) || block_source(&base, tensor) ||
+        needs_base(artifact.tensors()[i]) != in_pieces)
+      continue;
     if (++count > kShown) continue;
     names += (count > 1 ? ", " : "") + printable(tensor.name) + " (" + form_of(tensor) + ", " +
              form_of(*before) + " in the base)";
   }
   if (count == 0) return "";
   if (count > kShown) names += " and " + std::to_string(count - kShown) + " more";
-  return "stored whole, because the base has another type or shape: " + names;
+  return std::string("stored ") + (in_pieces ? "in pieces of the base" : "whole") +
+         ", because the base has another type or shape: " + names;
 }
 
 std::string kept_settings(const TensorBundle& weights, const WeightsOptions& options) {
@@ -194,7 +224,15 @@ double total_error(const std::vector<StoredTensor>& tensors) {
   return squares > 0 ? error / squares : 0;
 }
 
-/// What the base is worth.
+/// Of the tensor's bytes those that are in a base, or the change since it.
+std::int64_t bytes_since_bases(const ArtifactTensor& tensor) {
+  std::int64_t elements = has_source(tensor) ? tensor_elements(tensor.shape) : 0;
+  for (const TensorPiece& piece : tensor.pieces)
+    if (piece.source == TensorPiece::Source::kBase) elements += piece.elements;
+  return elements * dtype_bits(tensor.dtype) / 8;
+}
+
+/// What the bases are worth.
 void count_base(WeightsReport& report, const ArtifactReader& artifact) {
   double error = 0, change = 0;
   std::int64_t all = 0, of_base = 0;  // bytes
@@ -204,10 +242,9 @@ void count_base(WeightsReport& report, const ArtifactReader& artifact) {
     error += stored.change_error * stored.change;
     change += stored.change;
     report.unchanged += tensor.kind == TensorKind::kBase;
-    const std::int64_t bytes = tensor_elements(tensor.shape) * dtype_bits(tensor.dtype) / 8;
-    if (tensor.kind != TensorKind::kTied) all += bytes;
-    if (tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base)
-      of_base += bytes;
+    if (tensor.kind != TensorKind::kTied)
+      all += tensor_elements(tensor.shape) * dtype_bits(tensor.dtype) / 8;
+    of_base += bytes_since_bases(tensor);
   }
   report.change_error = change > 0 ? error / change : 0;
   const auto count = static_cast<std::int64_t>(report.tensors.size());
@@ -277,16 +314,18 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
   report.output_bytes = artifact.file_bytes();
   report.identity = artifact.identity();
   TensorDecoder decode;
-  if (options.base)
-    decode = [&, base = options.base->source_for(artifact)](std::size_t i) {
+  if (options.base())
+    decode = [&, base = base_source(artifact, options.bases)](std::size_t i) {
       return decode_tensor(artifact, i, {.base = base});
     };
-  report.tensors = compare_with_source(artifact, weights, decode, options.base);
+  report.tensors = compare_with_source(artifact, weights, decode, options.bases);
   if (is_exact(options)) check_exact(artifact, weights, report.tensors);
-  if (options.base) {
+  if (options.base()) {
     count_base(report, artifact);
-    const std::string resized = resized_note(weights, *options.base);
-    if (!resized.empty()) report.notes.push_back(resized);
+    for (const bool in_pieces : {true, false})
+      if (std::string note = resized_note(weights, artifact, *options.base(), in_pieces);
+          !note.empty())
+        report.notes.push_back(std::move(note));
   }
   for (const StoredTensor& tensor : report.tensors)
     if (tensor.stored != "tied" && tensor.name != kContainerName)
@@ -371,19 +410,24 @@ class KeptOriginals {
 struct PlacedWeights {
   /// @param folder  where large content waits
   /// @param output  beside which matrices are kept; or empty
+  /// @param part    of a file with layers; or none
   PlacedWeights(const TensorBundle& weights, WeightsOptions given,
-                const std::filesystem::path& folder, const std::filesystem::path& output)
+                const std::filesystem::path& folder, const std::filesystem::path& output,
+                std::optional<Layer> part = {})
       : options(std::move(given)),
+        layer(part),
         originals(weights, options),
         distinct(with_equal_shared(weights, options)),
-        plan(distinct, options),
+        plan(distinct, options, layer.has_value()),
         kept(output.empty() ? nullptr : kept_beside(output, plan, options)),
         store(plan, options, folder, kept_settings(weights, options), kept.get()) {
+    if (layer) store.set_layer(*layer);
     originals.put(store);
-    if (is_exact(options) && (options.base || options.keep_digest))
+    if (is_exact(options) && ((options.base() && !layer) || options.keep_digest))
       store.set_digest(BaseModel(weights).digest());
   }
   const WeightsOptions options;
+  const std::optional<Layer> layer;
   KeptOriginals originals;
   const TensorBundle distinct;
   const WeightsPlan plan;
@@ -395,15 +439,16 @@ using Placed = std::unique_ptr<PlacedWeights>;
 
 /// Where no steps reach a size: each tensor at its coarsest step by itself, without offsets of rows
 /// and feedback, may take less.
-Placed coarsest_weights(const TensorBundle& weights, const WeightsOptions& options,
+Placed coarsest_weights(const TensorBundle& weights, const PlacedWeights& finer,
                         const std::filesystem::path& folder) {
-  WeightsOptions coarsest = options;
-  coarsest.settings = kept_settings(weights, options);
+  WeightsOptions coarsest = finer.options;
+  coarsest.settings = kept_settings(weights, finer.options);
   coarsest.keep_settings = true;
   coarsest.max_bytes.reset();
   coarsest.max_error = kMostRelativeError;
   coarsest.statistics = nullptr;
-  auto placed = std::make_unique<PlacedWeights>(weights, std::move(coarsest), folder, "");
+  auto placed =
+      std::make_unique<PlacedWeights>(weights, std::move(coarsest), folder, "", finer.layer);
   place(placed->plan, placed->store, placed->options);
   return placed;
 }
@@ -414,10 +459,10 @@ Placed place_all(PlacedWeights& placed, const TensorBundle& weights,
                  const std::filesystem::path& folder) {
   const WeightsOptions& options = placed.options;
   placed.steps = place(placed.plan, placed.store, options);
-  if (!options.max_bytes || options.base || options.measure == ErrorMeasure::kTotal ||
+  if (!options.max_bytes || options.base() || options.measure == ErrorMeasure::kTotal ||
       placed.plan.matrix_numbers() == 0 || placed.store.size() <= *options.max_bytes)
     return nullptr;
-  Placed coarsest = coarsest_weights(weights, options, folder);
+  Placed coarsest = coarsest_weights(weights, placed, folder);
   if (coarsest->store.size() >= placed.store.size()) return nullptr;
   return coarsest;
 }
@@ -451,9 +496,9 @@ std::string_view measure_name(ErrorMeasure measure) noexcept {
 WeightsReport compress_weights(const TensorBundle& weights, const std::filesystem::path& output,
                                const WeightsOptions& options) {
   check(options);
-  if (options.base) check_base(weights, *options.base);
+  check_bases(weights, options);
   check_not_an_input(output, weights.files);
-  if (options.base) check_not_an_input(output, options.base->tensors().files);
+  for (const BaseModel& base : options.bases) check_not_an_input(output, base.tensors().files);
   check_writable(output, options.overwrite);
   PlacedWeights placed(weights, options, output.parent_path(), output);
   WeightsReport report;
@@ -471,10 +516,50 @@ WeightsReport compress_weights(const TensorBundle& weights, const std::filesyste
   return report;
 }
 
+LayersReport compress_layers(const TensorBundle& weights, const std::filesystem::path& output,
+                             const WeightsOptions& options) {
+  check(options);
+  if (options.base() || is_exact(options))
+    throw Error(
+        Errc::kUsage,
+        "a draft has weights, a size or an error as target, and no base; leave out `layers`");
+  check_not_an_input(output, weights.files);
+  check_writable(output, options.overwrite);
+  const std::filesystem::path folder = output.parent_path();
+  PlacedWeights placed(weights, options, folder, "", Layer::kDraft);
+  const Placed smaller = place_all(placed, weights, folder);
+  const PlacedWeights& draft = smaller ? *smaller : placed;
+  WeightsOptions exact;
+  exact.arch = options.arch;
+  exact.keep_digest = options.keep_digest;
+  exact.originals = options.originals;
+  exact.threads = options.threads;
+  std::optional<BaseModel> base;
+  Placed rest;
+  LayersReport report;
+  const auto add_exact = [&](const ArtifactReader& file) -> const ArtifactWriter& {
+    report.draft = measure(file, weights, options);
+    add_notes(placed, report.draft.notes);
+    report.draft.steps = placed.steps;
+    base = BaseModel::open(file.path());
+    WeightsOptions onto = exact;
+    onto.bases = {&*base, 1};
+    rest = std::make_unique<PlacedWeights>(weights, std::move(onto), folder, "", Layer::kExact);
+    return rest->store.writer();
+  };
+  ArtifactWriter::write_layers(draft.store.writer(), add_exact, output, options.overwrite,
+                               [&](const ArtifactReader& file) {
+                                 report.exact = measure(file, weights, exact);
+                                 add_notes(*rest, report.exact.notes);
+                                 if (options.look) options.look(file);
+                               });
+  return report;
+}
+
 EncodedWeights encode_weights(const TensorBundle& weights, const std::filesystem::path& folder,
                               const WeightsOptions& options) {
   check(options);
-  if (options.base) check_base(weights, *options.base);
+  check_bases(weights, options);
   PlacedWeights placed(weights, options, folder, "");
   const Placed smaller = place_all(placed, weights, folder);
   EncodedWeights encoded{(smaller ? *smaller : placed).store.writer().encode(), {}};

@@ -5,12 +5,17 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "artifact/block_source.h"
+#include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
 #include "artifact/integers/transform.h"
+#include "artifact/lookahead.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
 #include "artifact/sections/lanes_sections.h"
 #include "artifact/sections/packing.h"
+#include "base/mapped_inputs.h"
+#include "format/gguf/block_fields.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "quantize/change.h"
@@ -35,6 +40,9 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
 /// A change of so small a share of a tensor is taken without storing the tensor for comparison,
 /// unless pieces of it from all over the tensor take less than half of their bytes.
 constexpr std::size_t kSmallShare = 20, kPieces = 16, kPiece = 4096;
+
+/// Blocks of so few bytes may take less as integers than by fields, whose tables take bytes.
+constexpr std::size_t kFewBlocks = std::size_t{1} << 16;
 
 /// Sections of models of more bytes are kept in a temporary file until the header is written.
 constexpr std::int64_t kInMemory = std::int64_t{64} << 20;
@@ -66,14 +74,23 @@ std::vector<float> decoded_numbers(const CodedValues& values, const TensorEntry&
 
 /// Whether a change is smaller than the tensor would be.
 bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile profile) {
-  if (change < source.bytes.size() / kSmallShare && is_real(source.dtype) &&
-      !packs_well(source.bytes))
+  if (change < source.bytes.size() / kSmallShare &&
+      (is_real(source.dtype) || source.block_type != 0) && !packs_well(source.bytes))
     return true;
-  const auto packed =
-      pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), is_real(source.dtype)).first;
+  const auto packed = pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8),
+                           is_real(source.dtype), {.type = source.block_type})
+                          .first;
   if (change >= packed.size()) return false;
   const std::optional<CodedValues> values = whole_numbers(source, profile);
   return !values || static_cast<double>(change) < coded_bytes(*values, profile);
+}
+
+/// Bytes of tensors that each thread packs ahead of the one that is added.
+constexpr std::int64_t kAhead = std::int64_t{8} << 20;
+
+std::pair<std::vector<std::byte>, Packing> packed_alone(const TensorEntry& source) {
+  return pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), has_planes(source.dtype),
+              {.type = source.block_type});
 }
 
 /// Whether integers of many values take as many bytes by their frequencies alone: contexts take
@@ -106,19 +123,38 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
   profiles_.assign(plan.tensors().size(), plan.profile());
   placed_.resize(plan.tensors().size());
   asked_.resize(plan.tensors().size());
-  if (options.base) writer_.set_base(options.base->digest());
+  std::vector<std::string> digests;
+  for (const BaseModel& base : options.bases) digests.push_back(base.digest());
+  writer_.set_bases(std::move(digests));
   writer_.set_profile(plan.profile());
   writer_.set_threads(plan.threads());
   if (plan.profile() == CodecProfile::kLanes || bytes_of(plan) > kInMemory)
     writer_.spool_in(folder);
-  for (const TensorPlan& tensor : plan.tensors()) add(tensor);
+  std::vector<std::int64_t> sizes;
+  for (const TensorPlan& tensor : plan.tensors())
+    sizes.push_back(static_cast<std::int64_t>(tensor.source->bytes.size()));
+  Lookahead<Packed> ahead(plan.threads(), std::move(sizes), plan.threads() * kAhead,
+                          [&](std::size_t i) { return packed_ahead(plan.tensors()[i]); });
+  for (const TensorPlan& tensor : plan.tensors()) add(tensor, ahead.next());
   if (options.statistics) find_biases();
 }
 
-void WeightsStore::add(const TensorPlan& tensor) {
+WeightsStore::Packed WeightsStore::packed_ahead(const TensorPlan& tensor) const {
+  const TensorEntry& source = *tensor.source;
+  const bool elsewhere = tensor.tied || tensor.unchanged || tensor.constant ||
+                         tensor.kind == WeightKind::kMatrix || tensor.match.any();
+  if (elsewhere || source.bytes.size() >= kLargeTensor || interrupt_requested() != 0) return {};
+  Packed packed = packed_alone(source);
+  release_pages(source.bytes);
+  return packed;
+}
+
+void WeightsStore::add(const TensorPlan& tensor, Packed packed) {
   const TensorEntry& source = *tensor.source;
   if (tensor.tied) return writer_.add_tied(source.name, plan_.tensors()[*tensor.tied].source->name);
-  if (tensor.unchanged) return writer_.add_base(source.name, source.dtype, source.shape);
+  if (tensor.unchanged)
+    return writer_.add_base(source.name, source.dtype, source.shape,
+                            tensor.match.namesake.value_or(0));
   if (tensor.constant) {
     const auto size = static_cast<std::size_t>(dtype_bits(source.dtype)) / 8;
     return writer_.add_constant(source.name, source.dtype, source.shape, source.bytes.first(size));
@@ -132,38 +168,110 @@ void WeightsStore::add(const TensorPlan& tensor) {
     return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
-  if (is_bytes(source) || (!add_change(source) && !add_whole(source) && !add_levels(tensor)))
-    writer_.add_plain(source.name, source.dtype, source.shape, source.bytes);
+  if (is_bytes(source) || (!(tensor.match.any() && add_change(tensor)) &&
+                           !add_whole(source, packed) && !add_levels(tensor, packed))) {
+    if (!packed)
+      return writer_.add_plain(source.name, source.dtype, source.shape, source.bytes,
+                               source.block_type);
+    writer_.add_packed(source.name, source.dtype, source.shape, std::move(packed->first),
+                       packed->second, source.block_type);
+  }
 }
 
-/// Stores what changed since the base, if that is smaller than the tensor itself.
-bool WeightsStore::add_change(const TensorEntry& source) {
-  if (!options_.base || !is_exact(options_) || !has_change(source.dtype) || source.bytes.empty())
-    return false;
-  const TensorEntry* before = entry_before(options_.base, source);
-  if (!before) return false;
-  std::vector<std::byte> section =
-      encode_change(source.dtype, source.shape, before->bytes, source.bytes);
+/// Stores what changed since a base, if that is smaller than the tensor itself.
+bool WeightsStore::add_change(const TensorPlan& tensor) {
+  const TensorEntry& source = *tensor.source;
+  if (tensor.match.blocks) return add_blocks(tensor);
+  if (!tensor.match.namesake) return add_pieces(tensor);
+  const std::size_t base = *tensor.match.namesake;
+  std::vector<std::byte> section = encode_change(
+      source.dtype, source.shape, entry_before(&options_.bases[base], source)->bytes, source.bytes);
   if (!is_smaller(section.size(), source, plan_.profile())) return false;
-  writer_.add_change(source.name, source.dtype, source.shape, std::move(section));
+  writer_.add_change(source.name, source.dtype, source.shape, std::move(section), base);
+  return true;
+}
+
+/// The same of pieces; those whose change is not smaller are stored by themselves.
+bool WeightsStore::add_pieces(const TensorPlan& tensor) {
+  const TensorEntry& source = *tensor.source;
+  const auto width = static_cast<std::size_t>(dtype_bits(source.dtype) / 8);
+  std::vector<TensorPiece> pieces;
+  std::vector<std::vector<std::byte>> sections;
+  std::size_t at = 0;
+  bool found = false;
+  for (TensorPiece piece : tensor.match.pieces) {
+    const auto bytes = source.bytes.subspan(at, static_cast<std::size_t>(piece.elements) * width);
+    at += bytes.size();
+    std::vector<std::byte> section;
+    if (piece.changed) {
+      section = encode_change(source.dtype, piece_shape(source.shape, piece.elements),
+                              source_of(piece, source), bytes);
+      const TensorEntry alone{.name = "",
+                              .dtype = source.dtype,
+                              .shape = {piece.elements},
+                              .bytes = bytes,
+                              .block_type = source.block_type};
+      if (!is_smaller(section.size(), alone, plan_.profile())) piece = {.elements = piece.elements};
+    }
+    found = found || piece.source != TensorPiece::Source::kNone;
+    if (piece.source == TensorPiece::Source::kNone) {
+      section.assign(bytes.begin(), bytes.end());
+      if (!pieces.empty() && pieces.back().source == piece.source) {
+        pieces.back().elements += piece.elements;
+        sections.back().insert(sections.back().end(), section.begin(), section.end());
+        continue;
+      }
+    }
+    pieces.push_back(std::move(piece));
+    sections.push_back(std::move(section));
+  }
+  if (found)
+    writer_.add_pieces(source.name, source.dtype, source.shape, std::move(pieces),
+                       std::move(sections));
+  return found;
+}
+
+std::span<const std::byte> WeightsStore::source_of(const TensorPiece& piece,
+                                                   const TensorEntry& source) const {
+  const TensorEntry* from = &source;
+  if (piece.source == TensorPiece::Source::kBase)
+    from = options_.bases[piece.base].find(piece.name.empty() ? source.name : piece.name);
+  return TensorBlock{from, piece.first, piece.elements}.bytes();
+}
+
+/// Stores how blocks follow from the tensor that they were quantized from, if that is smaller than
+/// the tensor itself.
+bool WeightsStore::add_blocks(const TensorPlan& tensor) {
+  const TensorEntry& source = *tensor.source;
+  const auto& [base, before] = *tensor.match.blocks;
+  const std::size_t blocks =
+      source.bytes.size() / gguf::find_block_layout(source.block_type)->bytes;
+  std::optional<std::vector<std::byte>> section = pack_requantized(
+      source.bytes, source.block_type, base_values(options_.bases[base], before, source, 0, blocks),
+      plan_.threads());
+  if (!section || !is_smaller(section->size(), source, plan_.profile())) return false;
+  writer_.add_blocks(source.name, source.shape, source.block_type, before, *std::move(section),
+                     base);
   return true;
 }
 
 /// Codes an integer type, if that is smaller than zstd's result.
-bool WeightsStore::add_whole(const TensorEntry& source) {
+bool WeightsStore::add_whole(const TensorEntry& source, Packed& packed) {
+  if (source.block_type != 0 && source.bytes.size() > kFewBlocks) return false;
   std::optional<CodedValues> values = whole_numbers(source, plan_.profile());
-  return values && add_integers(source, *std::move(values),
-                                pack(source.bytes, dtype_bits(source.dtype) / 8).first.size());
+  if (!values) return false;
+  if (!packed) packed = packed_alone(source);
+  return add_integers(source, *std::move(values), packed->first.size());
 }
 
 /// The same of a tensor of few values.
-bool WeightsStore::add_levels(const TensorPlan& tensor) {
+bool WeightsStore::add_levels(const TensorPlan& tensor, Packed& packed) {
   const TensorEntry& source = *tensor.source;
   if (!tensor.levels) return false;
   std::optional<CodedValues> values = coded_levels(*tensor.levels, source, numbers_of(source));
-  return values &&
-         add_integers(source, *std::move(values),
-                      pack(source.bytes, dtype_bits(source.dtype) / 8, true).first.size());
+  if (!values) return false;
+  if (!packed) packed = packed_alone(source);
+  return add_integers(source, *std::move(values), packed->first.size());
 }
 
 bool WeightsStore::add_integers(const TensorEntry& source, CodedValues values, std::size_t packed) {

@@ -29,6 +29,9 @@ class WeightsStore {
   /// As ArtifactWriter::set_digest().
   void set_digest(std::string digest) { writer_.set_digest(std::move(digest)); }
 
+  /// As ArtifactWriter::set_layer().
+  void set_layer(Layer layer) { writer_.set_layer(layer); }
+
   /// As ArtifactWriter::set_originals().
   void set_originals(std::span<const std::byte> bytes) { writer_.set_originals(bytes); }
 
@@ -66,10 +69,18 @@ class WeightsStore {
     double bytes;
   };
   std::vector<Finer> finer_steps(double x, int by) const;
-  void add(const TensorPlan& tensor);
-  bool add_change(const TensorEntry& source);
-  bool add_whole(const TensorEntry& source);
-  bool add_levels(const TensorPlan& tensor);
+  /// A tensor's bytes, packed; nothing where that is not known to be needed, or the writer packs
+  /// them stripe by stripe.
+  using Packed = std::optional<std::pair<std::vector<std::byte>, Packing>>;
+  Packed packed_ahead(const TensorPlan& tensor) const;
+  void add(const TensorPlan& tensor, Packed packed);
+  bool add_change(const TensorPlan& tensor);
+  bool add_blocks(const TensorPlan& tensor);
+  bool add_pieces(const TensorPlan& tensor);
+  /// What a piece of a tensor is the change since.
+  std::span<const std::byte> source_of(const TensorPiece& piece, const TensorEntry& source) const;
+  bool add_whole(const TensorEntry& source, Packed& packed);
+  bool add_levels(const TensorPlan& tensor, Packed& packed);
   /// Adds integers that tell a tensor exactly, unless `packed` bytes are no more than they take.
   bool add_integers(const TensorEntry& source, CodedValues values, std::size_t packed);
   bool add_vector(const TensorPlan& tensor);

@@ -11,6 +11,7 @@
 
 #include "artifact/direct_values.h"
 #include "artifact/file_digest.h"
+#include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
 #include "artifact/read_many.h"
 #include "artifact/sections/elements.h"
@@ -54,6 +55,10 @@ std::string stored_as(const ArtifactTensor& tensor) {
       return "as in the base";
     case TensorKind::kChange:
       return "base and exact change";
+    case TensorKind::kPieces:
+      return "pieces";
+    case TensorKind::kBlocks:
+      return "quantized base";
   }
   return "";
 }
@@ -220,9 +225,22 @@ std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact) {
   return result;
 }
 
+namespace {
+
+/// The base that a tensor refers to; of others the first one.
+const BaseModel* base_of(const ArtifactReader& artifact, std::size_t i,
+                         std::span<const BaseModel> bases) {
+  const ArtifactTensor& tensor = artifact.tensors()[i];
+  if (bases.empty() || !has_namesake(tensor)) return bases.empty() ? nullptr : bases.data();
+  return &*std::ranges::find(bases, artifact.bases()[tensor.base], &BaseModel::digest);
+}
+
+}  // namespace
+
 std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
                                               const TensorBundle& weights,
-                                              const TensorDecoder& decode, const BaseModel* base) {
+                                              const TensorDecoder& decode,
+                                              std::span<const BaseModel> bases) {
   std::vector<StoredTensor> result = stored_tensors(artifact);
   std::unordered_map<std::string_view, const TensorEntry*> sources;
   for (const TensorEntry& tensor : weights.tensors) sources[tensor.name] = &tensor;
@@ -232,7 +250,7 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   const auto compare_one = [&](std::size_t i, int threads) {
     const auto source = sources.find(result[i].name);
     if (source == sources.end()) return;
-    const TensorEntry* before = entry_before(base, *source->second);
+    const TensorEntry* before = entry_before(base_of(artifact, i, bases), *source->second);
     // Of a tie the error of its change differs from that of the tensor it is tied to.
     if (result[i].stored == "tied" && !before) {
       result[i].compared = true;

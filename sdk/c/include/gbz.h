@@ -78,8 +78,11 @@ typedef enum gbz_kind {
   GBZ_CODED,     /**< integers times a step size, or short floats */
   GBZ_PREDICTED, /**< by g-nets, plus integers times a step size */
   GBZ_CONSTANT,  /**< one value everywhere */
-  GBZ_BASE,      /**< that of the same name in the base */
-  GBZ_CHANGE     /**< the same, and how each element changed since, exactly */
+  GBZ_BASE,      /**< that of the same name in a base */
+  GBZ_CHANGE,    /**< the same, and how each element changed since, exactly */
+  GBZ_PIECES, /**< ranges of elements, each from a base, from before in the tensor, or bit for bit
+               */
+  GBZ_BLOCKS  /**< blocks of a quantized type, made of a tensor of a base */
 } gbz_kind;
 
 typedef struct gbz_error {
@@ -105,7 +108,17 @@ typedef struct gbz_options {
   /** Not 0: the SHA-256 of the bytes is not compared, and only the bytes of the header, which
    *  gbz_header_bytes() counts, need to be there. gbz_ranges() says what a tensor needs. */
   int partial;
+  /** Not 0: of a file with layers the draft is read, whose values are not exact, and not the exact
+   *  part behind it, which need not be there. So it is with the option `partial`. */
+  int draft;
 } gbz_options;
+
+/** Which values a file gives. The numbers do not change. */
+typedef enum gbz_layer {
+  GBZ_NO_LAYERS,   /**< its only ones */
+  GBZ_EXACT_LAYER, /**< of a file with layers the exact ones */
+  GBZ_DRAFT_LAYER  /**< of a file with layers those of its draft */
+} gbz_layer;
 
 typedef struct gbz_file gbz_file;
 
@@ -181,20 +194,26 @@ GBZ_API double gbz_bits(const gbz_file* file, size_t tensor);
 /** Bytes that gbz_read() writes for a tensor in that type; 0 where it cannot. */
 GBZ_API uint64_t gbz_bytes(const gbz_file* file, size_t tensor, gbz_dtype dtype);
 
+/** Which values gbz_read() gives: without its exact part, a file with layers gives its draft's. */
+GBZ_API gbz_layer gbz_layer_of(const gbz_file* file);
 /** SHA-256 of the file, 64 hexadecimal digits; "" with the option `partial`. */
 GBZ_API const char* gbz_identity(const gbz_file* file);
 /** The architecture that the header names, or "". */
 GBZ_API const char* gbz_architecture(const gbz_file* file);
 /** The settings that the file was made with, as JSON, or "". */
 GBZ_API const char* gbz_settings(const gbz_file* file);
-/** Of a delta: the digest of its base, 64 hexadecimal digits; "": the file is no delta. */
-GBZ_API const char* gbz_base_digest(const gbz_file* file);
+/**
+ * Of a delta: the digest of one of its bases, counted from 0 on, 64 hexadecimal digits; "": it has
+ * no more, or the file is no delta.
+ */
+GBZ_API const char* gbz_base_digest(const gbz_file* file, size_t base);
 
 /**
- * Gives a delta the model that it was made from.
+ * Gives a delta a model that it was made from. One that was made from several needs a call for
+ * each.
  * @param tensors  all of them, in any order; their names, shapes and data stay the caller's and
  *                 must stay as they are until gbz_close()
- * @return GBZ_USAGE where they do not have the digest gbz_base_digest()
+ * @return GBZ_USAGE where they have no digest that gbz_base_digest() gives
  */
 GBZ_API gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_t count,
                                 gbz_error* error);

@@ -13,6 +13,7 @@
 
 namespace gbz {
 
+
 /// What was found when the file was opened; in the arena, as everything that it points to.
 struct Contents {
   gbcompress::ArtifactReader reader;
@@ -20,7 +21,7 @@ struct Contents {
   std::vector<double> bits;                                  ///< of each tensor
 };
 
-/// The model that a delta was made from, in the order of names.
+/// A model that a delta was made from, in the order of names.
 struct Base {
   struct Entry {
     std::string name;
@@ -50,7 +51,7 @@ struct gbz_file {
   gbz::Arena arena;
   const std::byte* bytes = nullptr;
   gbz::Contents* contents = nullptr;
-  gbz::Base* base = nullptr;
+  gbz::Base* bases[gbcompress::kMostBases] = {};  ///< in the order of the reader's
   gbz::Model* model = nullptr;
   bool spoiled = false;  ///< a call ended inside of the decoder, which is not used any more
 };

@@ -1,6 +1,8 @@
 #include "gbz.h"
 
 #include "artifact/base_digest.h"
+#include "artifact/base_range.h"
+#include "artifact/draft_values.h"
 #include "artifact/header/header.h"
 #include "artifact/integers/integers.h"
 #include "artifact/read_many.h"
@@ -19,7 +21,7 @@ namespace gbz {
 namespace {
 
 static_assert(static_cast<int>(DType::kF4) == GBZ_F4 &&
-              static_cast<int>(TensorKind::kChange) == GBZ_CHANGE &&
+              static_cast<int>(TensorKind::kBlocks) == GBZ_BLOCKS &&
               static_cast<int>(Errc::kShapeMismatch) == GBZ_SHAPE_MISMATCH);
 
 void* take_memory(void*, std::size_t bytes) { return std::malloc(bytes); }
@@ -56,21 +58,33 @@ std::vector<double> bits_of(const ArtifactReader& reader) {
   return bits;
 }
 
+/// The same with those of the draft, which the exact part is told by.
+std::vector<double> all_bits_of(const ArtifactReader& reader) {
+  std::vector<double> bits = bits_of(reader);
+  if (!reader.draft()) return bits;
+  const std::vector<double> before = bits_of(*reader.draft());
+  for (std::size_t i = 0; i < bits.size(); ++i)
+    if (reader.draft_values()->has(i)) bits[i] += before[reader.draft_values()->place(i)];
+  return bits;
+}
+
 void open(gbz_file& file, std::span<const std::byte> bytes, const gbz_options& options) {
   gbcompress::ArtifactLimits limits;
   if (options.output_bytes > 0)
     limits.output_bytes =
         static_cast<std::int64_t>(std::min<std::uint64_t>(options.output_bytes, INT64_MAX));
   file.bytes = bytes.data();
-  file.contents =
-      new Contents{ArtifactReader::view(bytes, "the file", limits,
-                                        options.partial == 0 ? gbcompress::DigestCheck::kAtOnce
-                                                             : gbcompress::DigestCheck::kNever),
-                   {},
-                   {}};
+  file.contents = new Contents{
+      ArtifactReader::view(
+          bytes, "the file", limits,
+          options.partial == 0 ? gbcompress::DigestCheck::kAtOnce : gbcompress::DigestCheck::kNever,
+          options.partial == 0 && options.draft == 0 ? gbcompress::Layer::kExact
+                                                     : gbcompress::Layer::kDraft),
+      {},
+      {}};
   const auto& tensors = file.contents->reader.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) file.contents->places[tensors[i].name] = i;
-  file.contents->bits = bits_of(file.contents->reader);
+  file.contents->bits = all_bits_of(file.contents->reader);
 }
 
 void set_base(gbz_file& file, std::span<const gbz_tensor> tensors) {
@@ -90,13 +104,15 @@ void set_base(gbz_file& file, std::span<const gbz_tensor> tensors) {
   for (const Base::Entry& entry : base->entries)
     digest.add(entry.name, entry.dtype, entry.shape, entry.bytes);
   const std::string found = digest.finish();
-  const std::string& needed = file.contents->reader.base();
+  const std::vector<std::string>& needed = file.contents->reader.bases();
   if (needed.empty()) throw Error(Errc::kUsage, "the file is no delta and has no base");
-  if (found != needed)
+  const auto at = std::find(needed.begin(), needed.end(), found);
+  if (at == needed.end())
     throw Error(Errc::kUsage, "this is another base than the one that the file was made with: " +
-                                  found + " is not " + needed);
-  delete file.base;
-  file.base = base.release();
+                                  found + " is not " + needed[0]);
+  Base*& place = file.bases[at - needed.begin()];
+  delete place;
+  place = base.release();
 }
 
 }  // namespace
@@ -114,15 +130,8 @@ const ArtifactTensor* tensor_of(const gbz_file* file, std::size_t tensor) {
 
 gbcompress::DecodeOptions decode_options(const gbz_file& file) {
   gbcompress::DecodeOptions options{.threads = 1};
-  if (!file.base) return options;
-  options.base = [base = file.base](const ArtifactTensor& tensor) {
-    const Base::Entry* found = base->find(tensor.name);
-    if (!found || found->dtype != tensor.dtype || found->shape != tensor.shape ||
-        static_cast<std::int64_t>(found->bytes.size()) !=
-            gbcompress::tensor_bytes(tensor.shape, tensor.dtype))
-      throw Error(Errc::kCorrupt, "the base has no tensor " + gbcompress::printable(tensor.name) +
-                                      " of the type and shape that the file says");
-    return found->bytes;
+  options.base = [bases = file.bases](const gbcompress::BaseRange& range) {
+    return gbcompress::bytes_of(range, bases[range.base]->find(range.name));
   };
   return options;
 }
@@ -139,11 +148,14 @@ void check_readable(const gbz_file& file, std::size_t tensor) {
   if (entry->kind == TensorKind::kTied)
     entry = tensor_of(&file, file.contents->places.at(entry->tied_to));
   if (gbcompress::has_plan(entry->kind)) gbcompress::place_only(*entry);
-  if (gbcompress::needs_base(*entry) && !file.base)
-    throw Error(
-        Errc::kUsage,
-        "this file holds what changed since another model, its base, which has the digest " +
-            file.contents->reader.base() + "; give that model to gbz_set_base()");
+  if (file.contents->reader.draft()) return;  // which is the base
+  gbcompress::for_bases(*entry, [&](std::size_t base) {
+    if (!file.bases[base])
+      throw Error(
+          Errc::kUsage,
+          "this file holds what changed since another model, its base, which has the digest " +
+              file.contents->reader.bases()[base] + "; give that model to gbz_set_base()");
+  });
 }
 
 }  // namespace gbz
@@ -300,6 +312,12 @@ uint64_t gbz_bytes(const gbz_file* file, size_t tensor, gbz_dtype dtype) {
   return bits / 8;
 }
 
+gbz_layer gbz_layer_of(const gbz_file* file) {
+  if (!file) return GBZ_NO_LAYERS;
+  const ArtifactReader& reader = file->contents->reader;
+  return reader.draft() ? GBZ_EXACT_LAYER : reader.is_draft() ? GBZ_DRAFT_LAYER : GBZ_NO_LAYERS;
+}
+
 const char* gbz_identity(const gbz_file* file) {
   return file ? file->contents->reader.identity().c_str() : "";
 }
@@ -309,8 +327,9 @@ const char* gbz_architecture(const gbz_file* file) {
 const char* gbz_settings(const gbz_file* file) {
   return file ? file->contents->reader.settings().c_str() : "";
 }
-const char* gbz_base_digest(const gbz_file* file) {
-  return file ? file->contents->reader.base().c_str() : "";
+const char* gbz_base_digest(const gbz_file* file, size_t base) {
+  if (!file || base >= file->contents->reader.bases().size()) return "";
+  return file->contents->reader.bases()[base].c_str();
 }
 
 gbz_status gbz_set_base(gbz_file* file, const gbz_tensor* tensors, size_t count, gbz_error* error) {

@@ -29,9 +29,12 @@ void load_model(gbz_file& file) {
   if (place == file.contents->places.end()) return;
   const auto& reader = file.contents->reader;
   const auto& entry = reader.tensors()[place->second];
-  if (entry.kind != gbcompress::TensorKind::kExact || entry.dtype != DType::kU8) return;
-  Container container =
-      Container::decode(reader.plain(place->second), reader.tensors().size(), kLabel);
+  // The exact part of a file with layers has that of the draft.
+  const bool there = entry.kind == gbcompress::TensorKind::kExact ||
+                     (reader.draft() && entry.kind == gbcompress::TensorKind::kBase);
+  if (!there || entry.dtype != DType::kU8) return;
+  const auto content = gbcompress::decode_elements(reader, place->second, decode_options(file));
+  Container container = Container::decode(content.bytes(), reader.tensors().size(), kLabel);
   if (container.format == "onnx") file.model = new Model{std::move(container), place->second};
 }
 

@@ -2,8 +2,17 @@
 // sentence.
 #include <zstd.h>
 
+#include "artifact/header/plan_fields.h"
+#include "artifact/integers/integers.h"
+#include "artifact/pieces.h"
+#include "artifact/sections/blocks.h"
+#include "artifact/sections/requantized.h"
 #include "call.h"
 #include "codec/small/small_coder.h"
+#include "format/gguf/block_fields.h"
+#include "gbcompress/arch_layout.h"
+#include "gbcompress/codec.h"
+#include "gnet/tile_kernel.h"
 
 namespace {
 
@@ -28,3 +37,88 @@ std::unique_ptr<DecoderBackend> make_small_decoder(std::span<const std::byte>) {
 #endif
 
 }  // namespace gbcompress::codec
+
+#ifdef GBZ_WITHOUT_PIECES
+namespace gbcompress {
+
+// The header is refused, so that the others are never called.
+static const char kNoPieces[] =
+    "the file has tensors of pieces, which this build of libgbz leaves out";
+std::vector<TensorPiece> read_pieces(CborReader&) { refuse(kNoPieces); }
+void set_pieces(const CborReader&, ArtifactTensor&, std::vector<TensorPiece>) { refuse(kNoPieces); }
+std::vector<std::byte> join_pieces(const ArtifactReader&, std::size_t, const BaseSource&) {
+  refuse(kNoPieces);
+}
+
+}  // namespace gbcompress
+#endif
+
+#ifdef GBZ_WITHOUT_BLOCKS
+namespace gbcompress {
+
+// The header is refused, so that the others are never called.
+static const char kNoBlocks[] =
+    "the file has blocks of quantized types, which this build of libgbz leaves out";
+const gguf::BlockLayout* gguf::find_block_layout(std::uint32_t) noexcept { refuse(kNoBlocks); }
+std::vector<std::byte> unpack_blocks(std::span<const std::byte>, std::size_t, std::uint32_t,
+                                     const std::string&, bool) {
+  refuse(kNoBlocks);
+}
+std::vector<std::byte> unpack_requantized(std::span<const std::byte>, std::uint32_t,
+                                          const BaseValues&, std::size_t, const std::string&, int) {
+  refuse(kNoBlocks);
+}
+
+}  // namespace gbcompress
+#endif
+
+#ifdef GBZ_WITHOUT_DELTAS
+namespace gbcompress {
+
+// The header is refused, so that the other is never called.
+static const char kNoDeltas[] =
+    "the file has changes since a base, which this build of libgbz leaves out";
+bool has_change(DType) noexcept { refuse(kNoDeltas); }
+void apply_change(DType, std::span<const std::int64_t>, std::span<const std::byte>,
+                  std::span<std::byte>) {
+  refuse(kNoDeltas);
+}
+
+}  // namespace gbcompress
+#endif
+
+#ifdef GBZ_WITHOUT_GNETS
+namespace gbcompress {
+
+// The header is refused, so that the others are never called.
+static const char kNoGnets[] = "the file has g-nets, which this build of libgbz leaves out";
+PlanFields read_plan(CborReader&) { refuse(kNoGnets); }
+GNetPlan complete_plan(PlanFields, const std::vector<std::int64_t>&) { refuse(kNoGnets); }
+std::vector<ParameterBlock> gnet_blocks(const GNetPlan&) { refuse(kNoGnets); }
+std::int64_t gnet_inputs(const GNetPlan&) { refuse(kNoGnets); }
+std::int64_t gnet_parameters(const GNetPlan&) { refuse(kNoGnets); }
+std::int64_t plan_parameters(const GNetPlan&) { refuse(kNoGnets); }
+BankShape bank_shape(const GNetPlan&) { refuse(kNoGnets); }
+TileGrid::TileGrid(std::vector<std::int64_t>, MatrixView, std::int64_t, std::int64_t) {
+  refuse(kNoGnets);
+}
+TileExtent TileGrid::extent(std::int64_t) const { refuse(kNoGnets); }
+std::unique_ptr<TileKernel> make_reference_kernel() { refuse(kNoGnets); }
+bool has_prior_classes(const ArtifactTensor&) noexcept { return false; }
+std::vector<std::uint8_t> prior_classes(const ArtifactTensor&, std::span<const std::int32_t>) {
+  refuse(kNoGnets);
+}
+TileKernel::~TileKernel() = default;
+void TileKernel::forward(const BankShape&, std::span<const float>,
+                         std::span<const TileTarget>) const {
+  refuse(kNoGnets);
+}
+
+}  // namespace gbcompress
+#endif
+
+#ifdef GBZ_WITHOUT_ARCHITECTURES
+std::optional<std::vector<gbcompress::LayoutEntry>> gbcompress::arch_layout(std::string_view) {
+  refuse("the file names an architecture, whose layout this build of libgbz leaves out");
+}
+#endif

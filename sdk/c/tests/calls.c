@@ -142,7 +142,7 @@ static void test_delta_with_its_base(void) {
   size_t i, k, before, changed = 0;
   gbz_error error;
   char one[8192];
-  MUST(count > 5 && strlen(gbz_base_digest(file)) == 64);
+  MUST(count > 5 && strlen(gbz_base_digest(file, 0)) == 64 && gbz_base_digest(file, 1)[0] == 0);
   for (i = 0; i < gbz_count(file); ++i) changed += gbz_kind_of(file, i) == GBZ_CHANGE;
   MUST(changed > 0);
   for (i = 0; gbz_kind_of(file, i) != GBZ_CHANGE;) ++i;
@@ -170,6 +170,77 @@ static void test_delta_with_its_base(void) {
   gbz_close(file);
   MUST(held == 0);
   free(base.at);
+  free(now.at);
+  free(bytes.at);
+}
+
+static void test_layers(void) {
+  Bytes now = load("deltas/now.safetensors"), bytes = load("deltas/layers.gbz"), draft = bytes;
+  gbz_options options;
+  gbz_tensor expected[16];
+  gbz_file* file = opened(bytes, 0);
+  gbz_file* part = NULL;
+  gbz_error error;
+  size_t i, k, differing = 0;
+  memset(&options, 0, sizeof options);
+  MUST(gbz_layer_of(NULL) == GBZ_NO_LAYERS && gbz_layer_of(file) == GBZ_EXACT_LAYER);
+  MUST(strcmp(gbz_base_digest(file, 0), "") == 0);
+  options.draft = 1;
+  MUST(gbz_open(bytes.at, bytes.size, &options, &part, &error) == GBZ_OK);
+  MUST(gbz_layer_of(part) == GBZ_DRAFT_LAYER);
+  MUST(tensors_of(now, expected) == gbz_count(file) && gbz_count(part) == gbz_count(file));
+  for (i = 0; i < gbz_count(file); ++i) {
+    const Bytes found = tensor(file, i), other = tensor(part, gbz_find(part, gbz_name(file, i)));
+    for (k = 0; strcmp(expected[k].name, gbz_name(file, i)) != 0;) ++k;
+    MUST(found.size == expected[k].bytes && memcmp(found.at, expected[k].data, found.size) == 0);
+    differing += !is_same(found, other);
+    free(found.at);
+    free(other.at);
+  }
+  MUST(differing > 0);
+  gbz_close(part);
+  gbz_close(file);
+  for (draft.size = bytes.size - 1; gbz_open(bytes.at, draft.size, NULL, &file, &error) != GBZ_OK; --draft.size)
+    MUST(error.status == GBZ_TRUNCATED && draft.size > 0);
+  MUST(gbz_layer_of(file) == GBZ_DRAFT_LAYER); /* cut exactly behind it */
+  gbz_close(file);
+  bytes.at[bytes.size - 40] ^= 1;
+  MUST(gbz_open(bytes.at, bytes.size, NULL, &file, &error) == GBZ_CORRUPT);
+  MUST(gbz_open(bytes.at, bytes.size, &options, &file, &error) == GBZ_OK);
+  gbz_close(file);
+  free(now.at);
+  free(bytes.at);
+}
+
+static void test_pieces_of_two_bases(void) {
+  Bytes first = load("deltas/pieces-first.safetensors"), now = load("deltas/pieces-now.safetensors");
+  Bytes second = load("deltas/pieces-second.safetensors"), bytes = load("deltas/pieces.gbz");
+  gbz_file* file = opened(bytes, 0);
+  gbz_tensor list[16];
+  gbz_error error;
+  char one[16384];
+  size_t i, k, pieces = 0, count;
+  MUST(strlen(gbz_base_digest(file, 1)) == 64 && gbz_base_digest(file, 2)[0] == 0);
+  for (i = 0; i < gbz_count(file); ++i) pieces += gbz_kind_of(file, i) == GBZ_PIECES;
+  MUST(pieces == 3);
+  count = tensors_of(second, list);
+  MUST(gbz_set_base(file, list, count, &error) == GBZ_OK);
+  i = gbz_find(file, "table"); /* of the other base */
+  MUST(gbz_read(file, i, GBZ_F32, one, gbz_bytes(file, i, GBZ_F32), &error) == GBZ_USAGE);
+  MUST(strstr(error.text, gbz_base_digest(file, 0)));
+  count = tensors_of(first, list);
+  MUST(gbz_set_base(file, list, count, &error) == GBZ_OK);
+  MUST(tensors_of(now, list) == gbz_count(file));
+  for (i = 0; i < gbz_count(file); ++i) {
+    const Bytes found = tensor(file, i);
+    for (k = 0; strcmp(list[k].name, gbz_name(file, i)) != 0;) ++k;
+    MUST(found.size == list[k].bytes && memcmp(found.at, list[k].data, found.size) == 0);
+    free(found.at);
+  }
+  gbz_close(file);
+  MUST(held == 0);
+  free(first.at);
+  free(second.at);
   free(now.at);
   free(bytes.at);
 }
@@ -279,6 +350,8 @@ int main(int count, char** arguments) {
   folder = arguments[1];
   test_spoiled_stays_spoiled();
   test_delta_with_its_base();
+  test_layers();
+  test_pieces_of_two_bases();
   test_models_of_onnx();
   test_parts();
   test_layer_type_of_a_plugin();

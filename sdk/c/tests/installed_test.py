@@ -14,7 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parents[2] / "tests" / "golden"
 HEADER = HERE.parent / "include" / "gbz.h"
-MOST_BYTES = 245_000  # of them 200 kB of code; tables by row scale and lanes of exact floats take 4 kB
+MOST_BYTES = 272_000  # of them 225 kB of code; blocks of GGUF types and pieces of tensors take 25 kB, and can be left out
 FLAGS = ["-std=c99", "-Wall", "-Werror", "-static-libgcc"]
 
 

@@ -58,7 +58,7 @@ def test_every_step_comes_back(program: Run, folder: Path) -> None:
     # A chain that is opened again goes on from its last step.
     again = gbc.Chain(folder / "run")
     again.append(versions[0], step=60)
-    assert same(again.load(60), versions[0]) and gbc.inspect(again.file(60)).base
+    assert same(again.load(60), versions[0]) and gbc.inspect(again.file(60)).bases
 
 
 def test_prune_keeps_the_last_steps(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_prune_keeps_the_last_steps(folder: Path) -> None:
     assert chain.steps() == [40, 50]
     for step in (4, 5):
         assert same(chain.load(10 * step), versions[step])
-    assert gbc.inspect(chain.file(40)).base == ""
+    assert gbc.inspect(chain.file(40)).bases == ()
     assert chain.prune(keep=2) == []
     chain.append(versions[0], step=51)
     assert same(chain.load(), versions[0])
@@ -83,7 +83,7 @@ def test_whole_every_bounds_a_chain(folder: Path) -> None:
             for array in mine.values():  # the chain has a copy of its own
                 array.fill(0)
         chain.wait()
-        assert [gbc.inspect(chain.file(s)).base == "" for s in range(6)] == [True, False, False] * 2
+        assert [gbc.inspect(chain.file(s)).bases == () for s in range(6)] == [True, False, False] * 2
         for step, tensors in enumerate(versions):
             assert same(chain.load(step), tensors)
 
@@ -97,7 +97,7 @@ def test_other_tensors_are_stored_whole(folder: Path) -> None:
     assert same(chain.load(11), other)
     kinds = {tensor.name: tensor.kind for tensor in gbc.inspect(chain.file(11)).tensors}
     assert kinds["layers.0.weight"] == "change" and kinds["layers.0.bias"] != "change"
-    assert gbc.inspect(chain.file(11)).base
+    assert gbc.inspect(chain.file(11)).bases
     wide = {"layers.0.weight": np.ones((3, 5), np.float32), "new": np.arange(4.0)}
     chain.append(wide, step=12)
     assert same(chain.load(12), wide) and same(chain.load(11), other)

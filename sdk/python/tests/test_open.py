@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -197,3 +198,62 @@ def test_damage(small: Path, large: Path, folder: Path) -> None:
     with pytest.raises(gbc.GbzError) as caught:
         gbc.open(folder / "short.gbz", verify=False)
     assert caught.value.code == "truncated"
+
+
+def test_layers_are_exact_unless_the_draft_is_requested(folder: Path) -> None:
+    golden = Path(__file__).resolve().parents[3] / "tests" / "golden" / "deltas"
+    content = (golden / "layers.gbz").read_bytes()
+    info = gbc.inspect(golden / "layers.gbz")
+    assert 0 < info.draft_bytes < info.file_bytes == len(content) and not info.is_draft
+    (folder / "cut.gbz").write_bytes(content[: info.draft_bytes])
+    assert gbc.inspect(folder / "cut.gbz").is_draft
+    raw = (golden / "now.safetensors").read_bytes()
+    end = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:end])
+    with (
+        gbc.open(golden / "layers.gbz") as file,
+        gbc.open(golden / "layers.gbz", draft=True) as draft,
+        gbc.open(folder / "cut.gbz") as cut,
+    ):
+        assert set(file.keys()) == set(header) - {"__metadata__"}
+        differing = 0
+        for name in (name for name in file.keys() if header[name]["dtype"] in ("F32", "F16", "I64", "U16")):
+            first, last = header[name]["data_offsets"]
+            exact = raw[end + first : end + last]
+            assert file.get_tensor(name).tobytes() == exact
+            assert draft.get_tensor(name).tobytes() == cut.get_tensor(name).tobytes()
+            differing += draft.get_tensor(name).tobytes() != exact
+        assert differing > 0
+    (folder / "short.gbz").write_bytes(data[:-100])
+    with pytest.raises(gbc.GbzError) as caught:
+        gbc.open(folder / "short.gbz", verify=False)
+    assert caught.value.code == "truncated"
+
+
+def test_layers_are_exact_unless_the_draft_is_requested(folder: Path) -> None:
+    golden = Path(__file__).resolve().parents[3] / "tests" / "golden" / "deltas"
+    content = (golden / "layers.gbz").read_bytes()
+    info = gbc.inspect(golden / "layers.gbz")
+    assert 0 < info.draft_bytes < info.file_bytes == len(content) and not info.is_draft
+    (folder / "cut.gbz").write_bytes(content[: info.draft_bytes])
+    assert gbc.inspect(folder / "cut.gbz").is_draft
+    exact = gbc.load_file(golden / "layers.gbz")
+    with (
+        gbc.open(golden / "layers.gbz") as file,
+        gbc.open(golden / "layers.gbz", draft=True) as draft,
+        gbc.open(folder / "cut.gbz") as cut,
+    ):
+        differing = 0
+        for name in file.keys():
+            assert np.asarray(file.get_tensor(name)).tobytes() == exact[name].tobytes()
+            assert draft.get_tensor(name).tobytes() == cut.get_tensor(name).tobytes()
+            differing += draft.get_tensor(name).tobytes() != exact[name].tobytes()
+        assert differing > 0
+    (folder / "short.gbz").write_bytes(content[:-1])
+    with pytest.raises(gbc.GbzError, match="its exact part"):
+        gbc.open(folder / "short.gbz")
+    gbc.save_file({"a": np.ones(3, np.float32)}, folder / "plain.gbz", max_error=0.1)
+    with pytest.raises(gbc.UsageError, match="has no draft"):
+        gbc.open(folder / "plain.gbz", draft=True)
+    with pytest.raises(gbc.UsageError, match="draft must be True or False"):
+        gbc.open(golden / "layers.gbz", draft=1)  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ export class GbzError extends Error {
 
 const STATUSES = { 2: "usage", 6: "truncated", 7: "corrupt", 8: "unsupported", 9: "limit", 10: "shape_mismatch", 100: "memory" };
 const KINDS =
-    ['generated', 'exact', 'tied', 'quantized', 'predicted', 'constant', 'base', 'change'];
+    ['generated', 'exact', 'tied', 'quantized', 'predicted', 'constant', 'base', 'change', 'pieces',
+     'blocks'];
 const DTYPES = ["BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64", "C64", "F8_E5M2",
   "F8_E4M3", "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4"];
 const ARRAYS = { I8: Int8Array, U16: Uint16Array, I16: Int16Array, U32: Uint32Array, I32: Int32Array, U64: BigUint64Array,
@@ -29,7 +30,12 @@ const dtypeNumber = (name) => {
 const dtypeFor = (tensor, asked) => (asked && REAL.includes(tensor.dtype) ? asked : tensor.dtype);
 
 class Decoder {
-  constructor() {
+  /** With memory for a file of `size` bytes. */
+  constructor(size) {
+    this.start(compiled, size);
+  }
+
+  start(module, size) {
     const fail = (status, text, size) => refuse(STATUSES[status] ?? "failure", this.text(text, size));
     const sha256 = (at, size, to) => {
       if (!crypto) return 0;
@@ -37,7 +43,7 @@ class Decoder {
       return 1;
     };
     try {
-      this.c = new WebAssembly.Instance(compiled, {gbz: {fail, sha256}}).exports;
+      this.c = new WebAssembly.Instance(module, {gbz: {fail, sha256}}).exports;
     } catch (error) {
       refuse('memory', `memory for a decoder is not there: ${error.message}; close other files`);
     }
@@ -45,6 +51,31 @@ class Decoder {
     this.work = this.allocate(1024);  // an error of 512 bytes, then what a call takes or gives
     this.file = 0;
     this.base = [];  // memory of the tensors of a delta's base
+    this.size = size;
+    this.at = this.allocate(size || 1);
+  }
+
+  /** Runs what may need parts that the first module leaves out, then again with all of them. */
+  async withParts(body) {
+    try {
+      return body();
+    } catch (error) {
+      if (error.status !== "unsupported" || this.hasAllParts) throw error;
+    }
+    await this.addParts();
+    return body();
+  }
+  get hasAllParts() {
+    return "gbz_onnx" in this.c;
+  }
+  /** The file goes to a decoder with all parts. */
+  async addParts() {
+    const module = await allParts();
+    if (this.hasAllParts) return;  // another call was first
+    const bytes = this.bytes(this.at, this.size), opened = this.file !== 0;
+    this.start(module, this.size);
+    this.bytes(this.at, this.size).set(bytes);
+    if (opened) this.open(...this.opening);
   }
 
   get view() {
@@ -91,21 +122,27 @@ class Decoder {
     if (status !== 0) refuse(STATUSES[status] ?? "failure", this.text(this.work + 4));
   }
 
-  /** @param at  where the file's bytes are  @param partial  the digest is not compared */
-  open(at, size, partial, options) {
+  /**
+   * @param partial  the digest is not compared, and layers end with their draft
+   * @param end      of the file
+   */
+  open(partial, options, end = this.size) {
+    this.opening = [partial, options, end];
     const view = this.view, to = this.work + 512;
     this.bytes(to, 48).fill(0);
     view.setBigUint64(to + 16, BigInt(options.memoryBytes ?? 0), true);
     view.setBigUint64(to + 24, BigInt(options.outputBytes ?? 0), true);
     view.setInt32(to + 32, partial ? 1 : 0, true);
+    view.setInt32(to + 36, options.draft ? 1 : 0, true);
     try {
-      this.guard(() => this.check(this.c.gbz_open(at, size, to, to + 40, this.work)));
+      this.guard(() => this.check(this.c.gbz_open(this.at, end, to, to + 40, this.work)));
     } catch (error) {
       // What is wrong with a plan is told as of any plan; that of a file is not the caller's.
       if (error.status === "usage" || error.status === "shape_mismatch") error.status = "corrupt";
       throw error;
     }
     this.file = this.view.getUint32(to + 40, true);
+    this.layer = [undefined, 'exact', 'draft'][this.c.gbz_layer_of(this.file)];
   }
 
   tensors() {
@@ -160,6 +197,11 @@ class Decoder {
     }
   }
 
+  /** @return a typed array in memory of its own */
+  readWithParts(tensor, dtype) {
+    return this.withParts(() => this.read(tensor, dtype));
+  }
+
   onnx() {
     return this.guard(() => {
       const to = this.work + 512;
@@ -173,20 +215,31 @@ class Decoder {
     });
   }
 
-  put(bytes) {
+  /** Puts a part of the file to its place. */
+  put(offset, bytes) {
+    this.bytes(this.at + offset, bytes.length).set(bytes);
+  }
+  keep(bytes) {
     const at = this.allocate(bytes.length || 1);
     this.bytes(at, bytes.length).set(bytes);
     return at;
   }
 
+  baseDigests() {
+    const digests = [];
+    for (let text; (text = this.text(this.c.gbz_base_digest(this.file, digests.length)));)
+      digests.push(text);
+    return digests;
+  }
+
   /**
-   * Gives a delta its base; copies of its tensors stay until another one, or until the instance
-   * goes.
+   * Gives a delta a base; copies of its tensors stay until another one, of a delta of several
+   * bases until the instance goes.
    */
   setBase(tensors) {
     const lent = [], data = [];
     const put = (bytes, kept) => {
-      kept.push(this.put(bytes));
+      kept.push(this.keep(bytes));
       return kept.at(-1);
     };
     try {
@@ -203,9 +256,11 @@ class Decoder {
         fields.forEach((field, k) => this.view.setUint32(list + 24 * i + 4 * k, field, true));
       });
       this.guard(() => this.check(this.c.gbz_set_base(this.file, list, tensors.length, this.work)));
-      lent.push(...this.base.splice(0, Infinity, ...data.splice(0)));
+      const several = this.baseDigests().length > 1;
+      lent.push(...this.base.splice(several ? this.base.length : 0, Infinity, ...data.splice(0)));
     } finally {
       for (const at of [...lent, ...data]) this.free(at);
     }
   }
 }
+

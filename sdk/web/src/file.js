@@ -26,7 +26,7 @@ function prelude(bytes) {
 
 /** What a model's file has beside its tensors, which is no tensor of the model. */
 const holdsContainer = ({name, dtype, kind}) =>
-    name === 'gbz.container' && dtype === 'U8' && kind === 'exact';
+    name === 'gbz.container' && dtype === 'U8' && ['exact', 'base'].includes(kind);
 /** Whether a container is that of one file of ONNX: its version, a text, the number of files. */
 const holdsModel = (bytes) => [1, 2].includes(bytes[0]) &&
     new TextDecoder().decode(bytes.subarray(1, 7)) === '\x04onnx\x01';
@@ -37,23 +37,21 @@ export class GbzFile {
   #busy = Promise.resolve();
   #source;
 
-  /**
-   * Not for callers: see open(). The container is there. @param source  fetches what is not there
-   * yet, or undefined
-   */
-  constructor(decoder, at, size, source) {
+  /** Not for callers: see opened(). @param source  fetches what is not there yet, or undefined */
+  constructor(decoder, source) {
     this.#decoder = decoder;
     this.#source = source;
-    this.at = at;
-    this.size = size;
+    this.size = decoder.opening[2];
     const text = (name) => decoder.text(decoder.c["gbz_" + name](decoder.file));
     this.identity = text("identity");
     this.architecture = text("architecture");
     this.settings = text("settings");
-    this.baseDigest = text("base_digest");
+    this.baseDigests = decoder.baseDigests();
+    this.layer = decoder.layer;
     const tensors = decoder.tensors();
-    this.hasModel =
-        tensors.some((tensor) => holdsContainer(tensor) && holdsModel(decoder.read(tensor, 'U8')));
+    this.hasModel = tensors.some(
+        (tensor) => holdsContainer(tensor) && !(this.baseDigests.length && tensor.kind === 'base') &&
+            holdsModel(decoder.read(tensor, 'U8')));
     this.tensors = new Map(tensors.filter((tensor) => !holdsContainer(tensor))
                                .map((tensor) => [tensor.name, Object.freeze(tensor)]));
   }
@@ -61,16 +59,6 @@ export class GbzFile {
   #open() {
     if (this.#spoiled) refuse("usage", "an earlier error ended the decoding of this file; open it again");
     return this.#decoder ?? refuse("usage", "the file is closed; open it again");
-  }
-  #use(body) {
-    try {
-      return body(this.#open());
-    } catch (error) {
-      if (error instanceof GbzError && ["usage", "unsupported"].includes(error.status)) throw error;
-      this.#spoiled = true;  // the decoder is left in the middle of its work
-      this.#decoder = undefined;
-      throw error;
-    }
   }
   #tensor(name) {
     return this.tensors.get(name) ?? refuse("usage", `the file has no tensor ${name}`);
@@ -80,10 +68,23 @@ export class GbzFile {
   #load(ranges) {
     const done = this.#busy.then(async () => {
       const decoder = this.#open();
-      await this.#source?.load(ranges(decoder), (offset, bytes) => this.#open().bytes(this.at + offset, bytes.length).set(bytes));
+      await this.#source?.load(ranges(decoder), (offset, bytes) => this.#open().put(offset, bytes));
     });
     this.#busy = done.catch(() => {});
     return done;
+  }
+
+  /** What is wrong ends the decoding of the file, but for errors of the call. */
+  async #use(body) {
+    const decoder = this.#open();
+    try {
+      return await body(decoder);
+    } catch (error) {
+      if (error instanceof GbzError && ["usage", "unsupported"].includes(error.status)) throw error;
+      this.#spoiled = true;  // the decoder is left in the middle of its work
+      this.#decoder = undefined;
+      throw error;
+    }
   }
 
   /** One tensor; of real ones also as dtype "F32", "F16" or "BF16". */
@@ -91,45 +92,41 @@ export class GbzFile {
     this.#open();
     const tensor = this.#tensor(name);
     await this.#load((decoder) => decoder.ranges(tensor.index));
-    return this.#use((decoder) => decoder.read(tensor, dtypeFor(tensor, dtype)));
-  }
-  readSync(name, { dtype } = {}) {
-    const tensor = this.#tensor(name);
-    return this.#use((decoder) =>
-      this.#source?.lacks(decoder.ranges(tensor.index)).length
-        ? refuse("usage", `${name} is not loaded yet; use read()`)
-        : decoder.read(tensor, dtypeFor(tensor, dtype)));
+    return this.#use((decoder) => decoder.readWithParts(tensor, dtypeFor(tensor, dtype)));
   }
 
   /** All tensors, by `workers` at a time (default: as many as there are processors, at most 8). */
   async readAll({ dtype, workers } = {}) {
     await this.#load(() => [[0, this.size]]);
-    this.#verify();
-    const parts = this.baseDigest ? [] : this.#use((decoder) => shares(decoder, this, dtype, workers));
+    await this.#verify();
+    const parts = this.baseDigests.length || this.layer === 'exact' ?
+        [] :
+        await this.#use((decoder) => shares(decoder, this, dtype, workers));
     const found = parts.length > 1 ? await inWorkers(parts, this.#open(), this, dtype) : undefined;
-    this.#open();
-    return new Map(Array.from(this.tensors.keys(), (name) => [name, found?.get(name) ?? this.readSync(name, { dtype })]));
+    const values = new Map();
+    for (const name of this.tensors.keys()) values.set(name, found?.get(name) ?? await this.read(name, { dtype }));
+    return values;
   }
 
   /** The ONNX model that the file was made of. */
   async onnx() {
     await this.#load(() => [[0, this.size]]);
-    this.#verify();
-    return this.#use((decoder) => decoder.onnx());
-  }
-  onnxSync() {
-    return this.#use((decoder) => decoder.onnx());
+    await this.#verify();
+    return this.#use(async (decoder) => {
+      await decoder.addParts();
+      return decoder.onnx();
+    });
   }
 
   /** Compares the digest of a file that came in parts. */
-  #verify() {
+  async #verify() {
     if (this.identity) return;
-    this.#use((decoder) => {
-      const file = decoder.file;
-      decoder.open(this.at, this.size, false, this.#source?.options ?? {});
+    await this.#use((decoder) => {
+      const {file, opening} = decoder;
+      decoder.open(false, this.#source?.options ?? {}, this.size);
       this.identity = decoder.text(decoder.c.gbz_identity(decoder.file));
       decoder.c.gbz_close(decoder.file);
-      decoder.file = file;
+      Object.assign(decoder, {file, opening});
     });
   }
 
@@ -139,7 +136,7 @@ export class GbzFile {
     const tensors = base instanceof GbzFile
       ? Array.from(await base.readAll(), ([name, data]) => ({ ...base.tensors.get(name), data }))
       : Array.from(base);
-    this.#use((decoder) => decoder.setBase(tensors));
+    await this.#use((decoder) => decoder.setBase(tensors));
   }
 
   /** Gives the memory back. Tensors that were read stay. */
@@ -152,29 +149,33 @@ export class GbzFile {
   }
 }
 
-/** @param bytes  the whole file */
-function openBytes(bytes, options = {}) {
-  const given = view(bytes), decoder = new Decoder(), at = decoder.put(given);
-  decoder.open(at, given.length, false, options);
-  return new GbzFile(decoder, at, given.length);
+/** Opens what a decoder holds. @param load  of [offset, end] parts that are not there, or undefined */
+async function opened(decoder, load, partial, options, end) {
+  await decoder.withParts(() => decoder.open(partial, options, end));
+  const container = decoder.tensors().filter(holdsContainer);
+  await load?.(container.flatMap(({index}) => decoder.ranges(index)));
+  if (container.length) await decoder.addParts();
+  return decoder;
 }
 
-function withFile(bytes, options, body) {
-  const file = openBytes(bytes, options);
+/** @param bytes  the whole file */
+async function openBytes(bytes, options = {}) {
+  const given = view(bytes), decoder = new Decoder(given.length);
+  decoder.put(0, given);
+  return new GbzFile(await opened(decoder, undefined, false, options));
+}
+
+async function withFile(bytes, body, options) {
+  const file = await openBytes(bytes, options);
   try {
-    return body(file);
+    return await body(file);
   } finally {
     file.close();
   }
 }
 
 /** All tensors of a file in memory, by name. */
-export function decode(bytes, options = {}) {
-  return withFile(bytes, options, (file) =>
-    new Map(Array.from(file.tensors.keys(), (name) => [name, file.readSync(name, options)])));
-}
+export const decode = (bytes, options = {}) => withFile(bytes, (file) => file.readAll({ workers: 1, ...options }), options);
 
 /** The ONNX model that a file in memory was made of: what InferenceSession.create() takes. */
-export function decodeOnnx(bytes, options = {}) {
-  return withFile(bytes, options, (file) => file.onnxSync());
-}
+export const decodeOnnx = (bytes, options = {}) => withFile(bytes, (file) => file.onnx(), options);

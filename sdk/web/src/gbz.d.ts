@@ -24,7 +24,8 @@ export interface Tensor {
   readonly index: number;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
-  readonly kind: 'generated'|'exact'|'tied'|'quantized'|'predicted'|'constant'|'base'|'change';
+  readonly kind: 'generated'|'exact'|'tied'|'quantized'|'predicted'|'constant'|'base'|'change'|
+      'pieces'|'blocks';
   /** Bits of the file that it takes; 0 for tied and constant tensors. */
   readonly bits: number;
   /** Of its elements in its own type. */
@@ -49,6 +50,8 @@ export interface LimitOptions {
   outputBytes?: number;
   /** That the decoder may take in addition to the file; default: no limit below 4 GiB. */
   memoryBytes?: number;
+  /** Of a file with layers, its draft is read and not the exact values. */
+  draft?: boolean;
 }
 
 export interface OpenOptions extends LimitOptions {
@@ -65,9 +68,9 @@ export interface OpenOptions extends LimitOptions {
 export type Bytes = ArrayBuffer | ArrayBufferView | SharedArrayBuffer;
 
 /** All tensors of a file in memory, by name. @throws GbzError */
-export function decode(bytes: Bytes, options?: ReadOptions & LimitOptions): Map<string, Values>;
+export function decode(bytes: Bytes, options?: ReadOptions & LimitOptions): Promise<Map<string, Values>>;
 /** The ONNX model that a file was made of: what InferenceSession.create() takes. @throws GbzError */
-export function decodeOnnx(bytes: Bytes, options?: LimitOptions): Uint8Array;
+export function decodeOnnx(bytes: Bytes, options?: LimitOptions): Promise<Uint8Array>;
 /** @param source  a URL, or the whole file. @throws GbzError */
 export function open(source: string | URL | Blob | Bytes, options?: OpenOptions): Promise<GbzFile>;
 /**
@@ -87,17 +90,19 @@ export class GbzFile {
   readonly architecture: string;
   /** JSON, or "". */
   readonly settings: string;
-  /** Of a delta: the digest of its base; else "". */
-  readonly baseDigest: string;
+  /** Of a delta: the digests of its bases; else empty. */
+  readonly baseDigests: readonly string[];
+  /**
+   * Of a file with layers, which values it gives: "exact", or those of its draft; undefined: it
+   * has no layers. A URL gives the draft unless the first request brings the whole file.
+   */
+  readonly layer: 'exact'|'draft'|undefined;
   /** Whether the file was made of an ONNX model without files of external data: see onnx(). */
   readonly hasModel: boolean;
   read(name: string, options?: ReadOptions): Promise<Values>;
-  /** read() of what is loaded. */
-  readSync(name: string, options?: ReadOptions): Values;
   /** @param options.workers  how many decode at a time; 1: none beside the caller; default: one for each processor, at most 8 */
   readAll(options?: ReadOptions & { workers?: number }): Promise<Map<string, Values>>;
   onnx(): Promise<Uint8Array>;
-  onnxSync(): Uint8Array;
   setBase(base: GbzFile | Iterable<BaseTensor>): Promise<void>;
   /** Gives the memory back; tensors that were read stay. Also what `using` calls. */
   close(): void;

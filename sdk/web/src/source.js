@@ -113,35 +113,40 @@ class RangeSource {
   }
 }
 
+/**
+ * Behind a file's end nothing but the exact part of one with layers lies, of which the network
+ * gives the draft.
+ */
+const refuseMore = ({layer}, more, url) => more && layer !== 'draft' &&
+    refuse('corrupt', `${url} has bytes behind its end; copy it to the server again`);
+
 /** A file that comes as one stream. */
 class Incoming {
   constructor(response, options) {
     const coded = response.headers.has('content-encoding');
-    Object.assign(
-        this,
-        {options, decoder: new Decoder(), head: new Uint8Array(0), at: 0, there: 0, received: 0});
+    Object.assign(this, {options, head: new Uint8Array(0), there: 0, received: 0});
     this.length = coded ? 0 : Number(response.headers.get('content-length'));
   }
   /** Of the next bytes. */
-  put(bytes) {
+  async put(bytes) {
     this.received += bytes.length;
-    const next = this.known ? bytes : this.#begin(bytes);
+    const next = this.known ? bytes : await this.#begin(bytes);
     this.options.onProgress?.(this.received, this.known?.size);
     if (!this.known) return;
-    if (this.there + next.length > this.known.size)
-      refuse('corrupt', 'the file has bytes behind its end');
-    this.decoder.bytes(this.at + this.there, next.length).set(next);
-    this.there += next.length;
+    const taken = next.subarray(0, this.known.size - this.there);
+    this.more ||= taken.length < next.length;
+    this.decoder.put(this.there, taken);
+    this.there += taken.length;
   }
   /** Until the file's size is known, its bytes are kept. */
-  #begin(bytes) {
+  async #begin(bytes) {
     const joined = new Uint8Array(this.head.length + bytes.length);
     joined.set(this.head);
     joined.set(bytes, this.head.length);
     this.head = joined;
     this.known = prelude(joined);
     if (!this.known) {
-      if (joined.length >= PRELUDE) refuseHead(joined, this.options);
+      if (joined.length >= PRELUDE) await refuseHead(joined, this.options);
       return joined;
     }
     const {size} = this.known;
@@ -150,21 +155,27 @@ class Incoming {
           'truncated',
           `the file has ${size} bytes, the server sends ${
               this.length}; copy it to the server again`);
-    this.at = this.decoder.allocate(size || 1);
+    this.decoder = new Decoder(size);
     return joined;
   }
   /** Opens what came. @param partial  the header is there, and the digest not compared */
-  open(partial) {
-    if (!this.known) this.at = this.decoder.put(this.head);
-    const size = partial ? this.known.size : this.known ? this.there : this.head.length;
-    this.decoder.open(this.at, size, partial, this.options);
-    return size;
+  async open(partial) {
+    if (!this.known) {
+      this.decoder = new Decoder(this.head.length);
+      this.decoder.put(0, this.head);
+    }
+    const end = partial ? this.known.size : this.known ? this.there : this.head.length;
+    const {decoder} = this;
+    if (partial) await decoder.withParts(() => decoder.open(true, this.options, end));
+    else await opened(decoder, undefined, false, this.options, end);
+    refuseMore(decoder, this.more, 'the file');
+    return decoder;
   }
 }
 
 /** Of bytes that are no file of this version: what is wrong with them. */
-function refuseHead(head, options) {
-  openBytes(head, options);
+async function refuseHead(head, options) {
+  await openBytes(head, options);
   refuse('corrupt', 'the file\'s first bytes contradict its format; get the file again');
 }
 
@@ -173,28 +184,31 @@ async function openUrl(url, options) {
   if (first.status === 416) return openBytes(new Uint8Array(0), options);
   if (first.status !== 206) {
     const incoming = new Incoming(first, options);
-    for await (const piece of pieces(first, options.signal)) incoming.put(piece);
-    const size = incoming.open(false);
-    return new GbzFile(incoming.decoder, incoming.at, size);
+    for await (const piece of pieces(first, options.signal)) await incoming.put(piece);
+    return new GbzFile(await incoming.open(false));
   }
   const head = new Uint8Array(FIRST);
   const count = await drain(first, FIRST, (at, bytes) => head.set(bytes, at), options.signal);
   const total = Number(first.headers.get("content-range")?.split("/")[1]);
   const known = prelude(head.subarray(0, count));
   // No file of this version, or all of it.
-  if (!known || known.size <= count) return openBytes(head.subarray(0, count), options);
+  if (!known || known.size <= count) {
+    const file = await openBytes(head.subarray(0, known && total > count ? known.size : count), options);
+    refuseMore(file, known && total > count, url);
+    return file;
+  }
   if (total < known.size)
-    refuse("truncated", `${url} lacks ${known.size - total} bytes at its end; copy it to the server again`);
-  if (total > known.size) refuse("corrupt", `${url} has bytes behind its end; copy it to the server again`);
-  const decoder = new Decoder(), at = decoder.allocate(known.size), source = new RangeSource(url, known.size, first, options);
-  decoder.bytes(at, count).set(head.subarray(0, count));
+    refuse(
+        'truncated',
+        `${url} lacks ${known.size - total} bytes at its end; copy it to the server again`);
+  const source = new RangeSource(url, known.size, first, options), decoder = new Decoder(known.size);
+  decoder.put(0, head.subarray(0, count));
   source.there = [[0, count]];
-  const load = (ranges) =>
-      source.load(ranges, (offset, bytes) => decoder.bytes(at + offset, bytes.length).set(bytes));
+  const load = (ranges) => source.load(ranges, (offset, bytes) => decoder.put(offset, bytes));
   await load([[0, known.header]]);
-  decoder.open(at, known.size, true, options);
-  await load(decoder.tensors().filter(holdsContainer).flatMap(({index}) => decoder.ranges(index)));
-  return new GbzFile(decoder, at, known.size, source);
+  await opened(decoder, load, true, options);
+  refuseMore(decoder, total > known.size, url);
+  return new GbzFile(decoder, source);
 }
 
 /** @param source  a URL, or the whole file as a Blob, an ArrayBuffer or a typed array */
@@ -208,12 +222,12 @@ export async function open(source, options = {}) {
 export async function* stream(source, options = {}) {
   const response = source instanceof Response ? source : await request(String(source), options);
   if (!response.ok) refuse("failure", `the file was answered with status ${response.status}`);
-  const incoming = new Incoming(response, options), {decoder} = incoming;
+  const incoming = new Incoming(response, options);
   let waiting;
   for await (const piece of pieces(response, options.signal)) {
-    incoming.put(piece);
+    await incoming.put(piece);
     if (!waiting && incoming.known && incoming.there >= incoming.known.header) {
-      incoming.open(true);
+      const decoder = await incoming.open(true);
       waiting =
           decoder.tensors()
               .filter((tensor) => !holdsContainer(tensor))
@@ -224,8 +238,8 @@ export async function* stream(source, options = {}) {
     }
     while (waiting?.length && waiting[0][0] <= incoming.there) {
       const [, tensor] = waiting.shift();
-      yield [tensor.name, decoder.read(tensor, dtypeFor(tensor, options.dtype))];
+      yield [tensor.name, await incoming.decoder.readWithParts(tensor, dtypeFor(tensor, options.dtype))];
     }
   }
-  incoming.open(false);
+  await incoming.open(false);
 }

@@ -49,8 +49,8 @@ async function startWorker(answer) {
 
 /** @return undefined where the page may not start workers */
 async function runPart(part, decoder, file, dtype, found) {
-  const header = prelude(decoder.bytes(file.at, Math.min(64, file.size))).header;
-  const pieces = without([[0, header], ...part.ranges], []).map(([from, to]) => [from, decoder.bytes(file.at + from, to - from).slice()]);
+  const header = prelude(decoder.bytes(decoder.at, Math.min(64, file.size))).header;
+  const pieces = without([[0, header], ...part.ranges], []).map(([from, to]) => [from, decoder.bytes(decoder.at + from, to - from).slice()]);
   let worker;
   try {
     return await new Promise((resolve, reject) => {
@@ -77,14 +77,14 @@ async function inWorkers(parts, decoder, file, dtype) {
 }
 
 /** In a worker: decodes what it is given and ends. */
-function serve(port, message) {
+async function serve(port, message) {
   try {
-    const { size, pieces, tensors } = message, decoder = new Decoder(), at = decoder.allocate(size);
-    for (const [offset, bytes] of pieces) decoder.bytes(at + offset, bytes.length).set(bytes);
-    decoder.open(at, size, true, {});
+    const { size, pieces, tensors } = message, decoder = new Decoder(size);
+    for (const [offset, bytes] of pieces) decoder.put(offset, bytes);
+    await decoder.withParts(() => decoder.open(true, {}));
     const known = new Map(decoder.tensors().map((tensor) => [tensor.name, tensor]));
     for (const [name, dtype] of tensors) {
-      const values = decoder.read(known.get(name), dtype);
+      const values = await decoder.readWithParts(known.get(name), dtype);
       port.postMessage({ name, values }, [values.buffer]);
     }
     port.postMessage({});

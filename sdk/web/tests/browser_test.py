@@ -116,7 +116,7 @@ class Browser(unittest.TestCase):
         found = self.script(f"""
           const found = {{}};
           for (const name of {json.dumps(list(expected))})
-            found[name] = await digests(gbz.decode(await bytes(`/golden/v2/${{name}}.gbz`)));
+            found[name] = await digests(await gbz.decode(await bytes(`/golden/v2/${{name}}.gbz`)));
           return found;""")
         self.assertEqual(found, expected)
         self.assertEqual(self.browser.problems, [])
@@ -126,7 +126,7 @@ class Browser(unittest.TestCase):
         found = self.script(f"""
           const found = {{}};
           for (const name of {json.dumps(list(expected))})
-            try {{ gbz.decode(await bytes(`/golden/errors/${{name}}.gbz`)); found[name] = "ok"; }}
+            try {{ await gbz.decode(await bytes(`/golden/errors/${{name}}.gbz`)); found[name] = "ok"; }}
             catch (error) {{ found[name] = error.status ?? String(error); }}
           return found;""")
         self.assertEqual(found, expected)
@@ -168,8 +168,8 @@ class Browser(unittest.TestCase):
             self.script("""
               const good = await bytes("/golden/v2/coded_lanes.gbz"), bad = await bytes("/golden/errors/stream_cut.gbz");
               for (let i = 0; i < 200; ++i) {
-                gbz.decode(good);
-                try { gbz.decode(bad); } catch {}
+                await gbz.decode(good);
+                try { await gbz.decode(bad); } catch {}
                 if (i % 20 === 0) await new Promise((done) => setTimeout(done, 1));
               }""")
             self.browser.call("HeapProfiler.collectGarbage")

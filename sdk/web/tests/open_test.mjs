@@ -183,12 +183,12 @@ test("the large model is that of `expand`, with workers and without", { skip: wi
     console.log(`${workers} workers: ${Math.round(performance.now() - before)} ms`);
     assert.deepEqual(digests(tensors), names);
   }
-  assert.deepEqual(digests(gbz.decode(LARGE)), names);
+  assert.deepEqual(digests(await gbz.decode(LARGE)), names);
 });
 
 test("an ONNX model comes back, from memory and over HTTP", { skip: without }, async () => {
   const bytes = read(process.env.GBC_LARGE, "model.onnx.gbz"), model = sha256(read(process.env.GBC_LARGE, "expanded.onnx"));
-  assert.equal(sha256(gbz.decodeOnnx(bytes)), model);
+  assert.equal(sha256(await gbz.decodeOnnx(bytes)), model);
   await served(bytes, {}, async ({ url }) => {
     const file = await gbz.open(url);
     assert.equal(file.hasModel, true);

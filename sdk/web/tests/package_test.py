@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent))
 import pack
 
 PACKAGE = WEB / f"gbcompress-{pack.version()}.tgz"
-NAMES = ["LICENSE", "README.md", "THIRD-PARTY.txt", "gbz-scalar.mjs", "gbz.d.ts", "gbz.mjs", "package.json"]
+NAMES = ["LICENSE", "README.md", "THIRD-PARTY.txt", "gbz-all.mjs", "gbz-scalar.mjs", "gbz.d.ts", "gbz.mjs", "package.json"]
 
 
 def run(*command, **options):
@@ -46,7 +46,7 @@ class Package(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             old = pathlib.Path(folder, "gbcompress-0.0.1.tgz")
             old.write_bytes(b"")
-            run(sys.executable, "-B", HERE.parent / "pack.py", WEB / "wasm", folder)
+            run(sys.executable, "-B", HERE.parent / "pack.py", WEB, folder)
             self.assertEqual([path.name for path in pathlib.Path(folder).glob("*.tgz")], [PACKAGE.name])
 
     def test_npm_packs_the_same(self):
@@ -58,7 +58,7 @@ class Package(unittest.TestCase):
 
     def test_it_is_the_same_when_it_is_made_again(self):
         with tempfile.TemporaryDirectory() as folder:
-            run(sys.executable, "-B", HERE.parent / "pack.py", WEB / "wasm", folder)
+            run(sys.executable, "-B", HERE.parent / "pack.py", WEB, folder)
             again = pathlib.Path(folder, PACKAGE.name).read_bytes()
         self.assertEqual(hashlib.sha256(again).hexdigest(), hashlib.sha256(PACKAGE.read_bytes()).hexdigest())
 
@@ -72,7 +72,7 @@ class Package(unittest.TestCase):
             golden = HERE.parents[2] / "tests/golden/v2/tiny.gbz"
             pathlib.Path(folder, "app.mjs").write_text(
                 "import { readFileSync } from 'node:fs';\nimport { decode } from 'gbcompress';\n"
-                f"console.log(decode(readFileSync({json.dumps(str(golden))})).size);\n")
+                f"console.log((await decode(readFileSync({json.dumps(str(golden))}))).size);\n")
             self.assertEqual(run(shutil.which("node"), pathlib.Path(folder, "app.mjs")).strip(), "2")
 
     def test_the_types_are_checked(self):

@@ -14,7 +14,7 @@ const least = { decode: Infinity, open: Infinity, clock: Infinity };
 let weights = 0;
 for (let run = 0; run < Number(times); ++run) {
   let before = spent();
-  const begin = performance.now(), tensors = gbz.decode(bytes);
+  const begin = performance.now(), tensors = await gbz.decode(bytes);
   least.clock = Math.min(least.clock, performance.now() - begin);
   least.decode = Math.min(least.decode, spent() - before);
   weights = 0;

@@ -17,7 +17,7 @@ SCRIPT = """
 const file = await bytes("/large/NAME"), least = { decode: Infinity, open: Infinity };
 let weights = 0;
 for (let run = 0; run < TIMES; ++run) {
-  const begin = performance.now(), tensors = gbz.decode(file), end = performance.now();
+  const begin = performance.now(), tensors = await gbz.decode(file), end = performance.now();
   least.decode = Math.min(least.decode, end - begin);
   weights = Array.from(tensors.values()).reduce((sum, values) => sum + values.length, 0);
   const before = performance.now();

@@ -3,8 +3,8 @@ import { decode, decodeOnnx, GbzError, open, stream, version } from "../src/gbz"
 import type { GbzFile, Tensor, Values } from "../src/gbz";
 
 export async function use(bytes: Uint8Array): Promise<number> {
-  const tensors: Map<string, Values> = decode(bytes, { dtype: "F32", outputBytes: 1e9 });
-  const model: Uint8Array = decodeOnnx(bytes.buffer as ArrayBuffer);
+  const tensors: Map<string, Values> = await decode(bytes, { dtype: "F32", outputBytes: 1e9 });
+  const model: Uint8Array = await decodeOnnx(bytes.buffer as ArrayBuffer);
   const file: GbzFile = await open(new URL("https://example.org/model.gbz"), { signal: new AbortController().signal });
   try {
     const first: Tensor | undefined = file.tensors.get("weight");

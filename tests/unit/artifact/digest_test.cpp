@@ -27,7 +27,7 @@ Errc while_decoding(const Bytes& bytes) {
   return code_of([&] {
     const auto reader =
         ArtifactReader::from_bytes(bytes, "a file", {}, DigestCheck::kWhileDecoding);
-    if (!reader.base().empty()) return reader.check_digest();
+    if (reader.is_delta()) return reader.check_digest();
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < reader.tensors().size(); ++i) order.push_back(i);
     Expansion expansion(reader, order, {.threads = 1});

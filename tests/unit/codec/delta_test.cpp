@@ -1,6 +1,7 @@
 // Exact changes: every bit comes back, whatever the elements are; damaged sections are refused.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
@@ -180,6 +181,81 @@ TEST(ExactDelta, TakesLessThanOrderZeroEntropyWhereAllMove) {
   EXPECT_LT(8 * static_cast<double>(section.size()), 0.98 * entropy);
 }
 
+/// Elements of a float type nearest to values.
+Bytes elements_like(DType dtype, const std::vector<float>& values) {
+  Bytes bytes;
+  const auto add = [&](const auto& element) {
+    const auto own = std::as_bytes(std::span(&element, 1));
+    bytes.insert(bytes.end(), own.begin(), own.end());
+  };
+  for (const float value : values) {
+    if (dtype == DType::kF64)
+      add(static_cast<double>(value));
+    else if (dtype == DType::kF32)
+      add(value);
+    else
+      add(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+  }
+  return bytes;
+}
+
+/// The base is what a uniform quantizer leaves: within its cell of one step every value is as
+/// likely. So a float costs as many bits as its cell holds floats like it.
+TEST(ExactDelta, TakesTheBitsThatQuantizationLeavesOpen) {
+  const std::size_t rows = 200, cols = 1500, n = rows * cols;
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64})
+    for (const float share : {1.f, 0.25f, 0.02f}) {
+      const int mantissa_bits = codec::delta::form_of(dtype)->mantissa_bits;
+      std::vector<float> values(n), drafts(n);
+      RandomStream(20, "cells").fill_normal(values, 0, 0.02f);
+      double bits = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const float scale = 1 + static_cast<float>(i / cols % 7);
+        values[i] *= scale;
+        const float step = 0.02f * scale * share;
+        drafts[i] = std::nearbyint(values[i] / step) * step;
+        const double apart = std::ldexp(1.0, std::ilogb(values[i]) - mantissa_bits);
+        bits += std::max(0.0, std::log2(static_cast<double>(step) / apart));
+      }
+      const Bytes base = elements_like(dtype, drafts), now = elements_like(dtype, values);
+      const Bytes section = encode_change(dtype, {rows, cols}, base, now);
+      Bytes elements = base;
+      apply_change(dtype, {rows, cols}, section, elements);
+      EXPECT_EQ(elements, now);
+      // Of steps of a whole deviation the density falls within a cell, and of steps of few floats
+      // the ends of cells count.
+      const double more = share < 0.1f && mantissa_bits < 10 ? 0.35 : 0.15;
+      EXPECT_LT(8 * static_cast<double>(section.size()), bits + more * n)
+          << dtype_name(dtype) << " " << share << ": " << bits / n << " bits an element";
+    }
+}
+
+/// Where elements are those of the base, but for their sign, far from the others or beyond their
+/// bins.
+TEST(ExactDelta, GivesBackZerosAndFarElementsAmongBins) {
+  const std::size_t n = 20'000;
+  const RandomStream noise(21, "bins");
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32, DType::kF64, DType::kF8E4M3}) {
+    const auto size = static_cast<std::size_t>(dtype_bits(dtype)) / 8;
+    const Bytes random = random_bytes(n * size, 22);
+    Bytes base = elements_like(DType::kF32, std::vector<float>(n, 0.5f)), now = base;
+    if (size != 4) base.resize(n * size), now.resize(n * size);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint64_t kind = noise.bits(i) % 16;
+      std::byte* to = now.data() + i * size;
+      const std::byte* from = random.data() + i * size;
+      if (kind < 8) std::memset(base.data() + i * size, 0, size);
+      if (kind < 4) std::memset(to, 0, size);  // pruned
+      if (kind == 4) std::memset(to, 0, size), to[size - 1] = std::byte{0x80};
+      if (kind > 4) std::memcpy(to, from, size);
+      if (kind == 5) to[size - 1] &= std::byte{0x80};  // small
+      if (kind == 6) std::memset(to, 0xFF, size);      // a NaN
+    }
+    expect_back(dtype, {1, static_cast<std::int64_t>(n)}, base, now);
+    expect_back(dtype, {40, static_cast<std::int64_t>(n / 40)}, base, now);
+  }
+}
+
 TEST(ExactDelta, RefusesWhatHasNoDifferences) {
   const Bytes bytes(16);
   const auto refused = [&](DType dtype, ChangeGrid grid) {
@@ -196,8 +272,11 @@ TEST(ExactDelta, RefusesWhatHasNoDifferences) {
 /// Every cut is an error, and a flipped bit one or other elements: nothing is stored twice, so that
 /// hardly any bit is without effect.
 TEST(ExactDelta, SurvivesDamage) {
-  const Bytes base = weights(5000, 10), now = moved(base, 30, 11);
-  for (const ChangeForm form : {ChangeForm::kSparse, ChangeForm::kDense}) {
+  const Bytes base = weights(5000, 10), moved_ones = moved(base, 30, 11),
+              others = weights(5000, 23);
+  for (const auto& [form, now] : {std::pair(ChangeForm::kSparse, moved_ones),
+                                  {ChangeForm::kDense, moved_ones},
+                                  {ChangeForm::kDense, others}}) {
     const Bytes section = encode_change(DType::kBF16, {50, 100}, base, now, form);
     std::size_t unnoticed = 0;
     for (std::size_t cut = 0; cut < section.size(); ++cut) {

@@ -244,7 +244,7 @@ TEST(CompressWeights, NoFileThatIsReadIsReplaced) {
   for (const char* name : {"a.gbz", "hard", "symbolic"})
     GBC_EXPECT_ERROR(decode_to_file(artifact, dir / name, true), Errc::kUsage, sentence);
   const BaseModel base = BaseModel::open(packed);
-  options.base = &base;
+  options.bases = {&base, 1};
   GBC_EXPECT_ERROR(compress_weights(weights, dir / "hard", options), Errc::kUsage, sentence);
   compress_weights(weights, other, options);
   EXPECT_EQ(ArtifactReader::open(packed).identity(), artifact.identity());

@@ -47,7 +47,7 @@ class Delta : public ::testing::Test {
     return compress_weights(weights, path_, options);
   }
   std::vector<std::byte> decoded(const ArtifactReader& artifact, std::size_t i) const {
-    return decode_tensor(artifact, i, {.base = base_.source_for(artifact)});
+    return decode_tensor(artifact, i, {.base = base_source(artifact, {&base_, 1})});
   }
   const TempDir dir_;
   const std::filesystem::path path_ = dir_.path() / "delta.gbz";
@@ -59,7 +59,7 @@ class Delta : public ::testing::Test {
 /// than the target says.
 TEST_F(Delta, TakesLessThanHalfAtEqualError) {
   for (const double error : {1e-2, 1e-3, 1e-5}) {
-    const WeightsReport delta = compress(next_, {.max_error = error, .base = &base_});
+    const WeightsReport delta = compress(next_, {.max_error = error, .bases = {&base_, 1}});
     double worst = 0;
     EXPECT_TRUE(delta.target_met);
     for (const StoredTensor& tensor : delta.tensors) {
@@ -70,11 +70,11 @@ TEST_F(Delta, TakesLessThanHalfAtEqualError) {
     EXPECT_GT(*delta.change_error, error / 2);
     EXPECT_LT(worst, error / 1000);
     const WeightsReport whole = compress(next_, {.max_error = worst});
-    compress(next_, {.max_error = error, .base = &base_});
+    compress(next_, {.max_error = error, .bases = {&base_, 1}});
     EXPECT_LT(delta.output_bytes, whole.output_bytes / 2) << error;
   }
   const ArtifactReader artifact = ArtifactReader::open(path_);
-  EXPECT_EQ(artifact.base(), base_.digest());
+  EXPECT_EQ(artifact.bases(), std::vector{base_.digest()});
   ASSERT_EQ(artifact.tensors().size(), next_.tensors.size());
   for (std::size_t i = 0; i < next_.tensors.size(); ++i) {
     const TensorEntry& source = next_.tensors[i];
@@ -86,7 +86,7 @@ TEST_F(Delta, TakesLessThanHalfAtEqualError) {
 
 /// Of a change nobody loses more than half, however small it is beside the tensor.
 TEST_F(Delta, KeepsWhatChanged) {
-  compress(next_, {.max_bytes = 100, .base = &base_});
+  compress(next_, {.max_bytes = 100, .bases = {&base_, 1}});
   const ArtifactReader artifact = ArtifactReader::open(path_);
   for (std::size_t i = 0; i < next_.tensors.size(); ++i) {
     if (!artifact.tensors()[i].on_base) continue;
@@ -106,7 +106,7 @@ TEST_F(Delta, KeepsWhatChanged) {
 }
 
 TEST_F(Delta, UnchangedTensorsCostSomeBytes) {
-  const WeightsReport same = compress(first_, {.max_error = 1e-3, .base = &base_});
+  const WeightsReport same = compress(first_, {.max_error = 1e-3, .bases = {&base_, 1}});
   EXPECT_LT(same.output_bytes, 110 + 40 * static_cast<std::int64_t>(first_.tensors.size()));
   for (const StoredTensor& tensor : same.tensors) {
     EXPECT_EQ(tensor.stored, "as in the base");
@@ -115,7 +115,7 @@ TEST_F(Delta, UnchangedTensorsCostSomeBytes) {
 }
 
 TEST_F(Delta, ExactWithoutATarget) {
-  const WeightsReport report = compress(next_, {.base = &base_});
+  const WeightsReport report = compress(next_, {.bases = {&base_, 1}});
   EXPECT_EQ(report.total_error, 0);
   for (const StoredTensor& tensor : report.tensors) EXPECT_EQ(tensor.error, 0) << tensor.name;
 }
@@ -129,13 +129,14 @@ TEST_F(Delta, AFileThatExpandsToTheBaseIsTheBase) {
 }
 
 TEST_F(Delta, WrongBases) {
-  compress(next_, {.max_error = 1e-3, .base = &base_});
+  compress(next_, {.max_error = 1e-3, .bases = {&base_, 1}});
   const ArtifactReader artifact = ArtifactReader::open(path_);
   EXPECT_EQ(code_of([&] { decode_tensor(artifact, 0); }), Errc::kUsage) << "no base";
-  EXPECT_EQ(code_of([&] { BaseModel(next_).source_for(artifact); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { base_source(artifact, std::vector{BaseModel(next_)}); }), Errc::kUsage);
   const auto whole = dir_.path() / "whole.gbz";
   compress_weights(next_, whole, {});
-  EXPECT_NO_THROW(base_.source_for(ArtifactReader::open(whole))) << "nothing is taken from it";
+  EXPECT_NO_THROW(base_source(ArtifactReader::open(whole), {&base_, 1}))
+      << "nothing is taken from it";
   EXPECT_EQ(code_of([&] { BaseModel::open(path_); }), Errc::kNotFound)
       << "a delta whose base is away";
 
@@ -145,13 +146,16 @@ TEST_F(Delta, WrongBases) {
   none.add("c.weight", {2}, normals(2, 1));
   for (MadeTensors* made : {&shape, &type, &none}) {
     const BaseModel wrong(made->sorted());
-    EXPECT_EQ(code_of([&] { compress(next_, {.max_error = 1e-3, .base = &wrong}); }),
+    EXPECT_EQ(code_of([&] {
+                compress(next_, {.max_error = 1e-3, .bases = {&wrong, 1}});
+              }),
               made == &none ? Errc::kUsage : Errc::kShapeMismatch);
   }
-  EXPECT_EQ(code_of([&] {
-              compress(next_, {.max_error = 1e-3, .measure = ErrorMeasure::kTotal, .base = &base_});
-            }),
-            Errc::kUsage);
+  EXPECT_EQ(
+      code_of([&] {
+        compress(next_, {.max_error = 1e-3, .measure = ErrorMeasure::kTotal, .bases = {&base_, 1}});
+      }),
+      Errc::kUsage);
 }
 
 /// One tensor stands for two, of which one is in the base as it was and one changed far less.
@@ -174,7 +178,7 @@ TEST_F(Delta, TiesHaveTheErrorOfEachChange) {
     tied.tensors.back().name = name;
   }
   const BaseModel base(before.sorted());
-  const WeightsReport report = compress(tied, {.max_error = 1e-2, .base = &base});
+  const WeightsReport report = compress(tied, {.max_error = 1e-2, .bases = {&base, 1}});
   EXPECT_TRUE(report.target_met);
   EXPECT_EQ(report.tensors[1].stored, "tied");
   EXPECT_EQ(report.tensors[2].stored, "as in the base");
@@ -198,7 +202,7 @@ TEST_F(Delta, ChangesThatIntegersCannotHold) {
   after.add<double>("fine", DType::kF64, {20, 50}, tuned);
   after.add("poison", {20, 50}, healed);
   const BaseModel base(before.sorted());
-  const WeightsReport report = compress(after.sorted(), {.max_error = 1e-2, .base = &base});
+  const WeightsReport report = compress(after.sorted(), {.max_error = 1e-2, .bases = {&base, 1}});
   EXPECT_TRUE(report.target_met);
   EXPECT_EQ(report.tensors[0].stored, "exact");
   EXPECT_EQ(report.tensors[1].stored, "integers");
@@ -210,12 +214,14 @@ TEST_F(Delta, WritersRefuseHalfADelta) {
   ArtifactWriter writer("", "");
   writer.add_base("a", DType::kF32, {3});
   EXPECT_EQ(code_of([&] { writer.encode(); }), Errc::kUsage);
-  writer.set_base(base_.digest());
+  writer.set_bases({base_.digest()});
   const ArtifactReader reader = ArtifactReader::from_bytes(writer.encode(), "memory");
-  EXPECT_EQ(reader.base(), base_.digest());
+  EXPECT_EQ(reader.bases(), std::vector{base_.digest()});
   EXPECT_EQ(reader.tensors()[0].kind, TensorKind::kBase);
-  EXPECT_EQ(code_of([&] { writer.set_base("12"); }), Errc::kUsage);
-  EXPECT_EQ(code_of([&] { decode_tensor(reader, 0, {.base = base_.source_for(reader)}); }),
+  EXPECT_EQ(code_of([&] { writer.set_bases({"12"}); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] {
+              decode_tensor(reader, 0, {.base = base_source(reader, {&base_, 1})});
+            }),
             Errc::kCorrupt)
       << "the base has no such tensor";
 }

@@ -52,7 +52,8 @@ class ExactDeltas : public ::testing::Test {
     return dir_.path() / ("ckpt-" + std::to_string(step) + ".gbz");
   }
   WeightsReport compress(int step, const BaseModel* base = nullptr) {
-    return compress_weights(trained(step), file(step), {.base = base, .overwrite = true});
+    return compress_weights(trained(step), file(step),
+                            {.bases = {base, base ? std::size_t{1} : 0}, .overwrite = true});
   }
   /// ckpt-0 whole, and three deltas, each of the one before.
   void make_chain() {
@@ -86,7 +87,7 @@ TEST_F(ExactDeltas, StoreEveryChangeBitForBitInFewerBytes) {
   const TensorBundle now = trained(1);
   std::map<std::string, std::string> stored;
   for (std::size_t i = 0; i < now.tensors.size(); ++i) {
-    const auto bytes = decode_tensor(artifact, i, {.base = base.source_for(artifact)});
+    const auto bytes = decode_tensor(artifact, i, {.base = base_source(artifact, {&base, 1})});
     EXPECT_TRUE(std::ranges::equal(bytes, now.tensors[i].bytes)) << now.tensors[i].name;
     stored[delta.tensors[i].name] = delta.tensors[i].stored;
   }
@@ -94,7 +95,7 @@ TEST_F(ExactDeltas, StoreEveryChangeBitForBitInFewerBytes) {
   EXPECT_EQ(stored["half"], "base and exact change");
   EXPECT_EQ(stored["kept"], "as in the base");
   EXPECT_EQ(artifact.digest(), BaseModel(now).digest());
-  EXPECT_EQ(artifact.base(), base.digest());
+  EXPECT_EQ(artifact.bases(), std::vector{base.digest()});
 }
 
 TEST_F(ExactDeltas, AreNeverLargerThanTheTensor) {
@@ -106,7 +107,7 @@ TEST_F(ExactDeltas, AreNeverLargerThanTheTensor) {
   mostly[77] = 1;
   after.add("b", {100, 100}, mostly);
   const BaseModel base(before.sorted());
-  const WeightsReport report = compress_weights(after.sorted(), file(0), {.base = &base});
+  const WeightsReport report = compress_weights(after.sorted(), file(0), {.bases = {&base, 1}});
   EXPECT_EQ(report.tensors[0].stored, "constant");
   EXPECT_EQ(report.tensors[1].stored, "exact");
 }
@@ -127,7 +128,7 @@ TEST_F(ExactDeltas, AreNeverLargerThanATensorOfUnlikeParts) {
   const BaseModel base(old.sorted());
   const TensorBundle next = made.sorted();
   const std::int64_t whole = compress_weights(next, file(0), {}).output_bytes;
-  const WeightsReport delta = compress_weights(next, file(1), {.base = &base});
+  const WeightsReport delta = compress_weights(next, file(1), {.bases = {&base, 1}});
   EXPECT_LT(delta.output_bytes, whole + 200);
   EXPECT_EQ(delta.tensors[0].stored, "exact");
 }
@@ -136,9 +137,9 @@ TEST_F(ExactDeltas, FormChains) {
   make_chain();
   for (int step = 0; step <= 3; ++step) expect_tensors(BaseModel::open(file(step)), step);
   const ArtifactReader last = ArtifactReader::open(file(3));
-  const BaseModel base = BaseModel::open_for(last, dir_.path());
+  const BaseModel base = BaseModel::open_for(last, std::vector{dir_.path()}).front();
   expect_tensors(base, 2);
-  const BaseModel direct = BaseModel::open_for(last, file(2));
+  const BaseModel direct = BaseModel::open_for(last, std::vector{file(2)}).front();
   EXPECT_EQ(direct.digest(), base.digest());
   // The model itself serves as well as its file.
   std::filesystem::remove(file(0));
@@ -163,7 +164,7 @@ TEST_F(ExactDeltas, NameAMissingADamagedAndAForgedLink) {
   // A file that states a digest of other tensors.
   const BaseModel base(trained(0));
   ArtifactWriter forged("", "");
-  forged.set_base(base.digest());
+  forged.set_bases({base.digest()});
   forged.set_digest(BaseModel(trained(1)).digest());
   for (const TensorEntry& tensor : base.tensors().tensors)
     forged.add_base(tensor.name, tensor.dtype, tensor.shape);
@@ -177,7 +178,7 @@ TEST_F(ExactDeltas, RefuseALoop) {
   const BaseModel first(trained(0)), second(trained(1));
   for (const int step : {0, 1}) {
     ArtifactWriter writer("", "");
-    writer.set_base((step == 0 ? second : first).digest());
+    writer.set_bases({(step == 0 ? second : first).digest()});
     writer.set_digest((step == 0 ? first : second).digest());
     writer.add_base("kept", DType::kF32, {300});
     writer.write(file(step), false);
@@ -192,13 +193,13 @@ TEST_F(ExactDeltas, FindTheFileThatServesAmongSeveral) {
   compress(0);
   const BaseModel first = BaseModel::open(file(0));
   const auto again = dir_.path() / "a-copy.gbz", next = dir_.path() / "ckpt-0-next.gbz";
-  compress_weights(trained(0), again, {.base = &first});
-  compress_weights(trained(1), next, {.base = &first});
+  compress_weights(trained(0), again, {.bases = {&first, 1}});
+  compress_weights(trained(1), next, {.bases = {&first, 1}});
   expect_tensors(BaseModel::open(again), 0);
   expect_tensors(BaseModel::open(next), 1);
   // The same tensors as the change since a later step, which is a loop.
   const BaseModel second(trained(1));
-  compress_weights(trained(0), dir_.path() / "a-loop.gbz", {.base = &second});
+  compress_weights(trained(0), dir_.path() / "a-loop.gbz", {.bases = {&second, 1}});
   expect_tensors(BaseModel::open(next), 1);
   expect_tensors(BaseModel::open(again), 0);
   // And without the whole file as a file that states no digest.
@@ -227,12 +228,15 @@ TEST_F(ExactDeltas, ReadNoFilesThatTheyDoNotNeed) {
 TEST_F(ExactDeltas, CompareTheirTensorsWithTheDigestThatTheyState) {
   const BaseModel base(trained(0));
   ArtifactWriter forged("", "");
-  forged.set_base(base.digest());
+  forged.set_bases({base.digest()});
   forged.set_digest(BaseModel(trained(1)).digest());
   for (const TensorEntry& tensor : base.tensors().tensors)
     forged.add_base(tensor.name, tensor.dtype, tensor.shape);
   forged.write(file(1), true);
-  EXPECT_EQ(code_of([&] { BaseModel::on(ArtifactReader::open(file(1)), base); }), Errc::kCorrupt);
+  EXPECT_EQ(code_of([&] {
+              BaseModel::on(ArtifactReader::open(file(1)), {&base, 1});
+            }),
+            Errc::kCorrupt);
 }
 
 TEST_F(ExactDeltas, KeepTiesThroughChains) {
@@ -248,8 +252,9 @@ TEST_F(ExactDeltas, KeepTiesThroughChains) {
   for (int step = 0; step < 5; ++step) {
     std::optional<BaseModel> before;
     if (step > 0) before = BaseModel::open(file(step - 1));
-    compress_weights(tied(values[step][0], values[step][1]), file(step),
-                     {.base = before ? &*before : nullptr, .keep_digest = true});
+    compress_weights(
+        tied(values[step][0], values[step][1]), file(step),
+        {.bases = {before ? &*before : nullptr, before ? std::size_t{1} : 0}, .keep_digest = true});
   }
   for (int step = 0; step < 5; ++step)
     EXPECT_EQ(BaseModel::open(file(step)).digest(),
@@ -260,11 +265,13 @@ TEST_F(ExactDeltas, RefuseAnotherBaseAndOtherShapes) {
   const BaseModel base(trained(0)), other(trained(2));
   compress(1, &base);
   const ArtifactReader artifact = ArtifactReader::open(file(1));
-  EXPECT_EQ(code_of([&] { other.source_for(artifact); }), Errc::kUsage);
+  EXPECT_EQ(code_of([&] { base_source(artifact, {&other, 1}); }), Errc::kUsage);
   EXPECT_EQ(code_of([&] { decode_tensor(artifact, 0); }), Errc::kUsage);
   MadeTensors changed;
-  changed.add("full", {120, 100}, normals(12'000, 1));
-  EXPECT_EQ(code_of([&] { compress_weights(changed.sorted(), file(2), {.base = &base}); }),
+  changed.add("full", {120, 100}, normals(12'000, 99));
+  EXPECT_EQ(code_of([&] {
+              compress_weights(changed.sorted(), file(2), {.bases = {&base, 1}});
+            }),
             Errc::kShapeMismatch);
   ArtifactWriter writer("", "");
   EXPECT_EQ(code_of([&] { writer.add_change("c", DType::kC64, {3}, {}); }), Errc::kUsage);

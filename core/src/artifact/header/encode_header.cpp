@@ -1,5 +1,6 @@
 // The header as it is written. What reads it is in header.cpp and parse_header.cpp, which libgbz
 // (sdk/c) has as well.
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -48,11 +49,43 @@ std::uint64_t as_number(const std::vector<std::byte>& element) {
   return number;
 }
 
+void add_packing(json& entry, Packing packing, std::int64_t stored) {
+  if (packing == Packing::kZstd) entry["z"] = stored;
+  if (packing == Packing::kShuffledZstd) entry["y"] = stored;
+  if (packing == Packing::kPlanes) entry["f"] = stored;
+  if (packing == Packing::kBlocks) entry["w"] = stored;
+}
+
+json piece_entry(const TensorPiece& piece) {
+  json entry = {{"i", piece.elements}};
+  if (piece.source == TensorPiece::Source::kNone) {
+    add_packing(entry, piece.packing, piece.stored);
+    return entry;
+  }
+  const bool of_base = piece.source == TensorPiece::Source::kBase;
+  if (of_base) entry["b"] = piece.base + 1;
+  if (!piece.name.empty()) entry["n"] = piece.name;
+  if (!of_base || piece.first > 0) entry["a"] = piece.first;
+  if (piece.changed) entry["e"] = piece.stored;
+  return entry;
+}
+
+/// Of blocks that are made of a tensor of a base.
+void add_source(json& entry, const ArtifactTensor& tensor, const SectionEntry& section) {
+  const BlockSource& source = tensor.source;
+  entry["w"] = section.stored;
+  entry["q"] = tensor.block_type;
+  entry["j"] = {std::ranges::find(kSourceTypes, source.dtype) - kSourceTypes.begin(), source.first};
+  for (const std::int64_t side : source.shape) entry["j"].push_back(side);
+  if (tensor.base > 0) entry["b"] = tensor.base + 1;
+  if (source.name != tensor.name) entry["s"] = source.name;
+}
+
 /// The keys of a tensor that is not tied, but name, shape and type.
 void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& section) {
-  if (section.packing == Packing::kZstd) entry["z"] = section.stored;
-  if (section.packing == Packing::kShuffledZstd) entry["y"] = section.stored;
-  if (section.packing == Packing::kPlanes) entry["f"] = section.stored;
+  add_packing(entry, section.packing, section.stored);
+  if (section.packing == Packing::kBlocks) entry["q"] = tensor.block_type;
+  if (tensor.kind == TensorKind::kBlocks) add_source(entry, tensor, section);
   if (has_plan(tensor.kind)) entry["g"] = encode_plan(tensor.plan, tensor.shape);
   if (tensor.kind == TensorKind::kGenerated && tensor.coding != Coding::kI8)
     entry["c"] = static_cast<int>(tensor.coding);
@@ -60,7 +93,7 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
     entry["k"] = (tensor.row_steps ? 1 : 0) + (tensor.grid.dependent ? 2 : 0) +
                  (tensor.grid.wide ? kWide : 0) + (tensor.nibbles ? kNibbles : 0);
     if (tensor.axis >= 0) entry["x"] = tensor.axis;
-    if (tensor.on_base) entry["b"] = 1;
+    if (tensor.on_base) entry["b"] = tensor.base + 1;
     if (tensor.levels.palette > 0) entry["l"] = {tensor.levels.palette};
     if (tensor.levels.positions > 0) entry["l"] = {tensor.levels.positions, tensor.levels.stride};
     if (tensor.levels.block_rows > 0)
@@ -71,8 +104,13 @@ void add_content(json& entry, const ArtifactTensor& tensor, const SectionEntry& 
       entry["i"] = {tensor.grid.rows, tensor.grid.cols, tensor.grid.stride};
   }
   if (tensor.kind == TensorKind::kConstant) entry["v"] = as_number(tensor.element);
-  if (tensor.kind == TensorKind::kBase) entry["b"] = 1;
-  if (tensor.kind == TensorKind::kChange) entry["e"] = section.stored;
+  if (tensor.kind == TensorKind::kBase) entry["b"] = tensor.base + 1;
+  if (tensor.kind == TensorKind::kChange) {
+    entry["e"] = section.stored;
+    if (tensor.base > 0) entry["b"] = tensor.base + 1;
+  }
+  if (tensor.kind == TensorKind::kPieces)
+    for (const TensorPiece& piece : tensor.pieces) entry["p"].push_back(piece_entry(piece));
 }
 
 json encode_entries(const Header& header, const std::optional<Layout>& layout) {
@@ -122,10 +160,11 @@ json usual_entries(const Layout& layout) {
 std::vector<std::byte> encode_header(const Header& header) {
   json top = json::object(), steps = json::array();
   if (!header.arch.empty()) top["a"] = header.arch;
-  if (!header.base.empty()) top["b"] = header.base;
+  if (!header.bases.empty()) top["b"] = header.bases;
   if (!header.digest.empty()) top["d"] = header.digest;
   if (header.originals.stored > 0)
     top["o"] = json::array({header.originals.stored, header.originals.raw});
+  if (header.part != FilePart::kAll) top["p"] = static_cast<int>(header.part) - 1;
   if (!header.settings.empty()) top["s"] = header.settings;
   const std::optional<Layout> layout = fitting_layout(header);
   json entries = encode_entries(header, layout);

@@ -6,6 +6,7 @@
 #include "artifact/integers/integers.h"
 #include "artifact/sections/coding.h"
 #include "base/checked.h"
+#include "format/gguf/block_fields.h"
 
 namespace gbcompress {
 
@@ -14,6 +15,19 @@ bool Header::any_small_section() const noexcept {
     return (has_values(tensor) || has_coded_theta(tensor)) &&
            tensor.profile == CodecProfile::kSmall;
   });
+}
+
+bool needs_base(const ArtifactTensor& tensor) noexcept {
+  bool any = false;
+  for_bases(tensor, [&](std::size_t) { any = true; });
+  return any;
+}
+
+std::vector<std::int64_t> piece_shape(const std::vector<std::int64_t>& shape,
+                                      std::int64_t elements) {
+  const std::int64_t row = shape.empty() ? 0 : shape.back();
+  if (shape.size() < 2 || row < 1 || elements % row != 0) return {elements};
+  return {elements / row, row};
 }
 
 int StepPredictor::expected(const ArtifactTensor* tensor) const {
@@ -56,6 +70,25 @@ std::int64_t tensor_bytes(const std::vector<std::int64_t>& shape, DType dtype) {
     throw Error(Errc::kCorrupt,
                 "a tensor of " + std::string(dtype_name(dtype)) + " does not fill whole bytes");
   return bits / 8;
+}
+
+ArtifactTensor base_form(const ArtifactTensor& tensor) {
+  ArtifactTensor form;
+  const bool made = tensor.kind == TensorKind::kBlocks;
+  form.name = made ? tensor.source.name : tensor.name;
+  form.dtype = made ? tensor.source.dtype : tensor.dtype;
+  form.shape = made ? tensor.source.shape : tensor.shape;
+  return form;
+}
+
+std::int64_t block_elements(const ArtifactTensor& tensor) {
+  const gguf::BlockLayout* const layout = gguf::find_block_layout(tensor.block_type);
+  return tensor_bytes(tensor.shape, tensor.dtype) / layout->bytes * layout->weights();
+}
+
+bool is_within(const BlockSource& source, std::int64_t elements) {
+  const std::int64_t all = checked_elements(source.shape, "a tensor of the base");
+  return elements > 0 && source.first <= all && elements <= all - source.first;
 }
 
 std::int64_t plane_bytes(const ArtifactTensor& tensor) {

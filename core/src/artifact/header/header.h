@@ -17,6 +17,7 @@ inline constexpr std::array<char, 4> kMagic = {'G', 'B', 'Z', '2'};
 inline constexpr std::int64_t kDigestBytes = 16;  ///< the first ones of a SHA-256
 
 struct Prelude {
+  std::int64_t end = 0;  ///< of the part of the file that it begins
   std::int64_t header_offset = 0;
   std::int64_t header_stored = 0;
   std::int64_t header_raw = 0;
@@ -24,6 +25,7 @@ struct Prelude {
 };
 
 /// Checks what can be said before any digest: magic, version, length, header within its bounds.
+/// Bytes may follow the end.
 /// @throws Error(kTruncated, kCorrupt, kUnsupported, kLimit)
 Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limits,
                      const std::string& label);
@@ -38,10 +40,18 @@ struct SectionEntry {
   Packing packing = Packing::kRaw;
 };
 
+/// Which part of a file with layers a header begins (docs/reference/layers.md).
+enum class FilePart : std::uint8_t {
+  kAll,    ///< a file without layers
+  kDraft,  ///< the first part
+  kRest,   ///< what follows it: its base is the draft
+};
+
 struct Header {
+  FilePart part = FilePart::kAll;
   std::string arch, settings;
-  std::string base;    ///< digest of the model that tensors refer to, or ""
-  std::string digest;  ///< of the file's own tensors, or ""
+  std::vector<std::string> bases;  ///< digests of the models that tensors refer to
+  std::string digest;              ///< of the file's own tensors, or ""
   CodecProfile profile = CodecProfile::kSmall;
   std::int64_t output_bytes = 0;  ///< of all tensors; found, not stored
   std::vector<ArtifactTensor> tensors;
@@ -87,10 +97,38 @@ std::vector<std::byte> encode_header(const Header& header);
 
 /// 64 lower-case hexadecimal digits.
 bool is_base_digest(std::string_view text);
-/// Whether the tensor is found in the base, or added to what is found there.
-constexpr bool needs_base(const ArtifactTensor& tensor) noexcept {
+/// Whether the tensor of the same name in a base is this one, or what it is added to.
+constexpr bool has_namesake(const ArtifactTensor& tensor) noexcept {
   return tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base;
 }
+/// Whether the tensor base_form() of a base is this one, or what it is added to or made of.
+constexpr bool has_source(const ArtifactTensor& tensor) noexcept {
+  return has_namesake(tensor) || tensor.kind == TensorKind::kBlocks;
+}
+/// Calls visit(place) for the place in Header::bases of each reference of a tensor.
+template <typename Tensor, typename Visit>
+void for_bases(Tensor& tensor, const Visit& visit) {
+  if (has_source(tensor)) visit(tensor.base);
+  for (auto& piece : tensor.pieces)
+    if (piece.source == TensorPiece::Source::kBase) visit(piece.base);
+}
+/// Whether the tensor is found in a base, at least in part, or made of what is found there.
+bool needs_base(const ArtifactTensor& tensor) noexcept;
+/// The shape that the change of so many elements of a tensor is coded with: rows as long as the
+/// last dimension, or one row.
+std::vector<std::int64_t> piece_shape(const std::vector<std::int64_t>& shape,
+                                      std::int64_t elements);
+
+/// Types of tensors that blocks are made of, by their numbers in a header.
+inline constexpr std::array<DType, 3> kSourceTypes = {DType::kF32, DType::kF16, DType::kBF16};
+
+/// The tensor of its base that a tensor with has_source() is found in or made of: name, type and
+/// shape.
+ArtifactTensor base_form(const ArtifactTensor& tensor);
+/// Weights of a tensor of blocks of a known type. @throws Error(kLimit)
+std::int64_t block_elements(const ArtifactTensor& tensor);
+/// Whether a tensor has so many elements from its first one on. @throws Error(kLimit)
+bool is_within(const BlockSource& source, std::int64_t elements);
 
 /// Bytes of a tensor. @throws Error(kLimit) on overflow, Error(kCorrupt) for half bytes
 std::int64_t tensor_bytes(const std::vector<std::int64_t>& shape, DType dtype);

@@ -12,11 +12,13 @@
 #include "artifact/header/text.h"
 #include "artifact/integers/integers.h"
 #include "artifact/integers/transform.h"
+#include "artifact/pieces.h"
 #include "artifact/sections/coding.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
 #include "artifact/sections/levels.h"
 #include "base/checked.h"
+#include "format/gguf/block_fields.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 
@@ -30,7 +32,7 @@ class HeaderParser {
       : in_(bytes, label + ": header"), limits_(limits) {}
 
   Header parse() {
-    Keys keys(in_, "abdostuwx");
+    Keys keys(in_, "abdopstuwx");
     char before = 0;
     bool listed = false;
     while (const char key = keys.next()) {
@@ -44,8 +46,7 @@ class HeaderParser {
           layout_ = arch_layout(header_.arch);
           break;
         case 'b':
-          header_.base = in_.text();
-          if (!is_base_digest(header_.base)) in_.corrupt("the digest of its base is malformed");
+          parse_bases();
           break;
         case 'd':
           header_.digest = in_.text();
@@ -54,6 +55,9 @@ class HeaderParser {
           break;
         case 'o':
           parse_originals();
+          break;
+        case 'p':
+          header_.part = static_cast<FilePart>(read_choice(in_, 2) + 1);
           break;
         case 's':
           header_.settings = in_.text();
@@ -94,6 +98,19 @@ class HeaderParser {
     if (n > limits_.tensors)
       throw Error(Errc::kLimit, "the file declares " + std::to_string(n) + " tensors, at most " +
                                     std::to_string(limits_.tensors) + " are allowed");
+  }
+
+  void parse_bases() {
+    const std::int64_t n = in_.array();
+    if (n < 1 || n > static_cast<std::int64_t>(kMostBases))
+      in_.corrupt("it has no bases, or too many");
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::string digest = in_.text();
+      if (!is_base_digest(digest)) in_.corrupt("the digest of a base is malformed");
+      if (std::find(header_.bases.begin(), header_.bases.end(), digest) != header_.bases.end())
+        in_.corrupt("a base is there twice");
+      header_.bases.push_back(std::move(digest));
+    }
   }
 
   void parse_originals() {
@@ -164,18 +181,24 @@ class HeaderParser {
       tensor.dtype = known.dtype;
     }
     if (entry.dtype) tensor.dtype = *entry.dtype;
+    tensor.block_type = entry.block_type;
     if (entry.tied != kNotTied)
       tensor.kind = TensorKind::kTied;
     else if (entry.value)
       tensor.kind = TensorKind::kConstant;
     else if (entry.form)
       tensor.kind = entry.plan ? TensorKind::kPredicted : TensorKind::kQuantized;
-    else if (entry.base)
-      tensor.kind = TensorKind::kBase;
+    else if (entry.source)
+      tensor.kind = TensorKind::kBlocks;
     else if (entry.change)
       tensor.kind = TensorKind::kChange;
+    else if (entry.base > 0)
+      tensor.kind = TensorKind::kBase;
+    else if (entry.pieces)
+      tensor.kind = TensorKind::kPieces;
     else
       tensor.kind = entry.plan ? TensorKind::kGenerated : TensorKind::kExact;
+    if (entry.base > 0) tensor.base = entry.base - 1;
     if (tensor.kind != TensorKind::kTied) finish_tensor(tensor, entry);
     header_.tensors.push_back(std::move(tensor));
     header_.sections.push_back(entry.section);
@@ -189,6 +212,8 @@ class HeaderParser {
     within(bytes, "one tensor");
     if (tensor.kind == TensorKind::kBase) return;
     if (tensor.kind == TensorKind::kChange) return finish_change(tensor, section);
+    if (tensor.kind == TensorKind::kPieces) return finish_pieces(tensor, entry);
+    if (tensor.kind == TensorKind::kBlocks) return finish_blocks(tensor, entry);
     if (tensor.kind == TensorKind::kExact) section.raw = bytes;
     if (tensor.kind == TensorKind::kConstant) set_element(tensor, *entry.value);
     if (entry.plan) finish_plan(tensor, entry);
@@ -200,14 +225,31 @@ class HeaderParser {
       ++coded_;
       return;
     }
-    if (section.packing == Packing::kRaw) section.stored = section.raw;
-    if (section.packing != Packing::kRaw && section.stored >= section.raw)
-      in_.corrupt("a packed section is not smaller than its content");
-    if (section.packing == Packing::kShuffledZstd && plane_bytes(tensor) == 1)
-      in_.corrupt("a section of single bytes is shuffled");
-    if (section.packing == Packing::kPlanes && !has_planes(tensor.dtype))
-      in_.corrupt("a section has planes of what are no floats");
+    check_packing(in_, tensor, section);
+    if (section.packing == Packing::kBlocks) check_blocks(tensor, bytes);
     tensor.stored_bytes = section.stored;
+  }
+
+  void finish_pieces(ArtifactTensor& tensor, TensorFields& entry) {
+    pieces_ += static_cast<std::int64_t>(entry.pieces->size());
+    check_count(pieces_);
+    set_pieces(in_, tensor, std::move(*entry.pieces));
+    entry.section.stored = tensor.stored_bytes;
+  }
+
+  void finish_blocks(ArtifactTensor& tensor, TensorFields& entry) {
+    check_blocks(tensor, tensor_bytes(tensor.shape, tensor.dtype));
+    tensor.source = *std::move(entry.source);
+    tensor.source.name = entry.source_name.empty() ? tensor.name : std::move(entry.source_name);
+    if (!is_within(tensor.source, block_elements(tensor)))
+      in_.corrupt("blocks are made of elements that a tensor does not have");
+    tensor.stored_bytes = entry.section.stored;
+  }
+
+  void check_blocks(const ArtifactTensor& tensor, std::int64_t bytes) {
+    const gguf::BlockLayout* const layout = gguf::find_block_layout(tensor.block_type);
+    if (!layout || tensor.dtype != DType::kU8 || bytes % layout->bytes != 0)
+      in_.corrupt("a section has blocks of no known type");
   }
 
   void finish_change(ArtifactTensor& tensor, const SectionEntry& section) {
@@ -267,7 +309,7 @@ class HeaderParser {
       in_.corrupt("a tensor has no such axis");
     tensor.axis = entry.axis;
     if (entry.base && whole) in_.corrupt("an integer tensor is stored as a change of a base");
-    tensor.on_base = entry.base;
+    tensor.on_base = entry.base > 0;
     if (entry.grid) {
       if (entry.grid->size() != 3) in_.corrupt("a grid needs three values");
       tensor.grid.rows = (*entry.grid)[0];
@@ -330,9 +372,27 @@ class HeaderParser {
   }
 
   void check_base() {
-    const bool needed = std::any_of(header_.tensors.begin(), header_.tensors.end(), needs_base);
-    if (needed && header_.base.empty()) in_.corrupt("a tensor refers to a base, and none is named");
-    if (!needed && !header_.base.empty()) in_.corrupt("it names a base that no tensor refers to");
+    const bool rest = header_.part == FilePart::kRest;
+    if (header_.part != FilePart::kAll && !header_.bases.empty())
+      in_.corrupt("a part of a file with layers names a base");
+    std::vector<bool> needed(rest ? 1 : header_.bases.size());  // of a rest, the draft
+    for (const ArtifactTensor& tensor : header_.tensors)
+      for_bases(tensor, [&](std::size_t base) {
+        if (base >= needed.size()) in_.corrupt("a tensor refers to a base that is not named");
+        needed[base] = true;
+      });
+    if (rest && std::any_of(header_.tensors.begin(), header_.tensors.end(), has_other_source))
+      in_.corrupt("a tensor of an exact part refers to another one of the draft");
+    if (!rest && std::find(needed.begin(), needed.end(), false) != needed.end())
+      in_.corrupt("it names a base that no tensor refers to");
+  }
+
+  /// Whether something but the namesake in a base makes the tensor.
+  static bool has_other_source(const ArtifactTensor& tensor) {
+    if (tensor.kind == TensorKind::kBlocks) return true;
+    return std::any_of(tensor.pieces.begin(), tensor.pieces.end(), [](const TensorPiece& piece) {
+      return piece.source == TensorPiece::Source::kBase;
+    });
   }
 
   void resolve_ties() {
@@ -386,6 +446,7 @@ class HeaderParser {
   std::int64_t numbers_ = 0;   ///< bytes of all g-net parameters as float32
   std::int64_t integers_ = 0;  ///< of all coded tensors
   std::int64_t steps_ = 0, coded_ = 0;
+  std::int64_t pieces_ = 0;  ///< of all tensors
   bool fits_small_ = true;
 };
 

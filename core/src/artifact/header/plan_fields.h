@@ -4,17 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "artifact/header/cbor_reader.h"
+#include "artifact/header/sizes.h"
 #include "gbcompress/gnet.h"
 
 namespace gbcompress {
-
-/// At least 0. @throws Error(kCorrupt)
-std::int64_t read_size(CborReader& in);
-/// @throws Error(kCorrupt) for more than `most` numbers, before anything is allocated
-std::vector<std::int64_t> read_sizes(CborReader& in, std::int64_t most);
-/// @throws Error(kUnsupported) from `count` on
-int read_choice(CborReader& in, std::uint64_t count);
 
 /// The layer type of a plan that names none.
 inline const char* usual_type(const std::vector<std::int64_t>& shape) {

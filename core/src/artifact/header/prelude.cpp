@@ -40,12 +40,11 @@ Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limi
     throw Error(Errc::kTruncated, label + " is damaged: it lacks " +
                                       std::to_string(declared - there) +
                                       " bytes at its end; copy it again");
-  if (declared < there)
-    throw Error(Errc::kCorrupt, label + " is damaged: it has bytes behind its end; copy it again");
   if (static_cast<std::int64_t>(file.size()) > limits.file_bytes)
     throw Error(Errc::kLimit, label + " has " + std::to_string(file.size()) + " bytes, at most " +
                                   std::to_string(limits.file_bytes) + " are read");
   Prelude prelude;
+  prelude.end = static_cast<std::int64_t>(reader.position()) + declared;
   prelude.header_stored = read_varint(reader, label);
   prelude.header_raw = read_varint(reader, label);
   prelude.packed = prelude.header_raw > 0;
@@ -57,7 +56,7 @@ Prelude read_prelude(std::span<const std::byte> file, const ArtifactLimits& limi
                                   std::to_string(limits.header_bytes) + " are read");
   if (prelude.packed && prelude.header_stored >= prelude.header_raw)
     throw Error(Errc::kCorrupt, label + " has a header that is no smaller packed than unpacked");
-  if (prelude.header_stored > static_cast<std::int64_t>(reader.remaining()) - kDigestBytes)
+  if (prelude.header_stored > prelude.end - prelude.header_offset - kDigestBytes)
     throw Error(Errc::kCorrupt, label + " has a header that goes beyond its end");
   return prelude;
 }

@@ -28,8 +28,12 @@ struct TensorFields {
   std::optional<Coding> coding;
   int mantissa_bits = 0;
   int axis = -1;
-  bool base = false;
+  std::size_t base = 0;  ///< from 1 on; 0: none is named
   bool change = false;
+  std::optional<std::vector<TensorPiece>> pieces;
+  std::uint32_t block_type = 0;
+  std::optional<BlockSource> source;
+  std::string source_name;
   std::size_t tied = kNotTied;
   SectionEntry section;
 };
@@ -37,5 +41,10 @@ struct TensorFields {
 /// Checks which keys go together; what they say of the tensor is for the caller to check.
 /// @throws Error(kTruncated, kCorrupt, kUnsupported)
 TensorFields read_tensor_fields(CborReader& in);
+/// From 1 on. @throws Error(kCorrupt, kUnsupported)
+std::size_t read_base(CborReader& in);
+/// Sets the size of a section that is not packed. @throws Error(kCorrupt) for a packing that the
+/// tensor's elements do not have
+void check_packing(const CborReader& in, const ArtifactTensor& tensor, SectionEntry& section);
 
 }  // namespace gbcompress

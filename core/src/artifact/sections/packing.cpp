@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "artifact/sections/blocks.h"
 #include "artifact/sections/planes.h"
 #include "gbcompress/error.h"
 
@@ -21,6 +22,8 @@ void check(std::size_t result, const char* what) {
 
 /// Floats beyond so many bytes are packed as planes without trying the others.
 constexpr std::size_t kManyFloats = std::size_t{1} << 16;
+/// Counts of symbols have 32 bits.
+constexpr std::size_t kMostBlockBytes = std::size_t{1} << 30;
 /// Unless a sample of them is repetitive: so many pieces of so many bytes, or all.
 constexpr std::size_t kTriedPieces = 4, kTriedBytes = std::size_t{1} << 16;
 
@@ -39,8 +42,10 @@ Bytes compress(std::span<const std::byte> raw, int level) {
   return packed;
 }
 
-/// Small files are worth every byte; beyond some megabytes the highest levels take minutes.
-int thorough(std::size_t size) { return size <= (std::size_t{4} << 20) ? 19 : 9; }
+/// Levels of zstd: the slow one where the quick one comes near the best of the others, since small
+/// files are worth every byte; beyond some megabytes it takes minutes.
+constexpr int kQuick = 9, kSlow = 19;
+constexpr std::size_t kThorough = std::size_t{4} << 20;
 
 /// Whether more than half of the elements equal earlier ones, as in tables of sines. Halves are left
 /// out: their values are few in any tensor.
@@ -64,6 +69,11 @@ bool is_repetitive(std::span<const std::byte> raw, std::size_t size) {
   const Bytes pieces = whole ? Bytes(raw.begin(), raw.end())
                              : pieces_of(raw, size, kTriedPieces, kTriedBytes / size);
   return are_repeated(pieces, size) || compress(pieces, 1).size() < pieces.size() / 2;
+}
+
+bool are_blocks(std::span<const std::byte> raw, std::uint32_t type) {
+  const gguf::BlockLayout* const layout = gguf::find_block_layout(type);
+  return layout && raw.size() % layout->bytes == 0 && raw.size() <= kMostBlockBytes;
 }
 
 /// to[plane * n + element] = from[element * size + plane]
@@ -96,18 +106,27 @@ bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes) {
 }
 
 std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes,
-                               bool floats) {
+                               bool floats, PackedBlocks blocks) {
   std::pair<Bytes, Packing> best{Bytes(raw.begin(), raw.end()), Packing::kRaw};
   const auto keep_smaller = [&](Bytes packed, Packing packing) {
     if (packed.size() < best.first.size()) best = {std::move(packed), packing};
   };
   if (raw.empty()) return best;
   const auto size = static_cast<std::size_t>(element_bytes);
+  if (are_blocks(raw, blocks.type)) {
+    keep_smaller(pack_blocks(raw, blocks.type, blocks.threads), Packing::kBlocks);
+    if (raw.size() > kManyFloats && compress_fast(raw).size() > best.first.size()) return best;
+  }
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
   if (floats && are_planes(raw, element_bytes)) return best;
-  keep_smaller(compress(raw, thorough(raw.size())), Packing::kZstd);
-  if (size > 1)
-    keep_smaller(compress(shuffle(raw, size), thorough(raw.size())), Packing::kShuffledZstd);
+  const auto try_zstd = [&](std::span<const std::byte> bytes, Packing packing) {
+    Bytes quick = compress(bytes, kQuick);
+    const bool near = quick.size() < best.first.size() + best.first.size() / 8;
+    keep_smaller(near && bytes.size() <= kThorough ? compress(bytes, kSlow) : std::move(quick),
+                 packing);
+  };
+  if (size > 1) try_zstd(shuffle(raw, size), Packing::kShuffledZstd);
+  try_zstd(raw, Packing::kZstd);
   return best;
 }
 

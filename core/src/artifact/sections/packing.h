@@ -12,11 +12,22 @@
 
 namespace gbcompress {
 
+/// Blocks of a quantized type of ggml.
+struct PackedBlocks {
+  /// ggml's number; 0, or of a type that is not coded by fields: no blocks
+  std::uint32_t type = 0;
+  int threads = 1;  ///< the bytes do not depend on them
+};
+
+/// Floats of at least this many bytes are packed stripe by stripe, on all threads.
+inline constexpr std::size_t kLargeTensor = std::size_t{4} << 20;
+
 /// The smallest packing, or of large floats one that is as fast as memory. Same bytes, same result.
 /// @param element_bytes  size of one element; shuffled planes are tried above 1
 /// @param floats         elements are floats of 2, 4 or 8 bytes
 std::pair<std::vector<std::byte>, Packing> pack(std::span<const std::byte> raw,
-                                                std::int64_t element_bytes, bool floats = false);
+                                                std::int64_t element_bytes, bool floats = false,
+                                                PackedBlocks blocks = {});
 
 /// Whether floats are packed as planes without trying zstd, which would take long.
 bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes);

@@ -15,39 +15,25 @@
 
 namespace gbcompress::codec::delta {
 
-/// Levels above the lowest one that make a difference, and bits behind the point of a line's mean.
+/// Levels that the lowest one is below the highest, and bits behind the point of a line's mean.
 inline constexpr unsigned kMostShift = 24, kFractionBits = 6;
-/// The half octave of the largest mean.
-inline constexpr unsigned kMostScale = 2 * (2 * 24 + kFractionBits) + 1;
-/// Tables: from the context kFolded on two of them serve all, and differences lose low bits first.
-/// Above the highest context of a type, kHigh more serve an octave each: there differences are
-/// larger than the base, so that they mostly lead away from 0, and lose no further bits.
-inline constexpr unsigned kFolded = 16, kHigh = 6, kFirstHigh = kFolded + 2,
-                          kTables = kFirstHigh + kHigh;
+/// The half octave of the largest mean: of float64, some octaves above the highest level.
+inline constexpr unsigned kMostScale = 175;
+/// Tables: one for each context below kFolded; above, differences are bins, and two tables serve
+/// each of kBases sizes of the base's element, in bins.
+inline constexpr unsigned kFolded = 16, kBases = 4, kTables = kFolded + 2 * kBases;
 /// Values up to kDirect have a symbol each, larger ones one for each sign and each length of what
-/// is beyond it.
+/// is beyond it. Where values are bins of floats, three more stand for the base's element, for it
+/// with the other sign, and for an element as it is.
 inline constexpr unsigned kDirect = 20, kBeyond = 2 * kDirect + 1, kLongest = 8,
-                          kSymbols = kBeyond + 2 * (kLongest + 1);
+                          kSame = kBeyond + 2 * (kLongest + 1), kTurned = kSame + 1,
+                          kAsItIs = kSame + 2, kSymbols = kSame + 3;
 /// Streams of symbols that are decoded side by side.
 inline constexpr int kDenseLanes = 8;
 
-/// The highest context whose differences are told apart by it: a mean of a quarter octave of
-/// floats.
-inline constexpr unsigned highest_context(int mantissa_bits) noexcept {
-  if (mantissa_bits == 0) return kMostScale;
-  const int quarter = 2 * (mantissa_bits - 2 + static_cast<int>(kFractionBits));
-  return std::clamp(static_cast<unsigned>(quarter), kFolded, kMostScale);
-}
-
-/// Index of half octaves: 0 for 0, 1 for 1, then 2 for 2, 3 for 3, 4 for 4 and 5, 5 for 6 and 7.
-inline unsigned half_octave(std::uint64_t x) noexcept {
-  if (x < 2) return static_cast<unsigned>(x);
-  const auto top = static_cast<unsigned>(std::bit_width(x)) - 1;
-  return 2 * top + static_cast<unsigned>(x >> (top - 1) & 1);
-}
-
-/// Bits that an element has beside its symbol, at most: low ones, a length and what is beyond.
-inline constexpr std::size_t kMostRaw = 64 + 6 + 63;
+/// Bits that an element has beside its symbol, at most: a length, what is beyond, how far its level
+/// falls, and low ones.
+inline constexpr std::size_t kMostRaw = 6 + 63 + 16 + 12 + 64;
 
 /// The bits that a value of a symbol above kDirect's has.
 template <typename Writer>

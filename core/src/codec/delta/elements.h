@@ -69,6 +69,18 @@ constexpr unsigned level_of(U element, int mantissa_bits) noexcept {
   return level == 0 ? 1 : level;
 }
 
+/// How many bytes of U elements have. Where it has more, they lie in its highest bits, and what is
+/// below has no meaning.
+template <typename U>
+struct ElementSize {
+  static constexpr int bytes = sizeof(U), unused = 0;
+};
+/// The same of any element: libgbz has one copy of the loops.
+struct AnySize {
+  explicit AnySize(int size) : bytes(size), unused(64 - 8 * size) {}
+  int bytes, unused;
+};
+
 template <typename U>
 U load(const std::byte* from) noexcept {
   U value;

@@ -142,8 +142,9 @@ Drifting begin_numbers(BitReader& in) {
 
 /// Of one class.
 /// @param most  of them
+/// @param bits  of an element
 template <typename U>
-std::vector<Change<U>> read_changes(BitReader& in, std::uint64_t most) {
+std::vector<Change<U>> read_changes(BitReader& in, std::uint64_t most, int bits) {
   const std::uint64_t count = get_count(in);
   if (count > most) corrupt("has more changes than elements");
   std::vector<Change<U>> changes(count);
@@ -165,7 +166,7 @@ std::vector<Change<U>> read_changes(BitReader& in, std::uint64_t most) {
   for (std::uint64_t i = 0; i < larger; ++i, ++at) {
     const std::uint64_t gap = between.get(in), size = beyond.get(in);
     if (gap >= count - at) corrupt("has sizes beyond its changes");
-    if (size >= kSign<U> - std::uint64_t{1}) corrupt("is longer than its elements");
+    if (size >= (std::uint64_t{1} << (bits - 1)) - 1) corrupt("is longer than its elements");
     at += gap;
     if (changes[at].difference == 1)
       changes[at].difference = static_cast<U>(size + 2);
@@ -187,13 +188,13 @@ struct Pending {
 
 template <typename U>
 std::vector<Pending<U>> read_classes(std::span<const std::byte> stream, std::size_t classes,
-                                     std::uint64_t elements) {
+                                     std::uint64_t elements, int bits) {
   BitReader in(stream);
   std::vector<Pending<U>> pending(classes);
   // A place takes a bit of each change, and so does a sign.
   std::uint64_t most = std::min<std::uint64_t>(elements, 4 * stream.size());
   for (Pending<U>& own : pending) {
-    own.changes = read_changes<U>(in, most);
+    own.changes = read_changes<U>(in, most, bits);
     most -= own.changes.size();
     own.gap = own.changes.empty() ? ~std::uint64_t{0} : own.changes.front().gap;
   }
@@ -201,26 +202,45 @@ std::vector<Pending<U>> read_classes(std::span<const std::byte> stream, std::siz
   return pending;
 }
 
-/// Applies what falls into the elements of a class in a block.
 template <typename U>
-void apply_block(std::uint64_t left, std::uint64_t count, bool floats, std::byte* elements,
-                 Pending<U>& pending) {
+U get(ElementSize<U>, const std::byte* from) {
+  return load<U>(from);
+}
+template <typename U>
+void put(ElementSize<U>, std::byte* to, U element) {
+  store(to, element);
+}
+template <typename U>
+U get(AnySize size, const std::byte* from) {
+  std::uint64_t element = 0;
+  std::memcpy(&element, from, static_cast<std::size_t>(size.bytes));
+  return element << size.unused;
+}
+inline void put(AnySize size, std::byte* to, std::uint64_t element) {
+  element >>= size.unused;
+  std::memcpy(to, &element, static_cast<std::size_t>(size.bytes));
+}
+
+/// Applies what falls into the elements of a class in a block.
+template <typename U, typename Size>
+void apply_block(Size size, std::uint64_t left, std::uint64_t count, bool floats,
+                 std::byte* elements, Pending<U>& pending) {
   while (pending.gap < count) {
     count -= pending.gap + 1;
     for (; pending.gap > 0; --pending.gap) left &= left - 1;
-    std::byte* at = elements + static_cast<std::size_t>(std::countr_zero(left)) * sizeof(U);
-    store(at, from_ordered(static_cast<U>(to_ordered(load<U>(at), floats) +
-                                          pending.changes[pending.next].difference),
-                           floats));
+    std::byte* at = elements + static_cast<std::size_t>(std::countr_zero(left) * size.bytes);
+    const auto difference = static_cast<U>(pending.changes[pending.next].difference << size.unused);
+    put(size, at,
+        from_ordered(static_cast<U>(to_ordered(get<U>(size, at), floats) + difference), floats));
     left &= left - 1;
     pending.advance();
   }
   if (pending.gap != ~std::uint64_t{0}) pending.gap -= count;
 }
 
-template <typename U>
-Thresholds read_thresholds(ByteReader& head, int mantissa_bits) {
-  const unsigned levels = mantissa_bits == 0 ? 1 : 1u << (kBits<U> - 1 - mantissa_bits);
+/// @param bits  of an element
+Thresholds read_thresholds(ByteReader& head, int bits, int mantissa_bits) {
+  const unsigned levels = mantissa_bits == 0 ? 1 : 1u << (bits - 1 - mantissa_bits);
   const auto classes = head.read<std::uint8_t>();
   if (classes < 1 || classes > kMostClasses || (classes > 1 && mantissa_bits == 0))
     corrupt("has another number of classes than its elements");
@@ -233,6 +253,36 @@ Thresholds read_thresholds(ByteReader& head, int mantissa_bits) {
   }
   return thresholds;
 }
+
+template <typename U, typename Size>
+void apply(Size size, int mantissa_bits, std::span<const std::byte> section,
+           std::span<std::byte> elements) {
+  const bool floats = mantissa_bits > 0;
+  const int bits = 8 * size.bytes;
+  const auto width = static_cast<std::size_t>(size.bytes);
+  ByteReader head(section, "a sparse change");
+  const Thresholds thresholds = read_thresholds(head, bits, mantissa_bits);
+  const std::vector<std::uint64_t> limits = limits_of(thresholds, mantissa_bits);
+  std::vector<Pending<U>> pending = read_classes<U>(
+      section.subspan(head.position()), limits.size() + 1, elements.size() / width, bits);
+  std::array<BlockClasses, kBlocksAtOnce> blocks;
+  for (std::size_t at = 0; at < elements.size(); at += kBlocksAtOnce * kBlock * width) {
+    const std::size_t count = classify_some(elements.subspan(at), size.bytes, limits, blocks);
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t k = 0; k <= limits.size(); ++k)
+        apply_block(size, blocks[i].masks[k], blocks[i].counts[k], floats,
+                    elements.data() + at + i * kBlock * width, pending[k]);
+  }
+  for (const Pending<U>& own : pending)
+    if (own.next < own.changes.size()) corrupt("has changes beyond its elements");
+}
+
+#ifdef GBC_FREESTANDING
+[[gnu::noinline]] void apply_any(int bytes, int mantissa_bits, std::span<const std::byte> section,
+                                 std::span<std::byte> elements) {
+  apply<std::uint64_t>(AnySize(bytes), mantissa_bits, section, elements);
+}
+#endif
 
 }  // namespace
 
@@ -255,22 +305,11 @@ std::vector<std::byte> encode_sparse(int mantissa_bits, std::span<const std::byt
 template <typename U>
 void apply_sparse(int mantissa_bits, std::span<const std::byte> section,
                   std::span<std::byte> elements) {
-  const bool floats = mantissa_bits > 0;
-  ByteReader head(section, "a sparse change");
-  const Thresholds thresholds = read_thresholds<U>(head, mantissa_bits);
-  const std::vector<std::uint64_t> limits = limits_of(thresholds, mantissa_bits);
-  std::vector<Pending<U>> pending = read_classes<U>(section.subspan(head.position()),
-                                                    limits.size() + 1, elements.size() / sizeof(U));
-  std::array<BlockClasses, kBlocksAtOnce> blocks;
-  for (std::size_t at = 0; at < elements.size(); at += kBlocksAtOnce * kBlock * sizeof(U)) {
-    const std::size_t count = classify_some(elements.subspan(at), sizeof(U), limits, blocks);
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t k = 0; k <= limits.size(); ++k)
-        apply_block(blocks[i].masks[k], blocks[i].counts[k], floats,
-                    elements.data() + at + i * kBlock * sizeof(U), pending[k]);
-  }
-  for (const Pending<U>& own : pending)
-    if (own.next < own.changes.size()) corrupt("has changes beyond its elements");
+#ifdef GBC_FREESTANDING
+  apply_any(sizeof(U), mantissa_bits, section, elements);
+#else
+  apply<U>(ElementSize<U>(), mantissa_bits, section, elements);
+#endif
 }
 
 #define GBC_SPARSE(U)                                                               \

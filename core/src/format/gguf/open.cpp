@@ -58,8 +58,11 @@ TensorEntry entry_of(const Taken& taken, std::span<const std::byte> bytes) {
   if (piece.name != taken.tensor->name) entry.whole = taken.tensor->name;
   const Type* type = find_type(taken.tensor->type);
   if (!type) return entry;
+  entry.first =
+      static_cast<std::int64_t>(piece.offset - taken.tensor->offset) / type->bytes * type->elements;
   if (type->dtype) entry.dtype = *type->dtype;
   if (type->dtype || !piece.shape.empty()) entry.shape = piece.shape;
+  if (!type->dtype) entry.block_type = type->number;
   if (!type->dtype) entry.shape.back() = entry.shape.back() / type->elements * type->bytes;
   return entry;
 }
@@ -73,6 +76,7 @@ bool dequantize(const Piece& piece, TensorBundle& bundle) {
   release_pages(entry.bytes);
   auto owned = std::make_shared<std::vector<float>>(std::move(*values));
   entry.dtype = DType::kF32;
+  entry.block_type = 0;
   entry.shape = piece.shape;
   entry.bytes = std::as_bytes(std::span(*owned));
   bundle.owners.push_back(std::move(owned));

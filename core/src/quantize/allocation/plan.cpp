@@ -285,8 +285,9 @@ void for_bounded(const std::vector<std::int64_t>& sizes, int threads,
   });
 }
 
-WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options)
-    : hints_(hints_of(weights)),
+WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& options, bool layers)
+    : finder_(is_exact(options) ? options.bases : std::span<const BaseModel>(), layers),
+      hints_(hints_of(weights)),
       predicts_tokens_(predicts_tokens(weights)),
       measured_(options.statistics ? OwnedStatistics(weights, *options.statistics)
                                    : OwnedStatistics()),
@@ -310,7 +311,7 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   });
   find_ties(weights);
   prefer_exact(options);
-  if (options.base) bound_changes(options);
+  if (options.base()) bound_changes(options);
   assume_inputs();
   std::int64_t integers = 0;
   bool fits = !options.lanes;
@@ -338,6 +339,21 @@ WeightsPlan::WeightsPlan(const TensorBundle& weights, const WeightsOptions& opti
   for (TensorPlan& tensor : tensors_) tensor.grid.lanes = profile_ == CodecProfile::kLanes;
 }
 
+bool WeightsPlan::match_exactly(TensorPlan& tensor) const {
+  const TensorEntry& source = *tensor.source;
+  if (!is_bytes(source)) tensor.match = finder_.find(source);
+  tensor.unchanged = tensor.match.unchanged;
+  if (tensor.unchanged) return true;
+  return !tensor.match.any() && has_no_table(source);
+}
+
+/// Whether the base has a tensor bit for bit.
+bool WeightsPlan::match_namesake(TensorPlan& tensor, const TensorEntry* before) {
+  tensor.unchanged = before && !is_bytes(*tensor.source) &&
+                     std::ranges::equal(before->bytes, tensor.source->bytes);
+  return tensor.unchanged;
+}
+
 TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions& options,
                                  const GlobSet& exact, bool packed, bool moments) const {
   TensorPlan tensor;
@@ -346,13 +362,9 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   const auto at = hints_.find(source.name);
   const TensorHint hint = at == hints_.end() ? TensorHint{} : at->second;
   tensor.grid = grid_of(source, hint);
-  const TensorEntry* before = entry_before(options.base, source);
-  if (before && !is_bytes(source) && std::ranges::equal(before->bytes, source.bytes)) {
-    tensor.unchanged = true;
-    return tensor;
-  }
+  const TensorEntry* before = is_exact(options) ? nullptr : entry_before(options.base(), source);
+  if (is_exact(options) ? match_exactly(tensor) : match_namesake(tensor, before)) return tensor;
   tensor.packed = packed;
-  if (is_exact(options) && !before && has_no_table(source)) return tensor;
   const std::vector<float> values = numbers_of(source);
   if (!source.exact) tensor.not_finite = not_finite(source, values);
   const bool asked = !is_exact(options);
@@ -360,9 +372,10 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
       !(!source.whole.empty() && exact.matches(source.whole)))
     tensor.kind = weight_kind(source, values, packed, &hint);
   tensor.constant = !source.bytes.empty() && is_repeated(source);
-  if (!tensor.constant && !before && !source.exact) find_table(tensor, values);
+  if (!tensor.constant && !before && !tensor.match.any() && !source.exact)
+    find_table(tensor, values);
   if (tensor.kind == WeightKind::kExact) return tensor;
-  if (!options.statistics && !options.base) tensor.grid = divided(tensor.grid, values);
+  if (!options.statistics && !options.base()) tensor.grid = divided(tensor.grid, values);
   const bool total = options.measure == ErrorMeasure::kTotal;
   if (before && is_finite(*before)) {
     tensor.before = before;

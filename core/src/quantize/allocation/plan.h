@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "artifact/relatives.h"
 #include "base/glob.h"
 #include "base/internal.h"
 #include "format/tensor_bundle.h"
@@ -31,7 +32,8 @@ struct TensorPlan {
   bool constant = false;
   const TensorEntry* before = nullptr;  ///< the base's, of the same name
   const TensorEntry* base = nullptr;    ///< `before`, where integers are made of what changed
-  bool unchanged = false;               ///< bit for bit what the base has
+  bool unchanged = false;               ///< bit for bit what a base has
+  TensorMatch match;                    ///< where everything is exact: what it may be made of
   std::optional<NotFinite> not_finite;  ///< values that are none
   bool packed = false;                  ///< scales packed weights
   /// Of few values: where the tensor is exact, perhaps the smallest form; else one that
@@ -69,7 +71,8 @@ struct TensorPlan {
 
 class WeightsPlan {
  public:
-  WeightsPlan(const TensorBundle& weights, const WeightsOptions& options);
+  /// @param layers  of a file with layers: the base is its draft
+  WeightsPlan(const TensorBundle& weights, const WeightsOptions& options, bool layers = false);
 
   const std::vector<TensorPlan>& tensors() const noexcept { return tensors_; }
   std::int64_t matrix_numbers() const noexcept { return matrix_numbers_; }
@@ -89,6 +92,9 @@ class WeightsPlan {
   double start(double bits) const;
 
  private:
+  /// Where everything is exact. @return whether nothing else is to be known of the tensor
+  bool match_exactly(TensorPlan& tensor) const;
+  static bool match_namesake(TensorPlan& tensor, const TensorEntry* before);
   /// @param moments  whether statistics have some of it
   TensorPlan classify(const TensorEntry& source, const WeightsOptions& options,
                       const GlobSet& exact, bool packed, bool moments) const;
@@ -104,6 +110,7 @@ class WeightsPlan {
   void own_steps(const WeightsOptions& options);
   void round_alone(TensorPlan& tensor);
 
+  const TensorFinder finder_;
   const TensorHints hints_;
   const bool predicts_tokens_;
   const OwnedStatistics measured_;  ///< empty without WeightsOptions::statistics

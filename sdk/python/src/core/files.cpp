@@ -31,21 +31,32 @@ namespace {
 
 class File {
  public:
-  /// @param base  the model that a delta is the difference from
+  /// @param bases  the models that a delta is the difference from
   /// @param check  "at_once", "decoding": while tensors are decoded, and then by check_digest();
   ///               "never"
+  /// @param draft  of a file with layers, the first part alone
+  /// @throws Error(kUsage) for a file without layers whose draft is read
   File(const std::string& path, std::optional<std::int64_t> max_output,
-       const std::optional<std::string>& base, const std::string& check)
-      : path_(path), reader_(open(path, max_output, check)) {
-    if (base) {
+       const std::vector<std::string>& bases, const std::string& check, bool draft)
+      : path_(path), reader_(open(path, max_output, check, draft)) {
+    if (draft && !reader_.is_draft())
+      throw Error(Errc::kUsage, printable(path) + " has no draft; leave out draft=True");
+    if (!bases.empty()) {
       const nb::gil_scoped_release release;
-      base_ = BaseModel::open_for(reader_, *base, limits(max_output)).source_for(reader_);
+      const std::vector<std::filesystem::path> paths(bases.begin(), bases.end());
+      base_ = base_source(reader_, BaseModel::open_for(reader_, paths, limits(max_output)));
     }
     for (std::size_t i = 0; i < reader_.tensors().size(); ++i)
       index_.emplace(reader_.tensors()[i].name, i);
   }
 
   const ArtifactReader& reader() const { return reader_; }
+  /// 0 of a file without layers.
+  std::int64_t draft_bytes() const {
+    return reader_.draft()      ? reader_.draft()->file_bytes()
+           : reader_.is_draft() ? reader_.file_bytes()
+                                : 0;
+  }
   void check_digest() const { reader_.check_digest(); }
 
   std::size_t at(std::size_t index) const {
@@ -58,7 +69,7 @@ class File {
   /// @throws Error(kUnsupported) naming the first tensor whose layer type needs its plugin;
   ///         Error(kUsage) for a delta without its base
   void check_readable() {
-    if (!base_ && !reader_.base().empty()) {
+    if (!base_ && reader_.is_delta()) {
       const nb::gil_scoped_release release;
       find_base();
     }
@@ -78,8 +89,7 @@ class File {
       entry["tied_to"] = tensor.kind == TensorKind::kTied
                              ? nb::object(nb::cast(index_.at(tensor.tied_to)))
                              : nb::object(nb::none());
-      entry["on_base"] =
-          tensor.kind == TensorKind::kBase || tensor.kind == TensorKind::kChange || tensor.on_base;
+      entry["on_base"] = needs_base(tensor);
       entry["plugin"] =
           is_placed(tensor) ? nb::object(nb::none()) : nb::object(nb::cast(tensor.plan.type_id));
       const bool stepped = (tensor.kind == TensorKind::kQuantized && tensor.mantissa_bits == 0 &&
@@ -202,7 +212,7 @@ class File {
 
   void find_base() {
     try {
-      base_ = BaseModel::beside(reader_).source_for(reader_);
+      base_ = base_source(reader_, BaseModel::beside(reader_));
     } catch (const Error& error) {
       if (error.code() != Errc::kNotFound) throw;
       throw Error(Errc::kUsage, printable(path_) +
@@ -221,17 +231,18 @@ class File {
     return limits;
   }
   static ArtifactReader open(const std::string& path, std::optional<std::int64_t> max_output,
-                             const std::string& check) {
+                             const std::string& check, bool draft) {
     const nb::gil_scoped_release release;
     return ArtifactReader::open(path, limits(max_output),
                                 check == "never"      ? DigestCheck::kNever
                                 : check == "decoding" ? DigestCheck::kWhileDecoding
-                                                      : DigestCheck::kAtOnce);
+                                                      : DigestCheck::kAtOnce,
+                                draft ? Layer::kDraft : Layer::kExact);
   }
 
   std::string path_;
   ArtifactReader reader_;
-  std::function<std::span<const std::byte>(const ArtifactTensor&)> base_;
+  BaseSource base_;
   std::unordered_map<std::string, std::size_t> index_;
 };
 
@@ -243,19 +254,22 @@ void bind_files(nb::module_& module) {
       nb::arg("path"));
   nb::class_<File>(module, "File")
       .def(nb::init<const std::string&, std::optional<std::int64_t>,
-                    const std::optional<std::string>&, const std::string&>(),
+                    const std::vector<std::string>&, const std::string&, bool>(),
            nb::arg("path"), nb::arg("max_output").none() = nb::none(),
-           nb::arg("base").none() = nb::none(), nb::arg("check") = "at_once")
+           nb::arg("bases") = std::vector<std::string>(), nb::arg("check") = "at_once",
+           nb::arg("draft") = false)
       .def_prop_ro("arch", [](const File& file) { return file.reader().arch(); })
       .def_prop_ro("settings", [](const File& file) { return file.reader().settings(); })
       .def_prop_ro("identity", [](const File& file) { return file.reader().identity(); })
       .def_prop_ro("file_bytes", [](const File& file) { return file.reader().file_bytes(); })
+      .def_prop_ro("draft_bytes", &File::draft_bytes)
+      .def_prop_ro("is_draft", [](const File& file) { return file.reader().is_draft(); })
       .def_prop_ro("output_bytes", [](const File& file) { return file.reader().output_bytes(); })
       .def_prop_ro(
           "profile",
           [](const File& file) { return std::string(profile_name(file.reader().profile())); })
       .def("tensors", &File::tensors)
-      .def_prop_ro("base", [](const File& file) { return file.reader().base(); })
+      .def_prop_ro("bases", [](const File& file) { return file.reader().bases(); })
       .def("check_readable", &File::check_readable)
       .def("check_digest", &File::check_digest, nb::call_guard<nb::gil_scoped_release>())
       .def("read",

@@ -107,7 +107,7 @@ nb::dict save(const nb::object& source, const std::string& path, std::optional<d
   nb::dict report = to_dict(interruptible([&] {
     if (!base) return compress_weights(from.bundle, path, options);
     const BaseModel model = BaseModel::open(*base);
-    options.base = &model;
+    options.bases = {&model, 1};
     return compress_weights(from.bundle, path, options);
   }));
   report["input_bytes"] = from.input_bytes;
@@ -143,7 +143,7 @@ nb::dict save_link(const nb::list& tensors, const std::optional<nb::list>& befor
     options.overwrite = overwrite;
     std::optional<BaseModel> model;
     if (base) model = base_for(bundle, std::move(*base));
-    options.base = model ? &*model : nullptr;
+    if (model) options.bases = {&*model, 1};
     delta = model.has_value();
     return compress_weights(bundle, path, options);
   }));

@@ -53,6 +53,13 @@ def path(value: object, what: str) -> str:
     return text
 
 
+def paths(value: object, what: str) -> list[str]:
+    """path() of one or of several in a list or tuple; None: of none."""
+    if value is None:
+        return []
+    return [path(each, what) for each in value] if isinstance(value, list | tuple) else [path(value, what)]
+
+
 def real(value: object, what: str) -> float:
     """A finite number. Raises UsageError for anything else."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):

@@ -138,7 +138,7 @@ class Chain:
             if not removed:
                 return []
             oldest = self.file(kept[0])
-            if _core.File(oldest).base:
+            if _core.File(oldest).bases:
                 _core.save_link(_core.read_model(oldest), None, oldest, True)
             # The newest first: whatever is left after a kill can still be loaded.
             for step in reversed(removed):
@@ -196,7 +196,7 @@ class Chain:
             return self._since[1]
         since = 0
         for step in reversed(known):
-            if since == self._whole_every or not _core.File(self.file(step)).base:
+            if since == self._whole_every or not _core.File(self.file(step)).bases:
                 break
             since += 1
         return since

@@ -18,7 +18,7 @@ class TensorInfo:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    kind: str  #: "quantized", "exact", "constant", "tied", "generated", "predicted", "base"
+    kind: str  #: "quantized", "exact", "constant", "tied", "generated", "predicted", "base", "change", "pieces", "blocks"
     bits: float  #: of the file without the header, per element
     step: float | None
     tied_to: str | None
@@ -32,10 +32,12 @@ class FileInfo:
 
     file_bytes: int
     output_bytes: int  #: of all tensors, expanded
+    draft_bytes: int  #: of a file with layers: of its first part, the draft; else 0
+    is_draft: bool  #: whether the file ends behind its draft, so that its values are not exact
     identity: str
     arch: str
     profile: str  #: of the entropy coder: "small" or "lanes"
-    base: str  #: of a delta: digest of the model that it is loaded with; else ""
+    bases: tuple[str, ...]  #: of a delta: digests of the models that it is loaded with; else empty
     settings: dict[str, Any]  #: that the file was made with; small files often have none
     metadata: dict[str, str]
     tensors: tuple[TensorInfo, ...]
@@ -72,10 +74,12 @@ def inspect(filename: Path) -> FileInfo:
     return FileInfo(
         file_bytes=file.file_bytes,
         output_bytes=file.output_bytes,
+        draft_bytes=file.draft_bytes,
+        is_draft=file.is_draft,
         identity=file.identity,
         arch=file.arch,
         profile=file.profile,
-        base=file.base,
+        bases=tuple(file.bases),
         settings=settings,
         metadata=metadata,
         tensors=tuple(tensors),

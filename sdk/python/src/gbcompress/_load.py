@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, overload
 import numpy as np
 
 from . import _core
-from ._arguments import kind_of, path, whole
+from ._arguments import kind_of, path, paths, whole
 from ._arrays import buffer_of, is_module, is_torch, memory_of, real_dtype, to_numpy, to_torch, writes_to
 from ._errors import mismatch, usage
 from ._files import Path
@@ -48,23 +48,24 @@ class Opened:
         self,
         filename: Path,
         framework: str,
-        base: Path | None,
+        base: Path | Sequence[Path] | None,
         max_output: int | None,
         threads: int,
         dtype: DType | None = None,
         all: bool = False,
         verify: bool | None = True,
+        draft: bool = False,
     ) -> None:
         """With ``all``, everything that follows is within checked()."""
         self._make = to_torch if framework_of(framework) == "torch" else to_numpy
         self._dtype = None if dtype is None else real_dtype(dtype)
         self._threads = whole(threads, "threads", 0)
-        named = None if base is None else path(base, "base")
+        named = paths(base, "base")
         limit = None if max_output is None else whole(max_output, "max_output", 1)
         file = _core.artifact_in(path(filename, "filename"))
         if verify is None:
             verify = not os.path.exists(file) or os.path.getsize(file) <= _VERIFIED
-        self._file = _core.File(file, limit, named, "decoding" if all else "at_once" if verify else "never")
+        self._file = _core.File(file, limit, named, "decoding" if all else "at_once" if verify else "never", draft)
         self.tensors = self._file.tensors()
         if not all:
             self._file.check_readable()
@@ -144,7 +145,7 @@ def load_file(
     *,
     framework: Literal["numpy", "np"] = "numpy",
     dtype: DType | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> dict[str, NDArray[Any]]: ...
@@ -155,7 +156,7 @@ def load_file(
     framework: Literal["torch", "pt"],
     dtype: DType | None = None,
     device: str | torch.device | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> dict[str, torch.Tensor]: ...
@@ -165,7 +166,7 @@ def load_file(
     framework: Framework = "numpy",
     dtype: DType | None = None,
     device: str | torch.device | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> dict[str, Any]:
@@ -181,7 +182,8 @@ def load_file(
             text, or as NumPy's or torch's type; rounded to nearest even from the tensor's own type.
             Integers and booleans keep theirs. Unset: each tensor's own.
         device: where torch tensors lie; unset: on the CPU.
-        base: of a delta: the model that it was made with, as save_file() takes it.
+        base: of a delta: the model that it was made with, as save_file() takes it; of one that was made
+            with several, a list of them.
         max_output: refuses a file that expands to more bytes.
         threads: 0: one for each processor. They change no bit.
 
@@ -218,7 +220,7 @@ def iter_file(
     *,
     framework: Literal["numpy", "np"] = "numpy",
     dtype: DType | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> Iterator[tuple[str, NDArray[Any]]]: ...
@@ -228,7 +230,7 @@ def iter_file(
     *,
     framework: Literal["torch", "pt"],
     dtype: DType | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> Iterator[tuple[str, torch.Tensor]]: ...
@@ -237,7 +239,7 @@ def iter_file(
     *,
     framework: Framework = "numpy",
     dtype: DType | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> Iterator[tuple[str, Any]]:
@@ -302,7 +304,7 @@ def load_into(
     filename: Path,
     *,
     strict: bool = True,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     max_output: int | None = None,
     threads: int = 0,
 ) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -76,18 +76,23 @@ class OpenFile:
         framework: Framework = "numpy",
         device: str | torch.device | None = None,
         dtype: DType | None = None,
-        base: Path | None = None,
+        base: Path | Sequence[Path] | None = None,
         verify: bool | None = None,
         max_output: int | None = None,
         threads: int = 0,
+        draft: bool = False,
     ) -> None:
         if device is not None and framework_of(framework) != "torch":
             raise usage("device has no effect on NumPy arrays; give framework='torch' as well")
         if verify is not None and not isinstance(verify, bool):
             raise usage(f"verify must be True, False or None, got {verify!r}")
+        if not isinstance(draft, bool):
+            raise usage(f"draft must be True or False, got {draft!r}")
         self.filename = path(filename, "filename")
         self._device = device
-        self._file: Opened | None = Opened(filename, framework, base, max_output, threads, dtype, verify=verify)
+        self._file: Opened | None = Opened(
+            filename, framework, base, max_output, threads, dtype, verify=verify, draft=draft
+        )
         self._index = {entry["name"]: i for i, entry in enumerate(self._file.tensors)}
 
     def __enter__(self) -> OpenFile:
@@ -181,10 +186,11 @@ def open(
     device: str | torch.device | None = None,
     *,
     dtype: DType | None = None,
-    base: Path | None = None,
+    base: Path | Sequence[Path] | None = None,
     verify: bool | None = None,
     max_output: int | None = None,
     threads: int = 0,
+    draft: bool = False,
 ) -> OpenFile:
     """Opens a ``.gbz`` to read some of its tensors, as ``safetensors.safe_open`` opens its files::
 
@@ -206,8 +212,10 @@ def open(
             changes values.
         max_output: as load_file() takes it.
         threads: as load_file() takes them.
+        draft: reads the draft of a file with layers, not the exact values behind it. Other files have none:
+            UsageError.
 
     Raises:
         NotFound, UsageError, GbzError: as load_file().
     """
-    return OpenFile(filename, framework, device, dtype, base, verify, max_output, threads)
+    return OpenFile(filename, framework, device, dtype, base, verify, max_output, threads, draft)
