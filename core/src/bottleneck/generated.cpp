@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "bottleneck/exact_kernel.h"
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
@@ -196,13 +195,8 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     const Layer& layer = generated.layers[l];
     Route& route = generated.routes[l];
     const TileGrid grid = layer.plan.grid();
-    const double std = layer.plan.output_scale / 2;
-    // torchGB's factor, 1 over the tile's positions and the variance of weights; the rate's
-    // gradient is added to that of coded g-nets, which must be the loss's own.
-    const float scale = static_cast<float>(
-        integers.of_gnets
-            ? layer.plan.output_scale
-            : layer.plan.output_scale / (static_cast<double>(grid.positions()) * std * std));
+    // The rate's gradient is added to that of coded g-nets, which must be the loss's own.
+    const float scale = integers.of_gnets ? layer.plan.output_scale : gradient_scale(layer.plan);
     alive.push_back(gradient_of(route, layer.weights));
     const float* data = alive.back().data_ptr<float>();
     const float* log_deviation = nullptr;

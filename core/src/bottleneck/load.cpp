@@ -7,6 +7,7 @@
 #include "bottleneck/impl.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gnet/same_plan.h"
 
 namespace gbcompress {
 namespace {
@@ -15,12 +16,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
   return text + "]";
-}
-
-/// Plans that differ in nothing but the deviation that the weights began with.
-bool same_but_scale(GNetPlan a, const GNetPlan& b) {
-  a.output_scale = b.output_scale;
-  return a == b;
 }
 
 /// What a tensor of a file has that the model's does not; empty where they fit.

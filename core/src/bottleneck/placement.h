@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "gbcompress/bottleneck.h"
-#include "gnet/tile_kernel.h"
+#include "base/internal.h"
+#include "gbcompress/bottleneck_options.h"
+#include "gbcompress/gnet.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 /// One bank, for sharing out: all its g-nets cost the same.
 struct BankLoad {

@@ -2,10 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <sstream>
 
-#include "base/random.h"
+#include "gnet/initialise.h"
 
 namespace gbcompress {
 
@@ -21,50 +20,11 @@ std::string bank_key(const GNetPlan& plan) {
   return key.str();
 }
 
-namespace {
-
-/// Standard deviation of the initial numbers of a block.
-float initial_deviation(const BankShape& shape, ParameterBlock::Kind kind) {
-  const auto rank = static_cast<double>(shape.rank);
-  switch (kind) {
-    case ParameterBlock::Kind::kWeight:
-      return shape.generator == Generator::kStochastic ? 0.01f : 0.1f;
-    case ParameterBlock::Kind::kBias:
-      return 0;
-    case ParameterBlock::Kind::kLatent:
-      return 1;
-    case ParameterBlock::Kind::kFactor:
-      break;
-  }
-  // Products begin with weights as spread as the original ones: the output scale is twice their
-  // deviation, so the product of the matrices needs a deviation of 1/2.
-  return static_cast<float>(shape.generator == Generator::kLowRank
-                                ? std::pow(0.25 / rank, 1.0 / 4)
-                                : std::pow(0.25 / (rank * rank), 1.0 / 6));
-}
-
-}  // namespace
-
 void initialise_gnets(const BankShape& shape, std::uint64_t seed, const std::string& name,
                       at::Tensor theta) {
-  const RandomStream stream(seed, "init", name);
-  const std::int64_t parameters = shape.parameters();
-  float* data = theta.data_ptr<float>();
-  theta.zero_();
-  for (std::int64_t tile = 0; tile < theta.size(0); ++tile) {
-    for (const ParameterBlock& block : shape.blocks) {
-      const float deviation = initial_deviation(shape, block.kind);
-      if (deviation == 0) continue;
-      const std::int64_t first = tile * parameters + block.first;
-      stream.fill_normal({data + first, static_cast<std::size_t>(block.count)}, 0, deviation,
-                         static_cast<std::uint64_t>(first));
-    }
-    if (shape.generator == Generator::kStochastic) {
-      float* bias = data + tile * parameters + shape.layers().back().bias;
-      bias[0] = 0.01f;
-      bias[1] = std::log(0.02f);
-    }
-  }
+  initialise_gnets(
+      shape, seed, name,
+      std::span<float>(theta.data_ptr<float>(), static_cast<std::size_t>(theta.numel())));
 }
 
 }  // namespace gbcompress

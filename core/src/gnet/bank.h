@@ -21,9 +21,7 @@ struct Bank {
   std::vector<std::size_t> layers;  ///< whose tiles follow one another here
 };
 
-/// MLPs: weights ~ N(0, 0.1), biases 0; stochastic ones N(0, 0.01), output biases (0.01, ln 0.02);
-/// trained codes N(0, 1); products so that the weights begin with the original deviation. A number
-/// depends on (seed, name, its index in theta) alone.
+/// initialise_gnets() of gnet/initialise.h over a tensor.
 /// @param theta  [tiles, parameters], contiguous
 void initialise_gnets(const BankShape& shape, std::uint64_t seed, const std::string& name,
                       at::Tensor theta);

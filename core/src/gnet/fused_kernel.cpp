@@ -1,6 +1,5 @@
-#include <ATen/Parallel.h>
-
 #include <algorithm>
+#include <utility>
 
 #include "gnet/fused.h"
 
@@ -32,17 +31,17 @@ constexpr std::int64_t kThreadWork = std::int64_t{1} << 18;
 
 /// Runs body(piece, scratch) for all pieces, several threads, a scratch for each.
 template <typename Body>
-void for_pieces(const BankShape& shape, const std::vector<Piece>& pieces, const Body& body) {
+void for_pieces(const RangeRunner& run, const BankShape& shape, const std::vector<Piece>& pieces,
+                const Body& body) {
   std::int64_t widths = shape.rank;
   for (std::int64_t width : shape.hidden) widths += width;
   const std::int64_t work = std::max<std::int64_t>(
       1, std::min(kRows * shape.tile_cols * shape.kernel, shape.positions()) * widths);
-  at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), (kThreadWork + work - 1) / work,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     FusedScratch scratch;
-                     for (std::int64_t p = begin; p < end; ++p)
-                       body(static_cast<std::size_t>(p), scratch);
-                   });
+  run(static_cast<std::int64_t>(pieces.size()), (kThreadWork + work - 1) / work,
+      [&](std::int64_t begin, std::int64_t end) {
+        FusedScratch scratch;
+        for (std::int64_t p = begin; p < end; ++p) body(static_cast<std::size_t>(p), scratch);
+      });
 }
 
 /// The codes of both orientations, made once unless every g-net has its own.
@@ -68,6 +67,7 @@ class SharedCodes {
 
 class FusedKernel final : public TileKernel {
  public:
+  explicit FusedKernel(RangeRunner run) : run_(std::move(run)) {}
   std::string_view name() const noexcept override { return "fused"; }
 
  private:
@@ -75,7 +75,7 @@ class FusedKernel final : public TileKernel {
                     std::span<const TileTarget> tiles) const override {
     const SharedCodes codes(shape);
     const auto pieces = pieces_of(shape, tiles);
-    for_pieces(shape, pieces, [&](std::size_t p, FusedScratch& scratch) {
+    for_pieces(run_, shape, pieces, [&](std::size_t p, FusedScratch& scratch) {
       const TileTarget& tile = tiles[pieces[p].tile];
       const float* own = theta.data() + offset(shape, pieces[p]);
       const FusedAxes axes = fused_axes(shape, tile);
@@ -106,7 +106,7 @@ class FusedKernel final : public TileKernel {
       if (pieces[p].first > 0 || pieces[p].last < fused_axes(shape, tiles[pieces[p].tile]).outer)
         buffer[p] = buffers++;
     std::vector<float> partial(static_cast<std::size_t>(buffers * parameters), 0.0f);
-    for_pieces(shape, pieces, [&](std::size_t p, FusedScratch& scratch) {
+    for_pieces(run_, shape, pieces, [&](std::size_t p, FusedScratch& scratch) {
       const TileSource& tile = tiles[pieces[p].tile];
       const std::int64_t at = offset(shape, pieces[p]);
       const float* own = theta.data() + at;
@@ -135,10 +135,14 @@ class FusedKernel final : public TileKernel {
   static std::int64_t offset(const BankShape& shape, const Piece& piece) {
     return static_cast<std::int64_t>(piece.tile) * shape.parameters();
   }
+
+  RangeRunner run_;
 };
 
 }  // namespace
 
-std::unique_ptr<TileKernel> make_fused_kernel() { return std::make_unique<FusedKernel>(); }
+std::unique_ptr<TileKernel> make_fused_kernel_with(RangeRunner run) {
+  return std::make_unique<FusedKernel>(std::move(run));
+}
 
 }  // namespace gbcompress

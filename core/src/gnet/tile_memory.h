@@ -7,6 +7,14 @@
 
 namespace gbcompress {
 
+/// What multiplies the gradient of a plan's weights on its way to the g-nets: the output scale over
+/// the positions of a tile and the variance of the weights, as in torchGB.
+inline float gradient_scale(const GNetPlan& plan) {
+  const double std = plan.output_scale / 2;
+  return static_cast<float>(plan.output_scale /
+                            (static_cast<double>(plan.grid().positions()) * std * std));
+}
+
 /// Appends the memory of every tile of `grid` to `tiles`.
 /// @param apart  true: `data` is a stack of whole tiles [tiles, tile_rows, tile_cols, kernel], for
 ///               layer types with a build of their own; false: `data` is the tensor itself

@@ -3,11 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <array>
-#include <cmath>
 #include <map>
-#include <numeric>
 
+#include "base/deviation.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -23,25 +21,15 @@ double standard_deviation(const at::Tensor& tensor) {
   const std::int64_t n = tensor.numel();
   if (n < 2 || !has_standard_arithmetic(tensor.scalar_type())) return 0;
   // In pieces: a copy in double of a whole large tensor would double the memory needed.
-  constexpr std::int64_t kPiece = 1 << 16, kSums = 8;
+  constexpr std::int64_t kPiece = 1 << 16;  // a multiple of kDeviationSums
   const at::Tensor flat = tensor.detach().to(at::kCPU).contiguous().view({-1});
-  auto each = [&](auto&& visit) {
+  return deviation_of(n, [&](auto&& visit) {
     for (std::int64_t first = 0; first < n; first += kPiece) {
       const at::Tensor piece =
           flat.slice(0, first, std::min(n, first + kPiece)).to(at::kDouble).contiguous();
-      const double* values = piece.const_data_ptr<double>();
-      for (std::int64_t i = 0; i < piece.numel(); ++i)
-        visit(static_cast<std::size_t>(i % kSums), values[i]);
+      visit({piece.const_data_ptr<double>(), static_cast<std::size_t>(piece.numel())});
     }
-  };
-  // Several sums, so that an addition need not wait for the one before.
-  std::array<double, kSums> sums{}, squares{};
-  each([&](std::size_t k, double value) { sums[k] += value; });
-  const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n);
-  each([&](std::size_t k, double value) { squares[k] += (value - mean) * (value - mean); });
-  const double deviation =
-      std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(n - 1));
-  return std::isfinite(deviation) ? deviation : 0;
+  });
 }
 
 void fill_facts(NamedParameter& entry) {

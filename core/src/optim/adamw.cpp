@@ -17,23 +17,6 @@
 namespace gbcompress {
 namespace {
 
-void require(bool holds, const char* name, const char* range, double value) {
-  if (!holds)
-    throw Error(Errc::kUsage, std::string("the optimizer's ") + name + " is " +
-                                  std::to_string(value) + "; it must be " + range);
-}
-
-void check(const AdamWOptions& options) {
-  require(std::isfinite(options.lr) && options.lr >= 0, "learning rate", "0 or more", options.lr);
-  require(options.beta1 >= 0 && options.beta1 < 1, "beta1 or momentum", "at least 0 and below 1",
-          options.beta1);
-  require(options.beta2 >= 0 && options.beta2 < 1, "beta2", "at least 0 and below 1",
-          options.beta2);
-  require(std::isfinite(options.eps) && options.eps > 0, "eps", "above 0", options.eps);
-  require(std::isfinite(options.weight_decay) && options.weight_decay >= 0, "weight decay",
-          "0 or more", options.weight_decay);
-}
-
 /// Moments, unless there are some: those of a model that is never stepped take no memory.
 void make_moments(const std::vector<at::Tensor>& parameters, AdamW::State& state) {
   if (!state.first.empty()) return;
@@ -66,8 +49,7 @@ void descend(const AdamWOptions& options, double lr, const at::Tensor& x,
     x.sub_(velocity, lr);
     return;
   }
-  const SgdStep step{static_cast<float>(options.weight_decay), static_cast<float>(options.beta1),
-                     static_cast<float>(lr)};
+  const SgdStep step = sgd_factors(options, lr);
   float *const to = x.mutable_data_ptr<float>(), *const v = velocity.mutable_data_ptr<float>();
   const float* const g = gradient.const_data_ptr<float>();
   at::parallel_for(0, x.numel(), kThreadNumbers, [&](std::int64_t begin, std::int64_t end) {
@@ -89,14 +71,7 @@ void step_one(const AdamWOptions& options, double lr, std::int64_t steps, const 
                       /*maximize=*/false);
     return;
   }
-  const auto t = static_cast<double>(steps);
-  const AdamWStep step{static_cast<float>(1 - lr * options.weight_decay),
-                       static_cast<float>(1 - options.beta1),
-                       static_cast<float>(options.beta2),
-                       static_cast<float>(1 - options.beta2),
-                       static_cast<float>(lr / (1 - std::pow(options.beta1, t))),
-                       static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
-                       static_cast<float>(options.eps)};
+  const AdamWStep step = adamw_factors(options, lr, steps);
   float *const to = x.mutable_data_ptr<float>(), *const m = first.mutable_data_ptr<float>(),
                *const v = second.mutable_data_ptr<float>();
   const float* const g = gradient.const_data_ptr<float>();
@@ -109,7 +84,7 @@ void step_one(const AdamWOptions& options, double lr, std::int64_t steps, const 
 
 AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions options)
     : options_(options), parameters_(std::move(parameters)) {
-  check(options_);
+  check_optimizer(options_);
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.defined() || !parameter.is_floating_point() ||
         !parameter.is_non_overlapping_and_dense())
@@ -121,8 +96,7 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions options)
 }
 
 void AdamW::step(const std::vector<at::Tensor>& gradients, double lr_factor) {
-  require(std::isfinite(lr_factor) && lr_factor >= 0, "learning-rate factor", "0 or more",
-          lr_factor);
+  check_lr_factor(lr_factor);
   bool fits = gradients.size() == parameters_.size();
   for (std::size_t i = 0; fits && i < gradients.size(); ++i)
     fits = !gradients[i].defined() || (gradients[i].sizes() == parameters_[i].sizes() &&

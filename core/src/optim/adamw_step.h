@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/internal.h"
+#include "gbcompress/schedule.h"
 
 namespace GBC_INTERNAL gbcompress {
 
@@ -34,5 +35,15 @@ struct SgdStep {
 /// x and velocity [count] become those of the next step, with the guarantee of adamw_step().
 void sgd_step(const SgdStep& step, float* x, const float* gradient, float* velocity,
               std::int64_t count);
+
+/// What the options give for one step.
+/// @param lr     options.lr times the factor of the step
+/// @param steps  number of the step, 1 or more
+AdamWStep adamw_factors(const AdamWOptions& options, double lr, std::int64_t steps);
+SgdStep sgd_factors(const AdamWOptions& options, double lr);
+
+/// @throws Error(kUsage) naming the option that is out of range
+void check_optimizer(const AdamWOptions& options);
+void check_lr_factor(double lr_factor);
 
 }  // namespace gbcompress

@@ -1,0 +1,104 @@
+#include "optim/gnet_layer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gbcompress/error.h"
+#include "gnet/initialise.h"
+#include "gnet/tile_memory.h"
+#include "optim/adamw_step.h"
+
+namespace gbcompress {
+namespace {
+
+/// Values below which another thread costs more than it saves.
+constexpr std::int64_t kThreadValues = std::int64_t{1} << 15;
+
+void check_size(const std::string& name, const char* what, std::size_t size, std::int64_t floats) {
+  if (static_cast<std::int64_t>(size) != floats)
+    throw Error(Errc::kShapeMismatch, std::string(what) + " of " + printable(name) + " have " +
+                                          std::to_string(size) + " elements; the plan needs " +
+                                          std::to_string(floats));
+}
+
+}  // namespace
+
+GnetLayer::GnetLayer(GNetPlan plan, std::string name, std::uint64_t seed,
+                     const AdamWOptions& optimizer)
+    : plan_(std::move(plan)),
+      name_(std::move(name)),
+      seed_(seed),
+      optimizer_(optimizer),
+      shape_(bank_shape(plan_)),
+      grid_(plan_.grid()) {
+  check_optimizer(optimizer_);
+  const auto count = static_cast<std::size_t>(plan_parameters(plan_));
+  theta_.resize(count);
+  gradient_.resize(count);
+  initialise_gnets(shape_, seed_, name_, theta_);
+}
+
+std::int64_t GnetLayer::floats(TileLayout layout) const {
+  return layout == TileLayout::kTiles ? grid_.tiles() * grid_.positions() : grid_.elements();
+}
+
+void GnetLayer::zero_grad() { std::fill(gradient_.begin(), gradient_.end(), 0.0f); }
+
+void GnetLayer::predict(const TileKernel& kernel, std::span<float> to, TileLayout layout,
+                        std::optional<std::uint64_t> noise) {
+  check_size(name_, "the weights", to.size(), floats(layout));
+  noise_.reset();
+  if (noise && plan_.generator == Generator::kStochastic)
+    noise_.emplace(seed_, "weights", name_, *noise);
+  std::vector<TileTarget> tiles;
+  append_tiles(tiles, grid_, to.data(), layout == TileLayout::kTiles, plan_.output_scale,
+               noise_ ? &*noise_ : nullptr);
+  kernel.forward(shape_, theta_, tiles);
+}
+
+void GnetLayer::backward(const TileKernel& kernel, std::span<const float> from, TileLayout layout,
+                         float factor) {
+  check_size(name_, "the gradients", from.size(), floats(layout));
+  std::vector<TileSource> tiles;
+  append_tiles(tiles, grid_, from.data(), layout == TileLayout::kTiles,
+               gradient_scale(plan_) * factor, noise_ ? &*noise_ : nullptr);
+  kernel.backward(shape_, theta_, tiles, gradient_);
+  // A gradient that is not finite shows in those of the g-nets, which are far fewer.
+  if (!std::all_of(gradient_.begin(), gradient_.end(), [](float g) { return std::isfinite(g); }))
+    throw Error(Errc::kNonFinite, "the gradient of " + printable(name_) +
+                                      " is not finite at step " + std::to_string(steps_ + 1) +
+                                      "; lower the learning rate");
+}
+
+void GnetLayer::step(double lr_factor, const RangeRunner& run) {
+  check_lr_factor(lr_factor);
+  first_.resize(theta_.size());
+  second_.resize(theta_.size());
+  ++steps_;
+  const double lr = optimizer_.lr * lr_factor;
+  const auto count = static_cast<std::int64_t>(theta_.size());
+  float *const x = theta_.data(), *const m = first_.data(), *const v = second_.data();
+  const float* const g = gradient_.data();
+  if (optimizer_.rule == OptimizerRule::kSgd) {
+    const SgdStep step = sgd_factors(optimizer_, lr);
+    run(count, kThreadValues, [&](std::int64_t begin, std::int64_t end) {
+      sgd_step(step, x + begin, g + begin, m + begin, end - begin);
+    });
+    return;
+  }
+  const AdamWStep step = adamw_factors(optimizer_, lr, steps_);
+  run(count, kThreadValues, [&](std::int64_t begin, std::int64_t end) {
+    adamw_step(step, x + begin, g + begin, m + begin, v + begin, end - begin);
+  });
+}
+
+void GnetLayer::restore(std::span<const float> theta, float output_scale) {
+  check_size(name_, "the g-net parameters", theta.size(), static_cast<std::int64_t>(theta_.size()));
+  std::copy(theta.begin(), theta.end(), theta_.begin());
+  plan_.output_scale = output_scale;
+  first_.clear();
+  second_.clear();
+  steps_ = 0;
+}
+
+}  // namespace gbcompress
