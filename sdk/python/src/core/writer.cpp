@@ -11,6 +11,7 @@
 #include "artifact/sections/float_code.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/error.h"
+#include "gnets.h"
 #include "module.h"
 
 namespace gbcompress::python {
@@ -49,6 +50,15 @@ class Writer {
   void add_plain(const std::string& name, const std::string& dtype, const Shape& shape,
                  const Bytes& bytes) {
     writer_.add_plain(name, dtype_of(dtype), shape, std::as_bytes(span_of(bytes)));
+  }
+
+  /// The g-nets as they are rounded in the file. @return their rounded parameters
+  Output<float> add_generated(const std::string& name, const std::string& dtype, const Shape& shape,
+                              const GNetPlan& plan, const std::string& coding,
+                              const Input<float>& theta) {
+    std::vector<float> rounded = round_trip(plan, coding_of(coding), span_of(theta));
+    writer_.add_generated(name, dtype_of(dtype), shape, plan, coding_of(coding), rounded);
+    return to_numpy<float>(std::move(rounded));
   }
 
   void add_constant(const std::string& name, const std::string& dtype, const Shape& shape,
@@ -112,6 +122,7 @@ void bind_writer(nb::module_& module) {
       .def("add_coded", &Writer::add_coded)
       .def("add_short_floats", &Writer::add_short_floats)
       .def("add_plain", &Writer::add_plain)
+      .def("add_generated", &Writer::add_generated)
       .def("add_constant", &Writer::add_constant)
       .def("add_tied", &Writer::add_tied)
       .def("size", &Writer::size)

@@ -95,7 +95,7 @@ class Report(list[TensorReport]):
     __repr__ = __str__
 
 
-def _tensors(model: nn.Module) -> list[tuple[str, Tensor, str | None, bool]]:
+def tensors_of(model: nn.Module) -> list[tuple[str, Tensor, str | None, bool]]:
     """Parameters, then buffers, as state_dict() names them: name, tensor, what it is tied to,
     whether it is a buffer."""
     kept = {k: v for k, v in model.state_dict(keep_vars=True).items() if isinstance(v, Tensor)}
@@ -128,7 +128,7 @@ def _as_short_floats(tensor: Tensor) -> Tensor | None:
 def round_statistics(model: nn.Module) -> None:
     """Rounds running statistics to the values that the file holds."""
     with torch.no_grad():
-        for _, tensor, tied, buffer in _tensors(model):
+        for _, tensor, tied, buffer in tensors_of(model):
             if tied is None and _is_statistic(tensor, buffer):
                 if (rounded := _as_short_floats(tensor)) is not None:
                     tensor.copy_(rounded)
@@ -166,7 +166,7 @@ def _fill(
         id(entry.parameter): (part, i) for part in parts for i, entry in enumerate(part.entries)
     }
     rows = []
-    for name, tensor, tied, buffer in _tensors(model):
+    for name, tensor, tied, buffer in tensors_of(model):
         shape = tuple(int(n) for n in tensor.shape)
         step = zeros = None
         if tied is not None:
@@ -202,7 +202,7 @@ def original_size(model: nn.Module) -> tuple[int, int]:
     """Bytes of a safetensors file of ``model.state_dict()``, and its elements; tied tensors count once."""
     memory: dict[object, int] = {}
     tensors = []
-    for name, tensor, _, _ in _tensors(model):
+    for name, tensor, _, _ in tensors_of(model):
         shared = memory_of(tensor) if tensor.numel() else name
         place = memory.setdefault(shared, len(memory) + 1)
         tensors.append((name, torch_dtype_name(name, tensor), tuple(tensor.shape), place))
