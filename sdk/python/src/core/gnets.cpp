@@ -171,7 +171,7 @@ Output<float> copied(std::span<const float> values) {
 }
 
 /// What a file holds of each tensor: g-nets, or values.
-nb::list read_tensors(const std::string& path) {
+nb::list read_gnet_file(const std::string& path) {
   const ArtifactReader reader = ArtifactReader::open(path);
   reader.verify();
   nb::list result;
@@ -249,7 +249,7 @@ void bind_plans(nb::module_& module) {
   module.def("deviation", &deviation, nb::arg("values"));
   module.def("owners_of", &owners_of, nb::arg("plans"), nb::arg("world"));
   module.def("schedule_factor", &factor_of, nb::arg("schedule"), nb::arg("step"), nb::arg("total"));
-  module.def("read_tensors", &read_tensors, nb::arg("path"));
+  module.def("read_gnet_file", &read_gnet_file, nb::arg("path"));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ def load_into_bottleneck(bottleneck: GenomicBottleneck, filename: object) -> Non
     name = path(filename, "filename")
     bottleneck._checked_parameters()
     layers = {layer.name: layer for layer in bottleneck._layers}
-    stored = {entry["name"]: entry for entry in _core.read_tensors(name)}
+    stored = {entry["name"]: entry for entry in _core.read_gnet_file(name)}
     tensors = tensors_of(bottleneck.model)
     if len(stored) != len(tensors):
         raise mismatch(

@@ -13,26 +13,24 @@ from torch import Tensor, nn
 from ._errors import GbzError, usage
 
 
+def _parallel_in(model: Any) -> nn.parallel.DistributedDataParallel | None:
+    """The module around the model that averages gradients, if there is one."""
+    while isinstance(model, nn.Module):
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            return model
+        model = getattr(model, "_orig_mod", None)
+    return None
+
+
 def _group_of(model: nn.Module, group: Any) -> Any:
     """The process group: the given one, that of DistributedDataParallel, or the default group."""
     if group is not None:
         if not dist.is_available() or not isinstance(group, dist.ProcessGroup):
             raise usage(f"group must be a process group of torch.distributed, got {group!r}")
         return group
-    while isinstance(model, nn.Module):
-        if isinstance(model, nn.parallel.DistributedDataParallel):
-            return model.process_group
-        model = getattr(model, "_orig_mod", None)
+    if (parallel := _parallel_in(model)) is not None:
+        return parallel.process_group
     return dist.group.WORLD if dist.is_available() and dist.is_initialized() else None
-
-
-def _is_parallel(model: Any) -> bool:
-    """Whether DistributedDataParallel averages the gradients."""
-    while isinstance(model, nn.Module):
-        if isinstance(model, nn.parallel.DistributedDataParallel):
-            return True
-        model = getattr(model, "_orig_mod", None)
-    return False
 
 
 class Ranks:
@@ -48,7 +46,7 @@ class Ranks:
         self.world = 1 if self._group is None else dist.get_world_size(self._group)
         if self.rank < 0:
             raise usage("this process is not part of the group; make the bottleneck in the group's processes alone")
-        self.averaged = _is_parallel(model)  #: gradients arrive averaged
+        self.averaged = _parallel_in(model) is not None  #: gradients arrive averaged
 
     def _call(self, where: str, act: Callable[[], Any]) -> Any:
         try:

@@ -1,0 +1,350 @@
+"""GenomicBottleneck in one process: gradients, files, settings, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gbcompress as gbc
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402  # after the check
+
+
+def mlp(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(40, 64), nn.ReLU(), nn.BatchNorm1d(64), nn.Linear(64, 30))
+
+
+def step(model: nn.Module, gnets: gbc.GenomicBottleneck, seed: int = 1) -> float:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(32, 40, generator=generator)
+    gnets.zero_grad()
+    gnets.predict_weights()
+    loss = model(x).square().mean()
+    loss.backward()
+    gnets.backward()
+    gnets.step()
+    return loss.item()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"hidden": 8},
+        {"hidden": [8, 5], "row_code": "gray", "col_code": "fourier:3"},
+        {"hidden": 6, "row_code": "latent:2"},
+        {"generator": "low_rank", "rank": 3},
+        {"generator": "xox", "rank": 3},
+        {"generator": "stochastic", "hidden": 8},
+    ],
+)
+def test_gradients_are_those_of_finite_differences(settings: dict[str, Any]) -> None:
+    model = nn.Sequential(nn.Linear(40, 33, bias=False))
+    gnets = gbc.GenomicBottleneck(model, tile_weights=400, seed=3, kernel="reference", **settings)
+    layer = gnets._layers[0]
+    weight, core = layer.parameter, layer.gnets
+    assert core is not None
+    target = torch.randn(33, 40, generator=torch.Generator().manual_seed(1))
+    # Away from the first values, whose biases of 0 put kinks of ReLU where the differences are taken.
+    theta = np.random.default_rng(2).normal(0, 0.4, core.theta().size).astype(np.float32)
+    core.restore(theta, layer.planned.plan.output_scale)
+
+    def loss() -> torch.Tensor:
+        gnets.predict_weights()
+        return (weight.double() * target).sum()
+
+    gnets.zero_grad()
+    loss().backward()
+    gnets.backward()
+    gradient = core.gradient()
+    scale = layer.planned.plan.output_scale
+    # torchGB's factor: 1 over the positions of a tile and the variance of the weights.
+    factor = layer.planned.plan.tile_rows * layer.planned.plan.tile_cols * (scale / 2) ** 2
+    places = np.arange(0, theta.size, max(theta.size // 60, 1))
+    slopes = []
+    for i in places:
+        ends = []
+        for sign in (1, -1):
+            moved = theta.copy()
+            moved[i] += sign * 2.0**-11
+            core.restore(moved, scale)
+            ends.append(loss().item())
+        slopes.append((ends[0] - ends[1]) / 2.0**-10)
+    error = np.linalg.norm(gradient[places] * factor - slopes)
+    assert error < 0.03 * np.linalg.norm(slopes) > 0
+
+
+@pytest.mark.parametrize("coding", ["fp32", "fp16", "int8"])
+def test_a_file_comes_back(tmp_path: Path, coding: str) -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, hidden=4)
+    for i in range(3):
+        step(model, gnets, i)
+    path = tmp_path / "m.gbz"
+    size = gnets.save(path, coding=coding)
+    assert size == path.stat().st_size
+    other = mlp(seed=5)
+    loaded = gbc.GenomicBottleneck(other, hidden=4, seed=9)
+    loaded.load(path)
+    kinds = {tensor.name: tensor.kind for tensor in gbc.inspect(path).tensors}
+    assert kinds["0.weight"] == kinds["3.weight"] == "generated" and kinds["0.bias"] == "exact"
+    expanded = gbc.load_file(path, framework="torch")
+    for name, value in other.state_dict().items():
+        assert torch.equal(value, expanded[name]), name
+    assert torch.equal(other[0].bias, model[0].bias)
+    again = tmp_path / "again.gbz"
+    loaded.save(again, coding=coding)
+    assert again.read_bytes() == path.read_bytes()
+    if coding == "fp32":  # and training continues from the same g-nets
+        before = [layer.gnets.theta() for layer in gnets._layers if layer.gnets]
+        after = [layer.gnets.theta() for layer in loaded._layers if layer.gnets]
+        assert all((a == b).all() for a, b in zip(before, after, strict=True))
+
+
+def test_half_precision_and_transposed_parameters() -> None:
+    model = nn.Sequential(nn.Linear(40, 64, bias=False), nn.Linear(64, 30, bias=False).bfloat16())
+    model[0].weight = nn.Parameter(model[0].weight.detach().t().contiguous().t())
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    direct = nn.Sequential(nn.Linear(40, 64, bias=False))
+    direct[0].weight = nn.Parameter(model[0].weight.detach().contiguous())
+    plain = gbc.GenomicBottleneck(direct, hidden=8)
+    gnets.predict_weights()
+    plain.predict_weights()
+    assert torch.equal(model[0].weight, direct[0].weight)
+    model[1](model[0](torch.randn(4, 40)).bfloat16()).sum().backward()
+    gnets.backward()
+    gnets.step()
+    assert model[1].weight.dtype == torch.bfloat16
+
+
+def test_tied_parameters_are_generated_once(tmp_path: Path) -> None:
+    model = nn.ModuleDict({"a": nn.Linear(64, 64, bias=False), "b": nn.Linear(64, 64, bias=False)})
+    model["b"].weight = model["a"].weight
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    assert [layer.name for layer in gnets._layers] == ["a.weight"]
+    gnets.save(tmp_path / "m.gbz")
+    assert gbc.inspect(tmp_path / "m.gbz").tensors[1].tied_to == "a.weight"
+    gnets.load(tmp_path / "m.gbz")
+    assert gnets.compression() == pytest.approx(4096 / gnets.get_num_params_gnet())
+
+
+def test_numbers_and_table() -> None:
+    gnets = gbc.GenomicBottleneck(mlp(), hidden_dim=8, gnet_batchsize=10_000)
+    # 40 and 64 positions: 6 bits each; 64 and 30: 6 and 5.
+    assert gnets.get_num_params_gnet() == (12 * 8 + 8 + 8 + 1) + (11 * 8 + 8 + 8 + 1)
+    assert gnets.get_num_params_no_gnet() == 64 + 64 + 64 + 30
+    assert gnets.compression() == pytest.approx((40 * 64 + 64 * 30 + 222) / (218 + 222 - 0), rel=1e-6)
+    lines = repr(gnets).splitlines()
+    assert lines[0].split()[-1] == "rank" and lines[1].split() == [
+        "0.weight", "64x40", "linear", "1", "12-8-1", "113", "22.7", "0"
+    ]
+
+
+def test_layers_choose_types_generators_and_plain() -> None:
+    model = nn.Sequential(nn.Embedding(100, 32), nn.Linear(32, 64), nn.Linear(64, 64), nn.LSTM(32, 32))
+    gnets = gbc.GenomicBottleneck(
+        model,
+        hidden=4,
+        layers={"0.*": {"type": "embedding"}, "1.*": {"type": "plain"}, "2.*": {"generator": "xox", "rank": 2}},
+    )
+    assert [(layer.name, layer.planned.plan.type_id, layer.planned.plan.generator) for layer in gnets._layers] == [
+        ("0.weight", "embedding", "gnet"),
+        ("2.weight", "linear", "xox"),
+        ("3.weight_ih_l0", "recurrent", "gnet"),
+        ("3.weight_hh_l0", "recurrent", "gnet"),
+    ]
+    without = gbc.GenomicBottleneck(model, hidden=4, ignore_layers=["2.", "LSTM"])
+    assert [layer.name for layer in without._layers] == ["1.weight"]
+
+
+def test_stochastic_weights_are_drawn_in_training_alone() -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, generator="stochastic", hidden=8)
+    gnets.predict_weights()
+    drawn = model[0].weight.detach().clone()
+    gnets.predict_weights()
+    assert torch.equal(model[0].weight, drawn)  # of the same step
+    step(model, gnets)
+    gnets.predict_weights()
+    assert not torch.equal(model[0].weight, drawn)
+    gnets.eval().predict_weights()
+    mean = model[0].weight.detach().clone()
+    gnets.train().predict_weights()
+    assert float((model[0].weight - mean).std()) > 0
+
+
+def test_schedules_end() -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, 4, schedule="one_cycle", hidden=8, weight_decay=0)
+    moved = []
+    for i in range(6):
+        before = gnets._layers[0].gnets.theta()  # type: ignore[union-attr]
+        step(model, gnets, i)
+        moved.append(float(abs(gnets._layers[0].gnets.theta() - before).max()))  # type: ignore[union-attr]
+    assert moved[0] > 100 * moved[4] > 0
+
+
+class Mirror(nn.Module):
+    """Rows of the second half repeat the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(48, 40))
+
+
+def plan_half(parameter: gbc.ParameterInfo, options: gbc.GNetOptions) -> gbc.GNetPlan | None:
+    return gbc.make_plan(parameter, options, shape=[parameter.shape[0] // 2, parameter.shape[1]])
+
+
+def build_half(plan: gbc.GNetPlan, tiles: torch.Tensor) -> torch.Tensor:
+    return tiles[0, :, :, 0].repeat(2, 1)
+
+
+def test_registered_types_are_built_and_trained() -> None:
+    gbc.register_gnet_type(Mirror, plan_half, build_half)
+    model = Mirror()
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    assert gnets._layers[0].planned.plan.type_id == "mirror"
+    losses = []
+    target = torch.randn(24, 40).repeat(2, 1)
+    for _ in range(30):
+        gnets.zero_grad()
+        gnets.predict_weights()
+        loss = (model.weight - target).square().sum()
+        loss.backward()
+        gnets.backward()
+        gnets.step()
+        losses.append(float(loss))
+    assert torch.equal(model.weight[:24], model.weight[24:])
+    assert losses[-1] < losses[0]
+
+
+def _raise(*_: Any) -> Any:
+    raise KeyError("nothing there")
+
+
+@pytest.mark.parametrize(
+    ("init", "build", "words"),
+    [
+        (_raise, build_half, "layer type mirror, tensor weight: init raised KeyError: 'nothing there'"),
+        (lambda *_: 5, build_half, "layer type mirror, tensor weight: init returned an int; return make_plan"),
+        (plan_half, None, r"init returned a plan of shape \[24, 40\] for a parameter of shape \[48, 40\]"),
+        (plan_half, _raise, "layer type mirror, tensor weight: build raised KeyError: 'nothing there'"),
+        (plan_half, lambda p, t: t, r"build returned shape \[1, 24, 40, 1\], the parameter has shape \[48, 40\]"),
+        (plan_half, lambda p, t: None, "build returned None, not a tensor"),
+        (plan_half, lambda p, t: build_half(p, t).double(), "build returned torch.float64 on cpu"),
+        (plan_half, lambda p, t: build_half(p, t).detach(), "does not follow from its tiles"),
+    ],
+)
+def test_registered_types_that_fail_are_named(init: Callable[..., Any], build: Any, words: str) -> None:
+    gbc.register_gnet_type(Mirror, init, build)
+    with pytest.raises(gbc.GbzError, match=words) as caught:
+        gbc.GenomicBottleneck(Mirror(), hidden=8).predict_weights()
+    assert caught.value.code == "plugin_failed" and "\n" not in str(caught.value)
+
+
+def test_registering_is_checked() -> None:
+    with pytest.raises(gbc.UsageError, match="module_class must be a class of torch.nn.Module, got a torch module"):
+        gbc.register_gnet_type(Mirror(), plan_half)  # type: ignore[arg-type]
+    with pytest.raises(gbc.UsageError, match="init must be a function, got None"):
+        gbc.register_gnet_type(Mirror, None)  # type: ignore[arg-type]
+    with pytest.raises(gbc.UsageError, match="layer type linear without a build of its own; give another type_id"):
+        gbc.register_gnet_type(nn.Linear, plan_half, build_half)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"hidden": "32"}, "hidden must be a width or a list of widths, got the text '32'"),
+        ({"hiden_dim": 3}, "there is no setting 'hiden_dim' of g-nets; did you mean hidden"),
+        ({"generator": "magic"}, "there is no generator magic; use gnet, stochastic, low_rank or xox"),
+        ({"row_code": "morse"}, "there is no position code morse; use binary, gray"),
+        ({"tile_weights": 1.5}, "tile_weights must be an integer, got 1.5"),
+        ({"ratio": -1}, "ratio must be above 0, got -1"),
+        ({"lr": -1}, "the optimizer's learning rate is -1.0+; it must be 0 or more"),
+        ({"betas": (0.9, 1)}, "the optimizer's beta2 is 1.0+; it must be at least 0 and below 1"),
+        ({"schedule": "step"}, "schedule must be 'constant', 'cosine' or 'one_cycle', got 'step'"),
+        ({"schedule": "cosine"}, "the schedule cosine needs the number of steps; give num_batches"),
+        ({"num_batches": -1}, "num_batches must be at least 0, got -1"),
+        ({"kernel": "cuda"}, "kernel must be 'fused' or 'reference', got 'cuda'"),
+        ({"ignore_layers": "bias"}, "ignore_layers must be a list of names, got 'bias'"),
+        ({"layers": {"9.*": {"hidden": 4}}}, r"the entry '9.\*' of layers matches no parameter"),
+        ({"layers": {"0.*": {"width": 4}}}, r"no setting 'width' of g-nets in layers\['0.\*'\]"),
+        ({"layers": {"0.bias": {"type": "linear"}}}, "layer type linear does not take 0.bias"),
+        ({"group": 5}, "group must be a process group of torch.distributed, got 5"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(gbc.UsageError, match=words) as caught:
+        gbc.GenomicBottleneck(mlp(), **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_models_that_cannot_be() -> None:
+    with pytest.raises(gbc.UsageError, match="the model must be a torch.nn.Module, got a dict"):
+        gbc.GenomicBottleneck({})  # type: ignore[arg-type]
+    with pytest.raises(gbc.UsageError, match=r"the model \(ReLU\) has no trainable parameters"):
+        gbc.GenomicBottleneck(nn.ReLU())
+    with pytest.raises(gbc.UsageError, match=r"no parameter of the model \(LayerNorm\) gets g-nets"):
+        gbc.GenomicBottleneck(nn.LayerNorm(5000))
+
+
+def test_a_model_that_changes_is_refused() -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    kept = model[0].weight
+    model[0].weight = nn.Parameter(kept.detach().clone())
+    with pytest.raises(gbc.UsageError, match="0.weight is another tensor than when the bottleneck was made"):
+        gnets.predict_weights()
+    model[0].weight = kept
+    gnets.predict_weights()
+    model.to("meta")
+    for call in (gnets.predict_weights, gnets.backward):
+        with pytest.raises(gbc.UsageError, match="0.weight has moved from cpu to meta; move the model before"):
+            call()
+
+
+def test_calls_in_a_wrong_order() -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    with pytest.raises(gbc.UsageError, match="call backward.. once before each step"):
+        gnets.step()
+    step(model, gnets)
+    with pytest.raises(gbc.UsageError, match="call backward.. once before each step"):
+        gnets.step()
+
+
+def test_gradients_that_are_not_finite_are_named() -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    gnets.predict_weights()
+    model[3].weight.grad = torch.full((30, 64), float("nan"))
+    with pytest.raises(gbc.GbzError, match="the gradient of 3.weight is not finite at step 1; lower the learning rate"):
+        gnets.backward()
+
+
+def test_files_of_other_models_are_refused(tmp_path: Path) -> None:
+    gnets = gbc.GenomicBottleneck(mlp(), hidden=8)
+    path = tmp_path / "m.gbz"
+    gnets.save(path)
+    with pytest.raises(gbc.FileExists):
+        gnets.save(path)
+    gnets.save(path, overwrite=True)
+    with pytest.raises(gbc.UsageError, match="there is no coding int4; use fp32, fp16 or int8"):
+        gnets.save(tmp_path / "n.gbz", coding="int4")
+    other = gbc.GenomicBottleneck(mlp(), hidden=9)
+    before = other._layers[0].gnets.theta()  # type: ignore[union-attr]
+    with pytest.raises(gbc.ShapeMismatch, match="0.weight has g-nets 12-8-1 there and 12-9-1 here"):
+        other.load(path)
+    assert (other._layers[0].gnets.theta() == before).all()  # type: ignore[union-attr]
+    small = gbc.GenomicBottleneck(nn.Sequential(nn.Linear(40, 64)), hidden=8)
+    with pytest.raises(gbc.ShapeMismatch, match="it holds 9 tensors, the model has 2"):
+        small.load(path)
+    with pytest.raises(gbc.NotFound):
+        gnets.load(tmp_path / "missing.gbz")
