@@ -8,6 +8,7 @@
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
+#include "gnet/threaded_kernels.h"
 #include "gnet/tile_memory.h"
 
 namespace gbcompress {

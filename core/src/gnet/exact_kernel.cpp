@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "gnet/tile_kernel.h"
+#include "gnet/threaded_kernels.h"
 
 namespace gbcompress {
 namespace {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "gnet/fused.h"
+#include "gnet/threaded_kernels.h"
 
 namespace gbcompress {
 namespace {

@@ -4,7 +4,6 @@
 /// against it. No LibTorch here.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -71,22 +70,8 @@ class TileKernel {
 /// down).
 std::unique_ptr<TileKernel> make_reference_kernel();
 
-/// Calls body(begin, end) for ranges that make up [0, n), each of at least `grain` items unless it
-/// is the last; by several threads or by one.
-using RangeRunner =
-    std::function<void(std::int64_t n, std::int64_t grain,
-                       const std::function<void(std::int64_t begin, std::int64_t end)>& body)>;
-
-/// The product's kernel: each tile in one pass that recomputes hidden activations instead of
-/// storing them, vectorized for the processor it runs on. The same bits for any number of threads.
-std::unique_ptr<TileKernel> make_fused_kernel_with(RangeRunner run);
-/// The same over the threads of at::parallel_for. Of the library with LibTorch.
+/// make_fused_kernel_with() of threaded_kernels.h over the threads of at::parallel_for. Of the
+/// library with LibTorch.
 std::unique_ptr<TileKernel> make_fused_kernel();
-
-/// make_reference_kernel(), each tile by one thread: tiles do not depend on each other, so that
-/// threads change no bit. What it writes is what a file expands to.
-std::unique_ptr<TileKernel> make_exact_kernel_with(RangeRunner run);
-/// The same over the threads of at::parallel_for. Of the library with LibTorch.
-std::unique_ptr<TileKernel> make_exact_kernel();
 
 }  // namespace gbcompress

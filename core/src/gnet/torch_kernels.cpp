@@ -1,7 +1,7 @@
 // The kernels over the threads of LibTorch.
 #include <ATen/Parallel.h>
 
-#include "gnet/tile_kernel.h"
+#include "gnet/threaded_kernels.h"
 
 namespace gbcompress {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "gbcompress/gnet.h"
 #include "gbcompress/schedule.h"
-#include "gnet/tile_kernel.h"
+#include "gnet/threaded_kernels.h"
 
 namespace GBC_INTERNAL gbcompress {
 

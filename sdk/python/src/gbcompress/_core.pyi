@@ -230,7 +230,11 @@ class BracketSearch:
     def holds(self) -> float | None: ...
 
 class ParameterInfo:
-    """A parameter, as `init` of a layer type gets it."""
+    """A parameter, as ``init`` of a layer type gets it.
+
+    ``name`` is its full name, ``local_name`` that inside its module, ``module_path`` the module's, ``module_type``
+    the name of the module's class; ``shape`` its sizes, ``std`` the standard deviation (n - 1) of its initial values.
+    """
 
     def __init__(
         self,
@@ -255,7 +259,11 @@ class ParameterInfo:
     def std(self) -> float: ...
 
 class GNetOptions:
-    """Options of g-nets, as `init` of a layer type gets them."""
+    """Options of g-nets, as ``init`` of a layer type gets them; ``make_plan`` applies them.
+
+    ``tile_weights`` is the number of weights of a tile, ``ratio`` the weights per g-net parameter that replace it,
+    ``hidden`` the widths of hidden layers, ``rank`` that of products of matrices.
+    """
 
     @staticmethod
     def make(
@@ -277,7 +285,12 @@ class GNetOptions:
     def rank(self) -> int: ...
 
 class GNetPlan:
-    """How g-nets generate a parameter; made by `make_plan`."""
+    """How g-nets generate a parameter; made by ``make_plan``.
+
+    ``shape`` is what the tiles form together, ``tile_rows`` x ``tile_cols`` x ``kernel`` a tile, ``tiles`` their
+    number; ``parameters`` and ``elements`` count those of all g-nets and weights. ``output_scale`` multiplies the output
+    of a g-net. ``text`` describes one: ``"14-32-1"``.
+    """
 
     type_id: str
     @property

@@ -1,0 +1,121 @@
+#include "optim/gnet_layer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "gbcompress/error.h"
+
+namespace gbcompress {
+namespace {
+
+GNetPlan plan_of(Generator generator) {
+  const ParameterInfo info{
+      .name = "fc.weight", .local_name = "weight", .shape = {50, 70}, .std = 0.3};
+  return make_plan(info, {},
+                   {.tile_weights = 900, .hidden = {9}, .generator = generator, .rank = 3});
+}
+GnetLayer layer_of(const GNetPlan& plan, std::uint64_t seed = 1) {
+  return GnetLayer(plan, "fc.weight", seed, {.lr = 1e-2});
+}
+
+/// One range for each `grain` items, or all in one.
+RangeRunner runner(bool cut) {
+  return [cut](std::int64_t n, std::int64_t grain, const auto& body) {
+    const std::int64_t step = cut ? grain : std::max<std::int64_t>(n, 1);
+    for (std::int64_t first = 0; first < n; first += step) body(first, std::min(n, first + step));
+  };
+}
+
+/// Parameters after three steps towards weights of 0.
+std::vector<float> trained(GnetLayer layer, const TileKernel& kernel, TileLayout layout, bool cut) {
+  std::vector<float> weights(static_cast<std::size_t>(layer.floats(layout)));
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    layer.zero_grad();
+    layer.predict(kernel, weights, layout, step);
+    layer.backward(kernel, weights, layout, 1e-2f);
+    layer.step(1, runner(cut));
+  }
+  EXPECT_EQ(layer.steps(), 3);
+  return {layer.theta().begin(), layer.theta().end()};
+}
+
+class GnetLayerOf : public ::testing::TestWithParam<Generator> {};
+
+TEST_P(GnetLayerOf, RangesChangeNoBit) {
+  const GNetPlan plan = plan_of(GetParam());
+  for (const TileLayout layout : {TileLayout::kTensor, TileLayout::kTiles})
+    EXPECT_EQ(trained(layer_of(plan), *make_fused_kernel_with(runner(true)), layout, true),
+              trained(layer_of(plan), *make_fused_kernel_with(runner(false)), layout, false));
+}
+
+TEST_P(GnetLayerOf, KernelsAgree) {
+  const GNetPlan plan = plan_of(GetParam());
+  const auto fused =
+      trained(layer_of(plan), *make_fused_kernel_with(runner(false)), TileLayout::kTensor, false);
+  const auto exact =
+      trained(layer_of(plan), *make_exact_kernel_with(runner(true)), TileLayout::kTensor, false);
+  ASSERT_EQ(fused.size(), exact.size());
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    difference += std::pow(fused[i] - exact[i], 2);
+    size += std::pow(exact[i], 2);
+  }
+  EXPECT_LT(difference, 1e-6 * size);
+}
+
+INSTANTIATE_TEST_SUITE_P(Generators, GnetLayerOf,
+                         ::testing::Values(Generator::kGNet, Generator::kStochastic,
+                                           Generator::kLowRank, Generator::kXox));
+
+TEST(GnetLayer, WeightsFallTowardsZero) {
+  GnetLayer layer = layer_of(plan_of(Generator::kGNet));
+  const auto kernel = make_fused_kernel_with(runner(false));
+  std::vector<float> weights(50 * 70);
+  double first = 0, last = 0;
+  for (int step = 0; step < 200; ++step) {
+    layer.zero_grad();
+    layer.predict(*kernel, weights, TileLayout::kTensor, {});
+    last = 0;
+    for (const float w : weights) last += double{w} * double{w};
+    if (step == 0) first = last;
+    layer.backward(*kernel, weights, TileLayout::kTensor, 1);
+    layer.step(1, runner(false));
+  }
+  EXPECT_LT(last, 0.01 * first);
+}
+
+TEST(GnetLayer, RestoredLayerGivesTheSameWeights) {
+  GnetLayer a = layer_of(plan_of(Generator::kGNet)), b = layer_of(plan_of(Generator::kGNet), 2);
+  const auto kernel = make_exact_kernel_with(runner(false));
+  std::vector<float> from(50 * 70), to(50 * 70);
+  a.predict(*kernel, from, TileLayout::kTensor, {});
+  b.predict(*kernel, to, TileLayout::kTensor, {});
+  EXPECT_NE(from, to) << "the seed changes the first values";
+  b.restore(a.theta(), a.plan().output_scale);
+  b.predict(*kernel, to, TileLayout::kTensor, {});
+  EXPECT_EQ(from, to);
+}
+
+TEST(GnetLayer, RefusesOtherSizesAndGradientsThatAreNotFinite) {
+  GnetLayer layer = layer_of(plan_of(Generator::kGNet));
+  const auto kernel = make_exact_kernel_with(runner(false));
+  std::vector<float> weights(50 * 70 + 1);
+  EXPECT_THROW(layer.predict(*kernel, weights, TileLayout::kTensor, {}), Error);
+  EXPECT_THROW(layer.restore(weights, 1), Error);
+  weights.pop_back();
+  EXPECT_THROW(layer.predict(*kernel, weights, TileLayout::kTiles, {}), Error);
+  EXPECT_THROW(layer.step(-1, runner(false)), Error);
+  weights[7] = std::numeric_limits<float>::quiet_NaN();
+  try {
+    layer.backward(*kernel, weights, TileLayout::kTensor, 1);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::kNonFinite);
+    EXPECT_NE(std::string(error.what()).find("fc.weight"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace gbcompress
