@@ -93,7 +93,8 @@ class GenomicBottleneck:
             ``hidden_dim``). ``tile_weights``: weights of a tile (10,000; ``gnet_batchsize``, ``max_gnet_batchsize``).
             ``ratio``: weights per g-net parameter instead. ``generator``: ``"gnet"``, ``"stochastic"``, ``"low_rank"``
             or ``"xox"``. ``rank``: of the last two (8). ``row_code``, ``col_code``: ``"binary"``, ``"gray"``,
-            ``"one_hot"``, ``"fourier:4"``, ``"pixel:28x28:4"``, ``"latent:2"``.
+            ``"one_hot"``, ``"fourier:4"``, ``"pixel:28x28:4"``, ``"latent:2"``. torchGB's ``local_rank_dict`` has no
+            effect.
 
     Raises:
         UsageError: a setting is out of range; the model has no trainable parameters, or none of them gets g-nets; the
@@ -122,6 +123,7 @@ class GenomicBottleneck:
         if not isinstance(model, nn.Module):
             raise usage(f"the model must be a torch.nn.Module, got {kind_of(model)}")
         self.model = unwrapped(model)
+        gnets.pop("local_rank_dict", None)
         self._steps, self._total = 0, whole(num_batches, "num_batches", 0)
         self._schedule = _checked_schedule(schedule, self._total)
         if kernel not in ("fused", "reference"):
@@ -138,6 +140,8 @@ class GenomicBottleneck:
             whole(min_elements, "min_elements", 1),
         )
         self._ranks = Ranks(model, group)
+        if not isinstance(betas, tuple | list) or len(betas) != 2:
+            raise usage(f"betas must be two numbers, got {betas!r}")
         beta1, beta2 = (real(beta, "betas") for beta in betas)
         options = (real(lr, "lr"), beta1, beta2, real(eps, "eps"), real(weight_decay, "weight_decay"))
         self._make(planned, whole(seed, "seed", 0), options)
@@ -349,14 +353,15 @@ class GenomicBottleneck:
         return whole_model / (self.get_num_params_gnet() + self.get_num_params_no_gnet())
 
     def __repr__(self) -> str:
-        rows = [("parameter", "shape", "type", "tiles", "g-net", "parameters", "ratio", "rank")]
+        rows: list[tuple[str, ...]] = [
+            ("parameter", "shape", "type", "tiles", "g-net", "parameters", "ratio", "rank")
+        ]
         for layer in self._layers:
             plan = layer.planned.plan
             shape = "x".join(map(str, layer.parameter.shape))
             ratio = layer.parameter.numel() / plan.parameters
-            rows.append(
-                (layer.name, shape, plan.type_id, str(plan.tiles), plan.text, str(plan.parameters), f"{ratio:.1f}", str(layer.owner))
-            )
+            cells = (layer.name, shape, plan.type_id, plan.tiles, plan.text, plan.parameters, f"{ratio:.1f}", layer.owner)
+            rows.append(tuple(map(str, cells)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.append(
@@ -396,6 +401,8 @@ def _built(layer: Layer) -> Tensor:
     if result.dtype != torch.float32 or result.device.type != "cpu":
         raise failed(kind, name, f"build returned {result.dtype} on {result.device}; return float32 on the CPU")
     if not result.requires_grad:
-        raise failed(kind, name, "build returned a tensor that does not follow from its tiles by differentiable operations")
+        raise failed(
+            kind, name, "build returned a tensor that does not follow from its tiles by differentiable operations"
+        )
     layer.staging, layer.built = tiles, result
     return result.detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -107,7 +107,7 @@ class Settings:
     rank: int = 8
     row_code: str | None = None
     col_code: str | None = None
-    type: str | None = field(default=None)  # in overrides alone
+    type: str | None = None  #: in overrides alone
 
     def options(self) -> GNetOptions:
         return GNetOptions.make(
@@ -270,9 +270,13 @@ def plan_model(
     parameters = list(_parameters(model))
     if not parameters:
         raise usage(f"the model ({type(model).__name__}) has no trainable parameters; g-nets generate parameters")
+    if not isinstance(layers, Mapping) or not all(isinstance(given, Mapping) for given in layers.values()):
+        raise usage('layers must map names to settings, as in {"0.*": {"hidden": [8]}}')
     for glob in layers:
         if not any(_core.matches_glob(glob, name) for name, *_ in parameters):
-            raise usage(f"the entry {glob!r} of layers matches no parameter; names are those of model.named_parameters()")
+            raise usage(
+                f"the entry {glob!r} of layers matches no parameter; names are those of model.named_parameters()"
+            )
     planned = []
     for name, module, local, parameter in parameters:
         own = settings
