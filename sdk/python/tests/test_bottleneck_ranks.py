@@ -36,11 +36,12 @@ def ranks(mode: str, world: int, folder: Path, status: int = 0) -> list[str]:
 
 
 def test_one_and_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
-    for mode in ("same", "ddp"):
-        ranks(mode, 1, tmp_path)
-        ranks(mode, 2, tmp_path)
-        assert (tmp_path / f"{mode}-1.gbz").read_bytes() == (tmp_path / f"{mode}-2.gbz").read_bytes()
-    assert (tmp_path / "same-1.gbz").read_bytes() == (tmp_path / "ddp-1.gbz").read_bytes()
+    ranks("same", 1, tmp_path)
+    ranks("same", 2, tmp_path)
+    ranks("ddp", 2, tmp_path)
+    alone = (tmp_path / "same-1.gbz").read_bytes()
+    assert (tmp_path / "same-2.gbz").read_bytes() == alone
+    assert (tmp_path / "ddp-2.gbz").read_bytes() == alone
 
 
 def test_ranks_with_parts_of_a_batch_stay_equal(tmp_path: Path) -> None:
