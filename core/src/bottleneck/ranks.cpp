@@ -131,8 +131,10 @@ std::string RankPart::owners(const Route& route, std::int64_t tiles) const {
   if (!group) return "0";
   if (!owned[route.bank]) return "all";
   std::string text;
-  for (const int rank : owned[route.bank]->owners(route.first, tiles))
-    text += (text.empty() ? "" : ",") + std::to_string(rank);
+  for (const int rank : owned[route.bank]->owners(route.first, tiles)) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(rank);
+  }
   return text;
 }
 
