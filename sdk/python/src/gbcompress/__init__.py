@@ -8,6 +8,7 @@
     with gbc.open("m.gbz") as file:         # one tensor, or some of its rows
         rows = file.get_slice("embed.weight")[:100]
     gbc.inspect("m.gbz")
+    gbc.keep_compressed(model, "m.gbz")     # weights stay compressed in memory
     AutoModel.from_pretrained("packed/")     # of Transformers, once this package is imported
 
     gbc.calibrate(model, batches, "m.gbz", ratio=8)     # without training, better than without data
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ._collect import collect
     from ._compression import Compression
     from ._gnets import make_plan, register_gnet_type
+    from ._keep import keep_compressed
     from ._pieces import BlockReport
     from ._prepare import Rule, prepare
     from ._synthetic import synthetic_batches
@@ -90,6 +92,7 @@ __all__ = [
     "delta",
     "inspect",
     "iter_file",
+    "keep_compressed",
     "load_file",
     "load_into",
     "make_plan",
@@ -114,6 +117,7 @@ _LATER = {
     "TensorReport": "_write",
     "calibrate": "_calibrate",
     "collect": "_collect",
+    "keep_compressed": "_keep",
     "make_plan": "_gnets",
     "prepare": "_prepare",
     "register_gnet_type": "_gnets",

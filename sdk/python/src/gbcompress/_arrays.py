@@ -107,6 +107,10 @@ def _torch_entry(name: str, tensor: torch.Tensor) -> tuple[str, NDArray[np.uint8
 
 def memory_of(tensor: torch.Tensor) -> object:
     """Equal for tensors that are one: of the same memory, shape and type. Of tensors without elements it says nothing."""
+    if hasattr(tensor, "kept_key"):
+        return tensor.kept_key()
+    if tensor.is_meta:
+        return id(tensor)
     return tensor.device, tensor.data_ptr(), tensor.shape, tensor.dtype
 
 

@@ -87,6 +87,10 @@ def save_packed(
         if adapters or given.get("state_dict") is not None or given.get("distributed_checkpoint"):
             write(model, folder, **given)
             return
+        if any(hasattr(value, "kept_key") for value in model.parameters()):
+            from ._keep import decoded_state
+
+            given["state_dict"] = decoded_state(model)
         pushed = given.pop("push_to_hub", False)
         target = _Path(path(folder, "folder")).absolute()
         target.mkdir(parents=True, exist_ok=True)

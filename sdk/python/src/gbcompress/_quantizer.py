@@ -30,10 +30,12 @@ class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
         max_bytes: of the file.
         max_error: squared error of every tensor over its squares.
         lossless: every tensor bit for bit.
+        keep: ``"compressed"``, or None to decode all weights when they are loaded. It is no part of a saved configuration.
         others: members that a later version may have written; they are ignored.
 
     Raises:
-        UsageError: two targets, or one out of its range.
+        UsageError: two targets, or one out of its range; another ``keep``; in from_pretrained(), ``keep`` of a folder that
+            is not packed.
     """
 
     def __init__(
@@ -42,12 +44,18 @@ class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
         max_bytes: int | None = None,
         max_error: float | None = None,
         lossless: bool = False,
+        keep: str | None = None,
         **others: Any,
     ) -> None:
         self.quant_method = METHOD
         self.ratio, self.max_bytes, self.max_error, self.lossless = ratio, max_bytes, max_error, lossless
         if self.target():
             _one_target(ratio, max_bytes, max_error, lossless)
+        self.keep: str | None = None
+        if keep is not None:
+            from ._keep import checked_keep
+
+            self.keep = checked_keep(keep)
 
     def target(self) -> dict[str, Any]:
         """Arguments of compress_folder(); empty without a target."""
@@ -61,7 +69,7 @@ class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
 
     def get_loading_attributes(self) -> dict[str, Any]:
         """What from_pretrained() takes from its argument where the folder has a configuration too."""
-        return self.target()
+        return self.target() if self.keep is None else {**self.target(), "keep": self.keep}
 
 
 class GbcompressQuantizer(HfQuantizer):  # type: ignore[misc]
@@ -80,7 +88,15 @@ class GbcompressQuantizer(HfQuantizer):  # type: ignore[misc]
         if self.unsupported:
             raise ImportError(self.unsupported)
 
+    @property
+    def keep(self) -> str | None:
+        """How the weights are kept in memory; None: decoded."""
+        return getattr(self.quantization_config, "keep", None)
+
     def _process_model_before_weight_loading(self, model: Any, **kwargs: Any) -> Any:
+        files = kwargs.get("checkpoint_files") or [""]
+        if self.keep is not None and not str(files[0]).endswith(".gbz"):
+            raise usage(f"keep={self.keep!r} needs a packed folder; compress it first: gbcompress.compress_folder()")
         return model
 
     def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
@@ -88,9 +104,18 @@ class GbcompressQuantizer(HfQuantizer):  # type: ignore[misc]
         model.is_quantized = False
         if artifact_named(vars(model.config).get("transformers_weights")):
             del model.config.transformers_weights
+        if self.keep is not None:
+            from ._keep import release_others
+
+            release_others(model)
         return model
 
     def _dequantize(self, model: Any, dtype: Any = None) -> Any:
+        """Weights that were kept compressed are decoded."""
+        if self.keep is not None:
+            from ._keep import release
+
+            release(model)
         return model
 
     def is_serializable(self, *args: Any, **kwargs: Any) -> bool:

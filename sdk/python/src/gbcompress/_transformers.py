@@ -126,6 +126,13 @@ def _state(opened: OpenFile) -> dict[str, Any]:
     return dict(load_file(opened.filename, framework="torch"))
 
 
+def _with_further(state: dict[str, Any], files: list[str]) -> dict[str, Any]:
+    """Of a class that has further files of weights."""
+    for file in files:
+        state.update(modeling_utils.load_state_dict(file))
+    return state
+
+
 def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps the function that fills a model from a state dict or files."""
     signature = inspect.signature(original)
@@ -141,11 +148,14 @@ def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
         quantizer = getattr(config, "hf_quantizer", None) if config else arguments.get("hf_quantizer")
         if isinstance(quantizer, GbcompressQuantizer):
             quantizer.source = os.path.abspath(files[0])
+            if quantizer.keep is not None:
+                from ._keep import kept_state
+
+                with kept_state(files[0], quantizer.keep) as kept:
+                    arguments["state_dict"] = _with_further(kept, files[1:])
+                    return original(*bound.args, **bound.kwargs)
         with verified(files[0]), OpenFile(files[0], framework="torch", verify=False) as opened:
-            state = _state(opened)
-            for file in files[1:]:  # of a class that has further ones
-                state.update(modeling_utils.load_state_dict(file))
-            arguments["state_dict"] = state
+            arguments["state_dict"] = _with_further(_state(opened), files[1:])
             if _VERSION < (5, 0):
                 arguments["checkpoint_files"] = [""]  # one pass, over the state dict
             return original(*bound.args, **bound.kwargs)
@@ -159,12 +169,19 @@ def _saving(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def save_pretrained(self: Any, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
         quantizer = getattr(self, "hf_quantizer", None)
-        if not isinstance(quantizer, GbcompressQuantizer):
+        kept = any(hasattr(value, "kept_key") for value in self.parameters())
+        if not kept and not isinstance(quantizer, GbcompressQuantizer):
             return original(self, save_directory, *args, **kwargs)
-        from ._pretrained import save_packed
-
         given = dict(inspect.signature(original).bind(self, save_directory, *args, **kwargs).arguments)
         given.update(given.pop("kwargs", {}))
+        if not isinstance(quantizer, GbcompressQuantizer):
+            if given.get("state_dict") is None:
+                from ._keep import decoded_state
+
+                given["state_dict"] = decoded_state(self)
+            return original(given.pop("self"), given.pop("save_directory"), **given)
+        from ._pretrained import save_packed
+
         return save_packed(given.pop("self"), quantizer, original, given.pop("save_directory"), given)
 
     return save_pretrained

@@ -1,0 +1,332 @@
+"""Weights of a mapped ``.gbz``, decoded when a layer uses them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import torch
+
+from . import _core
+from ._arrays import _OF_TORCH, to_torch
+from ._errors import GbzError, of_code
+from ._files import Path
+from ._open import OpenFile
+
+#: Weights with more elements are decoded in pieces of rows.
+WHOLE = 1 << 22
+#: Elements of a piece, at most, unless one block of the file is larger.
+_PIECE = 1 << 21
+#: Values of a block of profile lanes, and bytes of a stripe of exact floats: rows that begin there are read alone.
+_BLOCK = 1 << 20
+#: Weights that are decoded ahead; each has a buffer.
+_AHEAD = 2
+
+
+class Unit(NamedTuple):
+    """Rows [first, first + count) of a tensor of the file, as one element type: what is decoded at a time."""
+
+    index: int
+    first: int
+    count: int
+    dtype: torch.dtype
+
+
+class _Buffers:
+    """Memory that decoded weights use in turn. As many buffers exist as are in use at once; the largest ones stay."""
+
+    def __init__(self) -> None:
+        self._free: list[torch.Tensor] = []
+        self._lock = threading.Lock()
+        self.bytes = 0  #: of all buffers
+
+    def take(self, size: int) -> torch.Tensor:
+        """At least ``size`` bytes."""
+        with self._lock:
+            fitting = [i for i, each in enumerate(self._free) if each.numel() >= size]
+            if fitting:
+                return self._free.pop(fitting[0])
+            if self._free:  # the smallest one makes room
+                self.bytes -= self._free.pop(0).numel()
+            self.bytes += size
+        return torch.empty(size, dtype=torch.uint8)
+
+    def give(self, buffer: torch.Tensor) -> None:
+        with self._lock:
+            self._free.append(buffer)
+            self._free.sort(key=torch.Tensor.numel)
+            while len(self._free) > _AHEAD + 1:
+                self.bytes -= self._free.pop(0).numel()
+
+
+class _Rows:
+    """Rows of an embedding that were decoded before, the latest ones, in one block of memory."""
+
+    def __init__(self, rows: int, width: int, dtype: torch.dtype, size: int) -> None:
+        self.capacity = max(0, min(rows, size // max(1, width * dtype.itemsize)))
+        self.values = torch.empty(self.capacity, width, dtype=dtype)
+        self._slots: OrderedDict[int, int] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def find(self, rows: list[int], out: torch.Tensor) -> list[int]:
+        """Copies the rows that are here to their places. Places of the others."""
+        if not self._slots:
+            return list(range(len(rows)))
+        missing, places, slots = [], [], []
+        for place, row in enumerate(rows):
+            slot = self._slots.get(row)
+            if slot is None:
+                missing.append(place)
+                continue
+            self._slots.move_to_end(row)
+            places.append(place)
+            slots.append(slot)
+        if places:
+            out[places] = self.values[slots]
+        return missing
+
+    def put(self, rows: list[int], values: torch.Tensor) -> None:
+        """The last ones of them that fit; rows used longest ago leave."""
+        first = max(0, len(rows) - self.capacity)
+        for row, value in zip(rows[first:], values[first:], strict=True):
+            if row in self._slots:
+                continue
+            slot = len(self._slots) if len(self._slots) < self.capacity else self._slots.popitem(last=False)[1]
+            self._slots[row] = slot
+            self.values[slot] = value
+
+    @property
+    def bytes(self) -> int:
+        return self.values.numel() * self.values.element_size()
+
+
+class Store:
+    """A file, the buffers that its weights are decoded into, and the threads that decode ahead.
+
+    Methods may be called by several threads at once. After a fork, the child has threads of its own.
+    """
+
+    def __init__(self, filename: Path, base: Path | None = None, cache_bytes: int = 16 << 20) -> None:
+        """With the digest checked.
+
+        Raises:
+            GbzError: ``code`` ``"corrupt"`` or ``"truncated"``, with the tensor where its values do not decode.
+            NotFound, UsageError: as of open().
+        """
+        self.filename, self.cache_bytes = os.path.abspath(_core.artifact_in(os.fspath(filename))), cache_bytes
+        try:
+            self._opened = OpenFile(filename, "torch", base=base, verify=True)
+        except GbzError as error:
+            if error.code == "corrupt":
+                _name_damaged(filename, base, error)
+            raise
+        self._read = self._opened._opened()
+        self.tensors = self._read.tensors
+        self.names = [str(entry["name"]) for entry in self.tensors]
+        self.file_bytes = int(self._read._file.file_bytes)
+        self._lanes = self._read._file.profile == "lanes"
+        self._buffers = _Buffers()
+        self._rows: dict[tuple[int, torch.dtype], _Rows] = {}
+        self.loading = False  #: whether parameters that are made now are frozen without an error
+        self._reset()
+        _stores.add(self)
+
+    def _reset(self) -> None:
+        """Locks and threads of this process."""
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="gbcompress")
+        self._ready: dict[Unit, Future[tuple[torch.Tensor, torch.Tensor]]] = {}
+        self._after: dict[tuple[Unit, bool], Unit] = {}
+        self._last = threading.local()
+        self._buffers._lock = threading.Lock()
+        for rows in self._rows.values():
+            rows.lock = threading.Lock()
+
+    def place(self, name: str) -> int:
+        """Index of the tensor that holds the values: of a tied one, its owner's."""
+        return self._opened._place(name)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes held: ``file`` (mapped), ``buffers``, ``rows`` of embeddings."""
+        rows = sum(rows.bytes for rows in self._rows.values())
+        return {"file": self.file_bytes, "buffers": self._buffers.bytes, "rows": rows}
+
+    def units(self, index: int, dtype: torch.dtype) -> list[Unit]:
+        """The whole tensor, or, above WHOLE elements, pieces of rows that begin where stripes do."""
+        rows, width = self._sides(index)
+        if rows * width <= WHOLE:
+            return [Unit(index, 0, rows, dtype)]
+        block = max(1, _BLOCK // max(1, width))
+        step = max(1, _PIECE // (block * width)) * block
+        return [Unit(index, first, min(step, rows - first), dtype) for first in range(0, rows, step)]
+
+    def _sides(self, index: int) -> tuple[int, int]:
+        shape = self.tensors[index]["shape"]
+        rows = shape[0] if shape else 1
+        return rows, math.prod(shape) // max(1, rows)
+
+    def fresh(self, index: int, dtype: torch.dtype) -> torch.Tensor:
+        """The tensor in memory of its own."""
+        shape = self.tensors[index]["shape"]
+        result = torch.empty(shape, dtype=dtype)
+        self._decode_into(Unit(index, 0, self._sides(index)[0], dtype), result, 0)
+        return result
+
+    def _decode_into(self, unit: Unit, out: torch.Tensor, threads: int) -> None:
+        """Into contiguous memory of the unit's size."""
+        if out.numel() == 0:
+            return
+        entry = self.tensors[unit.index]
+        own, flat = entry["dtype"], out.reshape(-1)
+        whole = unit.count == self._sides(unit.index)[0]
+        with self._naming(unit.index):
+            if whole and _OF_TORCH.get(str(unit.dtype).removeprefix("torch.")) == own:
+                data = flat.view(torch.uint8).numpy()
+                self._read._file.read_into([(unit.index, own, data)], threads)
+            elif whole:
+                # Decoding into another type is slower than decoding and converting.
+                [values] = self._read._file.read([(unit.index, own)], threads)
+                flat.copy_(to_torch(entry["name"], own, (flat.numel(),), values))
+            else:
+                values = self._read._file.read_rows(unit.index, own, unit.first, unit.count, threads)
+                flat.copy_(to_torch(entry["name"], own, (flat.numel(),), values))
+
+    @contextlib.contextmanager
+    def _naming(self, index: int) -> Iterator[None]:
+        """Errors name the tensor and the file."""
+        try:
+            yield
+        except GbzError as error:
+            name = self.names[index]
+            if name in str(error):
+                raise
+            raise of_code(error.code, f"{name} of {self.filename} cannot be decoded: {error}") from error
+
+    def _decode(self, unit: Unit, threads: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """A buffer, and the values in it: [count, ...]."""
+        shape = (unit.count, *self.tensors[unit.index]["shape"][1:])
+        size = math.prod(shape) * unit.dtype.itemsize
+        buffer = self._buffers.take(size)
+        try:
+            values = buffer[:size].view(unit.dtype).view(shape)
+            self._decode_into(unit, values, threads)
+        except BaseException:
+            self._buffers.give(buffer)
+            raise
+        return buffer, values
+
+    @contextlib.contextmanager
+    def weight(self, unit: Unit, backward: bool = False) -> Iterator[torch.Tensor]:
+        """Values [count, ...] in a buffer that belongs to the caller within the block.
+
+        What followed this unit before, in the same direction, is decoded by threads meanwhile.
+        """
+        with self._lock:
+            future = self._ready.pop(unit, None)
+            last = getattr(self._last, "unit", None)
+            if last is not None and last[1] == backward:
+                self._after[last] = unit
+            self._last.unit = (unit, backward)
+            if future is not None and future.cancel():  # it has not begun
+                future = None
+            self._decode_ahead(unit, backward)
+        buffer, values = self._decode(unit, 0) if future is None else future.result()
+        try:
+            yield values
+        finally:
+            self._buffers.give(buffer)
+
+    def _decode_ahead(self, unit: Unit, backward: bool) -> None:
+        """Under the lock. Buffers of units that are not expected any more are given back."""
+        wanted: list[Unit] = []
+        following = self._after.get((unit, backward))
+        while following is not None and len(wanted) < _AHEAD and following not in wanted:
+            wanted.append(following)
+            following = self._after.get((following, backward))
+        for other in [each for each in self._ready if each not in wanted]:
+            self._ready.pop(other).add_done_callback(self._give_back)
+        for each in wanted:
+            if each not in self._ready:
+                self._ready[each] = self._pool.submit(self._decode, each, 1)
+
+    def _give_back(self, future: Future[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._buffers.give(future.result()[0])
+
+    def rows(self, index: int, rows: list[int], dtype: torch.dtype) -> torch.Tensor:
+        """Rows in the order of their indices, [len(rows), width]; the latest ones come from memory.
+
+        Args:
+            rows: sorted, each once, within the tensor.
+        """
+        total, width = self._sides(index)
+        with self._lock:
+            cache = self._rows.get((index, dtype))
+            if cache is None:
+                cache = self._rows[index, dtype] = _Rows(total, width, dtype, self.cache_bytes)
+        out = torch.empty(len(rows), width, dtype=dtype)
+        with cache.lock:
+            missing = cache.find(rows, out)
+        if missing:
+            self._decode_rows(index, [rows[place] for place in missing], missing, out)
+            with cache.lock:
+                cache.put([rows[place] for place in missing], out[missing])
+        return out
+
+    def _decode_rows(self, index: int, rows: list[int], places: list[int], out: torch.Tensor) -> None:
+        """Rows to their places; rows of one block are decoded together, blocks side by side."""
+        total, width = self._sides(index)
+        block = max(1, _BLOCK // max(1, width))
+        if not self._lanes and total * width <= WHOLE:
+            block = total  # profile small decodes the whole tensor for any row
+        groups: dict[int, tuple[list[int], list[int]]] = {}
+        for row, place in zip(rows, places, strict=True):
+            group = groups.setdefault(row // block, ([], []))
+            group[0].append(row)
+            group[1].append(place)
+
+        def decode(group: tuple[list[int], list[int]]) -> None:
+            wanted, at = group
+            unit = Unit(index, wanted[0], wanted[-1] + 1 - wanted[0], out.dtype)
+            values = torch.empty(unit.count, width, dtype=out.dtype)
+            self._decode_into(unit, values, 0 if len(groups) == 1 else 1)
+            out[at] = values[[row - unit.first for row in wanted]]
+
+        if len(groups) == 1:
+            decode(next(iter(groups.values())))
+        else:
+            list(self._pool.map(decode, groups.values()))
+
+
+def _name_damaged(filename: Path, base: Path | None, error: GbzError) -> None:
+    """Raises an error with the first tensor whose values do not decode; returns where all do."""
+    try:
+        with OpenFile(filename, "torch", base=base, verify=False) as opened:
+            for name in opened:
+                try:
+                    opened.get_tensor(name)
+                except GbzError as found:
+                    raise of_code(error.code, f"{name} cannot be decoded: {error}") from found
+    except GbzError as found:
+        if "cannot be decoded" in str(found):
+            raise
+
+
+#: Open stores, whose threads a forked child does not have.
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _reset_all() -> None:
+    for store in list(_stores):
+        store._reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all)

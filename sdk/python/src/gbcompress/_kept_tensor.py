@@ -1,0 +1,257 @@
+"""Parameters that hold no values: a place in a file, whose weights are decoded when an operation uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+import torch.nn.functional as F
+from torch.utils._pytree import tree_map
+
+from ._errors import usage
+from ._keep_store import Store, Unit
+
+
+class Source:
+    """Where the values of a parameter come from. ``dtype`` and ``device`` are those that the parameter shows."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store, self.name, self.index = store, name, store.place(name)
+        self.shape = torch.Size(store.tensors[self.index]["shape"])
+
+    def values(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """All of them, in memory of their own."""
+        return self.store.fresh(self.index, dtype).to(device)
+
+    def rows(self, rows: list[int], dtype: torch.dtype) -> torch.Tensor:
+        """As Store.rows()."""
+        return self.store.rows(self.index, rows, dtype)
+
+    def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """``x [..., in] @ W.T + bias``, in pieces of rows where the weight is large."""
+        units = self.store.units(self.index, _computed(weight))
+        if len(units) == 1:
+            return self.apply(units[0], weight.device, lambda w: F.linear(x, w, bias))
+        parts = ((unit, None if bias is None else bias[unit.first : unit.first + unit.count]) for unit in units)
+        made = (self.apply(unit, weight.device, lambda w, b=part: F.linear(x, w, b)) for unit, part in parts)  # type: ignore[misc]
+        if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+            return torch.cat(list(made), -1)
+        first = next(made)
+        out = first.new_empty(*first.shape[:-1], self.shape[0])
+        for unit, part in zip(units, (piece for pieces in ([first], made) for piece in pieces), strict=True):
+            out[..., unit.first : unit.first + unit.count] = part
+        return out
+
+    def apply(self, unit: Unit, device: torch.device, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """``function`` of the decoded weight. What autograd would keep of it is decoded again by the backward pass."""
+        with self.store.weight(unit) as decoded:
+            weight = decoded if device.type == "cpu" else decoded.to(device)
+            if not torch.is_grad_enabled():
+                return function(weight)
+            memory, start = weight.untyped_storage().data_ptr(), weight.storage_offset()
+
+            def pack(saved: torch.Tensor) -> Any:
+                if saved.device != weight.device or saved.untyped_storage().data_ptr() != memory:
+                    return saved
+                return saved.shape, saved.stride(), saved.storage_offset() - start
+
+            def unpack(packed: Any) -> torch.Tensor:
+                if isinstance(packed, torch.Tensor):
+                    return packed
+                with self.store.weight(unit, backward=True) as again:
+                    # The buffer is given back before the operation has run.
+                    return again.to(device, copy=True).as_strided(*packed)
+
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+                return function(weight)
+
+
+class KeptTensor(torch.Tensor):
+    """A frozen parameter whose values are decoded at use.
+
+    ``linear``, convolutions and ``embedding`` decode into buffers that all parameters of a store share. Every
+    other operation decodes the tensor into memory of its own. Shape, element type and device are known without
+    decoding; ``to()``, ``half()`` and the like change what it is decoded to. ``dequantize()`` is the decoded
+    tensor. It cannot be written to or trained, has no memory of its own (``data_ptr()``), and is pickled as the
+    decoded tensor.
+    """
+
+    _source: Source
+
+    @staticmethod
+    def __new__(cls, source: Source, dtype: torch.dtype, device: torch.device) -> KeptTensor:
+        made = torch.Tensor._make_wrapper_subclass(cls, source.shape, dtype=dtype, device=device)  # type: ignore[attr-defined]
+        made._source = source
+        return made  # type: ignore[no-any-return]
+
+    def __init__(self, source: Source, dtype: torch.dtype, device: torch.device) -> None:
+        pass
+
+    def dequantize(self) -> torch.Tensor:
+        """The decoded tensor, in memory of its own."""
+        return self._source.values(self.dtype, self.device)
+
+    def kept_key(self) -> tuple[object, ...]:
+        """Equal for parameters of the same values."""
+        return id(self._source.store), self._source.index, self.dtype, self.device
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        return f"KeptTensor({self._source.name!r}, shape={tuple(self.shape)}, dtype={self.dtype}, device='{self.device}')"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        """Another parameter of the same store: the values cannot change."""
+        copied: torch.Tensor = KeptTensor(self._source, self.dtype, self.device)
+        if isinstance(self, torch.nn.Parameter):
+            copied = torch.nn.Parameter(copied, requires_grad=False)
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        decoded = self.dequantize()
+        if isinstance(self, torch.nn.Parameter):
+            return torch.nn.Parameter(decoded, requires_grad=False).__reduce_ex__(protocol)
+        return decoded.__reduce_ex__(protocol)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        handler = _FUNCTIONS.get(function)
+        if handler is not None:
+            done = handler(function, args, kwargs or {})
+            if done is not NotImplemented:
+                return done
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        packet = function.overloadpacket
+        if packet in (torch.ops.aten.detach, torch.ops.aten.alias, torch.ops.aten.lift_fresh):
+            return _again(args[0])
+        if packet is torch.ops.aten._to_copy:
+            dtype, device = kwargs.get("dtype") or args[0].dtype, kwargs.get("device") or args[0].device
+            if dtype.is_floating_point and kwargs.get("memory_format") in (None, torch.preserve_format):
+                return _again(args[0], dtype, torch.device(device))
+        written = (value for value, each in zip(args, function._schema.arguments, strict=False) if each.is_write)
+        for value in (*written, kwargs.get("out")):
+            for each in value if isinstance(value, tuple | list) else [value]:
+                if isinstance(each, KeptTensor):
+                    _refuse(each, "written to")
+        return function(*tree_map(_decoded, args), **tree_map(_decoded, kwargs))
+
+
+def _uncompiled(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """A function at which torch.compile breaks the graph: it runs threads and writes to buffers."""
+    return torch.compiler.disable(function)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _decoded(value: Any) -> Any:
+    return value.dequantize() if isinstance(value, KeptTensor) else value
+
+
+def _again(kept: KeptTensor, dtype: torch.dtype | None = None, device: torch.device | None = None) -> KeptTensor:
+    return KeptTensor(kept._source, dtype or kept.dtype, device or kept.device)
+
+
+def _computed(weight: KeptTensor) -> torch.dtype:
+    """The element type that a product is made in: that of autocast, where it is on."""
+    kind = weight.device.type
+    if weight.dtype == torch.float32 and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return weight.dtype
+
+
+def _refuse(kept: KeptTensor, what: str) -> NoReturn:
+    raise usage(
+        f"{kept._source.name} is kept compressed and cannot be {what}; load the model without keep, "
+        "or replace the parameter by its dequantize()"
+    )
+
+
+@_uncompiled
+def _linear(function: Any, args: Any, kwargs: Any) -> Any:
+    x, weight, bias = (*args, *(kwargs[name] for name in ("input", "weight", "bias")[len(args) :] if name in kwargs), None)[:3]
+    if not isinstance(weight, KeptTensor) or isinstance(x, KeptTensor) or weight.is_meta or x.is_meta or weight.dim() != 2:
+        return NotImplemented
+    return weight._source.linear(weight, x, bias)
+
+
+@_uncompiled
+def _convolution(function: Any, args: Any, kwargs: Any) -> Any:
+    """Of all dimensions, transposed ones too."""
+    weight = args[1] if len(args) > 1 else kwargs.get("weight")
+    if not isinstance(weight, KeptTensor) or weight.is_meta or any(isinstance(each, KeptTensor) for each in args[:1]):
+        return NotImplemented
+    source = weight._source
+    unit = Unit(source.index, 0, source.shape[0], _computed(weight))
+
+    def convolve(decoded: torch.Tensor) -> torch.Tensor:
+        if len(args) > 1:
+            return function(args[0], decoded, *args[2:], **kwargs)  # type: ignore[no-any-return]
+        return function(*args, **{**kwargs, "weight": decoded})  # type: ignore[no-any-return]
+
+    return source.apply(unit, weight.device, convolve)
+
+
+@_uncompiled
+def _embedding(function: Any, args: Any, kwargs: Any) -> Any:
+    """Rows of the indices alone. They are frozen, so padding_idx and what concerns gradients have no effect."""
+    names = ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    indices, weight = given["input"], given["weight"]
+    if not isinstance(weight, KeptTensor) or weight.is_meta or indices.is_meta or weight.dim() != 2:
+        return NotImplemented
+    rows, inverse = torch.unique(indices.detach().cpu().reshape(-1), return_inverse=True)
+    count = weight.shape[0]
+    if rows.numel() and not 0 <= int(rows[0]) <= int(rows[-1]) < count:
+        wrong = int(rows[0]) if int(rows[0]) < 0 else int(rows[-1])
+        raise IndexError(f"index {wrong} is out of range in {weight._source.name}, which has {count} rows")
+    table = weight._source.rows(rows.tolist(), weight.dtype).to(weight.device)
+    places = inverse.reshape(indices.shape).to(weight.device)
+    return F.embedding(places, table, None, given.get("max_norm"), given.get("norm_type", 2.0))
+
+
+def _trained(function: Any, args: Any, kwargs: Any) -> Any:
+    """requires_grad: False is what it is; True is refused, but for loaders, which give it to every parameter."""
+    wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
+    if wanted and not args[0]._source.store.loading:
+        _refuse(args[0], "trained")
+    return args[0] if function is torch.Tensor.requires_grad_ else None
+
+
+def _set_data(function: Any, args: Any, kwargs: Any) -> Any:
+    """``parameter.data = other``, by which modules change device and element type."""
+    kept, value = args
+    if not isinstance(kept, KeptTensor):
+        return NotImplemented
+    if not isinstance(value, KeptTensor):
+        _refuse(kept, "written to")
+    with torch._C.DisableTorchFunctionSubclass():
+        function(kept, value)
+    kept._source = value._source
+    return None
+
+
+def _no_memory(function: Any, args: Any, kwargs: Any) -> Any:
+    raise usage(f"{args[0]._source.name} is kept compressed and has no memory of its own; take its dequantize()")
+
+
+#: Functions that do something else than decode their arguments.
+_FUNCTIONS: dict[Any, Callable[[Any, Any, Any], Any]] = {
+    F.linear: _linear,
+    torch.conv1d: _convolution,
+    torch.conv2d: _convolution,
+    torch.conv3d: _convolution,
+    torch.conv_transpose1d: _convolution,
+    torch.conv_transpose2d: _convolution,
+    torch.conv_transpose3d: _convolution,
+    F.embedding: _embedding,
+    torch.Tensor.requires_grad_: _trained,
+    torch.Tensor.requires_grad.__set__: _trained,  # type: ignore[attr-defined]
+    torch.Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
+    torch.Tensor.data_ptr: _no_memory,
+    torch.Tensor.untyped_storage: _no_memory,
+    torch.Tensor.numpy: lambda function, args, kwargs: args[0].dequantize().numpy(**kwargs),
+    torch.Tensor.dequantize: lambda function, args, kwargs: _decoded(args[0]),
+}
