@@ -88,7 +88,8 @@ def keep_compressed(
             continue
         places = owners.get(id(value), [])
         if places and all(isinstance(module, KEPT) and each == "weight" for module, each in places) and _real(store, name):
-            kept = KeptTensor(source_of(store, name, way), value.dtype, value.device)
+            device = torch.device("cpu") if value.is_meta else value.device
+            kept = KeptTensor(source_of(store, name, way), value.dtype, device)
             _replace(places, nn.Parameter(kept, requires_grad=False))
         else:
             _load(model, name, value, places, store)

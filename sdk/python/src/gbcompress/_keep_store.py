@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -26,17 +26,31 @@ WHOLE = 1 << 22
 _PIECE = 1 << 21
 #: Values of a block of profile lanes, and bytes of a stripe of exact floats: rows that begin there are read alone.
 _BLOCK = 1 << 20
+#: Elements up to which torch copies on one thread.
+_SERIAL = 1 << 15
 #: Weights that are decoded ahead; each has a buffer.
 _AHEAD = 2
 
 
 class Unit(NamedTuple):
-    """Rows [first, first + count) of a tensor of the file, as one element type: what is decoded at a time."""
+    """Rows [first, first + rows) of a tensor of the file, as one element type: what is decoded at a time."""
 
-    index: int
+    tensor: int
     first: int
-    count: int
+    rows: int
     dtype: torch.dtype
+
+
+def _memory(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Values to be written. Tensors made in inference mode could not be written by other threads, nor outside of it."""
+    with torch.inference_mode(False):
+        return torch.empty(tuple(shape), dtype=dtype)
+
+
+def _convert(values: torch.Tensor, out: torch.Tensor) -> None:
+    """Copies in parts for which torch starts no threads: those of a thread that decodes ahead would compete with the layer's."""
+    for first in range(0, out.numel(), _SERIAL):
+        out[first : first + _SERIAL].copy_(values[first : first + _SERIAL])
 
 
 class _Buffers:
@@ -56,7 +70,7 @@ class _Buffers:
             if self._free:  # the smallest one makes room
                 self.bytes -= self._free.pop(0).numel()
             self.bytes += size
-        return torch.empty(size, dtype=torch.uint8)
+        return _memory((size,), torch.uint8)
 
     def give(self, buffer: torch.Tensor) -> None:
         with self._lock:
@@ -71,7 +85,7 @@ class _Rows:
 
     def __init__(self, rows: int, width: int, dtype: torch.dtype, size: int) -> None:
         self.capacity = max(0, min(rows, size // max(1, width * dtype.itemsize)))
-        self.values = torch.empty(self.capacity, width, dtype=dtype)
+        self.values = _memory((self.capacity, width), dtype)
         self._slots: OrderedDict[int, int] = OrderedDict()
         self.lock = threading.Lock()
 
@@ -175,7 +189,7 @@ class Store:
     def fresh(self, index: int, dtype: torch.dtype) -> torch.Tensor:
         """The tensor in memory of its own."""
         shape = self.tensors[index]["shape"]
-        result = torch.empty(shape, dtype=dtype)
+        result = _memory(shape, dtype)
         self._decode_into(Unit(index, 0, self._sides(index)[0], dtype), result, 0)
         return result
 
@@ -183,20 +197,20 @@ class Store:
         """Into contiguous memory of the unit's size."""
         if out.numel() == 0:
             return
-        entry = self.tensors[unit.index]
+        entry = self.tensors[unit.tensor]
         own, flat = entry["dtype"], out.reshape(-1)
-        whole = unit.count == self._sides(unit.index)[0]
-        with self._naming(unit.index):
+        whole = unit.rows == self._sides(unit.tensor)[0]
+        with self._naming(unit.tensor):
             if whole and _OF_TORCH.get(str(unit.dtype).removeprefix("torch.")) == own:
                 data = flat.view(torch.uint8).numpy()
-                self._read._file.read_into([(unit.index, own, data)], threads)
+                self._read._file.read_into([(unit.tensor, own, data)], threads)
             elif whole:
                 # Decoding into another type is slower than decoding and converting.
-                [values] = self._read._file.read([(unit.index, own)], threads)
-                flat.copy_(to_torch(entry["name"], own, (flat.numel(),), values))
+                [values] = self._read._file.read([(unit.tensor, own)], threads)
+                _convert(to_torch(entry["name"], own, (flat.numel(),), values), flat)
             else:
-                values = self._read._file.read_rows(unit.index, own, unit.first, unit.count, threads)
-                flat.copy_(to_torch(entry["name"], own, (flat.numel(),), values))
+                values = self._read._file.read_rows(unit.tensor, own, unit.first, unit.rows, threads)
+                _convert(to_torch(entry["name"], own, (flat.numel(),), values), flat)
 
     @contextlib.contextmanager
     def _naming(self, index: int) -> Iterator[None]:
@@ -210,8 +224,8 @@ class Store:
             raise of_code(error.code, f"{name} of {self.filename} cannot be decoded: {error}") from error
 
     def _decode(self, unit: Unit, threads: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A buffer, and the values in it: [count, ...]."""
-        shape = (unit.count, *self.tensors[unit.index]["shape"][1:])
+        """A buffer, and the values in it: [rows, ...]."""
+        shape = (unit.rows, *self.tensors[unit.tensor]["shape"][1:])
         size = math.prod(shape) * unit.dtype.itemsize
         buffer = self._buffers.take(size)
         try:
@@ -224,7 +238,7 @@ class Store:
 
     @contextlib.contextmanager
     def weight(self, unit: Unit, backward: bool = False) -> Iterator[torch.Tensor]:
-        """Values [count, ...] in a buffer that belongs to the caller within the block.
+        """Values [rows, ...] in a buffer that belongs to the caller within the block.
 
         What followed this unit before, in the same direction, is decoded by threads meanwhile.
         """
@@ -271,7 +285,7 @@ class Store:
             cache = self._rows.get((index, dtype))
             if cache is None:
                 cache = self._rows[index, dtype] = _Rows(total, width, dtype, self.cache_bytes)
-        out = torch.empty(len(rows), width, dtype=dtype)
+        out = _memory((len(rows), width), dtype)
         with cache.lock:
             missing = cache.find(rows, out)
         if missing:
@@ -295,7 +309,7 @@ class Store:
         def decode(group: tuple[list[int], list[int]]) -> None:
             wanted, at = group
             unit = Unit(index, wanted[0], wanted[-1] + 1 - wanted[0], out.dtype)
-            values = torch.empty(unit.count, width, dtype=out.dtype)
+            values = _memory((unit.rows, width), out.dtype)
             self._decode_into(unit, values, 0 if len(groups) == 1 else 1)
             out[at] = values[[row - unit.first for row in wanted]]
 

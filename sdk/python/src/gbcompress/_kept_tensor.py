@@ -33,14 +33,14 @@ class Source:
         units = self.store.units(self.index, _computed(weight))
         if len(units) == 1:
             return self.apply(units[0], weight.device, lambda w: F.linear(x, w, bias))
-        parts = ((unit, None if bias is None else bias[unit.first : unit.first + unit.count]) for unit in units)
+        parts = ((unit, None if bias is None else bias[unit.first : unit.first + unit.rows]) for unit in units)
         made = (self.apply(unit, weight.device, lambda w, b=part: F.linear(x, w, b)) for unit, part in parts)  # type: ignore[misc]
         if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
             return torch.cat(list(made), -1)
         first = next(made)
         out = first.new_empty(*first.shape[:-1], self.shape[0])
         for unit, part in zip(units, (piece for pieces in ([first], made) for piece in pieces), strict=True):
-            out[..., unit.first : unit.first + unit.count] = part
+            out[..., unit.first : unit.first + unit.rows] = part
         return out
 
     def apply(self, unit: Unit, device: torch.device, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -72,8 +72,8 @@ class KeptTensor(torch.Tensor):
 
     ``linear``, convolutions and ``embedding`` decode into buffers that all parameters of a store share. Every
     other operation decodes the tensor into memory of its own. Shape, element type and device are known without
-    decoding; ``to()``, ``half()`` and the like change what it is decoded to. ``dequantize()`` is the decoded
-    tensor. It cannot be written to or trained, has no memory of its own (``data_ptr()``), and is pickled as the
+    decoding; ``to()``, ``half()`` and the like change what the file's values are decoded to. ``dequantize()`` is the
+    decoded tensor, and a view is part of a decoded copy. It cannot be written to or trained, has no memory of its own (``data_ptr()``), and is pickled as the
     decoded tensor.
     """
 
@@ -81,9 +81,9 @@ class KeptTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, source: Source, dtype: torch.dtype, device: torch.device) -> KeptTensor:
-        made = torch.Tensor._make_wrapper_subclass(cls, source.shape, dtype=dtype, device=device)  # type: ignore[attr-defined]
+        made = torch.Tensor._make_wrapper_subclass(cls, source.shape, dtype=dtype, device=device)
         made._source = source
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __init__(self, source: Source, dtype: torch.dtype, device: torch.device) -> None:
         pass
@@ -96,7 +96,7 @@ class KeptTensor(torch.Tensor):
         """Equal for parameters of the same values."""
         return id(self._source.store), self._source.index, self.dtype, self.device
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"KeptTensor({self._source.name!r}, shape={tuple(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
@@ -108,9 +108,9 @@ class KeptTensor(torch.Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        decoded = self.dequantize()
+        decoded: Any = self.dequantize()
         if isinstance(self, torch.nn.Parameter):
-            return torch.nn.Parameter(decoded, requires_grad=False).__reduce_ex__(protocol)
+            decoded = torch.nn.Parameter(decoded, requires_grad=False)
         return decoded.__reduce_ex__(protocol)
 
     @classmethod
@@ -124,7 +124,9 @@ class KeptTensor(torch.Tensor):
             return function(*args, **(kwargs or {}))
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         packet = function.overloadpacket
         if packet in (torch.ops.aten.detach, torch.ops.aten.alias, torch.ops.aten.lift_fresh):
@@ -233,6 +235,11 @@ def _set_data(function: Any, args: Any, kwargs: Any) -> Any:
     return None
 
 
+def _set_item(function: Any, args: Any, kwargs: Any) -> Any:
+    """Part of the tensor is a decoded copy, so that the value would be lost."""
+    return _refuse(args[0], "written to") if isinstance(args[0], KeptTensor) else NotImplemented
+
+
 def _no_memory(function: Any, args: Any, kwargs: Any) -> Any:
     raise usage(f"{args[0]._source.name} is kept compressed and has no memory of its own; take its dequantize()")
 
@@ -250,6 +257,7 @@ _FUNCTIONS: dict[Any, Callable[[Any, Any, Any], Any]] = {
     torch.Tensor.requires_grad_: _trained,
     torch.Tensor.requires_grad.__set__: _trained,  # type: ignore[attr-defined]
     torch.Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
+    torch.Tensor.__setitem__: _set_item,
     torch.Tensor.data_ptr: _no_memory,
     torch.Tensor.untyped_storage: _no_memory,
     torch.Tensor.numpy: lambda function, args, kwargs: args[0].dequantize().numpy(**kwargs),
