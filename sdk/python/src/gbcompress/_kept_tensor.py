@@ -73,8 +73,8 @@ class KeptTensor(torch.Tensor):
     ``linear``, convolutions and ``embedding`` decode into buffers that all parameters of a store share. Every
     other operation decodes the tensor into memory of its own. Shape, element type and device are known without
     decoding; ``to()``, ``half()`` and the like change what the file's values are decoded to. ``dequantize()`` is the
-    decoded tensor, and a view is part of a decoded copy. It cannot be written to or trained, has no memory of its own (``data_ptr()``), and is pickled as the
-    decoded tensor.
+    decoded tensor, and a view is part of a decoded copy. It cannot be written to or trained, has no memory of its own
+    (``data_ptr()``), and is pickled as the decoded tensor.
     """
 
     _source: Source
