@@ -87,6 +87,7 @@ const Verb& compare_verb();
 const Verb& rebase_verb();
 const Verb& eval_verb();
 const Verb& plugins_verb();
+const Verb& mount_verb();
 const Verb& doctor_verb();
 const Verb& bench_verb();
 const Verb& sweep_verb();

@@ -12,9 +12,9 @@ namespace po = boost::program_options;
 
 const std::vector<const Verb*>& all_verbs() {
   static const std::vector<const Verb*> verbs = {
-      &compress_verb(),   &expand_verb(), &inspect_verb(), &compare_verb(), &rebase_verb(),
-      &eval_verb(),       &sweep_verb(),  &bench_verb(),   &plugins_verb(), &doctor_verb(),
-      &completion_verb(), &man_verb(),    &probe_verb()};
+      &compress_verb(), &expand_verb(),     &mount_verb(), &inspect_verb(), &compare_verb(),
+      &rebase_verb(),   &eval_verb(),       &sweep_verb(), &bench_verb(),   &plugins_verb(),
+      &doctor_verb(),   &completion_verb(), &man_verb(),   &probe_verb()};
   return verbs;
 }
 

@@ -1,5 +1,6 @@
 // The files of a model again, of a container and tensors.
 #include "artifact/file_digest.h"
+#include "artifact/kept_files.h"
 #include "artifact/model_files.h"
 #include "format/container.h"
 #include "format/gguf/open.h"
@@ -90,26 +91,34 @@ std::optional<ContainerInfo> container_of(const ArtifactReader& artifact) {
   return info;
 }
 
-std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path& output,
-                                 bool overwrite, const DecodeOptions& options) {
-  check_not_an_input(output, {&artifact.path(), 1});
-  const std::string label = label_of(artifact);
+std::optional<Container> kept_container(const ArtifactReader& artifact, const fs::path& output,
+                                        const DecodeOptions& options) {
   const std::size_t at = container_at(artifact);
-  if (at == kNowhere)
-    throw Error(Errc::kUsage,
-                label +
-                    " was not made of an ONNX or a GGUF model; name a .safetensors or .npz file to "
-                    "write");
+  if (at == kNowhere) return {};
   Container container = read_container(artifact, at);
-  // Folders and files are made under the names that it holds.
-  if (container.files.size() > 1) artifact.check_digest();
   name_parts(container, output);
   for (ContainerFile& file : container.files) {
     for (const Hole& hole : file.holes)
-      if (hole.tensor == at) throw Error(Errc::kCorrupt, label + ": its container fills itself");
+      if (hole.tensor == at)
+        throw Error(Errc::kCorrupt, label_of(artifact) + ": its container fills itself");
     blame_damage(artifact, [&] { fit(file, artifact, options); });
   }
-  return write_model_files(artifact, container.files, output, overwrite, options);
+  return container;
+}
+
+std::int64_t decode_to_container(const ArtifactReader& artifact, const fs::path& output,
+                                 bool overwrite, const DecodeOptions& options) {
+  check_not_an_input(output, {&artifact.path(), 1});
+  const auto info = container_of(artifact);
+  if (!info)
+    throw Error(Errc::kUsage,
+                label_of(artifact) +
+                    " was not made of an ONNX or a GGUF model; name a .safetensors or .npz file to "
+                    "write");
+  // Folders and files are made under the names that it holds.
+  if (!info->files.empty()) artifact.check_digest();
+  const auto container = kept_container(artifact, output, options);
+  return write_model_files(artifact, container->files, output, overwrite, options);
 }
 
 }  // namespace gbcompress

@@ -67,19 +67,29 @@ std::shared_ptr<std::vector<std::byte>> FileParts::buffer() {
           }};
 }
 
+void FileParts::decode(const Part& part, std::span<std::byte> to, std::span<std::byte> scratch) {
+  if (part.planes) {
+    part.planes->read(part.index, to, scratch);
+    artifact_.keep_up(part.planes->stored(part.index).size());
+  } else {
+    part.values->read(part.index, artifact_.tensors()[part.tensor].dtype, to);
+  }
+}
+
 FileParts::Made FileParts::make(std::size_t part) {
   const Part& made = parts_[part];
-  if (!made.values && !made.planes) return Made(whole_(made.tensor));
+  if (is_whole(part)) return Made(whole_(made.tensor));
   auto held = buffer();
   const auto size = static_cast<std::size_t>(made.bytes);
-  if (made.planes) {
-    made.planes->read(made.index, std::span(*held).first(size), std::span(*held).subspan(size));
-    artifact_.keep_up(made.planes->stored(made.index).size());
-    return {std::move(held), size};
-  }
-  made.values->read(made.index, artifact_.tensors()[made.tensor].dtype,
-                    std::span(*held).first(size));
+  decode(made, std::span(*held).first(size), std::span(*held).subspan(size));
   return {std::move(held), size};
+}
+
+void FileParts::read(std::size_t part, std::span<std::byte> to) {
+  const Part& made = parts_[part];
+  if (!made.planes) return decode(made, to, {});
+  const auto scratch = buffer();
+  decode(made, to, *scratch);
 }
 
 }  // namespace gbcompress

@@ -44,8 +44,13 @@ class FileParts {
   std::vector<std::int64_t> sizes() const;
   /// Whether no tensor is decoded as a whole.
   bool in_stripes() const { return whole_parts_ == 0; }
+  /// Whether that part is decoded into memory of its own, as a whole tensor.
+  bool is_whole(std::size_t part) const { return !parts_[part].values && !parts_[part].planes; }
   /// [thread-safe]
   Made make(std::size_t part);
+  /// A part that is not whole into the caller's memory. [thread-safe]
+  /// @param to  as many bytes as sizes() says, aligned for the tensor's elements
+  void read(std::size_t part, std::span<std::byte> to);
 
  private:
   struct Part {
@@ -55,6 +60,7 @@ class FileParts {
     const PlanesReader* planes;  ///< of a tensor in stripes of planes, or null
   };
   void add_planes(std::size_t tensor, std::unique_ptr<const PlanesReader> planes);
+  void decode(const Part& part, std::span<std::byte> to, std::span<std::byte> scratch);
   std::shared_ptr<std::vector<std::byte>> buffer();
 
   const ArtifactReader& artifact_;
