@@ -187,6 +187,7 @@ class WithoutEffect(harness.CliTest):
                                        "base", "effort", "statistics", "requantize", "minutes", "dry-run", "force", "report",
                                        "tensorboard", "resume", "checkpoint", "placement", "deterministic"},
             "expand": {"output", "max-output", "base", "draft", "only", "force"},
+            "mount": {"cache"},
             "inspect": model | settings | {"plan", "against", "draft", "world", "arch", "report", "force"},
             "compare": model | settings | {"data", "arch", "model"},
             "eval": model | settings | {"data", "arch", "model", "exit", "device", "report", "force"},

@@ -3,7 +3,7 @@
 import harness
 from harness import USAGE, QUICK
 
-VERBS = ["compress", "expand", "inspect", "compare", "rebase", "eval", "plugins", "doctor", "bench", "sweep", "completion",
+VERBS = ["compress", "expand", "mount", "inspect", "compare", "rebase", "eval", "plugins", "doctor", "bench", "sweep", "completion",
          "man"]
 
 

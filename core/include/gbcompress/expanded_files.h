@@ -16,8 +16,6 @@
 
 namespace GBC_API gbcompress {
 
-class PartCache;
-
 /// Bytes, valid as long as a copy of their owner.
 struct HeldBytes {
   std::span<const std::byte> bytes;
@@ -42,12 +40,13 @@ class DecodedCache {
 
  private:
   friend class ExpandedFiles;
-  std::shared_ptr<PartCache> parts_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// Names, sizes and bytes are those of the files that `expand` writes. Stripes around a read are
-/// decoded, and those that follow where reads are sequential. The digest of the `.gbz` is checked
-/// before the first byte is given.
+/// decoded, and those that follow where reads are sequential; stripes behind a sequential read
+/// leave memory. The digest of the `.gbz` is checked before the first byte is given.
 class ExpandedFiles {
  public:
   struct Options {

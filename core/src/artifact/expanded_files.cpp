@@ -28,6 +28,8 @@ namespace {
 constexpr std::int64_t kLeastCache = std::int64_t{1} << 20;
 /// Decoded ahead of a sequential read, from the first to the most.
 constexpr std::int64_t kFirstAhead = std::int64_t{1} << 20, kMostAhead = std::int64_t{8} << 20;
+/// Decoded while the digest is checked, which takes as long as decoding about as much as this.
+constexpr std::int64_t kMostBeforeCheck = std::int64_t{128} << 20;
 /// Sequential reads of one file that are told apart.
 constexpr std::size_t kStreams = 4;
 
@@ -135,16 +137,20 @@ std::uint64_t new_owner() {
 
 }  // namespace
 
+struct DecodedCache::Impl : PartCache {
+  using PartCache::PartCache;
+};
+
 DecodedCache::DecodedCache(std::int64_t bytes, int threads) {
   if (bytes < kLeastCache || threads < 0)
     throw Error(Errc::kUsage,
                 "a cache of decoded stripes must have at least 1 MiB (1048576), got " +
                     std::to_string(bytes));
-  parts_ = std::make_shared<PartCache>(bytes, threads > 0 ? threads : usable_processors());
+  impl_ = std::make_shared<Impl>(bytes, threads > 0 ? threads : usable_processors());
 }
 
-std::int64_t DecodedCache::held() const { return parts_->held(); }
-std::int64_t DecodedCache::decoded() const { return parts_->made(); }
+std::int64_t DecodedCache::held() const { return impl_->held(); }
+std::int64_t DecodedCache::decoded() const { return impl_->made(); }
 
 struct ExpandedFiles::Impl : std::enable_shared_from_this<Impl> {
   Impl(const fs::path& path, std::shared_ptr<PartCache> parts, const Options& options)
@@ -189,13 +195,13 @@ struct ExpandedFiles::Impl : std::enable_shared_from_this<Impl> {
     return held;
   }
 
-  PartCache::Part cached(const Segment& segment) const {
+  PartCache::Part cached(const FileSegment& segment) const {
     return {{owner, segment.part}, segment.bytes, [self = shared_from_this(), part = segment.part] {
               return self->made(part);
             }};
   }
 
-  HeldBytes held(const Segment& segment) const {
+  HeldBytes held(const FileSegment& segment) const {
     if (!segment.at) return cache->get(cached(segment));
     check_unchanged();
     return {{segment.at, static_cast<std::size_t>(segment.bytes)}, shared_from_this()};
@@ -205,17 +211,35 @@ struct ExpandedFiles::Impl : std::enable_shared_from_this<Impl> {
     // Half of the cache is left to what was read.
     bytes = std::min(bytes, cache->most() / 2);
     for (std::size_t i = from; i < file.segments.size() && bytes > 0; ++i) {
-      const Segment& segment = file.segments[i];
+      const FileSegment& segment = file.segments[i];
       bytes -= segment.bytes;
       if (!segment.at && segment.bytes <= cache->most() / 2) cache->ahead(cached(segment));
     }
   }
 
+  /// Behind a sequential read, so that its stripes use the same memory again and again, which
+  /// stays in the processor's caches.
+  void drop_behind(const SegmentedFile& file, std::size_t at) const {
+    constexpr std::size_t kKept = 4,
+                          kDropped = 12;  // others of the same reader are a little behind
+    for (std::size_t i = at < kDropped ? 0 : at - kDropped; i + kKept < at; ++i)
+      if (!file.segments[i].at) cache->drop({owner, file.segments[i].part});
+  }
+
+  /// Before the first byte is given. The other processors decode meanwhile, from the place that is
+  /// read, what is probably read next.
+  void check(const SegmentedFile& file, std::size_t first) const {
+    if (checked) return;
+    decode_ahead(file, first, kMostBeforeCheck);
+    artifact.check_digest();
+    if (!checked.exchange(true)) cache->forget_ahead(owner);
+  }
+
   /// What a message says of a segment.
-  std::string place(const SegmentedFile& file, const Segment& segment) const {
+  std::string place(const SegmentedFile& file, const FileSegment& segment) const {
     const auto& all = file.segments;
-    const auto at = std::ranges::lower_bound(all, segment.begin, {}, &Segment::begin);
-    const auto of_tensor = [](const Segment& each) { return each.tensor.has_value(); };
+    const auto at = std::ranges::lower_bound(all, segment.begin, {}, &FileSegment::begin);
+    const auto of_tensor = [](const FileSegment& each) { return each.tensor.has_value(); };
     const auto tensor = std::find_if(at, all.end(), of_tensor);
     const std::string name = printable(file.name);
     if (tensor == all.end()) return name + ", behind its tensors";
@@ -231,13 +255,14 @@ struct ExpandedFiles::Impl : std::enable_shared_from_this<Impl> {
   mutable std::optional<FileSegments> segments;  ///< its make() is thread-safe
   std::vector<File> files;
   mutable std::vector<Streams> streams;
+  mutable std::atomic<bool> checked = false;
   mutable std::once_flag based;
   mutable BaseSource source;
 };
 
 ExpandedFiles::ExpandedFiles(const fs::path& artifact, const DecodedCache& cache,
                              const Options& options)
-    : impl_(std::make_shared<const Impl>(artifact, cache.parts_, options)) {}
+    : impl_(std::make_shared<const Impl>(artifact, cache.impl_, options)) {}
 
 const std::vector<ExpandedFiles::File>& ExpandedFiles::files() const noexcept {
   return impl_->files;
@@ -252,10 +277,10 @@ std::vector<HeldBytes> ExpandedFiles::pieces(std::size_t file, std::int64_t offs
   std::vector<HeldBytes> pieces;
   if (offset >= end) return pieces;
   const auto& all = of.segments;
-  const auto first = std::ranges::upper_bound(all, offset, {}, &Segment::begin) - 1;
+  const auto first = std::ranges::upper_bound(all, offset, {}, &FileSegment::begin) - 1;
   for (auto at = first; at != all.end() && at->begin < end; ++at) {
     try {
-      if (at == first) impl_->artifact.check_digest();
+      if (at == first) impl_->check(of, static_cast<std::size_t>(first - all.begin()));
       HeldBytes held = impl_->held(*at);
       const std::int64_t from = std::max(offset - at->begin, std::int64_t{0});
       const std::int64_t until = std::min(end - at->begin, at->bytes);
@@ -269,7 +294,10 @@ std::vector<HeldBytes> ExpandedFiles::pieces(std::size_t file, std::int64_t offs
   const auto last = static_cast<std::size_t>(first - all.begin()) + pieces.size() - 1;
   const std::int64_t ahead =
       impl_->streams[file].ahead(static_cast<std::size_t>(first - all.begin()), last);
-  if (ahead > 0) impl_->decode_ahead(of, last + 1, ahead);
+  if (ahead > 0) {
+    impl_->drop_behind(of, static_cast<std::size_t>(first - all.begin()));
+    impl_->decode_ahead(of, last + 1, ahead);
+  }
   return pieces;
 }
 

@@ -82,7 +82,9 @@ struct ExpandedFolder::Impl {
   }
 
   void add_packed(std::size_t parent, const fs::path& file, bool alone, const DecodedCache& cache) {
-    const auto found = [shared = bases](const ArtifactReader& delta) { return shared->find(delta); };
+    const auto found = [shared = bases](const ArtifactReader& delta) {
+      return shared->find(delta);
+    };
     const ExpandedFiles files(file, cache, {.own_name = alone, .bases = found});
     if (!alone && files.files().size() > 1)
       parent = add(parent, Kind::kFolder, file.stem().string(), file, 0, {});

@@ -66,7 +66,7 @@ void FileSegments::lay_out(std::size_t file, std::span<const std::size_t> first,
                            std::size_t& next) {
   const ContainerFile& content = contents_[file];
   SegmentedFile& made = files_.emplace_back(SegmentedFile{.name = content.name});
-  const auto add = [&](Segment segment) {
+  const auto add = [&](FileSegment segment) {
     segment.begin = made.bytes;
     made.bytes = checked_add(made.bytes, segment.bytes, "a file");
     if (segment.bytes > 0) made.segments.push_back(segment);
@@ -122,6 +122,13 @@ std::vector<std::byte> FileSegments::payload(const Part& part) {
   return ordered_elements(elements.bytes(), tensor, order, label_);
 }
 
+/// Most stripes have the size of a chunk.
+std::shared_ptr<std::byte> FileSegments::memory(std::size_t bytes) {
+  if (bytes <= chunks_->bytes() && bytes > chunks_->bytes() / 2) return chunks_->take();
+  const auto own = std::make_shared<const FreshMemory>(bytes);
+  return {own, own->data()};
+}
+
 HeldBytes FileSegments::make(std::size_t number) {
   const Part& part = parts_[number];
   const auto size = static_cast<std::size_t>(part.bytes);
@@ -133,9 +140,9 @@ HeldBytes FileSegments::make(std::size_t number) {
     const auto made = std::make_shared<const FileParts::Made>(stripes_->make(*part.stripe));
     held = {made->bytes(), made};
   } else {
-    const auto made = std::make_shared<const FreshMemory>(size);
-    stripes_->read(*part.stripe, {made->data(), size});
-    held = {{made->data(), size}, made};
+    const std::shared_ptr<std::byte> made = memory(size);
+    stripes_->read(*part.stripe, {made.get(), size});
+    held = {{made.get(), size}, made};
   }
   if (held.bytes.size() != size)
     throw Error(Errc::kCorrupt, label_ + " has a tensor of another size than it declares");

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "artifact/chunk_pool.h"
 #include "artifact/file_parts.h"
 #include "artifact/originals.h"
 #include "format/container.h"
@@ -19,7 +21,7 @@
 namespace gbcompress {
 
 /// Bytes of one file.
-struct Segment {
+struct FileSegment {
   std::int64_t begin = 0, bytes = 0;
   const std::byte* at = nullptr;      ///< where the bytes are; null: a part
   std::size_t part = 0;               ///< of FileSegments::make()
@@ -29,7 +31,7 @@ struct Segment {
 struct SegmentedFile {
   std::string name;
   std::int64_t bytes = 0;
-  std::vector<Segment> segments;  ///< one behind the other, none empty
+  std::vector<FileSegment> segments;  ///< one behind the other, none empty
 };
 
 class FileSegments {
@@ -59,6 +61,7 @@ class FileSegments {
   bool in_stripes(std::size_t file, std::size_t hole) const;
   std::vector<std::byte> payload(const Part& part);
   DecodedTensor whole(std::size_t tensor);
+  std::shared_ptr<std::byte> memory(std::size_t bytes);
 
   const ArtifactReader& artifact_;
   const std::string label_;
@@ -68,6 +71,7 @@ class FileSegments {
   bool apart_;
   std::mutex one_by_one_;  ///< where tensors are not decoded apart
   std::optional<FileParts> stripes_;
+  std::shared_ptr<ChunkPool> chunks_ = std::make_shared<ChunkPool>(kPlaneStripe);
   std::vector<Part> parts_;
   std::vector<SegmentedFile> files_;
 };

@@ -8,7 +8,7 @@ namespace gbcompress {
 namespace {
 
 /// Of parts that wait to be made ahead: more were requested by readers that went elsewhere since.
-constexpr std::size_t kMostQueued = 256;
+constexpr std::size_t kMostQueued = 1024;
 
 /// Signals belong to the threads of the program.
 class BlockedSignals {
@@ -116,6 +116,20 @@ void PartCache::ahead(Part part) {
   if (queue_.size() == kMostQueued) queue_.pop_front();
   queue_.push_back(std::move(part));
   queued_.notify_one();
+}
+
+void PartCache::drop(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || !found->second->ready) return;
+  held_ -= found->second->bytes;
+  used_.erase(found->second->used);
+  entries_.erase(found);
+}
+
+void PartCache::forget_ahead(std::uint64_t owner) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(queue_, [&](const Part& part) { return part.key.owner == owner; });
 }
 
 void PartCache::work() {

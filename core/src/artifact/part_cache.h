@@ -47,6 +47,11 @@ class PartCache {
   /// get(). [thread-safe]
   void ahead(Part part);
 
+  /// A part that is not likely to be requested again, unless it is in the making. [thread-safe]
+  void drop(const Key& key);
+  /// Parts of that owner that wait to be made ahead are not made. [thread-safe]
+  void forget_ahead(std::uint64_t owner);
+
   std::int64_t most() const noexcept { return most_; }
   /// Bytes of the parts that are here or in the making. [thread-safe]
   std::int64_t held() const;
