@@ -14,7 +14,7 @@ gbc_document(gbcompress ${CMAKE_INSTALL_DATADIR}/bash-completion/completions com
 gbc_document(_gbcompress ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
 gbc_document(gbcompress.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)
 gbc_document(gbcompress.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
-foreach(verb compress expand inspect compare rebase eval sweep bench plugins doctor completion man)
+foreach(verb compress expand mount inspect compare rebase eval sweep bench plugins doctor completion man)
   gbc_document(gbcompress-${verb}.1 ${CMAKE_INSTALL_MANDIR}/man1 man ${verb})
 endforeach()
 add_custom_command(TARGET gbcompress_cli POST_BUILD ${gbc_document_commands}
