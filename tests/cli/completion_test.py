@@ -12,7 +12,7 @@ import unittest
 import harness
 from harness import USAGE
 
-VERBS = ["compress", "expand", "inspect", "compare", "rebase", "eval", "sweep", "bench", "plugins", "doctor",
+VERBS = ["compress", "expand", "mount", "inspect", "compare", "rebase", "eval", "sweep", "bench", "plugins", "doctor",
          "completion", "man"]
 
 

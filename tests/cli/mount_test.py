@@ -172,7 +172,8 @@ class Reads(MountTest):
         self.assertEqual({name: mount.read(name) for name in os.listdir(self.point)}, files)
 
     def test_lossy_files_are_those_that_expand_writes(self):
-        self.packed({"model.safetensors": large(), "config.json": CONFIG}, "packed", "--ratio", "4")
+        self.packed({"model.safetensors": large(), "config.json": CONFIG}, "packed", "--ratio", "4", "--set",
+                    "rate.quantizer=nearest")
         self.succeed("expand", self.path("packed"), "-o", self.path("back") + "/", "-q")
         mount = Mount(self, self.path("packed"), self.point)
         self.same_at_random(mount.path("model.safetensors"), self.read("back/model.safetensors"))
@@ -182,7 +183,7 @@ class Reads(MountTest):
         content = gguf_bytes([], [("blk.0.attn_q.weight", F32, (512, 300), weights(512 * 300, 5, 4)),
                                   ("output_norm.weight", F32, (512,), floats(512, 1))])
         model = self.write("small.gguf", content)
-        for options in (["--lossless"], ["--ratio", "4"]):
+        for options in (["--lossless"], ["--ratio", "4", "--set", "rate.quantizer=nearest"]):
             self.succeed("compress", model, "-o", self.path("small.gbz"), "-q", "--force", *options)
             self.succeed("expand", self.path("small.gbz"), "-o", self.path("small-back.gguf"), "-q", "--force")
             mount = Mount(self, self.path("small.gbz"), self.point)

@@ -10,9 +10,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from ._errors import usage
 from ._files import _one_target
-
-#: ``quant_method`` in config.json.
-METHOD = "gbcompress"
+from ._quantizer_method import METHOD
 
 
 class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transformers may be absent
