@@ -23,7 +23,8 @@ from . import _core
 from ._errors import NotFound
 from ._load import load_file
 from ._open import OpenFile
-from ._quantizer import METHOD, GbcompressConfig, GbcompressQuantizer, artifact_named
+from ._quantizer import GbcompressConfig, GbcompressQuantizer, artifact_named
+from ._quantizer_method import METHOD
 
 _OLDEST = (4, 57)
 _VERSION = tuple(int(part) for part in transformers.__version__.split(".")[:2])
