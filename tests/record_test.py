@@ -114,6 +114,37 @@ class Records(unittest.TestCase):
         record.GUIDE.write_text("# A guide\n")
         self.assertIn("has no place for the table", self.call("index")[1])
 
+    def put_figures(self, name, *names, **changes):
+        figures = [{"name": each, "value": i + 1, "unit": "ms"} for i, each in enumerate(names)]
+        values = GOOD | {"id": name, "section": "speed", "figures": figures} | changes
+        (self.folder / f"records/{name}.json").write_text(json.dumps({k: v for k, v in values.items() if k not in ("bytes", "bytes_before")}))
+
+    def test_figures_of_the_same_names_are_columns_and_others_name_themselves(self):
+        self.put_figures("a", "forward", "backward")
+        self.put_figures("b", "forward")
+        self.assertEqual(self.call("index")[0], 0)
+        self.assertIn("| what | forward | backward | record |", record.PAGE.read_text())
+        self.assertIn("| a net | 1 ms |  | `b` |", record.PAGE.read_text())
+        self.put_figures("c", "load", "save", "open")
+        self.assertEqual(self.call("index")[0], 0)
+        self.assertIn("| a net | load 1 ms | save 2 ms | open 3 ms | `c` |", record.PAGE.read_text())
+        self.put_figures("c", "load", "save", "open", "append", "rebase")
+        self.assertIn("name some of them in `shown`", self.call("index")[1])
+        self.put_figures("c", "load", "save", "open", "append", "rebase", shown=["load", "rebase"])
+        self.assertEqual(self.call("index")[0], 0)
+        self.assertIn("| what | forward | backward | load | rebase | record |", record.PAGE.read_text())
+        self.put_figures("c", "load", shown=["store"])
+        self.assertIn("`shown` must name figures of the record, got 'store'", self.call("check")[1])
+
+    def test_a_test_set_that_is_not_the_public_one_has_a_footnote(self):
+        self.put(test_set="360 digits")
+        (self.folder / "records/two.json").write_text(json.dumps(GOOD | {"id": "two", "title": "another", "test_set": "the last tenth"}))
+        (self.folder / "records/three.json").write_text(json.dumps(GOOD | {"id": "three", "title": "a public one"}))
+        self.assertEqual(self.call("index")[0], 0)
+        page = record.PAGE.read_text()
+        for text in ("| a net ¹ |", "| another ² |", "| a public one |", "not the public ones: ¹ 360 digits; ² the last tenth."):
+            self.assertIn(text, page)
+
     def test_a_page_that_would_be_too_long_is_refused(self):
         for i in range(record.LONGEST):
             (self.folder / f"records/n{i}.json").write_text(json.dumps(GOOD | {"id": f"n{i}"}))
