@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-FOLDERS = ("tutorials", "guides", "reference", "explanation", "results")
+FOLDERS = ("tutorials", "guides", "reference", "explanation", "research", "results")
 LONGEST = 200  # lines of a page
 LONGEST_OF = {"docs/results/index.md": 150, "README.md": 120}
 SEED = int(os.environ.get("GBC_DOCS_SEED", "20261123"))
