@@ -30,7 +30,7 @@ class ArtifactWriter {
   ArtifactWriter(std::string arch, std::string settings);
 
   /// @param theta  [tiles, gnet_parameters(plan)]
-  /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot give,
+  /// @throws Error(kUsage) for a name that is taken or not allowed, a dtype that g-nets cannot be,
   ///         a plan without type_id; Error(kNonFinite) naming the tensor; and as validate()
   void add_generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                      const GNetPlan& plan, Coding coding, std::span<const float> theta);

@@ -1,6 +1,6 @@
 #pragma once
 /// Second-order statistics of weight matrices as plain data: whatever measured them, the same
-/// statistics give the same integers (docs/guides/statistics.md).
+/// statistics give the same integers (docs/guides/calibrate.md).
 
 #include <cstdint>
 #include <functional>

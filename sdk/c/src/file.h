@@ -13,7 +13,6 @@
 
 namespace gbz {
 
-
 /// What was found when the file was opened; in the arena, as everything that it points to.
 struct Contents {
   gbcompress::ArtifactReader reader;

@@ -78,7 +78,9 @@ class GenomicBottleneck:
             tensors on the same device.
         num_batches: steps of the run, for a ``schedule``; 0: unknown.
         lr: learning rate of AdamW, 0 or more.
-        betas, eps, weight_decay: of AdamW; betas 0 to below 1, eps above 0, weight_decay 0 or more.
+        betas: of AdamW, 0 to below 1.
+        eps: of AdamW, above 0.
+        weight_decay: of AdamW, 0 or more.
         schedule: factor of the learning rate over the run: ``"constant"``, ``"cosine"`` (linear warm-up, then half a
             cosine) or ``"one_cycle"``; the last two need ``num_batches``, and later steps keep the last factor.
         ignore_layers: texts; a parameter stays without g-nets if its name contains one or its module's class has

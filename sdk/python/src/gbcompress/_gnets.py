@@ -85,8 +85,10 @@ def make_plan(
     Args:
         parameter: as ``init`` gets it.
         options: as ``init`` gets them: size of tiles, widths, generator, position codes.
-        row_dim, col_dim: dimensions of the shape that are outputs and inputs; a ``col_dim`` of -1: none.
-        row_splits, col_splits: matrices that lie one after another along these dimensions.
+        row_dim: dimension of the shape that is outputs.
+        col_dim: that of inputs; -1: none.
+        row_splits: matrices that lie one after another along ``row_dim``.
+        col_splits: the same along ``col_dim``.
         shape: what the tiles form together, where ``build`` makes the parameter from something else.
 
     Raises:
