@@ -130,15 +130,12 @@ TEST(DamagedPlugin, IsRefusedByItsManifest) {
   const std::string whole = testing::get_file(builtin("linear"));
   ASSERT_EQ(outcome(folder, whole, whole), Outcome::kLoaded);
   std::mt19937 random(17);
-  int changed = 0;
-  for (int i = 0; i < rounds(); ++i) {
+  for (int changed = 0; changed < rounds();) {
     const std::string bytes = mutated(whole, random);
-    if (bytes == whole) continue;
+    if (bytes == whole) continue;  // zeros in place of zeros
     ++changed;
-    ASSERT_EQ(outcome(folder, bytes, whole), Outcome::kRefused) << "mutation " << i;
+    ASSERT_EQ(outcome(folder, bytes, whole), Outcome::kRefused) << "mutation " << changed;
   }
-  std::printf("with a manifest: %d mutations refused\n", changed);
-  EXPECT_GT(changed, rounds() * 9 / 10);
 }
 
 /// Without one, a child of the host is what dies.
