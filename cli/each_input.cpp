@@ -249,8 +249,8 @@ int run_several(const Arguments& arguments, const Maker& maker) {
       maker.makes_family(arguments))
     family.emplace(arguments);
   if (family)
-    std::ranges::stable_partition(jobs,
-                                  [&](const Job& job) { return !family->holds_blocks(job.input); });
+    std::stable_partition(jobs.begin(), jobs.end(),
+                          [&](const Job& job) { return !family->holds_blocks(job.input); });
   const int status = run_jobs(arguments, jobs, maker, family ? &*family : nullptr);
   if (made) fs::remove(folder, failed);  // only where nothing is in it
   return status;

@@ -220,7 +220,7 @@ std::vector<Bytes> requantized_seeds() {
   for (std::size_t t = 0; t + 1 < kBlockTypes.size(); ++t) {
     const gguf::BlockLayout& layout = *gguf::find_block_layout(kBlockTypes[t]);
     const std::size_t raw = 4096 / static_cast<std::size_t>(layout.weights()) * layout.bytes;
-    for (const unsigned form : {0, 1}) {
+    for (const unsigned form : {0u, 1u}) {
       const Bytes rule = {static_cast<std::byte>(0), static_cast<std::byte>(form)};
       Bytes blocks = unpack_requantized(rule, layout.type, base, raw, "x", 1);
       for (std::size_t i = 0; i < blocks.size(); i += form ? layout.bytes : blocks.size() / 3)

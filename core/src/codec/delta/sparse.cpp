@@ -216,7 +216,8 @@ U get(AnySize size, const std::byte* from) {
   std::memcpy(&element, from, static_cast<std::size_t>(size.bytes));
   return element << size.unused;
 }
-inline void put(AnySize size, std::byte* to, std::uint64_t element) {
+template <typename U>
+void put(AnySize size, std::byte* to, U element) {
   element >>= size.unused;
   std::memcpy(to, &element, static_cast<std::size_t>(size.bytes));
 }
