@@ -19,6 +19,7 @@
 #include "outcome.h"
 #include "run_options.h"
 #include "standard_streams.h"
+#include "table.h"
 
 namespace gbcompress::cli {
 namespace fs = std::filesystem;
@@ -177,14 +178,6 @@ struct Summary {
     return words;
   }
 };
-
-/// "a, b and c"
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + printable(names[i]);
-  return text;
-}
 
 /// The call for one of several inputs. @param in_family  of a family's: its bases; or null
 Arguments call_of(const Arguments& arguments, const Job& job, const FamilyBases* in_family) {

@@ -6,6 +6,7 @@
 #include "file_names.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "model_options.h"
 #include "table.h"
 
 namespace gbcompress::cli {
@@ -13,10 +14,6 @@ namespace gbcompress::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-Layer layer_of(const Arguments& arguments) {
-  return arguments.has("draft") ? Layer::kDraft : Layer::kExact;
-}
 
 std::optional<ArtifactReader> readable(const fs::path& file, Layer layer) {
   std::error_code ignored;
@@ -75,11 +72,7 @@ ExpandRequest::ExpandRequest(const Arguments& arguments)
 }
 
 ArtifactReader ExpandRequest::opened(DigestCheck check) const {
-  ArtifactReader artifact = ArtifactReader::open(input, limits, check, layer);
-  if (layer == Layer::kDraft && !artifact.is_draft())
-    throw Error(Errc::kUsage, printable(input.string()) +
-                                  " has no draft: it was compressed without --layers; leave out "
-                                  "--draft");
+  ArtifactReader artifact = open_layer(input, layer, limits, check);
   if (layer == Layer::kExact && artifact.is_draft())
     throw Error(Errc::kTruncated, printable(input.string()) +
                                       " ends behind its draft: the exact part is missing; get the "

@@ -5,6 +5,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/tensors.h"
 #include "run_options.h"
+#include "table.h"
 
 namespace gbcompress::cli {
 
@@ -14,10 +15,8 @@ void note_idle(const Arguments& arguments, std::initializer_list<const char*> op
   for (const char* option : options)
     if (arguments.has(option)) names.push_back(std::string("--") + option);
   if (names.empty()) return;
-  std::string text = "warning: ";
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
-  notes.push_back(text + (names.size() == 1 ? " has" : " have") + " no effect: " + why);
+  notes.push_back("warning: " + listed(names) + (names.size() == 1 ? " has" : " have") +
+                  " no effect: " + why);
 }
 
 void note_idle_ranks(const Arguments& arguments, std::vector<std::string>& notes) {

@@ -25,6 +25,20 @@ OpenOptions model_options(const Arguments& arguments) {
   return {arguments.has("keep"), arguments.text("part"), arguments.has("requantize")};
 }
 
+Layer layer_of(const Arguments& arguments) {
+  return arguments.has("draft") ? Layer::kDraft : Layer::kExact;
+}
+
+ArtifactReader open_layer(const std::filesystem::path& file, Layer layer,
+                          const ArtifactLimits& limits, DigestCheck check) {
+  ArtifactReader artifact = ArtifactReader::open(file, limits, check, layer);
+  if (layer == Layer::kDraft && !artifact.is_draft())
+    throw Error(Errc::kUsage, printable(file.string()) +
+                                  " has no draft: it was compressed without --layers; leave out "
+                                  "--draft");
+  return artifact;
+}
+
 void say_notes(const Arguments& arguments, const std::vector<std::string>& notes) {
   if (arguments.quiet()) return;
   for (const std::string& note : notes) say(note);

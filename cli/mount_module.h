@@ -30,6 +30,5 @@ struct MountModule {
   void (*serve)(const Mounting& mounting);
 };
 inline constexpr const char* kMountModuleEntry = "gbcompress_mount_module";
-using MountModuleEntry = const MountModule*();
 
 }  // namespace gbcompress::cli

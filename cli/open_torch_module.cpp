@@ -1,21 +1,14 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <string_view>
 
-#include "gbcompress/error.h"
 #include "gbcompress/version.h"
 #include "given_torch.h"
+#include "program_module.h"
 #include "torch_module.h"
 
 namespace gbcompress::cli {
 namespace {
-namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const fs::path& file, const std::string& why) {
-  throw Error(Errc::kFailure, "this needs LibTorch, but " + printable(file.string()) + " " + why);
-}
 
 /// LibTorch's threads are to sleep while they wait for each other, unless the environment says
 /// otherwise: one that spins keeps the core from the very thread it waits for, where other programs
@@ -30,27 +23,14 @@ void let_threads_sleep() {
 const TorchModule& open_torch_module() {
   let_threads_sleep();
   open_given_torch();
-  std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
-  const fs::path file = (program.parent_path() / GBC_VERBS_FROM_PROGRAM).lexically_normal();
-  // Global, as if the program were linked with it.
-  void* library = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
-  if (!library) {
-    const char* reason = ::dlerror();
-    fail(file,
-         "cannot be loaded: " + printable(reason ? reason : "no reason") +
-             "; put LibTorch back to where it was when gbcompress was built, or name the folder "
-             "of another LibTorch " GBC_TORCH_VERSION " in GBCOMPRESS_TORCH");
-  }
-  const auto entry = reinterpret_cast<TorchModuleEntry*>(::dlsym(library, kTorchModuleEntry));
-  if (!entry || std::string_view(entry()->version) != GBC_VERSION_STRING)
-    fail(file, "is not of version " GBC_VERSION_STRING "; install both together");
-  return *entry();
+  return open_module<TorchModule>(
+      {.needs = "LibTorch",
+       .from_program = GBC_VERBS_FROM_PROGRAM,
+       .entry = kTorchModuleEntry,
+       .flags = RTLD_LAZY | RTLD_GLOBAL,  // as if the program were linked with it
+       .advice = "put LibTorch back to where it was when gbcompress was built, or name the folder "
+                 "of another LibTorch " GBC_TORCH_VERSION " in GBCOMPRESS_TORCH"});
 }
-
-}  // namespace
-
-namespace {
 
 const TorchModule& torch_module() {
   static const TorchModule& module = open_torch_module();

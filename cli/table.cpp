@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "gbcompress/error.h"
+
 namespace gbcompress::cli {
 namespace {
 
@@ -91,6 +93,13 @@ std::string Table::text(std::size_t columns) const {
     result += line + "\n";
   }
   return result;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + printable(names[i]);
+  return text;
 }
 
 std::string with_commas(std::int64_t number) {

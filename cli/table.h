@@ -27,6 +27,8 @@ class Table {
 
 /// At most so many characters of UTF-8 text: "transformer.h.1...attn.c_proj.weight".
 std::string cut_in_middle(const std::string& text, std::size_t characters);
+/// "a, b and c"
+std::string listed(const std::vector<std::string>& names);
 std::string with_commas(std::int64_t number);                    ///< "1,066,912"
 std::string fixed(double number, int digits);                    ///< "20.08"
 std::string short_number(double number);                         ///< "0.015": three digits

@@ -30,7 +30,6 @@ struct TorchModule {
   std::vector<Check> (*checks)(const Arguments& arguments);
 };
 inline constexpr const char* kTorchModuleEntry = "gbcompress_torch_module";
-using TorchModuleEntry = const TorchModule*();
 
 // In the module, one a verb.
 int bench_with_torch(const Arguments& arguments);

@@ -297,12 +297,8 @@ void print_artifact(const ArtifactReader& artifact, const fs::path& file,
 }
 
 void inspect_artifact(const fs::path& file, const Arguments& arguments, Report& page) {
-  const Layer layer = arguments.has("draft") ? Layer::kDraft : Layer::kExact;
-  const ArtifactReader artifact = ArtifactReader::open(file, {}, DigestCheck::kAtOnce, layer);
+  const ArtifactReader artifact = open_layer(file, layer_of(arguments));
   artifact.verify();
-  if (layer == Layer::kDraft && !artifact.is_draft())
-    throw Error(Errc::kUsage,
-                printable(file.string()) + " has no draft to inspect; leave out --draft");
   const bool compared = arguments.has("against");
   std::optional<TensorSource> original;
   std::vector<StoredTensor> tensors;

@@ -122,3 +122,14 @@ std::optional<std::vector<gbcompress::LayoutEntry>> gbcompress::arch_layout(std:
   refuse("the file names an architecture, whose layout this build of libgbz leaves out");
 }
 #endif
+
+#ifdef GBZ_WITHOUT_ONNX
+static gbz_status refuse_model(gbz_error* error) {
+  gbz::set_error(error, GBZ_UNSUPPORTED, "this build of libgbz leaves out models of ONNX");
+  return GBZ_UNSUPPORTED;
+}
+gbz_status gbz_onnx_bytes(gbz_file*, std::uint64_t*, gbz_error* error) {
+  return refuse_model(error);
+}
+gbz_status gbz_onnx(gbz_file*, void*, std::size_t, gbz_error* error) { return refuse_model(error); }
+#endif

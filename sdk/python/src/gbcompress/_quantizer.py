@@ -10,7 +10,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from ._errors import usage
 from ._files import _one_target
-from ._quantizer_method import METHOD
+from ._registration import METHOD
 
 
 class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transformers may be absent

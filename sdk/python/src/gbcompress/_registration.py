@@ -9,6 +9,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+#: The name that programs know packed folders by: ``quant_method`` in config.json.
+METHOD = "gbcompress"
+
 #: Every from_pretrained() of a model imports it, and it imports the tables of quantizers.
 _WATCHED = "transformers.modeling_utils"
 

@@ -24,7 +24,7 @@ from ._errors import NotFound
 from ._load import load_file
 from ._open import OpenFile
 from ._quantizer import GbcompressConfig, GbcompressQuantizer, artifact_named
-from ._quantizer_method import METHOD
+from ._registration import METHOD
 
 _OLDEST = (4, 57)
 _VERSION = tuple(int(part) for part in transformers.__version__.split(".")[:2])

@@ -12,7 +12,7 @@ def register() -> None:
     from vllm.model_executor.layers import quantization
     from vllm.model_executor.model_loader import register_model_loader
 
-    from ._quantizer_method import METHOD
+    from ._registration import METHOD
 
     if METHOD in quantization.QUANTIZATION_METHODS:
         return

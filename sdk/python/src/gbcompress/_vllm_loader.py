@@ -13,7 +13,7 @@ from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 from . import _core
 from ._errors import mismatch, usage
 from ._load import iter_file
-from ._quantizer_method import METHOD
+from ._registration import METHOD
 
 
 class GbcompressMethod(QuantizationConfig):  # type: ignore[misc]  # vllm may be absent
