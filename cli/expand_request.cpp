@@ -124,7 +124,7 @@ int ExpandRequest::write(const ArtifactReader& artifact, const DecodeOptions& op
     throw Error(Errc::kUsage, printable(input.string()) + " expands to several files, " +
                                   printable(container->files[0]) +
                                   " beside the model; name a file: -o OUT." + container->format);
-  const bool same = originals || gives_original(artifact, output.file());
+  const bool same = originals ? originals->is_exact() : gives_original(artifact, output.file());
   std::size_t carried = 0;
   const std::int64_t bytes = writing([&] {
     output.begin();

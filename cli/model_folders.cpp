@@ -44,8 +44,9 @@ bool takes_whole_folder(const Arguments& arguments, const fs::path& source) {
   if (arguments.has("lossless") || arguments.text("mode") == "exact") return true;
   std::vector<fs::path> parts = component_folders(source);
   const fs::path file = model_in(parts.empty() ? source : source / parts.front());
-  return fs::is_regular_file(file, ignored) && ArtifactReader::is_artifact(file) &&
-         originals_of(ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding)).has_value();
+  if (!fs::is_regular_file(file, ignored) || !ArtifactReader::is_artifact(file)) return false;
+  const auto originals = originals_of(ArtifactReader::open(file, {}, DigestCheck::kWhileDecoding));
+  return originals && originals->is_exact();
 }
 
 ModelOutput::ModelOutput(const Arguments& arguments, const fs::path& source,

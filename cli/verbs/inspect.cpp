@@ -236,19 +236,25 @@ ordered_json originals_json(const ArtifactReader& artifact) {
   ordered_json list = ordered_json::array();
   if (const auto originals = originals_of(artifact))
     for (const OriginalInfo& file : originals->files)
-      list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+      list.push_back(
+          {{"name", file.name},
+           {"bytes", file.bytes},
+           {"sha256", file.sha256.empty() ? ordered_json() : ordered_json(file.sha256)}});
   return list;
 }
 
-/// The files that expanding gives back as they were.
+/// The files that expanding gives back, as they were or with other values.
 std::string originals_text(const ArtifactReader& artifact) {
   const auto originals = originals_of(artifact);
   if (!originals) return "";
-  std::string text = "expands to the original ";
-  text += originals->files.size() > 1 ? "files, byte for byte:\n" : "file, byte for byte:\n";
-  for (const OriginalInfo& file : originals->files)
-    text += "  " + printable(file.name) + ", " + with_commas(file.bytes) + " bytes, sha256 " +
-            file.sha256 + "\n";
+  const bool exact = originals->is_exact();
+  std::string text = exact ? "expands to the original " : "expands to the ";
+  text += originals->files.size() > 1 ? "files" : "file";
+  text += exact ? ", byte for byte:\n" : ", with the values of this file:\n";
+  for (const OriginalInfo& file : originals->files) {
+    text += "  " + printable(file.name) + ", " + with_commas(file.bytes) + " bytes";
+    text += file.sha256.empty() ? "\n" : ", sha256 " + file.sha256 + "\n";
+  }
   return text;
 }
 

@@ -4,6 +4,7 @@ import glob
 import hashlib
 import json
 import os
+import pathlib
 import shutil
 import struct
 
@@ -342,6 +343,29 @@ class Folders(Files):
         self.assertEqual(sorted(f["name"] for f in listing["originals"]), ["model-00001-of-00002.safetensors",
                          "model-00002-of-00002.safetensors", "model.safetensors.index.json"])
         self.assertIn("the original files", self.succeed("expand", "packed/", "-o", "again/").out)
+
+    def test_shards_stay_shards_with_losses(self):
+        self.shards("m", gap="\n\n")
+        self.succeed("compress", "m/", "--max-error", "0.01", "-o", "packed/")
+        said = self.succeed("expand", "packed/", "-o", "back/")
+        self.assertIn("and 2 more", said.out)
+        self.assertNotIn("original", said.out)
+        self.assertEqual(self.tree("back"), self.tree("m"))
+        for name in self.tree("m"):
+            one, other = (pathlib.Path(self.path(folder), name).read_bytes() for folder in ("m", "back"))
+            if name.endswith(".safetensors"):
+                header = 8 + int.from_bytes(one[:8], "little")
+                self.assertEqual(one[:header], other[:header])
+                self.assertEqual(len(one), len(other))
+                self.assertNotEqual(one, other)
+            else:
+                self.assertEqual(one, other)
+        self.assertEqual(self.succeed("compare", "packed/model.gbz", "back/", "--json").json["differ"], 0)
+        listing = self.succeed("inspect", "packed/", "--json").json
+        self.assertEqual([file["sha256"] for file in listing["originals"]], [None] * 3)
+        self.assertIn("with the values of this file", self.succeed("inspect", "packed/").out)
+        self.succeed("expand", "packed/", "-o", "one.safetensors")
+        self.assertEqual(self.succeed("compare", "one.safetensors", "back/", "--json").json["differ"], 0)
 
     def test_one_file_is_an_option(self):
         self.shards("m")

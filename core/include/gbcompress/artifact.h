@@ -19,6 +19,7 @@ namespace GBC_API gbcompress {
 
 class DraftValues;
 class FileDigest;
+struct KnownContent;
 class PlanesReader;
 class LanesReader;
 struct LanesBytes;
@@ -127,7 +128,10 @@ class ArtifactReader {
   ArtifactReader() = default;
   static ArtifactReader parse(std::shared_ptr<const void> file, std::span<const std::byte> bytes,
                               const std::string& label, const ArtifactLimits& limits,
-                              DigestCheck check, Layer layer);
+                              DigestCheck check, Layer layer, const KnownContent* known = nullptr);
+  /// A file whose content is known since it was written.
+  static ArtifactReader open_written(const std::filesystem::path& path, const KnownContent& known);
+  friend class ArtifactWriter;
   static ArtifactReader parse_layers(const std::shared_ptr<const void>& owner,
                                      std::span<const std::byte> file, const std::string& label,
                                      const ArtifactLimits& limits, std::size_t draft_bytes,

@@ -19,8 +19,9 @@ namespace GBC_API gbcompress {
 
 class AtomicFile;
 class Spool;
-class Sha256;
+class WrittenDigest;
 class ArtifactReader;
+class PlanesWriter;
 
 class ArtifactWriter {
  public:
@@ -35,9 +36,11 @@ class ArtifactWriter {
   void add_generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                      const GNetPlan& plan, Coding coding, std::span<const float> theta);
   /// @param block_type  ggml's number of the quantized type whose blocks the bytes are; 0: none
+  /// @param planes      planes_of() the bytes where that was called before; else null
   /// @throws Error(kUsage) as above; Error(kShapeMismatch) where bytes and shape do not fit
   void add_plain(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                 std::span<const std::byte> bytes, std::uint32_t block_type = 0);
+                 std::span<const std::byte> bytes, std::uint32_t block_type = 0,
+                 std::shared_ptr<const PlanesWriter> planes = {});
   /// The same of bytes that are packed already.
   /// @param packed  the bytes, packed as `packing` says
   void add_packed(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
@@ -128,8 +131,7 @@ class ArtifactWriter {
   /// @throws Error(kIo)
   void spool_in(const std::filesystem::path& folder);
 
-  /// Bytes that the file has as things stand: what was coded to find it is what encode() and
-  /// write() write.
+  /// Bytes of the file as things stand; what was coded to find them is what write() writes.
   std::int64_t size() const;
   /// The whole file in memory. Same content, same bytes.
   std::vector<std::byte> encode() const;
@@ -139,10 +141,8 @@ class ArtifactWriter {
   /// @throws Error(kExists) unless `overwrite`, Error(kIo)
   std::int64_t write(const std::filesystem::path& path, bool overwrite,
                      const std::function<void(const ArtifactReader&)>& look = {}) const;
-  /// A file with layers, atomically: the draft, and behind it what exact() makes once the draft can
-  /// be read. The writers have these layers (set_layer()).
-  /// @param look  as write() shows the file
-  /// @return bytes written. @throws as write() and exact()
+  /// A file with layers, which the writers have by set_layer(): the draft, and what exact() makes
+  /// once the draft can be read. @return bytes written. @throws as write() and exact()
   static std::int64_t write_layers(
       const ArtifactWriter& draft,
       const std::function<const ArtifactWriter&(const ArtifactReader& draft)>& exact,
@@ -162,9 +162,9 @@ class ArtifactWriter {
   ArtifactTensor generated(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                            const GNetPlan& plan, Coding coding) const;
   void add(ArtifactTensor tensor, Content content);
-  /// Packs the elements of an exact tensor and sets its stored_bytes. Large tensors are packed
-  /// stripe by stripe on all threads.
-  Content packed(ArtifactTensor& tensor, std::span<const std::byte> bytes);
+  /// Packs the elements of an exact tensor and sets its stored_bytes.
+  Content packed(ArtifactTensor& tensor, std::span<const std::byte> bytes,
+                 std::shared_ptr<const PlanesWriter> planes = {});
   CodecProfile profile() const;
   struct Layout;
   const Layout& layout() const;
@@ -176,8 +176,9 @@ class ArtifactWriter {
   void visit_grids(std::size_t tensor, const Visit& visit) const;
   Layout make_layout() const;
   ArtifactTensor& coded_tensor(const std::string& name);
-  /// @param digest  of what is in the file; of all of it then. @return bytes of this part
-  std::int64_t append_to(AtomicFile& file, Sha256& digest) const;
+  /// @param digest  of what is in the file. @return bytes of this part with its digest, which
+  /// follows
+  std::int64_t append_to(AtomicFile& file, WrittenDigest& digest) const;
   /// Calls sink(piece) for every byte of the file but the digest, in order.
   void emit(const Layout& layout,
             const std::function<void(std::span<const std::byte>)>& sink) const;

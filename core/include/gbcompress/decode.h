@@ -156,18 +156,25 @@ std::int64_t decode_to_container(const ArtifactReader& artifact,
 
 // The files themselves.
 
-/// A file that decode_to_originals() writes byte for byte.
+/// A file that decode_to_originals() writes.
 struct OriginalInfo {
   std::string name;  ///< as it was; relative, with slashes
   std::int64_t bytes = 0;
-  std::string sha256;  ///< hexadecimal, lower case
+  std::string sha256;  ///< hexadecimal, lower case; "" where the values are not the original ones
 };
 struct OriginalsInfo {
   std::string format;  ///< of the tensors' files: "safetensors" or "torch"
   std::vector<OriginalInfo> files;
+
+  /// Whether all come back byte for byte.
+  bool is_exact() const noexcept {
+    for (const OriginalInfo& file : files)
+      if (file.sha256.empty()) return false;
+    return true;
+  }
 };
-/// The files that an exact `.gbz` was made of (docs/reference/original-files.md); nothing where it
-/// does not keep them. @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
+/// The files that a `.gbz` was made of (docs/reference/original-files.md); nothing where it does
+/// not keep them. @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
 std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact);
 
 /// Whether decode_to_file() to that name gives the original file: there is one, and the name
@@ -175,7 +182,7 @@ std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact);
 bool gives_original(const ArtifactReader& artifact, const std::filesystem::path& output);
 
 /// These files: the first one as `output`, the others beside it under their own names. Each appears
-/// whole or not at all, and has the SHA-256 that it had.
+/// whole or not at all, and has the SHA-256 that it had, if that is kept.
 /// @return bytes written
 /// @throws as decode_to_file(); Error(kUsage) for a `.gbz` that does not keep them
 std::int64_t decode_to_originals(const ArtifactReader& artifact,

@@ -159,7 +159,7 @@ std::vector<float> converted(std::span<const std::byte> bytes, DType dtype) {
 DecodedTensor direct(const ArtifactReader& artifact, std::size_t tensor, int threads) {
   const ArtifactTensor& entry = artifact.tensors()[tensor];
   const DirectValues values(artifact, tensor);
-  const auto size = static_cast<std::size_t>(entry.grid.size());
+  const auto size = static_cast<std::size_t>(checked_elements(entry.shape, "a tensor"));
   if (entry.dtype == DType::kF32) {
     std::vector<float> floats;
     resize_fresh(floats, size);

@@ -31,7 +31,8 @@ std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact) {
   if (!originals) return {};
   OriginalsInfo info{originals->format, {}};
   for (const OriginalFile& file : originals->files)
-    info.files.push_back({file.content.name, file.bytes, to_hex(file.sha256)});
+    info.files.push_back(
+        {file.content.name, file.bytes, file.is_exact() ? to_hex(file.sha256) : ""});
   return info;
 }
 

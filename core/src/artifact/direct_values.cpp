@@ -11,15 +11,22 @@ namespace gbcompress {
 
 bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   const ArtifactTensor& form = artifact.tensors()[tensor];
-  return in_stripes(form) && form.kind == TensorKind::kQuantized && is_real(form.dtype) &&
-         form.mantissa_bits == 0 && form.axis < 0 && !form.on_base && !form.levels.used();
+  return in_stripes(form) && form.kind == TensorKind::kQuantized && form.mantissa_bits == 0 &&
+         form.axis < 0 && !form.on_base && !form.levels.used();
 }
 
 DirectValues::DirectValues(const ArtifactReader& artifact, std::size_t tensor)
     : artifact_(artifact),
       tensor_(tensor),
       own_(artifact.tensors()[tensor].dtype),
-      parts_(artifact.lanes()->parts(tensor)) {}
+      parts_(artifact.lanes()->parts(tensor)) {
+  if (artifact.tensors()[tensor].nibbles) units_ = dtype_bits(own_) / 4;
+  // Parts are whole lines of the grid, and those are whole elements.
+  for (LanesPart& part : parts_) {
+    part.first /= units_;
+    part.size /= units_;
+  }
+}
 
 const DirectValues::Scales& DirectValues::scales() const {
   std::call_once(read_, [this] { scales_ = read_scales(); });
@@ -42,11 +49,47 @@ DirectValues::Scales DirectValues::read_scales() const {
   return scales;
 }
 
+namespace {
+
+/// Room that a thread keeps for the values of a part.
+std::vector<float>& room_for([[maybe_unused]] std::vector<float>& own, std::int64_t size) {
+#ifdef GBC_FREESTANDING  // where memory belongs to a handle, not to a thread
+  std::vector<float>& room = own;
+#else
+  thread_local std::vector<float> room;
+#endif
+  room.resize(static_cast<std::size_t>(size));
+  return room;
+}
+
+}  // namespace
+
+void DirectValues::read_numbers(const LanesPart& units, std::span<std::byte> bytes) const {
+  const ArtifactTensor& form = artifact_.tensors()[tensor_];
+  std::vector<float> own;
+  std::vector<float>& integers = room_for(own, units.size);  // below 2^24: exact
+  artifact_.lanes()->read_part(tensor_, units, 1.0F, {}, integers.data());
+  const auto [least, largest] = integer_range(own_, form.nibbles);
+  CodedValues values{.step = form.step, .nibbles = form.nibbles};
+  values.integers.reserve(integers.size());
+  for (const float integer : integers) {
+    values.integers.push_back(static_cast<std::int32_t>(integer));
+    const std::int64_t number = std::int64_t{values.integers.back()} + form.step;
+    if (number < least || number > largest)
+      throw Error(Errc::kCorrupt, "a value that its type cannot hold");
+  }
+  const std::vector<std::byte> made = coded_elements(values, own_);
+  std::copy(made.begin(), made.end(), bytes.begin());
+}
+
 void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> bytes) const {
-  const LanesPart& values = parts_[part];
+  LanesPart values = parts_[part];
+  values.first *= units_;
+  values.size *= units_;
   const LanesReader& lanes = *artifact_.lanes();
   try {
     lanes.prepare(values);
+    if (!is_real(own_)) return read_numbers(values, bytes);
     const auto& [scale, rows] = scales();
     if (dtype == DType::kF32 && own_ == DType::kF32)
       return lanes.read_part(tensor_, values, scale, rows, reinterpret_cast<float*>(bytes.data()));
@@ -58,12 +101,8 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
       return lanes.read_part(tensor_, values, scale, rows,
                              reinterpret_cast<codec::lanes::Float16*>(bytes.data()));
 #endif
-#ifndef GBC_FREESTANDING  // where memory belongs to a handle, not to a thread
-    thread_local
-#endif
-        std::vector<float>
-            buffer;
-    buffer.resize(static_cast<std::size_t>(values.size));
+    std::vector<float> own;
+    std::vector<float>& buffer = room_for(own, values.size);
     lanes.read_part(tensor_, values, scale, rows, buffer.data());
     // Rounded to the tensor's own type first, which F32 leaves as it is.
     const DType first = own_ == DType::kF32 ? dtype : own_;

@@ -1,5 +1,5 @@
 #pragma once
-/// Values of coded tensors straight from stripes of profile `lanes`.
+/// Values of coded tensors, and numbers of integer types, straight from stripes of profile `lanes`.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +14,18 @@ namespace gbcompress {
 
 class DirectValues {
  public:
-  /// Whether a tensor's values are integers times steps in stripes, and nothing else.
+  /// Whether a tensor's values are integers times steps in stripes, and nothing else, or whole
+  /// numbers in stripes.
   static bool fits(const ArtifactReader& artifact, std::size_t tensor) noexcept;
 
   /// Decodes nothing yet: steps of rows are read with the first part.
   /// @param artifact  must outlive this
   DirectValues(const ArtifactReader& artifact, std::size_t tensor);
 
+  /// Their values are elements of the tensor.
   const std::vector<LanesPart>& parts() const { return parts_; }
   /// A part's values in a dtype, rounded from the tensor's own. [thread-safe]
-  /// @param dtype  F32, F16 or BF16, or the tensor's own
+  /// @param dtype  of a real tensor F32, F16 or BF16; or the tensor's own
   /// @param bytes  of the part
   /// @throws Error(kCorrupt, kTruncated)
   void read(std::size_t part, DType dtype, std::span<std::byte> bytes) const;
@@ -40,8 +42,10 @@ class DirectValues {
   };
   const Scales& scales() const;
   Scales read_scales() const;
+  void read_numbers(const LanesPart& units, std::span<std::byte> bytes) const;
 
   std::vector<LanesPart> parts_;
+  std::int64_t units_ = 1;  ///< coded integers of an element: its nibbles, or one
   mutable std::once_flag read_;
   mutable Scales scales_{};
 };

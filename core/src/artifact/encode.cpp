@@ -9,6 +9,7 @@
 #include "artifact/sections/lanes_sections.h"
 #include "artifact/sections/levels.h"
 #include "artifact/sections/packing.h"
+#include "artifact/written_digest.h"
 #include "base/byte_reader.h"
 #include "base/checked.h"
 #include "base/digest.h"
@@ -272,26 +273,30 @@ std::vector<std::byte> ArtifactWriter::encode() const {
   return file;
 }
 
-std::int64_t ArtifactWriter::append_to(AtomicFile& file, Sha256& digest) const {
+std::int64_t ArtifactWriter::append_to(AtomicFile& file, WrittenDigest& digest) const {
   const Layout& content = layout();
-  emit(content, [&](std::span<const std::byte> piece) {
-    digest.update(piece);
-    file.write(piece);
-  });
-  Sha256 so_far = digest;
-  const std::string hash = so_far.finish();
-  const auto stored = std::as_bytes(std::span(hash)).first(kDigestBytes);
-  digest.update(stored);  // of what may follow
-  file.write(stored);
+  emit(content, [&](std::span<const std::byte> piece) { digest.write(file, piece); });
   return content.bytes;
 }
+
+namespace {
+
+/// Ends a part of a file with the digest of what is in the file.
+KnownContent append_digest(AtomicFile& file, WrittenDigest& digest) {
+  KnownContent content = digest.content();
+  digest.write(file, std::as_bytes(std::span(content.sha256)).first(kDigestBytes));
+  return content;
+}
+
+}  // namespace
 
 std::int64_t ArtifactWriter::write(const std::filesystem::path& path, bool overwrite,
                                    const std::function<void(const ArtifactReader&)>& look) const {
   AtomicFile file(path, overwrite);
-  Sha256 digest;
+  WrittenDigest digest;
   const std::int64_t written = append_to(file, digest);
-  if (look) look(ArtifactReader::open(file.flush()));
+  const KnownContent content = append_digest(file, digest);
+  if (look) look(ArtifactReader::open_written(file.flush(), content));
   file.commit();
   return written;
 }
@@ -303,12 +308,14 @@ std::int64_t ArtifactWriter::write_layers(
     const std::function<void(const ArtifactReader&)>& look) {
   if (draft.layer_ != Layer::kDraft) throw Error(Errc::kUsage, "the first part is no draft");
   AtomicFile file(path, overwrite);
-  Sha256 digest;
+  WrittenDigest digest;
   std::int64_t written = draft.append_to(file, digest);
-  const ArtifactWriter& rest = exact(ArtifactReader::open(file.flush()));
+  const KnownContent first = append_digest(file, digest);
+  const ArtifactWriter& rest = exact(ArtifactReader::open_written(file.flush(), first));
   if (rest.layer_ != Layer::kExact) throw Error(Errc::kUsage, "the second part is no exact part");
   written += rest.append_to(file, digest);
-  if (look) look(ArtifactReader::open(file.flush()));
+  const KnownContent content = append_digest(file, digest);
+  if (look) look(ArtifactReader::open_written(file.flush(), content));
   file.commit();
   return written;
 }

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -21,6 +23,12 @@ inline constexpr const char* kDraftAdvice =
 /// Whether bytes end with their digest.
 bool has_own_digest(std::span<const std::byte> part);
 
+/// What is known of the content of a file since it was written.
+struct KnownContent {
+  std::string sha256;          ///< 32 raw bytes
+  std::uint64_t checksum = 0;  ///< XXH3-64
+};
+
 class FileDigest {
  public:
   /// @param file     of more bytes than a digest; must outlive this
@@ -29,6 +37,8 @@ class FileDigest {
   ///                 file is not
   FileDigest(std::span<const std::byte> file, std::string label, bool compare = true,
              std::size_t draft = 0);
+  /// Of a file that was just written: the content is compared by its checksum, which is faster.
+  FileDigest(std::span<const std::byte> file, std::string label, KnownContent known);
 
   /// That many bytes were just decoded: takes about as many into the digest, from where it
   /// stands. Decoders mostly go through a file in its order, so that these are in caches. A thread
@@ -42,6 +52,7 @@ class FileDigest {
 
  private:
   void advance(std::size_t bytes);
+  void take(std::span<const std::byte> piece);
   void release_taken();
   std::string take_rest();  ///< @return the digest
 
@@ -52,6 +63,10 @@ class FileDigest {
   std::atomic<std::size_t> owed_ = 0;
   std::mutex mutex_;
   Sha256 digest_;
+#ifndef GBC_FREESTANDING
+  std::optional<KnownContent> known_;
+  std::unique_ptr<Xxh3> checksum_;  ///< in place of digest_
+#endif
   std::size_t taken_ = 0, released_ = 0;
   bool fits_ = false;
   std::string identity_;  ///< "" until all is taken

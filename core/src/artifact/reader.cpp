@@ -185,6 +185,18 @@ ArtifactReader ArtifactReader::open(const std::filesystem::path& path, const Art
   return reader;
 }
 
+#ifndef GBC_FREESTANDING
+ArtifactReader ArtifactReader::open_written(const std::filesystem::path& path,
+                                            const KnownContent& known) {
+  auto file = std::make_shared<const MappedFile>(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  ArtifactReader reader = parse(std::move(file), bytes, printable(path.string()), {},
+                                DigestCheck::kWhileDecoding, Layer::kExact, &known);
+  reader.path_ = path;
+  return reader;
+}
+#endif
+
 ArtifactReader ArtifactReader::from_bytes(std::vector<std::byte> bytes, std::string label,
                                           const ArtifactLimits& limits, DigestCheck check,
                                           Layer layer) {
@@ -200,7 +212,8 @@ ArtifactReader ArtifactReader::view(std::span<const std::byte> bytes, const std:
 
 ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
                                      std::span<const std::byte> file, const std::string& label,
-                                     const ArtifactLimits& limits, DigestCheck check, Layer layer) {
+                                     const ArtifactLimits& limits, DigestCheck check, Layer layer,
+                                     [[maybe_unused]] const KnownContent* known) {
   Preludes preludes;
 #ifdef GBC_FREESTANDING
   preludes = read_preludes(file, limits, label, layer);
@@ -214,8 +227,11 @@ ArtifactReader ArtifactReader::parse(std::shared_ptr<const void> owner,
 #endif
   const auto end = static_cast<std::size_t>(preludes.first.end);
   const auto read = preludes.layered ? file : file.first(end);
-  const auto digest = std::make_shared<FileDigest>(read, label, check != DigestCheck::kNever,
-                                                   preludes.layered ? end : 0);
+  auto digest = std::make_shared<FileDigest>(read, label, check != DigestCheck::kNever,
+                                             preludes.layered ? end : 0);
+#ifndef GBC_FREESTANDING
+  if (known) digest = std::make_shared<FileDigest>(read, label, *known);
+#endif
   if (check == DigestCheck::kAtOnce) digest->check();
   const auto parse_read = [&] {
     if (preludes.layered) return parse_layers(owner, file, label, limits, end, digest);

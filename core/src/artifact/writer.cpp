@@ -123,26 +123,25 @@ void ArtifactWriter::add(ArtifactTensor tensor, Content content) {
 }
 
 ArtifactWriter::Content ArtifactWriter::packed(ArtifactTensor& tensor,
-                                               std::span<const std::byte> bytes) {
+                                               std::span<const std::byte> bytes,
+                                               std::shared_ptr<const PlanesWriter> planes) {
   Content content;
   const bool floats = has_planes(tensor.dtype);
   const int threads = threads_ > 0 ? threads_ : usable_processors();
-  if (floats && bytes.size() >= kLargeTensor && are_planes(bytes, plane_bytes(tensor))) {
-    const PlanesWriter planes(bytes, static_cast<std::size_t>(plane_bytes(tensor)));
-    if (planes.pays()) {
-      content.packing = Packing::kPlanes;
-      tensor.stored_bytes = 0;
-      planes.write(threads, [&](std::span<const std::byte> piece) {
-        throw_if_interrupted();
-        if (!spool_) return append_bytes(content.bytes, piece);
-        const std::int64_t at = spool_->append(piece);
-        if (content.spooled < 0) content.spooled = at;
-        tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
-      });
-      if (!spool_) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
-      if (tensor.stored_bytes < static_cast<std::int64_t>(bytes.size())) return content;
-      content = {};
-    }
+  if (!planes && floats) planes = planes_of(bytes, plane_bytes(tensor));
+  if (planes) {
+    content.packing = Packing::kPlanes;
+    tensor.stored_bytes = 0;
+    planes->write(threads, [&](std::span<const std::byte> piece) {
+      throw_if_interrupted();
+      if (!spool_) return append_bytes(content.bytes, piece);
+      const std::int64_t at = spool_->append(piece);
+      if (content.spooled < 0) content.spooled = at;
+      tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
+    });
+    if (!spool_) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+    if (tensor.stored_bytes < static_cast<std::int64_t>(bytes.size())) return content;
+    content = {};
   }
   std::tie(content.bytes, content.packing) =
       pack(bytes, plane_bytes(tensor), floats, {tensor.block_type, threads});
@@ -176,7 +175,8 @@ void ArtifactWriter::add_generated(const std::string& name, DType dtype,
 
 void ArtifactWriter::add_plain(const std::string& name, DType dtype,
                                std::vector<std::int64_t> shape, std::span<const std::byte> bytes,
-                               std::uint32_t block_type) {
+                               std::uint32_t block_type,
+                               std::shared_ptr<const PlanesWriter> planes) {
   ArtifactTensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
@@ -186,7 +186,7 @@ void ArtifactWriter::add_plain(const std::string& name, DType dtype,
     throw Error(Errc::kShapeMismatch, printable(name) + " has " + std::to_string(bytes.size()) +
                                           " bytes, which do not fit its shape");
   tensor.block_type = block_type;
-  Content content = packed(tensor, bytes);
+  Content content = packed(tensor, bytes, std::move(planes));
   add(std::move(tensor), std::move(content));
 }
 

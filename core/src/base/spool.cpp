@@ -1,6 +1,7 @@
 #include "base/spool.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +15,8 @@ namespace gbcompress {
 namespace {
 
 constexpr std::size_t kPiece = 1 << 20;
+/// Bytes that are mapped at once, and the fewest for which mapping is faster than reading.
+constexpr std::int64_t kMapped = 4 << 20, kMappedFrom = 1 << 18;
 
 [[noreturn]] void fail(const std::filesystem::path& folder, const char* what, int error) {
   throw Error(Errc::kIo, "a temporary file in " + printable(folder.string()) + " cannot be " +
@@ -55,8 +58,43 @@ void Spool::replace(std::int64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
+/// The pages of a part of a file, without a copy of them.
+class Spool::Window {
+ public:
+  Window(int fd, std::int64_t offset, std::int64_t size) {
+    static const auto page = static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+    const std::int64_t before = offset % page;
+    mapped_ = static_cast<std::size_t>(size + before);
+    memory_ = ::mmap(nullptr, mapped_, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, offset - before);
+    if (memory_ == MAP_FAILED) return;
+    bytes_ = {static_cast<const std::byte*>(memory_) + before, static_cast<std::size_t>(size)};
+  }
+  ~Window() {
+    if (memory_ != MAP_FAILED) ::munmap(memory_, mapped_);
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  /// Empty on file systems that cannot be mapped.
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::size_t mapped_;
+  void* memory_;
+  std::span<const std::byte> bytes_;
+};
+
 void Spool::read(std::int64_t offset, std::int64_t size,
                  const std::function<void(std::span<const std::byte>)>& visit) const {
+  for (; size >= kMappedFrom; offset += kMapped, size -= kMapped) {
+    const Window window(fd_, offset, std::min(size, kMapped));
+    if (window.bytes().empty()) break;
+    for (auto rest = window.bytes(); !rest.empty();) {
+      const auto piece = rest.first(std::min(kPiece, rest.size()));
+      visit(piece);
+      rest = rest.subspan(piece.size());
+    }
+  }
+  if (size <= 0) return;
   std::vector<std::byte> piece(std::min<std::size_t>(kPiece, static_cast<std::size_t>(size)));
   for (std::int64_t end = offset + size; offset < end;) {
     const auto wanted = std::min<std::size_t>(piece.size(), static_cast<std::size_t>(end - offset));

@@ -30,6 +30,8 @@ class Spool {
   void read(std::int64_t offset, std::span<std::byte> to) const;
 
  private:
+  class Window;
+
   std::filesystem::path folder_;
   int fd_ = -1;
   std::int64_t size_ = 0;

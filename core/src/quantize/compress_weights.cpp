@@ -312,13 +312,13 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
                       const WeightsOptions& options) {
   WeightsReport report;
   report.output_bytes = artifact.file_bytes();
-  report.identity = artifact.identity();
   TensorDecoder decode;
   if (options.base())
     decode = [&, base = base_source(artifact, options.bases)](std::size_t i) {
       return decode_tensor(artifact, i, {.base = base});
     };
   report.tensors = compare_with_source(artifact, weights, decode, options.bases);
+  report.identity = artifact.identity();
   if (is_exact(options)) check_exact(artifact, weights, report.tensors);
   if (options.base()) {
     count_base(report, artifact);
@@ -378,11 +378,18 @@ std::unique_ptr<KeptParts> kept_beside(const std::filesystem::path& output, cons
   return std::make_unique<KeptParts>(output.string() + ".parts");
 }
 
-/// The files of exact weights, whose digests are taken beside other work.
+/// The files of exact weights, whose digests are taken beside other work; with losses, which of
+/// several safetensors files has which tensors.
 class KeptOriginals {
  public:
   KeptOriginals(const TensorBundle& weights, const WeightsOptions& options) {
-    if (!is_exact(options)) return;
+    if (!is_exact(options)) {
+      std::string unused;
+      if (weights.contents.size() < 2) return;
+      const auto shards = find_originals(weights, unused);
+      if (shards && shards->format == "safetensors") given_ = shards->encode();
+      return;
+    }
     given_ = options.originals;
     if (!given_.empty()) return;
     auto found = find_originals(weights, note_);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <unordered_map>
 
 #include "artifact/block_source.h"
 #include "artifact/header/header.h"
@@ -88,23 +87,16 @@ bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile prof
 /// Bytes of tensors that each thread packs ahead of the one that is added.
 constexpr std::int64_t kAhead = std::int64_t{8} << 20;
 
+/// Bytes that a tensor takes that was prepared: its packed ones, or tables of planes.
+std::int64_t held_ahead(const TensorEntry& source) {
+  constexpr std::int64_t kTables = std::int64_t{1} << 18;
+  return source.bytes.size() < kLargeTensor ? static_cast<std::int64_t>(source.bytes.size())
+                                            : kTables;
+}
+
 std::pair<std::vector<std::byte>, Packing> packed_alone(const TensorEntry& source) {
   return pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), has_planes(source.dtype),
               {.type = source.block_type});
-}
-
-/// Whether integers of many values take as many bytes by their frequencies alone: contexts take
-/// little from those, and coding them to find out takes longer than all else.
-bool are_noise(std::span<const std::int32_t> integers, std::size_t bytes) {
-  constexpr std::size_t kNoiseValues = 256;
-  std::unordered_map<std::int32_t, std::int64_t> counts;
-  for (const std::int32_t integer : integers) ++counts[integer];
-  if (counts.size() <= kNoiseValues) return false;
-  double bits = 0;
-  for (const auto& [integer, count] : counts)
-    bits += static_cast<double>(count) *
-            std::log2(static_cast<double>(integers.size()) / static_cast<double>(count));
-  return bits / 8 >= static_cast<double>(bytes);
 }
 
 }  // namespace
@@ -131,26 +123,31 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
   if (plan.profile() == CodecProfile::kLanes || bytes_of(plan) > kInMemory)
     writer_.spool_in(folder);
   std::vector<std::int64_t> sizes;
-  for (const TensorPlan& tensor : plan.tensors())
-    sizes.push_back(static_cast<std::int64_t>(tensor.source->bytes.size()));
-  Lookahead<Packed> ahead(plan.threads(), std::move(sizes), plan.threads() * kAhead,
-                          [&](std::size_t i) { return packed_ahead(plan.tensors()[i]); });
+  for (const TensorPlan& tensor : plan.tensors()) sizes.push_back(held_ahead(*tensor.source));
+  Lookahead<Prepared> ahead(plan.threads(), std::move(sizes), plan.threads() * kAhead,
+                            [&](std::size_t i) { return prepare(plan.tensors()[i]); });
   for (const TensorPlan& tensor : plan.tensors()) add(tensor, ahead.next());
   if (options.statistics) find_biases();
 }
 
-WeightsStore::Packed WeightsStore::packed_ahead(const TensorPlan& tensor) const {
+WeightsStore::Prepared WeightsStore::prepare(const TensorPlan& tensor) const {
   const TensorEntry& source = *tensor.source;
   const bool elsewhere = tensor.tied || tensor.unchanged || tensor.constant ||
                          tensor.kind == WeightKind::kMatrix || tensor.match.any();
-  if (elsewhere || source.bytes.size() >= kLargeTensor || interrupt_requested() != 0) return {};
+  if (elsewhere || interrupt_requested() != 0) return {};
+  if (source.bytes.size() >= kLargeTensor)
+    return {{},
+            has_planes(source.dtype) && !tensor.levels
+                ? planes_of(source.bytes, dtype_bits(source.dtype) / 8)
+                : nullptr};
   Packed packed = packed_alone(source);
   release_pages(source.bytes);
-  return packed;
+  return {std::move(packed), nullptr};
 }
 
-void WeightsStore::add(const TensorPlan& tensor, Packed packed) {
+void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
   const TensorEntry& source = *tensor.source;
+  Packed& packed = prepared.packed;
   if (tensor.tied) return writer_.add_tied(source.name, plan_.tensors()[*tensor.tied].source->name);
   if (tensor.unchanged)
     return writer_.add_base(source.name, source.dtype, source.shape,
@@ -168,11 +165,11 @@ void WeightsStore::add(const TensorPlan& tensor, Packed packed) {
     return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
-  if (is_bytes(source) || (!(tensor.match.any() && add_change(tensor)) &&
-                           !add_whole(source, packed) && !add_levels(tensor, packed))) {
+  if (is_bytes(source) ||
+      (!(tensor.match.any() && add_change(tensor)) && !add_integers(tensor, packed))) {
     if (!packed)
       return writer_.add_plain(source.name, source.dtype, source.shape, source.bytes,
-                               source.block_type);
+                               source.block_type, std::move(prepared.planes));
     writer_.add_packed(source.name, source.dtype, source.shape, std::move(packed->first),
                        packed->second, source.block_type);
   }
@@ -255,13 +252,32 @@ bool WeightsStore::add_blocks(const TensorPlan& tensor) {
   return true;
 }
 
+/// Codes integers that tell a tensor exactly, if they are smaller than other packings.
+bool WeightsStore::add_integers(const TensorPlan& tensor, Packed& packed) {
+  const TensorEntry& source = *tensor.source;
+  const bool large = plan_.profile() == CodecProfile::kLanes && !is_real(source.dtype) &&
+                     source.block_type == 0 && source.bytes.size() >= kLargeTensor &&
+                     !has_repeats(source.bytes);
+  if (large) return add_large(source);
+  return add_whole(source, packed) || add_levels(tensor, packed);
+}
+
+/// A sample decides, and no integers of the whole tensor are made.
+bool WeightsStore::add_large(const TensorEntry& source) {
+  const std::optional<PackedNumbers> numbers = packed_numbers(source, plan_.threads());
+  if (!numbers) return false;
+  writer_.add_coded_section(source.name, source.dtype, source.shape, numbers->form, {});
+  writer_.update_packed(source.name, numbers->form, numbers->blocks);
+  return true;
+}
+
 /// Codes an integer type, if that is smaller than zstd's result.
 bool WeightsStore::add_whole(const TensorEntry& source, Packed& packed) {
   if (source.block_type != 0 && source.bytes.size() > kFewBlocks) return false;
   std::optional<CodedValues> values = whole_numbers(source, plan_.profile());
   if (!values) return false;
   if (!packed) packed = packed_alone(source);
-  return add_integers(source, *std::move(values), packed->first.size());
+  return add_smaller(source, *std::move(values), packed->first.size());
 }
 
 /// The same of a tensor of few values.
@@ -271,10 +287,10 @@ bool WeightsStore::add_levels(const TensorPlan& tensor, Packed& packed) {
   std::optional<CodedValues> values = coded_levels(*tensor.levels, source, numbers_of(source));
   if (!values) return false;
   if (!packed) packed = packed_alone(source);
-  return add_integers(source, *std::move(values), packed->first.size());
+  return add_smaller(source, *std::move(values), packed->first.size());
 }
 
-bool WeightsStore::add_integers(const TensorEntry& source, CodedValues values, std::size_t packed) {
+bool WeightsStore::add_smaller(const TensorEntry& source, CodedValues values, std::size_t packed) {
   if (are_noise(values.integers, packed)) return false;
   // In a file its tables are shared with others', which those of a section by itself are not.
   if (coded_bytes(values, plan_.profile()) >= static_cast<double>(packed)) return false;

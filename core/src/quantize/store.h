@@ -2,6 +2,7 @@
 /// Puts the tensors of a plan into a file.
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -72,17 +73,24 @@ class WeightsStore {
   /// A tensor's bytes, packed; nothing where that is not known to be needed, or the writer packs
   /// them stripe by stripe.
   using Packed = std::optional<std::pair<std::vector<std::byte>, Packing>>;
-  Packed packed_ahead(const TensorPlan& tensor) const;
-  void add(const TensorPlan& tensor, Packed packed);
+  /// What is made of a tensor before it is added.
+  struct Prepared {
+    Packed packed;
+    std::shared_ptr<const PlanesWriter> planes;  ///< of one that is packed stripe by stripe
+  };
+  Prepared prepare(const TensorPlan& tensor) const;
+  void add(const TensorPlan& tensor, Prepared prepared);
   bool add_change(const TensorPlan& tensor);
   bool add_blocks(const TensorPlan& tensor);
   bool add_pieces(const TensorPlan& tensor);
   /// What a piece of a tensor is the change since.
   std::span<const std::byte> source_of(const TensorPiece& piece, const TensorEntry& source) const;
+  bool add_integers(const TensorPlan& tensor, Packed& packed);
+  bool add_large(const TensorEntry& source);
   bool add_whole(const TensorEntry& source, Packed& packed);
   bool add_levels(const TensorPlan& tensor, Packed& packed);
   /// Adds integers that tell a tensor exactly, unless `packed` bytes are no more than they take.
-  bool add_integers(const TensorEntry& source, CodedValues values, std::size_t packed);
+  bool add_smaller(const TensorEntry& source, CodedValues values, std::size_t packed);
   bool add_vector(const TensorPlan& tensor);
   /// Short floats, exact enough for the plan; nothing where the tensor is to be stored as it is.
   std::optional<CodedValues> short_floats(const TensorPlan& tensor,

@@ -161,7 +161,9 @@ void compare_parts(const ArtifactReader& artifact, std::size_t i, const TensorEn
     seconds[at] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const auto bytes =
         source.bytes.subspan(static_cast<std::size_t>(part.first) * size, decoded.size());
-    sums[at] = compared(source.dtype, bytes, decoded);
+    sums[at] = is_real(source.dtype)
+                   ? compared(source.dtype, bytes, decoded)
+                   : Sums{.same = std::equal(decoded.begin(), decoded.end(), bytes.begin())};
     release_pages(bytes);
   });
   check_mapped_inputs();
@@ -171,7 +173,9 @@ void compare_parts(const ArtifactReader& artifact, std::size_t i, const TensorEn
       std::clamp<std::size_t>(sums.size(), 1, static_cast<std::size_t>(threads)));
   stored.compared = true;
   stored.seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0) / side_by_side;
-  set_loss(stored, all);
+  if (is_real(source.dtype)) return set_loss(stored, all);
+  stored.error = all.same ? 0 : 1;
+  stored.energy = all.same ? 1 : 0;
 }
 
 /// Whether an exact tensor equals the source, decoded stripe by stripe instead of as a whole.

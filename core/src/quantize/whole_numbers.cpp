@@ -1,14 +1,21 @@
 #include "quantize/whole_numbers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "artifact/integers/integers.h"
 #include "artifact/sections/elements.h"
 #include "artifact/sections/levels.h"
+#include "artifact/sections/packing.h"
+#include "base/digest.h"
+#include "base/mapped_inputs.h"
+#include "base/parallel.h"
+#include "gbcompress/error.h"
 
 namespace gbcompress {
 namespace {
@@ -105,7 +112,108 @@ TensorEntry some_rows(const TensorEntry& tensor) {
   return some;
 }
 
+/// So many pieces make a sample.
+constexpr std::int64_t kSamplePieces = 16;
+
+/// Pieces of a tensor at equal distances: whole rows of a matrix, if they are short.
+TensorEntry sample_of(const TensorEntry& tensor, std::vector<std::byte>& held) {
+  const IntegerGrid grid = default_grid(tensor.shape);
+  const std::int64_t piece = kCompared / kSamplePieces;
+  const bool by_rows = grid.rows >= kSamplePieces && grid.cols <= piece;
+  const std::int64_t unit = by_rows ? grid.cols : 1;
+  const std::int64_t units = std::min(grid.size() / unit / kSamplePieces, piece / unit);
+  const auto width = static_cast<std::size_t>(dtype_bits(tensor.dtype) / 8);
+  const auto bytes = static_cast<std::size_t>(units * unit) * width;
+  for (std::int64_t i = 0; i < kSamplePieces; ++i) {
+    const std::int64_t first = (grid.size() / unit - units) * i / (kSamplePieces - 1) * unit;
+    const auto from = tensor.bytes.subspan(static_cast<std::size_t>(first) * width, bytes);
+    held.insert(held.end(), from.begin(), from.end());
+  }
+  TensorEntry some = tensor;
+  some.shape =
+      by_rows ? std::vector{kSamplePieces * units, grid.cols} : std::vector{kSamplePieces * units};
+  some.bytes = held;
+  return some;
+}
+
+/// The numbers of a part of a tensor, or its nibbles, less an offset; nothing where they are too
+/// large.
+std::optional<PackedBlock> packed_part(TensorEntry part, bool nibbles, std::int64_t offset) {
+  std::vector<std::int32_t> integers;
+  integers.reserve(part.bytes.size() * 2);
+  bool fits = true;
+  for_numbers(part, nibbles, [&](std::int64_t n) {
+    const std::int64_t off = n - offset;
+    fits = fits && off >= -kMaxMagnitude && off <= kMaxMagnitude;
+    if (fits) integers.push_back(static_cast<std::int32_t>(off));
+  });
+  if (!fits) return {};
+  return pack_block(integers);
+}
+
 }  // namespace
+
+/// Whether integers of many values take as many bytes by their frequencies alone: contexts take
+/// little from those, and coding them to find out takes longer than all else.
+bool are_noise(std::span<const std::int32_t> integers, std::size_t bytes) {
+  constexpr std::size_t kNoiseValues = 256;
+  std::unordered_map<std::int32_t, std::int64_t> counts;
+  for (const std::int32_t integer : integers) ++counts[integer];
+  if (counts.size() <= kNoiseValues) return false;
+  double bits = 0;
+  for (const auto& [integer, count] : counts)
+    bits += static_cast<double>(count) *
+            std::log2(static_cast<double>(integers.size()) / static_cast<double>(count));
+  return bits / 8 >= static_cast<double>(bytes);
+}
+
+bool has_repeats(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPiece = 64, kPieces = 64;  // of pieces, side by side and all over
+  constexpr std::size_t kMostRepeated = kPieces * kPieces / 16;
+  if (bytes.size() < kPiece * kPieces * kPieces) return true;
+  const std::vector<std::byte> sample = pieces_of(bytes, kPiece, kPieces, kPieces);
+  std::vector<std::uint64_t> hashes;
+  for (std::size_t at = 0; at < sample.size(); at += kPiece)
+    hashes.push_back(xxh3_64(std::span(sample).subspan(at, kPiece)));
+  std::ranges::sort(hashes);
+  const auto repeated = std::ranges::unique(hashes);
+  return repeated.size() > kMostRepeated;
+}
+
+std::optional<PackedNumbers> packed_numbers(const TensorEntry& tensor, int threads) {
+  if (!is_codable(tensor.dtype) || is_real(tensor.dtype)) return {};
+  std::vector<std::byte> held;
+  const TensorEntry some = sample_of(tensor, held);
+  const std::optional<CodedValues> sample = whole_numbers(some, CodecProfile::kLanes);
+  const std::size_t bytes = pack(some.bytes, dtype_bits(tensor.dtype) / 8).first.size();
+  if (!sample || are_noise(sample->integers, bytes) || encode_section(*sample).size() >= bytes)
+    return {};
+  PackedNumbers packed;
+  packed.form.step = sample->step;
+  packed.form.nibbles = sample->nibbles;
+  packed.form.grid =
+      sample->nibbles ? nibble_grid(tensor.shape, tensor.dtype) : default_grid(tensor.shape);
+  const codec::lanes::Shape shape(packed.form.grid);
+  packed.blocks.resize(static_cast<std::size_t>(shape.blocks()));
+  const std::int64_t units = sample->nibbles ? dtype_bits(tensor.dtype) / 4 : 1;
+  std::atomic<bool> fits = true;
+  parallel_tasks(threads, shape.blocks(), [&](std::int64_t block) {
+    throw_if_interrupted();
+    const std::int64_t width = dtype_bits(tensor.dtype) / 8;
+    TensorEntry part = tensor;
+    part.bytes = tensor.bytes.subspan(static_cast<std::size_t>(shape.first(block) / units * width),
+                                      static_cast<std::size_t>(shape.size(block) / units * width));
+    auto made = packed_part(part, sample->nibbles, sample->step);
+    release_pages(part.bytes);
+    if (made)
+      packed.blocks[static_cast<std::size_t>(block)] = *std::move(made);
+    else
+      fits = false;
+  });
+  check_mapped(tensor.bytes);
+  if (!fits) return {};
+  return packed;
+}
 
 double coded_bytes(const CodedValues& values, CodecProfile profile) {
   IntegerGrid some = values.grid;

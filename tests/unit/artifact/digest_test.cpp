@@ -95,6 +95,35 @@ TEST(Digest, AFileIsExpandedWithItsDigestOnAnyThreads) {
   }
 }
 
+TEST(Digest, AFileThatWasWrittenHasTheDigestOfItsBytes) {
+  const testing::TempDir folder;
+  std::string seen;
+  striped().write(folder / "m.gbz", false,
+                  [&](const ArtifactReader& artifact) { seen = artifact.identity(); });
+  EXPECT_EQ(seen, ArtifactReader::open(folder / "m.gbz").identity());
+}
+
+TEST(Digest, AFileThatChangesWhileItIsWrittenIsRefused) {
+  for (const double place : {0.3, 0.7, 0.999999}) {
+    const testing::TempDir folder;
+    const Errc code = code_of([&] {
+      striped().write(folder / "m.gbz", false, [&](const ArtifactReader& artifact) {
+        std::fstream file(artifact.path(), std::ios::binary | std::ios::in | std::ios::out);
+        const auto at = static_cast<std::streamoff>(
+            place * static_cast<double>(std::filesystem::file_size(artifact.path())));
+        file.seekg(at);
+        const int byte = file.get();
+        file.seekp(at);
+        file.put(static_cast<char>(byte ^ 4));
+        file.close();
+        artifact.check_digest();
+      });
+    });
+    EXPECT_EQ(code, Errc::kCorrupt) << place;
+    EXPECT_FALSE(std::filesystem::exists(folder / "m.gbz"));
+  }
+}
+
 /// A byte of a plain section: it decodes as well as any other.
 TEST(Digest, NothingOfADamagedFileIsWritten) {
   const testing::TempDir folder;

@@ -105,29 +105,43 @@ bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes) {
          !is_repetitive(raw, static_cast<std::size_t>(element_bytes));
 }
 
+std::shared_ptr<const PlanesWriter> planes_of(std::span<const std::byte> raw,
+                                              std::int64_t element_bytes) {
+  if (raw.size() < kLargeTensor || !are_planes(raw, element_bytes)) return nullptr;
+  auto planes = std::make_shared<const PlanesWriter>(raw, static_cast<std::size_t>(element_bytes));
+  return planes->pays() ? planes : nullptr;
+}
+
 std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes,
                                bool floats, PackedBlocks blocks) {
-  std::pair<Bytes, Packing> best{Bytes(raw.begin(), raw.end()), Packing::kRaw};
+  std::pair<Bytes, Packing> best{{}, Packing::kRaw};
+  std::size_t least = raw.size();
   const auto keep_smaller = [&](Bytes packed, Packing packing) {
-    if (packed.size() < best.first.size()) best = {std::move(packed), packing};
+    if (packed.size() >= least) return;
+    least = packed.size();
+    best = {std::move(packed), packing};
+  };
+  const auto smallest = [&] {
+    if (best.second == Packing::kRaw) best.first.assign(raw.begin(), raw.end());
+    return std::move(best);
   };
   if (raw.empty()) return best;
   const auto size = static_cast<std::size_t>(element_bytes);
   if (are_blocks(raw, blocks.type)) {
     keep_smaller(pack_blocks(raw, blocks.type, blocks.threads), Packing::kBlocks);
-    if (raw.size() > kManyFloats && compress_fast(raw).size() > best.first.size()) return best;
+    if (raw.size() > kManyFloats && compress_fast(raw).size() > least) return smallest();
   }
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
-  if (floats && are_planes(raw, element_bytes)) return best;
+  if (floats && are_planes(raw, element_bytes)) return smallest();
   const auto try_zstd = [&](std::span<const std::byte> bytes, Packing packing) {
     Bytes quick = compress(bytes, kQuick);
-    const bool near = quick.size() < best.first.size() + best.first.size() / 8;
+    const bool near = quick.size() < least + least / 8;
     keep_smaller(near && bytes.size() <= kThorough ? compress(bytes, kSlow) : std::move(quick),
                  packing);
   };
   if (size > 1) try_zstd(shuffle(raw, size), Packing::kShuffledZstd);
   try_zstd(raw, Packing::kZstd);
-  return best;
+  return smallest();
 }
 
 }  // namespace gbcompress

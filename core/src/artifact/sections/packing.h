@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,6 +32,10 @@ std::pair<std::vector<std::byte>, Packing> pack(std::span<const std::byte> raw,
 
 /// Whether floats are packed as planes without trying zstd, which would take long.
 bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes);
+
+/// The writer of a large tensor of floats that are planes; null for one that pack() is for.
+std::shared_ptr<const PlanesWriter> planes_of(std::span<const std::byte> raw,
+                                              std::int64_t element_bytes);
 
 /// A sample of elements: so many pieces at equal distances. @param count  elements of each, of at
 /// least as many for all together

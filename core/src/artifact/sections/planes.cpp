@@ -28,12 +28,13 @@ inline void merge_in(const PlanesForm& form, std::size_t size, const std::byte* 
   const auto last = static_cast<unsigned>(8 * size - 1);
   const T base = static_cast<T>(static_cast<T>(form.base) << (last - 7));
   const T all = static_cast<T>(~T{} >> (8 * (sizeof(T) - size)));
+  const unsigned mantissa = form.mantissa;  // of its own: stores of bytes may change the form's
   for (std::size_t i = 0; i < count; ++i) {
     T bits = 0;
     for (std::size_t plane = 0; plane < size; ++plane)
       bits = static_cast<T>(bits << (8 % (8 * sizeof(T))) |
                             std::to_integer<T>(planes[plane * count + i]));
-    bits = static_cast<T>(((bits >> form.mantissa) + base) & all);
+    bits = static_cast<T>(((bits >> mantissa) + base) & all);
     bits = static_cast<T>(bits >> 1 | (bits << last & all));
     std::memcpy(raw + i * size, &bits, size);
   }

@@ -189,14 +189,13 @@ bool has_many_values(std::span<const std::byte> elements) {
 /// Whether the first rows of a large tensor rule out a table for it.
 bool has_no_table(const TensorEntry& source) {
   const IntegerGrid grid = default_grid(source.shape);
-  if (!is_real(source.dtype) || grid.size() <= kManyElements || is_repeated(source) ||
-      !is_finite(source))
-    return false;
+  if (!is_real(source.dtype) || grid.size() <= kManyElements || is_repeated(source)) return false;
   TensorEntry some = source;
   const std::int64_t rows = source.shape.front(), row = grid.size() / rows;
   some.shape.front() = std::clamp<std::int64_t>(kFirstElements / row, 1, rows);
   some.bytes = source.bytes.first(static_cast<std::size_t>(some.shape.front() * row) *
                                   static_cast<std::size_t>(dtype_bits(source.dtype) / 8));
+  if (!is_finite(some)) return false;
   TensorPlan part;
   part.source = &some;
   part.kind = WeightKind::kExact;
