@@ -14,6 +14,7 @@
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
+#include "gbcompress/model_folders.h"
 #include "gbcompress/options.h"
 #include "gbcompress/tensors.h"
 #include "gbcompress/weights.h"
@@ -329,7 +330,9 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     return print_estimate(arguments, settings, work.tensors, work.options);
   }
   ModelOutput output(arguments, arguments.words()[0], ".gbz");
-  output.say_what_stays();
+  const std::filesystem::path source = arguments.words()[0];
+  const bool whole = !output.in_folder() && takes_whole_folder(arguments, source);
+  if (!whole || !keep_carried(source, tensors)) output.say_what_stays();
   writing([&] { output.check(); });
   Report page(arguments, "compress", arguments.words()[0]);
   const auto log = event_log(arguments);

@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -145,6 +146,17 @@ class Records(unittest.TestCase):
         for text in ("| a net ¹ |", "| another ² |", "| a public one |", "not the public ones: ¹ 360 digits; ² the last tenth."):
             self.assertIn(text, page)
 
+    def test_language_models_have_a_row_for_each_way(self):
+        figures = []
+        for way, bits in (("ours, 4", 3.9951), ("nearest", 4.5)):
+            figures += [{"name": f"{way}: bits", "value": bits, "unit": "bits"}, {"name": "KL divergence", "value": bits / 100, "unit": "nats"},
+                        {"name": "standard error", "value": 0.001, "unit": "nats"}, {"name": "increase of the loss", "value": 0.05, "unit": "nats"},
+                        {"name": "its standard error", "value": 0.002, "unit": "nats"}, {"name": "same next token", "value": 88.04, "unit": "%"}]
+        self.put(section="language", figures=figures)
+        self.assertEqual(self.call("index")[0], 0)
+        page = record.PAGE.read_text()
+        self.assertIn("| ours, 4 | 4.00 | 0.0400 ± 0.0010 | 0.0500 ± 0.0020 | 88.04 % |\n| nearest | 4.50 | 0.0450", page)
+
     def test_a_page_that_would_be_too_long_is_refused(self):
         for i in range(record.LONGEST):
             (self.folder / f"records/n{i}.json").write_text(json.dumps(GOOD | {"id": f"n{i}"}))
@@ -152,6 +164,10 @@ class Records(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
+    def test_the_picture_is_that_of_its_record(self):
+        script = ROOT / "tests/bench/language_picture.py"
+        self.assertEqual(subprocess.run([sys.executable, "-B", str(script), "--check"], check=False).returncode, 0)
+
     def test_records_are_valid_and_the_page_is_what_they_give(self):
         records = record.load()
         self.assertGreater(len(records), 50)

@@ -284,16 +284,16 @@ class Bench:
     def write_record(self, identity):
         tool = record_tool()
         units = {"bits": "bits", "kl": "nats", "kl_error": "nats", "loss": "nats", "loss_error": "nats", "same": "%", "seconds": "s"}
-        names = {"kl": "KL divergence", "kl_error": "standard error", "loss": "increase of the loss", "loss_error": "standard error",
-                 "same": "same next token"}
+        names = {"kl": "KL divergence", "kl_error": "standard error", "loss": "increase of the loss",
+                 "loss_error": "its standard error", "same": "same next token"}
         figures = [{"name": line["name"] + ": bits" if key == "bits" else names.get(key, key), "value": round(line[key], 4), "unit": unit}
-                   for line in self.lines for key, unit in units.items()]
-        tool.write({"schema": 1, "id": identity, "section": "peers", "title": "Gemma 3 270M, beside other ways to quantize it",
-                    "command": "tests/bench/language_model.py FOLDER --calibration wikitext-2/valid.txt --test wikitext-2/test.txt",
+                   for line in self.lines for key, unit in units.items() if key != "seconds" or line[key] > 0]
+        tool.write({"schema": 1, "id": identity, "section": "language", "title": "Gemma 3 270M, beside other ways to quantize it",
+                    "command": "tests/bench/language_model.py FOLDER --calibration wikitext-2/valid.txt --test wikitext-2/test.txt --others",
                     "commit": tool.commit(), "machine": tool.machine(), "date": datetime.date.today().isoformat(), "seed": 0,
                     "model": "Gemma 3 270M, 268,098,176 weights, bfloat16 with noise of one step of its grid",
                     "data": f"WikiText-2: 12,288 tokens of the validation part, {SCORED * len(self.windows):,} of the test part",
-                    "figures": figures, "listed": False})
+                    "figures": figures})
 
     def llama(self):
         """Bits alone: mixtures of llama.cpp with its types for rows of other lengths."""
@@ -329,7 +329,7 @@ def main():
     for bits in options.bits:
         bench.ours(bits)
     for file in options.file:
-        bench.score(file.name, bench.take(file), 0, 0)
+        bench.score(f"gbcompress, {file.stem}", bench.take(file), 0, 0)
     if options.others:
         bench.others()
     if options.record:

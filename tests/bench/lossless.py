@@ -106,9 +106,10 @@ def programs(arguments, source):
         if source.is_file():
             return (name, ".gbz", lambda a, b: [executable, "compress", a, "--lossless", "-o", b],
                     lambda a, b: [executable, "expand", a, "-o", b])
-        def models(folder):
-            return sorted(folder.iterdir()) if is_family(folder) else [folder]
-        return (name, ".packed", lambda a, b: [executable, "compress", *models(a), "--lossless", "-o", f"{b}/"],
+        if not is_family(source):  # one file of all that is in the folder
+            return (name, ".gbz", lambda a, b: [executable, "compress", f"{a}/", "--lossless", "-o", b],
+                    lambda a, b: [executable, "expand", a, "-o", f"{b}/"])
+        return (name, ".packed", lambda a, b: [executable, "compress", *sorted(a.iterdir()), "--lossless", "-o", f"{b}/"],
                 lambda a, b: [executable, "expand", f"{a}/", "-o", f"{b}/"])
     yield gbcompress("gbcompress", arguments.gbcompress)
     if arguments.before:
@@ -170,7 +171,8 @@ def write_record(identity, source, results, command):
     tool.write({"schema": 1, "id": f"{identity}-{re.sub('[^a-z0-9]+', '-', source.name.lower())}", "section": "exact",
                 "title": f"{source.name}, beside other programs", "command": command, "commit": tool.commit(), "machine": tool.machine(),
                 "date": datetime.date.today().isoformat(), "seed": 20, "model": source.name, "bytes_before": before,
-                "bytes": results[0][1], "figures": figures})
+                "bytes": results[0][1], "figures": figures,
+                "shown": ["bytes before", *(f"{name}: bytes" for name in ("gbcompress", "lmzip", "zstd -3"))]})
 
 
 def main():

@@ -373,10 +373,36 @@ class Folders(Files):
         self.succeed("expand", "m.gbz", "-o", "one.safetensors")
         self.succeed("compare", "m/", "one.safetensors")
         self.succeed("expand", "m.gbz", "-o", "many/")
-        self.assertEqual(self.tree("many"), ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
-                                             "model.safetensors.index.json"])
+        self.assertEqual(self.tree("many"), self.tree("m"))
         self.succeed("expand", "m.gbz", "-o", "named")
         self.assertEqual(self.tree("named"), self.tree("many"), "a name without a model's suffix is a folder's")
+
+    def test_a_folder_as_one_file(self):
+        self.shards("m")
+        for name, content in (("1_Pooling/config.json", b'{"pool": 1}'), ("empty.txt", b""), ("logo.png", bytes(range(256)))):
+            os.makedirs(os.path.dirname(self.path("m/" + name)), exist_ok=True)
+            self.write("m/" + name, content)
+        said = self.succeed("compress", "m/", "--lossless", "-o", "m.gbz")
+        self.assertNotIn("only the weights", said.err)
+        self.assertEqual(self.tree("."), ["m.gbz", *sorted("m/" + name for name in self.tree("m"))])
+        self.succeed("expand", "m.gbz", "-o", "back")
+        self.assertEqual(self.tree("back"), self.tree("m"))
+        for name in self.tree("m"):
+            self.assertEqual(sha256(self.path("back/" + name)), sha256(self.path("m/" + name)), name)
+        listing = self.succeed("inspect", "m.gbz", "--json").json
+        self.assertIn("1_Pooling/config.json", [file["name"] for file in listing["originals"]])
+        self.assertEqual(self.succeed("compare", "m/", "m.gbz", "--json").json["differ"], 0)
+        self.assertIn("only the weights", self.succeed("compress", "m/", "--max-error", "0.01", "-o", "lossy.gbz").err)
+
+    def test_one_file_in_a_folder_as_one_file(self):
+        os.makedirs(self.path("m"))
+        self.write("m/model.safetensors", safetensors({"w": ("F32", [16, 64], floats(1024))}))
+        self.write("m/config.json", "{}")
+        self.succeed("compress", "m", "--lossless", "-o", "m.gbz")
+        self.succeed("expand", "m.gbz", "-o", "back/")
+        self.assertEqual(self.tree("back"), ["config.json", "model.safetensors"])
+        self.succeed("expand", "m.gbz", "-o", "alone.safetensors")
+        self.assertEqual(self.succeed("compare", "m/", "alone.safetensors", "--json").json["differ"], 0)
 
     def test_files_in_the_way(self):
         self.shards("m")

@@ -38,6 +38,10 @@ std::string weights_name(const std::filesystem::path& folder);
 /// @throws Error(kIo)
 void find_carried(const std::filesystem::path& folder, TensorBundle& bundle, bool whole = false);
 
+/// Moves the files of bundle.carried to those that exact mode keeps: the file gives back all of a
+/// folder. Nothing where the bundle has no contents. @return whether it did. @throws Error(kIo)
+bool keep_carried(const std::filesystem::path& folder, TensorBundle& bundle);
+
 /// Copies of files under their own names in a folder that exists, and in subfolders, which are
 /// made. Made under temporary names, so that nothing that can fail for want of space or rights is
 /// left for commit(); without that, nothing stays behind. Symbolic links in the folder are never

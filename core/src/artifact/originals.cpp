@@ -129,8 +129,10 @@ std::string format_of(std::span<const std::byte> bytes, const std::string& label
 /// Names of one folder. The first file may have any; without a suffix it is no file's name, but a
 /// stream's, and becomes "model".
 std::optional<std::string> name_of(const TensorBundle& bundle, std::size_t i) {
-  const std::filesystem::path name = bundle.files[i].filename();
-  if (is_file_name(name.string()) && (i > 0 || name.has_extension())) return name.string();
+  const std::filesystem::path name =
+      bundle.files[i].lexically_relative(bundle.files.front().parent_path());
+  if (is_file_name(name.generic_string()) && (i > 0 || name.has_extension()))
+    return name.generic_string();
   if (i > 0) return {};
   return "model";
 }
@@ -265,8 +267,7 @@ std::optional<OriginalFiles> find_originals(const TensorBundle& bundle, std::str
   for (std::size_t i = 0; i < bundle.contents.size(); ++i) {
     const auto bytes = bundle.contents[i];
     const auto name = name_of(bundle, i);
-    if (!name)
-      return refuse(printable(bundle.files[i].filename().string()) + " cannot be a file's name");
+    if (!name) return refuse(printable(bundle.files[i].string()) + " cannot be a file's name");
     auto content = without_tensors(bytes, *name, places, left);
     if (!content)
       return refuse(bundle.left_out.empty() ? "they have more than 4 GiB beside the tensors"

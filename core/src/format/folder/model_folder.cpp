@@ -202,6 +202,19 @@ TensorBundle open_folder(const fs::path& folder, const OpenOptions& options) {
 
 }  // namespace
 
+bool keep_carried(const fs::path& folder, TensorBundle& bundle) {
+  if (bundle.contents.empty() || bundle.contents.size() != bundle.files.size()) return false;
+  for (const fs::path& name : bundle.carried) {
+    auto file = std::make_shared<const MappedFile>(folder / name);
+    bundle.files.push_back(folder / name);
+    bundle.contents.push_back(file->bytes());
+    bundle.file_bytes += static_cast<std::int64_t>(file->bytes().size());
+    bundle.owners.push_back(std::move(file));
+  }
+  bundle.carried.clear();
+  return true;
+}
+
 bool is_model_index(std::string_view name) {
   return is_index_of(name, kSafetensorsEnd) || is_index_of(name, kPickledEnd);
 }
