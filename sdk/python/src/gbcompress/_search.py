@@ -24,6 +24,8 @@ class Evaluator:
 
     def __init__(self, end: float | None) -> None:
         self.end = end
+        self._begun = time.monotonic()  # of the candidate that is made
+        self._longest = 0.0  # seconds of a candidate
         self._bar = iter(progress(itertools.count(), "calibration files"))
 
     def limited(self) -> bool:
@@ -31,10 +33,12 @@ class Evaluator:
         return self.end is not None
 
     def time(self) -> bool:
-        """Whether a further candidate may be begun."""
-        return self.end is None or time.monotonic() <= self.end
+        """Whether a further candidate may be begun: the longest one so far would end in time."""
+        return self.end is None or time.monotonic() + self._longest <= self.end
 
     def tell(self, name: str, file_bytes: int, error: float) -> None:
+        now = time.monotonic()
+        self._longest, self._begun = max(self._longest, now - self._begun), now
         next(self._bar)
 
     def quality(self, file: str) -> float | None:
