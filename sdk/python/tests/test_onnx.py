@@ -249,7 +249,7 @@ def test_passes_of_branches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_moments_of_sampled_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all rows would take too long, about 64 for each column count, spread over all batches."""
+    """Where all rows would take too long, about so many for each column count, spread over all batches."""
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1])]
     path = save(tmp_path / "m.onnx", nodes, {"w": draw(6, 4, 3)}, {"x": [1, 4, 5000]}, {"y": [1, 6, 5000]})
     batches = [np.cumsum(draw(1, 4, 5000, seed=k), -1) * 0.02 + draw(1, 4, 5000, seed=50 + k) for k in range(5)]
@@ -265,9 +265,9 @@ def test_moments_of_sampled_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(_onnx_collect, "add", add)
     found = gbc.onnx.collect(path, batches, importance=False).tensors
-    assert len(rows) == 5 and all(0.9 * 64 * 12 / 5 < count < 1.2 * 64 * 12 / 5 for count in rows)
+    assert len(rows) == 5 and all(0.9 < count * 5 / (12 * _onnx_collect._LEAST) < 1.2 for count in rows)
     error = np.square(found["w.input_moment"] - whole["w.input_moment"]).sum() / np.square(whole["w.input_moment"]).sum()
-    assert 0 < error < 0.02
+    assert 0 < error < 0.03
     again = gbc.onnx.collect(path, batches, importance=False).tensors
     assert all(np.array_equal(value, found[name]) for name, value in again.items())
 

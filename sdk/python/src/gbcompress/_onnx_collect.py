@@ -20,7 +20,7 @@ from ._statistics import ROWS, Statistics
 #: Bytes of the values that a pass gives of a batch, unless one node takes more.
 _PASS = 256 << 20
 #: Multiply-adds of all moments, beyond which fewer rows count, and rows for each column that count in any case.
-_MOMENTS, _LEAST = 4e11, 64
+_MOMENTS, _LEAST = 2e11, 32
 #: Multiply-adds of all passes with noise, about, beyond which there are fewer batches, then noise on several tensors at once.
 _NOISY = 2e12
 #: Passes with noise below which importance is left out where time is short.
@@ -164,6 +164,8 @@ def _moments(model: Model, batches: Sequence[Batch], end: float) -> tuple[dict[s
     for left, part in zip(range(len(plan.parts), 0, -1), plan.parts, strict=True):
         now = time.monotonic()
         fewest = min(fewest, _add_part(model, part, feeds, sums, differing, now + (end - now) / left))
+    for each in sums.values():
+        each.finish()
     for key in sorted(differing):
         warn(f"{key} is used with different inputs; it is rounded without a moment", UserWarning)
         del sums[key]

@@ -39,6 +39,14 @@ class Sums:
     moment: NDArray[np.float64]
     mean: NDArray[np.float64]
     rows: int = 0
+    waiting: list[Floats] = field(default_factory=list)  #: rows that are not in the moment yet
+
+    def finish(self) -> None:
+        """Adds the rows that wait: products of many rows at once take less time."""
+        if self.waiting:
+            rows = np.concatenate(self.waiting, -2)
+            self.waiting.clear()
+            self.moment += np.swapaxes(rows, -1, -2) @ rows
 
 
 @dataclass(frozen=True)
@@ -226,15 +234,16 @@ def add(sums: dict[str, Sums], of: Measured, rows: Floats, most: int) -> bool:
     if rows.shape[-1] > _WIDEST or rows.shape[-1] != of.width:
         return True
     rows = _spread(rows, most).astype(np.float32, copy=False)
-    moment = (np.swapaxes(rows, -1, -2) @ rows).astype(np.float64)
-    mean = rows.sum(-2, dtype=np.float64)
+    groups, (count, width) = rows.shape[:-2], rows.shape[-2:]
     own = sums.get(of.key)
     if own is None:
-        sums[of.key] = Sums(of.kind, moment, mean, rows.shape[-2])
-        return True
-    if own.kind != of.kind or own.moment.shape != moment.shape:
+        own = sums[of.key] = Sums(of.kind, np.zeros((*groups, width, width)), np.zeros((*groups, width)))
+    if own.kind != of.kind or own.moment.shape != (*groups, width, width):
         return False
-    own.moment += moment
-    own.mean += mean
-    own.rows += rows.shape[-2]
+    own.mean += rows.sum(-2, dtype=np.float64)
+    own.rows += count
+    # Copied: the values that they are part of may be larger than a pass may hold.
+    own.waiting.append(rows.copy())
+    if sum(each.shape[-2] for each in own.waiting) >= width:
+        own.finish()
     return True
