@@ -7,10 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "base/internal.h"
 #include "gbcompress/artifact.h"
 
-namespace GBC_INTERNAL gbcompress {
+namespace gbcompress {
 
 class FixedWidthMatrix {
  public:
