@@ -17,7 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from graphs import dense, draw, inputs, network, recurrent, save  # noqa: E402
 from onnx import helper  # noqa: E402
 
-from gbcompress import _onnx_collect  # noqa: E402
+from gbcompress import _onnx_collect, _onnx_evaluator  # noqa: E402
 from gbcompress._onnx_session import Held, Model  # noqa: E402
 from gbcompress._search import Evaluator  # noqa: E402
 
@@ -329,10 +329,29 @@ def test_minutes(tmp_path: Path) -> None:
         gbc.onnx.calibrate(path, inputs(10, 16, 24), tmp_path / "n.gbz", ratio=6, minutes=0)
 
 
+def test_large_models_have_fewer_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, batches = chain(tmp_path / "m.onnx", 6), inputs(10, 16, 24)
+    every = list(gbc.onnx.calibrate(path, batches, tmp_path / "m.gbz", ratio=6).candidates)
+    assert len(every) > 5
+    monkeypatch.setattr(_onnx_evaluator, "_WEIGHTS", 4.5 * 6 * 24**2)
+    assert list(gbc.onnx.calibrate(path, batches, tmp_path / "n.gbz", ratio=6).candidates) == every[:4]
+    monkeypatch.setattr(_onnx_evaluator, "_WEIGHTS", 1)
+    seen: list[str] = []
+
+    def evaluate(model: str) -> float:
+        seen.append(model)
+        return 100.0
+
+    report = gbc.onnx.calibrate(path, batches, tmp_path / "o.gbz", max_drop=1, evaluate=evaluate)
+    assert len(report.candidates) == 3 and len(seen) > 4, "the search for the size goes on"
+    report = gbc.onnx.calibrate(path, batches, tmp_path / "p.gbz", ratio=6, minutes=60)
+    assert len(report.candidates) == len(every), "with a time limit, time alone counts"
+
+
 def test_candidates_that_would_end_late_are_not_begun() -> None:
     now = time.monotonic()
     evaluator = Evaluator(now + 60)
-    assert evaluator.time()
+    assert evaluator.time() and evaluator.in_time()
     evaluator._begun = now - 50  # the first one took 50 seconds
     evaluator.tell("a", 1, 0.0)
     assert evaluator.time()

@@ -36,8 +36,9 @@ def source_of(store: Store, name: str, keep: str) -> Source:
     matrix = store.matrix(name) if keep == "integers" else None
     if matrix is not None:
         return IntegerSource(store, name, matrix)
-    store.decodes = True
-    return Source(store, name)
+    source = Source(store, name)
+    store.decoded.add(source.index)
+    return source
 
 
 def keep_compressed(

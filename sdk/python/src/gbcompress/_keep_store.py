@@ -152,7 +152,7 @@ class Store:
         self._rows: dict[tuple[int, torch.dtype], _Rows] = {}
         self._matrices: dict[int, _core.FixedWidthMatrix | None] = {}
         self.integers = 0  #: bytes of matrices
-        self.decodes = False  #: whether weights are decoded from the file when they are used
+        self.decoded: set[int] = set()  #: tensors that are decoded from the file when they are used
         self.loading = False  #: whether parameters that are made now are frozen without an error
         self._reset()
         _stores.add(self)
@@ -173,9 +173,13 @@ class Store:
         return self._opened._place(name)
 
     def memory(self) -> dict[str, int]:
-        """Bytes held: ``file`` (mapped; 0 where all weights are integers), ``buffers``, ``rows`` of embeddings, ``integers``."""
+        """Bytes held: ``file`` (mapped; beside integers what other weights take of it), ``buffers``, ``rows`` of embeddings,
+        ``integers``."""
         rows = sum(rows.bytes for rows in self._rows.values())
-        file = self.file_bytes if self.decodes else 0
+        file = self.file_bytes
+        if self.integers:
+            bits = self._read._file.tensor_bits()
+            file = math.ceil(sum(bits[index] for index in self.decoded) / 8)
         return {"file": file, "buffers": self.buffers.bytes, "rows": rows, "integers": self.integers}
 
     def matrix(self, name: str) -> _core.FixedWidthMatrix | None:

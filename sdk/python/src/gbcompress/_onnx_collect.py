@@ -22,7 +22,7 @@ _PASS = 256 << 20
 #: Multiply-adds of all moments, beyond which fewer rows count, and rows for each column that count in any case.
 _MOMENTS, _LEAST = 2e11, 32
 #: Multiply-adds of all passes with noise, about, beyond which there are fewer batches, then noise on several tensors at once.
-_NOISY = 2e12
+_NOISY = 1e12
 #: Passes with noise below which importance is left out where time is short.
 _FEWEST = 8
 #: Deviation of the noise that tells how sensitive a tensor is, in root mean squares of its elements.
