@@ -201,7 +201,7 @@ void FixedWidthMatrix::read(std::span<const std::int64_t> wanted, std::span<floa
                      unpack_fixed_width(*this, r, units.data());
                      for (const Rest& rest : rests(r)) units[rest.column] += rest.units;
                      float* const row = to.data() + n * cols_;
-          const float scale = this->scale(r);
+                     const float scale = this->scale(r);
                      for (std::int64_t c = 0; c < cols_; ++c)
                        row[c] = units[static_cast<std::size_t>(c)] * scale;
                    }
