@@ -1,6 +1,8 @@
 #include "artifact/direct_values.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "artifact/integers/integers.h"
 #include "artifact/sections/elements.h"
@@ -8,6 +10,45 @@
 #include "gbcompress/error.h"
 
 namespace gbcompress {
+namespace {
+
+/// Elements that are converted at a time, by way of float32.
+constexpr std::size_t kConverted = 1024;
+
+std::size_t element_bytes(DType dtype) { return static_cast<std::size_t>(dtype_bits(dtype) / 8); }
+
+/// Numbers as elements of a type, rounded to another one before.
+void round_elements(std::span<const float> values, DType first, DType dtype,
+                    std::span<std::byte> to) {
+  std::array<std::byte, kConverted * sizeof(double)> rounded;
+  for (std::size_t at = 0; at < values.size(); at += kConverted) {
+    const std::size_t count = std::min(kConverted, values.size() - at);
+    const auto chunk = std::span(rounded).first(count * element_bytes(first));
+    put_elements(values.subspan(at, count), first, chunk);
+    convert_elements(chunk, first, dtype,
+                     to.subspan(at * element_bytes(dtype), count * element_bytes(dtype)));
+  }
+}
+
+[[noreturn]] void rethrow_named(const Error& error, const ArtifactTensor& tensor) {
+  throw Error(error.code(),
+              printable(tensor.name) + ": the coded integers are wrong: " + error.what());
+}
+
+#ifndef GBC_FREESTANDING
+/// A part in the tensor's own 16-bit type, then as another one.
+template <typename Own>
+void read_converted(const LanesReader& lanes, std::size_t tensor, const LanesPart& part,
+                    float scale, std::span<const float> rows, std::pair<DType, DType> types,
+                    std::span<std::byte> to) {
+  thread_local std::vector<Own> values;
+  values.resize(static_cast<std::size_t>(part.size));
+  lanes.read_part(tensor, part, scale, rows, values.data());
+  convert_elements(std::as_bytes(std::span(values)), types.first, types.second, to);
+}
+#endif
+
+}  // namespace
 
 bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   const ArtifactTensor& form = artifact.tensors()[tensor];
@@ -100,16 +141,30 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
     if (dtype == DType::kF16 && (own_ == DType::kF32 || own_ == DType::kF16))
       return lanes.read_part(tensor_, values, scale, rows,
                              reinterpret_cast<codec::lanes::Float16*>(bytes.data()));
+    if (own_ == DType::kBF16)
+      return read_converted<codec::lanes::Bfloat16>(lanes, tensor_, values, scale, rows,
+                                                    {own_, dtype}, bytes);
+    if (own_ == DType::kF16)
+      return read_converted<codec::lanes::Float16>(lanes, tensor_, values, scale, rows,
+                                                   {own_, dtype}, bytes);
 #endif
     std::vector<float> own;
     std::vector<float>& buffer = room_for(own, values.size);
     lanes.read_part(tensor_, values, scale, rows, buffer.data());
     // Rounded to the tensor's own type first, which F32 leaves as it is.
-    const DType first = own_ == DType::kF32 ? dtype : own_;
-    convert_elements(elements_of(buffer, first), first, dtype, bytes);
+    round_elements(buffer, own_ == DType::kF32 ? dtype : own_, dtype, bytes);
   } catch (const Error& error) {
-    throw Error(error.code(), printable(artifact_.tensors()[tensor_].name) +
-                                  ": the coded integers are wrong: " + error.what());
+    rethrow_named(error, artifact_.tensors()[tensor_]);
+  }
+}
+
+void DirectValues::read_units(std::size_t part, std::span<float> units) const {
+  const LanesPart& values = parts_[part];
+  try {
+    artifact_.lanes()->prepare(values);
+    artifact_.lanes()->read_part(tensor_, values, 1, {}, units.data());
+  } catch (const Error& error) {
+    rethrow_named(error, artifact_.tensors()[tensor_]);
   }
 }
 
@@ -129,10 +184,14 @@ void convert_elements(std::span<const std::byte> from, DType own, DType dtype,
     std::copy(from.begin(), from.end(), to.begin());
     return;
   }
-  std::vector<float> floats(from.size() / static_cast<std::size_t>(dtype_bits(own) / 8));
-  floats_of(from, own, floats);
-  const std::vector<std::byte> made = elements_of(floats, dtype);
-  std::copy(made.begin(), made.end(), to.begin());
+  std::array<float, kConverted> floats;
+  const std::size_t all = from.size() / element_bytes(own);
+  for (std::size_t at = 0; at < all; at += kConverted) {
+    const std::size_t count = std::min(kConverted, all - at);
+    const auto chunk = std::span(floats).first(count);
+    floats_of(from.subspan(at * element_bytes(own), count * element_bytes(own)), own, chunk);
+    put_elements(chunk, dtype, to.subspan(at * element_bytes(dtype), count * element_bytes(dtype)));
+  }
 }
 
 }  // namespace gbcompress

@@ -29,6 +29,14 @@ class DirectValues {
   /// @param bytes  of the part
   /// @throws Error(kCorrupt, kTruncated)
   void read(std::size_t part, DType dtype, std::span<std::byte> bytes) const;
+  /// Integers of a part, of dependent grids in half steps. [thread-safe] @throws as read()
+  void read_units(std::size_t part, std::span<float> units) const;
+  struct Scales {
+    float scale;              ///< what a unit stands for
+    std::vector<float> rows;  ///< one a row instead, or none
+  };
+  /// @throws as read()
+  const Scales& scales() const;
   /// All of them, side by side.
   void read_all(DType dtype, std::span<std::byte> bytes, int threads) const;
 
@@ -36,11 +44,6 @@ class DirectValues {
   const ArtifactReader& artifact_;
   std::size_t tensor_;
   DType own_;
-  struct Scales {
-    float scale;
-    std::vector<float> rows;  ///< one a row instead, or none
-  };
-  const Scales& scales() const;
   Scales read_scales() const;
   void read_numbers(const LanesPart& units, std::span<std::byte> bytes) const;
 

@@ -56,12 +56,29 @@ double magnitude(const std::byte* at, DType dtype) noexcept {
   return static_cast<double>(std::bit_cast<float>(wide));
 }
 
-bool holds_infinity(std::span<const std::byte> bytes, DType dtype) noexcept {
-  const auto size = static_cast<std::size_t>(dtype_bits(dtype) / 8);
-  const std::uint64_t infinity = infinity_of(dtype);
-  for (std::size_t i = 0; i < bytes.size(); i += size)
-    if (magnitude_bits(bytes.data() + i, dtype) == infinity) return true;
+/// Whether an element has these bits beside its sign; blocks without an exit, which become vectors.
+template <typename Bits>
+bool holds(std::span<const std::byte> bytes, Bits wanted) noexcept {
+  constexpr std::size_t kBlock = 4096;
+  constexpr auto kMagnitude = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
+  for (std::size_t first = 0; first < bytes.size(); first += kBlock) {
+    const auto block = bytes.subspan(first, std::min(kBlock, bytes.size() - first));
+    Bits found = 0;
+    for (std::size_t i = 0; i < block.size(); i += sizeof(Bits)) {
+      Bits bits;
+      std::memcpy(&bits, block.data() + i, sizeof bits);
+      found |= static_cast<Bits>((bits & kMagnitude) == wanted);
+    }
+    if (found) return true;
+  }
   return false;
+}
+
+bool holds_infinity(std::span<const std::byte> bytes, DType dtype) noexcept {
+  const std::uint64_t infinity = infinity_of(dtype);
+  if (dtype_bits(dtype) == 16) return holds(bytes, static_cast<std::uint16_t>(infinity));
+  if (dtype == DType::kF32) return holds(bytes, static_cast<std::uint32_t>(infinity));
+  return holds(bytes, infinity);
 }
 
 /// The largest finite magnitude.

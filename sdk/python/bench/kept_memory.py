@@ -1,24 +1,41 @@
 """Memory and seconds of a language model whose weights are kept compressed, beside the decoded model.
 
-    kept_memory.py PACKED [--keep compressed] [--runs 5] [--dtypes bfloat16,float32] [--prompt 512]
+    kept_memory.py PACKED [--keep compressed,integers] [--runs 5] [--dtypes bfloat16,float32] [--prompt 512]
     kept_memory.py PACKED --sentences          a sentence encoder: batches of 32 sentences of 64 tokens
+    kept_memory.py PACKED --make               makes PACKED first: random weights in the shapes of Gemma 3 270M, 4 bits each
 
 PACKED is a packed folder. The ways take turns, so that the load of the machine is the same for all, and the minimum of each is
 printed as JSON: a prefill of random tokens (logits of the last one), one further token, memory in MB. "held": the compressed
-file, buffers, cached rows, other parameters; "rss": growth of the resident memory over that before the model was opened."""
+file, integers, buffers, cached rows, other parameters; "rss": growth of the resident memory over that before the model was opened."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import tempfile
 import time
 from typing import Any
 
 import torch
 from transformers import AutoModel, AutoModelForCausalLM
 
+import gbcompress as gbc
 from gbcompress.huggingface import GbcompressConfig
+
+
+def make(folder: str) -> None:
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    config = Gemma3TextConfig(
+        vocab_size=262144, hidden_size=640, intermediate_size=2048, num_hidden_layers=18, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=256,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = Gemma3ForCausalLM(config).bfloat16()
+    with tempfile.TemporaryDirectory() as plain:
+        model.save_pretrained(plain)
+        gbc.compress_folder(plain, folder, ratio=4)
 
 
 def resident() -> float:
@@ -60,7 +77,10 @@ def main() -> None:
     parser.add_argument("--dtypes", default="bfloat16,float32")
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--sentences", action="store_true")
+    parser.add_argument("--make", action="store_true")
     args = parser.parse_args()
+    if args.make:
+        make(args.packed)
     cls = AutoModel if args.sentences else AutoModelForCausalLM
     memory: dict[str, dict[str, float]] = {}
     models: dict[str, Any] = {}

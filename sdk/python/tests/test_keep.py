@@ -375,7 +375,7 @@ def test_threads(folder: Path) -> None:
     for each in threads:
         each.join()
     assert not wrong
-    assert len(store_of(kept)._buffers._free) <= 3
+    assert len(store_of(kept).buffers._free) <= 3
 
 
 def _forked(kept: Any, wanted: Any, queue: Any) -> None:
@@ -439,7 +439,7 @@ def test_models_that_do_not_match(folder: Path) -> None:
     for arguments, words in [((path, path), "takes a torch module"), ((model, folder / "no.gbz"), "no.gbz")]:
         with pytest.raises(gbc.GbzError, match=words):
             gbc.keep_compressed(*arguments)
-    with pytest.raises(gbc.UsageError, match="keep must be 'compressed'"):
+    with pytest.raises(gbc.UsageError, match="keep must be 'compressed' or 'integers', got 'everything'"):
         gbc.keep_compressed(model, path, keep="everything")
     with pytest.raises(gbc.UsageError, match="cache_bytes must be at least 0, got -1"):
         gbc.keep_compressed(model, path, cache_bytes=-1)

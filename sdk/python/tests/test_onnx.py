@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import warnings
 from pathlib import Path
 
@@ -15,6 +16,10 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 from graphs import dense, draw, inputs, network, recurrent, save  # noqa: E402
 from onnx import helper  # noqa: E402
+
+from gbcompress import _onnx_collect, _onnx_evaluator  # noqa: E402
+from gbcompress._onnx_session import Held, Model  # noqa: E402
+from gbcompress._search import Evaluator  # noqa: E402
 
 
 def test_moments_are_those_of_the_inputs(tmp_path: Path) -> None:
@@ -204,3 +209,154 @@ def test_external_data(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     gbc.onnx.expand(tmp_path / "m.gbz", tmp_path / "out" / "m.onnx")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["m.data", "m.onnx"]
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_values_are_given_in_passes(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded memory: each pass runs the graph up to its last node and gives values of that size, or of one node."""
+    path = network(tmp_path / "m.onnx")
+    batches = [draw(4, 3, 12, 12, seed=30 + k, scale=1) for k in range(12)]
+    wanted = gbc.onnx.collect(path, batches, importance=False).tensors
+    ends: list[tuple[int, int]] = []
+    original = Model.tapped
+
+    def tapped(self: Model, values: list, named: dict, end: int | None = None, shapes: bool = False) -> tuple:
+        if not shapes:
+            ends.append((end, len(values)))
+        return original(self, values, named, end, shapes)
+
+    monkeypatch.setattr(Model, "tapped", tapped)
+    monkeypatch.setattr(_onnx_collect, "_PASS", size)
+    found = gbc.onnx.collect(path, batches, importance=False).tensors
+    # Inputs of the four weights: 6,912, 9,216, 512 and 384 bytes of a batch.
+    assert ends == ([(1, 1), (3, 1), (6, 1), (7, 1)] if size == 1 else [(7, 4)])
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_passes_of_branches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = recurrent(tmp_path / "m.onnx", False)
+    batches = [{"q": np.array(k % 2 == 0), "x": draw(6, 2, 8, seed=k, scale=1)} for k in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = gbc.onnx.collect(path, batches, importance=False).tensors
+        monkeypatch.setattr(_onnx_collect, "_PASS", 1)
+        found = gbc.onnx.collect(path, batches, importance=False).tensors
+    assert {"W1|R1.input_moment", "W2|R2.input_moment"} <= wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_moments_of_sampled_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all rows would take too long, about so many for each column count, spread over all batches."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1])]
+    path = save(tmp_path / "m.onnx", nodes, {"w": draw(6, 4, 3)}, {"x": [1, 4, 5000]}, {"y": [1, 6, 5000]})
+    batches = [np.cumsum(draw(1, 4, 5000, seed=k), -1) * 0.02 + draw(1, 4, 5000, seed=50 + k) for k in range(5)]
+    batches = [batch.astype(np.float32) for batch in batches]
+    whole = gbc.onnx.collect(path, batches, importance=False).tensors
+    monkeypatch.setattr(_onnx_collect, "_MOMENTS", 1.0)
+    rows: list[int] = []
+    original = _onnx_collect.add
+
+    def add(sums: dict, node: object, values: np.ndarray, most: int) -> bool:
+        rows.append(len(values))
+        return original(sums, node, values, most)
+
+    monkeypatch.setattr(_onnx_collect, "add", add)
+    found = gbc.onnx.collect(path, batches, importance=False).tensors
+    assert len(rows) == 5 and all(0.9 < count * 5 / (12 * _onnx_collect._LEAST) < 1.2 for count in rows)
+    error = np.square(found["w.input_moment"] - whole["w.input_moment"]).sum() / np.square(whole["w.input_moment"]).sum()
+    assert 0 < error < 0.03
+    again = gbc.onnx.collect(path, batches, importance=False).tensors
+    assert all(np.array_equal(value, found[name]) for name, value in again.items())
+
+
+def chain(path: Path, layers: int) -> Path:
+    nodes = [helper.make_node("MatMul", ["x" if k == 0 else f"h{k}", f"w{k}"], [f"h{k + 1}" if k + 1 < layers else "y"]) for k in range(layers)]
+    return save(path, nodes, {f"w{k}": draw(24, 24, seed=k) for k in range(layers)}, {"x": [16, 24]}, {"y": [16, 24]})
+
+
+def test_noise_on_several_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a pass for each tensor would take too long, tensors that share one count alike, relative to their sizes."""
+    path, batches = chain(tmp_path / "m.onnx", 20), inputs(10, 16, 24)
+    passes: list[int] = []
+    original = Held.error
+
+    def error(self: Held, data: bytes, folder: str | None = None) -> float:
+        passes.append(len(self.feeds))
+        return original(self, data, folder)
+
+    monkeypatch.setattr(Held, "error", error)
+    alone = gbc.onnx.collect(path, batches).tensors
+    assert passes == [5] * 20, "of ten batches every second one"
+    passes.clear()
+    # A batch of 16 rows takes 16 * 24^2 multiply-adds in each of the layers.
+    monkeypatch.setattr(_onnx_collect, "_NOISY", 10.0 * 20 * 16 * 24**2)
+    found = gbc.onnx.collect(path, batches).tensors
+    assert passes == [1] * 10, "ten passes of one batch"
+    names = [name for name in sorted(found) if name.endswith(".row_importance")]
+    assert len(names) == 20 and names == [name for name in sorted(alone) if name.endswith(".row_importance")]
+    weights = {f"w{k}": draw(24, 24, seed=k) for k in range(20)}
+    costs = [float(found[name].sum() * np.square(weights[name.split(".")[0]]).mean()) for name in names]
+    for first, second in zip(costs[::2], costs[1::2], strict=True):
+        assert first == pytest.approx(second, rel=1e-4)
+    assert len({round(float(np.log(cost)), 3) for cost in costs[::2]}) > 5
+    again = gbc.onnx.collect(path, batches).tensors
+    assert all(np.array_equal(value, found[name]) for name, value in again.items())
+
+
+def test_statistics_that_end_in_time(tmp_path: Path) -> None:
+    model = Model(str(chain(tmp_path / "m.onnx", 12)), None, 1)
+    batches = inputs(10, 16, 24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = _onnx_collect.collected(model, batches, True, 0, _onnx_collect.Ends(0.0, 0.0))
+    assert found.samples == 1, "moments are those of one batch at least"
+    assert "w3.output_moment" in found.tensors and not [name for name in found.tensors if name.endswith("importance")]
+    far = time.monotonic() + 1000
+    found = _onnx_collect.collected(model, batches, True, 0, _onnx_collect.Ends(far, far))
+    assert found.samples == 10 and sum(name.endswith("importance") for name in found.tensors) == 12
+
+
+def test_minutes(tmp_path: Path) -> None:
+    path = chain(tmp_path / "m.onnx", 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = gbc.onnx.calibrate(path, inputs(10, 16, 24), tmp_path / "m.gbz", ratio=6, minutes=1e-9)
+    assert len(report.candidates) == 2 and report.file.target_met and report.file.file_bytes <= path.stat().st_size / 6
+    with pytest.raises(gbc.UsageError, match="minutes must be above 0, got 0"):
+        gbc.onnx.calibrate(path, inputs(10, 16, 24), tmp_path / "n.gbz", ratio=6, minutes=0)
+
+
+def test_large_models_have_fewer_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, batches = chain(tmp_path / "m.onnx", 6), inputs(10, 16, 24)
+    every = list(gbc.onnx.calibrate(path, batches, tmp_path / "m.gbz", ratio=6).candidates)
+    assert len(every) > 5
+    monkeypatch.setattr(_onnx_evaluator, "_WEIGHTS", 4.5 * 6 * 24**2)
+    assert list(gbc.onnx.calibrate(path, batches, tmp_path / "n.gbz", ratio=6).candidates) == every[:4]
+    monkeypatch.setattr(_onnx_evaluator, "_WEIGHTS", 1)
+    seen: list[str] = []
+
+    def evaluate(model: str) -> float:
+        seen.append(model)
+        return 100.0
+
+    report = gbc.onnx.calibrate(path, batches, tmp_path / "o.gbz", max_drop=1, evaluate=evaluate)
+    assert len(report.candidates) == 3 and len(seen) > 4, "the search for the size goes on"
+    report = gbc.onnx.calibrate(path, batches, tmp_path / "p.gbz", ratio=6, minutes=60)
+    assert len(report.candidates) == len(every), "with a time limit, time alone counts"
+
+
+def test_candidates_that_would_end_late_are_not_begun() -> None:
+    now = time.monotonic()
+    evaluator = Evaluator(now + 60)
+    assert evaluator.time() and evaluator.in_time()
+    evaluator._begun = now - 50  # the first one took 50 seconds
+    evaluator.tell("a", 1, 0.0)
+    assert evaluator.time()
+    evaluator._begun = time.monotonic() - 61
+    evaluator.tell("b", 1, 0.0)
+    assert not evaluator.time()
+    evaluator.tell("c", 1, 0.0)  # a short one does not shorten the longest
+    assert not evaluator.time() and Evaluator(None).time()

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "artifact/sections/elements.h"
 #include "artifact/sections/float_code.h"
+#include "base/float16.h"
 #include "base/random.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -134,6 +136,17 @@ TEST(Writer, SpoolsSectionsAndReplacesIntegers) {
   EXPECT_EQ(ArtifactReader::open(folder / "a.gbz").identity(),
             ArtifactReader::from_bytes(memory.encode(), "m").identity());
   EXPECT_EQ(code_of([&] { spooled.update_coded("p", values); }), Errc::kNotFound);
+}
+
+TEST(Exact, EveryHalfIsRead) {
+  std::vector<std::uint16_t> halves(65536);
+  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(i);
+  std::vector<float> read(halves.size());
+  floats_of(std::as_bytes(std::span(halves)), DType::kF16, read);
+  for (std::size_t i = 0; i < halves.size(); ++i)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(read[i]),
+              std::bit_cast<std::uint32_t>(half_to_float(halves[i])))
+        << i;
 }
 
 }  // namespace

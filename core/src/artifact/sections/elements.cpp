@@ -1,5 +1,6 @@
 #include "artifact/sections/elements.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -13,12 +14,17 @@ namespace gbcompress {
 namespace {
 
 template <typename T, typename Values, typename F>
-std::vector<std::byte> convert(const Values& values, F&& to) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
+void put(const Values& values, std::byte* bytes, F&& to) {
   for (std::size_t n = 0; n < values.size(); ++n) {
     const T value = to(values[n]);
-    std::memcpy(bytes.data() + n * sizeof(T), &value, sizeof value);
+    std::memcpy(bytes + n * sizeof(T), &value, sizeof value);
   }
+}
+
+template <typename T, typename Values, typename F>
+std::vector<std::byte> convert(const Values& values, F&& to) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  put<T>(values, bytes.data(), to);
   return bytes;
 }
 
@@ -29,6 +35,16 @@ void read(std::span<const std::byte> bytes, std::span<float> floats, F&& from) {
     std::memcpy(&value, bytes.data() + n * sizeof(T), sizeof value);
     floats[n] = from(value);
   }
+}
+
+/// As half_to_float(), without branches, so that loops become vectors.
+inline float float_of_half(std::uint16_t half) {
+  const std::uint32_t size = half & 0x7fffu;
+  constexpr std::uint32_t kRebase = std::uint32_t{112} << 23;
+  const std::uint32_t normal = (size << 13) + (size >= 0x7c00u ? 2 * kRebase : kRebase);
+  const auto small =
+      std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(size)) * 0x1p-24f);
+  return std::bit_cast<float>((size < 0x400u ? small : normal) | (half & 0x8000u) << 16);
 }
 
 std::vector<std::byte> from_nibbles(const CodedValues& values) {
@@ -55,23 +71,32 @@ std::vector<std::byte> whole(const CodedValues& values, DType dtype) {
 
 }  // namespace
 
-std::vector<std::byte> elements_of(std::span<const float> values, DType dtype) {
+void put_elements(std::span<const float> values, DType dtype, std::span<std::byte> bytes) {
   switch (dtype) {
     case DType::kF16:
-      return convert<std::uint16_t>(values, float_to_half);
+      return put<std::uint16_t>(values, bytes.data(), float_to_half);
     case DType::kBF16:
-      return convert<std::uint16_t>(values, float_to_bfloat);
+      return put<std::uint16_t>(values, bytes.data(), float_to_bfloat);
     case DType::kF64:
-      return convert<double>(values, [](float v) { return double{v}; });
+      return put<double>(values, bytes.data(), [](float v) { return double{v}; });
     default:
-      return convert<float>(values, [](float v) { return v; });
+      if (!values.empty()) std::memcpy(bytes.data(), values.data(), values.size_bytes());
   }
+}
+
+std::vector<std::byte> elements_of(std::span<const float> values, DType dtype) {
+  const int bits = dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64
+                       ? dtype_bits(dtype)
+                       : dtype_bits(DType::kF32);
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(bits / 8));
+  put_elements(values, dtype, bytes);
+  return bytes;
 }
 
 void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> floats) {
   switch (dtype) {
     case DType::kF16:
-      return read<std::uint16_t>(bytes, floats, half_to_float);
+      return read<std::uint16_t>(bytes, floats, float_of_half);
     case DType::kBF16:
       return read<std::uint16_t>(bytes, floats, [](std::uint16_t v) {
         const std::uint32_t bits = std::uint32_t{v} << 16;

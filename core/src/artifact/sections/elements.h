@@ -14,6 +14,8 @@ namespace gbcompress {
 /// @param dtype  F16, BF16 (rounded to nearest even), F32 or F64
 /// @return row-major, little-endian
 std::vector<std::byte> elements_of(std::span<const float> values, DType dtype);
+/// The same into memory of as many elements.
+void put_elements(std::span<const float> values, DType dtype, std::span<std::byte> bytes);
 /// The float32 numbers of such a tensor; F64 is rounded to nearest even.
 /// @param bytes  whole elements, not necessarily aligned
 /// @param floats  as many as there are elements

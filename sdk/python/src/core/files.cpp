@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,10 +17,12 @@
 
 #include "artifact/direct_values.h"
 #include "artifact/header/header.h"
+#include "artifact/integers/fixed_width.h"
 #include "artifact/narrow.h"
 #include "artifact/read_many.h"
 #include "base/checked.h"
 #include "base/fresh_memory.h"
+#include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -148,6 +151,33 @@ class File {
       return made;
     }();
     return array_of(std::move(rows));
+  }
+
+  /// Rows from `first` on into the caller's memory, as many as fit.
+  void read_rows_into(std::size_t index, const std::string& dtype_text, std::int64_t first,
+                      const InOut<std::uint8_t>& memory, int threads) const {
+    const ArtifactTensor& tensor = reader_.tensors()[at(index)];
+    const DType dtype = type_of(dtype_text);
+    const auto bytes = std::as_writable_bytes(span_of(memory));
+    if (tensor.shape.empty() || first < 0 || first > tensor.shape[0])
+      throw nb::index_error("the rows go beyond the tensor");
+    const nb::gil_scoped_release release;
+    const std::int64_t width =
+        tensor_elements(tensor.shape) / std::max<std::int64_t>(1, tensor.shape[0]);
+    read_slice(reader_, index, dtype, first * width, bytes, {.base = base_, .threads = threads});
+  }
+
+  /// A matrix of integers of a fixed width; None where the tensor is none of integers times steps.
+  nb::object fixed_width(std::size_t index, int threads) const {
+    if (!FixedWidthMatrix::fits(reader_, at(index))) return nb::none();
+    std::unique_ptr<FixedWidthMatrix> made;
+    {
+      const nb::gil_scoped_release release;
+      made = std::make_unique<FixedWidthMatrix>(reader_, index, threads);
+      if (reader_.lanes())
+        for (const auto& bytes : reader_.lanes()->bytes_of(index)) release_pages(bytes);
+    }
+    return nb::cast(std::move(*made));
   }
 
   std::vector<double> tensor_bits() const {
@@ -279,6 +309,9 @@ void bind_files(nb::module_& module) {
       .def("read_into", &File::read_into, nb::arg("reads"), nb::arg("threads") = 0)
       .def("read_rows", &File::read_rows, nb::arg("index"), nb::arg("dtype"), nb::arg("first"),
            nb::arg("count"), nb::arg("threads") = 0)
+      .def("read_rows_into", &File::read_rows_into, nb::arg("index"), nb::arg("dtype"),
+           nb::arg("first"), nb::arg("memory"), nb::arg("threads") = 0)
+      .def("fixed_width", &File::fixed_width, nb::arg("index"), nb::arg("threads") = 0)
       .def("coded", &File::coded, nb::arg("index"))
       .def("tensor_bits", &File::tensor_bits);
 }

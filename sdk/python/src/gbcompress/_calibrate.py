@@ -103,9 +103,9 @@ def calibrate(
         importance: gradients of the whole model for each batch tell which tensors are sensitive; False
             saves the memory and time of a backward pass, and takes models whose outputs have no gradient.
         outputs: as collect() takes it. Scores are compared by the KL divergence, values by the squared error.
-        minutes: no further candidate is begun after them; without ``blocks``. The first two, without data
-            and the recommended one, are written in any case; of a model of more than 100 million weights
-            no other is written unless ``minutes`` are given.
+        minutes: no candidate is begun that would end after them, by the time of the longest so far; without
+            ``blocks``. The first two, without data and the recommended one, are written in any case; of a model
+            of more than 100 million weights no other is written unless ``minutes`` are given.
         overwrite: replaces an existing file.
         threads: 0: one for each processor.
 

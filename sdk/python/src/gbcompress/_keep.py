@@ -15,6 +15,7 @@ from ._arrays import is_module
 from ._errors import usage
 from ._files import Path
 from ._keep_store import Store
+from ._kept_integers import IntegerSource
 from ._kept_tensor import KeptTensor, Source
 from ._load import _check_fit, _targets
 from ._open import OpenFile, TensorSlice
@@ -26,13 +27,18 @@ _REAL = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F6
 
 def checked_keep(value: object) -> str:
     """A way to keep weights. Raises UsageError."""
-    if value not in ("compressed",):
-        raise usage(f"keep must be 'compressed', got {value!r}")
+    if value not in ("compressed", "integers"):
+        raise usage(f"keep must be 'compressed' or 'integers', got {value!r}")
     return str(value)
 
 
 def source_of(store: Store, name: str, keep: str) -> Source:
-    return Source(store, name)
+    matrix = store.matrix(name) if keep == "integers" else None
+    if matrix is not None:
+        return IntegerSource(store, name, matrix)
+    source = Source(store, name)
+    store.decoded.add(source.index)
+    return source
 
 
 def keep_compressed(
@@ -59,7 +65,9 @@ def keep_compressed(
         model: a torch module whose names and shapes are those of the file; on the meta device, it never holds
             uncompressed weights. Tied parameters stay tied.
         filename: as load_file() takes it. Its digest is checked first.
-        keep: ``"compressed"``.
+        keep: ``"compressed"``, or ``"integers"``: weights are integers of 4 to 6 bits in memory, larger ones apart, and
+            products of up to 8 tokens are made from them in float32; for more tokens the weight is decoded. Weights that the
+            file does not hold as integers times steps, and those that would take a byte each or more, stay compressed.
         strict: every name of the file must be in the model, and every name of the model in the file; of tied parameters
             one name suffices.
         base: as load_file() takes it.

@@ -26,6 +26,8 @@ WHOLE = 1 << 22
 _PIECE = 1 << 21
 #: Values of a block of profile lanes, and bytes of a stripe of exact floats: rows that begin there are read alone.
 _BLOCK = 1 << 20
+#: Element types that the file is read as, beside its own.
+_READ = ("F32", "F16", "BF16")
 #: Elements up to which torch copies on one thread.
 _SERIAL = 1 << 15
 #: Weights that are decoded ahead; each has a buffer.
@@ -146,8 +148,11 @@ class Store:
         self.names = [str(entry["name"]) for entry in self.tensors]
         self.file_bytes = int(self._read._file.file_bytes)
         self._lanes = self._read._file.profile == "lanes"
-        self._buffers = _Buffers()
+        self.buffers = _Buffers()
         self._rows: dict[tuple[int, torch.dtype], _Rows] = {}
+        self._matrices: dict[int, _core.FixedWidthMatrix | None] = {}
+        self.integers = 0  #: bytes of matrices
+        self.decoded: set[int] = set()  #: tensors that are decoded from the file when they are used
         self.loading = False  #: whether parameters that are made now are frozen without an error
         self._reset()
         _stores.add(self)
@@ -159,7 +164,7 @@ class Store:
         self._ready: dict[Unit, Future[tuple[torch.Tensor, torch.Tensor]]] = {}
         self._after: dict[tuple[Unit, bool], Unit] = {}
         self._last = threading.local()
-        self._buffers._lock = threading.Lock()
+        self.buffers._lock = threading.Lock()
         for rows in self._rows.values():
             rows.lock = threading.Lock()
 
@@ -168,9 +173,27 @@ class Store:
         return self._opened._place(name)
 
     def memory(self) -> dict[str, int]:
-        """Bytes held: ``file`` (mapped), ``buffers``, ``rows`` of embeddings."""
+        """Bytes held: ``file`` (mapped; beside integers what other weights take of it), ``buffers``, ``rows`` of embeddings,
+        ``integers``."""
         rows = sum(rows.bytes for rows in self._rows.values())
-        return {"file": self.file_bytes, "buffers": self._buffers.bytes, "rows": rows}
+        file = self.file_bytes
+        if self.integers:
+            bits = self._read._file.tensor_bits()
+            file = math.ceil(sum(bits[index] for index in self.decoded) / 8)
+        return {"file": file, "buffers": self.buffers.bytes, "rows": rows, "integers": self.integers}
+
+    def matrix(self, name: str) -> _core.FixedWidthMatrix | None:
+        """The integers of a tensor; None where it is not stored as integers times steps, or they would take a byte a weight
+        or more. Tied tensors share them."""
+        index = self.place(name)
+        if index not in self._matrices:
+            with self._naming(index):
+                made = self._read._file.fixed_width(index)
+            if made is not None and made.bytes >= made.rows * made.cols:
+                made = None
+            self._matrices[index] = made
+            self.integers += 0 if made is None else made.bytes
+        return self._matrices[index]
 
     def units(self, index: int, dtype: torch.dtype) -> list[Unit]:
         """The whole tensor, or, above WHOLE elements, pieces of rows that begin where stripes do."""
@@ -199,18 +222,18 @@ class Store:
             return
         entry = self.tensors[unit.tensor]
         own, flat = entry["dtype"], out.reshape(-1)
+        dtype = _OF_TORCH[str(unit.dtype).removeprefix("torch.")]
         whole = unit.rows == self._sides(unit.tensor)[0]
         with self._naming(unit.tensor):
-            if whole and _OF_TORCH.get(str(unit.dtype).removeprefix("torch.")) == own:
-                data = flat.view(torch.uint8).numpy()
-                self._read._file.read_into([(unit.tensor, own, data)], threads)
-            elif whole:
-                # Decoding into another type is slower than decoding and converting.
-                [values] = self._read._file.read([(unit.tensor, own)], threads)
-                _convert(to_torch(entry["name"], own, (flat.numel(),), values), flat)
-            else:
+            if dtype != own and dtype not in _READ:
                 values = self._read._file.read_rows(unit.tensor, own, unit.first, unit.rows, threads)
                 _convert(to_torch(entry["name"], own, (flat.numel(),), values), flat)
+                return
+            data = flat.view(torch.uint8).numpy()
+            if whole:
+                self._read._file.read_into([(unit.tensor, dtype, data)], threads)
+            else:
+                self._read._file.read_rows_into(unit.tensor, dtype, unit.first, data, threads)
 
     @contextlib.contextmanager
     def _naming(self, index: int) -> Iterator[None]:
@@ -227,12 +250,12 @@ class Store:
         """A buffer, and the values in it: [rows, ...]."""
         shape = (unit.rows, *self.tensors[unit.tensor]["shape"][1:])
         size = math.prod(shape) * unit.dtype.itemsize
-        buffer = self._buffers.take(size)
+        buffer = self.buffers.take(size)
         try:
             values = buffer[:size].view(unit.dtype).view(shape)
             self._decode_into(unit, values, threads)
         except BaseException:
-            self._buffers.give(buffer)
+            self.buffers.give(buffer)
             raise
         return buffer, values
 
@@ -255,7 +278,7 @@ class Store:
         try:
             yield values
         finally:
-            self._buffers.give(buffer)
+            self.buffers.give(buffer)
 
     def _decode_ahead(self, unit: Unit, backward: bool) -> None:
         """Under the lock. Buffers of units that are not expected any more are given back."""
@@ -272,7 +295,7 @@ class Store:
 
     def _give_back(self, future: Future[tuple[torch.Tensor, torch.Tensor]]) -> None:
         if not future.cancelled() and future.exception() is None:
-            self._buffers.give(future.result()[0])
+            self.buffers.give(future.result()[0])
 
     def rows(self, index: int, rows: list[int], dtype: torch.dtype) -> torch.Tensor:
         """Rows in the order of their indices, [len(rows), width]; the latest ones come from memory.

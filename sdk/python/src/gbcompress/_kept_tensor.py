@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -28,9 +29,13 @@ class Source:
         """As Store.rows()."""
         return self.store.rows(self.index, rows, dtype)
 
+    def weight(self, unit: Unit, backward: bool = False) -> contextlib.AbstractContextManager[torch.Tensor]:
+        """As Store.weight()."""
+        return self.store.weight(unit, backward)
+
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """``x [..., in] @ W.T + bias``, in pieces of rows where the weight is large."""
-        units = self.store.units(self.index, _computed(weight))
+        units = self.store.units(self.index, computed(weight))
         if len(units) == 1:
             return self.apply(units[0], weight.device, lambda w: F.linear(x, w, bias))
         parts = ((unit, None if bias is None else bias[unit.first : unit.first + unit.rows]) for unit in units)
@@ -45,7 +50,7 @@ class Source:
 
     def apply(self, unit: Unit, device: torch.device, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """``function`` of the decoded weight. What autograd would keep of it is decoded again by the backward pass."""
-        with self.store.weight(unit) as decoded:
+        with self.weight(unit) as decoded:
             weight = decoded if device.type == "cpu" else decoded.to(device)
             if not torch.is_grad_enabled():
                 return function(weight)
@@ -59,7 +64,7 @@ class Source:
             def unpack(packed: Any) -> torch.Tensor:
                 if isinstance(packed, torch.Tensor):
                     return packed
-                with self.store.weight(unit, backward=True) as again:
+                with self.weight(unit, backward=True) as again:
                     # The buffer is given back before the operation has run.
                     return again.to(device, copy=True).as_strided(*packed)
 
@@ -156,7 +161,7 @@ def _again(kept: KeptTensor, dtype: torch.dtype | None = None, device: torch.dev
     return KeptTensor(kept._source, dtype or kept.dtype, device or kept.device)
 
 
-def _computed(weight: KeptTensor) -> torch.dtype:
+def computed(weight: KeptTensor) -> torch.dtype:
     """The element type that a product is made in: that of autocast, where it is on."""
     kind = weight.device.type
     if weight.dtype == torch.float32 and torch.is_autocast_enabled(kind):
@@ -186,7 +191,7 @@ def _convolution(function: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(weight, KeptTensor) or weight.is_meta or any(isinstance(each, KeptTensor) for each in args[:1]):
         return NotImplemented
     source = weight._source
-    unit = Unit(source.index, 0, source.shape[0], _computed(weight))
+    unit = Unit(source.index, 0, source.shape[0], computed(weight))
 
     def convolve(decoded: torch.Tensor) -> torch.Tensor:
         if len(args) > 1:

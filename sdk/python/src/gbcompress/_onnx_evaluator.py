@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 
@@ -22,6 +23,10 @@ def quality_of(evaluate: Callable[[str], float], model: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise usage(f"evaluate must return a number, got {kind_of(value)}") from None
+
+
+#: Weights that candidates of a size have together, at most, without a time limit; candidates that are made in any case.
+_WEIGHTS, _FEWEST = 1e8, 3
 
 
 class OnnxEvaluator(Evaluator):
@@ -47,6 +52,14 @@ class OnnxEvaluator(Evaluator):
         self.model, self.held, self.evaluate, self.threads = model, held, evaluate, threads
         self.folder = os.path.join(folder, "expanded")
         self._file = ""  #: that is expanded
+        weights = sum(math.prod(model.shapes[name]) for name in {use["tensor"] for use in model.seen})
+        self._most = max(_FEWEST, int(_WEIGHTS / max(1, weights)))
+
+    def limited(self) -> bool:
+        return True
+
+    def time(self) -> bool:
+        return self.in_time() and (self.end is not None or self.tried < self._most)
 
     def expanded(self, file: str) -> str:
         """The path of the ONNX model that a file holds, which a call with another file replaces."""

@@ -44,6 +44,7 @@ class Tap:
     graph: Path  #: where it is made
     value: str
     name: str  #: of the output
+    shape: bool = False  #: its shape instead, as floats
 
 
 def _attribute(parts: list[Field]) -> Any:
@@ -120,15 +121,18 @@ class Graph:
             self.node(path[:depth], index).op == "If" for depth, (index, _) in enumerate(path)
         )
 
-    def with_outputs(self, taps: Sequence[Tap], named: dict[tuple[Path, int], str]) -> bytes:
+    def with_outputs(
+        self, taps: Sequence[Tap], named: dict[tuple[Path, int], str], end: int | None = None
+    ) -> bytes:
         """The model with values as further outputs, of type float32.
 
         Args:
             taps: in_branches(). A branch that does not make a value gives an empty one.
             named: nodes whose first output, which is not used, gets a name.
+            end: leaves out the main graph's nodes from that one on, and its own outputs.
         """
         parts = [
-            text(7, _edited(part.value, (), list(taps), named))
+            text(7, _edited(part.value, (), list(taps), named, end))
             if part.number == 7 and not isinstance(part.value, int) else part
             for part in self.model
         ]  # fmt: skip
@@ -145,9 +149,14 @@ def _inner(tap: Tap, depth: int, place: int) -> str:
     return tap.name if depth == 0 else f"{tap.name}.{depth}.{place}"
 
 
-def _cast(value: str, name: str) -> bytes:
+def _tapped(tap: Tap, name: str) -> list[Field]:
+    """Nodes that give the value, or its shape, as floats."""
     attribute = message([text(1, "to"), whole(3, _FLOAT), whole(20, 2)])
-    return message([text(1, value), text(2, name), text(4, "Cast"), text(5, attribute)])
+    taken = f"{name}.shape" if tap.shape else tap.value
+    cast = message([text(1, taken), text(2, name), text(4, "Cast"), text(5, attribute)])
+    if not tap.shape:
+        return [text(1, cast)]
+    return [text(1, message([text(1, tap.value), text(2, taken), text(4, "Shape")])), text(1, cast)]
 
 
 def _empty(name: str) -> bytes:
@@ -162,9 +171,9 @@ def _output(name: str) -> bytes:
 
 
 def _edited(
-    data: memoryview, path: Path, taps: list[Tap], named: dict[tuple[Path, int], str]
+    data: memoryview, path: Path, taps: list[Tap], named: dict[tuple[Path, int], str], end: int | None = None
 ) -> bytes:
-    """A graph that gives all these values, in that order."""
+    """A graph that gives all these values, in that order; with ``end`` nothing else, of the nodes before that one."""
     depth = len(path)
     place = path[-1][1] if path else 0
     parts = []
@@ -175,6 +184,8 @@ def _edited(
         if len(tap.graph) > depth and tap.graph[:depth] == path:
             within.setdefault(tap.graph[depth][0], []).append(tap)
     for part in fields(data):
+        if end is not None and (part.number == 12 or (part.number == 1 and index >= end)):
+            continue
         if part.number == 1 and not isinstance(part.value, int):
             node = part.value
             if index in within:
@@ -187,7 +198,7 @@ def _edited(
     for tap in taps:
         name = _inner(tap, depth, place)
         if tap.graph == path:
-            made.append(text(1, _cast(tap.value, name)))
+            made.extend(_tapped(tap, name))
         elif tap.graph[:depth] != path:
             made.append(text(1, _empty(name)))
         made.append(text(12, _output(name)))

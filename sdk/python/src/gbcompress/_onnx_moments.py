@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._onnx_graph import Graph, Node, Path
-from ._statistics import every_row
+from ._statistics import ROWS, every_row
 
 Floats: TypeAlias = "NDArray[np.float32]"
 #: Inputs wider than this have no moment: it would take 4 * width^2 bytes.
@@ -39,28 +39,48 @@ class Sums:
     moment: NDArray[np.float64]
     mean: NDArray[np.float64]
     rows: int = 0
+    waiting: list[Floats] = field(default_factory=list)  #: rows that are not in the moment yet
+
+    def finish(self) -> None:
+        """Adds the rows that wait: products of many rows at once take less time."""
+        if self.waiting:
+            rows = np.concatenate(self.waiting, -2)
+            self.waiting.clear()
+            self.moment += np.swapaxes(rows, -1, -2) @ rows
 
 
 @dataclass(frozen=True)
 class Measured:
     """What one node adds to the moment of a tensor.
 
-    ``rows`` maps the node's values, in the order of ``values``, to [count, in] or [groups, count, in].
+    ``rows`` maps the node's values, in the order of ``values``, to [count, in] or [groups, count, in]; of convolutions to
+    about as many positions as its second argument says.
     """
 
     key: str  #: the tensor, or "A|B"
     kind: str
     values: tuple[str, ...]  #: names; "": an input that is left out
     graph: Path
-    rows: Callable[[list[Floats | None]], Floats]
+    rows: Callable[[list[Floats | None], int], Floats]
     width: int  #: columns that rows() gives where the node takes the tensor in the file's shape
+    index: int  #: of the main graph's node that it is, or lies in
+    weights: int  #: elements of the tensor, or of both
+    channels: int  #: axis of the first value that is no position
     #: the node's first output, which is among the values, needs a name
     names_output: int | None = field(default=None)
 
+    def positions(self, shape: tuple[int, ...]) -> int:
+        """Rows of a first value of that shape; of convolutions with strides, more."""
+        return int(np.prod(shape)) // max(1, shape[self.channels]) if len(shape) > 1 else min(1, len(shape))
 
-def _spread(rows: Floats) -> Floats:
+
+def _spread(rows: Floats, most: int) -> Floats:
     count = rows.shape[-2]
-    return rows[..., :: every_row(count), :]
+    return rows[..., :: every_row(count, most), :]
+
+
+def _main_index(use: Use) -> int:
+    return use.graph[0][0] if use.graph else use.index
 
 
 def _product(use: Use) -> Measured | None:
@@ -75,7 +95,7 @@ def _product(use: Use) -> Measured | None:
     first = use.input == 1  # whether the other operand stands first
     turn = turned[0] if first else not turned[1]
 
-    def rows(values: list[Floats | None]) -> Floats:
+    def rows(values: list[Floats | None], most: int) -> Floats:
         x = values[0]
         assert x is not None
         if turn and x.ndim > 1:
@@ -83,7 +103,10 @@ def _product(use: Use) -> Measured | None:
         return x.reshape(-1, x.shape[-1])
 
     kind = "input_moment" if axis == 1 else "output_moment"
-    return Measured(use.tensor, kind, (use.node.input(1 - use.input),), use.graph, rows, use.shape[axis])
+    return Measured(
+        use.tensor, kind, (use.node.input(1 - use.input),), use.graph, rows, use.shape[axis], _main_index(use),
+        int(np.prod(use.shape)), -2 if turn else -1,
+    )  # fmt: skip
 
 
 def _pads(node: Node, sizes: tuple[int, ...], kernel: list[int], strides: list[int], gaps: list[int]) -> Any:
@@ -101,8 +124,8 @@ def _pads(node: Node, sizes: tuple[int, ...], kernel: list[int], strides: list[i
     return [(0, 0)] * dims if mode == "VALID" else list(zip(given[:dims], given[dims:], strict=True))
 
 
-def convolution_rows(node: Node, shape: tuple[int, ...], x: Floats) -> Floats:
-    """What each output position of a convolution sees, [groups, positions, channels of a group * kernel]."""
+def convolution_rows(node: Node, shape: tuple[int, ...], x: Floats, most: int = ROWS) -> Floats:
+    """What about ``most`` output positions of a convolution see, [groups, positions, channels of a group * kernel]."""
     kernel = list(shape[2:])
     dims = len(kernel)
     strides = node.attributes.get("strides") or [1] * dims
@@ -116,7 +139,7 @@ def convolution_rows(node: Node, shape: tuple[int, ...], x: Floats) -> Floats:
     seen = seen[(*cut, *(slice(None, None, gap) for gap in gaps))]
     places = (seen.shape[0], *seen.shape[2 : 2 + dims])
     count = int(np.prod(places))
-    chosen = np.unravel_index(np.arange(0, count, every_row(count)), places)
+    chosen = np.unravel_index(np.arange(0, count, every_row(count, most)), places)
     rows = seen[(chosen[0], slice(None), *chosen[1:])]  # [count, channels, kernel...]
     return np.ascontiguousarray(
         rows.reshape(rows.shape[0], groups, -1).transpose(1, 0, 2), dtype=np.float32
@@ -127,13 +150,16 @@ def _convolution(use: Use) -> Measured | None:
     if use.input != 1 or use.transposed or len(use.shape) < 3:
         return None
 
-    def rows(values: list[Floats | None]) -> Floats:
+    def rows(values: list[Floats | None], most: int) -> Floats:
         assert values[0] is not None
-        found = convolution_rows(use.node, use.shape, values[0])
+        found = convolution_rows(use.node, use.shape, values[0], most)
         return found[0] if len(found) == 1 else found
 
     width = int(np.prod(use.shape[1:]))
-    return Measured(use.tensor, "input_moment", (use.node.input(0),), use.graph, rows, width)
+    return Measured(
+        use.tensor, "input_moment", (use.node.input(0),), use.graph, rows, width, _main_index(use),
+        int(np.prod(use.shape)), 1,
+    )  # fmt: skip
 
 
 def _recurrent(use: Use, others: list[Use]) -> Measured | None:
@@ -151,7 +177,7 @@ def _recurrent(use: Use, others: list[Use]) -> Measured | None:
         return None
     backwards = node.attributes.get("direction") == "reverse"
 
-    def rows(values: list[Floats | None]) -> Floats:
+    def rows(values: list[Floats | None], most: int) -> Floats:
         x, first, states = values
         assert x is not None and states is not None
         states = states[:, 0]  # [steps, directions, batch, hidden]
@@ -166,7 +192,8 @@ def _recurrent(use: Use, others: list[Use]) -> Measured | None:
     unnamed = None if node.output(0) else use.index
     values = (node.input(0), node.input(5), node.output(0))
     width = use.shape[-1] + hidden
-    return Measured(key, "input_moment", values, use.graph, rows, width, unnamed)
+    weights = int(np.prod(use.shape)) + int(np.prod(pair[0].shape))
+    return Measured(key, "input_moment", values, use.graph, rows, width, _main_index(use), weights, -1, unnamed)
 
 
 def measured(use: Use, others: list[Use]) -> Measured | None:
@@ -202,20 +229,21 @@ def uses_of(graph: Graph, seen: list[dict[str, Any]], shapes: dict[str, tuple[in
     return found
 
 
-def add(sums: dict[str, Sums], of: Measured, rows: Floats) -> bool:
-    """Adds rows to the sums of their tensor. @return whether they are of the form of the earlier ones"""
+def add(sums: dict[str, Sums], of: Measured, rows: Floats, most: int) -> bool:
+    """Adds about ``most`` rows to the sums of their tensor. @return whether they are of the form of the earlier ones"""
     if rows.shape[-1] > _WIDEST or rows.shape[-1] != of.width:
         return True
-    rows = _spread(rows).astype(np.float32, copy=False)
-    moment = (np.swapaxes(rows, -1, -2) @ rows).astype(np.float64)
-    mean = rows.sum(-2, dtype=np.float64)
+    rows = _spread(rows, most).astype(np.float32, copy=False)
+    groups, (count, width) = rows.shape[:-2], rows.shape[-2:]
     own = sums.get(of.key)
     if own is None:
-        sums[of.key] = Sums(of.kind, moment, mean, rows.shape[-2])
-        return True
-    if own.kind != of.kind or own.moment.shape != moment.shape:
+        own = sums[of.key] = Sums(of.kind, np.zeros((*groups, width, width)), np.zeros((*groups, width)))
+    if own.kind != of.kind or own.moment.shape != (*groups, width, width):
         return False
-    own.moment += moment
-    own.mean += mean
-    own.rows += rows.shape[-2]
+    own.mean += rows.sum(-2, dtype=np.float64)
+    own.rows += count
+    # Copied: the values that they are part of may be larger than a pass may hold.
+    own.waiting.append(rows.copy())
+    if sum(each.shape[-2] for each in own.waiting) >= width:
+        own.finish()
     return True

@@ -195,10 +195,20 @@ class Model:
         taps = [Tap((), value, tap_name(n)) for n, value in enumerate(self._compared)]
         return self.session(Graph(data).with_outputs(taps, {}), folder), [tap.name for tap in taps]
 
-    def tapped(self, values: Sequence[tuple[Path, str]], named: dict[tuple[Path, int], str]) -> tuple[Any, list[str]]:
-        """A session that gives values inside of the graph, and their names as outputs."""
-        taps = [Tap(path, value, tap_name(n)) for n, (path, value) in enumerate(values)]
-        return self.session(self.graph.with_outputs(taps, named)), [tap.name for tap in taps]
+    def tapped(
+        self,
+        values: Sequence[tuple[Path, str]],
+        named: dict[tuple[Path, int], str],
+        end: int | None = None,
+        shapes: bool = False,
+    ) -> tuple[Any, list[str]]:
+        """A session that gives values inside of the graph, or their shapes, and their names as outputs.
+
+        Args:
+            end: as Graph.with_outputs() takes it.
+        """
+        taps = [Tap(path, value, tap_name(n), shapes) for n, (path, value) in enumerate(values)]
+        return self.session(self.graph.with_outputs(taps, named, end)), [tap.name for tap in taps]
 
     def feeds(self, batch: Batch, number: int) -> Feeds:
         return feeds_of(batch, self.inputs, number)

@@ -28,7 +28,7 @@ class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
         max_bytes: of the file.
         max_error: squared error of every tensor over its squares.
         lossless: every tensor bit for bit.
-        keep: ``"compressed"``, or None to decode all weights when they are loaded. It is no part of a saved configuration.
+        keep: ``"compressed"`` or ``"integers"``, as of keep_compressed(), or None to decode all weights when they are loaded. It is no part of a saved configuration.
         others: members that a later version may have written; they are ignored.
 
     Raises:

@@ -24,6 +24,9 @@ class Evaluator:
 
     def __init__(self, end: float | None) -> None:
         self.end = end
+        self._begun = time.monotonic()  # of the candidate that is made
+        self._longest = 0.0  # seconds of a candidate
+        self.tried = 0  #: candidates of the size that is searched
         self._bar = iter(progress(itertools.count(), "calibration files"))
 
     def limited(self) -> bool:
@@ -31,10 +34,17 @@ class Evaluator:
         return self.end is not None
 
     def time(self) -> bool:
-        """Whether a further candidate may be begun."""
-        return self.end is None or time.monotonic() <= self.end
+        """Whether a further candidate of a size may be begun."""
+        return self.in_time()
+
+    def in_time(self) -> bool:
+        """Whether the longest candidate so far would end in time."""
+        return self.end is None or time.monotonic() + self._longest <= self.end
 
     def tell(self, name: str, file_bytes: int, error: float) -> None:
+        now = time.monotonic()
+        self.tried += 1
+        self._longest, self._begun = max(self._longest, now - self._begun), now
         next(self._bar)
 
     def quality(self, file: str) -> float | None:
@@ -80,6 +90,7 @@ class Search:
 
     def best(self, size: int) -> tuple[str, str, SaveReport]:
         """Name, file and report of the candidate with the least error."""
+        self.evaluator.tried = 0
         found: dict[str, Any] = self._core.best(size)
         self.errors, self.measured = found["candidates"], found["quality"]
         return found["method"], found["file"], report_of(found["report"])
@@ -115,7 +126,7 @@ def smallest(search: Search, reference: float, max_drop: float) -> tuple[str, st
                 "size; give a larger max_drop, or a size"
             )
             return name, file, replace(report, target_met=False, target_note=note), quality
-        if last or not search.evaluator.time():
+        if last or not search.evaluator.in_time():
             break
     assert kept is not None
     search.errors = dict(best_errors)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 #: Of the batches, the share that chooses between candidates.
 _HELD_OUT = 0.2
 #: Rows of inputs of one call that count; more are taken evenly spread.
-_ROWS = 8192
+ROWS = 8192
 
 
 @dataclass
@@ -97,10 +97,10 @@ def size_of(
     return None
 
 
-def every_row(count: int) -> int:
-    """Of so many rows of inputs, every which one counts. The distance and the count have no common divisor,
-    so that rows of images or sequences are not all of one column or one time."""
-    every = max(1, count // _ROWS)
+def every_row(count: int, most: int = ROWS) -> int:
+    """Of so many rows of inputs, every which one counts, so that about ``most`` do. The distance and the count have no
+    common divisor, so that rows of images or sequences are not all of one column or one time."""
+    every = max(1, count // most)
     while math.gcd(every, count) > 1:
         every += 1
     return every

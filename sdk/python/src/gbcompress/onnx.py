@@ -21,12 +21,15 @@ from . import _core
 from ._arguments import kind_of, output, path, positive, texts, whole
 from ._errors import TargetNotMet, usage, warn
 from ._files import Path, SaveReport, _one_target, entries_of_statistics, report_of
-from ._onnx_collect import collected
+from ._onnx_collect import Ends, collected
 from ._onnx_evaluator import OnnxEvaluator, quality_of
 from ._onnx_session import Batch, Held, Model, checked_batches, runtime, started
 from ._quality import checked_reference
 from ._search import Search, written
 from ._statistics import CalibrationReport, Statistics, held_out, size_of
+
+#: Of the time limit, after which moments and importance must be measured.
+_MOMENTS, _IMPORTANCE = 0.2, 0.45
 
 __all__ = ["calibrate", "collect", "compress", "expand", "session"]
 
@@ -222,7 +225,10 @@ def calibrate(
         statistics: of collect(), instead of measuring them here.
         importance: as collect() takes it.
         options: as collect() takes them.
-        minutes: no further candidate is begun after them.
+        minutes: limit of the time. A fifth of them at most goes to moments, a quarter to importance, of fewer batches
+            and in coarser steps where they do not suffice; a candidate that would end later than that, by the time of
+            the longest one so far, is not begun. The first two candidates are written in any case. The file then
+            depends on the machine. None: a model of n weights has the first 1e8 / n candidates, at least three.
         overwrite: replaces an existing file.
         threads: 0: one for each processor.
 
@@ -247,14 +253,16 @@ def calibrate(
     if statistics is not None and not isinstance(statistics, Statistics):
         raise usage(f"statistics must be those of collect(), got {kind_of(statistics)}; give Statistics.load(file)")
     target = output(filename, overwrite, base=source)
-    end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")
+    seconds, start = None if minutes is None else 60 * positive(minutes, "minutes"), time.monotonic()
+    end = None if seconds is None else start + seconds
+    ends = None if seconds is None else Ends(start + _MOMENTS * seconds, start + _IMPORTANCE * seconds)
     threads = whole(threads, "threads", 0)
     runtime()
     opened = Model(source, options, threads)
     measured, chosen = held_out(items)
     held = Held(opened, chosen, len(items) - len(chosen))
     if statistics is None:
-        statistics = collected(opened, measured, importance, 0)
+        statistics = collected(opened, measured, importance, 0, ends)
     found = statistics
     reference = None if evaluate is None else quality_of(evaluate, source)
     if max_drop is not None:
