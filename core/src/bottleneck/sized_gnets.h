@@ -1,22 +1,25 @@
 #pragma once
-/// Which g-nets make a file of a wanted size.
+/// Which g-nets make a file of a target size (gbcompress/recipe.h), for tensors in memory.
 
-#include "gbcompress/compress.h"
+#include "gbcompress/bottleneck.h"
 
 namespace gbcompress {
 
-/// Bytes that the file of these options would have if nothing of the g-nets packed any smaller:
-/// an upper bound within a few bytes, found by writing a file of incompressible g-nets.
+/// planned_bytes() of the file that these options make.
 std::int64_t planned_bytes(const std::vector<NamedParameter>& tensors, const Registry& registry,
                            const BottleneckOptions& options);
 
-/// Options whose file is as large as `max_bytes` allows.
-struct SizedOptions {
-  BottleneckOptions options;
-  std::int64_t planned_bytes = 0;
-  bool fits = true;  ///< false: this is the smallest file there is, and it is above max_bytes
-};
-SizedOptions options_for_size(const std::vector<NamedParameter>& tensors, const Registry& registry,
-                              BottleneckOptions options, std::int64_t max_bytes);
+/// The options with g-nets of the size for a file of at most `max_bytes`.
+BottleneckOptions options_for_size(const std::vector<NamedParameter>& tensors,
+                                   const Registry& registry, BottleneckOptions options,
+                                   std::int64_t max_bytes);
+
+/// Whether neither the options nor their rules say what g-nets are made of.
+bool leaves_generator_open(const BottleneckOptions& options);
+
+/// The options that BottleneckOptions::target_ratio stands for; without one, the same.
+/// @throws Error(kUsage) for a ratio that is not above 1, or beside BottleneckOptions::gnet.ratio
+BottleneckOptions with_recipe(const std::vector<NamedParameter>& tensors, const Registry& registry,
+                              const BottleneckOptions& options);
 
 }  // namespace gbcompress
