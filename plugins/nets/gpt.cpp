@@ -48,9 +48,10 @@ GptShape gpt_shape_of(const ModelRequest& request) {
     const bool last = stop == end && i >= 3;
     if (error != std::errc() || *fields[i] < 1 || *fields[i] > most[i] ||
         !(last || (stop != end && *stop == (i < 3 ? '-' : ':') && i < 4)))
-      refuse_gpt(request,
-             "write layers (1 to 64), width (to 8192), heads (to 256) and context (to 65536), as "
-             "in gpt:4-128-4-128, or with the size of the vocabulary, gpt:4-128-4-128:65");
+      refuse_gpt(
+          request,
+          "write layers (1 to 64), width (to 8192), heads (to 256) and context (to 65536), as "
+          "in gpt:4-128-4-128, or with the size of the vocabulary, gpt:4-128-4-128:65");
     if (last) {
       if (i == 3) shape.vocabulary = vocabulary_of(request).value_or(256);
       break;
@@ -59,11 +60,12 @@ GptShape gpt_shape_of(const ModelRequest& request) {
   }
   if (shape.width % shape.heads != 0)
     refuse_gpt(request, "the width must be a multiple of the heads, got " +
-                        std::to_string(shape.width) + " and " + std::to_string(shape.heads));
+                            std::to_string(shape.width) + " and " + std::to_string(shape.heads));
   return shape;
 }
 
-nn::Linear normal_linear(std::int64_t inputs, std::int64_t outputs, double deviation, bool bias = true) {
+nn::Linear normal_linear(std::int64_t inputs, std::int64_t outputs, double deviation,
+                         bool bias = true) {
   nn::Linear layer(nn::LinearOptions(inputs, outputs).bias(bias));
   nn::init::normal_(layer->weight, 0, deviation);
   if (bias) nn::init::zeros_(layer->bias);
@@ -73,8 +75,7 @@ nn::Linear normal_linear(std::int64_t inputs, std::int64_t outputs, double devia
 /// Causal self-attention. Its name and those of its parameters are torch.nn.MultiheadAttention's:
 /// the layer type "attention" gives query, key and value g-nets of their own.
 struct MultiheadAttentionImpl : nn::Module {
-  MultiheadAttentionImpl(std::int64_t width, std::int64_t count, double deviation)
-      : heads(count) {
+  MultiheadAttentionImpl(std::int64_t width, std::int64_t count, double deviation) : heads(count) {
     in_proj_weight = register_parameter("in_proj_weight", at::empty({3 * width, width}));
     in_proj_bias = register_parameter("in_proj_bias", at::zeros({3 * width}));
     nn::init::normal_(in_proj_weight, 0, kGptDeviation);
@@ -99,7 +100,8 @@ TORCH_MODULE(MultiheadAttention);
 /// A pre-norm block: x + attention(norm(x)), then x + mlp(norm(x)).
 struct GptBlockImpl : nn::Module {
   explicit GptBlockImpl(const GptShape& s) {
-    // The sum over all residual branches begins with a deviation that no depth changes, as in GPT-2.
+    // The sum over all residual branches begins with a deviation that no depth changes, as in
+    // GPT-2.
     const double deviation = kGptDeviation / std::sqrt(2.0 * static_cast<double>(s.layers));
     norm1 = register_module("norm1", nn::LayerNorm(nn::LayerNormOptions({s.width})));
     attention = register_module("attention", MultiheadAttention(s.width, s.heads, deviation));
@@ -138,7 +140,8 @@ struct GptImpl : nn::Module {
     for (std::int64_t i = 0; i < s.layers; ++i)
       blocks.push_back(register_module("block" + std::to_string(i + 1), GptBlock(s)));
     norm = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({s.width})));
-    head = register_module("head", normal_linear(s.width, s.vocabulary, kGptDeviation, /*bias=*/false));
+    head = register_module("head",
+                           normal_linear(s.width, s.vocabulary, kGptDeviation, /*bias=*/false));
   }
   at::Tensor forward(const at::Tensor& tokens) {
     check(tokens);
@@ -157,10 +160,9 @@ struct GptImpl : nn::Module {
                       "; set data.context to at most " + std::to_string(shape.context));
     const auto largest = tokens.numel() > 0 ? tokens.max().item<std::int64_t>() : 0;
     if (largest >= shape.vocabulary)
-      throw Error(Errc::kShapeMismatch, "the gpt has a vocabulary of " +
-                                            std::to_string(shape.vocabulary) +
-                                            ", and the data have the token " +
-                                            std::to_string(largest));
+      throw Error(Errc::kShapeMismatch,
+                  "the gpt has a vocabulary of " + std::to_string(shape.vocabulary) +
+                      ", and the data have the token " + std::to_string(largest));
   }
   GptShape shape;
   GptEmbedding embedding{nullptr};

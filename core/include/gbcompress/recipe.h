@@ -1,6 +1,6 @@
 #pragma once
-/// The recipe of g-nets: which generator and sizes a target size gives, and how they are trained. The
-/// C++ class, the Python class and the command line share it. No LibTorch.
+/// The recipe of g-nets: which generator and sizes a target size gives, and how they are trained.
+/// The C++ class, the Python class and the command line share it. No LibTorch.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace GBC_API gbcompress {
 
-/// Of parameters without g-nets that a file holds as short floats: a relative error of at most 1/32.
+/// Of parameters without g-nets that a file holds as short floats: a relative error of at most
+/// 1/32.
 inline constexpr int kPlainMantissaBits = 4;
 
 /// What g-nets are made of and trained with, but for their sizes.
@@ -54,8 +55,8 @@ struct SizedFile {
   std::string arch, settings;
 };
 
-/// Bytes that a file of these g-nets has if nothing of them packs any smaller: an upper bound within
-/// a few bytes, found by writing a file of incompressible g-nets.
+/// Bytes that a file of these g-nets has if nothing of them packs any smaller: an upper bound
+/// within a few bytes, found by writing a file of incompressible g-nets.
 std::int64_t planned_bytes(const std::vector<SizedTensor>& tensors, const GNetOptions& gnet,
                            const SizedFile& file);
 
@@ -72,8 +73,8 @@ SizedGNets gnets_for_size(const std::vector<SizedTensor>& tensors, const GNetOpt
 /// @throws Error(kUsage) for a ratio that is not above 1
 std::int64_t bytes_for_ratio(const std::vector<SizedTensor>& tensors, double ratio);
 
-/// A float32 parameter as floats of kPlainMantissaBits, which are entropy-coded; nothing for other types, and for values that are not finite
-/// or all 0.
+/// A float32 parameter as floats of kPlainMantissaBits, which are entropy-coded; nothing for other
+/// types, and for values that are not finite or all 0.
 /// @param values  contiguous
 std::optional<CodedValues> short_floats(const ParameterInfo& info,
                                         std::span<const std::byte> values);

@@ -76,7 +76,8 @@ BottleneckOptions with_recipe(const std::vector<NamedParameter>& tensors, const 
                 "of both");
   const AdamWOptions usual;
   BottleneckOptions result = options;
-  const GNetRecipe recipe = gnet_recipe(options.gnet, leaves_generator_open(options), *options.target_ratio);
+  const GNetRecipe recipe =
+      gnet_recipe(options.gnet, leaves_generator_open(options), *options.target_ratio);
   result.gnet = recipe.gnet;
   result.code_plain = recipe.code_plain;
   result.schedule = options.schedule.value_or(recipe.schedule);

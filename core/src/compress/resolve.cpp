@@ -139,8 +139,8 @@ bool CompressRun::may_train() const { return gbcompress::trains(options, data); 
 
 namespace {
 
-/// Beside coded g-nets, parameters that get none are quantized, their bits in the loss too. Rules of
-/// the user come later, and win.
+/// Beside coded g-nets, parameters that get none are quantized, their bits in the loss too. Rules
+/// of the user come later, and win.
 void quantize_plain(BottleneckOptions& to, const Model& model, const Registry& registry) {
   constexpr double kSomeRatio = 2;  // which parameters get g-nets hardly depends on it
   BottleneckOptions sized = to;

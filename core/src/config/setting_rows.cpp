@@ -328,22 +328,21 @@ std::vector<SettingRow<S>> run_rows() {
                     GBC_FIELD(compress.checkpoints.every_minutes)),
       integer_row<S>("checkpoint.keep", 2, 1'000'000, "Number of checkpoints kept",
                      GBC_FIELD(compress.checkpoints.keep)),
-      chosen_row(
-          choice_row<S>("artifact.coding",
-                        names(coding_name,
-                              {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
-                        "Storage of the g-nets' parameters; coded: quantized in training, "
-                        "entropy-coded, with the rate weight rate.lambda; unset, coded if training "
-                        "with data makes a file more than 50x smaller, else int8",
-                        GBC_FIELD(compress.bottleneck.coding)),
-          GBC_FIELD(compress.choose.coding)),
-      chosen_row(choice_row<S>("artifact.plain",
-                               std::vector<std::pair<std::string, bool>>{{"exact", false},
-                                                                         {"coded", true}},
-                               "Storage of float32 parameters that could have g-nets and have "
-                               "none, such as biases: exactly, or as entropy-coded floats of 4 "
-                               "mantissa bits; unset, coded for a target size of g-nets",
-                               GBC_FIELD(compress.bottleneck.code_plain)),
+      chosen_row(choice_row<S>(
+                     "artifact.coding",
+                     names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
+                     "Storage of the g-nets' parameters; coded: quantized in training, "
+                     "entropy-coded, with the rate weight rate.lambda; unset, coded if training "
+                     "with data makes a file more than 50x smaller, else int8",
+                     GBC_FIELD(compress.bottleneck.coding)),
+                 GBC_FIELD(compress.choose.coding)),
+      chosen_row(choice_row<S>(
+                     "artifact.plain",
+                     std::vector<std::pair<std::string, bool>>{{"exact", false}, {"coded", true}},
+                     "Storage of float32 parameters that could have g-nets and have "
+                     "none, such as biases: exactly, or as entropy-coded floats of 4 "
+                     "mantissa bits; unset, coded for a target size of g-nets",
+                     GBC_FIELD(compress.bottleneck.code_plain)),
                  GBC_FIELD(compress.choose.code_plain)),
   };
 }

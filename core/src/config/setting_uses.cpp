@@ -79,8 +79,8 @@ Reason reason_device(const CompressOptions&, const Work& work) {
 }
 Reason reason_always(const CompressOptions&, const Work&) { return ""; }
 Reason reason_coded(const CompressOptions& o, const Work& work) {
-  const bool coded = work.gnets && (o.bottleneck.coding == Coding::kCoded ||
-                                    (o.choose.coding && work.trains));
+  const bool coded =
+      work.gnets && (o.bottleneck.coding == Coding::kCoded || (o.choose.coding && work.trains));
   if (coded || (work.trains && work.quantized)) return "";
   return work.trains ? "no quantized weights are trained" : why_untrained(work);
 }

@@ -77,8 +77,8 @@ void add_tensor(ArtifactWriter& writer, const SizedTensor& tensor, const GNetOpt
     return;
   }
   if (tensor.code_plain && short_floats(info, tensor.values)) {
-    // Other values than the tensor's, which are no longer those when the file is written: every rank
-    // plans the same.
+    // Other values than the tensor's, which are no longer those when the file is written: every
+    // rank plans the same.
     const std::vector<float> values = uniform(tensor.values.size() / sizeof(float), noise);
     writer.add_coded(info.name, info.dtype, info.shape,
                      *short_floats(info, std::as_bytes(std::span(values))));

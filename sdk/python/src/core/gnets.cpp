@@ -171,8 +171,8 @@ std::tuple<GNetOptions, std::int64_t, bool> sized_for_ratio(
                      .values = std::as_bytes(span_of(from.values)),
                      .plan = from.plan});
   }
-  const SizedGNets result = gnets_for_size(sized, gnet, {.coding = coding_of(coding)},
-                                           bytes_for_ratio(sized, ratio));
+  const SizedGNets result =
+      gnets_for_size(sized, gnet, {.coding = coding_of(coding)}, bytes_for_ratio(sized, ratio));
   return {result.gnet, result.planned_bytes, result.fits};
 }
 
@@ -226,6 +226,34 @@ nb::list read_gnet_file(const std::string& path) {
     result.append(entry);
   }
   return result;
+}
+
+void bind_recipe(nb::module_& module) {
+  nb::class_<PlannedTensor>(module, "PlannedTensor")
+      .def(
+          "__init__",
+          [](PlannedTensor* self, std::string name, std::string dtype,
+             std::vector<std::int64_t> shape, std::string tied_to, bool code_plain, Bytes values,
+             std::function<std::optional<GNetPlan>(const GNetOptions&)> plan) {
+            new (self) PlannedTensor{std::move(name),    std::move(dtype), std::move(shape),
+                                     std::move(tied_to), code_plain,       std::move(values),
+                                     std::move(plan)};
+          },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("tied_to"),
+          nb::arg("code_plain"), nb::arg("values"), nb::arg("plan").none());
+  nb::class_<GNetRecipe>(module, "GNetRecipe")
+      .def_ro("gnet", &GNetRecipe::gnet)
+      .def_ro("lr", &GNetRecipe::lr)
+      .def_ro("weight_decay", &GNetRecipe::weight_decay)
+      .def_prop_ro(
+          "schedule",
+          [](const GNetRecipe& recipe) { return std::string(schedule_name(recipe.schedule)); })
+      .def_ro("code_plain", &GNetRecipe::code_plain);
+  module.def("gnet_recipe", &gnet_recipe, nb::arg("given"), nb::arg("chooses"),
+             nb::arg("target_ratio"));
+  module.attr("PLAIN_MANTISSA_BITS") = kPlainMantissaBits;
+  module.def("gnets_for_ratio", &sized_for_ratio, nb::arg("tensors"), nb::arg("gnet"),
+             nb::arg("coding"), nb::arg("ratio"));
 }
 
 void bind_plans(nb::module_& module) {
@@ -283,31 +311,6 @@ void bind_plans(nb::module_& module) {
   module.def("plan_of_view", &plan_of_view, nb::arg("parameter"), nb::arg("options"),
              nb::arg("row_dim"), nb::arg("col_dim"), nb::arg("row_splits"), nb::arg("col_splits"),
              nb::arg("shape").none());
-  nb::class_<PlannedTensor>(module, "PlannedTensor")
-      .def(
-          "__init__",
-          [](PlannedTensor* self, std::string name, std::string dtype,
-             std::vector<std::int64_t> shape, std::string tied_to, bool code_plain, Bytes values,
-             std::function<std::optional<GNetPlan>(const GNetOptions&)> plan) {
-            new (self) PlannedTensor{std::move(name),    std::move(dtype), std::move(shape),
-                                     std::move(tied_to), code_plain,       std::move(values),
-                                     std::move(plan)};
-          },
-          nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("tied_to"),
-          nb::arg("code_plain"), nb::arg("values"), nb::arg("plan").none());
-  nb::class_<GNetRecipe>(module, "GNetRecipe")
-      .def_ro("gnet", &GNetRecipe::gnet)
-      .def_ro("lr", &GNetRecipe::lr)
-      .def_ro("weight_decay", &GNetRecipe::weight_decay)
-      .def_prop_ro(
-          "schedule",
-          [](const GNetRecipe& recipe) { return std::string(schedule_name(recipe.schedule)); })
-      .def_ro("code_plain", &GNetRecipe::code_plain);
-  module.def("gnet_recipe", &gnet_recipe, nb::arg("given"), nb::arg("chooses"),
-             nb::arg("target_ratio"));
-  module.attr("PLAIN_MANTISSA_BITS") = kPlainMantissaBits;
-  module.def("gnets_for_ratio", &sized_for_ratio, nb::arg("tensors"), nb::arg("gnet"),
-             nb::arg("coding"), nb::arg("ratio"));
   module.def("deviation", &deviation, nb::arg("values"));
   module.def("owners_of", &owners_of, nb::arg("plans"), nb::arg("world"));
   module.def("schedule_factor", &factor_of, nb::arg("schedule"), nb::arg("step"), nb::arg("total"));
@@ -324,6 +327,7 @@ Coding coding_of(const std::string& name) {
 
 void bind_gnets(nb::module_& module) {
   bind_plans(module);
+  bind_recipe(module);
   nb::class_<GnetLayer>(module, "GnetLayer")
       .def(
           "__init__",

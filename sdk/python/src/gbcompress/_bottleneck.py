@@ -86,7 +86,8 @@ class GenomicBottleneck:
         eps: of AdamW, above 0.
         weight_decay: of AdamW, 0 or more; 0.1 without ``target_ratio``.
         schedule: factor of the learning rate over the run: ``"constant"``, ``"cosine"`` (linear warm-up, then half a
-            cosine) or ``"one_cycle"``; ``"constant"`` without ``target_ratio``. The last two need ``num_batches``, and later steps keep the last factor.
+            cosine) or ``"one_cycle"``; ``"constant"`` without ``target_ratio``. The last two need
+            ``num_batches``, and later steps keep the last factor.
         ignore_layers: texts; a parameter stays without g-nets if its name contains one or its module's class has
             that name.
         layers: settings for parameters whose names match, by name; ``*`` stands for any characters; later entries
@@ -135,7 +136,8 @@ class GenomicBottleneck:
         settings = settings_of(gnets, Settings())
         recipe = None if target_ratio is None else recipe_of(gnets, settings, layers or {})
         if recipe is not None:
-            settings = replace(settings, generator=recipe.gnet.generator, rank=recipe.gnet.rank, hidden=tuple(recipe.gnet.hidden))
+            gnet = recipe.gnet
+            settings = replace(settings, generator=gnet.generator, rank=gnet.rank, hidden=tuple(gnet.hidden))
             lr = recipe.lr if lr is None else lr
             weight_decay = recipe.weight_decay if weight_decay is None else weight_decay
             schedule = recipe.schedule if schedule is None and self._total else schedule
@@ -160,8 +162,9 @@ class GenomicBottleneck:
         if not isinstance(betas, tuple | list) or len(betas) != 2:
             raise usage(f"betas must be two numbers, got {betas!r}")
         beta1, beta2 = (real(beta, "betas") for beta in betas)
-        rates = (real(1e-3 if lr is None else lr, "lr"), real(0.1 if weight_decay is None else weight_decay, "weight_decay"))
-        options = (rates[0], beta1, beta2, real(eps, "eps"), rates[1])
+        rate = real(1e-3 if lr is None else lr, "lr")
+        decay = real(0.1 if weight_decay is None else weight_decay, "weight_decay")
+        options = (rate, beta1, beta2, real(eps, "eps"), decay)
         self._make(planned, whole(seed, "seed", 0), options)
 
     def _make(self, planned: list[Planned], seed: int, options: tuple[float, ...]) -> None:
