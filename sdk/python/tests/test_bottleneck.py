@@ -358,7 +358,7 @@ def learned(gnets: gbc.GenomicBottleneck, model: nn.Sequential, steps: int) -> N
         step(model, gnets, i)
 
 
-@pytest.mark.parametrize("ratio", [3, 6.5])
+@pytest.mark.parametrize("ratio", [5, 8.5])
 def test_the_recipe_makes_a_file_of_the_target_ratio(tmp_path: Path, ratio: float) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(40, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 30))
@@ -407,6 +407,8 @@ def test_the_recipe_refuses_what_it_cannot_do() -> None:
             gbc.GenomicBottleneck(mlp(), target_ratio=ratio)
     with pytest.raises(gbc.UsageError, match="target_ratio must be a number, got 'x'"):
         gbc.GenomicBottleneck(mlp(), target_ratio="x")  # type: ignore[arg-type]
+    with pytest.raises(gbc.UsageError, match="target_ratio=2 no parameter .* needs g-nets"):
+        gbc.GenomicBottleneck(mlp(), target_ratio=2)
     with pytest.raises(gbc.UsageError, match="leave out ratio"):
         gbc.GenomicBottleneck(mlp(), target_ratio=5, ratio=5)
     with pytest.raises(gbc.UsageError, match="leave out tile_weights"):

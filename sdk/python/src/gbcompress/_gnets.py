@@ -374,6 +374,11 @@ def plan_model(
     if target_ratio is not None:
         settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio))
     planned = [each for parameter in parameters if (each := _planned(parameter, settings, rules)) is not None]
+    if not planned and target_ratio is not None:
+        raise usage(
+            f"with target_ratio={target_ratio:g} no parameter of the model ({type(model).__name__}) needs g-nets: floats "
+            "of 4 mantissa bits are small enough; give a larger ratio, about 5 and more"
+        )
     if not planned:
         raise usage(
             f"no parameter of the model ({type(model).__name__}) gets g-nets: those of {min_elements} elements and "
