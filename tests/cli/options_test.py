@@ -113,7 +113,7 @@ class WithoutEffect(harness.CliTest):
         def made(*more):
             out = self.path("g.gbz")
             self.succeed("compress", self.model(widths=(96, 128, 64, 10)), "-o", out, "--force", "-q", "--mode", "generated",
-                         "--ratio", "5", "--set", "train.fit_steps=5", *more)
+                         "--ratio", "7", "--set", "train.fit_steps=5", *more)
             return {t["name"]: t for t in self.succeed("inspect", out, "--json").json["tensors"]}
         usual = made()
         self.assertIn("low_rank", str(usual["0.weight"]))
@@ -124,7 +124,7 @@ class WithoutEffect(harness.CliTest):
             self.assertNotIn("low_rank", str(made("--set", *more)["0.weight"]), more)
         config = self.write("run.toml", '[[layer]]\nmatch = "0.weight"\nhidden = [7]\n')
         self.assertNotIn("low_rank", str(made("--config", config)["0.weight"]))
-        self.refused(USAGE, "a rank of 0 follows from the ratio", "compress", self.model(), "-o", self.path("x.gbz"), "--force",
+        self.refused(USAGE, "layer.rank must be an integer from 1 to 65536, not 0", "compress", self.model(), "-o", self.path("x.gbz"), "--force",
                      "--mode", "generated", "--config",
                      self.write("rank.toml", '[[layer]]\nmatch = "0.weight"\ntile_weights = 64\nrank = 0\ngenerator = "low_rank"\n'))
 
@@ -260,6 +260,15 @@ class WithTorch(harness.CliTest):
                 said = [line for line in self.succeed(*command, *options).err.splitlines() if "warning" in line]
                 self.assertEqual(len(said), 1, said)
                 self.assertIn(f"warning: {options[0]} has no effect: {why}", said[0])
+
+    @unittest.skipIf(PORTABLE, "built without LibTorch")
+    def test_sigmoid_codes_with_linear_outputs_warn(self):
+        run = ("compress", "--from-scratch", "--arch", "mlp:64-16-12-10", "--data", "digits", "--mode", "exact", "--max-bytes",
+               "9M", "--epochs", "1", "--strategy", "al", "-o", self.path("x.gbz"), "--force")
+        warning = "warning: strategy al: codes=sigmoid with linear outputs"
+        self.assertIn(warning, self.succeed(*run, "--set", "strategy.codes=sigmoid").err)
+        for more in ([], ["--set", "strategy.codes=sigmoid", "--set", "strategy.decoder=codes"]):
+            self.assertNotIn(warning, self.succeed(*run, *more).err)
 
     def test_a_strategy_needs_data(self):
         config = self.write("run.toml", '[strategy]\nname = "dtp"\n')

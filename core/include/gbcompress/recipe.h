@@ -27,7 +27,7 @@ struct GNetRecipe {
   double lr = 0.01;  ///< of the g-nets, AdamW
   double weight_decay = 0.1;
   Schedule schedule = Schedule::kOneCycle;  ///< a warm-up, then a cosine
-  bool code_plain = true;                   ///< BottleneckOptions::code_plain
+  bool code_plain = false;                  ///< BottleneckOptions::code_plain: from 6x on
   /// kCoded at high ratios, where the rate is in the loss; C++ and Python classes keep theirs.
   Coding coding = Coding::kI8;
 };

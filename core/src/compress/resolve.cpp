@@ -18,6 +18,8 @@ namespace {
 
 /// Width of the hidden layer of g-nets beside quantized weights, where the user named none.
 constexpr std::int64_t kPriorHidden = 12;
+/// Weights for each g-net parameter while the target size is not known.
+constexpr double kUnplannedRatio = 10;
 /// Attempts of a search for a price, and those of a model whose attempt costs less than
 /// kCheapAttempt multiply-adds.
 constexpr std::int64_t kAttempts = 4, kCheapAttempts = 6;
@@ -162,6 +164,9 @@ void take_recipe(CompressRun& call, double ratio) {
       to.gnet, choose.generator && !options.hidden_given && leaves_generator_open(to), ratio);
   const std::vector<std::int64_t> hidden = to.gnet.hidden;
   to.gnet = recipe.gnet;
+  // Until the planner sets it: a run is timed before.
+  if (is_product(to.gnet.generator) && to.gnet.rank == 0)
+    to.gnet.ratio = ratio > 0 ? ratio : kUnplannedRatio;
   if (options.hidden_given) to.gnet.hidden = hidden;
   if (choose.gnet_lr) to.gnet_optimizer.lr = recipe.lr;
   if (choose.gnet_decay) to.gnet_optimizer.weight_decay = recipe.weight_decay;

@@ -341,7 +341,8 @@ std::vector<SettingRow<S>> run_rows() {
                      std::vector<std::pair<std::string, bool>>{{"exact", false}, {"coded", true}},
                      "Storage of float32 parameters that could have g-nets and have "
                      "none, such as biases: exactly, or as entropy-coded floats of 4 "
-                     "mantissa bits; unset, coded for a target size of g-nets",
+                     "mantissa bits; unset, coded for g-nets of a "
+                     "target size that is at least 6x smaller",
                      GBC_FIELD(compress.bottleneck.code_plain)),
                  GBC_FIELD(compress.choose.code_plain)),
   };

@@ -21,6 +21,9 @@ constexpr double kProductRate = 0.03, kProductDecay = 0.01;
 
 /// Above it g-nets of integers with few bits are worth the search for lambda: 784-800-10 at 320x.
 constexpr double kCodedRatio = 50;
+/// Below it exact biases take a few percent of the file, and short floats alone make files 4x
+/// smaller.
+constexpr double kCodedPlainRatio = 6;
 
 /// Coded parameters are planned with log2 of it bits each: a price from the start of training
 /// leaves 3.5 to 5, and what is not used up goes to finer steps. Products bear fewer bits.
@@ -92,6 +95,7 @@ void add_tensor(ArtifactWriter& writer, const SizedTensor& tensor, const GNetOpt
 GNetRecipe gnet_recipe(const GNetOptions& given, bool chooses, double target_ratio) {
   const GNetOptions usual;
   GNetRecipe recipe{.gnet = given};
+  recipe.code_plain = target_ratio >= kCodedPlainRatio;
   if (target_ratio > kCodedRatio) recipe.coding = Coding::kCoded;
   if (chooses) recipe.gnet.generator = Generator::kLowRank;
   if (is_product(recipe.gnet.generator)) {

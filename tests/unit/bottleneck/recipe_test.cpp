@@ -24,7 +24,7 @@ class Recipe : public LearningTask {
 };
 
 TEST_F(Recipe, MakesAFileOfTheTargetSize) {
-  for (const double ratio : {3.0, 6.0, 15.0}) {
+  for (const double ratio : {3.0, 7.0, 15.0}) {
     SCOPED_TRACE(ratio);
     options_.target_ratio = ratio;
     torch::nn::Sequential model = net();
@@ -39,7 +39,7 @@ TEST_F(Recipe, MakesAFileOfTheTargetSize) {
 }
 
 TEST_F(Recipe, RoundsBiasesAsTheFileHoldsThem) {
-  options_.target_ratio = 4;
+  options_.target_ratio = 7;
   torch::nn::Sequential model = net();
   GenomicBottleneck bottleneck(*model, registry_, options_);
   step(model, bottleneck);
@@ -63,12 +63,15 @@ TEST_F(Recipe, RoundsBiasesAsTheFileHoldsThem) {
 }
 
 TEST_F(Recipe, LeavesOtherFilesAsTheyAre) {
-  torch::nn::Sequential model = net();
-  GenomicBottleneck bottleneck(*model, registry_, options_);
-  step(model, bottleneck);
-  const at::Tensor bias = model->named_parameters()["0.bias"].detach().clone();
-  bottleneck.finish();
-  EXPECT_TRUE(at::equal(bias, model->named_parameters()["0.bias"]));
+  for (const auto& ratio : {std::optional<double>(), std::optional<double>(3)}) {
+    options_.target_ratio = ratio;
+    torch::nn::Sequential model = net();
+    GenomicBottleneck bottleneck(*model, registry_, options_);
+    step(model, bottleneck);
+    const at::Tensor bias = model->named_parameters()["0.bias"].detach().clone();
+    bottleneck.finish();
+    EXPECT_TRUE(at::equal(bias, model->named_parameters()["0.bias"]));
+  }
 }
 
 TEST_F(Recipe, SchedulesTheLearningRate) {

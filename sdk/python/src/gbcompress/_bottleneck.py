@@ -80,7 +80,7 @@ class GenomicBottleneck:
         target_ratio: bytes of all tensors over bytes of the file that ``save`` writes, above 1. The recipe of the
             command line then chooses what is not given: generator (products of two matrices) and sizes of the
             g-nets, ``lr`` (0.03), ``weight_decay`` (0.01) and, with ``num_batches``, ``schedule`` (``"one_cycle"``);
-            ``save`` rounds parameters without g-nets to floats of 4 mantissa bits.
+            from 6 on, ``save`` rounds parameters without g-nets to floats of 4 mantissa bits.
         lr: learning rate of AdamW, 0 or more; 0.001 without ``target_ratio``.
         betas: of AdamW, 0 to below 1.
         eps: of AdamW, above 0.
@@ -134,7 +134,8 @@ class GenomicBottleneck:
         gnets.pop("local_rank_dict", None)
         self._steps, self._total = 0, whole(num_batches, "num_batches", 0)
         settings = settings_of(gnets, Settings())
-        recipe = None if target_ratio is None else recipe_of(gnets, settings, layers or {})
+        ratio = None if target_ratio is None else real(target_ratio, "target_ratio")
+        recipe = None if ratio is None else recipe_of(gnets, settings, layers or {}, ratio)
         if recipe is not None:
             gnet = recipe.gnet
             settings = replace(settings, generator=gnet.generator, rank=gnet.rank, hidden=tuple(gnet.hidden))
@@ -156,7 +157,8 @@ class GenomicBottleneck:
             layers or {},
             ignore_layers,
             whole(min_elements, "min_elements", 1),
-            None if target_ratio is None else real(target_ratio, "target_ratio"),
+            ratio,
+            self._code_plain,
         )
         self._ranks = Ranks(model, group)
         if not isinstance(betas, tuple | list) or len(betas) != 2:

@@ -272,7 +272,7 @@ _SHAPES = ("hidden", "generator", "rank", "row_code", "col_code")
 
 
 def recipe_of(
-    given: Mapping[str, Any], settings: Settings, layers: Mapping[str, Mapping[str, Any]]
+    given: Mapping[str, Any], settings: Settings, layers: Mapping[str, Mapping[str, Any]], target_ratio: float
 ) -> _core.GNetRecipe:
     """The recipe for a target ratio. Raises UsageError where the sizes of g-nets are given too."""
     names = {_ALIASES.get(key, key) for key in given}
@@ -281,7 +281,7 @@ def recipe_of(
             raise usage(f"target_ratio chooses the sizes of the g-nets; leave out {key}")
     of_layers = {_ALIASES.get(key, key) for rule in layers.values() if isinstance(rule, Mapping) for key in rule}
     shaped = names.intersection(_SHAPES) or of_layers.intersection(("hidden", "row_code", "col_code"))
-    return _core.gnet_recipe(settings.options(), not shaped, 0.0)
+    return _core.gnet_recipe(settings.options(), not shaped, target_ratio)
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,12 @@ def _planned(
 
 
 def _ratio_for(
-    model: nn.Module, parameters: list[_Parameter], settings: Settings, rules: _Rules, target_ratio: float
+    model: nn.Module,
+    parameters: list[_Parameter],
+    settings: Settings,
+    rules: _Rules,
+    target_ratio: float,
+    code_plain: bool,
 ) -> float | None:
     """Weights per g-net parameter for a file of the target ratio. Raises UsageError for a ratio that is not above 1."""
     trained = {name: (name, module, local, parameter) for name, module, local, parameter in parameters}
@@ -332,7 +337,7 @@ def _ratio_for(
     for name, tensor, tied, buffer in tensors_of(model):
         plan = planner(trained[name]) if name in trained else None
         data = torch_bytes(name, tensor.detach().contiguous())
-        codes = name in trained and not buffer
+        codes = code_plain and name in trained and not buffer
         dtype = torch_dtype_name(name, tensor)
         tensors.append(_core.PlannedTensor(name, dtype, list(tensor.shape), tied or "", codes, data, plan))
     options, planned_bytes, fits = _core.gnets_for_ratio(tensors, settings.options(1.0), "int8", target_ratio)
@@ -351,10 +356,11 @@ def plan_model(
     ignore: object,
     min_elements: int,
     target_ratio: float | None = None,
+    code_plain: bool = False,
 ) -> list[Planned]:
     """Parameters that get g-nets, in the order of ``model.named_parameters()``.
 
-    With ``target_ratio`` the settings get the ratio whose file has the bytes of all tensors over it.
+    ``code_plain``: whether others become short floats. With ``target_ratio`` the settings get the ratio whose file has the bytes of all tensors over it.
 
     Raises:
         UsageError: the model has no parameters, none of them gets g-nets, or an entry of ``layers`` matches none.
@@ -372,13 +378,8 @@ def plan_model(
             )
     rules = _Rules(layers, ignored, min_elements)
     if target_ratio is not None:
-        settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio))
+        settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio, code_plain))
     planned = [each for parameter in parameters if (each := _planned(parameter, settings, rules)) is not None]
-    if not planned and target_ratio is not None:
-        raise usage(
-            f"with target_ratio={target_ratio:g} no parameter of the model ({type(model).__name__}) needs g-nets: floats "
-            "of 4 mantissa bits are small enough; give a larger ratio, about 5 and more"
-        )
     if not planned:
         raise usage(
             f"no parameter of the model ({type(model).__name__}) gets g-nets: those of {min_elements} elements and "
