@@ -26,7 +26,7 @@ class Gpt(harness.CliTest):
                 report = self.succeed(*self.train(ARCH, "--mode", mode, *size, "--json")).json
                 before, after = (report["metric"][key] for key in ("before", "after"))
                 self.assertGreater(before, 3.2)  # ln 30 is 3.4
-                self.assertLess(after, 2.2)
+                self.assertLess(after, 2.6)  # frequencies of characters alone give 2.66
 
     def test_query_key_and_value_have_g_nets_of_their_own(self):
         self.succeed(*self.train("gpt:1-64-2-16:30", "--mode", "generated", "--ratio", "8"))
