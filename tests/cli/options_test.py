@@ -262,6 +262,16 @@ class WithTorch(harness.CliTest):
                 self.assertIn(f"warning: {options[0]} has no effect: {why}", said[0])
 
     @unittest.skipIf(PORTABLE, "built without LibTorch")
+    def test_g_nets_of_small_files_are_coded(self):
+        out = self.path("x.gbz")
+        for ratio, coding in (("60", "coded"), ("20", "int8")):
+            self.succeed("compress", "--from-scratch", "--arch", "mlp:64-512-256-10", "--data", "digits", "--mode", "generated",
+                         "--ratio", ratio, "--epochs", "1", "-o", out, "--force", "-q")
+            tensors = {t["name"]: t for t in self.succeed("inspect", out, "--json").json["tensors"]}
+            self.assertIn(coding, str(tensors["2.weight"]), ratio)
+            self.assertEqual(tensors["2.bias"]["kind"], "quantized")
+
+    @unittest.skipIf(PORTABLE, "built without LibTorch")
     def test_sigmoid_codes_with_linear_outputs_warn(self):
         run = ("compress", "--from-scratch", "--arch", "mlp:64-16-12-10", "--data", "digits", "--mode", "exact", "--max-bytes",
                "9M", "--epochs", "1", "--strategy", "al", "-o", self.path("x.gbz"), "--force")
