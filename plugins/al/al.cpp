@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <gbcompress/bottleneck.h>
+#include <gbcompress/launch.h>
 #include <gbcompress/model.h>
 #include <gbcompress/plugin.h>
 
@@ -20,6 +21,18 @@
 
 namespace gbcompress::al {
 namespace {
+
+/// Once a process: a search makes the strategy for each attempt.
+void warn_of_forms(const Forms& forms) {
+  if (forms.codes != Activation::kSigmoid || forms.decoder != Activation::kNone) return;
+  static const bool said = [] {
+    log_line(
+        "warning: strategy al: codes=sigmoid with linear outputs (decoder=none) learns slowly; use "
+        "codes=tanh, or decoder=codes");
+    return true;
+  }();
+  static_cast<void>(said);
+}
 
 class Al final : public Strategy {
  public:
@@ -86,6 +99,7 @@ void Al::build(const StrategySetup& setup) {
   if (exits) exits->split = split_of(model_->exits());
   settings_ =
       read_settings(setup.options, stages.size(), !setup.example.is_floating_point(), exits);
+  if (!setup.group || setup.group->rank() == 0) warn_of_forms(settings_.forms);
   if (settings_.pipeline && batch_ < 1)
     throw Error(Errc::kUsage,
                 "strategy al: pipeline needs the number of rows of a batch; "

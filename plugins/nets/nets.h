@@ -45,4 +45,12 @@ BuiltModel lstm_classifier(const ModelRequest& request);
 BuiltModel bilstm_classifier(const ModelRequest& request);
 BuiltModel transformer_classifier(const ModelRequest& request);
 
+/// A language model: tables of tokens and positions, pre-norm blocks of causal attention and a GELU
+/// MLP of 4 widths, a last norm and a linear layer without bias, with GPT-2's first values:
+/// "gpt:LAYERS-WIDTH-HEADS-CONTEXT[:VOCABULARY]". Without VOCABULARY: that of the weights, else
+/// 256, which suffices for `text:FILE`. Input [positions] int64, at most CONTEXT; scores of the
+/// next token for every position. It has no stages: strategies other than backprop need one
+/// prediction a sample.
+BuiltModel gpt(const ModelRequest& request);
+
 }  // namespace gbcompress::nets

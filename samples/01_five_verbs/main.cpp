@@ -7,6 +7,8 @@
 #include "gbcompress/bottleneck.h"
 #include "gbcompress/model.h"
 
+constexpr std::int64_t kEpochs = 30, kBatch = 64;
+
 int main(int argc, char** argv) try {
   // First: an ordinary model, and ordinary data (1,437 digits to learn from, 360 held out).
   torch::manual_seed(0);
@@ -19,17 +21,16 @@ int main(int argc, char** argv) try {
   gbcompress::PluginHost plugins;
   plugins.load_installed();
   gbcompress::BottleneckOptions options;
-  options.gnet.tile_weights = 400;
-  options.gnet.hidden = {12};
-  options.gnet_optimizer.lr = 1e-2;
+  options.target_ratio = 10;  // the recipe chooses g-nets for it, and how they are trained
+  options.steps = kEpochs * ((data.train.size() + kBatch - 1) / kBatch);
   gbcompress::GenomicBottleneck bottleneck(*model, plugins.registry(), options);
   std::printf("%s\n", bottleneck.describe().c_str());
 
   // Third: the loop. The loss is the model's own; its gradients go on into the g-nets.
-  for (int epoch = 0; epoch < 30; ++epoch) {
-    for (std::int64_t first = 0; first < data.train.size(); first += 64) {
+  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    for (std::int64_t first = 0; first < data.train.size(); first += kBatch) {
       const auto batch =
-          data.train.range(first, std::min<std::int64_t>(64, data.train.size() - first));
+          data.train.range(first, std::min<std::int64_t>(kBatch, data.train.size() - first));
       bottleneck.zero_grad();
       bottleneck.predict_weights();
       torch::nn::functional::cross_entropy(model->forward(batch.inputs), batch.targets).backward();

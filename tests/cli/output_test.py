@@ -127,7 +127,7 @@ class Results(harness.CliTest):
         model, out = self.model(), self.path("x.gbz")
         # One step of fitting leaves a g-net where it began, next to zero.
         made = ("--arch", "mlp", "--data", "digits", "--epochs", "0", "--force", "-o", out, "--max-bytes", "2k",
-                "--mode", "generated", "--set", "train.fit_steps=1")
+                "--mode", "generated", "--set", "train.fit_steps=1", "--set", "gnet.generator=gnet")
         result = self.succeed("compress", model, *made, "--json")
         self.assertRegex(result.err, r"warning: 1 of 4 tensors keep less than half of their energy \(sum of "
                          r"squares\): 0\.weight keeps \d+ %")

@@ -96,6 +96,19 @@ struct BottleneckOptions {
   /// Of quantized weights and their step sizes; the weight decay is that of the weights alone.
   AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   RateOptions rate;
+  /// Float32 parameters of mode kGenerated that have no g-nets (biases, norms, small matrices) are
+  /// rounded to short floats (short_floats(), recipe.h) by finish(), and entropy-coded.
+  bool code_plain = false;
+  /// Bytes of all tensors over bytes of the file, above 1: the constructor takes the recipe of
+  /// recipe.h. It chooses generator, widths, rank and position codes if they have their defaults,
+  /// the sizes of the g-nets, learning rate and weight decay of gnet_optimizer if they have their
+  /// defaults, the schedule if it is unset, and code_plain.
+  std::optional<double> target_ratio;
+  /// Factor of all learning rates over `steps` calls of step(), beside its lr_factor: a schedule
+  /// of steps. Unset, or without steps: 1.
+  std::optional<Schedule> schedule;
+  /// Calls of step() in the whole run, for the schedule; later ones keep the last factor.
+  std::int64_t steps = 0;
   std::uint64_t seed = 0;
   std::string kernel = "fused";            ///< or "cuda", "reference"
   Placement placement = Placement::kAuto;  ///< with one rank nothing to choose

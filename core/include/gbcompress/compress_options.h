@@ -55,6 +55,12 @@ struct Choices {
   bool step_speed = false;     ///< bottleneck.step_speed
   bool augmentation = false;   ///< train.shift and train.flip
   bool lambda = false;         ///< train.rate.lambda, where a target's search begins
+  // Of g-nets for a target size, by recipe.h; of other g-nets the options stand.
+  bool generator = false;   ///< bottleneck.gnet.generator, and rank and widths with their defaults
+  bool gnet_lr = false;     ///< bottleneck.gnet_optimizer.lr
+  bool gnet_decay = false;  ///< bottleneck.gnet_optimizer.weight_decay
+  bool code_plain = false;  ///< bottleneck.code_plain
+  bool coding = false;      ///< bottleneck.coding
 };
 
 /// How far up the methods a run with data and a target size goes: data-free, calibrated, trained.

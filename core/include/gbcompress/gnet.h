@@ -58,7 +58,9 @@ struct GNetOptions {
   /// A pixel code makes tiles as long as its axis.
   std::optional<AxisCode> row_code, col_code;
   Generator generator = Generator::kGNet;
-  std::int64_t rank = 8;  ///< of kLowRank and kXox, 1 to 65,536
+  /// Of kLowRank and kXox, 1 to 65,536. 0: whole matrices are tiles, and `ratio` sets the rank, to
+  /// 128 / ratio in a matrix of 256 x 256; it changes with the fourth root of the shorter side.
+  std::int64_t rank = 8;
 };
 
 /// How one parameter is generated.

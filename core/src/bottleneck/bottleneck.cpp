@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bottleneck/impl.h"
+#include "bottleneck/sized_gnets.h"
 #include "cuda/make_kernel.h"
 #include "gbcompress/error.h"
 #include "ranks/collectives/average.h"
@@ -33,10 +34,10 @@ std::vector<const void*> identities_of(const torch::nn::Module& module) {
 
 GenomicBottleneck::Impl::Impl(std::vector<NamedParameter> all, const Registry& known,
                               const BottleneckOptions& chosen, Group* group)
-    : options(chosen),
+    : options(with_recipe(all, known, chosen)),
       tensors(std::move(all)),
-      generated(make_kernel(chosen.kernel)),
-      integers(chosen),
+      generated(make_kernel(options.kernel)),
+      integers(options),
       ranks(group) {
   for (const NamedParameter& p : tensors) this->types.push_back(p.tensor.scalar_type());
   if (!tensors.empty()) device = tensors.front().tensor.device();
@@ -197,7 +198,14 @@ void GenomicBottleneck::step(double lr_factor) {
   if (impl_->integers.priced) impl_->set_price(impl_->integers.steps());
 }
 
+double GenomicBottleneck::Impl::schedule_now() const {
+  if (!options.schedule || options.steps < 1) return 1;
+  const std::int64_t done = integers.of_gnets ? integers.steps() : generated.steps;
+  return schedule_factor(*options.schedule, std::min(done, options.steps - 1), options.steps);
+}
+
 void GenomicBottleneck::Impl::step(double lr_factor) {
+  lr_factor *= schedule_now();
   integers.stream.reset();
   step_gnets(lr_factor);
   std::vector<at::Tensor> gradients;
@@ -229,6 +237,7 @@ void GenomicBottleneck::finish() {
   impl_->ranks.gather(impl_->generated.banks);
   impl_->gather_plain();
   impl_->round_gnets();
+  impl_->round_plain();
   impl_->enter(Phase::kExact);
   impl_->predict();
   const auto& wanted = impl_->options.rate.max_bytes;

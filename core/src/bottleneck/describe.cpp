@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "bottleneck/impl.h"
+#include "bottleneck/planner.h"
 #include "gbcompress/error.h"
 
 namespace gbcompress {
@@ -81,10 +82,11 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
   }
   const bool residual =
       std::find(integers.tensors.begin(), integers.tensors.end(), t) != integers.tensors.end();
-  const std::string kind = !p.tied_to.empty() ? "tied"
-                           : residual         ? "quantized"
-                           : p.trainable      ? "exact"
-                                              : "buffer";
+  const std::string kind = !p.tied_to.empty()                                       ? "tied"
+                           : residual                                               ? "quantized"
+                           : !p.trainable                                           ? "buffer"
+                           : codes_plain(p, options) && p.info.dtype == DType::kF32 ? "short floats"
+                                                                                    : "exact";
   return {name,   shape,     kind,
           "-",    "-",       p.tied_to.empty() ? std::to_string(p.info.elements()) : "0",
           "1.00", everywhere};

@@ -7,7 +7,9 @@
 #include "artifact/integers/integers.h"
 #include "base/parallel.h"
 #include "bottleneck/impl.h"
+#include "bottleneck/planner.h"
 #include "gbcompress/error.h"
+#include "gbcompress/recipe.h"
 
 namespace gbcompress {
 namespace {
@@ -20,10 +22,21 @@ std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
           static_cast<std::size_t>(contiguous.nbytes())};
 }
 
+at::Tensor stored_values(const NamedParameter& entry) {
+  return entry.tensor.detach().to(at::kCPU, to_scalar_type(entry.info.dtype)).contiguous();
+}
+
+/// The parameter as short floats, where options and values allow it.
+std::optional<CodedValues> coded_plain(const NamedParameter& entry,
+                                       const BottleneckOptions& options) {
+  if (!codes_plain(entry, options)) return std::nullopt;
+  const at::Tensor values = stored_values(entry);
+  return short_floats(entry.info, bytes_of(values));
+}
+
 void add_exact(ArtifactWriter& writer, const NamedParameter& entry) {
   const ParameterInfo& info = entry.info;
-  const at::Tensor values =
-      entry.tensor.detach().to(at::kCPU, to_scalar_type(info.dtype)).contiguous();
+  const at::Tensor values = stored_values(entry);
   const at::Tensor first = values.numel() > 0 ? values.view(-1)[0] : at::Tensor();
   if (!entry.trainable && first.defined() && values.eq(first).all().item<bool>())
     writer.add_constant(info.name, info.dtype, info.shape, bytes_of(first));
@@ -55,6 +68,14 @@ void GenomicBottleneck::Impl::round_gnets() {
     const std::vector<float> rounded = round_trip(layer.plan, options.coding, span_of(layer.theta));
     std::copy(rounded.begin(), rounded.end(), layer.theta.data_ptr<float>());
   }
+}
+
+void GenomicBottleneck::Impl::round_plain() {
+  for (const std::size_t t : plain)
+    if (const auto coded = coded_plain(tensors[t], options)) {
+      const std::vector<float> rounded = coded_floats(*coded);
+      tensors[t].tensor.detach().copy_(at::tensor(rounded).view(tensors[t].info.shape));
+    }
 }
 
 void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
@@ -89,6 +110,8 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
       else
         writer.add_coded_section(info.name, info.dtype, info.shape, latents.form(at->second),
                                  std::move(sections[at->second]));
+    } else if (auto coded = coded_plain(entry, options)) {
+      writer.add_coded(info.name, info.dtype, info.shape, std::move(*coded));
     } else {
       add_exact(writer, entry);
     }
@@ -98,11 +121,12 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
 ArtifactWriter GenomicBottleneck::Impl::file(const std::string& arch) const {
   ArtifactWriter writer(arch, options.settings);
   write_to(writer);
-  if (integers.stream) writer.reuse_stream(*integers.stream);
+  // A stream of integers alone is not that of a file with short floats.
+  if (integers.stream && !options.code_plain) writer.reuse_stream(*integers.stream);
   if (integers.any() &&
       static_cast<std::size_t>(writer.size()) < kSettingsShare * options.settings.size())
     writer.set_settings("");
-  if ((finished() || integers.chosen()) && !writer.stream().empty())
+  if ((finished() || integers.chosen()) && !options.code_plain && !writer.stream().empty())
     integers.stream = writer.stream();
   return writer;
 }

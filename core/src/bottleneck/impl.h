@@ -75,6 +75,8 @@ struct GenomicBottleneck::Impl {
   void backward_own_tiles();
   /// @param may_be  whether a layer without a gradient is idle; else that is a gradient of 0
   void find_idle(bool may_be);
+  /// Of options.schedule, for the next step.
+  double schedule_now() const;
   void step(double lr_factor);
   void step_gnets(double lr_factor);
   std::vector<TileTarget> targets(std::size_t bank);
@@ -108,6 +110,8 @@ struct GenomicBottleneck::Impl {
   void land(std::int64_t wanted);
 
   void round_gnets();
+  /// Parameters without g-nets, where options.code_plain says so.
+  void round_plain();
   /// The integers of a layer's coded g-nets.
   CodedTheta coded_theta(std::size_t layer) const;
   void write_to(ArtifactWriter& writer) const;

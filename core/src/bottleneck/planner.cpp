@@ -28,6 +28,11 @@ bool stores_exactly(const BottleneckOptions& options) {
          });
 }
 
+bool codes_plain(const NamedParameter& parameter, const BottleneckOptions& options) {
+  return options.code_plain && parameter.trainable && parameter.tied_to.empty() &&
+         mode_of(parameter.info.name, options) == WeightMode::kGenerated;
+}
+
 std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Registry& types,
                                        const BottleneckOptions& options) {
   const ParameterInfo& info = parameter.info;
@@ -44,6 +49,7 @@ std::optional<GNetPlan> plan_parameter(const NamedParameter& parameter, const Re
     if (rule.tile_weights) {
       gnet.tile_weights = *rule.tile_weights;
       gnet.ratio.reset();
+      if (gnet.rank == 0) gnet.rank = GNetOptions().rank;  // it followed from the ratio
     }
     if (rule.ratio) gnet.ratio = rule.ratio;
     if (rule.hidden) gnet.hidden = *rule.hidden;

@@ -18,6 +18,10 @@ bool any_prior(const BottleneckOptions& options);
 /// Whether the mode is `exact` and no rule says otherwise.
 bool stores_exactly(const BottleneckOptions& options);
 
+/// Whether BottleneckOptions::code_plain concerns the parameter: it may have g-nets, and is stored
+/// without them.
+bool codes_plain(const NamedParameter& parameter, const BottleneckOptions& options);
+
 /// The plan of one parameter after all rules, or nothing where it stays plain: no layer type claims
 /// its module, or one that supports("only-by-rule") and no rule names it; it is quantized without a
 /// prior or exact, small, not real-valued, not trainable, tied, or its g-nets would not be smaller.

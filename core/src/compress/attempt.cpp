@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "bottleneck/internals.h"
+#include "bottleneck/sized_gnets.h"
 #include "compress/notes.h"
-#include "compress/planned_size.h"
 #include "gbcompress/error.h"
 #include "train/land.h"
 
@@ -109,7 +109,7 @@ GenomicBottleneck Attempts::run(const BottleneckOptions& sized, std::int64_t wan
 BottleneckOptions sized_to(const CompressRun& call, std::int64_t bytes) {
   const CompressOptions& o = call.options;
   if (call.quantized()) return o.bottleneck;
-  return options_for_size(call.model.tensors(), call.registry, o.bottleneck, bytes).options;
+  return options_for_size(call.model.tensors(), call.registry, o.bottleneck, bytes);
 }
 
 }  // namespace gbcompress

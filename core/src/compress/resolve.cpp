@@ -4,20 +4,22 @@
 #include <cmath>
 
 #include "bottleneck/planner.h"
+#include "bottleneck/sized_gnets.h"
 #include "compress/check_options.h"
 #include "compress/compress_run.h"
 #include "compress/recipe.h"
 #include "compress/timing.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
+#include "gbcompress/recipe.h"
 
 namespace gbcompress {
 namespace {
 
-/// Width of the g-nets' hidden layer when a size is asked for and the user named none: on
-/// lenet-300-100 at 20x, widths 7 to 12 with small tiles end 1 point above width 32 with large
-/// ones.
-constexpr std::int64_t kSizedHidden = 12;
+/// Width of the hidden layer of g-nets beside quantized weights, where the user named none.
+constexpr std::int64_t kPriorHidden = 12;
+/// Weights for each g-net parameter while the target size is not known.
+constexpr double kUnplannedRatio = 10;
 /// Attempts of a search for a price, and those of a model whose attempt costs less than
 /// kCheapAttempt multiply-adds.
 constexpr std::int64_t kAttempts = 4, kCheapAttempts = 6;
@@ -139,17 +141,55 @@ bool CompressRun::may_train() const { return gbcompress::trains(options, data); 
 
 namespace {
 
+/// Beside coded g-nets, parameters that get none are quantized, their bits in the loss too. Rules
+/// of the user come later, and win.
+void quantize_plain(BottleneckOptions& to, const Model& model, const Registry& registry) {
+  constexpr double kSomeRatio = 2;  // which parameters get g-nets hardly depends on it
+  BottleneckOptions sized = to;
+  sized.gnet.ratio = kSomeRatio;
+  std::vector<LayerRule> rules;
+  for (const NamedParameter& p : model.tensors())
+    if (codes_plain(p, to) && !plan_parameter(p, registry, sized))
+      rules.push_back({.match = p.info.name, .mode = WeightMode::kQuantized});
+  to.layers.insert(to.layers.begin(), rules.begin(), rules.end());
+}
+
+/// What recipe.h says of all that is the program's to choose.
+/// @param ratio  of the target size; 0: there is none
+void take_recipe(CompressRun& call, double ratio) {
+  CompressOptions& options = call.options;
+  BottleneckOptions& to = options.bottleneck;
+  const Choices& choose = options.choose;
+  const GNetRecipe recipe = gnet_recipe(
+      to.gnet, choose.generator && !options.hidden_given && leaves_generator_open(to), ratio);
+  const std::vector<std::int64_t> hidden = to.gnet.hidden;
+  to.gnet = recipe.gnet;
+  // Until the planner sets it: a run is timed before.
+  if (is_product(to.gnet.generator) && to.gnet.rank == 0)
+    to.gnet.ratio = ratio > 0 ? ratio : kUnplannedRatio;
+  if (options.hidden_given) to.gnet.hidden = hidden;
+  if (choose.gnet_lr) to.gnet_optimizer.lr = recipe.lr;
+  if (choose.gnet_decay) to.gnet_optimizer.weight_decay = recipe.weight_decay;
+  if (choose.code_plain) to.code_plain = recipe.code_plain;
+  if (choose.coding && call.may_train()) to.coding = recipe.coding;
+  if (to.coding == Coding::kCoded && to.code_plain) quantize_plain(to, call.model, call.registry);
+}
+
 /// Options of g-nets that follow from the target, the model and the ranks.
-void settle_gnets(CompressOptions& options, const Model& model) {
+/// @param ratio  of the target size; 0: there is none
+void settle_gnets(CompressRun& call, double ratio) {
+  CompressOptions& options = call.options;
   BottleneckOptions& to = options.bottleneck;
   const Target& target = options.target;
-  to.arch = model.arch();
+  to.arch = call.model.arch();
   to.settings = options.settings;
   if (any_prior(to)) to.coding = Coding::kCoded;
   if (options.train.shards > 0) to.placement = Placement::kReplicated;
-  if ((target.ratio || target.max_bytes || target.max_drop || any_prior(to)) &&
-      !options.hidden_given)
-    to.gnet.hidden = {kSizedHidden};
+  const bool sized = target.ratio || target.max_bytes || target.max_drop;
+  if (sized && to.mode == WeightMode::kGenerated && !any_prior(to))
+    take_recipe(call, ratio);
+  else if ((sized || any_prior(to)) && !options.hidden_given)
+    to.gnet.hidden = {kPriorHidden};
 }
 
 void hold_back_for_target(CompressRun& call) {
@@ -180,11 +220,13 @@ std::unique_ptr<CompressRun> make_run(const CompressRequest& request,
   auto call = std::unique_ptr<CompressRun>(new CompressRun{
       request, options,
       TrainingCheckpoints(options.checkpoints, std::move(facts), options.group, options.tell)});
-  settle_gnets(call->options, request.model);
+  const double ratio =
+      bytes ? static_cast<double>(request.input_bytes) / static_cast<double>(*bytes) : 0;
+  settle_gnets(*call, ratio);
   CompressionPlan& plan = call->plan;
   const RequestFacts given_facts{.data = request.data != nullptr,
                                  .resumes = call->checkpoints.resumed().has_value()};
-  plan = plan_of(options, given_facts);
+  plan = plan_of(call->options, given_facts);
   check_executable(plan, given_facts);
   plan.max_bytes = bytes.value_or(0);
   plan.input_bytes = request.input_bytes;

@@ -119,11 +119,16 @@ std::vector<SettingRow<S>> gnet_rows() {
           "[[layer]] rule fixes them",
           GBC_FIELD(compress.bottleneck.gnet.tile_weights)),
       hidden,
-      choice_row<S>("gnet.generator", generators(),
-                    "How a tile is made (an MLP on position codes, one that draws around its mean, "
-                    "a product of two matrices, a product of three)",
-                    GBC_FIELD(compress.bottleneck.gnet.generator)),
-      integer_row<S>("gnet.rank", 1, 65'536, "Rank of low_rank and xox",
+      chosen_row(choice_row<S>(
+                     "gnet.generator", generators(),
+                     "How a tile is made (an MLP on position codes, one that draws around its "
+                     "mean, a product of two matrices, a product of three); unset, low_rank for a "
+                     "target size without other keys of g-nets, else gnet",
+                     GBC_FIELD(compress.bottleneck.gnet.generator)),
+                 GBC_FIELD(compress.choose.generator)),
+      integer_row<S>("gnet.rank", 0, 65'536,
+                     "Rank of low_rank and xox; 0, and 8 with a target size: the size sets it, "
+                     "and whole matrices are tiles",
                      GBC_FIELD(compress.bottleneck.gnet.rank)),
       code_row<S>("gnet.row_code",
                   "How a g-net sees the row of a weight; unset, the layer type chooses",
@@ -138,13 +143,19 @@ std::vector<SettingRow<S>> gnet_rows() {
 
 std::vector<SettingRow<S>> optim_rows() {
   return {
-      number_row<S>("optim.lr", kNotNegative, not_negative, "Learning rate of the g-nets",
-                    GBC_FIELD(compress.bottleneck.gnet_optimizer.lr)),
+      chosen_row(
+          number_row<S>("optim.lr", kNotNegative, not_negative,
+                        "Learning rate of the g-nets; unset, 0.03 of products for a target size, "
+                        "else 0.01",
+                        GBC_FIELD(compress.bottleneck.gnet_optimizer.lr)),
+          GBC_FIELD(compress.choose.gnet_lr)),
       number_row<S>("optim.beta2", kBelowOne, below_one, "Decay of AdamW's second moment",
                     GBC_FIELD(compress.bottleneck.gnet_optimizer.beta2)),
-      number_row<S>("optim.weight_decay", kNotNegative, not_negative,
-                    "Decoupled weight decay of the g-nets",
-                    GBC_FIELD(compress.bottleneck.gnet_optimizer.weight_decay)),
+      chosen_row(number_row<S>("optim.weight_decay", kNotNegative, not_negative,
+                               "Decoupled weight decay of the g-nets; unset, 0.01 of products for "
+                               "a target size, else 0.1",
+                               GBC_FIELD(compress.bottleneck.gnet_optimizer.weight_decay)),
+                 GBC_FIELD(compress.choose.gnet_decay)),
       number_row<S>("optim.plain_lr", kNotNegative, not_negative,
                     "Learning rate of the parameters that no g-net generates",
                     GBC_FIELD(compress.bottleneck.plain_optimizer.lr)),
@@ -317,11 +328,23 @@ std::vector<SettingRow<S>> run_rows() {
                     GBC_FIELD(compress.checkpoints.every_minutes)),
       integer_row<S>("checkpoint.keep", 2, 1'000'000, "Number of checkpoints kept",
                      GBC_FIELD(compress.checkpoints.keep)),
-      choice_row<S>("artifact.coding",
-                    names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
-                    "Storage of the g-nets' parameters; coded: quantized in training, "
-                    "entropy-coded, with the rate weight rate.lambda",
-                    GBC_FIELD(compress.bottleneck.coding)),
+      chosen_row(choice_row<S>(
+                     "artifact.coding",
+                     names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
+                     "Storage of the g-nets' parameters; coded: quantized in training, "
+                     "entropy-coded, with the rate weight rate.lambda; unset, coded if training "
+                     "with data makes a file more than 50x smaller, else int8",
+                     GBC_FIELD(compress.bottleneck.coding)),
+                 GBC_FIELD(compress.choose.coding)),
+      chosen_row(choice_row<S>(
+                     "artifact.plain",
+                     std::vector<std::pair<std::string, bool>>{{"exact", false}, {"coded", true}},
+                     "Storage of float32 parameters that could have g-nets and have "
+                     "none, such as biases: exactly, or as entropy-coded floats of 4 "
+                     "mantissa bits; unset, coded for g-nets of a "
+                     "target size that is at least 6x smaller",
+                     GBC_FIELD(compress.bottleneck.code_plain)),
+                 GBC_FIELD(compress.choose.code_plain)),
   };
 }
 

@@ -79,7 +79,8 @@ Reason reason_device(const CompressOptions&, const Work& work) {
 }
 Reason reason_always(const CompressOptions&, const Work&) { return ""; }
 Reason reason_coded(const CompressOptions& o, const Work& work) {
-  const bool coded = work.gnets && o.bottleneck.coding == Coding::kCoded;
+  const bool coded =
+      work.gnets && (o.bottleneck.coding == Coding::kCoded || (o.choose.coding && work.trains));
   if (coded || (work.trains && work.quantized)) return "";
   return work.trains ? "no quantized weights are trained" : why_untrained(work);
 }
@@ -206,6 +207,7 @@ const std::map<std::string, Rule>& rules() {
       {"checkpoint.every_minutes", reason_steps},
       {"checkpoint.keep", reason_steps},
       {"artifact.coding", reason_gnets},
+      {"artifact.plain", reason_gnets},
       {"target.ratio", reason_always},
       {"target.max_bytes", reason_always},
       {"target.bits", reason_always},

@@ -217,7 +217,7 @@ std::string environment_name(const std::string& key) {
 Settings::Settings() {
   compress.bottleneck.gnet_optimizer.lr = 1e-2;
   compress.bottleneck.mode = WeightMode::kQuantized;
-  compress.choose = {true, true, true, true, true, true, true, true};
+  compress.choose = {true, true, true, true, true, true, true, true, true, true, true, true, true};
 }
 
 void Settings::apply_file(const std::filesystem::path& file) {

@@ -20,9 +20,13 @@ void check_options(const GNetOptions& options) {
     throw Error(Errc::kUsage, "a tile of " + std::to_string(options.tile_weights) +
                                   " weights is not possible; give 1 or more");
   if (is_product(options.generator)) {
-    if (options.rank < 1 || options.rank > 65'536)
+    if (options.rank < 0 || options.rank > 65'536)
       throw Error(Errc::kUsage, "a rank of " + std::to_string(options.rank) +
-                                    " is not possible; give 1 to 65536");
+                                    " is not possible; give 1 to 65536, or 0 with a ratio");
+    if (options.rank == 0 && !options.ratio)
+      throw Error(Errc::kUsage,
+                  "a rank of 0 follows from the ratio, and there is none; give a ratio, or a rank "
+                  "of 1 to 65536");
     return;
   }
   if (options.hidden.empty() || options.hidden.size() > 8)
@@ -98,6 +102,17 @@ void solve_side(GNetPlan& plan, const MatrixSides& sides, double target) {
   set_side(plan, sides, std::max<std::int64_t>(best, 1));
 }
 
+/// Of a product that makes a whole matrix. In a matrix of kRankSide x kRankSide the ratio is exact;
+/// with the shorter side the rank falls by its fourth root alone, because a layer of few outputs
+/// loses more by a low rank than it saves bytes.
+std::int64_t rank_for(const MatrixSides& sides, double ratio) {
+  constexpr double kRankSide = 256;
+  const auto shorter = static_cast<double>(std::min(sides.rows, sides.cols * sides.kernel));
+  const double rank = kRankSide / (2 * ratio) * std::pow(shorter / kRankSide, 0.25);
+  return static_cast<std::int64_t>(
+      std::clamp(std::nearbyint(rank), 1.0, std::min(shorter, 65'536.0)));
+}
+
 float output_scale(const ParameterInfo& parameter) {
   const auto scale = static_cast<float>(2 * parameter.std);
   if (!std::isfinite(scale) || !(parameter.std >= 0))
@@ -119,14 +134,16 @@ GNetPlan make_plan(const ParameterInfo& parameter, const MatrixView& view,
   plan.kernel_codes.assign(sides.kernel_dims.size(), Encoding::kOneHot);
   if (is_product(plan.generator)) {
     plan.hidden.clear();
-    plan.rank = options.rank;
+    plan.rank = options.rank > 0 ? options.rank : rank_for(sides, *options.ratio);
   } else {
     plan.hidden = options.hidden;
     plan.row_code = options.row_code.value_or(Encoding::kBinary);
     plan.col_code = options.col_code.value_or(Encoding::kBinary);
   }
   plan.output_scale = output_scale(parameter);
-  if (options.ratio) {
+  if (is_product(plan.generator) && options.rank == 0) {
+    set_side(plan, sides, std::max(sides.rows, sides.cols));
+  } else if (options.ratio) {
     solve_side(plan, sides, *options.ratio);
   } else {
     set_side(plan, sides, side_for(plan, sides, options.tile_weights));

@@ -351,3 +351,67 @@ def test_files_of_other_models_are_refused(tmp_path: Path) -> None:
         small.load(path)
     with pytest.raises(gbc.NotFound):
         gnets.load(tmp_path / "missing.gbz")
+
+
+def learned(gnets: gbc.GenomicBottleneck, model: nn.Sequential, steps: int) -> None:
+    for i in range(steps):
+        step(model, gnets, i)
+
+
+@pytest.mark.parametrize("ratio", [6, 9.5])
+def test_the_recipe_makes_a_file_of_the_target_ratio(tmp_path: Path, ratio: float) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 30))
+    gnets = gbc.GenomicBottleneck(model, 5, target_ratio=ratio)
+    assert all(layer.planned.plan.generator == "low_rank" for layer in gnets._layers)
+    assert gnets._schedule == "one_cycle"
+    learned(gnets, model, 5)
+    path = tmp_path / "m.gbz"
+    whole = 4 * sum(p.numel() for p in model.parameters())
+    assert whole / ratio * 0.6 < gnets.save(path) <= whole / ratio + 16
+    bias = model[0].bias.detach().clone()
+    gnets.load(path)
+    rounded = model[0].bias.detach()
+    assert not torch.equal(bias, rounded)
+    assert ((bias - rounded).abs() <= bias.abs() / 32 + 1e-7).all()
+    expanded = gbc.load_file(path, framework="torch")
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, expanded[name]), name
+
+
+def test_the_recipe_keeps_what_is_given(tmp_path: Path) -> None:
+    def plan(**given: Any) -> Any:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 128), nn.Linear(128, 64))
+        return gbc.GenomicBottleneck(model, target_ratio=5, **given)._layers[0].planned.plan
+
+    assert plan().generator == "low_rank"
+    assert plan(hidden_dim=9).text.split("-")[1] == "9"
+    assert plan(generator="gnet").text.split("-")[1] == "12"
+    assert plan(layers={"0.*": {"hidden": [7]}}).text.split("-")[1] == "7"
+    assert plan(generator="xox", rank=3).rank == 3
+    fixed = plan(layers={"0.*": {"tile_weights": 900}})
+    assert fixed.generator == "low_rank" and fixed.rank == 8 and fixed.tiles > 1
+    without = mlp()
+    gnets = gbc.GenomicBottleneck(without, target_ratio=3)
+    gnets.predict_weights()
+    bias = without[0].bias.detach().clone()
+    gnets.save(tmp_path / "m.gbz")
+    gnets.load(tmp_path / "m.gbz")
+    assert torch.equal(without[0].bias, bias)
+
+
+def test_the_recipe_refuses_what_it_cannot_do() -> None:
+    for ratio in (1, 0.5, -2, float("nan")):
+        with pytest.raises(gbc.UsageError):
+            gbc.GenomicBottleneck(mlp(), target_ratio=ratio)
+    with pytest.raises(gbc.UsageError, match="target_ratio must be a number, got 'x'"):
+        gbc.GenomicBottleneck(mlp(), target_ratio="x")  # type: ignore[arg-type]
+    with pytest.raises(gbc.UsageError, match="leave out ratio"):
+        gbc.GenomicBottleneck(mlp(), target_ratio=5, ratio=5)
+    with pytest.raises(gbc.UsageError, match="leave out tile_weights"):
+        gbc.GenomicBottleneck(mlp(), target_ratio=5, gnet_batchsize=500)
+    with pytest.raises(gbc.UsageError, match="a rank of 0 follows from the ratio"):
+        gbc.GenomicBottleneck(mlp(), generator="low_rank", rank=0)
+    with pytest.warns(UserWarning, match="the smallest has"):
+        gbc.GenomicBottleneck(mlp(), target_ratio=1000)

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "compress/planned_size.h"
+#include "bottleneck/sized_gnets.h"
 #include "gbcompress/error.h"
 #include "support/layer_types.h"
 

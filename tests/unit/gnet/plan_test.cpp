@@ -34,6 +34,23 @@ TEST(MakePlan, MatchesTorchGbsDefaultGNet) {
   EXPECT_EQ(plan.output_scale, 0.1f);
 }
 
+TEST(MakePlan, TakesTheRankFromTheRatio) {
+  GNetOptions options{.ratio = 8, .generator = Generator::kLowRank, .rank = 0};
+  const GNetPlan square = make_plan(parameter({256, 256}), {}, options);
+  EXPECT_EQ(square.rank, 16);
+  EXPECT_EQ(square.grid().tiles(), 1);
+  EXPECT_DOUBLE_EQ(whole_ratio(square), 8);
+  EXPECT_EQ(make_plan(parameter({16, 256}), {}, options).rank, 8);  // 16 / 256 is 1 / 2^4
+  EXPECT_EQ(make_plan(parameter({4096, 256}), {}, options).rank, 16);
+  EXPECT_EQ(make_plan(parameter({512, 4, 8, 8}), {}, options).rank, 16);  // 512 x 256
+  options.ratio = 1e6;
+  EXPECT_EQ(make_plan(parameter({256, 256}), {}, options).rank, 1);
+  options.ratio = 0.001;
+  EXPECT_EQ(make_plan(parameter({20, 256}), {}, options).rank, 20);
+  options.ratio.reset();
+  EXPECT_EQ(code_of([&] { make_plan(parameter({20, 256}), {}, options); }), Errc::kUsage);
+}
+
 TEST(MakePlan, NeverGoesBeyondTheMatrix) {
   const GNetPlan plan = make_plan(parameter({10, 64}), {}, {});
   EXPECT_EQ(plan.tile_rows, 10);
@@ -88,7 +105,7 @@ TEST(MakePlan, ProductsCountTheirMatricesAndLookAtNothingElse) {
   options.ratio = 2.0;
   const GNetPlan sized = make_plan(parameter({50, 60}), {}, options);
   EXPECT_GE(3000.0 / static_cast<double>(plan_parameters(sized)), 2.0);
-  options.rank = 0;
+  options.rank = -1;
   EXPECT_EQ(code_of([&] { make_plan(parameter({5, 6}), {}, options); }), Errc::kUsage);
 }
 

@@ -1,13 +1,17 @@
 // G-nets for training in Python: plans, and the g-nets of one tensor over memory of torch's.
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/deviation.h"
@@ -16,6 +20,7 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
+#include "gbcompress/recipe.h"
 #include "gnet/same_plan.h"
 #include "gnets.h"
 #include "module.h"
@@ -142,6 +147,35 @@ double factor_of(const std::string& schedule, std::int64_t step, std::int64_t to
                                 "; use constant, cosine or one_cycle");
 }
 
+/// A tensor of a model for gnets_for_size(): what a file holds of it, and its plan under options.
+struct PlannedTensor {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::string tied_to;
+  bool code_plain;
+  Bytes values;
+  std::function<std::optional<GNetPlan>(const GNetOptions&)> plan;
+};
+
+/// @return the options with the ratio; planned bytes; whether the file fits
+std::tuple<GNetOptions, std::int64_t, bool> sized_for_ratio(
+    const std::vector<PlannedTensor>& tensors, const GNetOptions& gnet, const std::string& coding,
+    double ratio) {
+  std::vector<SizedTensor> sized;
+  for (const PlannedTensor& from : tensors) {
+    const auto dtype = parse_dtype(from.dtype);
+    if (!dtype) throw Error(Errc::kUnsupported, "there is no element type " + from.dtype);
+    sized.push_back({.info = {.name = from.name, .shape = from.shape, .dtype = *dtype},
+                     .tied_to = from.tied_to,
+                     .code_plain = from.code_plain,
+                     .values = std::as_bytes(span_of(from.values)),
+                     .plan = from.plan});
+  }
+  const SizedGNets result =
+      gnets_for_size(sized, gnet, {.coding = coding_of(coding)}, bytes_for_ratio(sized, ratio));
+  return {result.gnet, result.planned_bytes, result.fits};
+}
+
 /// Ranges of equal length, one a thread.
 RangeRunner runner(int threads) {
   return [threads](std::int64_t n, std::int64_t grain,
@@ -194,6 +228,34 @@ nb::list read_gnet_file(const std::string& path) {
   return result;
 }
 
+void bind_recipe(nb::module_& module) {
+  nb::class_<PlannedTensor>(module, "PlannedTensor")
+      .def(
+          "__init__",
+          [](PlannedTensor* self, std::string name, std::string dtype,
+             std::vector<std::int64_t> shape, std::string tied_to, bool code_plain, Bytes values,
+             std::function<std::optional<GNetPlan>(const GNetOptions&)> plan) {
+            new (self) PlannedTensor{std::move(name),    std::move(dtype), std::move(shape),
+                                     std::move(tied_to), code_plain,       std::move(values),
+                                     std::move(plan)};
+          },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("tied_to"),
+          nb::arg("code_plain"), nb::arg("values"), nb::arg("plan").none());
+  nb::class_<GNetRecipe>(module, "GNetRecipe")
+      .def_ro("gnet", &GNetRecipe::gnet)
+      .def_ro("lr", &GNetRecipe::lr)
+      .def_ro("weight_decay", &GNetRecipe::weight_decay)
+      .def_prop_ro(
+          "schedule",
+          [](const GNetRecipe& recipe) { return std::string(schedule_name(recipe.schedule)); })
+      .def_ro("code_plain", &GNetRecipe::code_plain);
+  module.def("gnet_recipe", &gnet_recipe, nb::arg("given"), nb::arg("chooses"),
+             nb::arg("target_ratio"));
+  module.attr("PLAIN_MANTISSA_BITS") = kPlainMantissaBits;
+  module.def("gnets_for_ratio", &sized_for_ratio, nb::arg("tensors"), nb::arg("gnet"),
+             nb::arg("coding"), nb::arg("ratio"));
+}
+
 void bind_plans(nb::module_& module) {
   nb::class_<ParameterInfo>(module, "ParameterInfo")
       .def(
@@ -222,6 +284,9 @@ void bind_plans(nb::module_& module) {
       .def_ro("tile_weights", &GNetOptions::tile_weights)
       .def_ro("ratio", &GNetOptions::ratio)
       .def_ro("hidden", &GNetOptions::hidden)
+      .def_prop_ro(
+          "generator",
+          [](const GNetOptions& options) { return std::string(generator_name(options.generator)); })
       .def_ro("rank", &GNetOptions::rank);
   nb::class_<GNetPlan>(module, "GNetPlan")
       .def_rw("type_id", &GNetPlan::type_id)
@@ -262,6 +327,7 @@ Coding coding_of(const std::string& name) {
 
 void bind_gnets(nb::module_& module) {
   bind_plans(module);
+  bind_recipe(module);
   nb::class_<GnetLayer>(module, "GnetLayer")
       .def(
           "__init__",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from ._arguments import kind_of, real, whole
 from ._errors import usage, warn
 from ._gnet_file import load_into_bottleneck, save_bottleneck
 from ._gnet_ranks import Ranks
-from ._gnets import MIN_ELEMENTS, Planned, Settings, failed, plan_model, settings_of
+from ._gnets import MIN_ELEMENTS, Planned, Settings, failed, plan_model, recipe_of, settings_of
 from ._prepare import unwrapped
 
 
@@ -77,12 +77,17 @@ class GenomicBottleneck:
         model: the module, plain or within DistributedDataParallel or torch.compile. Its parameters must stay the same
             tensors on the same device.
         num_batches: steps of the run, for a ``schedule``; 0: unknown.
-        lr: learning rate of AdamW, 0 or more.
+        target_ratio: bytes of all tensors over bytes of the file that ``save`` writes, above 1. The recipe of the
+            command line then chooses what is not given: generator (products of two matrices) and sizes of the
+            g-nets, ``lr`` (0.03), ``weight_decay`` (0.01) and, with ``num_batches``, ``schedule`` (``"one_cycle"``);
+            from 6 on, ``save`` rounds parameters without g-nets to floats of 4 mantissa bits.
+        lr: learning rate of AdamW, 0 or more; 0.001 without ``target_ratio``.
         betas: of AdamW, 0 to below 1.
         eps: of AdamW, above 0.
-        weight_decay: of AdamW, 0 or more.
+        weight_decay: of AdamW, 0 or more; 0.1 without ``target_ratio``.
         schedule: factor of the learning rate over the run: ``"constant"``, ``"cosine"`` (linear warm-up, then half a
-            cosine) or ``"one_cycle"``; the last two need ``num_batches``, and later steps keep the last factor.
+            cosine) or ``"one_cycle"``; ``"constant"`` without ``target_ratio``. The last two need
+            ``num_batches``, and later steps keep the last factor.
         ignore_layers: texts; a parameter stays without g-nets if its name contains one or its module's class has
             that name.
         layers: settings for parameters whose names match, by name; ``*`` stands for any characters; later entries
@@ -109,11 +114,12 @@ class GenomicBottleneck:
         model: nn.Module,
         num_batches: int = 0,
         *,
-        lr: float = 1e-3,
+        target_ratio: float | None = None,
+        lr: float | None = None,
         betas: tuple[float, float] = (0.9, 0.95),
         eps: float = 1e-8,
-        weight_decay: float = 0.1,
-        schedule: str = "constant",
+        weight_decay: float | None = None,
+        schedule: str | None = None,
         ignore_layers: Sequence[str] = (),
         layers: Mapping[str, Mapping[str, Any]] | None = None,
         min_elements: int = MIN_ELEMENTS,
@@ -127,7 +133,18 @@ class GenomicBottleneck:
         self.model = unwrapped(model)
         gnets.pop("local_rank_dict", None)
         self._steps, self._total = 0, whole(num_batches, "num_batches", 0)
-        self._schedule = _checked_schedule(schedule, self._total)
+        settings = settings_of(gnets, Settings())
+        ratio = None if target_ratio is None else real(target_ratio, "target_ratio")
+        recipe = None if ratio is None else recipe_of(gnets, settings, layers or {}, ratio)
+        if recipe is not None:
+            gnet = recipe.gnet
+            settings = replace(settings, generator=gnet.generator, rank=gnet.rank, hidden=tuple(gnet.hidden))
+            lr = recipe.lr if lr is None else lr
+            weight_decay = recipe.weight_decay if weight_decay is None else weight_decay
+            schedule = recipe.schedule if schedule is None and self._total else schedule
+        #: Whether save() rounds parameters without g-nets to short floats.
+        self._code_plain = recipe is not None and recipe.code_plain
+        self._schedule = _checked_schedule("constant" if schedule is None else schedule, self._total)
         if kernel not in ("fused", "reference"):
             raise usage(f"kernel must be 'fused' or 'reference', got {kernel!r}")
         self._kernel, self._drawing = kernel, True
@@ -136,16 +153,20 @@ class GenomicBottleneck:
         self._has_gradients = False
         planned = plan_model(
             self.model,
-            settings_of(gnets, Settings()),
+            settings,
             layers or {},
             ignore_layers,
             whole(min_elements, "min_elements", 1),
+            ratio,
+            self._code_plain,
         )
         self._ranks = Ranks(model, group)
         if not isinstance(betas, tuple | list) or len(betas) != 2:
             raise usage(f"betas must be two numbers, got {betas!r}")
         beta1, beta2 = (real(beta, "betas") for beta in betas)
-        options = (real(lr, "lr"), beta1, beta2, real(eps, "eps"), real(weight_decay, "weight_decay"))
+        rate = real(1e-3 if lr is None else lr, "lr")
+        decay = real(0.1 if weight_decay is None else weight_decay, "weight_decay")
+        options = (rate, beta1, beta2, real(eps, "eps"), decay)
         self._make(planned, whole(seed, "seed", 0), options)
 
     def _make(self, planned: list[Planned], seed: int, options: tuple[float, ...]) -> None:

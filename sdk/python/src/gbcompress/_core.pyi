@@ -298,7 +298,40 @@ class GNetOptions:
     @property
     def hidden(self) -> list[int]: ...
     @property
+    def generator(self) -> str: ...
+    @property
     def rank(self) -> int: ...
+
+class GNetRecipe:
+    @property
+    def gnet(self) -> GNetOptions: ...
+    @property
+    def lr(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def code_plain(self) -> bool: ...
+
+class PlannedTensor:
+    def __init__(
+        self,
+        name: str,
+        dtype: str,
+        shape: Sequence[int],
+        tied_to: str,
+        code_plain: bool,
+        values: NDArray[np.uint8],
+        plan: Callable[[GNetOptions], GNetPlan | None] | None,
+    ) -> None: ...
+
+PLAIN_MANTISSA_BITS: int
+
+def gnet_recipe(given: GNetOptions, chooses: bool, target_ratio: float) -> GNetRecipe: ...
+def gnets_for_ratio(
+    tensors: Sequence[PlannedTensor], gnet: GNetOptions, coding: str, ratio: float
+) -> tuple[GNetOptions, int, bool]: ...
 
 class GNetPlan:
     """How g-nets generate a parameter; made by ``make_plan``.

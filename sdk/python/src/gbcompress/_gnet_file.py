@@ -42,9 +42,17 @@ def _writer(bottleneck: GenomicBottleneck, coding: str) -> _core.Writer:
             writer.add_tied(name, tied)
         elif name in plans:
             writer.add_generated(name, dtype, shape, plans[name], coding, theta[name])
-        else:
+        elif not (bottleneck._code_plain and not buffer and _add_short(writer, name, dtype, tensor)):
             _add_exact(writer, name, dtype, tensor, buffer or not tensor.requires_grad)
     return writer
+
+
+def _add_short(writer: _core.Writer, name: str, dtype: str, tensor: Tensor) -> bool:
+    """Adds a trained float32 parameter as short floats; whether it can be such."""
+    if dtype != "F32" or not tensor.requires_grad or tensor.dim() == 0 or not torch.isfinite(tensor).all():
+        return False
+    values = tensor.detach().cpu().contiguous().reshape(-1).numpy()
+    return writer.add_short_floats(name, dtype, tuple(tensor.shape), values, _core.PLAIN_MANTISSA_BITS)
 
 
 def _add_exact(writer: _core.Writer, name: str, dtype: str, tensor: Tensor, fixed: bool) -> None:

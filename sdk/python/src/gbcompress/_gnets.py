@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from . import _core
 from ._arguments import kind_of, positive, texts, whole
+from ._arrays import torch_bytes, torch_dtype_name
 from ._core import GNetOptions, GNetPlan, ParameterInfo
-from ._errors import GbzError, UsageError, usage
+from ._errors import GbzError, UsageError, usage, warn
+from ._write import tensors_of
 
 #: A type's callables: the plan of a parameter, or None where it stays as it is; and the parameter from its tiles.
 Init = Callable[[ParameterInfo, GNetOptions], "GNetPlan | None"]
@@ -111,16 +113,18 @@ class Settings:
     col_code: str | None = None
     type: str | None = None  #: in overrides alone
 
-    def options(self) -> GNetOptions:
+    def options(self, ratio: float | None = None) -> GNetOptions:
+        """``ratio``: where the settings have none."""
+        ratio = self.ratio if self.ratio is not None else ratio
         return GNetOptions.make(
-            self.tile_weights, self.ratio, list(self.hidden), self.generator, self.rank, self.row_code, self.col_code
+            self.tile_weights, ratio, list(self.hidden), self.generator, self.rank, self.row_code, self.col_code
         )
 
 
 def _checked(key: str, value: Any) -> Any:
     """A value of a setting. Raises UsageError."""
     if key in ("tile_weights", "rank"):
-        return whole(value, key, 1)
+        return whole(value, key, 0 if key == "rank" else 1)
     if key == "ratio":
         return None if value is None else positive(value, key)
     if key == "hidden":
@@ -154,6 +158,7 @@ def settings_of(given: Mapping[str, Any], base: Settings, where: str = "") -> Se
         fields[name] = _checked(name, value)
         if name == "tile_weights":
             fields["ratio"] = None
+            fields["rank"] = fields["rank"] or Settings.rank  # it followed from the ratio
     return Settings(**fields)
 
 
@@ -220,7 +225,12 @@ def _deviation(parameter: Tensor) -> float:
 
 
 def _plan(
-    name: str, module: nn.Module, local: str, parameter: nn.Parameter, settings: Settings
+    name: str,
+    module: nn.Module,
+    local: str,
+    parameter: nn.Parameter,
+    settings: Settings,
+    deviation: float | None = None,
 ) -> tuple[GNetPlan | None, Build | None]:
     kind: GNetType | str | None = settings.type or _type_of(module)
     if kind is None or kind == "plain":
@@ -230,7 +240,8 @@ def _plan(
     if isinstance(kind, str):  # that of the base class whose parameters the type takes
         bases = (base.__name__ for base in type(module).__mro__)
         class_name = next((base for base in bases if _core.type_of_module(base)), class_name)
-    info = ParameterInfo(name, local, path, class_name, list(parameter.shape), _deviation(parameter))
+    std = _deviation(parameter) if deviation is None else deviation
+    info = ParameterInfo(name, local, path, class_name, list(parameter.shape), std)
     options = settings.options()
     if isinstance(kind, GNetType):
         return _plan_registered(kind, info, options), kind.build
@@ -256,14 +267,100 @@ def _ignored(name: str, module: nn.Module, ignore: Sequence[str]) -> bool:
     return any(text in name or text == type(module).__name__ for text in ignore)
 
 
+#: Settings that say what g-nets are made of; with one of them the recipe keeps the generator.
+_SHAPES = ("hidden", "generator", "rank", "row_code", "col_code")
+
+
+def recipe_of(
+    given: Mapping[str, Any], settings: Settings, layers: Mapping[str, Mapping[str, Any]], target_ratio: float
+) -> _core.GNetRecipe:
+    """The recipe for a target ratio. Raises UsageError where the sizes of g-nets are given too."""
+    names = {_ALIASES.get(key, key) for key in given}
+    for key in ("ratio", "tile_weights"):
+        if key in names:
+            raise usage(f"target_ratio chooses the sizes of the g-nets; leave out {key}")
+    of_layers = {_ALIASES.get(key, key) for rule in layers.values() if isinstance(rule, Mapping) for key in rule}
+    shaped = names.intersection(_SHAPES) or of_layers.intersection(("hidden", "row_code", "col_code"))
+    return _core.gnet_recipe(settings.options(), not shaped, target_ratio)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What decides for single parameters."""
+
+    layers: Mapping[str, Mapping[str, Any]]
+    ignored: Sequence[str]
+    min_elements: int
+
+
+_Parameter = tuple[str, nn.Module, str, nn.Parameter]
+
+
+def _planned(
+    of: _Parameter, settings: Settings, rules: _Rules, deviation: float | None = None
+) -> Planned | None:
+    """A parameter with its g-nets; None where it gets none."""
+    name, module, local, parameter = of
+    own = settings
+    for glob, given in rules.layers.items():
+        if _core.matches_glob(glob, name):
+            own = settings_of(given, own, f" in layers[{glob!r}]")
+    if _ignored(name, module, rules.ignored) or (own.type is None and parameter.numel() < rules.min_elements):
+        return None
+    plan, build = _plan(name, module, local, parameter, own, deviation)
+    if plan is None or plan.parameters >= parameter.numel():
+        return None
+    return Planned(name, module, local, parameter, own, plan, build, tuple(parameter.shape))
+
+
+def _ratio_for(
+    model: nn.Module,
+    parameters: list[_Parameter],
+    settings: Settings,
+    rules: _Rules,
+    target_ratio: float,
+    code_plain: bool,
+) -> float | None:
+    """Weights per g-net parameter for a file of the target ratio. Raises UsageError for a ratio that is not above 1."""
+    trained = {name: (name, module, local, parameter) for name, module, local, parameter in parameters}
+
+    def planner(of: _Parameter) -> Callable[[GNetOptions], GNetPlan | None]:
+        deviation = _deviation(of[3])
+
+        def plan(options: GNetOptions) -> GNetPlan | None:
+            planned = _planned(of, replace(settings, ratio=options.ratio), rules, deviation)
+            return planned.plan if planned else None
+
+        return plan
+
+    tensors = []
+    for name, tensor, tied, buffer in tensors_of(model):
+        plan = planner(trained[name]) if name in trained else None
+        data = torch_bytes(name, tensor.detach().contiguous())
+        codes = code_plain and name in trained and not buffer
+        dtype = torch_dtype_name(name, tensor)
+        tensors.append(_core.PlannedTensor(name, dtype, list(tensor.shape), tied or "", codes, data, plan))
+    options, planned_bytes, fits = _core.gnets_for_ratio(tensors, settings.options(1.0), "int8", target_ratio)
+    if not fits:
+        warn(
+            f"no g-nets make a file {target_ratio:g}x smaller than the tensors; the smallest has {planned_bytes} bytes",
+            UserWarning,
+        )
+    return options.ratio
+
+
 def plan_model(
     model: nn.Module,
     settings: Settings,
     layers: Mapping[str, Mapping[str, Any]],
     ignore: object,
     min_elements: int,
+    target_ratio: float | None = None,
+    code_plain: bool = False,
 ) -> list[Planned]:
     """Parameters that get g-nets, in the order of ``model.named_parameters()``.
+
+    ``code_plain``: whether others become short floats. With ``target_ratio`` the settings get the ratio whose file has the bytes of all tensors over it.
 
     Raises:
         UsageError: the model has no parameters, none of them gets g-nets, or an entry of ``layers`` matches none.
@@ -279,17 +376,10 @@ def plan_model(
             raise usage(
                 f"the entry {glob!r} of layers matches no parameter; names are those of model.named_parameters()"
             )
-    planned = []
-    for name, module, local, parameter in parameters:
-        own = settings
-        for glob, given in layers.items():
-            if _core.matches_glob(glob, name):
-                own = settings_of(given, own, f" in layers[{glob!r}]")
-        if _ignored(name, module, ignored) or (own.type is None and parameter.numel() < min_elements):
-            continue
-        plan, build = _plan(name, module, local, parameter, own)
-        if plan is not None and plan.parameters < parameter.numel():
-            planned.append(Planned(name, module, local, parameter, own, plan, build, tuple(parameter.shape)))
+    rules = _Rules(layers, ignored, min_elements)
+    if target_ratio is not None:
+        settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio, code_plain))
+    planned = [each for parameter in parameters if (each := _planned(parameter, settings, rules)) is not None]
     if not planned:
         raise usage(
             f"no parameter of the model ({type(model).__name__}) gets g-nets: those of {min_elements} elements and "
