@@ -21,6 +21,3 @@ model.save_pretrained("Llama")
 transformer = models.Transformer("MiniLM", max_seq_length=20)
 sentence_model = SentenceTransformer(
     modules=[transformer, models.Pooling(transformer.get_embedding_dimension())], device="cpu")
-import gbcompress
-gbcompress.save_file(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)).state_dict(),
-                     "mlp.gbz", ratio=4)
