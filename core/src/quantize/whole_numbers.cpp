@@ -175,9 +175,9 @@ bool has_repeats(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> hashes;
   for (std::size_t at = 0; at < sample.size(); at += kPiece)
     hashes.push_back(xxh3_64(std::span(sample).subspan(at, kPiece)));
-  std::ranges::sort(hashes);
-  const auto repeated = std::ranges::unique(hashes);
-  return repeated.size() > kMostRepeated;
+  std::sort(hashes.begin(), hashes.end());
+  const auto once = std::unique(hashes.begin(), hashes.end()) - hashes.begin();
+  return hashes.size() - static_cast<std::size_t>(once) > kMostRepeated;
 }
 
 std::optional<PackedNumbers> packed_numbers(const TensorEntry& tensor, int threads) {

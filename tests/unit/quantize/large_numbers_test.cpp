@@ -101,8 +101,8 @@ TEST_F(LargeNumbers, Int8WeightsTakeTheirEntropy) {
 
 TEST_F(LargeNumbers, PackedNibblesOfSeveralTypesTakeTheirs) {
   const RandomStream noise(2, "large");
-  auto words = numbers<std::int32_t>(
-      DType::kI32, {1100, 1030}, [&](std::uint64_t i) { return packed_nibbles(noise, i); });
+  auto words = numbers<std::int32_t>(DType::kI32, {1100, 1030},
+                                     [&](std::uint64_t i) { return packed_nibbles(noise, i); });
   const ArtifactReader artifact = there_and_back(words);
   EXPECT_TRUE(artifact.tensors()[0].nibbles);
   EXPECT_LT(bits(artifact, words), 1.01 * 8 * 3.05);
