@@ -134,7 +134,10 @@ class Checkpoints(harness.CliTest):
         self.assertEqual(tensors_of(self.read("back/model.safetensors")),
                          tensors_of(self.read("hf/model.safetensors")))
         said = self.succeed("compress", self.path("hf"), "-o", self.path("x.gbz"), *LOSSLESS).err
-        self.assertIn("only the weights are written", said)
+        self.assertNotIn("only the weights are written", said)
+        self.succeed("expand", self.path("x.gbz"), "-o", self.path("all/"))
+        self.assertEqual(sorted(os.listdir(self.path("all"))), ["config.json", "model.safetensors", "vocab.txt"])
+        self.assertEqual(self.read("all/vocab.txt"), b"vocab.txt")
 
     def test_a_folder_appears_whole_or_not_at_all(self):
         os.mkdir(self.path("hf"))
