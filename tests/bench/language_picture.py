@@ -21,8 +21,8 @@ BITS, LOSS = (2.3, 4.9), (0.03, 3.0)
 SERIES = (("gbcompress, calibrated", "gbcompress, calibrated", "#0b6e4f", (8, 16)),
           ("gbcompress, without data", "gbcompress, without data", "#2a9d8f", (8, -8)),
           ("GPTQ", "GPTQ, groups of 128, zstd", "#c1440e", (8, 4)),
-          ("HQQ", "HQQ, groups of 64", "#7b4fa3", (8, 4)),
-          ("nearest with minimum", "nearest, groups of 64", "#666666", (8, 4)))
+          ("HQQ", "HQQ, groups of 64", "#7b4fa3", (-8, 16)),
+          ("nearest with minimum", "nearest, groups of 64", "#666666", (-8, -8)))
 
 
 def lines_of(record):
@@ -77,7 +77,8 @@ def series(lines, start, label, color, off):
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
     parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>' for x, y in points]
     x, y = points[-1]
-    parts.append(f'<text x="{x + off[0]:.1f}" y="{y + off[1]:.1f}" fill="{color}">{label}</text>')
+    anchor = "end" if off[0] < 0 else "start"
+    parts.append(f'<text x="{x + off[0]:.1f}" y="{y + off[1]:.1f}" text-anchor="{anchor}" fill="{color}">{label}</text>')
     return parts
 
 
