@@ -138,7 +138,7 @@ TensorEntry sample_of(const TensorEntry& tensor, std::vector<std::byte>& held) {
 
 /// The numbers of a part of a tensor, or its nibbles, less an offset; nothing where they are too
 /// large.
-std::optional<PackedBlock> packed_part(TensorEntry part, bool nibbles, std::int64_t offset) {
+std::optional<PackedBlock> packed_part(const TensorEntry& part, bool nibbles, std::int64_t offset) {
   std::vector<std::int32_t> integers;
   integers.reserve(part.bytes.size() * 2);
   bool fits = true;

@@ -121,8 +121,8 @@ void FixedWidthMatrix::choose_bits(const Counts& counts) {
     double apart = 0;
     for (std::size_t i = std::size_t{1} << (bits - 1); i < counts.size(); ++i)
       apart += static_cast<double>(counts[i]);
-    const double size = static_cast<double>(rows_ * blocks() * (kBlock / 8) * bits) +
-                        apart * static_cast<double>(sizeof(Rest));
+    const std::int64_t packed = rows_ * blocks() * kBlock * bits / 8;
+    const double size = static_cast<double>(packed) + apart * static_cast<double>(sizeof(Rest));
     if (size >= least) continue;
     least = size;
     bits_ = bits;
