@@ -176,8 +176,7 @@ class ArtifactWriter {
   void visit_grids(std::size_t tensor, const Visit& visit) const;
   Layout make_layout() const;
   ArtifactTensor& coded_tensor(const std::string& name);
-  /// @param digest  of what is in the file. @return bytes of this part with its digest, which
-  /// follows
+  /// @param digest  of what is in the file. @return bytes of this part, its digest included
   std::int64_t append_to(AtomicFile& file, WrittenDigest& digest) const;
   /// Calls sink(piece) for every byte of the file but the digest, in order.
   void emit(const Layout& layout,

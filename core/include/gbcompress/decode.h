@@ -165,16 +165,10 @@ struct OriginalInfo {
 struct OriginalsInfo {
   std::string format;  ///< of the tensors' files: "safetensors" or "torch"
   std::vector<OriginalInfo> files;
-
-  /// Whether all come back byte for byte.
-  bool is_exact() const noexcept {
-    for (const OriginalInfo& file : files)
-      if (file.sha256.empty()) return false;
-    return true;
-  }
+  bool is_exact() const noexcept;  ///< whether all come back byte for byte
 };
-/// The files that a `.gbz` was made of (docs/reference/original-files.md); nothing where it does
-/// not keep them. @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
+/// The files that a `.gbz` keeps (docs/reference/original-files.md); nothing where it has none.
+/// @throws Error(kCorrupt, kTruncated, kLimit, kUnsupported)
 std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact);
 
 /// Whether decode_to_file() to that name gives the original file: there is one, and the name

@@ -1,4 +1,6 @@
 // The files that a `.gbz` was made of, byte for byte.
+#include <algorithm>
+
 #include "artifact/file_digest.h"
 #include "artifact/kept_files.h"
 #include "artifact/model_files.h"
@@ -24,6 +26,11 @@ std::vector<ContainerFile> whole_files(const ArtifactReader& artifact,
       files.push_back(whole_file(file, artifact.tensors(), label_of(artifact)));
   });
   return files;
+}
+
+bool OriginalsInfo::is_exact() const noexcept {
+  return std::none_of(files.begin(), files.end(),
+                      [](const OriginalInfo& file) { return file.sha256.empty(); });
 }
 
 std::optional<OriginalsInfo> originals_of(const ArtifactReader& artifact) {

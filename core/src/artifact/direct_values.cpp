@@ -52,6 +52,9 @@ void read_converted(const LanesReader& lanes, std::size_t tensor, const LanesPar
 
 bool DirectValues::fits(const ArtifactReader& artifact, std::size_t tensor) noexcept {
   const ArtifactTensor& form = artifact.tensors()[tensor];
+#ifdef GBC_FREESTANDING  // libgbz decodes other tensors whole, which takes less code
+  if (!is_real(form.dtype)) return false;
+#endif
   return in_stripes(form) && form.kind == TensorKind::kQuantized && form.mantissa_bits == 0 &&
          form.axis < 0 && !form.on_base && !form.levels.used();
 }
@@ -105,6 +108,7 @@ std::vector<float>& room_for([[maybe_unused]] std::vector<float>& own, std::int6
 
 }  // namespace
 
+#ifndef GBC_FREESTANDING
 void DirectValues::read_numbers(const LanesPart& units, std::span<std::byte> bytes) const {
   const ArtifactTensor& form = artifact_.tensors()[tensor_];
   std::vector<float> own;
@@ -122,6 +126,7 @@ void DirectValues::read_numbers(const LanesPart& units, std::span<std::byte> byt
   const std::vector<std::byte> made = coded_elements(values, own_);
   std::copy(made.begin(), made.end(), bytes.begin());
 }
+#endif
 
 void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> bytes) const {
   LanesPart values = parts_[part];
@@ -130,7 +135,9 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
   const LanesReader& lanes = *artifact_.lanes();
   try {
     lanes.prepare(values);
+#ifndef GBC_FREESTANDING
     if (!is_real(own_)) return read_numbers(values, bytes);
+#endif
     const auto& [scale, rows] = scales();
     if (dtype == DType::kF32 && own_ == DType::kF32)
       return lanes.read_part(tensor_, values, scale, rows, reinterpret_cast<float*>(bytes.data()));
