@@ -70,6 +70,21 @@ void for_numbers(const TensorEntry& tensor, bool nibbles, const Visit& visit) {
   }
 }
 
+/// All numbers, or nibbles, less a middle; nothing where one is too large.
+std::optional<std::vector<std::int32_t>> offsets(const TensorEntry& tensor, bool nibbles,
+                                                 std::int64_t middle, std::int64_t count) {
+  std::vector<std::int32_t> integers;
+  integers.reserve(static_cast<std::size_t>(count));
+  bool fits = true;
+  for_numbers(tensor, nibbles, [&](std::int64_t n) {
+    const std::int64_t off = n - middle;
+    fits = fits && off >= -kMaxMagnitude && off <= kMaxMagnitude;
+    if (fits) integers.push_back(static_cast<std::int32_t>(off));
+  });
+  if (!fits) return {};
+  return integers;
+}
+
 /// Around their middle: small integers of either sign are the cheapest.
 std::optional<CodedValues> centred(IntegerGrid grid, const TensorEntry& tensor, bool nibbles) {
   double sum = 0;
@@ -77,14 +92,9 @@ std::optional<CodedValues> centred(IntegerGrid grid, const TensorEntry& tensor, 
   const double mean = std::nearbyint(sum / static_cast<double>(grid.size()));
   CodedValues values{.grid = grid};
   values.step = std::fabs(mean) <= kMaxStep ? static_cast<int>(mean) : 0;
-  values.integers.reserve(static_cast<std::size_t>(grid.size()));
-  bool fits = true;
-  for_numbers(tensor, nibbles, [&](std::int64_t n) {
-    const std::int64_t off = n - values.step;
-    fits = fits && off >= -kMaxMagnitude && off <= kMaxMagnitude;
-    if (fits) values.integers.push_back(static_cast<std::int32_t>(off));
-  });
-  if (!fits) return {};
+  auto integers = offsets(tensor, nibbles, values.step, grid.size());
+  if (!integers) return {};
+  values.integers = *std::move(integers);
   return values;
 }
 
@@ -134,21 +144,6 @@ TensorEntry sample_of(const TensorEntry& tensor, std::vector<std::byte>& held) {
       by_rows ? std::vector{kSamplePieces * units, grid.cols} : std::vector{kSamplePieces * units};
   some.bytes = held;
   return some;
-}
-
-/// The numbers of a part of a tensor, or its nibbles, less an offset; nothing where they are too
-/// large.
-std::optional<PackedBlock> packed_part(const TensorEntry& part, bool nibbles, std::int64_t offset) {
-  std::vector<std::int32_t> integers;
-  integers.reserve(part.bytes.size() * 2);
-  bool fits = true;
-  for_numbers(part, nibbles, [&](std::int64_t n) {
-    const std::int64_t off = n - offset;
-    fits = fits && off >= -kMaxMagnitude && off <= kMaxMagnitude;
-    if (fits) integers.push_back(static_cast<std::int32_t>(off));
-  });
-  if (!fits) return {};
-  return pack_block(integers);
 }
 
 }  // namespace
@@ -203,10 +198,10 @@ std::optional<PackedNumbers> packed_numbers(const TensorEntry& tensor, int threa
     TensorEntry part = tensor;
     part.bytes = tensor.bytes.subspan(static_cast<std::size_t>(shape.first(block) / units * width),
                                       static_cast<std::size_t>(shape.size(block) / units * width));
-    auto made = packed_part(part, sample->nibbles, sample->step);
+    const auto integers = offsets(part, sample->nibbles, sample->step, shape.size(block));
     release_pages(part.bytes);
-    if (made)
-      packed.blocks[static_cast<std::size_t>(block)] = *std::move(made);
+    if (integers)
+      packed.blocks[static_cast<std::size_t>(block)] = pack_block(*integers);
     else
       fits = false;
   });
