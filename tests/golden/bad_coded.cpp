@@ -234,7 +234,7 @@ class CodedCollection {
     add("lanes_more_integers_than_bytes", Errc::kCorrupt, file(h, join(head, stripe)));
     more["h"] = {4, 5};
     more["k"] = 2;
-    h["t"] = {more};
+    h["t"] = json::array({more});
     add("lanes_tables_of_another_kind", Errc::kCorrupt, file(h, join(head, stripe)));
   }
 

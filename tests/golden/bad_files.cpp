@@ -119,7 +119,7 @@ class Collection {
       json e = {{"n", "p"}, {"d", "F32"}, {"h", {4}}, {"e", 3}};
       json head = {{"b", json::array({digest})}};
       change(e, head);
-      head["t"] = {e};
+      head["t"] = json::array({e});  // braces alone copy it under Clang
       return file(head, three_);
     };
     add("change_without_base", Errc::kCorrupt, entry([](json&, json& head) { head.erase("b"); }));
@@ -154,7 +154,7 @@ class Collection {
       e["p"] = {{{"i", 3}}, {{"i", 3}, {"b", 1}, {"a", 2}}};
       json head = {{"b", json::array({digest})}};
       change(e, head);
-      head["t"] = {e};
+      head["t"] = json::array({e});  // braces alone copy it under Clang
       return file(head, three_);
     };
     const auto piece = [&](const std::string& name, auto change) {
