@@ -13,7 +13,7 @@ set(artifact arch_layout change decode direct_values draft_values file_digest he
   integers/lanes_reader integers/prior_classes integers/products integers/steps integers/transform narrow pieces read_many read_slice reader
   sections/blocks sections/coding sections/elements sections/float_code sections/levels sections/line_prediction sections/planes sections/requantized sections/unpacking)
 set(sources)
-foreach(name call gbz onnx runtime zstd)
+foreach(name call gbz onnx onnx_split runtime zstd)
   list(APPEND sources ${CMAKE_CURRENT_LIST_DIR}/src/${name}.cpp)
 endforeach()
 foreach(rung base format geometry encoding gnet codec artifact)
@@ -37,7 +37,7 @@ foreach(part "ZSTD ${CMAKE_CURRENT_LIST_DIR}/src/zstd" "SMALL ${core}/src/codec/
     "DELTAS ${core}/src/codec/delta/blocks ${core}/src/codec/delta/change ${core}/src/codec/delta/classes ${core}/src/codec/delta/dense ${core}/src/codec/delta/dense_tables ${core}/src/codec/delta/sparse ${core}/src/artifact/change"
     "GNETS ${core}/src/gnet/bank_shape ${core}/src/gnet/gnet_plan ${core}/src/gnet/reference_kernel ${core}/src/gnet/tile_kernel ${core}/src/encoding/encoding ${core}/src/encoding/code_text ${core}/src/geometry/tile_grid ${core}/src/artifact/header/plan_fields ${core}/src/artifact/integers/prior_classes"
     "ARCHITECTURES ${core}/src/artifact/arch_layout"
-    "ONNX ${CMAKE_CURRENT_LIST_DIR}/src/onnx")
+    "ONNX ${CMAKE_CURRENT_LIST_DIR}/src/onnx ${CMAKE_CURRENT_LIST_DIR}/src/onnx_split")
   separate_arguments(part)
   list(POP_FRONT part name)
   if(GBZ_WITHOUT_${name})
@@ -56,7 +56,8 @@ list(TRANSFORM loops REPLACE "(.+)" "${core}/src/\\1.cpp")
 
 # Names after gbz_ that gbz.h declares.
 set(entries version status_name dtype_name dtype_bits open close header_bytes ranges count find name shape type kind_of bits
-  bytes layer_of identity architecture settings base_digest set_base read read_slice onnx_bytes onnx)
+  bytes layer_of identity architecture settings base_digest set_base read read_slice onnx_bytes onnx onnx_split onnx_graph
+  onnx_initializer onnx_read)
 
 set(gbz_definitions GBC_FREESTANDING NDEBUG ${gbz_parts})
 set(gbz_options -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables

@@ -11,8 +11,8 @@
  * Errors: functions that can fail return a gbz_status and, where `error` is not NULL, put it with
  * one sentence of UTF-8 text there. Whatever the bytes are, no function reads or writes outside of
  * what it was given, and none terminates the process. After GBZ_CORRUPT, GBZ_TRUNCATED, GBZ_LIMIT
- * and GBZ_MEMORY of gbz_read(), gbz_onnx_bytes() or gbz_onnx() a handle still gives names, types
- * and shapes, and reads no more of them.
+ * and GBZ_MEMORY of gbz_read() or a function that begins with gbz_onnx a handle still gives names,
+ * types and shapes, and reads no more of them.
  *
  * Processors: little-endian ones. Results are the same bits on all of them.
  */
@@ -131,6 +131,16 @@ typedef struct gbz_tensor {
   const void* data; /**< row-major, little-endian */
   size_t bytes;
 } gbz_tensor;
+
+/** A constant of an ONNX model whose elements lie outside of the model's bytes. */
+typedef struct gbz_initializer {
+  const char* name;     /**< of the initializer: UTF-8 */
+  const char* location; /**< the file of external data that the model names: "gbcompress-0", ... */
+  const int64_t* shape; /**< `rank` sides */
+  size_t rank;
+  uint64_t bytes; /**< of its elements, row-major and little-endian */
+  int32_t type; /**< a number of ONNX's TensorProto.DataType, as ONNXTensorElementDataType has it */
+} gbz_initializer;
 
 /** A part of a file. */
 typedef struct gbz_range {
@@ -254,6 +264,35 @@ GBZ_API gbz_status gbz_onnx_bytes(gbz_file* file, uint64_t* bytes, gbz_error* er
  * @param bytes  what gbz_onnx_bytes() gave
  */
 GBZ_API gbz_status gbz_onnx(gbz_file* file, void* out, size_t bytes, gbz_error* error);
+
+/**
+ * Takes large initializers out of that model, for sessions that get them as memory: ONNX Runtime's
+ * AddExternalInitializers() by name, or AddExternalInitializersFromFilesInMemory() by location.
+ * gbz_onnx_bytes() and gbz_onnx() still give the whole model.
+ * @param least  bytes of elements from which on an initializer of the main graph is taken out;
+ *               constants elsewhere, and of types below 8 bits, stay in the model
+ * @param count  receives how many were taken out
+ * @param bytes  receives the size of the model without their elements
+ * @return GBZ_USAGE where the file holds no model; else as gbz_onnx_bytes(). A further call
+ *         replaces what this one found.
+ */
+GBZ_API gbz_status gbz_onnx_split(gbz_file* file, uint64_t least, size_t* count, uint64_t* bytes,
+                                  gbz_error* error);
+/**
+ * The model without the initializers that gbz_onnx_split() took out: they are external data at
+ * offset 0 of their locations.
+ * @param bytes  what gbz_onnx_split() gave
+ */
+GBZ_API gbz_status gbz_onnx_graph(gbz_file* file, void* out, size_t bytes, gbz_error* error);
+/** One of the initializers that gbz_onnx_split() took out, or NULL. */
+GBZ_API const gbz_initializer* gbz_onnx_initializer(const gbz_file* file, size_t index);
+/**
+ * Decodes one of these initializers into the caller's memory.
+ * @param out    row-major, little-endian; aligned to its elements
+ * @param bytes  those of the initializer
+ */
+GBZ_API gbz_status gbz_onnx_read(gbz_file* file, size_t index, void* out, size_t bytes,
+                                 gbz_error* error);
 
 #ifdef __cplusplus
 }

@@ -33,11 +33,28 @@ struct Base {
   const Entry* find(std::string_view name) const;
 };
 
+/// An initializer whose elements lie outside of its model.
+struct Initializer {
+  gbz_initializer told = {};
+  std::string name, location;
+  std::vector<std::int64_t> shape;
+  std::size_t hole = 0;  ///< of the whole model
+};
+
+/// A model whose large initializers lie outside of its bytes.
+struct Split {
+  gbcompress::ContainerFile graph;
+  std::uint64_t bytes = 0;  ///< of the graph
+  std::vector<Initializer> initializers;
+};
+
 /// A model of ONNX that the file holds.
 struct Model {
   gbcompress::Container container;
   std::size_t tensor;                  ///< that holds the container
   std::optional<std::uint64_t> bytes;  ///< once they are known
+  std::vector<std::uint64_t> sizes;    ///< of what fills each hole, once they are known
+  std::optional<Split> split;
 };
 
 }  // namespace gbz

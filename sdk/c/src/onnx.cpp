@@ -1,5 +1,6 @@
 // The ONNX model that a file was made of (docs/reference/container.md).
-#include "file.h"
+#include "onnx.h"
+
 #include "format/payload.h"
 #include "gbcompress/error.h"
 
@@ -15,12 +16,6 @@ namespace gbz {
 namespace {
 
 const char kLabel[] = "the file";
-
-std::vector<std::byte> filling_of(const gbz_file& file, const Hole& hole) {
-  const auto elements =
-      gbcompress::decode_elements(file.contents->reader, hole.tensor, decode_options(file));
-  return gbcompress::payload_of(hole, elements.bytes(), elements.dtype(), kLabel);
-}
 
 /// Fills in file.model; leaves it null where there is no container of an ONNX model.
 void load_model(gbz_file& file) {
@@ -52,22 +47,31 @@ void check_model(const gbz_file& file) {
 void measure_model(gbz_file& file) {
   ContainerFile& model = file.model->container.files.front();
   std::vector<std::int64_t> more(model.holes.size());
+  std::vector<std::uint64_t> sizes;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < more.size(); ++i) {
     const Hole& hole = model.holes[i];
     if (hole.tensor == file.model->tensor)
       throw Error(Errc::kCorrupt, "the container of the file fills itself");
-    if (hole.encoding == PayloadEncoding::kBytes) {
-      bytes += gbz_bytes(&file, hole.tensor, gbz_type(&file, hole.tensor));
-      continue;
-    }
-    const auto size = static_cast<std::int64_t>(filling_of(file, hole).size());
+    sizes.push_back(hole.encoding == PayloadEncoding::kBytes
+                        ? gbz_bytes(&file, hole.tensor, gbz_type(&file, hole.tensor))
+                        : filling_of(file, hole).size());
     if (hole.encoding == PayloadEncoding::kVarint)
-      more[i] = size - static_cast<std::int64_t>(gbcompress::payload_size(model, hole, kLabel));
-    bytes += static_cast<std::uint64_t>(size);
+      more[i] = static_cast<std::int64_t>(sizes[i]) -
+                static_cast<std::int64_t>(gbcompress::payload_size(model, hole, kLabel));
+    bytes += sizes[i];
   }
   gbcompress::fit_lengths(model, more, kLabel);
+  file.model->sizes = std::move(sizes);
   file.model->bytes = bytes + model.skeleton.size();
+}
+
+}  // namespace
+
+std::vector<std::byte> filling_of(const gbz_file& file, const Hole& hole) {
+  const auto elements =
+      gbcompress::decode_elements(file.contents->reader, hole.tensor, decode_options(file));
+  return gbcompress::payload_of(hole, elements.bytes(), elements.dtype(), kLabel);
 }
 
 /// In parts, so that what is refused before the decoder is entered leaves no memory behind.
@@ -80,8 +84,7 @@ gbz_status find_model(gbz_file& file, gbz_error* error) {
   return status == GBZ_OK ? use(file, error, [&] { measure_model(file); }) : status;
 }
 
-void write_model(const gbz_file& file, std::span<std::byte> out) {
-  const ContainerFile& model = file.model->container.files.front();
+void write_model(const gbz_file& file, const ContainerFile& model, std::span<std::byte> out) {
   std::size_t at = 0, from = 0;
   const auto write = [&](std::span<const std::byte> piece) {
     if (piece.size() > out.size() - at)
@@ -104,7 +107,6 @@ void write_model(const gbz_file& file, std::span<std::byte> out) {
   write(skeleton.subspan(from));
 }
 
-}  // namespace
 }  // namespace gbz
 
 extern "C" {
@@ -131,7 +133,8 @@ gbz_status gbz_onnx(gbz_file* file, void* out, size_t bytes, gbz_error* error) {
     return GBZ_USAGE;
   }
   return gbz::use(*file, error, [&] {
-    gbz::write_model(*file, {static_cast<std::byte*>(out), bytes});
+    gbz::write_model(*file, file->model->container.files.front(),
+                     {static_cast<std::byte*>(out), bytes});
   });
 }
 

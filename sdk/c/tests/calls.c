@@ -282,6 +282,80 @@ static void test_models_of_onnx(void) {
   MUST(held == 0);
 }
 
+/* Where a sequence of bytes is within another one, or NULL. */
+static const unsigned char* find_bytes(Bytes in, Bytes part) {
+  size_t at;
+  for (at = 0; at + part.size <= in.size; ++at)
+    if (memcmp(in.at + at, part.at, part.size) == 0) return in.at + at;
+  return NULL;
+}
+
+/* A model, what is left of it, and the initializers beside it. */
+static void check_split(gbz_file* file, Bytes whole, uint64_t least, size_t wanted) {
+  gbz_error error;
+  uint64_t size = 0, again = 0;
+  size_t count = 7, i;
+  Bytes graph;
+  MUST(gbz_onnx_split(file, least, &count, &size, &error) == GBZ_OK && count == wanted);
+  MUST(gbz_onnx_bytes(file, &again, &error) == GBZ_OK && again == whole.size);
+  graph.size = (size_t)size;
+  graph.at = malloc(graph.size + 1);
+  MUST(gbz_onnx_graph(file, graph.at, graph.size + 1, &error) == GBZ_USAGE);
+  MUST(gbz_onnx_graph(file, graph.at, graph.size, &error) == GBZ_OK);
+  if (count == 0) MUST(is_same(graph, whole));
+  for (i = 0; i < count; ++i) {
+    const gbz_initializer* told = gbz_onnx_initializer(file, i);
+    Bytes data, name, place;
+    MUST(told && told->name[0] && told->rank <= 8 && told->type > 0 && told->bytes >= least);
+    data.size = (size_t)told->bytes;
+    data.at = malloc(data.size);
+    MUST(gbz_onnx_read(file, i, data.at, data.size - 1, &error) == GBZ_USAGE);
+    MUST(gbz_onnx_read(file, i, data.at, data.size, &error) == GBZ_OK);
+    name.at = (unsigned char*)told->name;
+    name.size = strlen(told->name);
+    place.at = (unsigned char*)told->location;
+    place.size = strlen(told->location);
+    MUST(find_bytes(graph, name) && find_bytes(graph, place) && !find_bytes(whole, place));
+    /* Integers of 64 bits stand in the model as varints. */
+    MUST(!find_bytes(graph, data) && (told->type == 7 || find_bytes(whole, data)));
+    free(data.at);
+  }
+  MUST(!gbz_onnx_initializer(file, count));
+  MUST(gbz_onnx_read(file, count, graph.at, 1, &error) == GBZ_USAGE && error.text[0]);
+  free(graph.at);
+}
+
+static void test_models_without_their_initializers(void) {
+  Bytes bytes = load("containers/onnx.gbz"), whole = load("containers/onnx.onnx");
+  gbz_file* file = opened(bytes, 0);
+  gbz_error error;
+  uint64_t size = 1;
+  size_t count = 1;
+  unsigned char small[8];
+  MUST(gbz_onnx_graph(file, small, 8, &error) == GBZ_USAGE && strstr(error.text, "first"));
+  MUST(!gbz_onnx_initializer(file, 0));
+  MUST(gbz_onnx_split(file, 1, NULL, &size, &error) == GBZ_USAGE);
+  check_split(file, whole, 1, 2);
+  check_split(file, whole, 161, 1); /* 20 integers are less */
+  check_split(file, whole, UINT64_MAX, 0);
+  check_split(file, whole, 160, 2); /* a further call replaces what the first found */
+  gbz_close(file);
+  free(whole.at);
+  free(bytes.at);
+
+  bytes = load("containers/gguf.gbz");
+  file = opened(bytes, 0);
+  MUST(gbz_onnx_split(file, 1, &count, &size, &error) == GBZ_USAGE && count == 0 && size == 0);
+  gbz_close(file);
+  free(bytes.at);
+  bytes = load("containers/external.gbz");
+  file = opened(bytes, 0);
+  MUST(gbz_onnx_split(file, 1, &count, &size, &error) == GBZ_UNSUPPORTED);
+  gbz_close(file);
+  free(bytes.at);
+  MUST(held == 0);
+}
+
 /* Of each file: the header alone, and of each tensor the ranges alone. */
 static void test_parts(void) {
   static const char* const names[] = {"cosines_lanes", "coded_lanes", "coded_small", "exact_lanes",
@@ -353,6 +427,7 @@ int main(int count, char** arguments) {
   test_layers();
   test_pieces_of_two_bases();
   test_models_of_onnx();
+  test_models_without_their_initializers();
   test_parts();
   test_layer_type_of_a_plugin();
   return 0;

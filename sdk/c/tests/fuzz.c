@@ -42,6 +42,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     uint64_t model = 0;
     if (gbz_onnx_bytes(file, &model, &error) == GBZ_OK && model > 0 && model <= sizeof out.bytes)
       gbz_onnx(file, out.bytes, (size_t)model, &error);
+    if (gbz_onnx_split(file, size % 64, &i, &model, &error) == GBZ_OK && model <= sizeof out.bytes)
+      gbz_onnx_graph(file, out.bytes, (size_t)model, &error);
+    while (i > 0) {
+      const gbz_initializer *told = gbz_onnx_initializer(file, --i);
+      if (!told || strlen(told->name) == 0 || strlen(told->location) == 0) abort();
+      if (told->bytes <= sizeof out.bytes)
+        gbz_onnx_read(file, i, out.bytes, (size_t)told->bytes, &error);
+    }
   }
   gbz_close(file);
   return 0;
