@@ -36,7 +36,7 @@ def without_comments(text):
     """Without lines that are comments alone, and without indentation: a third of the size."""
     text = re.sub(r"^\s*/\*\*.*?\*/\n", "", text, flags=re.M | re.S)
     text = re.sub(r"^\s*//.*\n", "", text, flags=re.M)
-    text = re.sub(r";  //.*$", ";", text, flags=re.M)
+    text = re.sub(r"; {2,}//.*$", ";", text, flags=re.M)
     return re.sub(r"^\s+", "", text, flags=re.M)
 
 

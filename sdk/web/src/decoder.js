@@ -17,6 +17,8 @@ const DTYPES = ["BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F
 const ARRAYS = { I8: Int8Array, U16: Uint16Array, I16: Int16Array, U32: Uint32Array, I32: Int32Array, U64: BigUint64Array,
   I64: BigInt64Array, F16: Uint16Array, BF16: Uint16Array, F32: Float32Array, F64: Float64Array, C64: Float32Array };
 const REAL = ["F16", "BF16", "F32", "F64"];
+// Bytes of an ONNX model's initializer from which on it is a file of its own; ONNX Runtime reads small ones, such as shapes, in the graph.
+const LARGE = 4096n;
 const ADDRESSABLE = 2 ** 32 - 2 ** 20;
 
 const refuse = (status, message) => {
@@ -202,16 +204,39 @@ class Decoder {
     return this.withParts(() => this.read(tensor, dtype));
   }
 
+  /** @param decode  writes as many bytes there. @return them in memory of their own. Errors begin with the name. */
+  taken(name, size, decode) {
+    try {
+      return this.lend(size || 1, (out) => {
+        this.check(decode(out, size, this.work));
+        return this.copy(out, size);
+      });
+    } catch (error) {
+      error.message = `${name}: ${error.message}`;
+      throw error;
+    }
+  }
   onnx() {
     return this.guard(() => {
       const to = this.work + 512;
       this.check(this.c.gbz_onnx_bytes(this.file, to, this.work));
-      const size = this.view.getBigUint64(to, true);
-      if (size === 0n) refuse("usage", "the file was not made of an ONNX model; read its tensors");
-      return this.lend(size, (out) => {
-        this.check(this.c.gbz_onnx(this.file, out, Number(size), this.work));
-        return this.copy(out, Number(size));
+      const size = Number(this.view.getBigUint64(to, true));
+      if (size === 0) refuse("usage", "the file was not made of an ONNX model; read its tensors");
+      return this.taken("the model", size, (...out) => this.c.gbz_onnx(this.file, ...out));
+    });
+  }
+  /** The model, and its large initializers as files of external data. */
+  onnxParts() {
+    return this.guard(() => {
+      const {c, file} = this, to = this.work + 512;
+      this.check(c.gbz_onnx_split(file, LARGE, to, to + 8, this.work));
+      const length = this.view.getUint32(to, true), size = Number(this.view.getBigUint64(to + 8, true));
+      const externalData = Array.from({length}, (_, i) => {
+        const {view} = this, told = c.gbz_onnx_initializer(file, i) >>> 0, name = (at) => this.text(view.getUint32(told + at, true));
+        const bytes = Number(view.getBigUint64(told + 16, true));
+        return {path: name(4), data: this.taken(name(0), bytes, (...out) => c.gbz_onnx_read(file, i, ...out))};
       });
+      return {model: this.taken("the graph", size, (...out) => c.gbz_onnx_graph(file, ...out)), externalData};
     });
   }
 

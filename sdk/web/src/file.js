@@ -109,12 +109,19 @@ export class GbzFile {
   }
 
   /** The ONNX model that the file was made of. */
-  async onnx() {
+  onnx() {
+    return this.#model((decoder) => decoder.onnx());
+  }
+  /** That model without its large initializers, and these as files of external data. */
+  onnxParts() {
+    return this.#model((decoder) => decoder.onnxParts());
+  }
+  async #model(body) {
     await this.#load(() => [[0, this.size]]);
     await this.#verify();
     return this.#use(async (decoder) => {
       await decoder.addParts();
-      return decoder.onnx();
+      return body(decoder);
     });
   }
 
@@ -179,3 +186,6 @@ export const decode = (bytes, options = {}) => withFile(bytes, (file) => file.re
 
 /** The ONNX model that a file in memory was made of: what InferenceSession.create() takes. */
 export const decodeOnnx = (bytes, options = {}) => withFile(bytes, (file) => file.onnx(), options);
+
+/** That model as InferenceSession.create(model, { externalData }) takes it. */
+export const decodeOnnxParts = (bytes, options = {}) => withFile(bytes, (file) => file.onnxParts(), options);

@@ -65,12 +65,20 @@ export interface OpenOptions extends LimitOptions {
   onProgress?: (received: number, total: number | undefined) => void;
 }
 
+/** An ONNX model whose large initializers are external data: what InferenceSession.create(model, { externalData }) takes. */
+export interface OnnxParts {
+  model: Uint8Array;
+  externalData: { path: string; data: Uint8Array }[];
+}
+
 export type Bytes = ArrayBuffer | ArrayBufferView | SharedArrayBuffer;
 
 /** All tensors of a file in memory, by name. @throws GbzError */
 export function decode(bytes: Bytes, options?: ReadOptions & LimitOptions): Promise<Map<string, Values>>;
 /** The ONNX model that a file was made of: what InferenceSession.create() takes. @throws GbzError */
 export function decodeOnnx(bytes: Bytes, options?: LimitOptions): Promise<Uint8Array>;
+/** That model with its large initializers apart: a session holds them without a second copy in the model. @throws GbzError */
+export function decodeOnnxParts(bytes: Bytes, options?: LimitOptions): Promise<OnnxParts>;
 /** @param source  a URL, or the whole file. @throws GbzError */
 export function open(source: string | URL | Blob | Bytes, options?: OpenOptions): Promise<GbzFile>;
 /**
@@ -97,12 +105,13 @@ export class GbzFile {
    * has no layers. A URL gives the draft unless the first request brings the whole file.
    */
   readonly layer: 'exact'|'draft'|undefined;
-  /** Whether the file was made of an ONNX model without files of external data: see onnx(). */
+  /** Whether the file was made of an ONNX model without files of external data: see onnx() and onnxParts(). */
   readonly hasModel: boolean;
   read(name: string, options?: ReadOptions): Promise<Values>;
   /** @param options.workers  how many decode at a time; 1: none beside the caller; default: one for each processor, at most 8 */
   readAll(options?: ReadOptions & { workers?: number }): Promise<Map<string, Values>>;
   onnx(): Promise<Uint8Array>;
+  onnxParts(): Promise<OnnxParts>;
   setBase(base: GbzFile | Iterable<BaseTensor>): Promise<void>;
   /** Gives the memory back; tensors that were read stay. Also what `using` calls. */
   close(): void;

@@ -6,7 +6,7 @@ import test from "node:test";
 import { brotliCompressSync } from "node:zlib";
 import { OTHER_VERDICTS, GOLDEN, WEB, decoders, digests, golden, json, load, read, safetensors, verdict } from "./common.mjs";
 
-const MOST_BYTES = 109_000, MOST_PACKED = 70_000;
+const MOST_BYTES = 110_000, MOST_PACKED = 70_000;
 const withSimd = await load();
 globalThis.GBZ_SCALAR = true;
 const scalar = await load("scalar");
@@ -66,6 +66,7 @@ test("what is no file is refused", async () => {
   assert.equal(await verdict(() => withSimd.decode(new TextEncoder().encode("not a file"))), "corrupt");
   assert.equal(await verdict(() => withSimd.decode("text")), "usage");
   assert.equal(await verdict(() => withSimd.decodeOnnx(golden("tiny"))), "usage");
+  assert.equal(await verdict(() => withSimd.decodeOnnxParts(golden("tiny"))), "usage");
   assert.equal(await verdict(() => withSimd.decode(golden("tiny"), { dtype: "F31" })), "usage");
 });
 

@@ -195,3 +195,12 @@ test("an ONNX model comes back, from memory and over HTTP", { skip: without }, a
     assert.equal(sha256(await file.onnx()), model);
   });
 });
+
+test("an ONNX model comes without its large weights, and these beside it", { skip: without }, async () => {
+  const bytes = read(process.env.GBC_LARGE, "model.onnx.gbz"), file = await gbz.open(bytes), whole = await file.onnx();
+  for (const { model, externalData } of [await file.onnxParts(), await file.onnxParts(), await gbz.decodeOnnxParts(bytes)]) {
+    assert.deepEqual(externalData.map(({ path, data }) => [path, sha256(data)]), [["gbcompress-0", sha256(await file.read("w"))]]);
+    assert.ok(model.length < 300 && Buffer.from(model).includes("gbcompress-0"), `${model.length} bytes`);
+    assert.equal(sha256(await file.onnx()), sha256(whole));
+  }
+});
