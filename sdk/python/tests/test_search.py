@@ -227,6 +227,28 @@ def test_folded_norms_compute_the_same(tmp_path: Path) -> None:
     assert all(value is state[name] for name, value in _norms.folded_state(others, state).items())
 
 
+def test_a_block_whose_output_the_model_cannot_take_elsewhere(tmp_path: Path) -> None:
+    """Layers of a feed-forward part count as blocks, and no pass can begin behind the first of them."""
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+            self.body = nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x + self.attention(x, x, x, need_weights=False)[0]
+            return x + self.body(x)
+
+    torch.manual_seed(0)
+    model, batches = nn.Sequential(Block(), Block()), [torch.randn(6, 24, 32) for _ in range(5)]
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    sequence = _layer_sequence.LayerSequence(model, batches, lambda: model.load_state_dict(state))
+    assert "1.body.2.weight" in [name for group in sequence.groups() for name in group]
+    report = gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=8)
+    assert any(name.endswith("layer by layer") for name in report.candidates)
+
+
 def test_a_correction_is_made_once() -> None:
     """What changes the inputs of the first norm alone changes the statistics of the first norm alone."""
     state, corrected = correction_of(1.5)

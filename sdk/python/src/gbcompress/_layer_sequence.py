@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ._collect import Batch, call, evaluating
+from ._memory import ran_out
 from ._moments import Collector, Enough
 
 #: Samples that are used, at most, and rows of inputs of a matrix that are kept of all of them.
@@ -215,7 +216,8 @@ class LayerSequence:
             self._blocks = {}
 
     def _sees(self, name: str, rows: torch.Tensor, place: _Place) -> bool:
-        """Whether these are the inputs of the first use of a matrix where a pass begins there."""
+        """Whether these are the inputs of the first use of a matrix where a pass begins there. A model that cannot
+        take the output of a block there does not see them."""
         same = False
 
         def see(seen: str, found: torch.Tensor) -> None:
@@ -224,7 +226,12 @@ class LayerSequence:
                 same = torch.equal(found, rows)
                 raise Enough
 
-        self._run(0, see, place)
+        try:
+            self._run(0, see, place)
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            if ran_out(error):
+                raise
+            return False
         return same
 
     def _advance(self, place: _Place, blocks: int) -> None:
