@@ -99,9 +99,8 @@ double whole_bytes(const TensorBlock& block) {
   const TensorBlock sample = middle_of(block);
   const DType dtype = block.tensor->dtype;
   return weight_of(block, sample) *
-         static_cast<double>(pack(sample.bytes(), width_of(block), is_real(dtype),
-                                  {.type = block.tensor->block_type})
-                                 .first.size());
+         static_cast<double>(estimate_packed(sample.bytes(), width_of(block), is_real(dtype),
+                                             block.tensor->block_type));
 }
 
 double change_bytes(const TensorBlock& now, const TensorBlock& before) {

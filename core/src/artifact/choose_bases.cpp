@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
 #include "artifact/block_index.h"
 #include "artifact/block_source.h"
+#include "base/parallel.h"
 #include "gbcompress/base_model.h"
 
 namespace gbcompress {
@@ -86,12 +88,20 @@ double delta_bytes(const TensorEntry& tensor, double whole, const BaseModel& oth
 
 }  // namespace
 
-BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel> others) {
+BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel> others,
+                        int threads) {
   if (others.empty()) return {};
   const std::vector<const TensorEntry*> tensors = sampled_tensors(model);
-  std::vector<double> best;  // bytes of each tensor
-  for (const TensorEntry* tensor : tensors) best.push_back(whole_bytes(all_of(*tensor)));
-  const std::vector<double> whole = best;
+  const auto of_each = [&](const std::function<double(std::size_t)>& bytes) {
+    std::vector<double> result(tensors.size());
+    parallel_tasks(threads, static_cast<std::int64_t>(result.size()), [&](std::int64_t t) {
+      result[static_cast<std::size_t>(t)] = bytes(static_cast<std::size_t>(t));
+    });
+    return result;
+  };
+  const std::vector<double> whole =
+      of_each([&](std::size_t t) { return whole_bytes(all_of(*tensors[t])); });
+  std::vector<double> best = whole;
   const double all = std::accumulate(whole.begin(), whole.end(), 0.0);
   std::vector<std::size_t> order(others.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -100,9 +110,9 @@ BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel>
   std::vector<std::vector<double>> bytes;
   for (const std::size_t i : order) {
     const BlockIndex blocks(others[i].model);
-    auto& own = bytes.emplace_back();
-    for (std::size_t t = 0; t < tensors.size(); ++t)
-      own.push_back(delta_bytes(*tensors[t], whole[t], others[i].model, blocks));
+    bytes.push_back(of_each([&](std::size_t t) {
+      return delta_bytes(*tensors[t], whole[t], others[i].model, blocks);
+    }));
   }
   BaseChoice choice;
   double least = all;

@@ -20,6 +20,11 @@ inline constexpr std::size_t kLeastRun = 128;       ///< bytes
 /// Lanes of a stream: short streams have few lanes, whose states take fewer bytes.
 constexpr std::size_t lanes_of(std::size_t bytes) { return bytes < 16'384 ? 4 : 32; }
 
+using ByteCounts = std::array<std::uint32_t, kByteValues>;
+
+/// Adds each byte to the counts.
+void count_bytes(std::span<const std::byte> bytes, ByteCounts& counts);
+
 /// Parts of the unit interval, 4096 together, each at most 4095.
 using ByteWidths = std::array<std::uint16_t, kByteValues>;
 

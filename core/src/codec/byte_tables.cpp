@@ -5,6 +5,17 @@
 
 namespace gbcompress::codec {
 
+void count_bytes(std::span<const std::byte> bytes, ByteCounts& counts) {
+  // Four histograms: increments of one counter in a row would depend on each other.
+  std::array<ByteCounts, 4> parts{};
+  std::size_t i = 0;
+  for (; i + 4 <= bytes.size(); i += 4)
+    for (std::size_t j = 0; j < 4; ++j) ++parts[j][std::to_integer<std::size_t>(bytes[i + j])];
+  for (; i < bytes.size(); ++i) ++parts[0][std::to_integer<std::size_t>(bytes[i])];
+  for (const ByteCounts& part : parts)
+    for (std::size_t s = 0; s < counts.size(); ++s) counts[s] += part[s];
+}
+
 ByteWidths byte_widths(std::span<const std::uint32_t, kByteValues> counts, std::uint64_t total) {
   std::array<std::uint32_t, kByteValues> wide{};
   set_widths(counts, total, wide);

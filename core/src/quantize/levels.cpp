@@ -160,7 +160,10 @@ std::optional<LevelTable> find_factors(const TensorEntry& tensor, std::span<cons
 
 std::optional<LevelTable> find_palette(const TensorEntry& tensor, bool zero_signs) {
   std::vector<PaletteEntry> entries = palette_of(tensor);
-  if (entries.empty()) return {};
+  // The table and the places of values that are hardly repeated tell as much as the values.
+  if (entries.empty() ||
+      2 * static_cast<std::int64_t>(entries.size()) > default_grid(tensor.shape).size())
+    return {};
   if (!zero_signs) merge_zeros(entries);
   LevelTable table{
       .form = {.dtype = tensor.dtype, .palette = static_cast<std::int64_t>(entries.size())}};

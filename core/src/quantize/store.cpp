@@ -36,9 +36,10 @@ int vector_bits(const WeightsPlan& plan, const WeightsOptions& options) {
   return static_cast<int>(std::lrint(
       std::clamp(kVectorBits + bits - kBitsOfSeven, 1.0 * kVectorBits, 1.0 * kMostVectorBits)));
 }
-/// A change of so small a share of a tensor is taken without storing the tensor for comparison,
-/// unless pieces of it from all over the tensor take less than half of their bytes.
-constexpr std::size_t kSmallShare = 20, kPieces = 16, kPiece = 4096;
+/// A change of at most this share of what a sample says of the whole tensor is taken without
+/// packing it for comparison: so many pieces of so many bytes from all over it, or all of it.
+constexpr double kClearly = 0.75;
+constexpr std::size_t kPieces = 16, kPiece = 4096;
 
 /// Blocks of so few bytes may take less as integers than by fields, whose tables take bytes.
 constexpr std::size_t kFewBlocks = std::size_t{1} << 16;
@@ -53,14 +54,19 @@ std::int64_t bytes_of(const WeightsPlan& plan) {
   return bytes;
 }
 
-bool packs_well(std::span<const std::byte> bytes) {
-  if (bytes.size() <= kPieces * kPiece) return 2 * compress_fast(bytes).size() <= bytes.size();
-  std::vector<std::byte> pieces;
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    const auto piece = bytes.subspan((bytes.size() - kPiece) / (kPieces - 1) * i, kPiece);
-    pieces.insert(pieces.end(), piece.begin(), piece.end());
-  }
-  return 2 * compress_fast(pieces).size() <= pieces.size();
+/// Bytes that pack() takes for a tensor, about.
+double estimated_bytes(const TensorEntry& source) {
+  const auto width = static_cast<std::size_t>(std::max(1, dtype_bits(source.dtype) / 8));
+  const auto estimate = [&](std::span<const std::byte> bytes) {
+    return static_cast<double>(estimate_packed(bytes, static_cast<std::int64_t>(width),
+                                               is_real(source.dtype), source.block_type));
+  };
+  if (source.bytes.size() <= kPieces * kPiece) return estimate(source.bytes);
+  const gguf::BlockLayout* const layout = gguf::find_block_layout(source.block_type);
+  const std::size_t unit = layout ? layout->bytes : width;
+  const std::vector<std::byte> sample = pieces_of(source.bytes, unit, kPieces, kPiece / unit);
+  return estimate(sample) * static_cast<double>(source.bytes.size()) /
+         static_cast<double>(sample.size());
 }
 
 /// As elements of the tensor's type hold them.
@@ -73,8 +79,8 @@ std::vector<float> decoded_numbers(const CodedValues& values, const TensorEntry&
 
 /// Whether a change is smaller than the tensor would be.
 bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile profile) {
-  if (change < source.bytes.size() / kSmallShare &&
-      (is_real(source.dtype) || source.block_type != 0) && !packs_well(source.bytes))
+  if ((is_real(source.dtype) || source.block_type != 0) &&
+      static_cast<double>(change) < kClearly * estimated_bytes(source))
     return true;
   const auto packed = pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8),
                            is_real(source.dtype), {.type = source.block_type})
@@ -87,11 +93,11 @@ bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile prof
 /// Bytes of tensors that each thread packs ahead of the one that is added.
 constexpr std::int64_t kAhead = std::int64_t{8} << 20;
 
-/// Bytes that a tensor takes that was prepared: its packed ones, or tables of planes.
-std::int64_t held_ahead(const TensorEntry& source) {
+/// Bytes that a tensor takes that was prepared: its packed ones, its change, or tables of planes.
+std::int64_t held_ahead(const TensorPlan& tensor) {
   constexpr std::int64_t kTables = std::int64_t{1} << 18;
-  return source.bytes.size() < kLargeTensor ? static_cast<std::int64_t>(source.bytes.size())
-                                            : kTables;
+  const std::size_t bytes = tensor.source->bytes.size();
+  return bytes < kLargeTensor || tensor.match.namesake ? static_cast<std::int64_t>(bytes) : kTables;
 }
 
 std::pair<std::vector<std::byte>, Packing> packed_alone(const TensorEntry& source) {
@@ -123,7 +129,7 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
   if (plan.profile() == CodecProfile::kLanes || bytes_of(plan) > kInMemory)
     writer_.spool_in(folder);
   std::vector<std::int64_t> sizes;
-  for (const TensorPlan& tensor : plan.tensors()) sizes.push_back(held_ahead(*tensor.source));
+  for (const TensorPlan& tensor : plan.tensors()) sizes.push_back(held_ahead(tensor));
   Lookahead<Prepared> ahead(plan.threads(), std::move(sizes), plan.threads() * kAhead,
                             [&](std::size_t i) { return prepare(plan.tensors()[i]); });
   for (const TensorPlan& tensor : plan.tensors()) add(tensor, ahead.next());
@@ -133,16 +139,28 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
 WeightsStore::Prepared WeightsStore::prepare(const TensorPlan& tensor) const {
   const TensorEntry& source = *tensor.source;
   const bool elsewhere = tensor.tied || tensor.unchanged || tensor.constant ||
-                         tensor.kind == WeightKind::kMatrix || tensor.match.any();
+                         tensor.kind == WeightKind::kMatrix || tensor.match.blocks ||
+                         !tensor.match.pieces.empty();
   if (elsewhere || interrupt_requested() != 0) return {};
+  if (tensor.match.namesake) {
+    const TensorEntry& before = *entry_before(&options_.bases[*tensor.match.namesake], source);
+    std::vector<std::byte> change =
+        encode_change(source.dtype, source.shape, before.bytes, source.bytes);
+    release_pages(before.bytes);
+    if (is_smaller(change.size(), source, plan_.profile())) {
+      release_pages(source.bytes);
+      return {{}, nullptr, std::move(change)};
+    }
+  }
   if (source.bytes.size() >= kLargeTensor)
     return {{},
             has_planes(source.dtype) && !tensor.levels
                 ? planes_of(source.bytes, dtype_bits(source.dtype) / 8)
-                : nullptr};
+                : nullptr,
+            {}};
   Packed packed = packed_alone(source);
   release_pages(source.bytes);
-  return {std::move(packed), nullptr};
+  return {std::move(packed), nullptr, {}};
 }
 
 void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
@@ -166,7 +184,8 @@ void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
   if (is_bytes(source) ||
-      (!(tensor.match.any() && add_change(tensor)) && !add_integers(tensor, packed))) {
+      (!(tensor.match.any() && add_change(tensor, std::move(prepared.change))) &&
+       !add_integers(tensor, packed))) {
     if (!packed)
       return writer_.add_plain(source.name, source.dtype, source.shape, source.bytes,
                                source.block_type, std::move(prepared.planes));
@@ -176,15 +195,14 @@ void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
 }
 
 /// Stores what changed since a base, if that is smaller than the tensor itself.
-bool WeightsStore::add_change(const TensorPlan& tensor) {
+bool WeightsStore::add_change(const TensorPlan& tensor,
+                              std::optional<std::vector<std::byte>> section) {
   const TensorEntry& source = *tensor.source;
   if (tensor.match.blocks) return add_blocks(tensor);
   if (!tensor.match.namesake) return add_pieces(tensor);
-  const std::size_t base = *tensor.match.namesake;
-  std::vector<std::byte> section = encode_change(
-      source.dtype, source.shape, entry_before(&options_.bases[base], source)->bytes, source.bytes);
-  if (!is_smaller(section.size(), source, plan_.profile())) return false;
-  writer_.add_change(source.name, source.dtype, source.shape, std::move(section), base);
+  if (!section) return false;
+  writer_.add_change(source.name, source.dtype, source.shape, *std::move(section),
+                     *tensor.match.namesake);
   return true;
 }
 

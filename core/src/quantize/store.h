@@ -76,11 +76,12 @@ class WeightsStore {
   /// What is made of a tensor before it is added.
   struct Prepared {
     Packed packed;
-    std::shared_ptr<const PlanesWriter> planes;  ///< of one that is packed stripe by stripe
+    std::shared_ptr<const PlanesWriter> planes;    ///< of one that is packed stripe by stripe
+    std::optional<std::vector<std::byte>> change;  ///< since the base's, where that is smaller
   };
   Prepared prepare(const TensorPlan& tensor) const;
   void add(const TensorPlan& tensor, Prepared prepared);
-  bool add_change(const TensorPlan& tensor);
+  bool add_change(const TensorPlan& tensor, std::optional<std::vector<std::byte>> section);
   bool add_blocks(const TensorPlan& tensor);
   bool add_pieces(const TensorPlan& tensor);
   /// What a piece of a tensor is the change since.

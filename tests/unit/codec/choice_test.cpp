@@ -5,7 +5,7 @@
 namespace gbcompress {
 namespace {
 
-class Choice : public testing::TestWithParam<CodecProfile> {
+class Choice : public ::testing::TestWithParam<CodecProfile> {
  protected:
   Choice() {
     const RandomStream random(11, "choice");
@@ -38,7 +38,7 @@ class Choice : public testing::TestWithParam<CodecProfile> {
   IntegerGrid grid_{200, 150, 15};
   std::vector<float> scaled_;
 };
-INSTANTIATE_TEST_SUITE_P(Profiles, Choice, testing::Values(CodecProfile::kSmall),
+INSTANTIATE_TEST_SUITE_P(Profiles, Choice, ::testing::Values(CodecProfile::kSmall),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 TEST_P(Choice, WithoutLambdaIsTheNearestInteger) {

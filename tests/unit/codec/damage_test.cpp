@@ -14,7 +14,7 @@ using testing_codec::encode;
 using testing_codec::random_tensor;
 using testing_codec::Tensor;
 
-class Damage : public testing::TestWithParam<CodecProfile> {
+class Damage : public ::testing::TestWithParam<CodecProfile> {
  protected:
   /// Whatever the stream is: integers within bounds, or one of the two errors.
   void survives(std::span<const std::byte> stream) {
@@ -33,7 +33,7 @@ class Damage : public testing::TestWithParam<CodecProfile> {
   int refused_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Profiles, Damage,
-                         testing::Values(CodecProfile::kSmall, CodecProfile::kLanes),
+                         ::testing::Values(CodecProfile::kSmall, CodecProfile::kLanes),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 TEST_P(Damage, EveryShorterStreamIsTruncated) {

@@ -55,8 +55,8 @@ Chosen choose(IntegerGrid grid, const std::vector<float>& values, float step) {
   return chosen;
 }
 
-class Dependent : public testing::TestWithParam<CodecProfile> {};
-INSTANTIATE_TEST_SUITE_P(Profiles, Dependent, testing::Values(CodecProfile::kSmall),
+class Dependent : public ::testing::TestWithParam<CodecProfile> {};
+INSTANTIATE_TEST_SUITE_P(Profiles, Dependent, ::testing::Values(CodecProfile::kSmall),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 /// 0.2 bits of the 0.25 that any quantizer could save.

@@ -8,7 +8,7 @@ namespace {
 
 using namespace testing_codec;
 
-class LanesDamage : public testing::Test {
+class LanesDamage : public ::testing::Test {
  protected:
   /// The integers, or nothing where the stream is refused.
   std::optional<std::vector<std::vector<std::int32_t>>> outcome(std::span<const std::byte> stream) {

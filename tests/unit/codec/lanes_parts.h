@@ -1,32 +1,21 @@
 #pragma once
 /// Streams of profile `lanes` decoded in every way, on every level of the processor.
 
-#include <hwy/targets.h>
-
 #include <cstring>
 #include <functional>
 
 #include "codec/lanes/decoder.h"
 #include "codec/lanes/stream.h"
 #include "gbcompress/error.h"
+#include "support/targets.h"
 #include "unit/codec/tensors.h"
 
 namespace gbcompress::testing_codec {
 
 using codec::lanes::Bfloat16;
 using codec::lanes::Float16;
+using testing::on_every_target;
 inline constexpr CodecProfile kLanesProfile = CodecProfile::kLanes;
-
-/// Calls body(name) once for each level of processors that this one has, down to scalar code.
-inline void on_every_target(const std::function<void(const char*)>& body) {
-  for (std::int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
-    hwy::SetSupportedTargetsForTest(rest);  // one bit a target, better ones first
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body(hwy::TargetName(rest & -rest));
-    hwy::SetSupportedTargetsForTest(0);
-  }
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
 
 /// One grid's values as numbers, straight from its stripes.
 /// @param row_scales  one a row, or one for all

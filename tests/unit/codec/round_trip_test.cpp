@@ -12,9 +12,9 @@ using testing_codec::encode;
 using testing_codec::random_tensor;
 using testing_codec::Tensor;
 
-class RoundTrip : public testing::TestWithParam<CodecProfile> {};
+class RoundTrip : public ::testing::TestWithParam<CodecProfile> {};
 INSTANTIATE_TEST_SUITE_P(Profiles, RoundTrip,
-                         testing::Values(CodecProfile::kSmall, CodecProfile::kLanes),
+                         ::testing::Values(CodecProfile::kSmall, CodecProfile::kLanes),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 TEST_P(RoundTrip, TensorsOfAllShapesInOneStream) {

@@ -12,8 +12,8 @@ using testing_codec::laplace;
 using testing_codec::random_tensor;
 using testing_codec::Tensor;
 
-class Size : public testing::TestWithParam<CodecProfile> {};
-INSTANTIATE_TEST_SUITE_P(Profiles, Size, testing::Values(CodecProfile::kSmall),
+class Size : public ::testing::TestWithParam<CodecProfile> {};
+INSTANTIATE_TEST_SUITE_P(Profiles, Size, ::testing::Values(CodecProfile::kSmall),
                          [](const auto& info) { return std::string(profile_name(info.param)); });
 
 /// Laplace weights with a scale for every row and every column, and the bits that one who knows

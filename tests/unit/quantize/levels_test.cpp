@@ -96,6 +96,16 @@ TEST(Levels, LearnedWeightsHaveNone) {
     EXPECT_FALSE(Made(normals(64 * 512, 6), {64, 512}, dtype).find()) << dtype_name(dtype);
 }
 
+TEST(Levels, ValuesThatAreHardlyRepeatedAreNoPalette) {
+  for (const std::size_t times : {1u, 4u}) {
+    std::vector<float> values = normals(192, 5);
+    const std::vector<float> some = values;
+    for (std::size_t i = 1; i < times; ++i) values.insert(values.end(), some.begin(), some.end());
+    const Made made(values, {static_cast<std::int64_t>(values.size())}, DType::kF32);
+    EXPECT_EQ(made.find().has_value(), times == 4) << times;
+  }
+}
+
 TEST(Levels, OneOutlierIsALevel) {
   std::vector<float> values = normals(64 * 64, 7);
   for (float& value : values) value = value > 0.4F ? 0.25F : value < -0.4F ? -0.25F : 0.0F;

@@ -8,7 +8,7 @@ namespace gbcompress {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using Counts = std::array<std::uint32_t, codec::kByteValues>;
+using Counts = codec::ByteCounts;
 
 /// Least saving of a coded plane, as a share of its size: mantissas are not worth the time.
 constexpr double kSaved = 0.01;
@@ -32,17 +32,6 @@ struct Sample {
 Sample sample_of(std::span<const std::byte> raw, std::size_t size) {
   if (raw.size() / size <= kAll) return {{raw.begin(), raw.end()}, true};
   return {pieces_of(raw, size, kPieces, kPiece), false};
-}
-
-void count_bytes(std::span<const std::byte> bytes, Counts& counts) {
-  // Four histograms: increments of one counter in a row would depend on each other.
-  std::array<Counts, 4> parts{};
-  std::size_t i = 0;
-  for (; i + 4 <= bytes.size(); i += 4)
-    for (std::size_t j = 0; j < 4; ++j) ++parts[j][std::to_integer<std::size_t>(bytes[i + j])];
-  for (; i < bytes.size(); ++i) ++parts[0][std::to_integer<std::size_t>(bytes[i])];
-  for (const Counts& part : parts)
-    for (std::size_t s = 0; s < counts.size(); ++s) counts[s] += part[s];
 }
 
 double entropy(const Counts& counts) {
@@ -85,7 +74,7 @@ double states_bits(std::size_t bytes) { return 32.0 * static_cast<double>(codec:
 /// @param scale  elements of the tensor over those of the sample
 Tables one_table(std::span<const std::byte> plane, double scale) {
   Tables tables{.counts = {Counts{}}};
-  count_bytes(plane, tables.counts.front());
+  codec::count_bytes(plane, tables.counts.front());
   tables.bits = scale * entropy(tables.counts.front()) + table_bits(tables.counts.front()) +
                 states_bits(plane.size());
   return tables;
@@ -122,7 +111,8 @@ Tables many_tables(std::span<const std::byte> plane, double scale, std::size_t r
   for (std::size_t at = 0; at < plane.size(); at += run) {
     const auto part = plane.subspan(at, std::min(run, plane.size() - at));
     const auto above = std::upper_bound(tables.bounds.begin(), tables.bounds.end(), mean_of(part));
-    count_bytes(part, tables.counts[static_cast<std::size_t>(above - tables.bounds.begin())]);
+    codec::count_bytes(part,
+                       tables.counts[static_cast<std::size_t>(above - tables.bounds.begin())]);
   }
   tables.bits = states_bits(plane.size());
   for (const Counts& counts : tables.counts)

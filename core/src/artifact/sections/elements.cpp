@@ -1,6 +1,5 @@
 #include "artifact/sections/elements.h"
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -35,16 +34,6 @@ void read(std::span<const std::byte> bytes, std::span<float> floats, F&& from) {
     std::memcpy(&value, bytes.data() + n * sizeof(T), sizeof value);
     floats[n] = from(value);
   }
-}
-
-/// As half_to_float(), without branches, so that loops become vectors.
-inline float float_of_half(std::uint16_t half) {
-  const std::uint32_t size = half & 0x7fffu;
-  constexpr std::uint32_t kRebase = std::uint32_t{112} << 23;
-  const std::uint32_t normal = (size << 13) + (size >= 0x7c00u ? 2 * kRebase : kRebase);
-  const auto small =
-      std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(size)) * 0x1p-24f);
-  return std::bit_cast<float>((size < 0x400u ? small : normal) | (half & 0x8000u) << 16);
 }
 
 std::vector<std::byte> from_nibbles(const CodedValues& values) {
@@ -96,7 +85,11 @@ std::vector<std::byte> elements_of(std::span<const float> values, DType dtype) {
 void floats_of(std::span<const std::byte> bytes, DType dtype, std::span<float> floats) {
   switch (dtype) {
     case DType::kF16:
-      return read<std::uint16_t>(bytes, floats, float_of_half);
+#ifdef GBC_FREESTANDING
+      return read<std::uint16_t>(bytes, floats, half_to_float);
+#else
+      return floats_of_halves(bytes.first(2 * floats.size()), floats.data());
+#endif
     case DType::kBF16:
       return read<std::uint16_t>(bytes, floats, [](std::uint16_t v) {
         const std::uint32_t bits = std::uint32_t{v} << 16;

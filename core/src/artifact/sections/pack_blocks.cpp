@@ -12,26 +12,53 @@ namespace gbcompress {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using ByteCounts = std::array<std::uint32_t, codec::kByteValues>;
+using codec::ByteCounts;
 using gguf::BlockContext;
 using gguf::BlockField;
 using gguf::BlockLayout;
 
+/// Coded bytes of symbols.
+template <unsigned kJoined>
+void join_symbols(const std::uint8_t* symbols, std::size_t count, unsigned bits, std::byte* coded) {
+  for (std::size_t i = 0; i < count; ++i) {
+    unsigned joined = 0;
+    for (unsigned k = 0; k < kJoined; ++k)
+      joined |= unsigned{symbols[kJoined * i + k]} << (bits * k);
+    coded[i] = static_cast<std::byte>(joined);
+  }
+}
+
 BlockBytes split_blocks(const BlockLayout& layout, std::span<const std::byte> raw) {
+  constexpr std::size_t kAtOnce = 32;  // blocks whose symbols stay in the cache
   BlockBytes bytes(layout, raw.size() / layout.bytes);
-  std::vector<std::uint8_t> symbols(bytes.blocks() * gguf::kMostBlockSymbols);
-  for (std::size_t f = 0; f < layout.fields; ++f) {
-    const BlockField& field = layout.field[f];
-    gguf::get_symbols(field, reinterpret_cast<const std::uint8_t*>(raw.data()), symbols.data(),
-                      bytes.blocks(), layout.bytes);
-    const std::uint8_t* from = symbols.data();
-    for (std::byte& to : bytes.field(f)) {
-      unsigned joined = 0;
-      for (unsigned k = 0; k < field.joined; ++k) joined |= unsigned{*from++} << (field.bits * k);
-      to = static_cast<std::byte>(joined);
+  std::array<std::uint8_t, kAtOnce * gguf::kMostBlockSymbols> symbols;
+  const auto* from = reinterpret_cast<const std::uint8_t*>(raw.data());
+  for (std::size_t block = 0; block < bytes.blocks(); block += kAtOnce) {
+    const std::size_t blocks = std::min(kAtOnce, bytes.blocks() - block);
+    for (std::size_t f = 0; f < layout.fields; ++f) {
+      const BlockField& field = layout.field[f];
+      gguf::get_symbols(field, from + block * layout.bytes, symbols.data(), blocks, layout.bytes);
+      std::byte* const to = bytes.field(f).data() + block * field.bytes();
+      const std::size_t count = blocks * field.bytes();
+      if (field.joined == 1)
+        join_symbols<1>(symbols.data(), count, field.bits, to);
+      else if (field.joined == 2)
+        join_symbols<2>(symbols.data(), count, field.bits, to);
+      else
+        join_symbols<4>(symbols.data(), count, field.bits, to);
     }
   }
   return bytes;
+}
+
+/// Adds to the counts of each class. @param unit  neighboring bytes of one class
+void count_units(std::span<const std::byte> bytes, std::span<const std::uint8_t> classes,
+                 std::size_t unit, std::array<ByteCounts, kBlockClasses>& counts) {
+  for (std::size_t u = 0; u < classes.size(); ++u) {
+    ByteCounts& own = counts[classes[u]];
+    for (const std::byte each : bytes.subspan(u * unit, unit))
+      ++own[std::to_integer<std::size_t>(each)];
+  }
 }
 
 /// Bits of these bytes by a table of their own, and of the table.
@@ -145,11 +172,6 @@ class BlocksWriter {
     const std::size_t at = i * stripe_bytes();
     return raw_.subspan(at, std::min(stripe_bytes(), raw_.size() - at));
   }
-  std::vector<std::uint8_t> classes_of(const BlockBytes& bytes, std::size_t f) const {
-    if (layout_.field[f].context != BlockContext::kNone) return bytes.classes(f);
-    return std::vector<std::uint8_t>(bytes.field(f).size());
-  }
-
   /// Chooses the tables by all blocks.
   void count() {
     std::vector<FieldCounts> parts(stripes());
@@ -157,11 +179,10 @@ class BlocksWriter {
       FieldCounts& counts = parts[static_cast<std::size_t>(i)];
       const BlockBytes bytes = split_blocks(layout_, stripe(static_cast<std::size_t>(i)));
       for (std::size_t f = 0; f < fields_; ++f) {
-        const auto field = bytes.field(f);
-        const std::vector<std::uint8_t> classes = classes_of(bytes, f);
-        const std::size_t unit = bytes.unit(f);
-        for (std::size_t n = 0; n < field.size(); ++n)
-          ++counts[f][classes[n / unit]][std::to_integer<std::size_t>(field[n])];
+        if (layout_.field[f].context == BlockContext::kNone)
+          codec::count_bytes(bytes.field(f), counts[f][0]);
+        else
+          count_units(bytes.field(f), bytes.classes(f), bytes.unit(f), counts[f]);
       }
     });
     for (std::size_t i = 1; i < parts.size(); ++i)

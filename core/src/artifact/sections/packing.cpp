@@ -43,12 +43,13 @@ Bytes compress(std::span<const std::byte> raw, int level) {
 }
 
 /// Levels of zstd: the slow one where the quick one comes near the best of the others, since small
-/// files are worth every byte; beyond some megabytes it takes minutes.
+/// files are worth every byte; beyond some megabytes it takes minutes. Of more than few bytes, only
+/// what takes least by the quick one is packed by the slow one.
 constexpr int kQuick = 9, kSlow = 19;
-constexpr std::size_t kThorough = std::size_t{4} << 20;
+constexpr std::size_t kFew = std::size_t{1} << 16, kThorough = std::size_t{4} << 20;
 
-/// Whether more than half of the elements equal earlier ones, as in tables of sines. Halves are left
-/// out: their values are few in any tensor.
+/// Whether more than half of the elements equal earlier ones, as in tables of sines. Halves are
+/// left out: their values are few in any tensor.
 bool are_repeated(std::span<const std::byte> raw, std::size_t size) {
   if (size < 4) return false;
   constexpr std::size_t kPlaces = std::size_t{1} << 20;
@@ -76,6 +77,20 @@ bool are_blocks(std::span<const std::byte> raw, std::uint32_t type) {
   return layout && raw.size() % layout->bytes == 0 && raw.size() <= kMostBlockBytes;
 }
 
+/// Some pieces of many blocks.
+Bytes sample_of_blocks(std::span<const std::byte> raw, std::uint32_t type) {
+  const std::size_t block = gguf::find_block_layout(type)->bytes;
+  const std::size_t count = kTriedBytes / block;
+  if (raw.size() <= kTriedPieces * count * block) return {raw.begin(), raw.end()};
+  return pieces_of(raw, block, kTriedPieces, count);
+}
+
+/// Whether zstd makes a sample smaller than its share of `packed` bytes of `all`.
+bool is_below(std::span<const std::byte> sample, std::size_t packed, std::size_t all) {
+  return static_cast<double>(compress(sample, 1).size()) / static_cast<double>(sample.size()) <
+         static_cast<double>(packed) / static_cast<double>(all);
+}
+
 /// to[plane * n + element] = from[element * size + plane]
 Bytes shuffle(std::span<const std::byte> from, std::size_t size) {
   Bytes to(from.size());
@@ -101,8 +116,7 @@ Bytes pieces_of(std::span<const std::byte> raw, std::size_t element_bytes, std::
 Bytes compress_fast(std::span<const std::byte> raw) { return compress(raw, 1); }
 
 bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes) {
-  return raw.size() > kManyFloats &&
-         !is_repetitive(raw, static_cast<std::size_t>(element_bytes));
+  return raw.size() > kManyFloats && !is_repetitive(raw, static_cast<std::size_t>(element_bytes));
 }
 
 std::shared_ptr<const PlanesWriter> planes_of(std::span<const std::byte> raw,
@@ -129,19 +143,39 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   const auto size = static_cast<std::size_t>(element_bytes);
   if (are_blocks(raw, blocks.type)) {
     keep_smaller(pack_blocks(raw, blocks.type, blocks.threads), Packing::kBlocks);
-    if (raw.size() > kManyFloats && compress_fast(raw).size() > least) return smallest();
+    if (raw.size() > kManyFloats &&
+        !is_below(sample_of_blocks(raw, blocks.type), least, raw.size()))
+      return smallest();
   }
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
   if (floats && are_planes(raw, element_bytes)) return smallest();
-  const auto try_zstd = [&](std::span<const std::byte> bytes, Packing packing) {
-    Bytes quick = compress(bytes, kQuick);
-    const bool near = quick.size() < least + least / 8;
+  const auto slowly = [&](Bytes quick, std::span<const std::byte> bytes, Packing packing) {
+    const bool near = quick.size() < least + (raw.size() <= kFew ? least / 8 : 0);
     keep_smaller(near && bytes.size() <= kThorough ? compress(bytes, kSlow) : std::move(quick),
                  packing);
   };
-  if (size > 1) try_zstd(shuffle(raw, size), Packing::kShuffledZstd);
-  try_zstd(raw, Packing::kZstd);
+  Bytes quick = compress(raw, kQuick);
+  if (size == 1) {
+    slowly(std::move(quick), raw, Packing::kZstd);
+    return smallest();
+  }
+  const Bytes shuffled = shuffle(raw, size);
+  Bytes quick_shuffled = compress(shuffled, kQuick);
+  const bool as_is = quick.size() <= quick_shuffled.size(), few = raw.size() <= kFew;
+  if (few || !as_is) slowly(std::move(quick_shuffled), shuffled, Packing::kShuffledZstd);
+  if (few || as_is) slowly(std::move(quick), raw, Packing::kZstd);
   return smallest();
+}
+
+std::size_t estimate_packed(std::span<const std::byte> raw, std::int64_t element_bytes, bool floats,
+                            std::uint32_t type) {
+  std::size_t least = raw.size();
+  if (raw.empty()) return 0;
+  const auto size = static_cast<std::size_t>(element_bytes);
+  if (are_blocks(raw, type)) least = std::min(least, pack_blocks(raw, type, 1).size());
+  if (floats) least = std::min(least, pack_planes(raw, size).size());
+  if (size > 1) least = std::min(least, compress_fast(shuffle(raw, size)).size());
+  return std::min(least, compress_fast(raw).size());
 }
 
 }  // namespace gbcompress

@@ -30,6 +30,11 @@ std::pair<std::vector<std::byte>, Packing> pack(std::span<const std::byte> raw,
                                                 std::int64_t element_bytes, bool floats = false,
                                                 PackedBlocks blocks = {});
 
+/// Bytes that pack() takes for them, about, without what takes it long.
+/// @param type  of ggml's blocks; else 0
+std::size_t estimate_packed(std::span<const std::byte> raw, std::int64_t element_bytes, bool floats,
+                            std::uint32_t type);
+
 /// Whether floats are packed as planes without trying zstd, which would take long.
 bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes);
 

@@ -31,24 +31,40 @@ auto with_rounding(Rounding rounding, const Body& body) {
   return body(std::integral_constant<Rounding, Rounding::kOnce>());
 }
 
+/// Calls body(i) for each of `count` values; a count that compilers know makes vectors of it.
+template <typename Body>
+inline void for_values(std::size_t count, const Body& body) {
+  if (count == kMostValues)
+    for (std::size_t i = 0; i < kMostValues; ++i) body(i);
+  else
+    for (std::size_t i = 0; i < count; ++i) body(i);
+}
+
+/// Finite values. @return their largest magnitude
+float magnitude_of(std::span<const float> values) {
+  // As integers, magnitudes have the same order.
+  std::int32_t most = 0;
+  for_values(values.size(), [&](std::size_t i) {
+    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7FFFFFFF;
+    most = most > bits ? most : bits;
+  });
+  return std::bit_cast<float>(most);
+}
+
 /// The value of largest magnitude, the first of such.
 float largest_of(std::span<const float> values) {
-  float largest = 0, magnitude = 0;
-  for (const float value : values) {
-    if (!(std::abs(value) > magnitude)) continue;
-    magnitude = std::abs(value);
-    largest = value;
-  }
-  return largest;
+  const float magnitude = magnitude_of(values);
+  const auto first =
+      std::ranges::find_if(values, [&](float value) { return std::abs(value) == magnitude; });
+  return first == values.end() || magnitude == 0 ? 0 : *first;
 }
 
 float inverse_of(float scale) { return scale != 0 ? 1 / scale : 0; }
 
 /// Rounded toward 0, 0 to `most`.
-std::uint8_t cut_off(float value, unsigned most) {
-  if (!(value > 0)) return 0;
-  return static_cast<std::uint8_t>(value < static_cast<float>(most) ? static_cast<unsigned>(value)
-                                                                    : most);
+std::uint8_t cut_off(float value, float most) {
+  value = value > 0 ? value : 0;
+  return static_cast<std::uint8_t>(static_cast<int>(value < most ? value : most));
 }
 
 /// Sums over quants of values under weights.
@@ -197,16 +213,17 @@ class OffsetFit {
 }  // namespace
 
 PartFit fit_bytes(std::span<const float> values, std::uint8_t* symbols) {
-  const float scale = std::abs(largest_of(values)) / 127, inverse = inverse_of(scale);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    // Ties away from 0.
+  const float scale = magnitude_of(values) / 127, inverse = inverse_of(scale);
+  for_values(values.size(), [&](std::size_t i) {
     float at = values[i] * inverse;
     at = at > -127 ? at : -127;
     at = at < 127 ? at : 127;
-    int whole = static_cast<int>(at);
-    if (std::abs(at - static_cast<float>(whole)) >= 0.5F) whole += at < 0 ? -1 : 1;
-    symbols[i] = static_cast<std::uint8_t>(whole);
-  }
+    // The nearest integer, of two the one farther from 0.
+    const int whole = static_cast<int>(at);
+    const float rest = at - static_cast<float>(whole);
+    symbols[i] =
+        static_cast<std::uint8_t>(whole + (rest >= 0.5F ? 1 : 0) - (rest <= -0.5F ? 1 : 0));
+  });
   return {scale, 0};
 }
 
@@ -214,10 +231,11 @@ PartFit fit_largest(unsigned bits, Rounding rounding, std::span<const float> val
                     std::uint8_t* symbols) {
   const auto half = static_cast<float>(1U << (bits - 1));
   const float scale = largest_of(values) / -half, inverse = inverse_of(scale);
+  const auto most = static_cast<float>((1U << bits) - 1);
   with_rounding(rounding, [&](auto constant) {
-    for (std::size_t i = 0; i < values.size(); ++i)
-      symbols[i] =
-          cut_off(product_sum<constant()>(values[i], inverse, half + 0.5F), (1U << bits) - 1);
+    for_values(values.size(), [&](std::size_t i) {
+      symbols[i] = cut_off(product_sum<constant()>(values[i], inverse, half + 0.5F), most);
+    });
   });
   return {scale, 0};
 }
@@ -229,11 +247,12 @@ PartFit fit_range(unsigned bits, Rounding rounding, std::span<const float> value
     low = value < low ? value : low;
     high = value > high ? value : high;
   }
-  const unsigned most = (1U << bits) - 1;
-  const float scale = (high - low) / static_cast<float>(most), inverse = inverse_of(scale);
+  const auto most = static_cast<float>((1U << bits) - 1);
+  const float scale = (high - low) / most, inverse = inverse_of(scale);
   with_rounding(rounding, [&](auto constant) {
-    for (std::size_t i = 0; i < values.size(); ++i)
+    for_values(values.size(), [&](std::size_t i) {
       symbols[i] = cut_off(product_sum<constant()>(values[i] - low, inverse, 0.5F), most);
+    });
   });
   return {scale, low};
 }
