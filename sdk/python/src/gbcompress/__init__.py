@@ -44,7 +44,7 @@ from ._inspect import FileInfo, TensorInfo, inspect
 from ._load import iter_file, load_file, load_into
 from ._open import OpenFile, TensorSlice, open
 from ._registration import register_when_imported
-from ._statistics import CalibrationReport, Statistics
+from ._statistics import CalibrationReport, Recovery, Statistics
 
 if TYPE_CHECKING:
     from ._bottleneck import GenomicBottleneck
@@ -73,6 +73,7 @@ __all__ = [
     "NotFound",
     "OpenFile",
     "ParameterInfo",
+    "Recovery",
     "Report",
     "Rule",
     "SaveReport",

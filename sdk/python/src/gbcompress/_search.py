@@ -7,13 +7,13 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from . import _core
 from ._files import SaveReport, entries_of_statistics, report_of
 from ._progress_bar import progress
-from ._statistics import CalibrationReport, Statistics
+from ._statistics import CalibrationReport, Recovery, Statistics
 
 #: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.
 _RESOLUTION, _LOWEST, _HIGHEST = 1.03, 2.0, 64.0
@@ -25,7 +25,7 @@ class Evaluator:
     def __init__(self, end: float | None) -> None:
         self.end = end
         self._begun = time.monotonic()  # of the candidate that is made
-        self._longest = 0.0  # seconds of a candidate
+        self.longest = 0.0  #: seconds of a candidate
         self.tried = 0  #: candidates of the size that is searched
         self._bar = iter(progress(itertools.count(), "calibration files"))
 
@@ -39,12 +39,12 @@ class Evaluator:
 
     def in_time(self) -> bool:
         """Whether the longest candidate so far would end in time."""
-        return self.end is None or time.monotonic() + self._longest <= self.end
+        return self.end is None or time.monotonic() + self.longest <= self.end
 
     def tell(self, name: str, file_bytes: int, error: float) -> None:
         now = time.monotonic()
         self.tried += 1
-        self._longest, self._begun = max(self._longest, now - self._begun), now
+        self.longest, self._begun = max(self.longest, now - self._begun), now
         next(self._bar)
 
     def quality(self, file: str) -> float | None:
@@ -133,12 +133,47 @@ def smallest(search: Search, reference: float, max_drop: float) -> tuple[str, st
     return kept
 
 
+@dataclass
+class Chosen:
+    """A file, and what is known of it."""
+
+    file: str
+    report: SaveReport
+    error: float
+    quality: float | None = None  #: what ``evaluate`` returned
+
+
+class Recoverer(Protocol):
+    """Changes the file that was chosen."""
+
+    def room(self, size: int) -> int:
+        """Bytes that are left free for it in a file of that size."""
+
+    def recovered(self, chosen: Chosen, size: int | None, worst: float | None, folder: str) -> Recovery:
+        """Replaces the fields of ``chosen``, if its error falls.
+
+        Args:
+            size: of the file at most; None: any.
+            worst: quality at least.
+        """
+
+
+def _best(search: Search, size: int, recoverer: Recoverer | None) -> tuple[str, str, SaveReport]:
+    """The best file of a size, with room for the recovery."""
+    if recoverer is not None and (room := recoverer.room(size)) > 0:
+        found = search.best(size - room)
+        if found[2].target_met:
+            return found
+    return search.best(size)
+
+
 def written(
     target: str,
     make: Callable[[str], Search],
     size: int | None,
     max_drop: float | None,
     reference: float | None,
+    recoverer: Recoverer | None = None,
 ) -> CalibrationReport:
     """Writes the best file of a size, or the smallest within a drop, to ``target``.
 
@@ -146,13 +181,21 @@ def written(
         make: the search, whose files lie in that folder.
     """
     place = os.path.dirname(os.path.abspath(target))
+    recovery, worst = None, None
     with tempfile.TemporaryDirectory(dir=place, prefix=".gbcompress-") as folder:
         search = make(folder)
         if size is not None:
-            name, file, report = search.best(size)
+            name, file, report = _best(search, size, recoverer)
             quality = search.measured
         else:
             assert max_drop is not None and reference is not None
             name, file, report, quality = smallest(search, reference, max_drop)
-        os.replace(file, target)
-    return CalibrationReport(report, name, search.errors[name], dict(search.errors), quality, reference)
+            worst = min(quality, reference - max_drop)
+        chosen = Chosen(file, report, search.errors[name], quality)
+        if recoverer is not None:
+            recovery = recoverer.recovered(chosen, size, worst, folder)
+        os.replace(chosen.file, target)
+    errors = dict(search.errors)
+    return CalibrationReport(
+        chosen.report, name, chosen.error, errors, chosen.quality, reference, recovery=recovery
+    )

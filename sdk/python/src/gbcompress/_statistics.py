@@ -54,6 +54,16 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Recovery:
+    """What training the vectors of the chosen file, by ``recover=``, changed."""
+
+    steps: int  #: that were done; 0: no vector could be trained, a loss was not finite, or there was no time
+    before: float  #: error with the file's own vectors
+    after: float  #: error with the trained ones; NaN without steps, and where they do not fit into the size
+    kept: bool  #: whether the file holds the trained ones
+
+
+@dataclass(frozen=True)
 class CalibrationReport:
     """What calibrate() wrote."""
 
@@ -66,6 +76,7 @@ class CalibrationReport:
     quality: float | None = None  #: what evaluate returned with the file's weights
     reference: float | None = None  #: what evaluate returned for the model as given
     blocks: tuple[BlockReport, ...] = ()  #: with ``blocks=``: what each became, in order
+    recovery: Recovery | None = None  #: with ``recover=``
 
 
 def size_of(
