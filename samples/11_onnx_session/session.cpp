@@ -17,12 +17,13 @@ Session::Handle<OrtValue> Session::value(void* data, std::size_t bytes,
   return {made, api_.ReleaseValue};
 }
 
-/// The weights replace initializers of their names, whose external data are not looked for.
-void Session::add_weights(OrtSessionOptions* options) {
+/// The weights replace initializers of their names, whose external data are not looked for. They
+/// have to stay until the session is created, which takes what it needs.
+void Session::add_weights(OrtSessionOptions* options, Parts& parts) {
   std::vector<const char*> names;
   std::vector<Handle<OrtValue>> values;
   std::vector<const OrtValue*> pointers;
-  for (Weights& each : parts_.weights) {
+  for (Weights& each : parts.weights) {
     names.push_back(each.name.c_str());
     values.push_back(value(each.data.data(), each.data.size(), each.shape, each.type));
     pointers.push_back(values.back().get());
@@ -31,7 +32,8 @@ void Session::add_weights(OrtSessionOptions* options) {
     check(api_.AddExternalInitializers(options, names.data(), pointers.data(), names.size()));
 }
 
-Session::Session(const std::string& filename) : parts_(decode_parts(filename)) {
+Session::Session(const std::string& filename) {
+  Parts parts = decode_parts(filename);
   OrtMemoryInfo* memory = nullptr;
   check(api_.CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory));
   memory_.reset(memory);
@@ -41,9 +43,9 @@ Session::Session(const std::string& filename) : parts_(decode_parts(filename)) {
   OrtSessionOptions* made = nullptr;
   check(api_.CreateSessionOptions(&made));
   const Handle<OrtSessionOptions> options(made, api_.ReleaseSessionOptions);
-  add_weights(made);
+  add_weights(made, parts);
   OrtSession* session = nullptr;
-  check(api_.CreateSessionFromArray(environment_.get(), parts_.model.data(), parts_.model.size(),
+  check(api_.CreateSessionFromArray(environment_.get(), parts.model.data(), parts.model.size(),
                                     made, &session));
   session_.reset(session);
 }

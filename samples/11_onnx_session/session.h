@@ -25,14 +25,13 @@ class Session {
   using Handle = std::unique_ptr<T, void(ORT_API_CALL*)(T*)>;
 
   void check(OrtStatus* status) const;
-  void add_weights(OrtSessionOptions* options);
+  void add_weights(OrtSessionOptions* options, Parts& parts);
   Handle<OrtValue> value(void* data, std::size_t bytes, std::span<const std::int64_t> shape,
                          int type);
   std::vector<std::int64_t> input_shape(std::size_t elements) const;
   std::string name(bool output) const;
 
   const OrtApi& api_ = *OrtGetApiBase()->GetApi(ORT_API_VERSION);
-  Parts parts_;  ///< outlives the session, which may refer to its weights
   Handle<OrtMemoryInfo> memory_{nullptr, api_.ReleaseMemoryInfo};
   Handle<OrtEnv> environment_{nullptr, api_.ReleaseEnv};
   Handle<OrtSession> session_{nullptr, api_.ReleaseSession};
