@@ -23,16 +23,18 @@ from ._progress_bar import progress
 from ._search import Chosen
 from ._statistics import Recovery
 
-#: Learning rate, relative to the root of a vector's mean square and to that of the weights' relative squared error.
-#: Decay of Adam's two averages.
-_RATE, _BETAS = 0.01, (0.9, 0.95)
+#: Learning rate, relative to a value's magnitude and to the root of the weights' relative squared error. Decay of
+#: Adam's two averages.
+_RATE, _BETAS, _EPSILON = 0.02, (0.9, 0.95), 1e-12
+#: A value counts as at least this part of the root of its vector's mean square.
+_LEAST = 0.1
 #: The part of the steps in which the learning rate grows.
 _WARM = 0.1
 #: Scores of classes that are alive at a time, of the original's outputs: batches are run in parts.
 _SCORES = 1 << 26
 #: Models of more weights run in bfloat16 where the processor multiplies such numbers, several times as fast.
 _LARGE = 10_000_000
-#: Of the file, kept free for vectors that are trained: they take up to 8 bits more for a value, but at most this part.
+#: Of the file, kept free for vectors that are trained: a bit for each value, but at most this part.
 _ROOM = 0.005
 #: Of the time that is left, the part that recovery takes at most.
 _SHARE = 0.5
@@ -149,7 +151,6 @@ class Trainer:
 
     def _timed(self) -> float:
         """Seconds of a step, about."""
-        start = time.monotonic()
         with _trainable(self.model, self.vectors):
             parts = self._parts(self.evaluator.measured[0])
             start = time.monotonic()
@@ -241,10 +242,10 @@ class Trainer:
         if not vectors or steps < 1:
             return None
         begun = {name: vector.detach().float().clone() for name, vector in vectors.items()}
-        scales = {name: _scale(value) for name, value in begun.items()}
+        scales = {name: _scales(value) for name, value in begun.items()}
         moved = {name: torch.zeros_like(value) for name, value in begun.items()}
         rate = _RATE * math.sqrt(error)
-        adam = torch.optim.Adam(moved.values(), lr=rate, betas=_BETAS)
+        adam = torch.optim.Adam(moved.values(), lr=rate, betas=_BETAS, eps=_EPSILON)
         batches = self._batches()
         with _trainable(self.model, vectors):
             for step in progress(range(steps), "steps of recovery"):
@@ -273,10 +274,10 @@ class Trainer:
         return min(self.steps, max(0, int(left / max(self._seconds, 1e-9))))
 
 
-def _scale(values: torch.Tensor) -> float:
-    """What a vector's learning rate is relative to."""
+def _scales(values: torch.Tensor) -> torch.Tensor:
+    """What the learning rate of each value of a vector is relative to."""
     root = float(values.double().square().mean().sqrt())
-    return root if root > 0 else 1.0
+    return values.abs().clamp_min(_LEAST * root) if root > 0 else torch.ones_like(values)
 
 
 def _factor(step: int, steps: int) -> float:
@@ -298,7 +299,7 @@ class Trained:
             self.evaluator.end = self.end - min(trainer.seconds, _SHARE * max(0.0, self.end - now))
 
     def room(self, size: int) -> int:
-        return min(sum(vector.numel() for vector in self.trainer.vectors.values()), int(_ROOM * size))
+        return min(sum(vector.numel() for vector in self.trainer.vectors.values()) // 8, int(_ROOM * size))
 
     def recovered(self, chosen: Chosen, size: int | None, worst: float | None, folder: str) -> Recovery:
         self.evaluator.end = self.end
