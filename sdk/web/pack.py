@@ -2,8 +2,8 @@
 
     python3 sdk/web/pack.py MODULES OUTPUT
 
-MODULES holds first/simd.wasm, without the parts that many files do not need, for gbz.mjs; wasm/simd.wasm with all of
-them for gbz-all.mjs, which gbz.mjs loads for files that need them; and wasm/scalar.wasm for gbz-scalar.mjs, which it
+MODULES holds first/simd.wasm, without the parts that many files do not need, for gbz.mjs and, as a file of its own, for
+gbz-wasm.mjs; wasm/simd.wasm with all of them for gbz-all.mjs, which gbz.mjs loads for files that need them; and wasm/scalar.wasm for gbz-scalar.mjs, which it
 loads where SIMD128 is missing. OUTPUT becomes the folder of the package, in which `npm pack` works too. The package is the same for the same
 sources, whenever and wherever it is made.
 """
@@ -40,10 +40,11 @@ def without_comments(text):
     return re.sub(r"^\s+", "", text, flags=re.M)
 
 
-def script(modules):
-    given = {"VERSION": version(), "BASE64": packed(modules / "first/simd.wasm")}
+def script(first, *before):
+    """The module. `first`: an expression of the bytes of the first WebAssembly module."""
+    given = {"VERSION": version(), "FIRST": first}
     head = re.sub("|".join(given), lambda found: given[found[0]], (HERE / "src/module.js").read_text())
-    parts = [head] + [(HERE / "src" / part).read_text() for part in PARTS]
+    parts = [*((HERE / "src" / part).read_text() for part in before), head, *((HERE / "src" / part).read_text() for part in PARTS)]
     return f"// gbcompress {version()}, Apache-2.0\n" + "".join(map(without_comments, parts))
 
 
@@ -61,7 +62,9 @@ def package(files, path):
 def main(modules, output):
     output.mkdir(parents=True, exist_ok=True)
     files = {
-        "gbz.mjs": script(modules).encode(),
+        "gbz.mjs": script(f'unpack("{packed(modules / "first/simd.wasm")}")').encode(),
+        "gbz-wasm.mjs": script('beside(new URL("gbz.wasm", import.meta.url))', "beside.js").encode(),
+        "gbz.wasm": (modules / "first/simd.wasm").read_bytes(),
         "gbz-all.mjs": f'export default "{packed(modules / "wasm/simd.wasm")}";\n'.encode(),
         "gbz-scalar.mjs": f'export default "{packed(modules / "wasm/scalar.wasm")}";\n'.encode(),
         "gbz.d.ts": (HERE / "src/gbz.d.ts").read_bytes(),
@@ -76,7 +79,8 @@ def main(modules, output):
         old.unlink()
     path = output / f"gbcompress-{version()}.tgz"
     package(files, path)
-    print(f"{output / 'gbz.mjs'}: {len(files['gbz.mjs'])} bytes")
+    for name in ("gbz.mjs", "gbz-wasm.mjs", "gbz.wasm"):
+        print(f"{output / name}: {len(files[name])} bytes")
     print(f"{path}: {path.stat().st_size} bytes")
 
 

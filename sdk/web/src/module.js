@@ -6,7 +6,7 @@ const unpack = (text) => {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).arrayBuffer();
 };
 const compile = async (text) => WebAssembly.compile(await unpack(text));
-const withSimd = await unpack("BASE64");
+const withSimd = await FIRST;
 
 export const simd = !globalThis.GBZ_SCALAR && WebAssembly.validate(withSimd);
 const compiled = simd ? await WebAssembly.compile(withSimd) : await compile((await import("./gbz-scalar.mjs")).default);

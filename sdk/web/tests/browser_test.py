@@ -22,7 +22,8 @@ import browser
 GOLDEN, WEB, LARGE = ROOT / "tests/golden", pathlib.Path(os.environ["GBC_WEB"]), pathlib.Path(os.environ["GBC_LARGE"])
 FOLDERS = {"golden": GOLDEN, "large": LARGE}
 PICTURES = os.environ.get("GBCOMPRESS_SCREENSHOTS")
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".mjs": "text/javascript"}
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".mjs": "text/javascript",
+         ".wasm": "application/wasm"}
 MOST_SECONDS = 60
 #: Tensors of half a terabyte and more: a 32-bit decoder refuses the size before it looks at the bytes.
 OTHER_VERDICTS = {"originals_no_zstd": "ok", "planes_of_a_terabyte": "memory", "section_zstd_bomb": "memory"}
@@ -119,6 +120,20 @@ class Browser(unittest.TestCase):
             found[name] = await digests(await gbz.decode(await bytes(`/golden/v2/${{name}}.gbz`)));
           return found;""")
         self.assertEqual(found, expected)
+        self.assertEqual(self.browser.problems, [])
+
+    def test_the_form_with_a_file_of_webassembly_decodes_the_same(self):
+        expected = json.loads((GOLDEN / "v2/digests.json").read_text())
+        names = ["coded_lanes", "exact_lanes", "coded_small", "tiny"]
+        found = self.script(f"""
+          const other = await import("/gbz-wasm.mjs"), found = {{}};
+          for (const name of {json.dumps(names)}) found[name] = await digests(await other.decode(await bytes(`/golden/v2/${{name}}.gbz`)));
+          return found;""")
+        self.assertEqual(found, {name: expected[name] for name in names})
+        large = self.script("""
+          const other = await import("/gbz-wasm.mjs");
+          return await digests(await (await other.open("/large/large.gbz")).readAll({ workers: 2 }));""")
+        self.assertEqual(large, json.loads((LARGE / "large.json").read_text()))
         self.assertEqual(self.browser.problems, [])
 
     def test_every_damaged_file_has_its_recorded_verdict(self):

@@ -7,7 +7,9 @@ import { pathToFileURL } from "node:url";
 export const ROOT = path.resolve(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../../..");
 export const GOLDEN = path.join(ROOT, "tests/golden");
 export const WEB = path.resolve(process.env.GBC_WEB ?? path.join(ROOT, "build/web"));
-export const load = (name) => import(pathToFileURL(path.join(WEB, "gbz.mjs")).href + (name ? `?${name}` : ""));
+/** GBC_MODULE: another form of the module. */
+export const MODULE = process.env.GBC_MODULE ?? "gbz.mjs";
+export const load = (name) => import(pathToFileURL(path.join(WEB, MODULE)).href + (name ? `?${name}` : ""));
 
 export const read = (...names) => new Uint8Array(readFileSync(path.join(...names)));
 export const json = (...names) => JSON.parse(readFileSync(path.join(...names), "utf8"));

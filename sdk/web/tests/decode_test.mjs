@@ -1,12 +1,14 @@
 // decode(), decodeOnnx() and the limits of memory, in both modules: with SIMD128 and without.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { statSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import test from "node:test";
+import { pathToFileURL } from "node:url";
 import { brotliCompressSync } from "node:zlib";
 import { OTHER_VERDICTS, GOLDEN, WEB, decoders, digests, golden, json, load, read, safetensors, verdict } from "./common.mjs";
 
-const MOST_BYTES = 110_000, MOST_PACKED = 70_000;
 const withSimd = await load();
 globalThis.GBZ_SCALAR = true;
 const scalar = await load("scalar");
@@ -213,9 +215,27 @@ test("files of quantized and exact weights need the first module alone, others t
   });
 });
 
+test("a module without its file of WebAssembly names what is missing", async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "gbz-"));
+  try {
+    copyFileSync(path.join(WEB, "gbz-wasm.mjs"), path.join(folder, "gbz-wasm.mjs"));
+    await assert.rejects(import(pathToFileURL(path.join(folder, "gbz-wasm.mjs")).href), /gbz\.wasm/);
+    copyFileSync(path.join(WEB, "gbz.wasm"), path.join(folder, "gbz.wasm"));
+    const { decode } = await import(pathToFileURL(path.join(folder, "gbz-wasm.mjs")).href + "?again");
+    assert.deepEqual(digests(await decode(golden("coded_lanes"))), digests(await withSimd.decode(golden("coded_lanes"))));
+    await assert.rejects(decode(golden("tiny")), { status: "failure", message: /gbz-all\.mjs/ });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("the module is small", () => {
-  const size = statSync(`${WEB}/gbz.mjs`).size, packed = brotliCompressSync(read(WEB, "gbz.mjs")).length;
-  console.log(`gbz.mjs has ${size} bytes, ${packed} with brotli`);
-  assert.ok(size <= MOST_BYTES, `${size} bytes, at most ${MOST_BYTES}`);
-  assert.ok(packed <= MOST_PACKED, `${packed} bytes with brotli, at most ${MOST_PACKED}`);
+  const sizes = (...names) => [names.reduce((sum, name) => sum + statSync(`${WEB}/${name}`).size, 0),
+    names.reduce((sum, name) => sum + brotliCompressSync(read(WEB, name)).length, 0)];
+  for (const [names, most, packed] of [[["gbz.mjs"], 110_000, 70_000], [["gbz-wasm.mjs"], 29_000, 8_500],
+    [["gbz-wasm.mjs", "gbz.wasm"], 162_000, 63_000]]) {
+    const found = sizes(...names);
+    console.log(`${names.join(" and ")}: ${found[0]} bytes, ${found[1]} with brotli`);
+    assert.ok(found[0] <= most && found[1] <= packed, `${names}: ${found}, at most ${most} bytes, ${packed} with brotli`);
+  }
 });

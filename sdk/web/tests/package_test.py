@@ -16,7 +16,8 @@ sys.path.insert(0, str(HERE.parent))
 import pack
 
 PACKAGE = WEB / f"gbcompress-{pack.version()}.tgz"
-NAMES = ["LICENSE", "README.md", "THIRD-PARTY.txt", "gbz-all.mjs", "gbz-scalar.mjs", "gbz.d.ts", "gbz.mjs", "package.json"]
+NAMES = ["LICENSE", "README.md", "THIRD-PARTY.txt", "gbz-all.mjs", "gbz-scalar.mjs", "gbz-wasm.mjs", "gbz.d.ts", "gbz.mjs", "gbz.wasm",
+         "package.json"]
 
 
 def run(*command, **options):
@@ -70,10 +71,11 @@ class Package(unittest.TestCase):
                 for member in archive.getmembers():
                     (to / pathlib.Path(member.name).name).write_bytes(archive.extractfile(member).read())
             golden = HERE.parents[2] / "tests/golden/v2/tiny.gbz"
-            pathlib.Path(folder, "app.mjs").write_text(
-                "import { readFileSync } from 'node:fs';\nimport { decode } from 'gbcompress';\n"
-                f"console.log((await decode(readFileSync({json.dumps(str(golden))}))).size);\n")
-            self.assertEqual(run(shutil.which("node"), pathlib.Path(folder, "app.mjs")).strip(), "2")
+            for name in ("gbcompress", "gbcompress/wasm"):
+                pathlib.Path(folder, "app.mjs").write_text(
+                    f"import {{ readFileSync }} from 'node:fs';\nimport {{ decode }} from '{name}';\n"
+                    f"console.log((await decode(readFileSync({json.dumps(str(golden))}))).size);\n")
+                self.assertEqual(run(shutil.which("node"), pathlib.Path(folder, "app.mjs")).strip(), "2")
 
     def test_the_types_are_checked(self):
         if not shutil.which("tsc"):
