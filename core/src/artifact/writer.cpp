@@ -13,6 +13,7 @@
 #include "artifact/sections/planes.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "base/spool.h"
 #include "format/gguf/block_fields.h"
@@ -126,22 +127,34 @@ ArtifactWriter::Content ArtifactWriter::packed(ArtifactTensor& tensor,
                                                std::span<const std::byte> bytes,
                                                std::shared_ptr<const PlanesWriter> planes) {
   Content content;
+  const auto append_piece = [&](std::span<const std::byte> piece) {
+    throw_if_interrupted();
+    tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
+    if (!spool_) return append_bytes(content.bytes, piece);
+    const std::int64_t at = spool_->append(piece);
+    if (content.spooled < 0) content.spooled = at;
+  };
   const bool floats = has_planes(tensor.dtype);
   const int threads = threads_ > 0 ? threads_ : usable_processors();
   if (!planes && floats) planes = planes_of(bytes, plane_bytes(tensor));
   if (planes) {
     content.packing = Packing::kPlanes;
     tensor.stored_bytes = 0;
-    planes->write(threads, [&](std::span<const std::byte> piece) {
-      throw_if_interrupted();
-      if (!spool_) return append_bytes(content.bytes, piece);
-      const std::int64_t at = spool_->append(piece);
-      if (content.spooled < 0) content.spooled = at;
-      tensor.stored_bytes += static_cast<std::int64_t>(piece.size());
-    });
-    if (!spool_) tensor.stored_bytes = static_cast<std::int64_t>(content.bytes.size());
+    planes->write(threads, append_piece);
     if (tensor.stored_bytes < static_cast<std::int64_t>(bytes.size())) return content;
     content = {};
+  }
+  if (tensor.block_type == 0 && bytes.size() >= kLargeTensor &&
+      is_noise(bytes, plane_bytes(tensor))) {
+    content.packing = Packing::kRaw;
+    tensor.stored_bytes = 0;
+    constexpr std::size_t kPiece = std::size_t{4} << 20;
+    for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+      const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+      append_piece(piece);
+      release_pages(piece);
+    }
+    return content;
   }
   std::tie(content.bytes, content.packing) =
       pack(bytes, plane_bytes(tensor), floats, {tensor.block_type, threads});

@@ -126,6 +126,17 @@ std::shared_ptr<const PlanesWriter> planes_of(std::span<const std::byte> raw,
   return planes->pays() ? planes : nullptr;
 }
 
+bool is_noise(std::span<const std::byte> raw, std::int64_t element_bytes) {
+  const auto size = static_cast<std::size_t>(element_bytes);
+  constexpr std::size_t kNoisePieces = 16;
+  const std::size_t count = kTriedBytes / size;
+  if (raw.size() < 2 * kNoisePieces * kTriedBytes) return false;
+  const Bytes sample = pieces_of(raw, size, kNoisePieces, count);
+  // Less than a thousandth is not worth the time.
+  const std::size_t least = sample.size() - sample.size() / 1024;
+  return compress(sample, 1).size() > least && compress(shuffle(sample, size), 1).size() > least;
+}
+
 std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t element_bytes,
                                bool floats, PackedBlocks blocks) {
   std::pair<Bytes, Packing> best{{}, Packing::kRaw};

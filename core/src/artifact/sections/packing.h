@@ -38,6 +38,9 @@ std::size_t estimate_packed(std::span<const std::byte> raw, std::int64_t element
 /// Whether floats are packed as planes without trying zstd, which would take long.
 bool are_planes(std::span<const std::byte> raw, std::int64_t element_bytes);
 
+/// Whether a sample of large content is no smaller packed: no bytes are to be saved.
+bool is_noise(std::span<const std::byte> raw, std::int64_t element_bytes);
+
 /// The writer of a large tensor of floats that are planes; null for one that pack() is for.
 std::shared_ptr<const PlanesWriter> planes_of(std::span<const std::byte> raw,
                                               std::int64_t element_bytes);
