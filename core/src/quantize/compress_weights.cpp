@@ -413,6 +413,14 @@ class KeptOriginals {
   std::future<std::vector<std::byte>> encoded_;
 };
 
+/// The digest of the content of exact weights, which is taken beside other work; or none is kept.
+std::future<std::string> content_digest(const TensorBundle& weights, const WeightsOptions& options,
+                                        std::optional<Layer> layer) {
+  const bool kept = is_exact(options) && ((options.base() && !layer) || options.keep_digest);
+  if (!kept) return {};
+  return std::async(std::launch::async, [&weights] { return BaseModel(weights).digest(); });
+}
+
 /// A plan and the tensors that it places.
 struct PlacedWeights {
   /// @param folder  where large content waits
@@ -424,18 +432,19 @@ struct PlacedWeights {
       : options(std::move(given)),
         layer(part),
         originals(weights, options),
+        digest(content_digest(weights, options, layer)),
         distinct(with_equal_shared(weights, options)),
         plan(distinct, options, layer.has_value()),
         kept(output.empty() ? nullptr : kept_beside(output, plan, options)),
         store(plan, options, folder, kept_settings(weights, options), kept.get()) {
     if (layer) store.set_layer(*layer);
     originals.put(store);
-    if (is_exact(options) && ((options.base() && !layer) || options.keep_digest))
-      store.set_digest(BaseModel(weights).digest());
+    if (digest.valid()) store.set_digest(digest.get());
   }
   const WeightsOptions options;
   const std::optional<Layer> layer;
   KeptOriginals originals;
+  std::future<std::string> digest;
   const TensorBundle distinct;
   const WeightsPlan plan;
   const std::unique_ptr<KeptParts> kept;
