@@ -1,4 +1,5 @@
 // An ONNX model without the elements of its large initializers, which sessions get as memory.
+#include <cstring>
 #include <protozero/varint.hpp>
 
 #include "gbcompress/error.h"
