@@ -360,3 +360,18 @@ def test_candidates_that_would_end_late_are_not_begun() -> None:
     assert not evaluator.time()
     evaluator.tell("c", 1, 0.0)  # a short one does not shorten the longest
     assert not evaluator.time() and Evaluator(None).time()
+
+
+def test_candidates_that_are_the_same_file_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[float] = []
+    measured = Held.error_of
+
+    def error_of(held: Held, filename: str) -> float:
+        run.append(measured(held, filename))
+        return run[-1]
+
+    monkeypatch.setattr(Held, "error_of", error_of)
+    report = gbc.onnx.calibrate(dense(tmp_path / "m.onnx"), inputs(20), tmp_path / "o.gbz", ratio=4)
+    errors = list(report.candidates.values())
+    assert len(set(errors)) < len(errors), "rows of a tensor have one importance"
+    assert sorted(run) == sorted(set(errors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable
@@ -52,6 +53,7 @@ class OnnxEvaluator(Evaluator):
         self.model, self.held, self.evaluate, self.threads = model, held, evaluate, threads
         self.folder = os.path.join(folder, "expanded")
         self._file = ""  #: that is expanded
+        self._errors: dict[bytes, float] = {}  #: of files by their digests; some candidates are the same file
         weights = sum(math.prod(model.shapes[name]) for name in {use["tensor"] for use in model.seen})
         self._most = max(_FEWEST, int(_WEIGHTS / max(1, weights)))
 
@@ -72,7 +74,11 @@ class OnnxEvaluator(Evaluator):
         return model
 
     def error(self, file: str) -> float:
-        return self.held.error_of(self.expanded(file))
+        with open(file, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").digest()
+        if digest not in self._errors:
+            self._errors[digest] = self.held.error_of(self.expanded(file))
+        return self._errors[digest]
 
     def quality(self, file: str) -> float | None:
         return None if self.evaluate is None else quality_of(self.evaluate, self.expanded(file))
