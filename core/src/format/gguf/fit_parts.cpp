@@ -34,10 +34,13 @@ auto with_rounding(Rounding rounding, const Body& body) {
 /// Calls body(i) for each of `count` values; a count that compilers know makes vectors of it.
 template <typename Body>
 inline void for_values(std::size_t count, const Body& body) {
-  if (count == kMostValues)
+#ifndef GBC_FREESTANDING
+  if (count == kMostValues) {
     for (std::size_t i = 0; i < kMostValues; ++i) body(i);
-  else
-    for (std::size_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < count; ++i) body(i);
 }
 
 /// Finite values. @return their largest magnitude
