@@ -289,8 +289,12 @@ class Bench:
                  "loss_error": "its standard error", "same": "same next token"}
         figures = [{"name": line["name"] + ": bits" if key == "bits" else names.get(key, key), "value": round(line[key], 4), "unit": unit}
                    for line in self.lines for key, unit in units.items() if key != "seconds" or line[key] > 0]
-        tool.write({"schema": 1, "id": identity, "section": "language", "title": "Gemma 3 270M, beside other ways to quantize it",
-                    "command": "tests/bench/language_model.py FOLDER --calibration wikitext-2/valid.txt --test wikitext-2/test.txt --others",
+        options = self.options
+        asked = [f" --bits {bits:g}" for bits in options.bits] + [f" --recover {options.recover}"] * (options.recover > 0)
+        title = "vectors trained" if options.recover else "beside other ways to quantize it"
+        tool.write({"schema": 1, "id": identity, "section": "language", "title": f"Gemma 3 270M, {title}",
+                    "command": "tests/bench/language_model.py FOLDER --calibration wikitext-2/valid.txt --test wikitext-2/test.txt"
+                               + "".join(asked) + " --others" * options.others,
                     "commit": tool.commit(), "machine": tool.machine(), "date": datetime.date.today().isoformat(), "seed": 0,
                     "model": "Gemma 3 270M, 268,098,176 weights, bfloat16 with noise of one step of its grid",
                     "data": f"WikiText-2: 12,288 tokens of the validation part, {SCORED * len(self.windows):,} of the test part",
