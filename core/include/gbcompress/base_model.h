@@ -88,9 +88,7 @@ struct BaseChoice {
 /// Which of some models an exact delta of `model` is smallest on, by samples of its tensors: the
 /// best one and those that save a hundredth of the whole file more. None where a delta saves less
 /// than a twentieth. Of those that save about the same the one of the fewest links, then the first.
-/// @param threads  0: of all processors
-BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel> others,
-                        int threads = 0);
+BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel> others);
 
 /// For DecodeOptions::base: the tensors of those models that the file was made with. Other models,
 /// and files that are no delta, are no error.

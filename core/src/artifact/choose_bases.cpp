@@ -88,15 +88,15 @@ double delta_bytes(const TensorEntry& tensor, double whole, const BaseModel& oth
 
 }  // namespace
 
-BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel> others,
-                        int threads) {
+BaseChoice choose_bases(const TensorBundle& model, std::span<const EarlierModel> others) {
   if (others.empty()) return {};
   const std::vector<const TensorEntry*> tensors = sampled_tensors(model);
   const auto of_each = [&](const std::function<double(std::size_t)>& bytes) {
     std::vector<double> result(tensors.size());
-    parallel_tasks(threads, static_cast<std::int64_t>(result.size()), [&](std::int64_t t) {
-      result[static_cast<std::size_t>(t)] = bytes(static_cast<std::size_t>(t));
-    });
+    parallel_tasks(usable_processors(), static_cast<std::int64_t>(result.size()),
+                   [&](std::int64_t t) {
+                     result[static_cast<std::size_t>(t)] = bytes(static_cast<std::size_t>(t));
+                   });
     return result;
   };
   const std::vector<double> whole =

@@ -15,18 +15,6 @@ std::uint32_t round_off(std::uint32_t value, int bits) {
 
 }  // namespace
 
-float half_to_float(std::uint16_t half) noexcept {
-  const std::uint32_t sign = std::uint32_t{half} >> 15 << 31;
-  const std::uint32_t exponent = half >> 10 & 31;
-  const std::uint32_t fraction = half & 1023;
-  if (exponent == 31) return std::bit_cast<float>(sign | kInfinity | fraction << 13);
-  if (exponent == 0) {  // fraction * 2^-24, exact in float
-    const float value = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -value : value;
-  }
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
 std::uint16_t float_to_half(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000;

@@ -149,18 +149,16 @@ WeightsStore::Prepared WeightsStore::prepare(const TensorPlan& tensor) const {
     release_pages(before.bytes);
     if (is_smaller(change.size(), source, plan_.profile())) {
       release_pages(source.bytes);
-      return {{}, nullptr, std::move(change)};
+      return {.change = std::move(change)};
     }
   }
   if (source.bytes.size() >= kLargeTensor)
-    return {{},
-            has_planes(source.dtype) && !tensor.levels
-                ? planes_of(source.bytes, dtype_bits(source.dtype) / 8)
-                : nullptr,
-            {}};
+    return {.planes = has_planes(source.dtype) && !tensor.levels
+                          ? planes_of(source.bytes, dtype_bits(source.dtype) / 8)
+                          : nullptr};
   Packed packed = packed_alone(source);
   release_pages(source.bytes);
-  return {std::move(packed), nullptr, {}};
+  return {.packed = std::move(packed)};
 }
 
 void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {

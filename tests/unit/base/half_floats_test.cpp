@@ -1,4 +1,5 @@
 #include <bit>
+#include <cmath>
 
 #include "base/float16.h"
 #include "support/files.h"
@@ -6,6 +7,26 @@
 
 namespace gbcompress {
 namespace {
+
+/// By the definition of binary16.
+float defined_value(std::size_t half) {
+  const auto exponent = static_cast<int>(half >> 10 & 31);
+  const auto fraction = static_cast<double>(half & 1023);
+  const double size =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  return static_cast<float>(half >> 15 ? -size : size);
+}
+
+TEST(HalfFloats, AreWhatTheirBitsSay) {
+  for (std::size_t half = 0; half < 1 << 16; ++half) {
+    const std::uint32_t bits =
+        std::bit_cast<std::uint32_t>(half_to_float(static_cast<std::uint16_t>(half)));
+    if ((half & 0x7C00) == 0x7C00)  // infinite, or no number, of the same fraction
+      ASSERT_EQ(bits, (half & 0x8000) << 16 | 0x7F800000 | (half & 1023) << 13) << half;
+    else
+      ASSERT_EQ(bits, std::bit_cast<std::uint32_t>(defined_value(half))) << half;
+  }
+}
 
 /// Of all halves, behind `before` bytes.
 void expect_scalar_results(std::size_t before) {

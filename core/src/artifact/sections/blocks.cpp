@@ -28,9 +28,6 @@ void part_symbols(const std::byte* coded, std::size_t count, unsigned bits, std:
           std::to_integer<unsigned>(coded[i]) >> (bits * k) & ((1U << bits) - 1));
 }
 
-/// Blocks whose symbols are parted at once.
-constexpr std::size_t kBlocksParted = 32;
-
 /// @param room  for kBlocksParted * gguf::kMostBlockSymbols @return the symbols of some blocks
 const std::uint8_t* symbols_of(const BlockField& field, const std::byte* coded, std::size_t blocks,
                                std::uint8_t* room) {

@@ -17,6 +17,8 @@ namespace gbcompress {
 inline constexpr std::size_t kBlockStripe = std::size_t{1} << 20;
 /// Bytes of one table follow each other, filled up to a multiple of this.
 inline constexpr std::size_t kBlockGroup = 32;
+/// Blocks whose symbols are parted or joined at once, and stay in the cache.
+inline constexpr std::size_t kBlocksParted = 32;
 inline constexpr std::size_t kBlockClasses = 16;
 /// How the bytes of a field are stored.
 inline constexpr unsigned char kBlocksRaw = 0, kBlocksCoded = 2;

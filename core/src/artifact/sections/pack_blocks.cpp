@@ -29,12 +29,11 @@ void join_symbols(const std::uint8_t* symbols, std::size_t count, unsigned bits,
 }
 
 BlockBytes split_blocks(const BlockLayout& layout, std::span<const std::byte> raw) {
-  constexpr std::size_t kAtOnce = 32;  // blocks whose symbols stay in the cache
   BlockBytes bytes(layout, raw.size() / layout.bytes);
-  std::array<std::uint8_t, kAtOnce * gguf::kMostBlockSymbols> symbols;
+  std::array<std::uint8_t, kBlocksParted * gguf::kMostBlockSymbols> symbols;
   const auto* from = reinterpret_cast<const std::uint8_t*>(raw.data());
-  for (std::size_t block = 0; block < bytes.blocks(); block += kAtOnce) {
-    const std::size_t blocks = std::min(kAtOnce, bytes.blocks() - block);
+  for (std::size_t block = 0; block < bytes.blocks(); block += kBlocksParted) {
+    const std::size_t blocks = std::min(kBlocksParted, bytes.blocks() - block);
     for (std::size_t f = 0; f < layout.fields; ++f) {
       const BlockField& field = layout.field[f];
       gguf::get_symbols(field, from + block * layout.bytes, symbols.data(), blocks, layout.bytes);

@@ -77,18 +77,14 @@ bool are_blocks(std::span<const std::byte> raw, std::uint32_t type) {
   return layout && raw.size() % layout->bytes == 0 && raw.size() <= kMostBlockBytes;
 }
 
-/// Some pieces of many blocks.
-Bytes sample_of_blocks(std::span<const std::byte> raw, std::uint32_t type) {
-  const std::size_t block = gguf::find_block_layout(type)->bytes;
-  const std::size_t count = kTriedBytes / block;
-  if (raw.size() <= kTriedPieces * count * block) return {raw.begin(), raw.end()};
-  return pieces_of(raw, block, kTriedPieces, count);
-}
-
-/// Whether zstd makes a sample smaller than its share of `packed` bytes of `all`.
-bool is_below(std::span<const std::byte> sample, std::size_t packed, std::size_t all) {
+/// Whether zstd makes a sample of many blocks smaller than its share of `packed` bytes.
+bool is_smaller_by_zstd(std::span<const std::byte> raw, std::uint32_t type, std::size_t packed) {
+  const std::size_t block = gguf::find_block_layout(type)->bytes, count = kTriedBytes / block;
+  const Bytes sample = raw.size() <= kTriedPieces * count * block
+                           ? Bytes(raw.begin(), raw.end())
+                           : pieces_of(raw, block, kTriedPieces, count);
   return static_cast<double>(compress(sample, 1).size()) / static_cast<double>(sample.size()) <
-         static_cast<double>(packed) / static_cast<double>(all);
+         static_cast<double>(packed) / static_cast<double>(raw.size());
 }
 
 /// to[plane * n + element] = from[element * size + plane]
@@ -154,9 +150,7 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   const auto size = static_cast<std::size_t>(element_bytes);
   if (are_blocks(raw, blocks.type)) {
     keep_smaller(pack_blocks(raw, blocks.type, blocks.threads), Packing::kBlocks);
-    if (raw.size() > kManyFloats &&
-        !is_below(sample_of_blocks(raw, blocks.type), least, raw.size()))
-      return smallest();
+    if (raw.size() > kManyFloats && !is_smaller_by_zstd(raw, blocks.type, least)) return smallest();
   }
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
   if (floats && are_planes(raw, element_bytes)) return smallest();
