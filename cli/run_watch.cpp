@@ -38,12 +38,16 @@ void RunWatch::see(const Progress& progress) {
   for (const auto& [name, value] : progress.measured) keep(name, value);
 }
 
-void RunWatch::tell(Report& page) const {
+ordered_json RunWatch::curves() const {
   ordered_json curves = ordered_json::array();
   for (const auto& [key, curve] : curves_)
     curves.push_back(
         {{"name", key.first}, {"run", key.second}, {"x", curve.x()}, {"y", curve.y()}});
-  page.set("curves", std::move(curves));
+  return curves;
+}
+
+void RunWatch::tell(Report& page) const {
+  page.set("curves", curves());
   page.set("attempts", attempts_);
 }
 

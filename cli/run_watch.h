@@ -25,6 +25,8 @@ class RunWatch {
   void begin(const std::string& part);
   /// Curves of every run and the results of each attempt.
   void tell(Report& page) const;
+  /// [{"name", "run", "x", "y"}, ...]: each measure of each run, x the steps.
+  nlohmann::ordered_json curves() const;
 
  private:
   void see(const Progress& progress);

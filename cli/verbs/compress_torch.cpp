@@ -259,9 +259,12 @@ int show_result(const CompressReport& report, const Arguments& arguments, const 
     show_files(*page, arguments, target.file());
     page->write(result);
   }
-  if (arguments.json())
+  if (arguments.json()) {
+    // What the layers of a local strategy learn by is not in the loss of the run.
+    if (settings.compress.train.strategy.name != StrategyChoice().name)
+      result["curves"] = watch.curves();
     print_json(result);
-  else
+  } else
     print_report(report, target.shown(), default_target_text(settings), arguments.verbose(), group);
   if (report.target_met) return kDone;
   say("the target was not reached: " + report.target_note);

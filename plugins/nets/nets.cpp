@@ -16,6 +16,7 @@ GBC_PLUGIN("nets", GBC_VERSION_STRING, [](gbcompress::Registrar& registrar) {
   registrar.register_model("bilstm-classifier", bilstm_classifier);
   registrar.register_model("transformer-classifier", transformer_classifier);
   registrar.register_model("gpt", gpt);
+  registrar.register_model("sequential", sequential);
   gbcompress::register_inverse("ResidualBlock", invert_residual_block);
   gbcompress::register_inverse("ResidualBlock#published", invert_residual_block_as_published);
 })

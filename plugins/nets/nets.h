@@ -53,4 +53,12 @@ BuiltModel transformer_classifier(const ModelRequest& request);
 /// prediction a sample.
 BuiltModel gpt(const ModelRequest& request);
 
+/// Layers that the name spells out as PyTorch's constructors are called, one after another:
+/// "sequential:SHAPE/STAGE/STAGE..." with the shape of an input and, for each stage, its layers
+/// separated by commas: "sequential:1x28x28/Conv2d(1,8,5),ReLU(),MaxPool2d(2)/Flatten(),
+/// Linear(1152,10)". Pairs are "3x5". Linear, Conv2d, BatchNorm1d, BatchNorm2d, ReLU, ELU, Tanh,
+/// Sigmoid, MaxPool2d, AdaptiveAvgPool2d, Flatten, Identity. A stage is called by the number of its
+/// first layer; weights are those of one torch.nn.Sequential of all layers: "0.weight".
+BuiltModel sequential(const ModelRequest& request);
+
 }  // namespace gbcompress::nets

@@ -2,6 +2,7 @@
 /// docs/explanation/strategies.md; parameters that two components share.
 #include <torch/torch.h>
 
+#include <array>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -76,6 +77,10 @@ std::map<std::string, Case> cases() {
           {"lstm-classifier", {"lstm-classifier:30-8-2-5", text}},
           {"transformer-classifier", {"transformer-classifier:30-8-2-5", text}},
           {"gpt", {"gpt:1-8-2-9:30", text}},
+          {"sequential",
+           {"sequential:1x28x28/Conv2d(1,2,5),BatchNorm2d(2),Tanh(),MaxPool2d(2)/"
+            "Flatten(),Linear(288,10)",
+            maps}},
           {"exits", {"exits:mlp:784-12-11-10", digits}}};
 }
 
@@ -153,6 +158,67 @@ std::unique_ptr<Model> with_shared_layer() {
       });
     });
   return build_model("sharing", registry);
+}
+
+void copy_weights(Model& from, Model& to) {
+  const torch::NoGradGuard no_grad;
+  ASSERT_EQ(from.tensors().size(), to.tensors().size());
+  for (std::size_t i = 0; i < from.tensors().size(); ++i)
+    to.tensors()[i].tensor.copy_(from.tensors()[i].tensor);
+}
+
+/// Chains whose layers are spelled out beside the same nets in C++.
+TEST(StrategyModels, SpelledOutLayersComputeWhatNamedNetsDo) {
+  const std::vector<std::array<std::string, 2>> pairs = {
+      {"mlp:784-12-10", "sequential:784/Linear(784,12),ReLU()/Linear(12,10)"},
+      {"lenet-dtp",
+       "sequential:1x28x28/Conv2d(1,32,5,padding=2),ELU(),MaxPool2d(3,2,1)/Conv2d(32,64,5x5,"
+       "padding=2x2),ELU(alpha=1.0),MaxPool2d(kernel_size=3,stride=2,padding=1)/"
+       "Flatten(),Linear(3136,512),ELU()/Linear(512,10,bias=True)"},
+      {"vgg11",
+       "sequential:3x32x32/Conv2d(3,64,3,1,1),BatchNorm2d(64),ReLU(),MaxPool2d(2)/"
+       "Conv2d(64,128,3,1,1),BatchNorm2d(128,eps=1e-05,momentum=0.1),ReLU(),MaxPool2d(2)/"
+       "Conv2d(128,256,3,1,1),BatchNorm2d(256),ReLU()/Conv2d(256,256,3,1,1),BatchNorm2d(256),"
+       "ReLU(),MaxPool2d(2)/Conv2d(256,512,3,1,1),BatchNorm2d(512),ReLU()/"
+       "Conv2d(512,512,3,1,1),BatchNorm2d(512),ReLU(),MaxPool2d(2)/Conv2d(512,512,3,1,1),"
+       "BatchNorm2d(512),ReLU()/Conv2d(512,512,3,1,1),BatchNorm2d(512),ReLU(),MaxPool2d(2)/"
+       "Flatten(),Linear(512,10)"}};
+  const std::map<std::string, Case> inputs = cases();
+  for (const auto& [named, spelled] : pairs) {
+    const auto a = build_model(named, host().registry()),
+               b = build_model(spelled, host().registry());
+    copy_weights(*a, *b);
+    const at::Tensor& x = inputs.at(named.substr(0, named.find(':'))).inputs;
+    EXPECT_EQ(a->stages().size(), b->stages().size()) << named;
+    EXPECT_TRUE(torch::equal(a->forward(x), b->forward(x))) << named;
+    EXPECT_EQ(b->tensors()[0].info.name, "0.weight");
+  }
+}
+
+TEST(StrategyModels, SpelledOutLayersAreChecked) {
+  const std::vector<std::array<std::string, 2>> wrong = {
+      {"sequential", "needs the shape of an input and layers"},
+      {"sequential:64", "needs the shape of an input and layers"},
+      {"sequential:a/Linear(64,10)", "shape of an input must be numbers"},
+      {"sequential:0/Linear(64,10)", "shape of an input must be numbers"},
+      {"sequential:64/Linear(64,10),Hardtanh()", "layer 1 (Hardtanh) is none of the layers"},
+      {"sequential:64/Linear(64", "layer 0 (Linear) has no closing parenthesis"},
+      {"sequential:64/Linear(64)", "layer 0 (Linear) needs out_features"},
+      {"sequential:64/Linear(64,10,True,3)", "has 4 arguments"},
+      {"sequential:64/Linear(64,10,width=3)", "takes no argument width"},
+      {"sequential:64/Linear(64,10,in_features=64)", "has in_features twice"},
+      {"sequential:64/Linear(64,ten)", "needs an integer from 1"},
+      {"sequential:64/Linear(1048576,1048576)", "more than 1073741824 weights"},
+      {"sequential:64/Linear(64,10,bias=yes)", "needs True or False as bias"},
+      {"sequential:64/Linear(64,10),ELU(alpha=big)", "needs a number as alpha"},
+      {"sequential:64/ReLU(True)", "it takes none"},
+      {"sequential:64/Linear(64,12)/Linear(13,10)",
+       "layer 1 (Linear) cannot take an input of shape "
+       "12"},
+      {"sequential:1x28x28/Conv2d(1,2,5x5x5),Flatten(),Linear(9,10)", "as kernel_size"},
+      {"sequential:2x9x9/Conv2d(2,3,5,groups=2),Flatten(),Linear(9,10)", "groups do not divide"}};
+  for (const auto& [arch, words] : wrong)
+    expect_has(usage_refusal(arch, [&] { build_model(arch, host().registry()); }), {words});
 }
 
 TEST(StrategyModels, AParameterOfTwoComponentsIsRefusedByName) {
