@@ -78,8 +78,8 @@ class Al final : public Strategy {
   std::vector<std::unique_ptr<Component>> components_;
   /// What waits for each piece, and what came out of each in this step.
   std::vector<Item> waiting_, done_;
-  std::vector<bool> idle_;    ///< pieces for which nothing waited in this step
-  double read_out_loss_ = 0;  ///< of the last batch that was read out
+  std::vector<bool> idle_;  ///< pieces for which nothing waited in this step
+  ReadOut read_out_;        ///< of the last batch that was read out
   std::unique_ptr<Workers> workers_;
   std::vector<double> seconds_;  ///< of each piece in the step that is measured
   /// Empty until a step was measured: until then every rank computes everything.
@@ -140,7 +140,8 @@ void Al::build(const StrategySetup& setup) {
   done_.resize(pieces());
   idle_.resize(pieces());
   seconds_.resize(pieces());
-  read_out_loss_ = std::log(static_cast<double>(classes_));  // chance, until there is one
+  const auto classes = static_cast<double>(classes_);  // chance, until a batch is read out
+  read_out_ = {std::log(classes), {100 / classes, 100 * std::min(5.0, classes) / classes}};
   workers_ = std::make_unique<Workers>(static_cast<int>(settings_.threads));
 }
 
@@ -207,9 +208,13 @@ void Al::read_out(const Item& item) {
   StrategyBatch batch;
   batch.targets = item.targets;
   batch.teacher = item.teacher;
-  const at::Tensor loss = loss_(apply(model_->stages().back(), item.signal, item.mask), batch);
-  read_out_loss_ = loss.item<float>();  // as it travels
-  if (std::isfinite(read_out_loss_)) (item.weight == 1 ? loss : loss * item.weight).backward();
+  const at::Tensor scores = apply(model_->stages().back(), item.signal, item.mask);
+  const at::Tensor loss = loss_(scores, batch);
+  const BatchAccuracy accuracy = batch_accuracy(scores, item.targets);
+  // As it travels.
+  read_out_ = {loss.item<float>(),
+               {static_cast<float>(accuracy.top1), static_cast<float>(accuracy.top5)}};
+  if (std::isfinite(read_out_.loss)) (item.weight == 1 ? loss : loss * item.weight).backward();
 }
 
 void Al::compute(std::size_t piece) {
@@ -240,7 +245,7 @@ void Al::in_pipeline(Item item) {
   if (at_once && exchange_) exchange_->arrive();
   if (at_once) workers_->run(ready.size(), [&](std::size_t i) { compute(ready[i]); });
   if (exchange_)
-    exchange_->pass_on(waiting_, done_, components_, model_->stages().back(), read_out_loss_,
+    exchange_->pass_on(waiting_, done_, components_, model_->stages().back(), read_out_,
                        [&](std::size_t piece) {
                          if (!at_once) compute(piece);
                        });
@@ -318,7 +323,8 @@ Measurements Al::step(const StrategyBatch& batch) {
   else
     one_by_one(item_of(batch));
   define_gradients();
-  Measurements measured{read_out_loss_, {}};
+  Measurements measured{read_out_.loss, {}};
+  read_out_.accuracy.add_to(measured.more);
   for (std::size_t i = 0; i < components_.size(); ++i) {
     const std::string number = std::to_string(i + 1);
     measured.more["bridge_loss." + number] = components_[i]->bridge_loss();
@@ -360,7 +366,7 @@ std::vector<StateEntry> Al::aux_state() const {
       state.push_back({"component" + std::to_string(i) + "#" + std::to_string(k), own[k]});
   }
   if (!settings_.pipeline) return state;
-  state.push_back({"read_out#loss", at::full({1}, read_out_loss_, at::kDouble)});
+  state.push_back({"read_out#loss", at::full({1}, read_out_.loss, at::kDouble)});
   for (std::size_t i = 1; i < pieces(); ++i) {
     const std::string name = "waiting" + std::to_string(i) + "#";
     const auto stored = pack(made[i - 1], components_[i - 1]->example(),
@@ -380,7 +386,7 @@ void Al::restore(const std::vector<StateEntry>& state) {
   };
   for (const auto& component : components_) component->restore(take(component->state().size()));
   if (!settings_.pipeline) return;
-  read_out_loss_ = take(1)[0].item<double>();
+  read_out_ = {take(1)[0].item<double>()};
   for (std::size_t i = 1; i < pieces(); ++i)
     waiting_[i] = unpack(take(packed_tensors(positions_)), components_.front()->example().device());
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "../common/batch_accuracy.h"
 #include "settings.h"
 
 namespace gbcompress::al {
@@ -25,6 +26,12 @@ struct Item {
   std::int64_t step = 0;  ///< that the batch began at
   std::vector<std::int64_t> samples = {};
   bool there() const { return targets.defined(); }
+};
+
+/// What the last stage made of the batch that it read out last.
+struct ReadOut {
+  double loss = 0;
+  BatchAccuracy accuracy = {};
 };
 
 /// How signals lie in memory, whoever made them: maps with their channels last, others row by row.

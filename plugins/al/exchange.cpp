@@ -90,7 +90,7 @@ void Exchange::arrive() const {
 }
 
 void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
-                       const Components& components, const Stage& readout, double& read_out_loss,
+                       const Components& components, const Stage& readout, ReadOut& read_out,
                        const std::function<void(std::size_t)>& compute) const {
   const auto add_gradients = [&](Flat& flat, const std::vector<at::Tensor>& parameters) {
     for (const at::Tensor& p : parameters) {
@@ -105,7 +105,7 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
   };
   std::vector<Flat> of_rank(static_cast<std::size_t>(group_.world()));
   const at::TensorOptions where = components.front()->example().options().dtype(at::kFloat);
-  at::Tensor losses = at::zeros({static_cast<std::int64_t>(owner_.size()), 2}, where);
+  at::Tensor losses = at::zeros({static_cast<std::int64_t>(owner_.size()), 3}, where);
   for (std::size_t i = 0; i < owner_.size(); ++i) {
     if (!waiting[i].there()) continue;
     if (owns(i)) compute(i);
@@ -133,7 +133,11 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
       for (const Stage& stage : components[i]->stages()) add_stage(flat, stage);
       add_gradients(flat, components[i]->of_exit());
     } else {
-      if (owns(i)) loss[0] = read_out_loss;
+      if (owns(i)) {
+        loss[0] = read_out.loss;
+        loss[1] = read_out.accuracy.top1;
+        loss[2] = read_out.accuracy.top5;
+      }
       add_stage(flat, readout);
     }
     flat.add(loss);
@@ -157,7 +161,7 @@ void Exchange::pass_on(const std::vector<Item>& waiting, std::vector<Item>& done
     if (i < components.size())
       components[i]->set_losses(loss[0].item<float>(), loss[1].item<float>());
     else
-      read_out_loss = loss[0].item<float>();
+      read_out = {loss[0].item<float>(), {loss[1].item<float>(), loss[2].item<float>()}};
   }
 }
 

@@ -36,7 +36,7 @@ class Exchange {
   /// step. [collective]
   /// @param compute  of a piece of this rank
   void pass_on(const std::vector<Item>& waiting, std::vector<Item>& done,
-               const Components& components, const Stage& readout, double& read_out_loss,
+               const Components& components, const Stage& readout, ReadOut& read_out,
                const std::function<void(std::size_t)>& compute) const;
   /// Returns when all signals of the last step are where they are needed.
   void arrive() const;

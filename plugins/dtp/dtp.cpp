@@ -8,7 +8,9 @@
 #include <gbcompress/plugin.h>
 
 #include <cmath>
+#include <numeric>
 
+#include "../common/batch_accuracy.h"
 #include "../common/stage_tensors.h"
 #include "diagnostics.h"
 #include "feedback.h"
@@ -54,9 +56,11 @@ class Dtp final : public Strategy {
     std::vector<StageCall> calls;
     for (std::size_t i = 0; i < feedback_.size(); ++i)
       calls.push_back(feedback_[i]->call(forward.inputs[i + 1]));
-    measured.more["feedback_loss"] = sharing_->train(feedback_, calls, batch);
+    const std::vector<double> losses = sharing_->train(feedback_, calls, batch);
 
     const auto changes = target_changes(calls, logits.grad(), batch);
+    measure(measured.more, losses, changes, batch);
+    batch_accuracy(logits, batch.targets).add_to(measured.more);
     Diagnostics diagnostics(model_->stages(), forward.inputs, forward.outputs, diagnose);
     diagnostics.before(logits.grad());
     for (std::size_t i = 0; i < changes.size(); ++i)
@@ -146,6 +150,22 @@ class Dtp final : public Strategy {
       changes[i] = (calls[i].input - target) / (settings_.beta * rows);
     }
     return changes;
+  }
+
+  /// Losses of the feedback networks, and how far the targets are, in the units of the published
+  /// code.
+  void measure(std::map<std::string, double>& measured, const std::vector<double>& losses,
+               const std::vector<at::Tensor>& changes, const StrategyBatch& batch) const {
+    measured["feedback_loss"] = std::accumulate(losses.begin(), losses.end(), 0.0);
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      measured["feedback_loss." + feedback_[i]->name()] = losses[i];
+    const auto rows = static_cast<double>(batch.samples.size());
+    double distance = 0;  // |s - t| over the whole batch
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      distance = changes[i].norm().item<double>() * settings_.beta * rows;
+      measured["target_loss." + model_->stages()[i].name] = distance * distance / (2 * rows);
+    }
+    measured["delta"] = distance;
   }
 
   Model* model_ = nullptr;

@@ -79,13 +79,13 @@ double Sharing::train_together(Feedback& network, std::int64_t iterations, const
       [&](FixedSum& total, at::Tensor& into) { group_->all_reduce(total, shards, into); });
 }
 
-double Sharing::train(Networks& networks, const std::vector<StageCall>& calls,
-                      const StrategyBatch& batch) {
+std::vector<double> Sharing::train(Networks& networks, const std::vector<StageCall>& calls,
+                                   const StrategyBatch& batch) {
   const auto iterations = [&](std::size_t i) { return settings_.layers[i].iterations; };
   std::vector<double> losses(networks.size(), 0);
   if (owner_.empty()) {
     measure(networks, calls, batch, losses);
-    return std::accumulate(losses.begin(), losses.end(), 0.0);
+    return losses;
   }
   const int rank = group_ ? group_->rank() : 0;
   for (std::size_t i = 0; i < networks.size(); ++i)
@@ -98,12 +98,13 @@ double Sharing::train(Networks& networks, const std::vector<StageCall>& calls,
     // They travel while the next one learns, in one order on all ranks.
     if (group_) sent.push_back(group_->broadcast(networks[i]->weights(), owner_[i]));
   }
-  if (!group_) return std::accumulate(losses.begin(), losses.end(), 0.0);
+  if (!group_) return losses;
   // A network of everybody's has a part of its loss on each rank, the others theirs on one.
-  at::Tensor total = at::full({1}, std::accumulate(losses.begin(), losses.end(), 0.0), at::kFloat);
-  sent.push_back(group_->all_reduce(total));
+  const at::Tensor shared = at::tensor(losses, at::kFloat);
+  sent.push_back(group_->all_reduce(shared));
   for (Pending& one : sent) one.wait();
-  return total.item<float>();
+  std::copy_n(shared.const_data_ptr<float>(), losses.size(), losses.begin());
+  return losses;
 }
 
 /// The first batch is everybody's, so that no memory has to travel when owners are chosen.

@@ -21,8 +21,9 @@ class Sharing {
 
   /// Every network makes its iterations on its stage's call. Afterwards they are the same on every
   /// rank. [collective]
-  /// @return the sum of the networks' last losses
-  double train(Networks& networks, const std::vector<StageCall>& calls, const StrategyBatch& batch);
+  /// @return the loss of each network's last iteration, the same on every rank
+  std::vector<double> train(Networks& networks, const std::vector<StageCall>& calls,
+                            const StrategyBatch& batch);
   /// Every rank gets the optimizers' memory of the networks that others train. [collective]
   void share_memory(const Networks& networks) const;
 

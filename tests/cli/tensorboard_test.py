@@ -193,9 +193,12 @@ class TensorBoard(harness.CliTest):
                 "1", "--max-bytes", "100k", "--force", "-o", self.path("s.gbz"), "-q", "--tensorboard", self.path("log"))
         stages = ("0", "2", "4")
         for strategy, options, tags in (
-                ("dtp", "K=2 diagnose=1", {"feedback_loss", *("cosine." + s for s in stages),
+                ("dtp", "K=2 diagnose=1", {"feedback_loss", "delta", "train_accuracy_percent", "train_top5_percent",
+                                           *(f"{kind}.{s}" for kind in ("cosine", "target_loss") for s in stages),
+                                           *("feedback_loss." + s for s in stages[1:]),
                                            *(f"{kind}.{s}" for kind in ("angle", "distance") for s in stages[1:])}),
-                ("al", "exits=1", {f"{kind}.{i}" for kind in ("bridge_loss", "code_loss", "exit_accuracy") for i in (1, 2)})):
+                ("al", "exits=1", {"train_accuracy_percent", "train_top5_percent",
+                                   *(f"{kind}.{i}" for kind in ("bridge_loss", "code_loss", "exit_accuracy") for i in (1, 2))})):
             with self.subTest(strategy):
                 shutil.rmtree(self.path("log"), ignore_errors=True)
                 self.succeed(*rest, "--strategy", strategy, "--set", "strategy.options=" + options)
@@ -203,7 +206,16 @@ class TensorBoard(harness.CliTest):
                 self.assertEqual(set(told) - {"loss", "bits", "lambda"}, tags)
                 for tag in tags:
                     self.assertEqual([step for step, _ in told[tag]], [step for step, _ in told["loss"]], tag)
-                for tag, (low, high) in {"cosine": (-1, 1), "angle": (0, 180), "exit_accuracy": (0, 100)}.items():
+                for top1, top5 in zip(told["train_accuracy_percent"], told["train_top5_percent"]):
+                    self.assertLessEqual(top1[1], top5[1])
+                if strategy == "dtp":
+                    for total, *parts in zip(told["feedback_loss"], *(told["feedback_loss." + s] for s in stages[1:])):
+                        self.assertAlmostEqual(total[1], sum(part[1] for part in parts), delta=1e-4 * abs(total[1]) + 1e-4)
+                    # Batches of 64, the last of 29: the distance of the whole batch and the mean over its rows.
+                    for delta, loss, rows in zip(told["delta"], told["target_loss.4"], [*[64] * 22, 29]):
+                        self.assertAlmostEqual(delta[1] ** 2 / (2 * rows), loss[1], delta=1e-5 * loss[1])
+                for tag, (low, high) in {"cosine": (-1, 1), "angle": (0, 180), "exit_accuracy": (0, 100),
+                                         "train_": (0, 100)}.items():
                     seen = {value for name in tags if name.startswith(tag) for _, value in told[name]}
                     self.assertTrue(all(low - 1e-6 <= value <= high + 1e-6 for value in seen), (tag, seen))
                 self.assertTrue(all(len({value for _, value in told[tag]}) > 1 for tag in tags if tag != "cosine.4"), told)

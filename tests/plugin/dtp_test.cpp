@@ -101,6 +101,42 @@ TEST(Dtp, FeedbackLearnsTheGradientsOfBackprop) {
   }
 }
 
+/// With the transposes as feedback targets are beta times the gradients of the summed loss away.
+TEST(Dtp, MeasuresOfALayerFollowTheirFormulas) {
+  Training run("mlp:64-48-32-10", "symmetric=1 K=0", {64});
+  std::vector<at::Tensor> outputs;
+  at::Tensor x = run.batch.inputs;
+  for (const Stage& stage : run.model->stages()) {
+    x = stage.forward(x);
+    x.retain_grad();
+    outputs.push_back(x);
+  }
+  torch::nn::functional::cross_entropy(
+      x, run.batch.targets, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+      .backward();
+  const std::map<std::string, double> measured = run.step().more;
+  const char* const names[] = {"0", "2", "4"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double expected =
+        (0.7 * outputs[i].grad()).square().sum(1).mul(0.5).mean().item<double>();
+    EXPECT_NEAR(measured.at(std::string("target_loss.") + names[i]), expected, 1e-4 * expected);
+  }
+  EXPECT_NEAR(measured.at("delta"), 0.7 * outputs[2].grad().norm().item<double>(), 1e-4);
+  const at::Tensor order = x.argsort(1, /*descending=*/true);
+  const at::Tensor hits = order.eq(run.batch.targets.unsqueeze(1)).to(torch::kDouble);
+  EXPECT_NEAR(measured.at("train_accuracy_percent"), 100 * hits.select(1, 0).mean().item<double>(),
+              1e-6);
+  EXPECT_NEAR(measured.at("train_top5_percent"),
+              100 * hits.narrow(1, 0, 5).sum(1).mean().item<double>(), 1e-6);
+  EXPECT_EQ(measured.at("feedback_loss"), 0);
+
+  Training learning("mlp:64-48-32-10", "K=2", {64});
+  const std::map<std::string, double> losses = learning.step().more;
+  EXPECT_NE(losses.at("feedback_loss.2"), losses.at("feedback_loss.4"));
+  EXPECT_DOUBLE_EQ(losses.at("feedback_loss"),
+                   losses.at("feedback_loss.2") + losses.at("feedback_loss.4"));
+}
+
 TEST(Dtp, DiagnosticsChangeNothing) {
   Training with("lenet5", "K=2 diagnose=1", {1, 28, 28}), without("lenet5", "K=2", {1, 28, 28});
   with.step();
