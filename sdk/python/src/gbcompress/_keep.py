@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
+from . import _kept_stack  # noqa: F401  # stacks are indexed and joined
 from ._arguments import kind_of, whole
 from ._arrays import is_module
 from ._errors import usage
@@ -20,7 +21,7 @@ from ._kept_tensor import KeptTensor, Source
 from ._load import _check_fit, _targets
 from ._open import OpenFile, TensorSlice
 
-#: Modules whose weights are kept. All of them hand their weight to a function that KeptTensor knows.
+#: Modules that may have further matrices and submodules, of which ``weight`` is kept.
 KEPT = (nn.Linear, nn.Embedding, _ConvNd)
 _REAL = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
@@ -30,6 +31,16 @@ def checked_keep(value: object) -> str:
     if value not in ("compressed", "integers"):
         raise usage(f"keep must be 'compressed' or 'integers', got {value!r}")
     return str(value)
+
+
+def keeps(module: nn.Module, name: str) -> bool:
+    """Whether a module's parameter of two or more dimensions is kept: ``weight`` of KEPT; any of a module whose submodules,
+    if there are some, have no parameters. Such a module is one operation, whose weights are used in its own forward pass:
+    Conv1D of GPT-2, a recurrent layer, a router, a stack of experts."""
+    if isinstance(module, KEPT):
+        return name == "weight"
+    plain = all(next(child.parameters(), None) is None for child in module.children())
+    return plain and not isinstance(module, torch.jit.ScriptModule)
 
 
 def source_of(store: Store, name: str, keep: str) -> Source:
@@ -52,8 +63,9 @@ def keep_compressed(
 ) -> nn.Module:
     """Gives a model the weights of a file, which stay compressed in memory and are decoded when a layer uses them.
 
-    Weights of Linear, Conv (of 1 to 3 dimensions, transposed too) and Embedding modules become frozen parameters without
-    values. A layer's weight is decoded into a buffer that all layers share, while the layer before computes; weights above
+    Weights of Linear, Conv (of 1 to 3 dimensions, transposed too) and Embedding modules, and the matrices and stacks of
+    matrices of other modules without submodules that have parameters (recurrent layers, experts, Conv1D of GPT-2), become
+    frozen parameters without values. A layer's weight is decoded into a buffer that all layers share, while the layer before computes; weights above
     2^22 elements of linear layers in pieces of rows; of embeddings only the rows of the indices. Other parameters and
     buffers are read into memory. Outputs and gradients by inputs are those of a model with the decoded weights, bit for
     bit; weights in pieces differ by the rounding of the matrix product.
@@ -95,13 +107,25 @@ def keep_compressed(
         if name not in stored:
             continue
         places = owners.get(id(value), [])
-        if places and all(isinstance(module, KEPT) and each == "weight" for module, each in places) and _real(store, name):
+        if places and all(keeps(module, each) for module, each in places) and _real(store, name):
             device = torch.device("cpu") if value.is_meta else value.device
             kept = KeptTensor(source_of(store, name, way), value.dtype, device)
             _replace(places, nn.Parameter(kept, requires_grad=False))
         else:
             _load(model, name, value, places, store)
+    settle(model)
     return model
+
+
+def _nothing() -> None:
+    """In place of flatten_parameters(), which moves the weights of a recurrent layer into one memory."""
+
+
+def settle(model: nn.Module) -> None:
+    """Recurrent layers with kept weights have nothing to flatten."""
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase) and any(isinstance(value, KeptTensor) for value in module._parameters.values()):
+            vars(module)["flatten_parameters"] = _nothing
 
 
 def _real(store: Store, name: str) -> bool:
@@ -129,7 +153,7 @@ def _check_meta(model: nn.Module, state: dict[str, Any], stored: dict[str, Any])
 
 def _replace(places: list[tuple[nn.Module, str]], value: nn.Parameter) -> None:
     for module, name in places:
-        module._parameters[name] = value
+        setattr(module, name, value)  # a recurrent layer has a list of its weights, too
 
 
 def _load(model: nn.Module, name: str, value: Any, places: list[tuple[nn.Module, str]], store: Store) -> None:
@@ -162,8 +186,9 @@ def release(model: nn.Module, which: Callable[[nn.Module, str], bool] = lambda m
 
 
 def release_others(model: nn.Module) -> None:
-    """Decodes kept parameters of modules that would decode them into new memory at each use."""
-    release(model, lambda module, name: not (isinstance(module, KEPT) and name == "weight"))
+    """Decodes kept parameters that keep_compressed() does not keep."""
+    release(model, lambda module, name: not keeps(module, name))
+    settle(model)
 
 
 def decoded_state(model: nn.Module) -> dict[str, Any]:

@@ -21,6 +21,11 @@ class Source:
         self.store, self.name, self.index = store, name, store.place(name)
         self.shape = torch.Size(store.tensors[self.index]["shape"])
 
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Equal for the same values."""
+        return id(self.store), self.index
+
     def values(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """All of them, in memory of their own."""
         return self.store.fresh(self.index, dtype).to(device)
@@ -32,6 +37,14 @@ class Source:
     def weight(self, unit: Unit, backward: bool = False) -> contextlib.AbstractContextManager[torch.Tensor]:
         """As Store.weight()."""
         return self.store.weight(unit, backward)
+
+    def whole(self, dtype: torch.dtype) -> Unit:
+        """All rows."""
+        return Unit(self.index, 0, self.shape[0], dtype)
+
+    def use(self, weight: KeptTensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """``function`` of the whole weight."""
+        return self.apply(self.whole(computed(weight)), weight.device, function)
 
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """``x [..., in] @ W.T + bias``, in pieces of rows where the weight is large."""
@@ -75,8 +88,8 @@ class Source:
 class KeptTensor(torch.Tensor):
     """A frozen parameter whose values are decoded at use.
 
-    ``linear``, convolutions and ``embedding`` decode into buffers that all parameters of a store share. Every
-    other operation decodes the tensor into memory of its own. Shape, element type and device are known without
+    ``linear``, matrix products, convolutions and ``embedding`` decode into buffers that all parameters of a store share.
+    Every other operation decodes the tensor into memory of its own. Shape, element type and device are known without
     decoding; ``to()``, ``half()`` and the like change what the file's values are decoded to. ``dequantize()`` is the
     decoded tensor, and a view is part of a decoded copy. It cannot be written to or trained, has no memory of its own
     (``data_ptr()``), and is pickled as the decoded tensor.
@@ -99,7 +112,7 @@ class KeptTensor(torch.Tensor):
 
     def kept_key(self) -> tuple[object, ...]:
         """Equal for parameters of the same values."""
-        return id(self._source.store), self._source.index, self.dtype, self.device
+        return self._source.key, self.dtype, self.device
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"KeptTensor({self._source.name!r}, shape={tuple(self.shape)}, dtype={self.dtype}, device='{self.device}')"
@@ -120,7 +133,7 @@ class KeptTensor(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        handler = _FUNCTIONS.get(function)
+        handler = FUNCTIONS.get(function)
         if handler is not None:
             done = handler(function, args, kwargs or {})
             if done is not NotImplemented:
@@ -185,20 +198,27 @@ def _linear(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 @_uncompiled
-def _convolution(function: Any, args: Any, kwargs: Any) -> Any:
-    """Of all dimensions, transposed ones too."""
-    weight = args[1] if len(args) > 1 else kwargs.get("weight")
-    if not isinstance(weight, KeptTensor) or weight.is_meta or any(isinstance(each, KeptTensor) for each in args[:1]):
+def _product(function: Any, args: Any, kwargs: Any) -> Any:
+    """Convolutions and matrix products with one kept argument; the result must share no memory with it."""
+    at = [key for key, value in (*enumerate(args), *kwargs.items()) if isinstance(value, KeptTensor)]
+    if len(at) != 1:
         return NotImplemented
-    source = weight._source
-    unit = Unit(source.index, 0, source.shape[0], computed(weight))
+    weight = kwargs[at[0]] if isinstance(at[0], str) else args[at[0]]
+    if any(isinstance(value, torch.Tensor) and value.is_meta for value in (*args, *kwargs.values())) or weight.dim() < 2:
+        return NotImplemented
 
-    def convolve(decoded: torch.Tensor) -> torch.Tensor:
-        if len(args) > 1:
-            return function(args[0], decoded, *args[2:], **kwargs)  # type: ignore[no-any-return]
-        return function(*args, **{**kwargs, "weight": decoded})  # type: ignore[no-any-return]
+    def compute(decoded: torch.Tensor) -> torch.Tensor:
+        positional = [decoded if value is weight else value for value in args]
+        named = {key: decoded if value is weight else value for key, value in kwargs.items()}
+        return function(*positional, **named)  # type: ignore[no-any-return]
 
-    return source.apply(unit, weight.device, convolve)
+    return weight._source.use(weight, compute)
+
+
+@_uncompiled
+def _recurrent(function: Any, args: Any, kwargs: Any) -> Any:
+    """All weights of the layers, decoded once for all steps."""
+    return function(*tree_map(_decoded, args), **tree_map(_decoded, kwargs))
 
 
 @_uncompiled
@@ -250,14 +270,13 @@ def _no_memory(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 #: Functions that do something else than decode their arguments.
-_FUNCTIONS: dict[Any, Callable[[Any, Any, Any], Any]] = {
+FUNCTIONS: dict[Any, Callable[[Any, Any, Any], Any]] = {
     F.linear: _linear,
-    torch.conv1d: _convolution,
-    torch.conv2d: _convolution,
-    torch.conv3d: _convolution,
-    torch.conv_transpose1d: _convolution,
-    torch.conv_transpose2d: _convolution,
-    torch.conv_transpose3d: _convolution,
+    **dict.fromkeys((torch.conv1d, torch.conv2d, torch.conv3d), _product),
+    **dict.fromkeys((torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d), _product),
+    **dict.fromkeys((torch.addmm, torch.mm, torch.matmul, torch.Tensor.addmm, torch.Tensor.mm, torch.Tensor.matmul), _product),
+    torch.Tensor.__matmul__: _product,
+    **dict.fromkeys((torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu), _recurrent),
     F.embedding: _embedding,
     torch.Tensor.requires_grad_: _trained,
     torch.Tensor.requires_grad.__set__: _trained,  # type: ignore[attr-defined]
