@@ -101,4 +101,17 @@ void GnetLayer::restore(std::span<const float> theta, float output_scale) {
   steps_ = 0;
 }
 
+void GnetLayer::restore_moments(std::span<const float> first, std::span<const float> second,
+                                std::int64_t steps) {
+  if (steps < 0)
+    throw Error(Errc::kUsage, "the steps of " + printable(name_) + " are " + std::to_string(steps) +
+                                  "; they must be at least 0");
+  const std::size_t size = steps == 0 ? 0 : theta_.size();
+  check_size(name_, "the first moments", first.size(), static_cast<std::int64_t>(size));
+  check_size(name_, "the second moments", second.size(), static_cast<std::int64_t>(size));
+  first_.assign(first.begin(), first.end());
+  second_.assign(second.begin(), second.end());
+  steps_ = steps;
+}
+
 }  // namespace gbcompress

@@ -58,6 +58,14 @@ class GnetLayer {
   /// Other parameters, with the output scale that belongs to them; the optimizer starts anew.
   /// @param theta  [tiles, shape().parameters()]. @throws Error(kShapeMismatch)
   void restore(std::span<const float> theta, float output_scale);
+  /// Moments of the optimizer, [tiles, shape().parameters()] each; empty before the first step.
+  std::span<const float> first_moment() const noexcept { return first_; }
+  std::span<const float> second_moment() const noexcept { return second_; }
+  /// The optimizer goes on from here; after restore().
+  /// @param first, second  as the moments; both empty: it starts anew
+  /// @throws Error(kShapeMismatch); Error(kUsage) for a negative number of steps
+  void restore_moments(std::span<const float> first, std::span<const float> second,
+                       std::int64_t steps);
 
  private:
   GNetPlan plan_;

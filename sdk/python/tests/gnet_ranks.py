@@ -92,6 +92,25 @@ def idle(rank: int, folder: Path) -> None:
     gnets.save(folder / "idle.gbz")
 
 
+def resumed(rank: int, world: int, folder: Path) -> None:
+    """Two ranks stop after three steps, and one goes on; all see the same batches."""
+    model = net(rank)
+    gnets = gbc.GenomicBottleneck(model, hidden=8, lr=1e-2)
+    saved = folder / "state.pt"
+    if world == 2:
+        train(model, gnets, [batch(step, 0, 1) for step in range(3)])
+        state = {"model": model.state_dict(), "gnets": gnets.state_dict()}
+        if rank == 0:
+            torch.save(state, saved)
+        train(model, gnets, [batch(step, 0, 1) for step in range(3, 6)])
+    else:
+        state = torch.load(saved, weights_only=True)
+        model.load_state_dict(state["model"])
+        gnets.load_state_dict(state["gnets"])
+        train(model, gnets, [batch(step, 0, 1) for step in range(3, 6)])
+    gnets.save(folder / f"resumed-{world}.gbz", coding="fp32")
+
+
 def refused(mode: str, rank: int, folder: Path) -> None:
     """Prints the error of this rank."""
     try:
@@ -123,6 +142,8 @@ def main() -> None:
         same(mode, rank, world, folder)
     elif mode == "halves":
         halves(rank, world, folder)
+    elif mode == "resumed":
+        resumed(rank, world, folder)
     elif mode == "idle":
         idle(rank, folder)
     else:

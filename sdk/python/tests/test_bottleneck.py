@@ -313,6 +313,87 @@ def test_a_model_that_changes_is_refused() -> None:
             call()
 
 
+@pytest.mark.parametrize("settings", [{"hidden": 8}, {"generator": "stochastic", "hidden": 8}, {"generator": "xox"}])
+def test_a_run_is_resumed_with_the_same_bits(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """Through torch.save, in a schedule, with a model of other values; and not without the moments."""
+
+    def start() -> tuple[nn.Sequential, torch.optim.Adam, gbc.GenomicBottleneck]:
+        model = mlp()
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        return model, optimizer, gbc.GenomicBottleneck(model, 8, schedule="one_cycle", lr=1e-2, **settings)
+
+    def run(parts: tuple[Any, ...], steps: range) -> None:
+        model, optimizer, gnets = parts
+        for i in steps:
+            optimizer.zero_grad()
+            step(model, gnets, i)
+            optimizer.step()
+
+    def bits(parts: tuple[Any, ...], name: str) -> bytes:
+        parts[2].save(tmp_path / name, coding="fp32", overwrite=True)
+        return (tmp_path / name).read_bytes()
+
+    whole = start()
+    run(whole, range(8))
+    first = start()
+    run(first, range(4))
+    keys = ("model", "optimizer", "gnets")
+    torch.save({key: part.state_dict() for key, part in zip(keys, first, strict=True)}, tmp_path / "run.pt")
+    run(first, range(4, 6))  # what was saved are copies
+    second = start()
+    run(second, range(20, 23))
+    saved = torch.load(tmp_path / "run.pt", weights_only=True)
+    for key, part in zip(keys, second, strict=True):
+        part.load_state_dict(saved[key])
+    run(second, range(4, 8))
+    assert bits(second, "second.gbz") == bits(whole, "whole.gbz")
+    for value in saved["gnets"]["gnets"].values():
+        value["second_moment"].zero_()
+    for key, part in zip(keys, first, strict=True):
+        part.load_state_dict(saved[key])
+    run(first, range(4, 8))
+    assert bits(first, "first.gbz") != bits(whole, "whole.gbz")
+
+
+def test_a_state_before_the_first_step_and_after_a_load(tmp_path: Path) -> None:
+    model = mlp()
+    gnets = gbc.GenomicBottleneck(model, hidden=8)
+    state = gnets.state_dict()
+    assert state["steps"] == 0 and not any(entry["first_moment"].any() for entry in state["gnets"].values())
+    step(model, gnets)
+    gnets.load_state_dict(state)
+    assert torch.equal(gnets.state_dict()["gnets"]["0.weight"]["theta"], state["gnets"]["0.weight"]["theta"])
+    gnets.save(tmp_path / "m.gbz")
+    other = mlp(seed=3)  # of another output scale
+    loaded = gbc.GenomicBottleneck(other, hidden=8)
+    loaded.load(tmp_path / "m.gbz")
+    state = loaded.state_dict()
+    assert state["exact"] and state["gnets"]["0.weight"]["output_scale"] == gnets._layers[0].planned.plan.output_scale
+    third = gbc.GenomicBottleneck(mlp(seed=4), hidden=8)
+    third.load_state_dict(state)
+    third.predict_weights()
+    assert torch.equal(third.model[0].weight, gbc.load_file(tmp_path / "m.gbz", framework="torch")["0.weight"])
+
+
+def test_states_of_other_gnets_are_refused() -> None:
+    gnets = gbc.GenomicBottleneck(mlp(), hidden=8)
+    before = gnets.state_dict()["gnets"]["0.weight"]["theta"]
+    for state, words in (
+        (3, "must be what state_dict.. returned, got an int"),
+        ({"model": {}}, "must be what state_dict.. returned, got a dict of 'model'"),
+    ):
+        with pytest.raises(gbc.UsageError, match=words):
+            gnets.load_state_dict(state)  # type: ignore[arg-type]
+    for other, words in (
+        (gbc.GenomicBottleneck(mlp(), hidden=9), "0.weight is linear 12-9-1 64x40 in 1 tiles there and linear 12-8-1 64x40"),
+        (gbc.GenomicBottleneck(mlp(), hidden=8, ignore_layers=["3"]), "it lacks 3.weight"),
+        (gbc.GenomicBottleneck(nn.Sequential(*mlp(), nn.Linear(30, 64)), hidden=8), "it has 4.weight"),
+    ):
+        with pytest.raises(gbc.ShapeMismatch, match=words):
+            gnets.load_state_dict(other.state_dict())
+    assert torch.equal(gnets.state_dict()["gnets"]["0.weight"]["theta"], before)
+
+
 def test_calls_in_a_wrong_order() -> None:
     model = mlp()
     gnets = gbc.GenomicBottleneck(model, hidden=8)

@@ -44,6 +44,12 @@ def test_one_and_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "ddp-2.gbz").read_bytes() == alone
 
 
+def test_another_number_of_ranks_resumes_a_run(tmp_path: Path) -> None:
+    ranks("resumed", 2, tmp_path)
+    ranks("resumed", 1, tmp_path)
+    assert (tmp_path / "resumed-1.gbz").read_bytes() == (tmp_path / "resumed-2.gbz").read_bytes()
+
+
 def test_ranks_with_parts_of_a_batch_stay_equal(tmp_path: Path) -> None:
     ranks("halves", 2, tmp_path)
 

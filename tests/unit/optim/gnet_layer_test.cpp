@@ -98,6 +98,35 @@ TEST(GnetLayer, RestoredLayerGivesTheSameWeights) {
   EXPECT_EQ(from, to);
 }
 
+TEST(GnetLayer, GoesOnFromItsMoments) {
+  const auto kernel = make_exact_kernel_with(runner(false));
+  const auto train = [&](GnetLayer& layer, int from, int to) {
+    for (int step = from; step < to; ++step) {
+      std::vector<float> weights(50 * 70);
+      layer.zero_grad();
+      layer.predict(*kernel, weights, TileLayout::kTensor, {});
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        weights[i] -= static_cast<float>((i + static_cast<std::size_t>(step)) % 5);
+      layer.backward(*kernel, weights, TileLayout::kTensor, 1);
+      layer.step(1, runner(false));
+    }
+  };
+  GnetLayer whole = layer_of(plan_of(Generator::kGNet)), first = whole, second = whole;
+  train(whole, 0, 6);
+  train(first, 0, 3);
+  second.restore(first.theta(), first.plan().output_scale);
+  second.restore_moments(first.first_moment(), first.second_moment(), first.steps());
+  train(second, 3, 6);
+  EXPECT_TRUE(std::equal(whole.theta().begin(), whole.theta().end(), second.theta().begin()));
+  EXPECT_EQ(second.steps(), 6);
+  first.restore(first.theta(), first.plan().output_scale);
+  EXPECT_TRUE(first.first_moment().empty());
+  train(first, 3, 6);  // the optimizer starts anew
+  EXPECT_FALSE(std::equal(whole.theta().begin(), whole.theta().end(), first.theta().begin()));
+  EXPECT_THROW(second.restore_moments(second.first_moment(), {}, 1), Error);
+  EXPECT_THROW(second.restore_moments({}, {}, -1), Error);
+}
+
 TEST(GnetLayer, RefusesOtherSizesAndGradientsThatAreNotFinite) {
   GnetLayer layer = layer_of(plan_of(Generator::kGNet));
   const auto kernel = make_exact_kernel_with(runner(false));

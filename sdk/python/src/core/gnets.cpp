@@ -139,6 +139,12 @@ std::vector<int> owners_of(const std::vector<GNetPlan>& plans, int world) {
   return owners;
 }
 
+GNetPlan with_scale(const GNetPlan& plan, float output_scale) {
+  GNetPlan scaled = plan;
+  scaled.output_scale = output_scale;
+  return scaled;
+}
+
 /// Factor of the learning rate at a step; constant, cosine and one_cycle.
 double factor_of(const std::string& schedule, std::int64_t step, std::int64_t total) {
   for (const Schedule kind : {Schedule::kConstant, Schedule::kCosine, Schedule::kOneCycle})
@@ -256,7 +262,7 @@ void bind_recipe(nb::module_& module) {
              nb::arg("coding"), nb::arg("ratio"));
 }
 
-void bind_plans(nb::module_& module) {
+void bind_options(nb::module_& module) {
   nb::class_<ParameterInfo>(module, "ParameterInfo")
       .def(
           "__init__",
@@ -288,6 +294,9 @@ void bind_plans(nb::module_& module) {
           "generator",
           [](const GNetOptions& options) { return std::string(generator_name(options.generator)); })
       .def_ro("rank", &GNetOptions::rank);
+}
+
+void bind_plans(nb::module_& module) {
   nb::class_<GNetPlan>(module, "GNetPlan")
       .def_rw("type_id", &GNetPlan::type_id)
       .def_ro("shape", &GNetPlan::shape)
@@ -303,6 +312,7 @@ void bind_plans(nb::module_& module) {
       .def_prop_ro("generator",
                    [](const GNetPlan& plan) { return std::string(generator_name(plan.generator)); })
       .def_prop_ro("text", &generator_text)
+      .def("with_scale", &with_scale, nb::arg("output_scale"))
       .def("same_but_scale",
            [](const GNetPlan& a, const GNetPlan& b) { return same_but_scale(a, b); });
   module.def("type_of_module", &type_of_module, nb::arg("module"));
@@ -317,6 +327,26 @@ void bind_plans(nb::module_& module) {
   module.def("read_gnet_file", &read_gnet_file, nb::arg("path"));
 }
 
+/// What a file and a training state hold of the g-nets of a tensor.
+void bind_state(nb::class_<GnetLayer>& bound) {
+  bound
+      .def(
+          "restore",
+          [](GnetLayer& layer, const Input<float>& theta, float output_scale) {
+            layer.restore(span_of(theta), output_scale);
+          },
+          nb::arg("theta"), nb::arg("output_scale"))
+      .def("moments",
+           [](const GnetLayer& layer) {
+             return std::make_tuple(copied(layer.first_moment()), copied(layer.second_moment()));
+           })
+      .def(
+          "restore_moments",
+          [](GnetLayer& layer, const Input<float>& first, const Input<float>& second,
+             std::int64_t steps) { layer.restore_moments(span_of(first), span_of(second), steps); },
+          nb::arg("first"), nb::arg("second"), nb::arg("steps"));
+}
+
 }  // namespace
 
 Coding coding_of(const std::string& name) {
@@ -326,9 +356,11 @@ Coding coding_of(const std::string& name) {
 }
 
 void bind_gnets(nb::module_& module) {
+  bind_options(module);
   bind_plans(module);
   bind_recipe(module);
-  nb::class_<GnetLayer>(module, "GnetLayer")
+  nb::class_<GnetLayer> bound(module, "GnetLayer");
+  bound
       .def(
           "__init__",
           [](GnetLayer* self, const GNetPlan& plan, const std::string& name, std::uint64_t seed,
@@ -376,13 +408,8 @@ void bind_gnets(nb::module_& module) {
             const nb::gil_scoped_release release;
             layer.step(lr_factor, runner(threads));
           },
-          nb::arg("lr_factor"), nb::arg("threads"))
-      .def(
-          "restore",
-          [](GnetLayer& layer, const Input<float>& theta, float output_scale) {
-            layer.restore(span_of(theta), output_scale);
-          },
-          nb::arg("theta"), nb::arg("output_scale"));
+          nb::arg("lr_factor"), nb::arg("threads"));
+  bind_state(bound);
 }
 
 }  // namespace gbcompress::python

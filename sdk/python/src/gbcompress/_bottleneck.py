@@ -15,6 +15,7 @@ from ._arguments import kind_of, real, whole
 from ._errors import usage, warn
 from ._gnet_file import load_into_bottleneck, save_bottleneck
 from ._gnet_ranks import Ranks
+from ._gnet_state import restore_state, state_of
 from ._gnets import MIN_ELEMENTS, Planned, Settings, failed, plan_model, recipe_of, settings_of
 from ._prepare import unwrapped
 
@@ -70,8 +71,8 @@ class GenomicBottleneck:
     G-nets and their optimizer state lie on the CPU; weights and gradients on the device of the module.
 
     With torch.distributed each parameter's g-nets belong to one rank, the costliest parameter first, each to the rank
-    with the least to compute. The constructor, ``predict_weights``, ``backward``, ``save`` and ``load`` are then
-    collective. Gradients and floating-point buffers are averaged over ranks, unless DistributedDataParallel does it.
+    with the least to compute. The constructor, ``predict_weights``, ``backward``, ``save``, ``load`` and
+    ``state_dict`` are then collective. Gradients and floating-point buffers are averaged over ranks, unless DistributedDataParallel does it.
 
     Args:
         model: the module, plain or within DistributedDataParallel or torch.compile. Its parameters must stay the same
@@ -329,7 +330,7 @@ class GenomicBottleneck:
         """Writes g-nets and all other tensors of the module into a ``.gbz``.
 
         Rank 0 writes it. The g-nets in memory are not rounded: ``load`` gives what the file holds. Optimizer state is
-        not part of it.
+        not part of it; ``state_dict`` has it.
 
         Args:
             filename: a path; every rank gives the same.
@@ -355,6 +356,34 @@ class GenomicBottleneck:
             ShapeMismatch: the first tensor that differs; nothing has then been changed.
         """
         load_into_bottleneck(self, filename)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a run needs to be resumed, for ``torch.save``: g-nets, moments of their optimizer, and steps.
+
+        Parameters and buffers are those of ``model.state_dict()``. With torch.distributed the call is collective, and
+        every rank gets all g-nets, so that another number of ranks can resume.
+
+        Returns:
+            ``{"steps": int, "exact": bool, "gnets": {name: {...}}}`` with tensors float32 on the CPU: copies.
+        """
+        return state_of(self)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resumes a run: the next steps have the bits of a run without an interruption.
+
+        Make model and bottleneck as at the start of that run, then load the states of both::
+
+            model.load_state_dict(saved["model"])
+            gnets.load_state_dict(saved["gnets"])
+
+        Args:
+            state: what ``state_dict`` returned. ``predict_weights`` writes its weights into the module.
+
+        Raises:
+            UsageError: it is not such a dict.
+            ShapeMismatch: it is of other parameters or g-nets; nothing has then been changed.
+        """
+        restore_state(self, state)
 
     def _restored(self) -> None:
         """The g-nets are those of a file."""

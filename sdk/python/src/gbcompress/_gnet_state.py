@@ -1,0 +1,88 @@
+"""A bottleneck's training state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._arguments import kind_of
+from ._core import GNetPlan
+from ._errors import mismatch, usage
+
+if TYPE_CHECKING:
+    from ._bottleneck import GenomicBottleneck
+
+_TENSORS = ("theta", "first_moment", "second_moment")
+
+
+def _text(plan: GNetPlan) -> str:
+    return f"{plan.type_id} {plan.text} {'x'.join(map(str, plan.shape))} in {plan.tiles} tiles"
+
+
+def state_of(bottleneck: GenomicBottleneck) -> dict[str, Any]:
+    """GenomicBottleneck.state_dict(). [collective]"""
+    wire = []
+    for layer in bottleneck._layers:
+        device, size = layer.parameter.device, layer.planned.plan.parameters
+        values = torch.zeros(len(_TENSORS), size, device=device)
+        if layer.gnets is not None:
+            values[0] = torch.from_numpy(layer.gnets.theta())
+            for row, moment in enumerate(layer.gnets.moments(), 1):
+                if moment.size:  # none before the first step
+                    values[row] = torch.from_numpy(moment)
+        wire.append((layer, values))
+    bottleneck._ranks.broadcast("state_dict()", [(values, layer.owner) for layer, values in wire])
+    gnets = {}
+    for layer, values in wire:
+        plan = layer.planned.plan
+        rows = {name: values[row].cpu().clone() for row, name in enumerate(_TENSORS)}
+        gnets[layer.name] = {"plan": _text(plan), "output_scale": plan.output_scale, **rows}
+    return {"steps": bottleneck._steps, "exact": bottleneck._exact, "gnets": gnets}
+
+
+def _checked(state: object, bottleneck: GenomicBottleneck) -> Mapping[str, Any]:
+    """The g-nets of a state. Raises UsageError, ShapeMismatch."""
+    if not isinstance(state, Mapping) or set(state) != {"steps", "exact", "gnets"}:
+        what = f"a dict of {', '.join(map(repr, state))}" if isinstance(state, Mapping) else kind_of(state)
+        raise usage(f"the state of a bottleneck must be what state_dict() returned, got {what}")
+    gnets: Mapping[str, Any] = state["gnets"]
+    names = [layer.name for layer in bottleneck._layers]
+    if other := sorted(set(names) ^ set(gnets)):
+        where = "lacks" if other[0] in names else "has"
+        raise mismatch(f"the state is of other g-nets: it {where} {other[0]}; use the settings it was saved with")
+    for layer in bottleneck._layers:
+        entry, plan = gnets[layer.name], layer.planned.plan
+        sizes = {tuple(entry[name].shape) for name in _TENSORS}
+        if entry["plan"] != _text(plan) or sizes != {(plan.parameters,)}:
+            raise mismatch(
+                f"the state is of other g-nets: {layer.name} is {entry['plan']} there and {_text(plan)} here; use the "
+                "settings it was saved with"
+            )
+    return gnets
+
+
+def restore_state(bottleneck: GenomicBottleneck, state: object) -> None:
+    """GenomicBottleneck.load_state_dict()."""
+    gnets = _checked(state, bottleneck)
+    assert isinstance(state, Mapping)
+    steps = int(state["steps"])
+    # Nothing can be refused any more.
+    for layer in bottleneck._layers:
+        entry = gnets[layer.name]
+        scale = float(entry["output_scale"])
+        layer.planned.plan = layer.planned.plan.with_scale(scale)
+        if layer.gnets is not None:
+            theta, first, second = (_array(entry[name]) for name in _TENSORS)
+            layer.gnets.restore(theta, scale)
+            if steps > 0:
+                layer.gnets.restore_moments(first, second, steps)
+    bottleneck._steps, bottleneck._exact = steps, bool(state["exact"])
+    bottleneck._has_gradients = False
+
+
+def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return tensor.detach().to("cpu", torch.float32).contiguous().numpy()
