@@ -71,6 +71,27 @@ class Gradients(Case):
                     worst = max(abs(a - b) for a, b in zip(alone, together))
                     self.assertLess(worst, 1e-5 * largest)
 
+    def test_a_layer_says_which_ranks_have_its_gnets(self):
+        for world, placement in ((1, "owner"), (2, "owner"), (4, "owner"), (2, "replicated")):
+            path = self.path("owners")
+            self.done(Job(world, TRAINER, "--timeout", 30, "owners", path, placement))
+            told = [self.content(f"{path}.{rank}").decode().splitlines() for rank in range(world)]
+            layers = [[line.split() for line in lines[:next(i for i, line in enumerate(lines) if line.startswith("name "))]]
+                      for lines in told]
+            with self.subTest(world=world, placement=placement):
+                self.assertEqual({layer[0] for layer in layers[0]}, {"conv.weight", "hidden.weight", "last.weight"})
+                for of_rank in zip(*layers):
+                    name, replicated, _, *ranks = of_rank[0]
+                    for _, _, computes, *others in of_rank:
+                        self.assertEqual(others, ranks, "the same on every rank")
+                    computing = [str(rank) for rank, layer in enumerate(of_rank) if layer[2] == "1"]
+                    self.assertEqual(ranks, computing, f"those whose gradient of {name} is not 0")
+                    self.assertEqual(replicated, str(int(placement == "replicated" and world > 1)))
+                    row, = [line for line in told[0] if line.startswith(name + "  ")]
+                    self.assertEqual(row.split()[-1], "all" if replicated == "1" else ",".join(ranks))
+                if world == 4:
+                    self.assertLess(min(len(layer) - 3 for layer in layers[0]), 4, "a layer of few tiles is not everywhere")
+
     def test_bytes_are_those_of_the_formulas(self):
         for world in (2, 4):
             for placement in ("owner", "replicated"):

@@ -1,6 +1,7 @@
 // One rank of a small training, for what the command line does not show:
 //   gbc_dist_trainer --timeout S SCENARIO OUT [ARGUMENTS]      rank and world from the environment
 //   gradient OUT PLACEMENT   weights, then all gradients of one step on a batch of 64, as float32
+//   owners OUT PLACEMENT     who has each layer's g-nets, and describe(), as text a rank: OUT.RANK
 //   traffic OUT PLACEMENT    bytes sent in three steps, and what the formulas say, as text
 //   drift OUT STEP           training in which the gradient of rank 1 differs from STEP on
 //   pipeline OUT OPTIONS     the bits of "al" in a pipeline beside those of one batch after another
@@ -93,6 +94,19 @@ void gradient(Net& net, GenomicBottleneck& bottleneck, Group& group, const std::
   if (group.rank() != 0) return;
   std::ofstream out(path, std::ios::binary);
   for (const auto& result : results) write(out, result);
+}
+
+void owners(Net& net, GenomicBottleneck& bottleneck, Group& group, const std::string& path) {
+  one_step(net, bottleneck, group, 0);
+  std::ofstream out(path + "." + std::to_string(group.rank()));
+  for (const auto& layer : bottleneck.layers()) {
+    // Gradients are where g-nets are computed.
+    out << layer.name << " " << layer.replicated << " "
+        << (layer.grad.abs().sum().item<double>() > 0);
+    for (const int rank : layer.ranks) out << " " << rank;
+    out << "\n";
+  }
+  out << bottleneck.describe();
 }
 
 void traffic(Net& net, GenomicBottleneck& bottleneck, Group& group, const std::string& path) {
@@ -220,7 +234,9 @@ int run(int argc, char** argv) {
     torch::manual_seed(1);
     Net net;
     GenomicBottleneck bottleneck(*net, plugins.registry(), options_of(argv[5]), group.get());
-    (scenario == "gradient" ? gradient : traffic)(net, bottleneck, *group, path);
+    (scenario == "gradient" ? gradient
+     : scenario == "owners" ? owners
+                            : traffic)(net, bottleneck, *group, path);
   });
   return 0;
 }

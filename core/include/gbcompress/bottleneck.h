@@ -67,6 +67,10 @@ struct GeneratedLayer {
   at::Tensor weights;   ///< the live parameter
   at::Tensor original;  ///< its values when the bottleneck was made
   bool prior = false;   ///< the file has integers beside the g-nets, for what they leave
+  /// Ranks that compute and step its g-nets, ascending: {0} in one process, several where its tiles
+  /// are shared out, all of them where it is replicated.
+  std::vector<int> ranks = {0};
+  bool replicated = false;  ///< every rank of several has all of its g-nets
 };
 
 class GenomicBottleneck {

@@ -10,7 +10,8 @@
 namespace gbcompress {
 namespace {
 
-std::string joined(const std::vector<std::int64_t>& values, const char* between) {
+template <typename Number>
+std::string joined(const std::vector<Number>& values, const char* between) {
   std::string text;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i > 0) text += between;
@@ -78,7 +79,7 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
             generator_text(layer.plan),
             std::to_string(stored),
             ratio,
-            ranks.owners(generated.routes[l], layer.theta.size(0))};
+            layer.replicated ? "all" : joined(layer.ranks, ",")};
   }
   const bool residual =
       std::find(integers.tensors.begin(), integers.tensors.end(), t) != integers.tensors.end();

@@ -15,8 +15,8 @@ struct RankPart {
 
   /// Every rank gets all g-nets. [collective]
   void gather(const std::vector<Bank>& banks) const;
-  /// The ranks of a layer's g-nets, for people: "0,1", "all".
-  std::string owners(const Route& route, std::int64_t tiles) const;
+  /// Fills in who has the g-nets of each layer.
+  void tell(GeneratedPart& generated) const;
 
   Group* group;                                  ///< null: one process
   std::vector<std::optional<OwnedTiles>> owned;  ///< one a bank; nothing where it is replicated

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "bottleneck/impl.h"
 #include "gbcompress/error.h"
@@ -92,6 +93,7 @@ void GenomicBottleneck::Impl::place() {
   for (std::size_t b = 0; b < generated.banks.size(); ++b)
     if (placements[b] == Placement::kOwner)
       ranks.owned[b].emplace(*ranks.group, generated.banks[b].shape, rows[b]);
+  ranks.tell(generated);
 }
 
 std::vector<at::Tensor> GenomicBottleneck::Impl::carried() const {
@@ -127,15 +129,17 @@ void RankPart::gather(const std::vector<Bank>& banks) const {
     if (owned[b]) owned[b]->gather(banks[b].theta);
 }
 
-std::string RankPart::owners(const Route& route, std::int64_t tiles) const {
-  if (!group) return "0";
-  if (!owned[route.bank]) return "all";
-  std::string text;
-  for (const int rank : owned[route.bank]->owners(route.first, tiles)) {
-    if (!text.empty()) text += ',';
-    text += std::to_string(rank);
+void RankPart::tell(GeneratedPart& generated) const {
+  if (!group) return;
+  std::vector<int> all(static_cast<std::size_t>(group->world()));
+  std::iota(all.begin(), all.end(), 0);
+  for (std::size_t l = 0; l < generated.layers.size(); ++l) {
+    const Route& route = generated.routes[l];
+    GeneratedLayer& layer = generated.layers[l];
+    layer.replicated = !owned[route.bank];
+    layer.ranks =
+        layer.replicated ? all : owned[route.bank]->owners(route.first, layer.theta.size(0));
   }
-  return text;
 }
 
 std::int64_t GenomicBottleneck::Impl::shard_numbers() const {

@@ -115,6 +115,7 @@ std::vector<std::string> GenomicBottleneck::place_with_layers(
     for (std::size_t r = 1; r < rows.size(); ++r) rows[r] += rows[r - 1];
     impl.ranks.owned[b].emplace(*impl.ranks.group, generated.banks[b].shape, std::move(rows));
   }
+  impl.ranks.tell(generated);
   impl.ranks.notes = {"each g-net is computed where the strategy computes its layer"};
 
   AdamW::State whole{
