@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <gbcompress/associated.h>
 #include <gbcompress/error.h>
 #include <gbcompress/model.h>
 #include <gbcompress/strategy.h>
@@ -12,15 +13,6 @@
 #include "../common/masked_mean.h"
 
 namespace gbcompress::al {
-namespace {
-
-/// Of unit Gaussians around `expected`, in nats a row but for a constant: the unit of
-/// cross-entropy, so that the rate weight means the same.
-at::Tensor gaussian(const at::Tensor& given, const at::Tensor& expected) {
-  return (given - expected).square().sum() / (2.0 * static_cast<double>(expected.size(0)));
-}
-
-}  // namespace
 
 at::MemoryFormat signal_layout(std::size_t dimensions) {
   return dimensions == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
@@ -108,7 +100,7 @@ at::Tensor Component::decode(const at::Tensor& code) const {
 }
 
 at::Tensor Component::error(const at::Tensor& given, const at::Tensor& expected) const {
-  return loss_ == CodeLoss::kMse ? at::mse_loss(given, expected) : gaussian(given, expected);
+  return loss_ == CodeLoss::kMse ? at::mse_loss(given, expected) : code_nats(given, expected);
 }
 
 void Component::update(AdamW& optimizer, std::vector<at::Tensor>& parameters, double lr_factor) {

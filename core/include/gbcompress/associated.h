@@ -43,11 +43,19 @@ struct AssociatedParts {
 using AssociatedLoss =
     std::function<at::Tensor(const at::Tensor& given, const at::Tensor& expected)>;
 
+/// Half the squared error, summed over a code and averaged over the rows: nats of unit Gaussians,
+/// the unit of cross-entropy. `loss=nats` of the strategy "al".
+at::Tensor code_nats(const at::Tensor& given, const at::Tensor& expected);
+
 struct AssociatedOptions {
   AdamWOptions encoder = {.beta2 = 0.999, .weight_decay = 0};      ///< steps f and b
   AdamWOptions autoencoder = {.beta2 = 0.999, .weight_decay = 0};  ///< steps g and h
-  AssociatedLoss bridge_loss = {};  ///< of b against the code; empty: the mean squared error
-  AssociatedLoss code_loss = {};    ///< of h against the code before; likewise
+  AssociatedLoss bridge_loss = {};  ///< of b against the code; empty: code_nats()
+  /// Of h against the code before; empty: code_nats(), or the cross-entropy where `first`.
+  AssociatedLoss code_loss = {};
+  /// The code before is the label, [rows, classes] of probabilities, and h gives scores of the
+  /// classes.
+  bool first = false;
 };
 
 class AssociatedLayer {

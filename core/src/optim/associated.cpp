@@ -32,9 +32,15 @@ void check(const AssociatedParts& parts) {
   }
 }
 
-at::Tensor loss_by(const AssociatedLoss& loss, const at::Tensor& given,
-                   const at::Tensor& expected) {
-  return loss ? loss(given, expected.detach()) : at::mse_loss(given, expected.detach());
+/// The losses that are not given.
+AssociatedOptions with_losses(AssociatedOptions options) {
+  if (!options.bridge_loss) options.bridge_loss = code_nats;
+  if (options.code_loss) return options;
+  options.code_loss =
+      options.first ? [](const at::Tensor& given,
+                         const at::Tensor& label) { return at::cross_entropy_loss(given, label); }
+                    : AssociatedLoss(code_nats);
+  return options;
 }
 
 void take_step(AdamW& optimizer, const std::vector<at::Tensor>& parameters, double factor) {
@@ -46,10 +52,14 @@ void take_step(AdamW& optimizer, const std::vector<at::Tensor>& parameters, doub
 
 }  // namespace
 
+at::Tensor code_nats(const at::Tensor& given, const at::Tensor& expected) {
+  return (given - expected).square().sum() / (2.0 * static_cast<double>(expected.size(0)));
+}
+
 struct AssociatedLayer::Impl {
   Impl(AssociatedParts given, AssociatedOptions chosen)
       : parts(std::move(given)),
-        options(std::move(chosen)),
+        options(with_losses(std::move(chosen))),
         of_encoder(joined(parts.f, parts.b)),
         of_autoencoder(joined(parts.g, parts.h)),
         encoder(of_encoder, options.encoder),
@@ -75,9 +85,9 @@ AssociatedLayer::AssociatedLayer(AssociatedLayer&&) noexcept = default;
 AssociatedLayer::Signals AssociatedLayer::forward(const Signals& before) {
   const at::AutoGradMode with_grad(true);
   const at::Tensor code = impl_->parts.g.forward(before.code);
-  impl_->code_loss = loss_by(impl_->options.code_loss, impl_->parts.h.forward(code), before.code);
+  impl_->code_loss = impl_->options.code_loss(impl_->parts.h.forward(code), before.code.detach());
   const at::Tensor signal = impl_->parts.f.forward(before.signal);
-  impl_->bridge_loss = loss_by(impl_->options.bridge_loss, impl_->parts.b.forward(signal), code);
+  impl_->bridge_loss = impl_->options.bridge_loss(impl_->parts.b.forward(signal), code.detach());
   impl_->code_value = impl_->code_loss.item<double>();
   impl_->bridge_value = impl_->bridge_loss.item<double>();
   impl_->has_gradients = false;

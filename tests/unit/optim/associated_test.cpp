@@ -43,9 +43,40 @@ AssociatedLayer::Signals batch(std::int64_t step) {
   return {torch::randn({12, 7}), torch::one_hot(torch::randint(4, {12}), 4).to(torch::kFloat)};
 }
 
+/// The losses of the published code.
+AssociatedOptions published() {
+  AssociatedOptions options;
+  options.bridge_loss =
+      options.code_loss = [](const at::Tensor& given, const at::Tensor& expected) {
+        return torch::mse_loss(given, expected);
+      };
+  return options;
+}
+
+TEST(Associated, LossesAreByDefaultThoseOfTheStrategy) {
+  const Modules modules(7, 9, 4, 5, 1);
+  nn::Sequential f = modules.f, b = modules.b, g = modules.g, h = modules.h;
+  const auto in = batch(0);
+  const at::Tensor code = g->forward(in.code), scores = h->forward(code);
+  const auto nats = [](const at::Tensor& difference) {
+    return (0.5 * difference.square().sum(1)).mean().item<double>();
+  };
+  AssociatedLayer layer(modules.parts());
+  layer.forward(in);
+  EXPECT_NEAR(layer.bridge_loss(), nats(b->forward(f->forward(in.signal)) - code), 1e-6);
+  EXPECT_NEAR(layer.code_loss(), nats(scores - in.code), 1e-6);
+  AssociatedOptions first;
+  first.first = true;
+  AssociatedLayer reads_labels(modules.parts(), first);
+  reads_labels.forward(in);
+  EXPECT_EQ(reads_labels.bridge_loss(), layer.bridge_loss());
+  EXPECT_NEAR(reads_labels.code_loss(),
+              -(in.code * scores.log_softmax(1)).sum(1).mean().item<double>(), 1e-6);
+}
+
 TEST(Associated, ALayerLearnsAsThePublishedOne) {
   const Modules ours(7, 9, 4, 5, 1), theirs(7, 9, 4, 5, 1);
-  AssociatedLayer layer(ours.parts());
+  AssociatedLayer layer(ours.parts(), published());
   torch::optim::Adam encoder(parameters_of(theirs.f, theirs.b), 1e-3),
       autoencoder(parameters_of(theirs.g, theirs.h), 1e-3);
   nn::Sequential f = theirs.f, b = theirs.b, g = theirs.g, h = theirs.h;
