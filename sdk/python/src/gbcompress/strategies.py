@@ -319,13 +319,13 @@ class _Run:
             stages[f"component {number}"] = names[first]
             first += size
         curves: dict[str, Curve] = {}
-        layers: dict[str, dict[str, Curve]] = {}
+        layers: dict[str, dict[str, Curve]] = {name: {} for name in names}
         for each in told["curves"]:
             curve = Curve(np.array(each["x"], np.float64), np.array(each["y"], np.float64))
             measure, _, of = each["name"].partition(".")
             component = measure in ("bridge_loss", "code_loss", "exit_accuracy")
             if of:
-                layers.setdefault(stages[f"component {of}" if component else of], {})[measure] = curve
+                layers[stages[f"component {of}" if component else of]][measure] = curve
             else:
                 curves[measure] = curve
         metric = told["metric"] if self._validation is not None else {"after": None, "before": None}
@@ -333,7 +333,7 @@ class _Run:
             accuracy=metric["after"],
             accuracy_before=metric["before"],
             curves=curves,
-            layers=layers,
+            layers={name: measures for name, measures in layers.items() if measures},
             arch=self._arch.arch,
             seconds=float(told["seconds"]),
         )
