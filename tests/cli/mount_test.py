@@ -2,6 +2,7 @@
 mount points, damage, and the ways in which a mount ends."""
 
 import errno
+import hashlib
 import json
 import os
 import random
@@ -397,9 +398,17 @@ class Refusals(MountTest):
                                  (b"not one of ours", "is not|no .gbz|damaged|known")):
             self.write("packed/model.gbz", content)
             self.refuse(INPUT, pattern, packed, self.point)
+        newer = b"GBZ3" + artifact[4:-16]
+        self.write("packed/model.gbz", newer + hashlib.sha256(newer).digest()[:16])
+        self.refuse(INPUT, "upgrade", packed, self.point)
         self.write("packed/model.gbz", artifact)
         self.write("packed/model.safetensors", "another")
         self.refuse(USAGE, "would both give the name model.safetensors; move one of them", packed, self.point)
+
+    def test_a_layer_type_that_needs_its_plugin(self):
+        subprocess.run([harness.FIXTURES, self.folder], check=True, capture_output=True)
+        self.refuse(INPUT, "ghost.weight is built by layer type ghost, whose plugin is needed; expand the file", self.path("ghost.gbz"),
+                    self.point)
 
     def test_mount_points(self):
         packed = self.packed({"model.safetensors": large(elements=7000)})
