@@ -129,6 +129,18 @@ class Strategies(ProgramTest):
                 self.assertTrue(any(b"exit_accuracy.2" in each for each in said[1]))
                 self.assertEqual(said[1], said[3])
 
+    def test_layers_measure_the_same_on_every_number_of_ranks(self):
+        said = {}
+        for world in (1, 3):
+            shutil.rmtree(os.path.join(self.folder, "log"), ignore_errors=True)
+            settings = ["--strategy", "dtp", "--set", "strategy.K=3,2,2", "--force", "--tensorboard"]
+            self.file(world, str(world), *settings, os.path.join(self.folder, "log"), net=("mlp:64-48-32-24-10", "digits"), epochs=2)
+            # Without the sum over layers, whose last bit is that of rounded terms.
+            said[world] = [each for each in self.measured("log") if b"feedback_loss\x15" not in each]
+        for tag in (b"feedback_loss.6", b"target_loss.0", b"delta", b"train_top5_percent"):
+            self.assertTrue(any(tag in each for each in said[1]), tag)
+        self.assertEqual(said[1], said[3])
+
     def test_early_exits_are_in_the_file(self):
         net = ("exits:width=8,bridge=16:mlp:64-48-32-10", "digits")
         settings = ["--strategy", "al", "--set", "strategy.options=lr=0.02 pipeline=1", "--set", "optim.plain_lr=0.02", "--force"]
