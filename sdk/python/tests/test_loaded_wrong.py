@@ -53,8 +53,7 @@ def vllm(place: Path) -> set[str]:
             return []
 
     loader = GbcompressLoader(SimpleNamespace(model_loader_extra_config={}, download_dir=None))
-    model = Takes()
-    loader.load_weights(model, SimpleNamespace(model=str(place), revision=None))
+    loader.load_weights(Takes(), SimpleNamespace(model=str(place), revision=None))
     return {"loaded"}
 
 
