@@ -13,16 +13,19 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/images"))
+from drawing import BLUE, GRAY, GREEN, LINE, ORANGE, PURPLE, Drawing  # noqa: E402
+
 RECORD, PICTURE = ROOT / "docs/results/records/language-model-peers.json", ROOT / "docs/images/language-model.svg"
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 735, 24, 360
-BITS, LOSS = (2.3, 4.9), (0.03, 3.0)
+BITS, LOSSES = (2.3, 4.9), (0.03, 0.1, 0.3, 1, 3, 10)
 #: Start of the names of a series, its label, color, and where the label stands beside the last point.
-SERIES = (("gbcompress, calibrated", "gbcompress, calibrated", "#0b6e4f", (8, 16)),
-          ("gbcompress, without data", "gbcompress, without data", "#2a9d8f", (8, -8)),
-          ("GPTQ", "GPTQ, groups of 128, zstd", "#c1440e", (8, 4)),
-          ("HQQ", "HQQ, groups of 64", "#7b4fa3", (-8, 16)),
-          ("nearest with minimum", "nearest, groups of 64", "#666666", (-8, -8)))
+SERIES = (("gbcompress, calibrated", "gbcompress, calibrated", GREEN, (10, 14)),
+          ("gbcompress, without data", "gbcompress, without data", BLUE, (10, 14)),
+          ("GPTQ", "GPTQ, groups of 128, zstd", ORANGE, (8, 4)),
+          ("HQQ", "HQQ, groups of 64", PURPLE, (-8, 16)),
+          ("nearest with minimum", "nearest, groups of 64", GRAY, (-8, -8)))
 
 
 def lines_of(record):
@@ -43,52 +46,50 @@ def bits_of(name, bits):
     return float(name.split("(")[1].split()[0])
 
 
-def place(bits, loss):
-    x = LEFT + (bits - BITS[0]) / (BITS[1] - BITS[0]) * (RIGHT - LEFT)
-    share = (math.log(loss) - math.log(LOSS[0])) / (math.log(LOSS[1]) - math.log(LOSS[0]))
-    return x, BOTTOM - share * (BOTTOM - TOP)
+class Axes:
+    """A place for each pair of bits and KL divergence; the axis of the latter ends above the largest one."""
 
+    def __init__(self, largest):
+        self.losses = [each for i, each in enumerate(LOSSES) if i < 2 or LOSSES[i - 1] < largest]
 
-def axes():
-    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
-    for loss in (0.03, 0.1, 0.3, 1, 3):
-        _, y = place(BITS[0], loss)
-        parts.append(f'<path d="M{LEFT} {y:.1f}H{RIGHT}" stroke="#dddddd"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{loss:g}</text>')
-    for bits in (2.5, 3, 3.5, 4, 4.5):
-        x, _ = place(bits, LOSS[0])
-        parts.append(f'<path d="M{x:.1f} {BOTTOM}v5" stroke="#666666"/>')
-        parts.append(f'<text x="{x:.1f}" y="{BOTTOM + 20}" text-anchor="middle">{bits:g}</text>')
-    parts.append(f'<path d="M{LEFT} {BOTTOM}H{RIGHT}" stroke="#666666"/>')
-    parts.append(f'<text x="{(LEFT + RIGHT) / 2}" y="{BOTTOM + 42}" text-anchor="middle">bits of the file for each weight</text>')
-    middle = (TOP + BOTTOM) / 2
-    parts.append(f'<text x="20" y="{middle}" text-anchor="middle" transform="rotate(-90 20 {middle})">'
-                 "KL divergence, nats a token</text>")
-    return parts
+    def place(self, bits, loss):
+        x = LEFT + (bits - BITS[0]) / (BITS[1] - BITS[0]) * (RIGHT - LEFT)
+        low, high = math.log(self.losses[0]), math.log(self.losses[-1])
+        return x, BOTTOM - (math.log(loss) - low) / (high - low) * (BOTTOM - TOP)
 
+    def draw(self, picture):
+        for loss in self.losses:
+            _, y = self.place(BITS[0], loss)
+            picture.path([(LEFT, y), (RIGHT, y)], LINE)
+            picture.text(LEFT - 8, y + 4, f"{loss:g}", "end")
+        for bits in (2.5, 3, 3.5, 4, 4.5):
+            x, _ = self.place(bits, self.losses[0])
+            picture.path([(x, BOTTOM), (x, BOTTOM + 5)])
+            picture.text(x, BOTTOM + 20, f"{bits:g}", "middle")
+        picture.path([(LEFT, BOTTOM), (RIGHT, BOTTOM)])
+        picture.text((LEFT + RIGHT) / 2, BOTTOM + 42, "bits of the file for each weight", "middle")
+        picture.text(20, (TOP + BOTTOM) / 2, "KL divergence, nats a token", "middle", turn=-90)
 
-def series(lines, start, label, color, off):
-    points = sorted(place(bits_of(name, bits), loss) for name, bits, loss in lines if name.startswith(start))
-    if not points:
-        return []
-    parts = []
-    if len(points) > 1:
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
-    parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>' for x, y in points]
-    x, y = points[-1]
-    anchor = "end" if off[0] < 0 else "start"
-    parts.append(f'<text x="{x + off[0]:.1f}" y="{y + off[1]:.1f}" text-anchor="{anchor}" fill="{color}">{label}</text>')
-    return parts
+    def series(self, picture, lines, start, label, color, off):
+        points = sorted(self.place(bits_of(name, bits), loss) for name, bits, loss in lines if name.startswith(start))
+        if not points:
+            return
+        if len(points) > 1:
+            picture.path(points, color, 2)
+        for x, y in points:
+            picture.dot(x, y, 4, color)
+        x, y = points[-1]
+        picture.text(x + off[0], y + off[1], label, "end" if off[0] < 0 else "start", color=color)
 
 
 def drawn(record):
     lines = lines_of(record)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
-             f"<title>{record['title']}</title>", *axes()]
+    picture = Drawing(record["title"], WIDTH, HEIGHT)
+    axes = Axes(max(loss for name, _, loss in lines if name.startswith(tuple(start for start, *_ in SERIES))))
+    axes.draw(picture)
     for each in SERIES:
-        parts += series(lines, *each)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        axes.series(picture, lines, *each)
+    return picture.svg()
 
 
 def main():
