@@ -52,7 +52,7 @@ std::string default_output(const Arguments& arguments, const std::string& input,
       .string();
 }
 
-int run_input(const Arguments& arguments, const Maker& maker);
+int run_input(const Arguments& arguments, const Maker& maker, Family* family = nullptr);
 
 int run_one(const Arguments& arguments, const Maker& maker) {
   const bool named = arguments.has("output");
@@ -185,7 +185,6 @@ Arguments call_of(const Arguments& arguments, const Job& job, const FamilyBases*
   if (!job.output.empty()) one = one.with("output", job.output);
   const std::vector<std::string>& bases = in_family ? in_family->paths : job.bases;
   if (!bases.empty()) one = one.with_list("base", bases);
-  if (in_family) one = one.with("in-family", "");
   if (in_family && !bases.empty() && !arguments.quiet())
     say(printable(job.input) + " is stored as the change since " + listed(bases) +
         "; expand needs the files of " + (bases.size() > 1 ? "all" : "both") + " in one folder");
@@ -201,9 +200,7 @@ int run_jobs(const Arguments& arguments, const std::vector<Job>& jobs, const Mak
     FamilyBases bases;
     const auto run = [&] {
       if (family) bases = family->bases_of(job.input);
-      const int ended = run_input(call_of(arguments, job, family ? &bases : nullptr), maker);
-      if (family && ended == kDone && &job != &jobs.back()) family->add(job.input, job.output);
-      return ended;
+      return run_input(call_of(arguments, job, family ? &bases : nullptr), maker, family);
     };
     int status = kDone;
     if (arguments.json()) {
@@ -318,11 +315,11 @@ int run_components(const Arguments& arguments, const std::vector<fs::path>& part
   return status;
 }
 
-int run_input(const Arguments& arguments, const Maker& maker) {
+int run_input(const Arguments& arguments, const Maker& maker, Family* family) {
   const auto& words = arguments.words();
   const std::vector<fs::path> parts =
       words.empty() ? std::vector<fs::path>() : component_folders(words[0]);
-  return parts.empty() ? maker.run(arguments) : run_components(arguments, parts, maker);
+  return parts.empty() ? maker.run(arguments, family) : run_components(arguments, parts, maker);
 }
 
 }  // namespace

@@ -7,12 +7,15 @@
 
 namespace gbcompress::cli {
 
+class Family;
+
 /// How a verb makes one file of each of its words.
 struct Maker {
   std::string suffix;                      ///< of what it makes: ".gbz"
   std::string folder_suffix;               ///< of the folder that is proposed for one: "-gbz"
   std::string example;                     ///< of -o: "OUT.gbz"
-  int (*run)(const Arguments& arguments);  ///< for one input, with -o. @return the exit status
+  /// For one input, with -o. @param family  that it belongs to, or null. @return the exit status
+  int (*run)(const Arguments& arguments, Family* family);
   /// The suffix of what is made of that input, where it is not always the same.
   std::string (*suffix_for)(const Arguments& arguments, const std::string& input) = nullptr;
   /// Whether several files in one folder may be changes since each other.

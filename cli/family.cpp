@@ -1,11 +1,8 @@
 #include "family.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
+#include <utility>
 
-#include "gbcompress/artifact.h"
-#include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "gbcompress/model_folders.h"
 #include "gbcompress/tensors.h"
@@ -37,26 +34,24 @@ bool Family::holds_blocks(const std::string& input) const {
   }
 }
 
-void Family::add(const std::string& input, const std::string& artifact) {
-  if (!component_folders(input).empty()) return;
-  const std::filesystem::path file = artifact_in(artifact);
-  const auto written = ArtifactReader::open(file, {}, DigestCheck::kNever);
-  const std::string digest = written.digest();
+std::vector<BaseModel> Family::models_of(const std::vector<std::string>& paths) const {
+  std::vector<BaseModel> models;
+  for (const std::string& path : paths) {
+    const auto place = std::ranges::find(paths_, path) - paths_.begin();
+    models.push_back(models_.at(static_cast<std::size_t>(place)).model);
+  }
+  return models;
+}
+
+void Family::add(const std::string& input, TensorBundle tensors, std::string digest,
+                 std::span<const BaseModel> bases) {
   if (digest.empty()) return;
   std::size_t links = 0;
   for (const EarlierModel& each : models_)
-    if (std::ranges::find(written.bases(), each.model.digest()) != written.bases().end())
+    if (std::ranges::find(bases, each.model.digest(), &BaseModel::digest) != bases.end())
       links = std::max(links, each.links + 1);
-  // The input is mapped, where the file would be expanded into memory. --base may read other
-  // tensors of it than --keep and --part have chosen, or refuse it.
-  std::optional<BaseModel> model;
-  try {
-    model = BaseModel::open(input);
-  } catch (const Error&) {
-  }
-  const bool same = model && model->digest() == digest;
-  models_.push_back({same ? *std::move(model) : BaseModel::open(file), links});
-  paths_.push_back(same ? input : file.string());
+  models_.push_back({BaseModel(std::move(tensors), std::move(digest)), links});
+  paths_.push_back(input);
 }
 
 }  // namespace gbcompress::cli

@@ -2,6 +2,7 @@
 /// Models of one call that are stored as exact changes since each other.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace gbcompress::cli {
 
 /// What a model is stored as the change since.
 struct FamilyBases {
-  std::vector<std::string> paths;  ///< for --base; none: it is stored whole
+  std::vector<std::string> paths;  ///< their inputs; none: it is stored whole
   std::int64_t saved_bytes = 0;    ///< of its file, about
 };
 
@@ -24,14 +25,18 @@ class Family {
   FamilyBases bases_of(const std::string& input) const;
   /// Whether a model has tensors that were quantized from others, which have to be stored before.
   bool holds_blocks(const std::string& input) const;
+  /// The models of bases_of(), which need not be opened again.
+  std::vector<BaseModel> models_of(const std::vector<std::string>& paths) const;
   /// Takes a model whose file was written.
-  /// @param artifact  that file, or the folder that holds it
-  void add(const std::string& input, const std::string& artifact);
+  /// @param digest  of its tensors, which the file states
+  /// @param bases   that the file is the change since
+  void add(const std::string& input, TensorBundle tensors, std::string digest,
+           std::span<const BaseModel> bases);
 
  private:
   const Arguments& arguments_;
   std::vector<EarlierModel> models_;
-  std::vector<std::string> paths_;  ///< for --base
+  std::vector<std::string> paths_;  ///< of their inputs
 };
 
 }  // namespace gbcompress::cli

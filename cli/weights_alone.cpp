@@ -10,6 +10,7 @@
 #include "compress_options.h"
 #include "event_file.h"
 #include "exit_status.h"
+#include "family.h"
 #include "freed_memory.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
@@ -72,7 +73,6 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
                          .small_where_it_pays = run.effort == Effort::kMax,
                          .arch = arguments.text("arch"),
                          .settings = settings.changes_json(),
-                         .keep_digest = arguments.has("in-family"),
                          .overwrite = arguments.has("force"),
                          .threads = static_cast<int>(settings.threads)};
   for (const TensorEntry& tensor : tensors.tensors)
@@ -212,15 +212,21 @@ struct Prepared {
 };
 
 /// Says what concerns the file and the call, and opens --base.
-Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBundle tensors) {
+Prepared prepare(const Arguments& arguments, const Settings& settings, TensorBundle tensors,
+                 const Family* family) {
   say_notes(arguments, tensors.notes);
   std::vector<std::string> names;
   for (const TensorEntry& tensor : tensors.tensors) names.push_back(name_for_rules(tensor));
   say_notes(arguments, idle_rule_warnings(settings.compress.bottleneck.layers, names));
   say_notes(arguments, compress_notes(arguments, settings));
   Prepared prepared{{}, weights_options(arguments, settings, tensors)};
-  for (const std::string& base : arguments.list("base"))
-    prepared.bases.push_back(BaseModel::open(base));
+  if (family) {
+    prepared.bases = family->models_of(arguments.list("base"));
+    prepared.options.keep_digest = true;
+  } else {
+    for (const std::string& base : arguments.list("base"))
+      prepared.bases.push_back(BaseModel::open(base));
+  }
   prepared.options.bases = prepared.bases;
   if (arguments.has("statistics")) {
     prepared.statistics =
@@ -322,11 +328,11 @@ std::optional<TensorBundle> tensors_of_request(const Arguments& arguments,
 }
 
 int compress_weights_alone(const Arguments& arguments, const Settings& settings,
-                           TensorBundle tensors) {
+                           TensorBundle tensors, Family* family) {
   const auto start = std::chrono::steady_clock::now();
   keep_freed_memory();
   if (arguments.has("dry-run")) {
-    const Prepared work = prepare(arguments, settings, std::move(tensors));
+    const Prepared work = prepare(arguments, settings, std::move(tensors), family);
     return print_estimate(arguments, settings, work.tensors, work.options);
   }
   ModelOutput output(arguments, arguments.words()[0], ".gbz");
@@ -337,7 +343,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
   Report page(arguments, "compress", arguments.words()[0]);
   const auto log = event_log(arguments);
   const std::int64_t input_bytes = tensors.file_bytes;
-  Prepared work = prepare(arguments, settings, std::move(tensors));
+  Prepared work = prepare(arguments, settings, std::move(tensors), family);
   Written written = writing([&] {
     output.begin();
     if (!output.is_stream()) work.options.parts_from = kPartsFrom;
@@ -346,6 +352,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     return made;
   });
   WeightsReport& report = written.report;
+  if (family) family->add(arguments.words()[0], work.tensors, report.digest, work.bases);
   judge_exact(report, work.options, settings, work.tensors);
   const Cost cost = cost_since(start);
   say_notes(arguments, report.notes);

@@ -73,7 +73,7 @@ void add_compress_options(po::options_description& into) {
   add_rank_options(into);
 }
 
-int compress_one(const Arguments& arguments) {
+int compress_one(const Arguments& arguments, Family* family) {
   const auto& words = arguments.words();
   const bool piped = arguments.text("output") == "-" ||
                      std::find(words.begin(), words.end(), kStandardInput) != words.end();
@@ -82,7 +82,7 @@ int compress_one(const Arguments& arguments) {
                 "several processes cannot share standard input or output (-); name files");
   const Settings settings = compress_settings(arguments);
   if (auto tensors = tensors_of_request(arguments, settings))
-    return compress_weights_alone(arguments, settings, *std::move(tensors));
+    return compress_weights_alone(arguments, settings, *std::move(tensors), family);
   if (arguments.has("statistics"))
     throw Error(Errc::kUsage,
                 "--statistics needs a file of tensors on one process; leave out --data and g-nets");

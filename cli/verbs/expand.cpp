@@ -36,7 +36,7 @@ bool needs_torch(const ArtifactReader& artifact, const Arguments& arguments) {
   return arguments.has("plugin") || !std::all_of(tensors.begin(), tensors.end(), is_placed);
 }
 
-int expand_one(const Arguments& arguments) {
+int expand_one(const Arguments& arguments, Family* /*family*/) {
   ExpandRequest request(arguments);
   const ArtifactReader artifact = request.open_for_decoding();
   return request.undamaged(artifact, [&] {

@@ -307,6 +307,40 @@ class PyTorch(Files):
         self.saved({"w": torch.randn(40, 40)}, "one/pytorch_model.bin")
         self.same_folder("one")
 
+    @cases.needs("torch", "safetensors")
+    def test_pickled_shards_with_losses_become_shards_of_safetensors(self):
+        import torch
+        from safetensors.torch import load_file
+        os.makedirs(self.path("m"))
+        tied = torch.randn(48, 40)
+        parts = [{"embed.w": tied, "head.w": tied, "turned.w": torch.randn(30, 50).t()},
+                 {"h.w": torch.randn(40, 40).to(torch.bfloat16), "h.n": torch.arange(9)}]
+        where = {}
+        for i, part in enumerate(parts):
+            name = f"pytorch_model-0000{i + 1}-of-00002.bin"
+            self.saved(part, "m/" + name)
+            where.update({tensor: name for tensor in part})
+        self.write("m/pytorch_model.bin.index.json", json.dumps({"metadata": {"total_size": 1}, "weight_map": where}))
+        self.write("m/config.json", "{}")
+        self.succeed("compress", "m/", "--max-error", "0.01", "-o", "packed/")
+        self.succeed("expand", "packed/", "-o", "back/")
+        shards = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+        self.assertEqual(self.tree("back"), ["config.json", *shards, "model.safetensors.index.json"])
+        index = json.loads(pathlib.Path(self.path("back"), "model.safetensors.index.json").read_text())
+        self.assertEqual(index["weight_map"], {tensor: shards["00002-of" in name] for tensor, name in where.items()})
+        given = {tensor: value for part in parts for tensor, value in part.items()}
+        self.assertEqual(index["metadata"]["total_size"], sum(value.numel() * value.element_size() for value in given.values()))
+        back = {}
+        for i, shard in enumerate(shards):
+            content = load_file(self.path("back/" + shard))
+            self.assertEqual(sorted(content), sorted(parts[i]))
+            back.update(content)
+        self.assertEqual(self.succeed("compare", "packed/model.gbz", "back/", "--json").json["differ"], 0)
+        for tensor, value in given.items():
+            one, other = value.double(), back[tensor].double()
+            self.assertEqual(one.shape, other.shape)
+            self.assertLessEqual(float((one - other).square().sum()), 0.011 * float(one.square().sum()), tensor)
+
     def test_no_pickle_is_run(self):
         import torch
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gbcompress/artifact_tensor.h"
+#include "gbcompress/packed_originals.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
@@ -76,8 +77,8 @@ class ArtifactWriter {
   /// BaseModel::digest() of the tensors themselves, by which a chain of deltas finds this file.
   void set_digest(std::string digest);
   /// What the files that the tensors were read from have beside them
-  /// (docs/reference/original-files.md). Empty: nothing.
-  void set_originals(std::span<const std::byte> bytes);
+  /// (docs/reference/original-files.md).
+  void set_originals(PackedOriginals originals);
   /// A tensor that a base has, of that type and shape and bit for bit.
   /// @param base  its place in set_bases()
   void add_base(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
@@ -185,8 +186,7 @@ class ArtifactWriter {
   std::optional<Layer> layer_;
   std::string arch_, settings_, digest_;
   std::vector<std::string> bases_;
-  std::vector<std::byte> originals_;  ///< packed
-  std::int64_t originals_raw_ = 0;    ///< bytes of them unpacked
+  PackedOriginals originals_;
   std::optional<CodecProfile> profile_;
   int threads_ = 0;
   std::vector<ArtifactTensor> tensors_;

@@ -56,6 +56,9 @@ class BaseModel {
   /// @throws Error(kUsage) where the delta was made with another base; as decode_tensor()
   static BaseModel on(const ArtifactReader& delta, std::span<const BaseModel> before);
   explicit BaseModel(TensorBundle tensors);
+  /// @param digest  of these tensors, as digest() of another one of them gave it, which is not
+  ///                checked; "": unknown
+  BaseModel(TensorBundle tensors, std::string digest);
 
   /// SHA-256 of names, types, shapes and elements of all tensors in the order of their names, in
   /// hexadecimal: the same for a model whatever file it comes from.
@@ -65,10 +68,6 @@ class BaseModel {
   const TensorEntry* find(std::string_view name) const noexcept;
 
  private:
-  friend struct OwnModel;
-  /// @param digest  of these tensors; "": unknown
-  [[gnu::visibility("hidden")]] BaseModel(TensorBundle tensors, std::string digest);
-
   std::shared_ptr<const TensorBundle> tensors_;
   std::string digest_;
 };

@@ -53,8 +53,9 @@ std::vector<StoredTensor> stored_tensors(const ArtifactReader& artifact);
 
 /// The same, with errors against the tensors of those names that the file was made of. Ties
 /// count as exact, unless the base has them.
-/// @param decode  the bytes of a tensor by its index in the file, called one after another; without
-///                it, the decoder for files without layer types of plugins
+/// @param decode  the bytes of a tensor by its index in the file, called by several threads where
+///                tensors decode apart; without it, the decoder for files without layer types of
+///                plugins, on `bases`
 /// @param bases   of a delta: set in_base, change_error and change; else none
 std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
                                               const TensorBundle& weights,

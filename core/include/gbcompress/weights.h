@@ -113,6 +113,7 @@ struct WeightsReport {
   /// is empty, that it saves nothing, and what it has in another type or shape.
   std::vector<std::string> notes;
   std::string identity;  ///< SHA-256 of the file
+  std::string digest;    ///< BaseModel::digest() of the tensors, where the file states it
   double steps = 0;      ///< of a size: log2 of all step sizes, beside those of the plan
   std::vector<StoredTensor> tensors;
 };

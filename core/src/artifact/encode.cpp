@@ -109,8 +109,8 @@ ArtifactWriter::Layout ArtifactWriter::make_layout() const {
   header.settings = settings_;
   if (layer_) header.part = layer_ == Layer::kExact ? FilePart::kRest : FilePart::kDraft;
   header.digest = digest_;
-  header.originals = {.stored = static_cast<std::int64_t>(originals_.size()),
-                      .raw = originals_raw_};
+  header.originals = {.stored = static_cast<std::int64_t>(originals_.bytes.size()),
+                      .raw = originals_.raw};
   header.tensors = tensors_;
   if (header.part != FilePart::kRest) keep_used_bases(header, bases_);
   header.profile = profile();
@@ -240,7 +240,7 @@ void ArtifactWriter::emit(const Layout& layout,
   }
   sink(layout.stream);
   if (layout.lanes) layout.lanes->emit(sink);
-  sink(originals_);
+  sink(originals_.bytes);
 }
 
 void ArtifactWriter::set_settings(std::string settings) {
@@ -250,9 +250,12 @@ void ArtifactWriter::set_settings(std::string settings) {
   layout_.reset();
 }
 
-void ArtifactWriter::set_originals(std::span<const std::byte> bytes) {
-  originals_ = pack(bytes, 1).first;
-  originals_raw_ = static_cast<std::int64_t>(bytes.size());
+PackedOriginals pack_originals(std::span<const std::byte> bytes) {
+  return {pack(bytes, 1).first, static_cast<std::int64_t>(bytes.size())};
+}
+
+void ArtifactWriter::set_originals(PackedOriginals originals) {
+  originals_ = std::move(originals);
   if (layout_ && !layout_->stream.empty()) stream_ = layout_->stream;
   layout_.reset();
 }

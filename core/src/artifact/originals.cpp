@@ -273,9 +273,8 @@ std::optional<OriginalFiles> find_originals(const TensorBundle& bundle, std::str
       return refuse(bundle.left_out.empty() ? "they have more than 4 GiB beside the tensors"
                                             : "tensors are left out; `keep_all` keeps everything");
     left -= content->skeleton.size();
-    originals.files.push_back({.bytes = static_cast<std::int64_t>(bytes.size()),
-                               .sha256 = std::string(kSha256Bytes, '\0'),
-                               .content = std::move(*content)});
+    originals.files.push_back(
+        {.bytes = static_cast<std::int64_t>(bytes.size()), .content = std::move(*content)});
     OriginalFile& file = originals.files.back();
     if (file.content.holes.empty() && bundle.contents.size() > 1) continue;
     find_orders(file, bundle.tensors);

@@ -20,7 +20,7 @@ namespace gbcompress {
 struct OriginalFile {
   std::int64_t bytes = 0;
   /// 32 raw bytes; zeros where the values are not the original ones, and nothing is compared.
-  std::string sha256;
+  std::string sha256 = std::string(32, '\0');
   bool is_exact() const { return sha256.find_first_not_of('\0') != std::string::npos; }
   /// Whether the skeleton is the start of a safetensors header, as safetensors_start() takes it.
   /// The rest of the header follows from the tensors of the holes.

@@ -9,6 +9,7 @@
 #include "artifact/header/header.h"
 #include "artifact/originals.h"
 #include "artifact/relatives.h"
+#include "artifact/safetensors_shards.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "format/container.h"
@@ -312,13 +313,9 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
                       const WeightsOptions& options) {
   WeightsReport report;
   report.output_bytes = artifact.file_bytes();
-  TensorDecoder decode;
-  if (options.base())
-    decode = [&, base = base_source(artifact, options.bases)](std::size_t i) {
-      return decode_tensor(artifact, i, {.base = base});
-    };
-  report.tensors = compare_with_source(artifact, weights, decode, options.bases);
+  report.tensors = compare_with_source(artifact, weights, {}, options.bases);
   report.identity = artifact.identity();
+  report.digest = artifact.digest();
   if (is_exact(options)) check_exact(artifact, weights, report.tensors);
   if (options.base()) {
     count_base(report, artifact);
@@ -386,31 +383,32 @@ class KeptOriginals {
     if (!is_exact(options)) {
       std::string unused;
       if (weights.contents.size() < 2) return;
-      const auto shards = find_originals(weights, unused);
-      if (shards && shards->format == "safetensors") given_ = shards->encode();
+      auto shards = find_originals(weights, unused);
+      if (!shards || shards->format != "safetensors") shards = safetensors_shards(weights);
+      if (shards) given_ = shards->encode();
       return;
     }
     given_ = options.originals;
     if (!given_.empty()) return;
     auto found = find_originals(weights, note_);
     if (!found) return;
-    encoded_ = std::async([&weights, originals = std::move(*found)]() mutable {
+    packed_ = std::async([&weights, originals = std::move(*found)]() mutable {
       digest_originals(originals, weights);
-      return originals.encode();
+      return pack_originals(originals.encode());
     });
   }
   const std::string& note() const noexcept { return note_; }
   void put(WeightsStore& store) {
-    if (!given_.empty()) store.set_originals(given_);
-    if (!encoded_.valid()) return;
-    store.set_originals(encoded_.get());
+    if (!given_.empty()) store.set_originals(pack_originals(given_));
+    if (!packed_.valid()) return;
+    store.set_originals(packed_.get());
     throw_if_interrupted();  // or the digests may be none
   }
 
  private:
   std::string note_;
   std::vector<std::byte> given_;
-  std::future<std::vector<std::byte>> encoded_;
+  std::future<PackedOriginals> packed_;
 };
 
 /// The digest of the content of exact weights, which is taken beside other work; or none is kept.

@@ -77,17 +77,23 @@ std::vector<float> decoded_numbers(const CodedValues& values, const TensorEntry&
   return decoded;
 }
 
-/// Whether a change is smaller than the tensor would be.
-bool is_smaller(std::size_t change, const TensorEntry& source, CodecProfile profile) {
+std::pair<std::vector<std::byte>, Packing> packed_alone(const TensorEntry& source) {
+  return pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), has_planes(source.dtype),
+              {.type = source.block_type});
+}
+
+/// The tensor by itself, where a change of so many bytes is not smaller than that.
+std::optional<std::pair<std::vector<std::byte>, Packing>> smaller_alone(std::size_t change,
+                                                                        const TensorEntry& source,
+                                                                        CodecProfile profile) {
   if ((is_real(source.dtype) || source.block_type != 0) &&
       static_cast<double>(change) < kClearly * estimated_bytes(source))
-    return true;
-  const auto packed = pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8),
-                           is_real(source.dtype), {.type = source.block_type})
-                          .first;
-  if (change >= packed.size()) return false;
+    return {};
+  auto packed = packed_alone(source);
+  if (change >= packed.first.size()) return packed;
   const std::optional<CodedValues> values = whole_numbers(source, profile);
-  return !values || static_cast<double>(change) < coded_bytes(*values, profile);
+  if (!values || static_cast<double>(change) < coded_bytes(*values, profile)) return {};
+  return packed;
 }
 
 /// Bytes of tensors that each thread packs ahead of the one that is added.
@@ -97,12 +103,7 @@ constexpr std::int64_t kAhead = std::int64_t{8} << 20;
 std::int64_t held_ahead(const TensorPlan& tensor) {
   constexpr std::int64_t kTables = std::int64_t{1} << 18;
   const std::size_t bytes = tensor.source->bytes.size();
-  return bytes < kLargeTensor || tensor.match.namesake ? static_cast<std::int64_t>(bytes) : kTables;
-}
-
-std::pair<std::vector<std::byte>, Packing> packed_alone(const TensorEntry& source) {
-  return pack(source.bytes, std::max(1, dtype_bits(source.dtype) / 8), has_planes(source.dtype),
-              {.type = source.block_type});
+  return bytes < kLargeTensor || tensor.match.any() ? static_cast<std::int64_t>(bytes) : kTables;
 }
 
 }  // namespace
@@ -138,27 +139,53 @@ WeightsStore::WeightsStore(const WeightsPlan& plan, const WeightsOptions& option
 
 WeightsStore::Prepared WeightsStore::prepare(const TensorPlan& tensor) const {
   const TensorEntry& source = *tensor.source;
-  const bool elsewhere = tensor.tied || tensor.unchanged || tensor.constant ||
-                         tensor.kind == WeightKind::kMatrix || tensor.match.blocks ||
-                         !tensor.match.pieces.empty();
+  const bool elsewhere =
+      tensor.tied || tensor.unchanged || tensor.constant || tensor.kind == WeightKind::kMatrix;
   if (elsewhere || interrupt_requested() != 0) return {};
-  if (tensor.match.namesake) {
-    const TensorEntry& before = *entry_before(&options_.bases[*tensor.match.namesake], source);
-    std::vector<std::byte> change =
-        encode_change(source.dtype, source.shape, before.bytes, source.bytes);
-    release_pages(before.bytes);
-    if (is_smaller(change.size(), source, plan_.profile())) {
-      release_pages(source.bytes);
-      return {.change = std::move(change)};
-    }
+  Prepared prepared;
+  if (tensor.match.any() && !is_bytes(source)) prepared = changed(tensor);
+  if (prepared.change || prepared.packed) {
+    release_pages(source.bytes);
+    return prepared;
   }
   if (source.bytes.size() >= kLargeTensor)
     return {.planes = has_planes(source.dtype) && !tensor.levels
                           ? planes_of(source.bytes, dtype_bits(source.dtype) / 8)
                           : nullptr};
-  Packed packed = packed_alone(source);
+  prepared.packed = packed_alone(source);
   release_pages(source.bytes);
-  return {.packed = std::move(packed)};
+  return prepared;
+}
+
+/// What changed since a base; the tensor packed, where that was found to be smaller.
+WeightsStore::Prepared WeightsStore::changed(const TensorPlan& tensor) const {
+  if (!tensor.match.blocks && !tensor.match.namesake) return {.change = changed_pieces(tensor)};
+  const TensorEntry& source = *tensor.source;
+  std::vector<std::byte> section;
+  if (tensor.match.blocks) {
+    auto made = made_blocks(tensor);
+    if (!made) return {};
+    section = *std::move(made);
+  } else {
+    const TensorEntry& before = *entry_before(&options_.bases[*tensor.match.namesake], source);
+    section = encode_change(source.dtype, source.shape, before.bytes, source.bytes);
+    release_pages(before.bytes);
+  }
+  if (auto alone = smaller_alone(section.size(), source, plan_.profile()))
+    return {.packed = std::move(alone)};
+  return {.change = Change{{}, {std::move(section)}}};
+}
+
+/// How blocks follow from the tensor that they were quantized from; nothing where they do not.
+std::optional<std::vector<std::byte>> WeightsStore::made_blocks(const TensorPlan& tensor) const {
+  const TensorEntry& source = *tensor.source;
+  const auto& [base, before] = *tensor.match.blocks;
+  const std::size_t blocks =
+      source.bytes.size() / gguf::find_block_layout(source.block_type)->bytes;
+  // Small ones are made side by side.
+  const int threads = source.bytes.size() >= kLargeTensor ? plan_.threads() : 1;
+  return pack_requantized(source.bytes, source.block_type,
+                          base_values(options_.bases[base], before, source, 0, blocks), threads);
 }
 
 void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
@@ -181,9 +208,8 @@ void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
     return writer_.add_coded(source.name, source.dtype, source.shape, std::move(empty));
   }
   if (tensor.kind == WeightKind::kVector && add_vector(tensor)) return;
-  if (is_bytes(source) ||
-      (!(tensor.match.any() && add_change(tensor, std::move(prepared.change))) &&
-       !add_integers(tensor, packed))) {
+  if (prepared.change) return add_change(tensor, *std::move(prepared.change));
+  if (is_bytes(source) || !add_integers(tensor, packed)) {
     if (!packed)
       return writer_.add_plain(source.name, source.dtype, source.shape, source.bytes,
                                source.block_type, std::move(prepared.planes));
@@ -192,20 +218,23 @@ void WeightsStore::add(const TensorPlan& tensor, Prepared prepared) {
   }
 }
 
-/// Stores what changed since a base, if that is smaller than the tensor itself.
-bool WeightsStore::add_change(const TensorPlan& tensor,
-                              std::optional<std::vector<std::byte>> section) {
+void WeightsStore::add_change(const TensorPlan& tensor, Change change) {
   const TensorEntry& source = *tensor.source;
-  if (tensor.match.blocks) return add_blocks(tensor);
-  if (!tensor.match.namesake) return add_pieces(tensor);
-  if (!section) return false;
-  writer_.add_change(source.name, source.dtype, source.shape, *std::move(section),
-                     *tensor.match.namesake);
-  return true;
+  if (tensor.match.blocks) {
+    const auto& [base, before] = *tensor.match.blocks;
+    writer_.add_blocks(source.name, source.shape, source.block_type, before,
+                       std::move(change.sections.front()), base);
+  } else if (tensor.match.namesake) {
+    writer_.add_change(source.name, source.dtype, source.shape, std::move(change.sections.front()),
+                       *tensor.match.namesake);
+  } else {
+    writer_.add_pieces(source.name, source.dtype, source.shape, std::move(change.pieces),
+                       std::move(change.sections));
+  }
 }
 
-/// The same of pieces; those whose change is not smaller are stored by themselves.
-bool WeightsStore::add_pieces(const TensorPlan& tensor) {
+/// Of pieces; those whose change is not smaller are stored by themselves.
+std::optional<WeightsStore::Change> WeightsStore::changed_pieces(const TensorPlan& tensor) const {
   const TensorEntry& source = *tensor.source;
   const auto width = static_cast<std::size_t>(dtype_bits(source.dtype) / 8);
   std::vector<TensorPiece> pieces;
@@ -224,7 +253,8 @@ bool WeightsStore::add_pieces(const TensorPlan& tensor) {
                               .shape = {piece.elements},
                               .bytes = bytes,
                               .block_type = source.block_type};
-      if (!is_smaller(section.size(), alone, plan_.profile())) piece = {.elements = piece.elements};
+      if (smaller_alone(section.size(), alone, plan_.profile()))
+        piece = {.elements = piece.elements};
     }
     found = found || piece.source != TensorPiece::Source::kNone;
     if (piece.source == TensorPiece::Source::kNone) {
@@ -238,10 +268,8 @@ bool WeightsStore::add_pieces(const TensorPlan& tensor) {
     pieces.push_back(std::move(piece));
     sections.push_back(std::move(section));
   }
-  if (found)
-    writer_.add_pieces(source.name, source.dtype, source.shape, std::move(pieces),
-                       std::move(sections));
-  return found;
+  if (!found) return {};
+  return Change{std::move(pieces), std::move(sections)};
 }
 
 std::span<const std::byte> WeightsStore::source_of(const TensorPiece& piece,
@@ -250,22 +278,6 @@ std::span<const std::byte> WeightsStore::source_of(const TensorPiece& piece,
   if (piece.source == TensorPiece::Source::kBase)
     from = options_.bases[piece.base].find(piece.name.empty() ? source.name : piece.name);
   return TensorBlock{from, piece.first, piece.elements}.bytes();
-}
-
-/// Stores how blocks follow from the tensor that they were quantized from, if that is smaller than
-/// the tensor itself.
-bool WeightsStore::add_blocks(const TensorPlan& tensor) {
-  const TensorEntry& source = *tensor.source;
-  const auto& [base, before] = *tensor.match.blocks;
-  const std::size_t blocks =
-      source.bytes.size() / gguf::find_block_layout(source.block_type)->bytes;
-  std::optional<std::vector<std::byte>> section = pack_requantized(
-      source.bytes, source.block_type, base_values(options_.bases[base], before, source, 0, blocks),
-      plan_.threads());
-  if (!section || !is_smaller(section->size(), source, plan_.profile())) return false;
-  writer_.add_blocks(source.name, source.shape, source.block_type, before, *std::move(section),
-                     base);
-  return true;
 }
 
 /// Codes integers that tell a tensor exactly, if they are smaller than other packings.

@@ -34,7 +34,7 @@ class WeightsStore {
   void set_layer(Layer layer) { writer_.set_layer(layer); }
 
   /// As ArtifactWriter::set_originals().
-  void set_originals(std::span<const std::byte> bytes) { writer_.set_originals(bytes); }
+  void set_originals(PackedOriginals originals) { writer_.set_originals(std::move(originals)); }
 
   /// Integers of all matrices for the steps of x. @return bytes of the file
   std::int64_t place(double x);
@@ -73,17 +73,23 @@ class WeightsStore {
   /// A tensor's bytes, packed; nothing where that is not known to be needed, or the writer packs
   /// them stripe by stripe.
   using Packed = std::optional<std::pair<std::vector<std::byte>, Packing>>;
+  /// What changed since tensors of bases.
+  struct Change {
+    std::vector<TensorPiece> pieces;               ///< of match.pieces; else none
+    std::vector<std::vector<std::byte>> sections;  ///< of each piece; else one
+  };
   /// What is made of a tensor before it is added.
   struct Prepared {
     Packed packed;
-    std::shared_ptr<const PlanesWriter> planes;    ///< of one that is packed stripe by stripe
-    std::optional<std::vector<std::byte>> change;  ///< since the base's, where that is smaller
+    std::shared_ptr<const PlanesWriter> planes;  ///< of one that is packed stripe by stripe
+    std::optional<Change> change;                ///< where that is smaller
   };
   Prepared prepare(const TensorPlan& tensor) const;
+  Prepared changed(const TensorPlan& tensor) const;
+  std::optional<std::vector<std::byte>> made_blocks(const TensorPlan& tensor) const;
+  std::optional<Change> changed_pieces(const TensorPlan& tensor) const;
   void add(const TensorPlan& tensor, Prepared prepared);
-  bool add_change(const TensorPlan& tensor, std::optional<std::vector<std::byte>> section);
-  bool add_blocks(const TensorPlan& tensor);
-  bool add_pieces(const TensorPlan& tensor);
+  void add_change(const TensorPlan& tensor, Change change);
   /// What a piece of a tensor is the change since.
   std::span<const std::byte> source_of(const TensorPiece& piece, const TensorEntry& source) const;
   bool add_integers(const TensorPlan& tensor, Packed& packed);

@@ -251,6 +251,8 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
   std::vector<std::int64_t> sizes;
   for (const ArtifactTensor& tensor : artifact.tensors())
     sizes.push_back(checked_elements(tensor.shape, "a tensor"));
+  BaseSource base;
+  if (!decode && !bases.empty()) base = base_source(artifact, bases);
   const auto compare_one = [&](std::size_t i, int threads) {
     const auto source = sources.find(result[i].name);
     if (source == sources.end()) return;
@@ -275,7 +277,8 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
       release_pages(source->second->bytes);
       return;
     }
-    const std::vector<std::byte> decoded = decode ? decode(i) : decode_tensor(artifact, i);
+    const std::vector<std::byte> decoded =
+        decode ? decode(i) : decode_tensor(artifact, i, {.base = base, .threads = threads});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     result[i].seconds = took.count();
     compare(result[i], *source->second, decoded, before);
@@ -284,7 +287,7 @@ std::vector<StoredTensor> compare_with_source(const ArtifactReader& artifact,
     for (const auto& bytes : artifact.lanes()->bytes_of(i)) release_pages(bytes);
   };
   // The profile small is one stream, which is decoded in order.
-  const bool ordered = decode || !decodes_apart(artifact);
+  const bool ordered = !decodes_apart(artifact);
   blame_damage(artifact,
                [&] { for_bounded(sizes, ordered ? 1 : usable_processors(), compare_one); });
   return result;

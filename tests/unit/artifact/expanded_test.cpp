@@ -66,7 +66,7 @@ void compress_exactly(const fs::path& model, const fs::path& to) {
   std::string note;
   auto originals = find_originals(bundle, note);
   digest_originals(originals.value(), bundle);
-  writer.set_originals(originals->encode());
+  writer.set_originals(pack_originals(originals->encode()));
   put_file(to, to_text(writer.encode()));
 }
 

@@ -53,7 +53,7 @@ Bytes artifact_of(const TensorBundle& bundle) {
   EXPECT_EQ(note, "");
   if (originals) {
     digest_originals(*originals, bundle);
-    writer.set_originals(originals->encode());
+    writer.set_originals(pack_originals(originals->encode()));
   }
   return writer.encode();
 }
@@ -172,7 +172,7 @@ TEST(Originals, WithAnotherDigestAreRefusedBeforeTheyHaveTheirName) {
     ArtifactWriter writer("", "");
     for (const TensorEntry& tensor : bundle.tensors)
       writer.add_plain(tensor.name, tensor.dtype, tensor.shape, tensor.bytes);
-    writer.set_originals(wrong.encode());
+    writer.set_originals(pack_originals(wrong.encode()));
     const auto artifact = ArtifactReader::from_bytes(writer.encode(), "m.gbz");
     GBC_EXPECT_ERROR(decode_to_file(artifact, folder / "back.safetensors", false), Errc::kCorrupt,
                      "does not come back as it was");

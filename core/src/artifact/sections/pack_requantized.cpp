@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "artifact/sections/blocks.h"
+#include "artifact/sections/packing.h"
 #include "artifact/sections/requantized_parts.h"
 #include "artifact/sections/varint.h"
 #include "gbcompress/codec.h"
@@ -19,6 +20,8 @@ constexpr std::size_t kSampled = 256;
 constexpr double kLeastMade = 0.5;
 /// Bytes of a section that names the reference alone.
 constexpr std::size_t kNothingChanged = 2;
+/// Of more blocks, so many pieces of so many tell which form is the smallest.
+constexpr std::size_t kTrialPieces = 64, kTrialBlocks = 32;
 
 void append_bytes_to(Bytes& to, std::span<const std::byte> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
@@ -51,14 +54,19 @@ class RequantizedWriter {
                     const BaseValues& base, int threads)
       : blocks_(blocks), layout_(layout), base_(base), threads_(threads) {}
 
+  /// @throws as pack_blocks()
   Bytes write() const {
-    std::optional<Bytes> least;
-    for (const gguf::Rounding rounding : sampled_roundings()) {
-      Bytes section = with_reference(rounding);
-      if (!least || section.size() < least->size()) least = std::move(section);
-      if (least->size() == kNothingChanged) break;
-    }
-    return least ? *std::move(least) : with_scales();
+    const std::vector<gguf::Rounding> roundings = sampled_roundings();
+    if (roundings.empty()) return with_scales();
+    const std::size_t count = blocks_.size() / layout_.bytes;
+    if (count <= 2 * kTrialPieces * kTrialBlocks) return smallest(roundings).second;
+    const auto element = static_cast<std::size_t>(dtype_bits(base_.dtype)) / 8;
+    const Bytes blocks = pieces_of(blocks_, layout_.bytes, kTrialPieces, kTrialBlocks),
+                values =
+                    pieces_of(base_.bytes, static_cast<std::size_t>(layout_.weights()) * element,
+                              kTrialPieces, kTrialBlocks);
+    const BaseValues base{values, base_.dtype};
+    return with(RequantizedWriter(blocks, layout_, base, 1).smallest(roundings).first);
   }
 
  private:
@@ -88,19 +96,37 @@ class RequantizedWriter {
     return roundings;
   }
 
-  Bytes with_reference(gguf::Rounding rounding) const {
+  struct Form {
+    RequantizedForm form;
+    gguf::Rounding rounding;
+  };
+
+  std::pair<Form, Bytes> smallest(const std::vector<gguf::Rounding>& roundings) const {
+    std::optional<std::pair<Form, Bytes>> least;
+    for (const gguf::Rounding rounding : roundings)
+      for (const RequantizedForm form :
+           {RequantizedForm::kReference, RequantizedForm::kCorrected}) {
+        Bytes section = with({form, rounding});
+        if (!least || section.size() < least->second.size())
+          least = {{form, rounding}, std::move(section)};
+        if (least->second.size() == kNothingChanged) return *std::move(least);
+      }
+    return *std::move(least);
+  }
+
+  Bytes with(Form form) const {
+    Bytes section{static_cast<std::byte>(form.form), static_cast<std::byte>(form.rounding)};
     Bytes made(blocks_.size());
-    make_reference(layout_, rounding, base_, made, threads_);
-    Bytes section{static_cast<std::byte>(RequantizedForm::kReference),
-                  static_cast<std::byte>(rounding)};
-    if (std::ranges::equal(made, blocks_)) return section;
-    append_bytes_to(section, change_of(made, blocks_));
-    Bytes scales = own_scales(), corrected{static_cast<std::byte>(RequantizedForm::kCorrected),
-                                           static_cast<std::byte>(rounding)};
+    make_reference(layout_, form.rounding, base_, made, threads_);
+    if (form.form == RequantizedForm::kReference) {
+      if (!std::ranges::equal(made, blocks_)) append_bytes_to(section, change_of(made, blocks_));
+      return section;
+    }
+    Bytes scales = own_scales();
     gguf::clear_quants(layout_, made);
-    append_sized(corrected, change_of(made, scales));
-    append_rest(corrected, scales);
-    return corrected.size() < section.size() ? corrected : section;
+    append_sized(section, change_of(made, scales));
+    append_rest(section, scales);
+    return section;
   }
 
   Bytes with_scales() const {

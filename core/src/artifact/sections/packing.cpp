@@ -28,8 +28,9 @@ constexpr std::size_t kMostBlockBytes = std::size_t{1} << 30;
 constexpr std::size_t kTriedPieces = 4, kTriedBytes = std::size_t{1} << 16;
 
 Bytes compress(std::span<const std::byte> raw, int level) {
-  const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(),
-                                                                     ZSTD_freeCCtx);
+  // One for each thread: a new one takes longer than a small tensor.
+  static thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(
+      ZSTD_createCCtx(), ZSTD_freeCCtx);
   if (!context) throw Error(Errc::kFailure, "zstd could not start");
   check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level), "zstd");
   check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 0), "zstd");
@@ -44,8 +45,9 @@ Bytes compress(std::span<const std::byte> raw, int level) {
 
 /// Levels of zstd: the slow one where the quick one comes near the best of the others, since small
 /// files are worth every byte; beyond some megabytes it takes minutes. Of more than few bytes, only
-/// what takes least by the quick one is packed by the slow one.
-constexpr int kQuick = 9, kSlow = 19;
+/// what takes least by the quick one is packed by a slow one, by the slowest where zstd suits the
+/// elements clearly better than the others do.
+constexpr int kQuick = 9, kSlow = 16, kSlowest = 19;
 constexpr std::size_t kFew = std::size_t{1} << 16, kThorough = std::size_t{4} << 20;
 
 /// Whether more than half of the elements equal earlier ones, as in tables of sines. Halves are
@@ -155,8 +157,10 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   if (floats) keep_smaller(pack_planes(raw, size), Packing::kPlanes);
   if (floats && are_planes(raw, element_bytes)) return smallest();
   const auto slowly = [&](Bytes quick, std::span<const std::byte> bytes, Packing packing) {
-    const bool near = quick.size() < least + (raw.size() <= kFew ? least / 8 : 0);
-    keep_smaller(near && bytes.size() <= kThorough ? compress(bytes, kSlow) : std::move(quick),
+    const bool few = raw.size() <= kFew, near = quick.size() < least + (few ? least / 8 : 0);
+    const bool clearly = few || quick.size() < least - least / 4;
+    keep_smaller(near && bytes.size() <= kThorough ? compress(bytes, clearly ? kSlowest : kSlow)
+                                                   : std::move(quick),
                  packing);
   };
   Bytes quick = compress(raw, kQuick);

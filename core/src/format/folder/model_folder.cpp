@@ -158,7 +158,7 @@ void refuse_copies(const TensorBundle& bundle, const std::string& label,
     if (!names.insert(tensor.name).second)
       throw Error(Errc::kUsage, label + " holds tensor " + printable(tensor.name) +
                                     " in several files, which are copies or variants: " +
-                                    names_text(files) + "; name the one to read");
+                                    names_text(files) + "; name the one to read, or several as inputs of their own");
 }
 
 /// Names files of weights that are not read.
