@@ -80,6 +80,7 @@ class Pictures(unittest.TestCase):
     def test_they_are_what_the_scripts_draw(self):
         self.check(FOLDER / "draw", "--check")
         self.check(ROOT / "tests/bench/language_picture.py", "--check")
+        self.check(ROOT / "tests/bench/experiment_pictures.py", "--check")
 
     def test_another_picture_is_found(self):
         draw = script("draw")
