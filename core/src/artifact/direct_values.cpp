@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "artifact/integers/integers.h"
@@ -77,20 +78,36 @@ const DirectValues::Scales& DirectValues::scales() const {
   return scales_;
 }
 
-DirectValues::Scales DirectValues::read_scales() const {
+namespace {
+
+/// Of dependent grids units are half steps.
+float unit_of(const ArtifactTensor& form, int step) {
+  return form.grid.dependent ? step_size(step) / 2 : step_size(step);
+}
+
+}  // namespace
+
+std::vector<float> DirectValues::read_row_scales() const {
   const ArtifactTensor& form = artifact_.tensors()[tensor_];
-  const auto scale_of = [&](int step) {
-    return form.grid.dependent ? step_size(step) / 2 : step_size(step);
-  };
-  Scales scales{scale_of(form.step), {}};
-  if (!form.row_steps) return scales;
+  std::vector<float> rows;
   for (const std::int32_t offset : artifact_.lanes()->offsets(tensor_)) {
     if (offset < kMinStep - form.step || offset > kMaxStep - form.step)
       throw Error(Errc::kCorrupt, "a row has a step out of range");
-    scales.rows.push_back(scale_of(form.step + offset));
+    rows.push_back(unit_of(form, form.step + offset));
   }
-  if (scales.rows.size() == 1) scales = {scales.rows[0], {}};
-  return scales;
+  return rows;
+}
+
+DirectValues::Scales DirectValues::read_scales() const {
+  const ArtifactTensor& form = artifact_.tensors()[tensor_];
+  if (!form.row_steps) return {unit_of(form, form.step), nullptr};
+#ifdef GBC_FREESTANDING
+  const auto rows = std::make_shared<const std::vector<float>>(read_row_scales());
+#else
+  const auto rows = artifact_.lanes()->row_scales(tensor_, [this] { return read_row_scales(); });
+#endif
+  if (rows->size() == 1) return {rows->front(), nullptr};
+  return {unit_of(form, form.step), rows};
 }
 
 namespace {
@@ -138,7 +155,8 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
 #ifndef GBC_FREESTANDING
     if (!is_real(own_)) return read_numbers(values, bytes);
 #endif
-    const auto& [scale, rows] = scales();
+    const float scale = scales().scale;
+    const std::span<const float> rows = scales().of_rows();
     if (dtype == DType::kF32 && own_ == DType::kF32)
       return lanes.read_part(tensor_, values, scale, rows, reinterpret_cast<float*>(bytes.data()));
 #ifndef GBC_FREESTANDING  // libgbz has less code instead

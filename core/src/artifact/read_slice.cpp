@@ -37,6 +37,10 @@ struct Slice {
     convert_elements(made.subspan(bytes(type, begin - from), bytes(type, end - begin)), type, dtype,
                      out.subspan(bytes(dtype, begin - first), bytes(dtype, end - begin)));
   }
+  /// Bytes of whole elements only.
+  bool holds(std::int64_t from, std::int64_t n) const noexcept {
+    return dtype_bits(dtype) >= 8 && first <= from && from + n <= first + count;
+  }
   bool touches(std::int64_t from, std::int64_t n) const noexcept {
     return from < first + count && first < from + n;
   }
@@ -48,6 +52,10 @@ void from_lanes(const ArtifactReader& artifact, const Slice& slice, int threads)
   parallel_tasks(threads, static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
     const LanesPart& part = parts[static_cast<std::size_t>(i)];
     if (!slice.touches(part.first, part.size)) return;
+    if (slice.holds(part.first, part.size))
+      return values.read(static_cast<std::size_t>(i), slice.dtype,
+                         slice.out.subspan(Slice::bytes(slice.dtype, part.first - slice.first),
+                                           Slice::bytes(slice.dtype, part.size)));
     std::vector<std::byte> made;
     resize_fresh(made, Slice::bytes(slice.dtype, part.size));
     values.read(static_cast<std::size_t>(i), slice.dtype, made);

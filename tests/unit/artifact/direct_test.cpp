@@ -70,6 +70,22 @@ TEST(Direct, NumbersAreThoseOfTheIntegers) {
   }
 }
 
+TEST(Direct, StepsOfRowsAreDecodedOnce) {
+  const auto reader = ArtifactReader::from_bytes(several().encode(), "several");
+  const std::vector<std::byte> whole = decode_tensor(reader, 1);
+  const auto kept = reader.lanes()->row_scales(1, [] {
+    ADD_FAILURE() << "decoding the tensor has made them";
+    return std::vector<float>();
+  });
+  EXPECT_EQ(kept->size(), 1300u);
+  for (const std::int64_t first : {0, 1, 700'000, 1'048'000}) {  // within, and beyond a stripe
+    std::vector<std::byte> part(1'100'000 * 4);
+    read_slice(reader, 1, DType::kF32, first, part, {.threads = 2});
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 4 * first)) << first;
+  }
+  EXPECT_EQ(kept.use_count(), 2);  // this one and the reader's
+}
+
 TEST(Direct, ReadsIntoMemoryInEveryType) {
   const auto reader = ArtifactReader::from_bytes(several().encode(), "several");
   for (std::size_t i = 0; i < reader.tensors().size(); ++i) {

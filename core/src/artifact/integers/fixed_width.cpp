@@ -85,7 +85,8 @@ FixedWidthMatrix::FixedWidthMatrix(const ArtifactReader& artifact, std::size_t t
     return;
   }
   const DirectValues values(artifact, tensor);
-  scales_ = values.scales().rows;
+  const auto rows = values.scales().of_rows();
+  scales_.assign(rows.begin(), rows.end());
   if (scales_.empty()) scales_.push_back(values.scales().scale);
   // Parts are decoded twice: all units at once would take eight times the memory of the result.
   const auto each_part = [&](const auto& use) {

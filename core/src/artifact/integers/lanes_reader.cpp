@@ -173,6 +173,21 @@ std::vector<std::int32_t> LanesReader::offsets(std::size_t tensor) const {
   return integers;
 }
 
+#ifndef GBC_FREESTANDING
+std::shared_ptr<const std::vector<float>> LanesReader::row_scales(
+    std::size_t tensor, const std::function<std::vector<float>()>& make) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto kept = scales_.find(tensor); kept != scales_.end()) return kept->second;
+  }
+  auto rows = std::make_shared<const std::vector<float>>(make());  // takes the lock itself
+  const std::lock_guard lock(mutex_);
+  if (kept_scales_ + rows->size() <= kMostScales && scales_.emplace(tensor, rows).second)
+    kept_scales_ += rows->size();
+  return rows;
+}
+#endif
+
 template <typename Out>
 void LanesReader::read_part(std::size_t tensor, const LanesPart& part, float scale,
                             std::span<const float> rows, Out* out) const {

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,6 +56,12 @@ class LanesReader {
                  std::span<const float> rows, Out* out) const;
   /// The integers of the grid before that one: offsets of rows. [thread-safe]
   std::vector<std::int32_t> offsets(std::size_t tensor) const;
+#ifndef GBC_FREESTANDING  // libgbz reads no slices of many rows
+  /// What `make` gives for a tensor, a value for each row. It is kept, so that a tensor that is
+  /// read again, or in slices, does not decode it again. [thread-safe]
+  std::shared_ptr<const std::vector<float>> row_scales(
+      std::size_t tensor, const std::function<std::vector<float>()>& make) const;
+#endif
   /// Whether a stripe holds values of several grids: its parts are best read one after another.
   bool is_shared(std::size_t stripe) const;
   /// The head, and the stripes that hold the tensor's integers.
@@ -103,6 +111,12 @@ class LanesReader {
   static constexpr std::size_t kKeptStripes = 4;
   mutable std::array<std::shared_ptr<Shared>, kKeptStripes> recent_;
   mutable std::size_t oldest_ = 0;
+#ifndef GBC_FREESTANDING
+  /// 16 MiB: of a model of 7e9 weights 6 MiB.
+  static constexpr std::size_t kMostScales = std::size_t{1} << 22;
+  mutable std::map<std::size_t, std::shared_ptr<const std::vector<float>>> scales_;
+  mutable std::size_t kept_scales_ = 0;
+#endif
 };
 
 }  // namespace gbcompress

@@ -65,7 +65,7 @@ def keep_compressed(
 
     Weights of Linear, Conv (of 1 to 3 dimensions, transposed too) and Embedding modules, and the matrices and stacks of
     matrices of other modules without submodules that have parameters (recurrent layers, experts, Conv1D of GPT-2), become
-    frozen parameters without values. A layer's weight is decoded into a buffer that all layers share, while the layer before computes; weights above
+    frozen parameters without values. A layer's weight is decoded into a buffer that all layers share, of calls of up to 64 tokens while the layer before computes; weights above
     2^22 elements of linear layers in pieces of rows; of embeddings only the rows of the indices. Other parameters and
     buffers are read into memory. Outputs and gradients by inputs are those of a model with the decoded weights, bit for
     bit; weights in pieces differ by the rounding of the matrix product.

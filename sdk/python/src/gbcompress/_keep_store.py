@@ -260,10 +260,10 @@ class Store:
         return buffer, values
 
     @contextlib.contextmanager
-    def weight(self, unit: Unit, backward: bool = False) -> Iterator[torch.Tensor]:
+    def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> Iterator[torch.Tensor]:
         """Values [rows, ...] in a buffer that belongs to the caller within the block.
 
-        What followed this unit before, in the same direction, is decoded by threads meanwhile.
+        What followed this unit before, in the same direction, is decoded by threads meanwhile, unless ``ahead`` is False.
         """
         with self._lock:
             future = self._ready.pop(unit, None)
@@ -273,7 +273,8 @@ class Store:
             self._last.unit = (unit, backward)
             if future is not None and future.cancel():  # it has not begun
                 future = None
-            self._decode_ahead(unit, backward)
+            if ahead:
+                self._decode_ahead(unit, backward)
         buffer, values = self._decode(unit, 0) if future is None else future.result()
         try:
             yield values

@@ -54,7 +54,7 @@ class IntegerSource(Source):
             flat[first : first + len(wanted)].copy_(made.to(self._own))
 
     @contextlib.contextmanager
-    def weight(self, unit: Unit, backward: bool = False) -> Iterator[torch.Tensor]:
+    def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> Iterator[torch.Tensor]:
         shape = (unit.rows, *self.shape[1:])
         size = math.prod(shape) * unit.dtype.itemsize
         buffer = self.store.buffers.take(size)

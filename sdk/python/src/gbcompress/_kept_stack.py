@@ -35,8 +35,8 @@ class Member(Source):
         return self.values(dtype, torch.device("cpu"))[rows]
 
     @contextlib.contextmanager
-    def weight(self, unit: Unit, backward: bool = False) -> Iterator[torch.Tensor]:
-        with self._stack.weight(unit, backward) as decoded:
+    def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> Iterator[torch.Tensor]:
+        with self._stack.weight(unit, backward, ahead) as decoded:
             yield decoded[0]
 
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

@@ -14,6 +14,11 @@ from ._errors import usage
 from ._keep_store import Store, Unit
 
 
+#: Tokens up to which the next weight is decoded while a product is made. Products of more use all processors, which
+#: threads that decode would slow down by more than they save.
+_FEW = 64
+
+
 class Source:
     """Where the values of a parameter come from. ``dtype`` and ``device`` are those that the parameter shows."""
 
@@ -34,9 +39,9 @@ class Source:
         """As Store.rows()."""
         return self.store.rows(self.index, rows, dtype)
 
-    def weight(self, unit: Unit, backward: bool = False) -> contextlib.AbstractContextManager[torch.Tensor]:
+    def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> contextlib.AbstractContextManager[torch.Tensor]:
         """As Store.weight()."""
-        return self.store.weight(unit, backward)
+        return self.store.weight(unit, backward, ahead)
 
     def whole(self, dtype: torch.dtype) -> Unit:
         """All rows."""
@@ -49,8 +54,9 @@ class Source:
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """``x [..., in] @ W.T + bias``, in pieces of rows where the weight is large."""
         units = self.store.units(self.index, computed(weight))
+        ahead = x.numel() <= _FEW * self.shape[-1]
         if len(units) == 1:
-            return self.apply(units[0], weight.device, lambda w: F.linear(x, w, bias))
+            return self.apply(units[0], weight.device, lambda w: F.linear(x, w, bias), ahead)
         parts = ((unit, None if bias is None else bias[unit.first : unit.first + unit.rows]) for unit in units)
         made = (self.apply(unit, weight.device, lambda w, b=part: F.linear(x, w, b)) for unit, part in parts)  # type: ignore[misc]
         if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
@@ -61,9 +67,11 @@ class Source:
             out[..., unit.first : unit.first + unit.rows] = part
         return out
 
-    def apply(self, unit: Unit, device: torch.device, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def apply(
+        self, unit: Unit, device: torch.device, function: Callable[[torch.Tensor], torch.Tensor], ahead: bool = True
+    ) -> torch.Tensor:
         """``function`` of the decoded weight. What autograd would keep of it is decoded again by the backward pass."""
-        with self.weight(unit) as decoded:
+        with self.weight(unit, ahead=ahead) as decoded:
             weight = decoded if device.type == "cpu" else decoded.to(device)
             if not torch.is_grad_enabled():
                 return function(weight)
