@@ -222,7 +222,7 @@ def mount(args: argparse.Namespace) -> dict[str, tuple[float, str]]:
     (args.work / "exact/model.gbz").read_bytes()
     seconds, size = 1e9, 0
     for _ in range(args.runs):
-        mounted = subprocess.Popen([PROGRAM, "mount", args.work / "exact", point, "-q"])
+        mounted = subprocess.Popen([PROGRAM, "mount", args.work / "exact", point, "-q"], stdout=subprocess.DEVNULL)
         try:
             while not (found := list(point.rglob("*.safetensors"))):
                 time.sleep(0.01)
