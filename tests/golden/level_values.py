@@ -11,14 +11,14 @@ def table_size(levels, grid, dtype):
     rows, cols = grid[:2]
     if len(levels) == 1:
         need(1 <= levels[0] <= 4096, "a bad palette")
-        return BITS[dtype] // 8, levels[0]
+        return BITS[dtype] // 4, levels[0]
     if len(levels) == 2:
         need(levels[0] >= 3 and levels[1] >= 1 and rows * cols % (levels[0] * levels[1]) == 0 and dtype != "F64",
              "bad lines")
-        return 4, 4 * (rows * cols // levels[0])
+        return 8, 4 * (rows * cols // levels[0])
     need(len(levels) == 3 and 1 <= levels[0] <= rows and 1 <= levels[1] <= cols and levels[2] <= 1 << 20,
          "bad blocks of factors")
-    return 4, ((rows - 1) // levels[0] + 1) * ((cols - 1) // levels[1] + 1)
+    return 8, ((rows - 1) // levels[0] + 1) * ((cols - 1) // levels[1] + 1)
 
 
 def ordered(element, bits):
@@ -54,10 +54,10 @@ def from_lines(levels, numbers, integers, dtype):
 
 def exact_levels(levels, table, integers, offset, dtype):
     """Bytes of a tensor whose table has exact numbers."""
-    need(((table >= -128) & (table <= 127)).all(), "a table of no bytes")
+    need(((table >= -8) & (table <= 7)).all(), "a table of no nibbles")
     numbers = [0] * table.shape[1]
     for row in table:
-        numbers = [number << 8 | int(byte) + 128 for number, byte in zip(numbers, row)]
+        numbers = [number << 4 | int(nibble) + 8 for number, nibble in zip(numbers, row)]
     numbers = np.array(numbers, np.uint64)
     if len(levels) == 2:
         return from_lines(levels, numbers, integers, dtype)

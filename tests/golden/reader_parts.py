@@ -115,7 +115,8 @@ class PlanesForm:
         need(self.mantissa <= (4 if width > 1 else 0) and head >> 4 <= 13, "a malformed form of planes")
         self.escape = self.take(1)[0] if head & 8 else None
         counts, self.at = read_varint(stored, self.at)
-        need(counts & 31 <= 16 and counts >> 5 < 1 << (width - 1), "too many tables")
+        need(counts & 31 <= 16 and counts >> 5 < 1 << width, "too many tables")
+        self.zeros_apart = counts >> (4 + width) & 1
         self.tables = [[self.table() for _ in range(counts & 31)]]
         self.tables += [[self.table() for _ in range(counts >> (4 + plane) & 1)] for plane in range(1, width)]
 
@@ -177,14 +178,19 @@ def unpack_stripe(form, stripe, n):
         need(len(escaped) == count * width, "escaped elements end early")
     bits = np.zeros(n, np.uint64)
     for plane in range(width):
-        content, at = unpack_plane(form, stripe, at, n, plane, classes)
         if plane == 0:
+            content, at = unpack_plane(form, stripe, at, n, plane, classes)
             escapes = np.flatnonzero(content == form.escape) if form.escape is not None else []
+            first, others = content, content > 1 if form.zeros_apart else np.ones(n, bool)
+        else:
+            content = np.zeros(n, np.uint8)
+            content[others], at = unpack_plane(form, stripe, at, int(others.sum()), plane, classes)
         bits |= content.astype(np.uint64) << np.uint64(8 * (width - 1 - plane))
     need(at == len(stripe), "bytes follow the last plane")
     every = np.uint64((1 << 8 * width) - 1)
     bits = (bits >> np.uint64(form.mantissa)) + np.uint64(form.base << 8 * (width - 1)) & every
     bits = bits >> np.uint64(1) | (bits & np.uint64(1)) << np.uint64(8 * width - 1)
+    bits[~others] = first[~others].astype(np.uint64) << np.uint64(8 * width - 1)
     raw = bits.astype(f"<u{width}")
     need(len(escapes) * width == len(escaped), "other escapes than escaped elements")
     raw[escapes] = np.frombuffer(escaped, f"<u{width}")

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "artifact/sections/levels.h"
 #include "artifact/sections/line_prediction.h"
@@ -219,6 +220,33 @@ std::optional<CodedValues> coded_levels(const LevelTable& table, const TensorEnt
   }
   if (!is_same_but_zeros(level_elements(coded), tensor)) return {};
   return coded;
+}
+
+CodedValues in_order_of_frequency(const CodedValues& coded, const LevelTable& table) {
+  const std::size_t n = table.numbers.size();
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return table.levels[i].count; });
+  CodedValues moved = coded;
+  moved.step = static_cast<int>(std::min<std::size_t>(n / 2, kMaxStep));
+  // 0, 1, -1, 2, ...: the most frequent ones are the smallest.
+  std::vector<std::int32_t> integer_of(n);
+  std::vector<std::uint64_t> numbers(n);
+  std::int64_t k = 0;
+  for (const std::size_t level : order) {
+    std::int64_t place;
+    do {
+      place = moved.step + (k % 2 != 0 ? (k + 1) / 2 : -k / 2);
+      ++k;
+    } while (place < 0 || place >= static_cast<std::int64_t>(n));
+    numbers[static_cast<std::size_t>(place)] = table.numbers[level];
+    integer_of[level] = static_cast<std::int32_t>(place - moved.step);
+  }
+  for (std::int32_t& integer : moved.integers)
+    integer = integer_of[static_cast<std::size_t>(integer + coded.step)];
+  moved.level_table = level_table(table.form, numbers);
+  return moved;
 }
 
 double rounded_bits(const LevelTable& table, double step) {

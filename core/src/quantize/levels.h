@@ -43,6 +43,10 @@ std::optional<LevelTable> line_table(const TensorEntry& tensor, std::span<const 
 std::optional<CodedValues> coded_levels(const LevelTable& table, const TensorEntry& tensor,
                                         std::span<const float> values);
 
+/// A tensor with a palette as coded_levels() made it, with a table in which the levels that occur
+/// most have the smallest integers.
+CodedValues in_order_of_frequency(const CodedValues& coded, const LevelTable& table);
+
 /// Bits of the values' multiples of a step, each rounded to the nearest: what the tensor would take
 /// with that step.
 /// @param step  above 0, in units of the values' root mean square

@@ -314,6 +314,12 @@ bool WeightsStore::add_levels(const TensorPlan& tensor, Packed& packed) {
   if (!tensor.levels) return false;
   std::optional<CodedValues> values = coded_levels(*tensor.levels, source, numbers_of(source));
   if (!values) return false;
+  // Where values follow no scale, the frequency of a level tells more than its place.
+  if (values->levels.palette > 0) {
+    CodedValues moved = in_order_of_frequency(*values, *tensor.levels);
+    if (coded_bytes(moved, plan_.profile()) < coded_bytes(*values, plan_.profile()))
+      values = std::move(moved);
+  }
   if (!packed) packed = packed_alone(source);
   return add_smaller(source, *std::move(values), packed->first.size());
 }

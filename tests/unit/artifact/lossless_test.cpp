@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "artifact/integers/products.h"
 #include "artifact/integers/transform.h"
@@ -65,6 +66,60 @@ std::vector<std::byte> scaled_rows(std::size_t n, std::uint64_t seed, std::size_
   for (std::size_t i = 5; odd > 0 && i < n; i += odd)
     values[i] = i % 3 == 0 ? 0 : i % 3 == 1 ? -std::numeric_limits<float>::infinity() : 1e30f;
   return elements_of(values, DType::kBF16);
+}
+
+/// Bits of the frequencies of some bytes.
+double entropy(const std::vector<unsigned>& symbols) {
+  std::map<unsigned, double> counts;
+  for (const unsigned symbol : symbols) ++counts[symbol];
+  double bits = 0;
+  for (const auto& [symbol, count] : counts)
+    bits += count * std::log2(static_cast<double>(symbols.size()) / count);
+  return bits;
+}
+
+TEST(Planes, SetZerosApart) {
+  constexpr std::size_t kCount = 400'000;
+  const RandomStream random(9, "pruned");
+  for (const double share : {0.5, 0.9}) {
+    std::vector<float> values = normal(kCount, 10);
+    for (std::size_t i = 0; i < kCount; ++i)
+      if (random.bits(i) < share * 4294967296.0) values[i] = 0;
+    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+      const std::vector<std::byte> raw = elements_of(values, dtype);
+      const auto size = static_cast<std::size_t>(dtype_bits(dtype)) / 8;
+      const std::vector<std::byte> packed = pack_planes(raw, size);
+      ASSERT_EQ(unpack_planes(packed, raw.size(), size, "x"), raw);
+      // Which elements are zeros, the exponents of the others, and all their other bits.
+      const int exponent_bits = dtype == DType::kF16 ? 5 : 8;
+      std::vector<unsigned> zeros, exponents;
+      for (std::size_t i = 0; i < kCount; ++i) {
+        std::uint32_t bits = 0;
+        std::memcpy(&bits, raw.data() + i * size, size);
+        zeros.push_back(bits == 0);
+        if (bits != 0) exponents.push_back(bits << (33 - 8 * size) >> (32 - exponent_bits));
+      }
+      const auto others = static_cast<double>(exponents.size()) *
+                          static_cast<double>(dtype_bits(dtype) - exponent_bits);
+      const double bound = (entropy(zeros) + entropy(exponents) + others) / 8;
+      EXPECT_LT(static_cast<double>(packed.size()), 1.01 * bound) << dtype_name(dtype) << share;
+    }
+  }
+}
+
+TEST(Planes, KeepSignsOfZerosAndSubnormalNumbers) {
+  std::vector<float> values = normal(5000, 11);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (i % 3 != 0) values[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  for (const std::size_t i : {0u, 3u, 4998u}) values[i] = 3e-41f;
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    const auto size = static_cast<std::size_t>(dtype_bits(dtype)) / 8;
+    const std::vector<std::byte> raw = elements_of(values, dtype), none(raw.size());
+    const std::vector<std::byte> packed = pack_planes(raw, size);
+    EXPECT_EQ(unpack_planes(packed, raw.size(), size, "x"), raw) << dtype_name(dtype);
+    EXPECT_EQ(unpack_planes(pack_planes(none, size), none.size(), size, "x"), none);
+    EXPECT_LT(static_cast<double>(packed.size()), 0.55 * static_cast<double>(raw.size()));
+  }
 }
 
 TEST(Planes, FollowTheScalesOfRows) {

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "artifact/sections/elements.h"
 #include "artifact/sections/levels.h"
+#include "base/random.h"
 #include "quantize/factors.h"
 #include "support/made_tensors.h"
 
@@ -78,6 +80,62 @@ TEST(Levels, FactorsOfRowsAndGroupsAreFound) {
           }
         }
       }
+}
+
+/// Scales of groups that are half floats, as GGUF, GPTQ and AWQ have them.
+TEST(Levels, FactorsThatAreHalvesTakeFewBits) {
+  constexpr std::size_t kGroup = 32, kGroups = 16'384;
+  std::vector<float> values = normals(kGroup * kGroups, 23);
+  for (std::size_t first = 0; first < values.size(); first += kGroup) {
+    float largest = 0;
+    for (std::size_t i = first; i < first + kGroup; ++i)
+      largest = std::max(largest, std::fabs(values[i]));
+    std::vector<float> scale(1);
+    floats_of(elements_of(std::vector<float>{largest / 7}, DType::kF16), DType::kF16, scale);
+    for (std::size_t i = first; i < first + kGroup; ++i)
+      values[i] = std::nearbyint(values[i] / scale[0]) * scale[0];
+  }
+  const Made made(values, {512, kGroup * kGroups / 512}, DType::kF32);
+  const auto table = made.find(/*zero_signs=*/false);
+  ASSERT_TRUE(table);
+  ASSERT_EQ(table->form.block_cols, static_cast<std::int64_t>(kGroup));
+  const auto coded = coded_levels(*table, made.entry, made.values);
+  ASSERT_TRUE(coded);
+  CodedValues integers = *coded;
+  integers.levels = {};
+  integers.level_table.clear();
+  for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kLanes}) {
+    const double both = static_cast<double>(encode_section(*coded, profile).size()),
+                 alone = static_cast<double>(encode_section(integers, profile).size());
+    // Ten bits of a mantissa, and about three of an exponent.
+    EXPECT_LT(8 * (both - alone) / kGroups, 14.5);
+  }
+}
+
+TEST(Levels, OfNoScaleTakeTheirFrequencies) {
+  // Levels whose frequency does not fall with their magnitude.
+  const double shares[] = {1, 40, 3, 9, 30, 2, 50, 5};
+  std::vector<double> bounds;
+  double all = 0, bits = 0;
+  for (const double share : shares) bounds.push_back(all += share);
+  for (const double share : shares) bits -= share / all * std::log2(share / all);
+  constexpr std::size_t kCount = 200'000;
+  const RandomStream random(24, "levels");
+  std::vector<float> values;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const double at = random.bits(i) / 4294967296.0 * all;
+    const auto level = std::upper_bound(bounds.begin(), bounds.end(), at) - bounds.begin();
+    values.push_back(0.1f * static_cast<float>(level * level) - 2);
+  }
+  const Made made(values, {200, 1000}, DType::kF32);
+  const auto table = made.find();
+  ASSERT_TRUE(table);
+  const auto coded = coded_levels(*table, made.entry, made.values);
+  ASSERT_TRUE(coded);
+  const CodedValues moved = in_order_of_frequency(*coded, *table);
+  EXPECT_EQ(level_elements(moved), made.bytes);
+  EXPECT_LT(static_cast<double>(encode_section(moved, CodecProfile::kSmall).size()),
+            1.02 * bits / 8 * kCount);
 }
 
 TEST(Levels, FactorsOfColumnsAreFound) {

@@ -1,5 +1,6 @@
 // Chooses the form of a section of planes by a sample of its elements.
 #include <cmath>
+#include <cstring>
 
 #include "artifact/sections/packing.h"
 #include "artifact/sections/plane_parts.h"
@@ -23,6 +24,8 @@ constexpr unsigned kMostBits = 2;
 constexpr double kClassesAnOctave = 3;
 constexpr std::uint64_t kLeastOfTable = 4096;
 constexpr std::size_t kRuns[] = {256, 1024};
+/// Zeros are set apart where they are at least this share of the elements.
+constexpr double kZeros = 1.0 / 32;
 
 struct Sample {
   Bytes elements;
@@ -100,17 +103,18 @@ std::vector<double> bounds_of(std::vector<double> means, std::size_t run, double
 
 /// Tables of runs of that length, by their means.
 Tables many_tables(std::span<const std::byte> plane, double scale, std::size_t run,
-                   unsigned mantissa) {
+                   const PlanesForm& form) {
   Tables tables{.run = run};
   std::vector<double> means;
   for (std::size_t at = 0; at + run <= plane.size(); at += run)
-    means.push_back(mean_of(plane.subspan(at, run)));
+    means.push_back(mean_of(plane.subspan(at, run), form.zeros_apart));
   if (means.size() < 2) return tables;
-  tables.bounds = bounds_of(means, run, (1U << mantissa) / kClassesAnOctave);
+  tables.bounds = bounds_of(means, run, (1U << form.mantissa) / kClassesAnOctave);
   tables.counts.resize(tables.bounds.size() + 1);
   for (std::size_t at = 0; at < plane.size(); at += run) {
     const auto part = plane.subspan(at, std::min(run, plane.size() - at));
-    const auto above = std::upper_bound(tables.bounds.begin(), tables.bounds.end(), mean_of(part));
+    const auto above = std::upper_bound(tables.bounds.begin(), tables.bounds.end(),
+                                        mean_of(part, form.zeros_apart));
     codec::count_bytes(part,
                        tables.counts[static_cast<std::size_t>(above - tables.bounds.begin())]);
   }
@@ -121,10 +125,10 @@ Tables many_tables(std::span<const std::byte> plane, double scale, std::size_t r
   return tables;
 }
 
-Tables best_tables(std::span<const std::byte> plane, double scale, unsigned mantissa) {
+Tables best_tables(std::span<const std::byte> plane, double scale, const PlanesForm& form) {
   Tables best = one_table(plane, scale);
   for (const std::size_t run : kRuns) {
-    Tables tables = many_tables(plane, scale, run, mantissa);
+    Tables tables = many_tables(plane, scale, run, form);
     if (tables.bounds.empty() || tables.bits >= best.bits) continue;
     best = std::move(tables);
   }
@@ -136,39 +140,59 @@ struct Candidate {
   PlanesForm form;
   Tables tables;
   Bytes planes;
+  std::size_t some = 0;    ///< bytes of each plane but the first
   std::size_t beyond = 0;  ///< elements of the sample that are escaped
   double bits = 0;
 };
 
-Candidate candidate(const Sample& sample, std::size_t size, unsigned mantissa, unsigned largest,
-                    double scale) {
+Candidate candidate(const Sample& sample, PlanesForm form, unsigned largest, double scale) {
   Candidate result;
-  result.form = {.size = size, .mantissa = mantissa};
-  const std::size_t count = sample.elements.size() / size;
+  const std::size_t count = sample.elements.size() / form.size;
   result.planes.resize(sample.elements.size());
-  if (mantissa > 0) {
-    const unsigned window = 256U >> mantissa, room = 4;
-    result.form.base = largest + room > window ? largest + room - window : 0;
-    result.form.escape = 255;
+  if (form.mantissa > 0) {
+    const unsigned window = 256U >> form.mantissa, room = 4;
+    form.base = largest + room > window ? largest + room - window : 0;
   }
-  result.beyond = split(result.form, sample.elements, result.planes.data());
+  if (form.mantissa > 0 || form.zeros_apart) form.escape = 255;
+  result.form = form;
+  result.beyond = split(form, sample.elements, result.planes.data());
+  result.some = count;
   const auto first = std::span<const std::byte>(result.planes).first(count);
-  result.tables = best_tables(first, scale, mantissa);
-  result.bits = result.tables.bits - scale * static_cast<double>(mantissa * count) +
-                scale * 8 * static_cast<double>(result.beyond * size);
+  if (form.zeros_apart) {
+    result.some = set_zeros_apart(form, sample.elements, result.planes.data());
+    result.beyond =
+        static_cast<std::size_t>(std::ranges::count(first, static_cast<std::byte>(*form.escape)));
+  }
+  result.tables = best_tables(first, scale, form);
+  result.bits = result.tables.bits - scale * static_cast<double>(form.mantissa * result.some) +
+                scale * 8 * static_cast<double>(result.beyond * form.size);
   return result;
 }
 
+/// Whether so many elements are zeros, of either sign, that the other planes do without them.
+bool has_zeros(const Sample& sample, std::size_t size) {
+  if (size < 2) return false;
+  std::size_t zeros = 0;
+  for (std::size_t at = 0; at < sample.elements.size(); at += size) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, sample.elements.data() + at, size);
+    zeros += bits << (65 - 8 * size) == 0;
+  }
+  return static_cast<double>(zeros * size) >= kZeros * static_cast<double>(sample.elements.size());
+}
+
 Candidate best_candidate(const Sample& sample, std::size_t size, double scale) {
-  Candidate best = candidate(sample, size, 0, 0, scale);
+  PlanesForm form{.size = size, .zeros_apart = has_zeros(sample, size)};
+  Candidate best = candidate(sample, form, 0, scale);
   if (size != 2 && size != 4) return best;
   const std::size_t count = sample.elements.size() / size;
   unsigned largest = 0;
   for (std::size_t i = 0; i < count; ++i)
-    largest = std::max(largest, std::to_integer<unsigned>(best.planes[i]));
+    if (!best.form.escape || best.planes[i] != static_cast<std::byte>(*best.form.escape))
+      largest = std::max(largest, std::to_integer<unsigned>(best.planes[i]));
   const double worth = kWorthBits * scale * 8 * static_cast<double>(sample.elements.size());
-  for (unsigned mantissa = 1; mantissa <= kMostBits; ++mantissa) {
-    Candidate next = candidate(sample, size, mantissa, std::min(largest, 255U), scale);
+  for (form.mantissa = 1; form.mantissa <= kMostBits; ++form.mantissa) {
+    Candidate next = candidate(sample, form, std::min(largest, 255U), scale);
     if (next.bits > best.bits - worth) break;
     best = std::move(next);
   }
@@ -191,7 +215,7 @@ std::pair<Plane, double> kind_of(std::span<const std::byte> plane, double coded,
 
 /// Chooses the escape, or removes it where every byte has a width.
 void add_escape(Candidate& best, bool whole) {
-  if (whole && best.beyond == 0) {
+  if (whole && best.beyond == 0 && !best.form.zeros_apart) {
     best.form.escape.reset();
     return;
   }
@@ -199,8 +223,11 @@ void add_escape(Candidate& best, bool whole) {
   for (const Counts& counts : best.tables.counts)
     for (std::size_t s = 0; s < all.size(); ++s) all[s] += counts[s];
   // Elements beyond the window are already counted as escapes.
-  if (best.form.mantissa == 0) best.form.escape = rarest(all);
-  for (Counts& counts : best.tables.counts) ++counts[*best.form.escape];
+  if (best.form.mantissa == 0 && !best.form.zeros_apart) best.form.escape = rarest(all);
+  for (Counts& counts : best.tables.counts) {
+    ++counts[*best.form.escape];
+    for (std::size_t zero = 0; best.form.zeros_apart && zero <= kMostZero; ++zero) ++counts[zero];
+  }
 }
 
 }  // namespace
@@ -212,17 +239,23 @@ PlanesChoice choose_planes(std::span<const std::byte> raw, std::size_t size) {
       static_cast<double>(raw.size()) / static_cast<double>(sample.elements.size());
   Candidate best = best_candidate(sample, size, scale);
   const auto plane_at = [&](std::size_t plane) {
-    return std::span<const std::byte>(best.planes).subspan(plane * count, count);
+    return std::span<const std::byte>(best.planes)
+        .subspan(plane * count, plane == 0 ? count : best.some);
   };
   add_escape(best, sample.whole);
   PlanesChoice choice{.form = best.form, .bounds = best.tables.bounds};
   choice.form.run = best.tables.run;
-  const double elements = scale * static_cast<double>(count);
   double shares = 0;
   for (std::size_t plane = 0; plane < size; ++plane) {
+    const auto bytes = static_cast<double>(plane_at(plane).size());
+    if (bytes == 0) {
+      choice.kinds.push_back(Plane::kRaw);
+      choice.tables.emplace_back();
+      continue;
+    }
     Tables tables = plane == 0 ? best.tables : one_table(plane_at(plane), scale);
     const double as_bits = plane + 1 == size ? 1 - best.form.mantissa / 8.0 : 1;
-    const auto [kind, share] = kind_of(plane_at(plane), tables.bits / 8 / elements, as_bits);
+    const auto [kind, share] = kind_of(plane_at(plane), tables.bits / 8 / (scale * bytes), as_bits);
     auto& widths = choice.tables.emplace_back();
     if (kind == Plane::kCoded)
       for (const Counts& counts : tables.counts) {
@@ -231,7 +264,7 @@ PlanesChoice choose_planes(std::span<const std::byte> raw, std::size_t size) {
         widths.push_back(codec::byte_widths(counts, total));
       }
     choice.kinds.push_back(kind);
-    shares += share;
+    shares += share * bytes / static_cast<double>(count);
   }
   choice.share = shares / static_cast<double>(size);
   return choice;

@@ -10,13 +10,13 @@
 namespace gbcompress {
 namespace {
 
-constexpr int kByteMiddle = 128;
+constexpr int kNibbleMiddle = 8;
 
 std::int64_t parts(std::int64_t size, std::int64_t part) { return (size - 1) / part + 1; }
 
-/// Bytes of a number of the table.
-std::int64_t number_bytes(const LevelForm& form) {
-  return form.palette > 0 ? dtype_bits(form.dtype) / 8 : std::int64_t{sizeof(float)};
+/// Nibbles of a number of the table.
+std::int64_t number_nibbles(const LevelForm& form) {
+  return form.palette > 0 ? dtype_bits(form.dtype) / 4 : 2 * std::int64_t{sizeof(float)};
 }
 
 [[noreturn]] void corrupt(const char* what) {
@@ -29,16 +29,16 @@ std::vector<std::uint64_t> numbers_of_table(const CodedValues& values) {
   const auto count = static_cast<std::size_t>(grid.cols);
   std::vector<std::uint64_t> numbers(count);
   for (std::size_t i = 0; i < values.level_table.size(); ++i) {
-    const std::int32_t byte = values.level_table[i] + kByteMiddle;
-    if (byte < 0 || byte > 255) corrupt("a table of what are no bytes");
-    numbers[i % count] = numbers[i % count] << 8 | static_cast<std::uint64_t>(byte);
+    const std::int32_t nibble = values.level_table[i] + kNibbleMiddle;
+    if (nibble < 0 || nibble > 15) corrupt("a table of what are no nibbles");
+    numbers[i % count] = numbers[i % count] << 4 | static_cast<std::uint64_t>(nibble);
   }
   return numbers;
 }
 
 std::vector<std::byte> from_palette(const CodedValues& values) {
   const std::vector<std::uint64_t> numbers = numbers_of_table(values);
-  const auto size = static_cast<std::size_t>(number_bytes(values.levels));
+  const auto size = static_cast<std::size_t>(number_nibbles(values.levels) / 2);
   std::vector<std::byte> bytes(values.integers.size() * size);
   for (std::size_t i = 0; i < values.integers.size(); ++i) {
     const std::int64_t index = std::int64_t{values.integers[i]} + values.step;
@@ -108,15 +108,15 @@ IntegerGrid level_grid(const LevelForm& form, const IntegerGrid& grid) noexcept 
       form.palette > 0     ? form.palette
       : form.positions > 0 ? kLineNumbers * (grid.size() / form.positions)
                            : parts(grid.rows, form.block_rows) * parts(grid.cols, form.block_cols);
-  return {number_bytes(form), count, 0};
+  return {number_nibbles(form), count, 0};
 }
 
 std::vector<std::int32_t> level_table(const LevelForm& form,
                                       std::span<const std::uint64_t> numbers) {
   std::vector<std::int32_t> table;
-  for (std::int64_t byte = number_bytes(form) - 1; byte >= 0; --byte)
+  for (std::int64_t nibble = number_nibbles(form) - 1; nibble >= 0; --nibble)
     for (const std::uint64_t number : numbers)
-      table.push_back(static_cast<std::int32_t>(number >> (8 * byte) & 255) - kByteMiddle);
+      table.push_back(static_cast<std::int32_t>(number >> (4 * nibble) & 15) - kNibbleMiddle);
   return table;
 }
 

@@ -18,7 +18,7 @@ namespace gbcompress {
 LevelForm level_form(std::span<const std::int64_t> numbers, DType dtype) noexcept;
 /// Whether a tensor of that grid and type may have the form.
 bool fits_levels(const LevelForm& form, const IntegerGrid& grid, DType dtype) noexcept;
-/// The grid of the table: a row for each byte of its numbers, a column for each number.
+/// The grid of the table: a row for each four bits of its numbers, a column for each number.
 IntegerGrid level_grid(const LevelForm& form, const IntegerGrid& grid) noexcept;
 /// The table's integers. @param numbers  elements of the palette or bits of float32 factors
 std::vector<std::int32_t> level_table(const LevelForm& form,

@@ -78,6 +78,7 @@ class StripeWriter {
     std::size_t counts = choice_.tables.front().size();
     for (std::size_t plane = 1; plane < form.size; ++plane)
       counts += (choice_.tables[plane].size() * kLaterTables) << (plane - 1);
+    if (form.zeros_apart) counts += std::size_t{kLaterTables} << (form.size - 1);
     append_varint(to, static_cast<std::int64_t>(counts));
     for (const auto& tables : choice_.tables)
       for (const auto& widths : tables) codec::append_widths(to, widths);
@@ -95,11 +96,12 @@ class StripeWriter {
     scratch.planes.resize(raw.size());
     std::byte* const planes = scratch.planes.data();
     split(form, raw, planes);
+    const std::size_t some = form.zeros_apart ? set_zeros_apart(form, raw, planes) : count;
     const codec::ByteClasses classes = classes_of({planes, count}, scratch.classes);
     append_classes(scratch.classes, to);
     if (form.escape) put_escaped(raw, {planes, count}, classes, scratch.escaped, to);
     for (std::size_t plane = 0; plane < form.size; ++plane)
-      append_plane(plane, {planes + plane * count, count},
+      append_plane(plane, {planes + plane * count, plane == 0 ? count : some},
                    plane == 0 ? classes : codec::ByteClasses{}, scratch.words, to);
     if (last) return;
     const auto size = static_cast<std::uint32_t>(to.size() - sizeof(std::uint32_t));
@@ -185,7 +187,7 @@ class StripeWriter {
   void append_plane(std::size_t plane, std::span<const std::byte> bytes,
                     const codec::ByteClasses& classes, std::vector<std::uint16_t>& words,
                     Bytes& to) const {
-    Plane kind = choice_.kinds[plane];
+    Plane kind = bytes.empty() ? Plane::kRaw : choice_.kinds[plane];
     if (kind == Plane::kCoded && (plane > 0 || !choice_.form.escape)) {
       bool missing = false;
       for_missing(plane, bytes, classes, [&](std::size_t) { missing = true; });

@@ -84,10 +84,49 @@ inline std::size_t split(const PlanesForm& form, std::span<const std::byte> raw,
   return split<std::uint64_t>(form, raw.data(), count, planes);
 }
 
-inline double mean_of(std::span<const std::byte> run) {
-  std::uint32_t sum = 0;
-  for (const std::byte byte : run) sum += std::to_integer<std::uint32_t>(byte);
-  return static_cast<double>(sum) / static_cast<double>(run.size());
+template <typename T>
+std::size_t set_zeros_apart(const PlanesForm& form, const std::byte* raw, std::size_t count,
+                            std::byte* planes) {
+  const auto escape = static_cast<std::byte>(form.escape.value_or(0));
+  for (std::size_t i = 0; i < count; ++i) {
+    // The sign is the lowest bit.
+    const auto bits = turned<T>(raw + i * sizeof(T), T{0});
+    const bool taken = std::to_integer<unsigned>(planes[i]) <= kMostZero;
+    planes[i] = bits <= kMostZero ? static_cast<std::byte>(bits) : taken ? escape : planes[i];
+  }
+  std::size_t some = 0;
+  for (std::size_t plane = 1; plane < sizeof(T); ++plane) {
+    std::byte* const bytes = planes + plane * count;
+    some = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      bytes[some] = bytes[i];
+      some += std::to_integer<unsigned>(planes[i]) > kMostZero;
+    }
+  }
+  return some;
+}
+
+/// Sets zeros apart in the planes that split() wrote: elements whose first byte is a zero's get the
+/// escape. @return how many bytes each other plane has now
+inline std::size_t set_zeros_apart(const PlanesForm& form, std::span<const std::byte> raw,
+                                   std::byte* planes) {
+  const std::size_t count = raw.size() / form.size;
+  if (form.size == 2) return set_zeros_apart<std::uint16_t>(form, raw.data(), count, planes);
+  if (form.size == 4) return set_zeros_apart<std::uint32_t>(form, raw.data(), count, planes);
+  return set_zeros_apart<std::uint64_t>(form, raw.data(), count, planes);
+}
+
+/// Of the bytes of elements that are no zeros.
+inline double mean_of(std::span<const std::byte> run, bool zeros_apart) {
+  std::uint32_t sum = 0, count = 0;
+  const unsigned least = zeros_apart ? kMostZero + 1 : 0;
+  for (const std::byte byte : run) {
+    const auto value = std::to_integer<std::uint32_t>(byte);
+    const bool counts = value >= least;
+    sum += counts ? value : 0;
+    count += counts;
+  }
+  return count > 0 ? static_cast<double>(sum) / static_cast<double>(count) : 0;
 }
 
 /// The form and tables of a section, and the table of a run.
@@ -100,7 +139,8 @@ struct PlanesChoice {
   double share = 1;            ///< estimated size of the section over that of the elements
 
   std::uint8_t class_of(std::span<const std::byte> run) const {
-    const auto above = std::upper_bound(bounds.begin(), bounds.end(), mean_of(run));
+    const auto above =
+        std::upper_bound(bounds.begin(), bounds.end(), mean_of(run, form.zeros_apart));
     return static_cast<std::uint8_t>(above - bounds.begin());
   }
 };

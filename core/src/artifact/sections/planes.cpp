@@ -73,6 +73,22 @@ const std::byte* find(const std::byte* at, const std::byte* end, std::byte value
 #endif
 }
 
+/// Moves the bytes of elements that are no zeros to their places. @param bytes  those first
+void spread(std::span<const std::byte> first, std::span<std::byte> bytes, std::size_t count) {
+  for (std::size_t i = first.size(); i-- > 0;)
+    if (std::to_integer<unsigned>(first[i]) > kMostZero) bytes[i] = bytes[--count];
+}
+
+/// Sets the elements that are zeros.
+void put_zeros(std::span<const std::byte> first, std::size_t size, std::byte* raw) {
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const auto zero = std::to_integer<unsigned>(first[i]);
+    if (zero > kMostZero) continue;
+    std::memset(raw + i * size, 0, size);
+    raw[(i + 1) * size - 1] = static_cast<std::byte>(zero << 7);
+  }
+}
+
 /// Copies the escaped elements to the places where the first plane has the escape.
 void put_escapes(std::span<const std::byte> escaped, std::size_t size, std::uint8_t escape,
                  std::span<const std::byte> plane, std::byte* raw, const std::string& label) {
@@ -112,9 +128,9 @@ void PlanesReader::read_form(ByteReader& in) {
   if ((head & kEscapeFlag) != 0) form_.escape = in.read<std::uint8_t>();
   const auto tables = static_cast<std::uint64_t>(read_varint(in, label_));
   if (form_.mantissa > (form_.size > 1 ? kMostMantissa : 0) || form_.run > kMostRun ||
-      tables % kLaterTables > codec::kMostByteTables ||
-      tables / kLaterTables >> (form_.size - 1) != 0)
+      tables % kLaterTables > codec::kMostByteTables || tables / kLaterTables >> form_.size != 0)
     refuse(label_, "planes of a malformed form");
+  form_.zeros_apart = (tables / kLaterTables >> (form_.size - 1)) != 0;
   for (std::size_t plane = 0; plane < form_.size; ++plane) {
     const std::uint64_t count =
         plane == 0 ? tables % kLaterTables : (tables / kLaterTables) >> (plane - 1) & 1;
@@ -170,10 +186,21 @@ void PlanesReader::read(std::size_t stripe, std::span<std::byte> raw,
     if (elements > count) refuse(label_, "other escapes than escaped elements");
     escaped = in.take(elements * form_.size);
   }
-  for (std::size_t plane = 0; plane < form_.size; ++plane)
-    read_plane(in, plane, classes, scratch.subspan(plane * count, count));
+  const auto first = scratch.first(count);
+  read_plane(in, 0, classes, first);
+  const auto is_some = [](std::byte byte) { return std::to_integer<unsigned>(byte) > kMostZero; };
+  const std::size_t some =
+      form_.zeros_apart
+          ? static_cast<std::size_t>(std::count_if(first.begin(), first.end(), is_some))
+          : count;
+  for (std::size_t plane = 1; plane < form_.size; ++plane) {
+    const auto bytes = scratch.subspan(plane * count, count);
+    read_plane(in, plane, classes, bytes.first(some));
+    if (form_.zeros_apart) spread(first, bytes, some);
+  }
   if (in.remaining() > 0) refuse(label_, "bytes after its planes");
   merge(form_, scratch.data(), count, raw.data());
+  if (form_.zeros_apart) put_zeros(first, form_.size, raw.data());
   if (!form_.escape) return;
   put_escapes(escaped, form_.size, *form_.escape, scratch.first(count), raw.data(), label_);
 }

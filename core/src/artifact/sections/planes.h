@@ -28,6 +28,7 @@ struct PlanesForm {
   unsigned mantissa = 0;  ///< bits of the mantissa that are in the first plane
   unsigned base = 0;      ///< exponent that is 0 in it
   std::optional<std::uint8_t> escape;
+  bool zeros_apart = false;  ///< bytes 0 and 1 of the first plane are zeros; the others skip them
   std::size_t run = codec::kLeastRun;  ///< elements of one table
 };
 inline constexpr unsigned kMostMantissa = 4;
@@ -36,8 +37,10 @@ inline constexpr std::size_t kMostRun = std::size_t{1} << 20;
 /// binary logarithm of run / kLeastRun.
 inline constexpr unsigned kEscapeFlag = 8, kRunUnit = 16;
 /// The number of tables of the first plane, and a bit of this unit and up for each other plane with
-/// a table.
+/// a table, and one above them where zeros are apart.
 inline constexpr unsigned kLaterTables = 32;
+/// First bytes of +0 and -0 where zeros are apart: those up to this one.
+inline constexpr unsigned kMostZero = 1;
 inline constexpr std::size_t kMostPlanes = 8;
 
 /// Makes sections. [thread-safe]
