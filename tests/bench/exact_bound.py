@@ -110,7 +110,7 @@ def main():
         tool = record_tool()
         tool.write({"schema": 1, "id": given.record, "section": "exact", "title": "exact bfloat16 beside its bound",
                     "command": "tests/bench/exact_bound.py MODELS", "commit": tool.commit(), "machine": tool.machine(),
-                    "date": datetime.date.today().isoformat(), "seed": 0, "figures": figures, "listed": False})
+                    "date": datetime.date.today().isoformat(), "seed": 0, "model": "-", "figures": figures, "listed": False})
     return 0
 
 

@@ -122,7 +122,7 @@ def main():
         tool = record_tool()
         tool.write({"schema": 1, "id": given.record, "section": "exact", "title": "weights of few levels beside their entropy",
                     "command": "tests/bench/few_levels.py", "commit": tool.commit(), "machine": tool.machine(),
-                    "date": datetime.date.today().isoformat(), "seed": 1, "figures": figures, "listed": False})
+                    "date": datetime.date.today().isoformat(), "seed": 1, "model": "-", "figures": figures, "listed": False})
     return 0
 
 
