@@ -8,7 +8,6 @@ their row's root mean square (sixteenths of an octave); the entropy of the manti
 tables, and is that of each tensor by itself. Vectors count by their bytes."""
 
 import argparse
-import datetime
 import json
 import os
 import subprocess
@@ -16,7 +15,7 @@ import sys
 import tempfile
 
 import numpy as np
-from record_tool import record_tool
+from record_tool import write_figures
 
 NUMPY = {"F32": np.float32, "F16": np.float16, "F64": np.float64}
 
@@ -107,10 +106,7 @@ def main():
         for what, share in (("file", file), ("bound", bound)):
             figures.append({"name": f"{name.removesuffix('.safetensors')}: {what}", "value": round(100 * share, 2), "unit": "%"})
     if given.record:
-        tool = record_tool()
-        tool.write({"schema": 1, "id": given.record, "section": "exact", "title": "exact bfloat16 beside its bound",
-                    "command": "tests/bench/exact_bound.py MODELS", "commit": tool.commit(), "machine": tool.machine(),
-                    "date": datetime.date.today().isoformat(), "seed": 0, "model": "-", "figures": figures, "listed": False})
+        write_figures(given.record, "exact", "exact bfloat16 beside its bound", "tests/bench/exact_bound.py MODELS", figures)
     return 0
 
 

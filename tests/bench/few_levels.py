@@ -8,7 +8,6 @@ its integers by their frequencies, of each row or column with a scale of its own
 weights it is that of which are zeros, of the exponents of the others, and of their mantissas given these."""
 
 import argparse
-import datetime
 import json
 import os
 import subprocess
@@ -16,7 +15,8 @@ import sys
 import tempfile
 
 import numpy as np
-from record_tool import record_tool
+from exact_bound import bfloat16
+from record_tool import write_figures
 
 SIDE = 2048
 TYPES = {"float32": "F32", "float16": "F16", "uint16": "BF16", "int8": "I8"}
@@ -26,12 +26,6 @@ def entropy(symbols):
     """Bytes of all symbols, by their frequencies."""
     count = np.unique(symbols, return_counts=True)[1]
     return float(-(count * np.log2(count / count.sum())).sum()) / 8
-
-
-def bfloat16(values):
-    """The nearest bfloat16 of each float32, ties to even, as uint16."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def weights():
@@ -119,10 +113,7 @@ def main():
             print(f"{name:36} {size:>12,} {bound:>12,.0f} {more:>7.2f}%", flush=True)
             figures += [{"name": f"{name}: bytes", "value": size, "unit": ""}, {"name": "more", "value": round(more, 2), "unit": "%"}]
     if given.record:
-        tool = record_tool()
-        tool.write({"schema": 1, "id": given.record, "section": "exact", "title": "weights of few levels beside their entropy",
-                    "command": "tests/bench/few_levels.py", "commit": tool.commit(), "machine": tool.machine(),
-                    "date": datetime.date.today().isoformat(), "seed": 1, "model": "-", "figures": figures, "listed": False})
+        write_figures(given.record, "exact", "weights of few levels beside their entropy", "tests/bench/few_levels.py", figures, seed=1)
     return 0
 
 
