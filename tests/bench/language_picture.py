@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/images/language-model.svg from the record `language-model-peers` of language_model.py.
+"""Draws docs/images/language-model.svg from the records `language-model-peers` and `language-model-recovery` of
+language_model.py.
 
     language_picture.py [--check]
 
---check writes nothing, and ends with 1 where the picture is not that of the record.
+--check writes nothing, and ends with 1 where the picture is not that of the records.
 """
 
 import argparse
@@ -16,12 +17,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/images"))
 from drawing import BLUE, GRAY, GREEN, LINE, ORANGE, PURPLE, Drawing  # noqa: E402
 
-RECORD, PICTURE = ROOT / "docs/results/records/language-model-peers.json", ROOT / "docs/images/language-model.svg"
+RECORDS, PICTURE = ROOT / "docs/results/records", ROOT / "docs/images/language-model.svg"
+PEERS, RECOVERY = RECORDS / "language-model-peers.json", RECORDS / "language-model-recovery.json"
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 735, 24, 360
 BITS, LOSSES = (2.3, 4.9), (0.03, 0.1, 0.3, 1, 3, 10)
 #: Start of the names of a series, its label, color, and where the label stands beside the last point.
 SERIES = (("gbcompress, calibrated", "gbcompress, calibrated", GREEN, (10, 14)),
+          ("gbcompress, recovery", "with recovery", ORANGE, (-8, 18)),
           ("gbcompress, without data", "gbcompress, without data", BLUE, (10, 14)),
           ("GPTQ", "GPTQ, groups of 128, zstd", ORANGE, (8, 4)),
           ("HQQ", "HQQ, groups of 64", PURPLE, (-8, 16)),
@@ -37,6 +40,15 @@ def lines_of(record):
         elif figure["name"] == "KL divergence":
             found[-1][2] = figure["value"]
     return found
+
+
+def lines_of_recovery(record):
+    """Those that the record of peers has not."""
+    for name, bits, loss in lines_of(record):
+        if name.startswith("gbcompress, calibrated"):
+            yield name.replace("calibrated", "recovery"), bits, loss
+        elif bits < 2.9:
+            yield name, bits, loss
 
 
 def bits_of(name, bits):
@@ -82,9 +94,9 @@ class Axes:
         picture.text(x + off[0], y + off[1], label, "end" if off[0] < 0 else "start", color=color)
 
 
-def drawn(record):
-    lines = lines_of(record)
-    picture = Drawing(record["title"], WIDTH, HEIGHT)
+def drawn(peers, recovery):
+    lines = [*lines_of(peers), *lines_of_recovery(recovery)]
+    picture = Drawing(peers["title"], WIDTH, HEIGHT)
     axes = Axes(max(loss for name, _, loss in lines if name.startswith(tuple(start for start, *_ in SERIES))))
     axes.draw(picture)
     for each in SERIES:
@@ -96,13 +108,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    picture = drawn(json.loads(RECORD.read_text()))
+    picture = drawn(*(json.loads(record.read_text()) for record in (PEERS, RECOVERY)))
     if not arguments.check:
         PICTURE.write_text(picture)
         return 0
     if PICTURE.read_text() == picture:
         return 0
-    print(f"{PICTURE.name} is not the picture of {RECORD.name}; run tests/bench/language_picture.py")
+    print(f"{PICTURE.name} is not the picture of its records; run tests/bench/language_picture.py")
     return 1
 
 
