@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
+from gbcompress._keep import kept_state  # noqa: E402
 from gbcompress._kept_tensor import KeptTensor  # noqa: E402
 
 KEEPS = pytest.mark.parametrize("keep", ["compressed", "integers"])
@@ -166,6 +167,67 @@ def test_a_matrix_of_a_stack(keep: str, folder: Path) -> None:
         kept[0].up[6]
     with pytest.raises(gbc.UsageError, match=r"0.up\[2\] is kept compressed"):
         kept[0].up[2].zero_()
+
+
+@KEEPS
+def test_members_of_members(keep: str, folder: Path) -> None:
+    """Indices of weights of 4 and 5 dimensions, one after the other; and of stacks that a loader joins."""
+    torch.manual_seed(4)
+    model, kept = pair(nn.Sequential(nn.Conv2d(8, 12, 3), nn.Conv3d(12, 6, 3)), folder / "m.gbz", keep)
+    for layer, wanted in zip((kept[0].weight, kept[1].weight), (model[0].weight, model[1].weight), strict=True):
+        for i, j, k in [(0, 0, 0), (3, 1, 2), (5, 7, 0), (-1, -2, -3), (2, 5, 1)]:
+            part = layer[i][j]
+            assert isinstance(part, KeptTensor) and part.shape == wanted.shape[2:]
+            assert torch.equal(part.dequantize(), wanted[i][j]) and torch.equal(_plain(part[k]), wanted[i][j][k])
+            assert torch.equal(part[1:], wanted[i][j][1:])
+        assert torch.equal(layer[1:4][2][5], wanted[3][5]) and torch.equal(layer[2][3:6][1], wanted[2][4])
+    part, wanted = kept[0].weight[3][1], model[0].weight[3][1].detach()
+    x, seen = torch.randn(2, 3, requires_grad=True), torch.randn(2, 3, requires_grad=True)
+    nn.functional.linear(x, part).square().sum().backward()
+    with torch.no_grad():
+        seen.copy_(x)
+    nn.functional.linear(seen, wanted).square().sum().backward()
+    assert torch.equal(x.grad, seen.grad)
+
+    stack = {"a": torch.randn(4, 3, 40, 20), "b": torch.randn(4, 3, 40, 20)}
+    gbc.save_file(stack, folder / "stack.gbz", ratio=3)
+    decoded = gbc.load_file(folder / "stack.gbz", framework="torch")
+    with kept_state(str(folder / "stack.gbz"), keep) as state:
+        for dim in (1, 2):
+            joined = torch.cat([state["a"][...], state["b"][...]], dim)
+            assert isinstance(joined, KeptTensor)
+            wanted = torch.cat([decoded["a"], decoded["b"]], dim)
+            assert all(torch.equal(_plain(joined[i][j]), wanted[i][j]) for i in range(4) for j in range(3))
+
+
+@KEEPS
+@pytest.mark.parametrize("tokens", [3, 100])
+def test_joined_rows_under_autocast(tokens: int, keep: str, folder: Path) -> None:
+    """A linear weight of several tensors of the file, with a bias: of the same element type as a plain one."""
+    torch.manual_seed(4)
+    gbc.save_file({"a": torch.randn(40, 24), "b": torch.randn(20, 24)}, folder / "m.gbz", ratio=3)
+    decoded = gbc.load_file(folder / "m.gbz", framework="torch")
+    weight, bias = torch.cat([decoded["a"], decoded["b"]]), torch.randn(60)
+    x = torch.randn(tokens, 24)
+    with kept_state(str(folder / "m.gbz"), keep) as state:
+        joined = torch.cat([state["a"][...], state["b"][...]])
+    assert isinstance(joined, KeptTensor)
+    for kind in (torch.bfloat16, torch.float32):
+        found = []
+        for each in (joined, weight):
+            trained = bias.clone().requires_grad_()
+            with torch.autocast("cpu", torch.bfloat16, enabled=kind == torch.bfloat16):
+                made = nn.functional.linear(x, each, trained)
+            made.float().square().sum().backward()
+            found.append((made, trained.grad))
+        assert found[0][0].dtype == found[1][0].dtype == kind
+        bound = 2e-2 if kind == torch.bfloat16 else 1e-5
+        for got, wanted in zip(*found, strict=True):
+            torch.testing.assert_close(got, wanted, rtol=bound, atol=5 * bound)
+
+
+def _plain(value: Any) -> Any:
+    return value.dequantize() if isinstance(value, KeptTensor) else value
 
 
 def test_experts_are_decoded_by_themselves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from ._kept_tensor import FUNCTIONS, KeptTensor, Source
 
 
 class Member(Source):
-    """One tensor [...] of a stack [n, ...] of the file."""
+    """One tensor [...] of a stack [n, ...], which is a tensor of the file or a member of one. A member of a member is
+    decoded with the latter."""
 
     def __init__(self, stack: Source, place: int) -> None:
         self.store, self.index, self.name = stack.store, stack.index, f"{stack.name}[{place}]"
@@ -25,7 +26,7 @@ class Member(Source):
         return *self._stack.key, self._place
 
     def whole(self, dtype: torch.dtype) -> Unit:
-        return Unit(self.index, self._place, 1, dtype)
+        return self._stack.whole(dtype) if isinstance(self._stack, Member) else Unit(self.index, self._place, 1, dtype)
 
     def values(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         with self.weight(self.whole(dtype)) as decoded:
@@ -37,7 +38,7 @@ class Member(Source):
     @contextlib.contextmanager
     def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> Iterator[torch.Tensor]:
         with self._stack.weight(unit, backward, ahead) as decoded:
-            yield decoded[0]
+            yield decoded[self._place if isinstance(self._stack, Member) else 0]
 
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         return self.use(weight, lambda decoded: F.linear(x, decoded, bias))
@@ -76,8 +77,9 @@ class Joined(Source):
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         if self.dim != 0:
             return self.use(weight, lambda decoded: F.linear(x, decoded, bias))
-        parts = [F.linear(x, KeptTensor(part, weight.dtype, weight.device)) for part in self.parts]
-        return torch.cat(parts, -1) if bias is None else torch.cat(parts, -1) + bias
+        biases = [None] * len(self.parts) if bias is None else torch.split(bias, [part.shape[0] for part in self.parts])
+        kept = [KeptTensor(part, weight.dtype, weight.device) for part in self.parts]
+        return torch.cat([F.linear(x, *each) for each in zip(kept, biases, strict=True)], -1)
 
 
 def member(source: Source, place: int) -> Source:
