@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._keep import kept_state  # noqa: E402
+from gbcompress._keep import kept_state, release  # noqa: E402
 from gbcompress._kept_tensor import KeptTensor  # noqa: E402
 
 KEEPS = pytest.mark.parametrize("keep", ["compressed", "integers"])
@@ -115,6 +115,23 @@ def test_recurrent_layers(make: Any, keep: str, folder: Path) -> None:
     assert torch.equal(pickle.loads(pickle.dumps(kept))(x)[0], model(x)[0])
     assert torch.equal(copy.deepcopy(kept)(x)[0], model(x)[0])
     torch.testing.assert_close(kept.double()(x.double())[0], model.double()(x.double())[0], rtol=1e-12, atol=1e-14)
+
+
+def test_a_released_recurrent_layer_is_a_plain_one(folder: Path) -> None:
+    """Also of a copy; where one weight is released, the others stay kept."""
+    torch.manual_seed(2)
+    model, kept = pair(nn.LSTM(40, 48), folder / "m.gbz", "compressed")
+    copied, x = copy.deepcopy(kept), torch.randn(3, 5, 40)
+    release(copied, lambda module, name: name == "weight_ih_l0")
+    assert kept_names(copied) == {"weight_hh_l0"} and torch.equal(copied(x)[0], model(x)[0])
+    assert "flatten_parameters" in vars(copied), "it would ask a kept weight for its memory"
+    for each in (copied, kept):
+        release(each)
+        for made in (each, copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
+            assert not kept_names(made) and vars(made).keys() == vars(model).keys()
+            assert made.flatten_parameters.__func__ is nn.LSTM.flatten_parameters
+            assert torch.equal(made(x)[0], model(x)[0])
+    assert b"gbcompress" not in pickle.dumps(kept)
 
 
 def test_recurrent_weights_are_decoded_once_a_call(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

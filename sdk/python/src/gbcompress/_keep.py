@@ -122,10 +122,13 @@ def _nothing() -> None:
 
 
 def settle(model: nn.Module) -> None:
-    """Recurrent layers with kept weights have nothing to flatten."""
+    """Recurrent layers with kept weights have nothing to flatten; others have their class's flatten_parameters()."""
     for module in model.modules():
-        if isinstance(module, nn.RNNBase) and any(isinstance(value, KeptTensor) for value in module._parameters.values()):
-            vars(module)["flatten_parameters"] = _nothing
+        if isinstance(module, nn.RNNBase):
+            if any(isinstance(value, KeptTensor) for value in module._parameters.values()):
+                vars(module)["flatten_parameters"] = _nothing
+            elif vars(module).get("flatten_parameters") is _nothing:
+                del vars(module)["flatten_parameters"]
 
 
 def _real(store: Store, name: str) -> bool:
@@ -183,12 +186,12 @@ def release(model: nn.Module, which: Callable[[nn.Module, str], bool] = lambda m
         value = places[0][0]._parameters[places[0][1]]
         if isinstance(value, KeptTensor) and any(which(module, name) for module, name in places):
             _replace(places, nn.Parameter(value.dequantize(), requires_grad=False))
+    settle(model)
 
 
 def release_others(model: nn.Module) -> None:
     """Decodes kept parameters that keep_compressed() does not keep."""
     release(model, lambda module, name: not keeps(module, name))
-    settle(model)
 
 
 def decoded_state(model: nn.Module) -> dict[str, Any]:
