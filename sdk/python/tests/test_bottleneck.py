@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -392,6 +393,57 @@ def test_states_of_other_gnets_are_refused() -> None:
         with pytest.raises(gbc.ShapeMismatch, match=words):
             gnets.load_state_dict(other.state_dict())
     assert torch.equal(gnets.state_dict()["gnets"]["0.weight"]["theta"], before)
+
+
+def test_states_of_wrong_content_change_nothing() -> None:
+    """Whatever is wrong in the last parameter's entry, or beside the entries."""
+    gnets = gbc.GenomicBottleneck(mlp(), hidden=8)
+    step(gnets.model, gnets)
+    other = gbc.GenomicBottleneck(mlp(seed=3), hidden=8)
+    for i in range(3):
+        step(other.model, other, i)
+    good, before = other.state_dict(), gnets.state_dict()
+    last = list(good["gnets"])[-1]
+    entry = good["gnets"][last]
+    scales = [layer.planned.plan.output_scale for layer in gnets._layers]
+
+    def within(**more: Any) -> dict[str, Any]:
+        return good | {"gnets": good["gnets"] | {last: entry | more}}
+
+    wrong = "the state of a bottleneck must be what state_dict.. returned, got "
+    for state, words in (
+        (good | {"steps": -1}, "steps of the state must be at least 0, got -1"),
+        (good | {"steps": 1.5}, "steps of the state must be an integer, got 1.5"),
+        (good | {"steps": "3"}, "steps of the state must be a number, got '3'"),
+        (good | {"steps": None}, "steps of the state must be a number, got None"),
+        (good | {"exact": "no"}, f"{wrong}'no' as exact"),
+        (good | {"gnets": [1]}, f"{wrong}a list as gnets"),
+        (good | {"gnets": {3: entry}}, f"{wrong}a dict of 3 as gnets"),
+        (good | {"gnets": good["gnets"] | {last: None}}, f"{wrong}None for {last}"),
+        (good | {"gnets": good["gnets"] | {last: {"plan": "linear"}}}, f"{wrong}a dict of 'plan' for {last}"),
+        (within(more=1), f"{wrong}a dict of .*'more' for {last}"),
+        (within(plan=3), f"{wrong}an int as plan of {last}"),
+        (within(output_scale="1"), f"output_scale of {last} must be a number, got '1'"),
+        (within(output_scale=math.nan), f"output_scale of {last} must be finite, got nan"),
+        (within(theta=entry["theta"].tolist()), f"{wrong}a list as theta of {last}"),
+        (within(first_moment=entry["first_moment"].long()), f"{wrong}a torch tensor as first_moment of {last}"),
+        (within(second_moment=entry["second_moment"].to("meta")), f"{wrong}a torch tensor as second_moment of {last}"),
+        (within(second_moment=entry["second_moment"].to_sparse()), f"{wrong}a torch tensor as second_moment of {last}"),
+    ):
+        with pytest.raises(gbc.UsageError, match=words) as caught:
+            gnets.load_state_dict(state)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(gbc.ShapeMismatch, match=f"{last} is"):
+        gnets.load_state_dict(within(theta=entry["theta"][:-1]))
+    after = gnets.state_dict()
+    assert (after["steps"], after["exact"]) == (before["steps"], before["exact"])
+    assert scales == [layer.planned.plan.output_scale for layer in gnets._layers]
+    for name, values in before["gnets"].items():
+        for key in ("theta", "first_moment", "second_moment"):
+            assert torch.equal(after["gnets"][name][key], values[key]), (name, key)
+            assert not torch.equal(values[key], good["gnets"][name][key]), (name, key)
+    gnets.load_state_dict(good)
+    assert torch.equal(gnets.state_dict()["gnets"][last]["theta"], entry["theta"])
 
 
 def test_calls_in_a_wrong_order() -> None:

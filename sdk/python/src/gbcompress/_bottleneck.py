@@ -380,8 +380,8 @@ class GenomicBottleneck:
             state: what ``state_dict`` returned. ``predict_weights`` writes its weights into the module.
 
         Raises:
-            UsageError: it is not such a dict.
-            ShapeMismatch: it is of other parameters or g-nets; nothing has then been changed.
+            UsageError: it is not such a dict, or an entry is of another kind or out of range.
+            ShapeMismatch: it is of other parameters or g-nets. After either error nothing has been changed.
         """
         restore_state(self, state)
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._arguments import kind_of
+from ._arguments import kind_of, real, whole
 from ._core import GNetPlan
-from ._errors import mismatch, usage
+from ._errors import UsageError, mismatch, usage
 
 if TYPE_CHECKING:
     from ._bottleneck import GenomicBottleneck
@@ -44,18 +44,44 @@ def state_of(bottleneck: GenomicBottleneck) -> dict[str, Any]:
     return {"steps": bottleneck._steps, "exact": bottleneck._exact, "gnets": gnets}
 
 
-def _checked(state: object, bottleneck: GenomicBottleneck) -> Mapping[str, Any]:
+def _described(value: object) -> str:
+    return f"a dict of {', '.join(map(repr, value))}" if isinstance(value, Mapping) else kind_of(value)
+
+
+def _wrong(what: str) -> UsageError:
+    return usage(f"the state of a bottleneck must be what state_dict() returned, got {what}")
+
+
+def _checked_entry(entry: object, name: str) -> Mapping[str, Any]:
+    """What a state says of a parameter's g-nets. Raises UsageError."""
+    if not isinstance(entry, Mapping) or set(entry) != {"plan", "output_scale", *_TENSORS}:
+        raise _wrong(f"{_described(entry)} for {name}")
+    if not isinstance(entry["plan"], str):
+        raise _wrong(f"{kind_of(entry['plan'])} as plan of {name}")
+    real(entry["output_scale"], f"output_scale of {name}")
+    for key in _TENSORS:
+        value = entry[key]
+        if not isinstance(value, Tensor) or value.is_meta or not value.is_floating_point() or value.layout != torch.strided:
+            raise _wrong(f"{kind_of(value)} as {key} of {name}, which must be a dense tensor of float32 with values")
+    return entry
+
+
+def _checked(state: object, bottleneck: GenomicBottleneck) -> Mapping[str, Mapping[str, Any]]:
     """The g-nets of a state. Raises UsageError, ShapeMismatch."""
     if not isinstance(state, Mapping) or set(state) != {"steps", "exact", "gnets"}:
-        what = f"a dict of {', '.join(map(repr, state))}" if isinstance(state, Mapping) else kind_of(state)
-        raise usage(f"the state of a bottleneck must be what state_dict() returned, got {what}")
-    gnets: Mapping[str, Any] = state["gnets"]
+        raise _wrong(_described(state))
+    whole(state["steps"], "steps of the state", 0)
+    if not isinstance(state["exact"], bool):
+        raise _wrong(f"{state['exact']!r} as exact")
+    gnets = state["gnets"]
+    if not isinstance(gnets, Mapping) or not all(isinstance(name, str) for name in gnets):
+        raise _wrong(f"{_described(gnets)} as gnets")
     names = [layer.name for layer in bottleneck._layers]
     if other := sorted(set(names) ^ set(gnets)):
         where = "lacks" if other[0] in names else "has"
         raise mismatch(f"the state is of other g-nets: it {where} {other[0]}; use the settings it was saved with")
     for layer in bottleneck._layers:
-        entry, plan = gnets[layer.name], layer.planned.plan
+        entry, plan = _checked_entry(gnets[layer.name], layer.name), layer.planned.plan
         sizes = {tuple(entry[name].shape) for name in _TENSORS}
         if entry["plan"] != _text(plan) or sizes != {(plan.parameters,)}:
             raise mismatch(
