@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import stat
@@ -157,6 +158,50 @@ def test_learns_and_measures_each_layer() -> None:
     assert result.accuracy is not None and result.accuracy > 65
     assert set(result.layers) == {"0"} and set(result.layers["0"]) == {"bridge_loss", "code_loss", "exit_accuracy"}
     assert result.layers["0"]["bridge_loss"].values[-1] < result.layers["0"]["bridge_loss"].values[0]
+
+
+def deep() -> nn.Sequential:
+    torch.manual_seed(2)
+    sizes = [12, 16, 14, 10, 8]
+    layers = [layer for pair in itertools.pairwise(sizes) for layer in (nn.Linear(*pair), nn.Tanh())]
+    return nn.Sequential(*layers, nn.Linear(8, CLASSES))
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        ({"split": [2, 1, 1]}, ["0", "4", "6"]),
+        ({"split": "1,3"}, ["0", "2"]),
+        ({"settings": {"strategy.split": [2, 1, 1]}}, ["0", "4", "6"]),
+        ({"settings": {"strategy.split": "1,3"}}, ["0", "2"]),
+        ({"settings": {"strategy.options": "split=3,1 bridge=8"}}, ["0", "6"]),
+        ({"settings": {"strategy.split": 4}}, ["0"]),
+        ({"bridge": 8}, ["0", "2", "4", "6"]),
+    ],
+)
+def test_components_are_those_of_the_split(given: dict[str, Any], first: list[str]) -> None:
+    """However it is given."""
+    result = gbc.strategies.al(deep(), flat(), epochs=1, exits=1, program=PROGRAM, threads=1, **given)
+    assert list(result.layers) == first
+    assert all(set(found) == {"bridge_loss", "code_loss", "exit_accuracy"} for found in result.layers.values())
+    assert set(result.curves) == {"loss", "train_accuracy_percent", "train_top5_percent"}
+
+
+@needs_program
+def test_a_measure_of_another_version_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a component, of the model, and of what the package does not know."""
+    run = gbc.strategies.run_program
+
+    def more(*arguments: Any) -> dict[str, Any]:
+        told = run(*arguments)
+        told["curves"] += [{"name": name, "x": [1], "y": [2.5]} for name in ("spread.2", "spread", "spread.99")]
+        return told
+
+    monkeypatch.setattr(gbc.strategies, "run_program", more)
+    result = gbc.strategies.al(mlp(), flat(), epochs=1, program=PROGRAM, threads=1)
+    assert result.layers["2"]["spread"].values.tolist() == [2.5]
+    assert {"spread", "spread.99"} <= set(result.curves) and set(result.layers) == {"0", "2"}
 
 
 @needs_program

@@ -12,9 +12,10 @@ there in temporary files, and the trained weights come back bit for bit.
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -304,30 +305,36 @@ class _Run:
         with torch.no_grad():
             for name, tensor in self._arch.tensors.items():
                 tensor.copy_(trained[name])
-        return self._result(told, options)
+        return self._result(told, strategy)
 
     def _data(self) -> dict[str, NDArray[Any]]:
         # Without a test set of its own the program would take some of the data.
         inputs, labels = (self._inputs[:1], self._labels[:1]) if self._validation is None else self._validation
         return {"inputs": self._inputs, "targets": self._labels, "test_inputs": inputs, "test_targets": labels}
 
-    def _result(self, told: Mapping[str, Any], options: Mapping[str, Any]) -> StrategyResult:
-        stages = dict(self._arch.stages)
-        first = 0
-        names = list(stages.values())
-        for number, size in enumerate(_split_of(options.get("split"), len(names) - 1), 1):
-            stages[f"component {number}"] = names[first]
-            first += size
+    def _places(self, strategy: str, told: Mapping[str, Any]) -> dict[str, str]:
+        """Paths in the model, by what follows the point in the names of curves: of ``al`` the number of a component, of
+        ``dtp`` the program's name of a stage."""
+        if strategy != "al":
+            return self._arch.stages
+        names = list(self._arch.stages.values())
+        words = told["settings"]["strategy"]["options"] or ""
+        split = dict(word.split("=", 1) for word in words.split()).get("split")
+        sizes = [int(each) for each in split.split(",")] if split else [1] * (len(names) - 1)
+        firsts = itertools.accumulate(sizes[:-1], initial=0)
+        return {str(number): names[first] for number, first in enumerate(firsts, 1)}
+
+    def _result(self, told: Mapping[str, Any], strategy: str) -> StrategyResult:
+        places = self._places(strategy, told)
         curves: dict[str, Curve] = {}
-        layers: dict[str, dict[str, Curve]] = {name: {} for name in names}
+        layers: dict[str, dict[str, Curve]] = {name: {} for name in self._arch.stages.values()}
         for each in told["curves"]:
             curve = Curve(np.array(each["x"], np.float64), np.array(each["y"], np.float64))
             measure, _, of = each["name"].partition(".")
-            component = measure in ("bridge_loss", "code_loss", "exit_accuracy")
-            if of:
-                layers[stages[f"component {of}" if component else of]][measure] = curve
+            if of in places:
+                layers[places[of]][measure] = curve
             else:
-                curves[measure] = curve
+                curves[each["name"]] = curve
         metric = told["metric"] if self._validation is not None else {"after": None, "before": None}
         return StrategyResult(
             accuracy=metric["after"],
@@ -337,10 +344,3 @@ class _Run:
             arch=self._arch.arch,
             seconds=float(told["seconds"]),
         )
-
-
-def _split_of(given: Any, stages: int) -> Sequence[int]:
-    """Stages of each component of ``al``; the program has checked them."""
-    if given is None:
-        return [1] * stages
-    return [int(each) for each in (given if isinstance(given, list | tuple) else str(given).split(","))]
