@@ -263,6 +263,7 @@ class Doubling(nn.Sequential):
         (shared, "2.weight and 0.weight are the same parameter"),
         (lambda: mlp().double(), "0.weight is torch.float64; .* use model.float"),
         (lambda: nn.Sequential(nn.Linear(13, 4), nn.Linear(4, 4)), r"cannot take inputs of shape \[12\]"),
+        (lambda: nn.Sequential(nn.BatchNorm2d(12), *mlp()), r"cannot take inputs of shape \[12\]: expected 4D input"),
         (lambda: nn.Sequential(nn.Linear(12, 4), nn.Linear(4, 3)), "a label of data is 3; the model has 3 classes"),
     ],
 )

@@ -260,7 +260,7 @@ class _Run:
             with evaluating(model), torch.no_grad():
                 try:
                     scores = model(torch.from_numpy(inputs[:1]).to(device))
-                except RuntimeError as error:
+                except (RuntimeError, ValueError) as error:  # ValueError: of BatchNorm
                     raise usage(f"the model cannot take inputs of shape {list(inputs.shape[1:])}: "
                                 f"{str(error).splitlines()[0]}") from error  # fmt: skip
             if scores.ndim != 2:
