@@ -272,6 +272,22 @@ def test_models_are_refused_by_their_layers(model: Callable[[], nn.Module], word
         gbc.strategies.dtp(model(), flat(), program=PROGRAM)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("validation", [None, flat(7), flat(7, 1)])
+def test_statistics_of_a_batch_are_accepted(validation: Any, tmp_path: Path) -> None:
+    """A BatchNorm without running statistics takes them from the rows; the program is reached, with two rows or more."""
+    model = nn.Sequential(nn.Linear(12, 24), nn.BatchNorm1d(24, track_running_stats=False), nn.ReLU(), nn.Linear(24, CLASSES))
+    text = f'for each; do case $each in tensors:*) cp "${{each#tensors:}}" {tmp_path}/; esac; done'
+    copies = script(tmp_path / "program", text)
+    with pytest.raises(gbc.GbzError, match="did not print a JSON object"):
+        gbc.strategies.dtp(model, flat(), validation=validation, program=copies)
+    from safetensors.torch import load_file
+
+    data = load_file(str(tmp_path / "data.safetensors"))
+    assert len(data["test_inputs"]) == len(data["test_targets"]) == (2 if validation is None else len(validation[0]))
+    if validation is None:
+        assert torch.equal(data["test_targets"], flat()[1][[0, -1]])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

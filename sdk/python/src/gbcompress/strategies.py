@@ -244,7 +244,7 @@ class _Run:
         self._program, self._verbose = found_program(program), bool(verbose)
 
     def _check_outputs(self, model: Any) -> None:
-        """Inputs and labels beside what the model gives for one input."""
+        """Inputs and labels beside what the model gives for two rows; statistics of a batch need more than one."""
         import torch
 
         from ._collect import evaluating
@@ -259,7 +259,7 @@ class _Run:
                             f"{list(self._inputs.shape[1:])}")  # fmt: skip
             with evaluating(model), torch.no_grad():
                 try:
-                    scores = model(torch.from_numpy(inputs[:1]).to(device))
+                    scores = model(torch.from_numpy(inputs[[0, -1]]).to(device))
                 except (RuntimeError, ValueError) as error:  # ValueError: of BatchNorm
                     raise usage(f"the model cannot take inputs of shape {list(inputs.shape[1:])}: "
                                 f"{str(error).splitlines()[0]}") from error  # fmt: skip
@@ -309,7 +309,8 @@ class _Run:
 
     def _data(self) -> dict[str, NDArray[Any]]:
         # Without a test set of its own the program would take some of the data.
-        inputs, labels = (self._inputs[:1], self._labels[:1]) if self._validation is None else self._validation
+        rows = [0, -1]  # two, for statistics of a batch
+        inputs, labels = (self._inputs[rows], self._labels[rows]) if self._validation is None else self._validation
         return {"inputs": self._inputs, "targets": self._labels, "test_inputs": inputs, "test_targets": labels}
 
     def _places(self, strategy: str, told: Mapping[str, Any]) -> dict[str, str]:
