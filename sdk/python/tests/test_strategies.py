@@ -312,6 +312,23 @@ def test_arguments_are_checked(arguments: dict[str, Any], words: str) -> None:
         gbc.strategies.dtp(**({"model": mlp(), "data": flat(), "program": PROGRAM or "/bin/true"} | arguments))
 
 
+@pytest.mark.parametrize("strategy", ["dtp", "al"])
+def test_each_argument_reaches_the_program(strategy: str, tmp_path: Path) -> None:
+    program = script(tmp_path / "program", f'printf "%s\\n" "$@" > {tmp_path}/call; exit 3')
+    with pytest.raises(gbc.GbzError, match="ended with status 3"):
+        getattr(gbc.strategies, strategy)(
+            mlp(), flat(), validation=flat(7, 9), epochs=2, batch=3, lr=0.25, weight_decay=0.5, optimizer="sgd",
+            schedule="step", seed=11, threads=5, settings={"train.flip": True}, program=program, verbose=True, first=[4, 6.5],
+        )  # fmt: skip
+    call = (tmp_path / "call").read_text().splitlines()
+    named = dict(itertools.pairwise(call))
+    assert (named["--strategy"], named["--epochs"], named["--seed"]) == (strategy, "2", "11")
+    assert {value for word, value in itertools.pairwise(call) if word == "--set"} == {
+        "train.shift=0", "train.flip=yes", "train.batch=3", "train.threads=5", "optim.plain_lr=0.25",
+        "optim.plain_weight_decay=0.5", "optim.plain_optimizer=sgd", "optim.schedule=step", "strategy.first=4,6.5",
+    }  # fmt: skip
+
+
 def script(path: Path, text: str) -> str:
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

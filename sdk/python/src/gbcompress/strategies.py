@@ -6,8 +6,8 @@
     result.accuracy                                 # percent, on the validation set
     result.layers["0"]["bridge_loss"].values        # of a layer, step by step
 
-The strategies are plugins of the command ``gbcompress`` with LibTorch, which these functions run: weights and data go
-there in temporary files, and the trained weights come back bit for bit.
+The strategies are plugins of the command ``gbcompress`` with LibTorch. These functions write weights and data to
+temporary files, run the command, and copy the trained weights into the model, bit for bit.
 """
 
 from __future__ import annotations
@@ -131,12 +131,7 @@ def dtp(
             unknown option; or there is no program. The model is as it was.
         GbzError: the program failed, with its message and code.
     """
-    run = _Run(model, data, validation, settings, program, verbose)
-    run.set("optim.plain_lr", lr, real)
-    run.set("optim.plain_weight_decay", weight_decay, real)
-    run.set("optim.plain_optimizer", optimizer, _name)
-    run.set("optim.schedule", schedule, _name)
-    return run.train("dtp", epochs, batch, seed, threads, options)
+    return _trained("dtp", locals())
 
 
 def al(
@@ -164,12 +159,17 @@ def al(
     ``split=[1, 2]``, ``widths=32``, ``bridge=128``, ``codes="sigmoid"`` and the others of the strategy. Bridges and
     autoencoders are not kept.
     """
-    run = _Run(model, data, validation, settings, program, verbose)
-    run.set("optim.plain_lr", lr, real)
-    run.set("optim.plain_weight_decay", weight_decay, real)
-    run.set("optim.plain_optimizer", optimizer, _name)
-    run.set("optim.schedule", schedule, _name)
-    return run.train("al", epochs, batch, seed, threads, options)
+    return _trained("al", locals())
+
+
+def _trained(strategy: str, given: Mapping[str, Any]) -> StrategyResult:
+    """A run of a strategy. ``given`` has the arguments of ``dtp`` or ``al`` by their names."""
+    run = _Run(given["model"], given["data"], given["validation"], given["settings"], given["program"], given["verbose"])
+    run.set("optim.plain_lr", given["lr"], real)
+    run.set("optim.plain_weight_decay", given["weight_decay"], real)
+    run.set("optim.plain_optimizer", given["optimizer"], _name)
+    run.set("optim.schedule", given["schedule"], _name)
+    return run.train(strategy, given["epochs"], given["batch"], given["seed"], given["threads"], given["options"])
 
 
 def _name(value: object, what: str) -> str:
