@@ -65,10 +65,11 @@ def keep_compressed(
 
     Weights of Linear, Conv (of 1 to 3 dimensions, transposed too) and Embedding modules, and the matrices and stacks of
     matrices of other modules without submodules that have parameters (recurrent layers, experts, Conv1D of GPT-2), become
-    frozen parameters without values. A layer's weight is decoded into a buffer that all layers share, in calls of up to 64
-    tokens while the layer before computes; weights above 2^22 elements of linear layers in pieces of rows; of embeddings
-    only the rows of the indices. Other parameters and buffers are read into memory. Outputs and gradients by inputs are
-    those of a model with the decoded weights, bit for bit; weights in pieces differ by the rounding of the matrix product.
+    frozen parameters without values. A layer's weight is decoded into a buffer that all layers share; weights above 2^22
+    elements of linear layers in pieces of rows; of embeddings only the rows of the indices. While a layer computes, threads
+    decode the next two weights or pieces; during linear layers of one piece, only in calls of up to 64 tokens. Other
+    parameters and buffers are read into memory. Outputs and gradients by inputs are those of a model with the decoded
+    weights, bit for bit; weights in pieces differ by the rounding of the matrix product.
 
     The file is mapped: its pages belong to the file cache of the system. Replacing it under its name is safe; it must
     not be changed in place while the model is used.
