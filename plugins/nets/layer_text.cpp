@@ -101,12 +101,13 @@ LayerText::Pair LayerText::pair(const std::string& name, const Pair& otherwise,
                                 std::int64_t low) const {
   if (!given(name)) return otherwise;
   Pair pair;
-  for (const std::string& part : split_outside(values_.at(name), 'x'))
+  const std::vector<std::string> parts = split_outside(values_.at(name), 'x');
+  for (const std::string& part : parts)
     if (const auto value = number_of(part, low, kMost)) pair.push_back(*value);
-  if (pair.size() == 1) pair.push_back(pair[0]);
-  if (pair.size() != 2 || !(values_.at(name).find_first_not_of("0123456789x") == std::string::npos))
-    refuse("needs integers from " + std::to_string(low) + " as " + name +
+  if (pair.size() != parts.size() || pair.empty() || pair.size() > 2)
+    refuse("needs integers from " + std::to_string(low) + " to 1048576 as " + name +
            ", one, or two as in 3x5, not \"" + printable(values_.at(name)) + "\"");
+  if (pair.size() == 1) pair.push_back(pair[0]);
   return pair;
 }
 

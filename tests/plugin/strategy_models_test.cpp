@@ -209,6 +209,15 @@ TEST(StrategyModels, SpelledOutLayersAreChecked) {
       {"sequential:64/Linear(64,10,in_features=64)", "has in_features twice"},
       {"sequential:64/Linear(64,ten)", "needs an integer from 1"},
       {"sequential:64/Linear(1048576,1048576)", "more than 1073741824 weights"},
+      {"sequential:64/Linear(64,16777216)", "needs an integer from 1"},
+      {"sequential:64/Linear(64,1048576)/Linear(1048576,1000)",
+       "layer 1 (Linear) brings the layers to more than 1073741824 weights"},
+      {"sequential:1048576x1048576/Flatten()", "two inputs have more than 268435456 elements"},
+      {"sequential:1x8x8/Conv2d(1,2,1,padding=1048576)", "gives more than 268435456 elements"},
+      {"sequential:1x8x8/AdaptiveAvgPool2d(1048576)", "gives more than 268435456 elements"},
+      {"sequential:1x8x8/MaxPool2d(0x3)", "as kernel_size"},
+      {"sequential:1x8x8/MaxPool2d(3x)", "as kernel_size"},
+      {"sequential:1x8x8/MaxPool2d(3x9999999)", "as kernel_size"},
       {"sequential:64/Linear(64,10,bias=yes)", "needs True or False as bias"},
       {"sequential:64/Linear(64,10),ELU(alpha=big)", "needs a number as alpha"},
       {"sequential:64/ReLU(True)", "it takes none"},
@@ -219,6 +228,12 @@ TEST(StrategyModels, SpelledOutLayersAreChecked) {
       {"sequential:2x9x9/Conv2d(2,3,5,groups=2),Flatten(),Linear(9,10)", "groups do not divide"}};
   for (const auto& [arch, words] : wrong)
     expect_has(usage_refusal(arch, [&] { build_model(arch, host().registry()); }), {words});
+}
+
+TEST(StrategyModels, NormsWithoutRunningStatisticsFit) {
+  EXPECT_NO_THROW(
+      build_model("sequential:8/Linear(8,4),BatchNorm1d(4,track_running_stats=False)/Linear(4,2)",
+                  host().registry()));
 }
 
 TEST(StrategyModels, AParameterOfTwoComponentsIsRefusedByName) {
