@@ -105,17 +105,17 @@ class CodedCollection {
           e.erase("k");
           e["l"] = {3};
         }));
-    const auto palette = [&](std::int32_t byte, std::int32_t index) {
+    const auto palette = [&](std::int32_t nibble, std::int32_t index) {
       json e = good_;
       e["l"] = {2};
       json h = header({e});
       h["u"] = {64};
-      std::vector<std::int32_t> indices(20, 1), table(8, 7);
-      table[5] = byte;
+      std::vector<std::int32_t> indices(20, 1), table(16, 7);
+      table[5] = nibble;
       indices[9] = index;
-      return file(h, stream(CodecProfile::kSmall, {{4, 2, 0}, {4, 5, 0}}, {table, indices}));
+      return file(h, stream(CodecProfile::kSmall, {{8, 2, 0}, {4, 5, 0}}, {table, indices}));
     };
-    add("levels_table_of_no_bytes", Errc::kCorrupt, palette(128, 0));
+    add("levels_table_of_no_nibbles", Errc::kCorrupt, palette(8, 0));
     add("levels_beyond_the_palette", Errc::kCorrupt, palette(0, 2));
   }
 

@@ -251,6 +251,7 @@ class Collection {
     bad("planes_of_a_run_without_table", join(form(join(table, table), 2), join(third, good)));
     const Bytes escaped = {std::byte{1}, {}, {}};
     bad("planes_with_other_escapes", join(form(table, 1, true), join(escaped, good)));
+    bad("planes_of_zeros_that_escape", join(form(table, 1 + 64, true), join(escaped, good)));
     bad("planes_with_more_bytes", join(form(table), join(good, Bytes(1))));
     bad("planes_that_are_missing", form(table), Errc::kTruncated);
     Bytes cut = join(form(table), good);

@@ -117,6 +117,7 @@ class PlanesForm:
         counts, self.at = read_varint(stored, self.at)
         need(counts & 31 <= 16 and counts >> 5 < 1 << width, "too many tables")
         self.zeros_apart = counts >> (4 + width) & 1
+        need(not self.zeros_apart or width > 1 and (self.escape is None or self.escape > 1), "a malformed form of planes")
         self.tables = [[self.table() for _ in range(counts & 31)]]
         self.tables += [[self.table() for _ in range(counts >> (4 + plane) & 1)] for plane in range(1, width)]
 

@@ -85,12 +85,10 @@ float unit_of(const ArtifactTensor& form, int step) {
   return form.grid.dependent ? step_size(step) / 2 : step_size(step);
 }
 
-}  // namespace
-
-std::vector<float> DirectValues::read_row_scales() const {
-  const ArtifactTensor& form = artifact_.tensors()[tensor_];
+std::vector<float> row_scales_of(const ArtifactReader& artifact, std::size_t tensor) {
+  const ArtifactTensor& form = artifact.tensors()[tensor];
   std::vector<float> rows;
-  for (const std::int32_t offset : artifact_.lanes()->offsets(tensor_)) {
+  for (const std::int32_t offset : artifact.lanes()->offsets(tensor)) {
     if (offset < kMinStep - form.step || offset > kMaxStep - form.step)
       throw Error(Errc::kCorrupt, "a row has a step out of range");
     rows.push_back(unit_of(form, form.step + offset));
@@ -98,16 +96,20 @@ std::vector<float> DirectValues::read_row_scales() const {
   return rows;
 }
 
+}  // namespace
+
 DirectValues::Scales DirectValues::read_scales() const {
   const ArtifactTensor& form = artifact_.tensors()[tensor_];
-  if (!form.row_steps) return {unit_of(form, form.step), nullptr};
+  Scales scales{unit_of(form, form.step), {}};
+  if (!form.row_steps) return scales;
 #ifdef GBC_FREESTANDING
-  const auto rows = std::make_shared<const std::vector<float>>(read_row_scales());
+  scales.rows = row_scales_of(artifact_, tensor_);
 #else
-  const auto rows = artifact_.lanes()->row_scales(tensor_, [this] { return read_row_scales(); });
+  scales.rows =
+      artifact_.lanes()->row_scales(tensor_, [this] { return row_scales_of(artifact_, tensor_); });
 #endif
-  if (rows->size() == 1) return {rows->front(), nullptr};
-  return {unit_of(form, form.step), rows};
+  if (scales.of_rows().size() == 1) scales = {scales.of_rows().front(), {}};
+  return scales;
 }
 
 namespace {
@@ -155,8 +157,9 @@ void DirectValues::read(std::size_t part, DType dtype, std::span<std::byte> byte
 #ifndef GBC_FREESTANDING
     if (!is_real(own_)) return read_numbers(values, bytes);
 #endif
-    const float scale = scales().scale;
-    const std::span<const float> rows = scales().of_rows();
+    const Scales& found = scales();
+    const float scale = found.scale;
+    const std::span<const float> rows = found.of_rows();
     if (dtype == DType::kF32 && own_ == DType::kF32)
       return lanes.read_part(tensor_, values, scale, rows, reinterpret_cast<float*>(bytes.data()));
 #ifndef GBC_FREESTANDING  // libgbz has less code instead

@@ -33,11 +33,16 @@ class DirectValues {
   /// Integers of a part, of dependent grids in half steps. [thread-safe] @throws as read()
   void read_units(std::size_t part, std::span<float> units) const;
   struct Scales {
-    float scale;                                     ///< what a unit stands for
-    std::shared_ptr<const std::vector<float>> rows;  ///< one a row instead, or null
+    float scale;              ///< what a unit stands for
+#ifdef GBC_FREESTANDING       // where nothing else shares them
+    std::vector<float> rows;  ///< one a row instead, or empty
+    std::span<const float> of_rows() const { return rows; }
+#else
+    std::shared_ptr<const std::vector<float> > rows;  ///< one a row instead, or null
     std::span<const float> of_rows() const {
       return rows ? std::span(*rows) : std::span<const float>();
     }
+#endif
   };
   /// @throws as read()
   const Scales& scales() const;
@@ -49,7 +54,6 @@ class DirectValues {
   std::size_t tensor_;
   DType own_;
   Scales read_scales() const;
-  std::vector<float> read_row_scales() const;
   void read_numbers(const LanesPart& units, std::span<std::byte> bytes) const;
 
   std::vector<LanesPart> parts_;

@@ -52,14 +52,14 @@ void from_lanes(const ArtifactReader& artifact, const Slice& slice, int threads)
   parallel_tasks(threads, static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
     const LanesPart& part = parts[static_cast<std::size_t>(i)];
     if (!slice.touches(part.first, part.size)) return;
-    if (slice.holds(part.first, part.size))
-      return values.read(static_cast<std::size_t>(i), slice.dtype,
-                         slice.out.subspan(Slice::bytes(slice.dtype, part.first - slice.first),
-                                           Slice::bytes(slice.dtype, part.size)));
+    const bool all = slice.holds(part.first, part.size);
+    const std::size_t size = Slice::bytes(slice.dtype, part.size);
     std::vector<std::byte> made;
-    resize_fresh(made, Slice::bytes(slice.dtype, part.size));
-    values.read(static_cast<std::size_t>(i), slice.dtype, made);
-    slice.take(part.first, part.size, slice.dtype, made);
+    if (!all) resize_fresh(made, size);
+    values.read(static_cast<std::size_t>(i), slice.dtype,
+                all ? slice.out.subspan(Slice::bytes(slice.dtype, part.first - slice.first), size)
+                    : std::span(made));
+    if (!all) slice.take(part.first, part.size, slice.dtype, made);
   });
 }
 

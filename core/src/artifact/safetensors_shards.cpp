@@ -1,5 +1,6 @@
 #include "artifact/safetensors_shards.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -89,6 +90,10 @@ std::optional<OriginalFiles> safetensors_shards(const TensorBundle& bundle) {
     }
     if (sniff_bytes(bundle.contents[f], given) != FileKind::kStateDict) return {};
     const std::string name = shard_name(given);
+    if (std::ranges::find(shards.files, name, [](const OriginalFile& file) {
+          return file.content.name;
+        }) != shards.files.end())
+      return {};
     shards.files.push_back(shard_of(bundle, tensors[f], name));
     for (const std::size_t i : tensors[f]) {
       map[bundle.tensors[i].name] = name;

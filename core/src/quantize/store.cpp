@@ -99,11 +99,13 @@ std::optional<std::pair<std::vector<std::byte>, Packing>> smaller_alone(std::siz
 /// Bytes of tensors that each thread packs ahead of the one that is added.
 constexpr std::int64_t kAhead = std::int64_t{8} << 20;
 
-/// Bytes that a tensor takes that was prepared: its packed ones, its change, or tables of planes.
+/// Bytes that a tensor takes while it is prepared: its packed ones, its change, or tables of
+/// planes.
 std::int64_t held_ahead(const TensorPlan& tensor) {
   constexpr std::int64_t kTables = std::int64_t{1} << 18;
-  const std::size_t bytes = tensor.source->bytes.size();
-  return bytes < kLargeTensor || tensor.match.any() ? static_cast<std::int64_t>(bytes) : kTables;
+  const auto bytes = static_cast<std::int64_t>(tensor.source->bytes.size());
+  if (tensor.match.blocks) return 3 * bytes;  // as they are made, their scales, and the section
+  return bytes < static_cast<std::int64_t>(kLargeTensor) || tensor.match.any() ? bytes : kTables;
 }
 
 }  // namespace
@@ -182,8 +184,8 @@ std::optional<std::vector<std::byte>> WeightsStore::made_blocks(const TensorPlan
   const auto& [base, before] = *tensor.match.blocks;
   const std::size_t blocks =
       source.bytes.size() / gguf::find_block_layout(source.block_type)->bytes;
-  // Small ones are made side by side.
-  const int threads = source.bytes.size() >= kLargeTensor ? plan_.threads() : 1;
+  // Large ones are made alone, others side by side.
+  const int threads = held_ahead(tensor) > plan_.threads() * kAhead ? plan_.threads() : 1;
   return pack_requantized(source.bytes, source.block_type,
                           base_values(options_.bases[base], before, source, 0, blocks), threads);
 }

@@ -112,7 +112,7 @@ class LanesReader {
   mutable std::array<std::shared_ptr<Shared>, kKeptStripes> recent_;
   mutable std::size_t oldest_ = 0;
 #ifndef GBC_FREESTANDING
-  /// 16 MiB: of a model of 7e9 weights 6 MiB.
+  /// 16 MiB. The row scales of a model of 7e9 weights take 6 MiB.
   static constexpr std::size_t kMostScales = std::size_t{1} << 22;
   mutable std::map<std::size_t, std::shared_ptr<const std::vector<float>>> scales_;
   mutable std::size_t kept_scales_ = 0;

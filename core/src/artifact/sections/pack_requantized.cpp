@@ -20,7 +20,7 @@ constexpr std::size_t kSampled = 256;
 constexpr double kLeastMade = 0.5;
 /// Bytes of a section that names the reference alone.
 constexpr std::size_t kNothingChanged = 2;
-/// Of more blocks, so many pieces of so many tell which form is the smallest.
+/// Above twice as many blocks the form is chosen by a sample: so many pieces of so many blocks.
 constexpr std::size_t kTrialPieces = 64, kTrialBlocks = 32;
 
 void append_bytes_to(Bytes& to, std::span<const std::byte> bytes) {

@@ -27,20 +27,28 @@ constexpr std::size_t kMostBlockBytes = std::size_t{1} << 30;
 /// Unless a sample of them is repetitive: so many pieces of so many bytes, or all.
 constexpr std::size_t kTriedPieces = 4, kTriedBytes = std::size_t{1} << 16;
 
-Bytes compress(std::span<const std::byte> raw, int level) {
-  // One for each thread: a new one takes longer than a small tensor.
-  static thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(
-      ZSTD_createCCtx(), ZSTD_freeCCtx);
+using Context = std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)>;
+
+Bytes compress_in(ZSTD_CCtx* context, std::span<const std::byte> raw, int level) {
   if (!context) throw Error(Errc::kFailure, "zstd could not start");
-  check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level), "zstd");
-  check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 0), "zstd");
-  check(ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 1), "zstd");
+  check(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level), "zstd");
+  check(ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 0), "zstd");
+  check(ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 1), "zstd");
   Bytes packed(ZSTD_compressBound(raw.size()));
   const std::size_t n =
-      ZSTD_compress2(context.get(), packed.data(), packed.size(), raw.data(), raw.size());
+      ZSTD_compress2(context, packed.data(), packed.size(), raw.data(), raw.size());
   check(n, "zstd compression");
   packed.resize(n);
   return packed;
+}
+
+Bytes compress(std::span<const std::byte> raw, int level) {
+  // One for each thread: a new one takes longer than a small tensor. Large inputs take much memory,
+  // which is not kept.
+  constexpr std::size_t kSmall = std::size_t{1} << 18;
+  static thread_local const Context small(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  if (raw.size() <= kSmall) return compress_in(small.get(), raw, level);
+  return compress_in(Context(ZSTD_createCCtx(), ZSTD_freeCCtx).get(), raw, level);
 }
 
 /// Levels of zstd: the slow one where the quick one comes near the best of the others, since small

@@ -19,35 +19,51 @@ using Bytes = std::vector<std::byte>;
   throw Error(Errc::kCorrupt, label + " has " + why);
 }
 
+bool is_zero(std::byte first) { return std::to_integer<unsigned>(first) <= kMostZero; }
+
 /// Elements of planes.
+/// @tparam kZeros  whether zeros may be apart
 /// @param size    bytes of an element, at most those of T
 /// @param planes  the first plane first
-template <typename T>
+template <bool kZeros, typename T>
 inline void merge_in(const PlanesForm& form, std::size_t size, const std::byte* planes,
                      std::size_t count, std::byte* raw) {
   const auto last = static_cast<unsigned>(8 * size - 1);
   const T base = static_cast<T>(static_cast<T>(form.base) << (last - 7));
   const T all = static_cast<T>(~T{} >> (8 * (sizeof(T) - size)));
   const unsigned mantissa = form.mantissa;  // of its own: stores of bytes may change the form's
+  const bool zeros_apart = kZeros && form.zeros_apart;
+  std::size_t place = 0;  // in the planes but the first
   for (std::size_t i = 0; i < count; ++i) {
-    T bits = 0;
-    for (std::size_t plane = 0; plane < size; ++plane)
-      bits = static_cast<T>(bits << (8 % (8 * sizeof(T))) |
-                            std::to_integer<T>(planes[plane * count + i]));
-    bits = static_cast<T>(((bits >> mantissa) + base) & all);
+    T bits = std::to_integer<T>(planes[i]);
+    if (!zeros_apart || !is_zero(planes[i])) {  // a zero's byte is its sign
+      for (std::size_t plane = 1; plane < size; ++plane)
+        bits = static_cast<T>(bits << (8 % (8 * sizeof(T))) |
+                              std::to_integer<T>(planes[plane * count + (kZeros ? place : i)]));
+      ++place;
+      bits = static_cast<T>(((bits >> mantissa) + base) & all);
+    }
     bits = static_cast<T>(bits >> 1 | (bits << last & all));
     std::memcpy(raw + i * size, &bits, size);
   }
 }
 
+#ifndef GBC_FREESTANDING
+template <typename T>
+void merge_as(const PlanesForm& form, const std::byte* planes, std::size_t count, std::byte* raw) {
+  if (form.zeros_apart) return merge_in<true, T>(form, sizeof(T), planes, count, raw);
+  merge_in<false, T>(form, sizeof(T), planes, count, raw);
+}
+#endif
+
 void merge(const PlanesForm& form, const std::byte* planes, std::size_t count, std::byte* raw) {
 #ifdef GBC_FREESTANDING  // one loop for elements of all sizes is less code
-  merge_in<std::uint64_t>(form, form.size, planes, count, raw);
+  merge_in<true, std::uint64_t>(form, form.size, planes, count, raw);
 #else
-  if (form.size == 1) return merge_in<std::uint8_t>(form, 1, planes, count, raw);
-  if (form.size == 2) return merge_in<std::uint16_t>(form, 2, planes, count, raw);
-  if (form.size == 4) return merge_in<std::uint32_t>(form, 4, planes, count, raw);
-  merge_in<std::uint64_t>(form, 8, planes, count, raw);
+  if (form.size == 1) return merge_as<std::uint8_t>(form, planes, count, raw);
+  if (form.size == 2) return merge_as<std::uint16_t>(form, planes, count, raw);
+  if (form.size == 4) return merge_as<std::uint32_t>(form, planes, count, raw);
+  merge_as<std::uint64_t>(form, planes, count, raw);
 #endif
 }
 
@@ -73,35 +89,16 @@ const std::byte* find(const std::byte* at, const std::byte* end, std::byte value
 #endif
 }
 
-/// Moves the bytes of elements that are no zeros to their places. @param bytes  those first
-void spread(std::span<const std::byte> first, std::span<std::byte> bytes, std::size_t count) {
-  for (std::size_t i = first.size(); i-- > 0;)
-    if (std::to_integer<unsigned>(first[i]) > kMostZero) bytes[i] = bytes[--count];
-}
-
-/// Sets the elements that are zeros.
-void put_zeros(std::span<const std::byte> first, std::size_t size, std::byte* raw) {
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const auto zero = std::to_integer<unsigned>(first[i]);
-    if (zero > kMostZero) continue;
-    std::memset(raw + i * size, 0, size);
-    raw[(i + 1) * size - 1] = static_cast<std::byte>(zero << 7);
-  }
-}
-
 /// Copies the escaped elements to the places where the first plane has the escape.
 void put_escapes(std::span<const std::byte> escaped, std::size_t size, std::uint8_t escape,
                  std::span<const std::byte> plane, std::byte* raw, const std::string& label) {
   const std::byte* const end = plane.data() + plane.size();
   const std::byte* next = escaped.data();
-  std::size_t left = escaped.size();
-  for (const std::byte* at = plane.data(); (at = find(at, end, std::byte{escape})) != end; ++at) {
-    if (left == 0) refuse(label, "other escapes than escaped elements");
+  const std::byte* const last = next + escaped.size();
+  const std::byte* at = plane.data();
+  for (; (at = find(at, end, std::byte{escape})) != end && next != last; ++at, next += size)
     std::memcpy(raw + static_cast<std::size_t>(at - plane.data()) * size, next, size);
-    next += size;
-    left -= size;
-  }
-  if (left > 0) refuse(label, "other escapes than escaped elements");
+  if (at != end || next != last) refuse(label, "other escapes than escaped elements");
 }
 
 }  // namespace
@@ -127,10 +124,11 @@ void PlanesReader::read_form(ByteReader& in) {
   form_.base = in.read<std::uint8_t>();
   if ((head & kEscapeFlag) != 0) form_.escape = in.read<std::uint8_t>();
   const auto tables = static_cast<std::uint64_t>(read_varint(in, label_));
-  if (form_.mantissa > (form_.size > 1 ? kMostMantissa : 0) || form_.run > kMostRun ||
-      tables % kLaterTables > codec::kMostByteTables || tables / kLaterTables >> form_.size != 0)
-    refuse(label_, "planes of a malformed form");
   form_.zeros_apart = (tables / kLaterTables >> (form_.size - 1)) != 0;
+  if (form_.mantissa > (form_.size > 1 ? kMostMantissa : 0) || form_.run > kMostRun ||
+      tables % kLaterTables > codec::kMostByteTables || tables / kLaterTables >> form_.size != 0 ||
+      (form_.zeros_apart && (form_.size == 1 || form_.escape.value_or(255) <= kMostZero)))
+    refuse(label_, "planes of a malformed form");
   for (std::size_t plane = 0; plane < form_.size; ++plane) {
     const std::uint64_t count =
         plane == 0 ? tables % kLaterTables : (tables / kLaterTables) >> (plane - 1) & 1;
@@ -186,21 +184,14 @@ void PlanesReader::read(std::size_t stripe, std::span<std::byte> raw,
     if (elements > count) refuse(label_, "other escapes than escaped elements");
     escaped = in.take(elements * form_.size);
   }
-  const auto first = scratch.first(count);
-  read_plane(in, 0, classes, first);
-  const auto is_some = [](std::byte byte) { return std::to_integer<unsigned>(byte) > kMostZero; };
-  const std::size_t some =
-      form_.zeros_apart
-          ? static_cast<std::size_t>(std::count_if(first.begin(), first.end(), is_some))
-          : count;
-  for (std::size_t plane = 1; plane < form_.size; ++plane) {
-    const auto bytes = scratch.subspan(plane * count, count);
-    read_plane(in, plane, classes, bytes.first(some));
-    if (form_.zeros_apart) spread(first, bytes, some);
-  }
+  read_plane(in, 0, classes, scratch.first(count));
+  std::size_t some = count;
+  if (form_.zeros_apart)
+    for (const std::byte first : scratch.first(count)) some -= is_zero(first) ? 1 : 0;
+  for (std::size_t plane = 1; plane < form_.size; ++plane)
+    read_plane(in, plane, classes, scratch.subspan(plane * count, some));
   if (in.remaining() > 0) refuse(label_, "bytes after its planes");
   merge(form_, scratch.data(), count, raw.data());
-  if (form_.zeros_apart) put_zeros(first, form_.size, raw.data());
   if (!form_.escape) return;
   put_escapes(escaped, form_.size, *form_.escape, scratch.first(count), raw.data(), label_);
 }

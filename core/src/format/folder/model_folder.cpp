@@ -156,9 +156,10 @@ void refuse_copies(const TensorBundle& bundle, const std::string& label,
   std::set<std::string_view> names;
   for (const TensorEntry& tensor : bundle.tensors)
     if (!names.insert(tensor.name).second)
-      throw Error(Errc::kUsage, label + " holds tensor " + printable(tensor.name) +
-                                    " in several files, which are copies or variants: " +
-                                    names_text(files) + "; name the one to read, or several as inputs of their own");
+      throw Error(Errc::kUsage,
+                  label + " holds tensor " + printable(tensor.name) +
+                      " in several files, which are copies or variants: " + names_text(files) +
+                      "; name the one to read, or give each as an input of its own");
 }
 
 /// Names files of weights that are not read.
