@@ -14,10 +14,9 @@
 #include "artifact/kept_files.h"
 #include "artifact/model_files.h"
 #include "artifact/part_cache.h"
+#include "artifact/safetensors_shards.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
-#include "format/safetensors/safetensors.h"
-#include "format/safetensors/safetensors_order.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 
@@ -36,22 +35,16 @@ constexpr std::size_t kStreams = 4;
 /// The stem of "m.gbz".
 std::string stem_of(const fs::path& artifact) { return artifact.stem().string(); }
 
-/// A safetensors file of the tensors, as decode_to_file() writes it.
+/// A safetensors file of all tensors.
 ContainerFile tensors_file(const ArtifactReader& artifact, std::string name) {
-  const auto& tensors = artifact.tensors();
   std::vector<TensorEntry> entries;
-  for (const ArtifactTensor& tensor : tensors)
+  std::vector<std::size_t> all;
+  for (const ArtifactTensor& tensor : artifact.tensors()) {
+    all.push_back(entries.size());
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
-  ContainerFile file{std::move(name), {}, {}};
-  std::vector<TensorEntry> ordered;
-  for (const std::size_t i : file_order(entries)) {
-    ordered.push_back(entries[i]);
-    file.holes.push_back({.tensor = i});
   }
-  file.skeleton =
-      safetensors_start("{\"__metadata__\":{\"format\":\"pt\"}", ordered, label_of(artifact));
-  if (!file.holes.empty()) file.holes.front().before = file.skeleton.size();
-  return file;
+  return whole_file(safetensors_file(entries, all, std::move(name)), artifact.tensors(),
+                    label_of(artifact));
 }
 
 struct Kept {

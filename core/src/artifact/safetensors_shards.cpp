@@ -36,27 +36,6 @@ std::optional<std::size_t> file_of(const TensorBundle& bundle, const TensorEntry
   return {};
 }
 
-/// A file of those tensors, whose header follows from them.
-OriginalFile shard_of(const TensorBundle& bundle, const std::vector<std::size_t>& tensors,
-                      std::string name) {
-  constexpr std::string_view kStart = "{\"__metadata__\":{\"format\":\"pt\"}";
-  std::vector<TensorEntry> entries, ordered;
-  for (const std::size_t i : tensors)
-    entries.push_back({bundle.tensors[i].name, bundle.tensors[i].dtype, bundle.tensors[i].shape, {}});
-  OriginalFile file{.headed = true};
-  for (const std::size_t i : file_order(entries)) {
-    file.content.holes.push_back({.tensor = tensors[i]});
-    file.bytes += static_cast<std::int64_t>(bundle.tensors[tensors[i]].bytes.size());
-    ordered.push_back(entries[i]);
-  }
-  file.bytes +=
-      static_cast<std::int64_t>(safetensors_start(std::string(kStart), ordered, name).size());
-  const auto start = std::as_bytes(std::span(kStart));
-  file.content.skeleton.assign(start.begin(), start.end());
-  file.content.name = std::move(name);
-  return file;
-}
-
 OriginalFile index_of(std::string name, const nlohmann::ordered_json& map, std::int64_t all) {
   const nlohmann::ordered_json content = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
   const std::string text = content.dump(2) + "\n";
@@ -68,6 +47,26 @@ OriginalFile index_of(std::string name, const nlohmann::ordered_json& map, std::
 }
 
 }  // namespace
+
+OriginalFile safetensors_file(std::span<const TensorEntry> tensors,
+                              const std::vector<std::size_t>& chosen, std::string name) {
+  constexpr std::string_view kStart = "{\"__metadata__\":{\"format\":\"pt\"}";
+  std::vector<TensorEntry> entries, ordered;
+  for (const std::size_t i : chosen)
+    entries.push_back({tensors[i].name, tensors[i].dtype, tensors[i].shape, {}});
+  OriginalFile file{.headed = true};
+  for (const std::size_t i : file_order(entries)) {
+    file.content.holes.push_back({.tensor = chosen[i]});
+    file.bytes += tensor_bytes(entries[i].dtype, entries[i].shape, entries[i].name);
+    ordered.push_back(entries[i]);
+  }
+  file.bytes +=
+      static_cast<std::int64_t>(safetensors_start(std::string(kStart), ordered, name).size());
+  const auto start = std::as_bytes(std::span(kStart));
+  file.content.skeleton.assign(start.begin(), start.end());
+  file.content.name = std::move(name);
+  return file;
+}
 
 std::optional<OriginalFiles> safetensors_shards(const TensorBundle& bundle) {
   if (bundle.contents.size() < 2 || bundle.contents.size() != bundle.files.size()) return {};
@@ -94,7 +93,7 @@ std::optional<OriginalFiles> safetensors_shards(const TensorBundle& bundle) {
           return file.content.name;
         }) != shards.files.end())
       return {};
-    shards.files.push_back(shard_of(bundle, tensors[f], name));
+    shards.files.push_back(safetensors_file(bundle.tensors, tensors[f], name));
     for (const std::size_t i : tensors[f]) {
       map[bundle.tensors[i].name] = name;
       all += static_cast<std::int64_t>(bundle.tensors[i].bytes.size());

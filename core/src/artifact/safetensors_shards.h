@@ -1,11 +1,20 @@
 #pragma once
-/// Shards of PyTorch whose values are quantized expand to shards of safetensors.
+/// Files of safetensors that expand from tensors of other files: one of all, or shards.
 
+#include <cstddef>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "artifact/originals.h"
 
 namespace gbcompress {
+
+/// A safetensors file as decode_to_file() writes it, whose header follows from its tensors. Their
+/// bytes are not looked at. @param chosen  indices of those that it has
+OriginalFile safetensors_file(std::span<const TensorEntry> tensors,
+                              const std::vector<std::size_t>& chosen, std::string name);
 
 /// A safetensors file for each of the bundle's files that has tensors, with those, and an index of
 /// them where the bundle has one. Names as Transformers has them:
