@@ -2,7 +2,7 @@
 // the same g-nets. One rank, two in one shell, or under a launcher:
 //   train_two_ranks
 //   train_two_ranks --rank 1 --world 2 & train_two_ranks --rank 0 --world 2
-//   torchrun --no-python --nproc-per-node=2 train_two_ranks
+//   torchrun --standalone --no-python --nproc-per-node=2 train_two_ranks
 #include <torch/torch.h>
 
 #include <cstdio>

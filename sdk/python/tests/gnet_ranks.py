@@ -10,6 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
+
+# torch.optim imports it, and imported while a group exists it keeps that group: Gloo's threads then live until the
+# interpreter ends, where one that releases a tensor aborts the process ("terminate called without an active exception").
+import torch._dynamo  # noqa: F401
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -38,15 +39,27 @@ class Ranks:
 
     Collectives run on the device of their tensors, so the group's backend must carry that device: Gloo for models
     on the CPU, NCCL for those on GPUs.
+
+    The group is not kept alive: destroy_process_group() ends the threads of a group without other owners. Threads of
+    Gloo that live until the interpreter ends release tensors without it and abort the process.
     """
 
     def __init__(self, model: nn.Module, group: Any) -> None:
-        self._group = _group_of(model, group)
-        self.rank = 0 if self._group is None else dist.get_rank(self._group)
-        self.world = 1 if self._group is None else dist.get_world_size(self._group)
+        found = _group_of(model, group)
+        self._reference = None if found is None else weakref.ref(found)
+        self.rank = 0 if found is None else dist.get_rank(found)
+        self.world = 1 if found is None else dist.get_world_size(found)
         if self.rank < 0:
             raise usage("this process is not part of the group; make the bottleneck in the group's processes alone")
         self.averaged = _parallel_in(model) is not None  #: gradients arrive averaged
+
+    @property
+    def _group(self) -> Any:
+        """The group, while torch.distributed or its maker keeps it."""
+        found = None if self._reference is None else self._reference()
+        if found is None:
+            raise usage("the process group of this bottleneck has been destroyed; make the bottleneck again")
+        return found
 
     def _call(self, where: str, act: Callable[[], Any]) -> Any:
         try:
