@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gbcompress/model.h"
+#include "gbcompress/metric.h"
 #include "numbers.h"
 #include "table.h"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 
 #include "compress_options.h"
@@ -17,21 +16,19 @@
 #include "gbcompress/error.h"
 #include "gbcompress/model_folders.h"
 #include "gbcompress/options.h"
+#include "gbcompress/report.h"
 #include "gbcompress/tensors.h"
 #include "gbcompress/weights.h"
 #include "model_folders.h"
 #include "model_options.h"
+#include "present.h"
 #include "report.h"
-#include "result_json.h"
 #include "run_options.h"
-#include "stored_table.h"
 #include "table.h"
 #include "weights_estimate.h"
 
 namespace gbcompress::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 InputSize size_of(const TensorBundle& bundle) {
   InputSize size{.file_bytes = bundle.file_bytes};
@@ -100,108 +97,18 @@ void judge_exact(WeightsReport& report, const WeightsOptions& options, const Set
 /// Weights from which on a run takes long enough to be continued after a kill.
 constexpr std::int64_t kPartsFrom = std::int64_t{1} << 28;
 
-struct Cost {
-  double seconds = 0;
-  std::int64_t peak_memory_bytes = 0;
-};
-
-Cost cost_since(std::chrono::steady_clock::time_point start) {
+void take_cost(CompressionReport& report, std::chrono::steady_clock::time_point start) {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-          static_cast<std::int64_t>(usage.ru_maxrss) * 1024};
-}
-
-std::string bits_per_weight(std::int64_t bytes, std::int64_t weights) {
-  return fixed(
-      8 * static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(weights, 1)), 2);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.peak_memory_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
 /// What compress_weights() or compress_layers() wrote.
 struct Written {
-  WeightsReport report;                ///< of the file
-  std::optional<WeightsReport> draft;  ///< of its first part, if it has layers
-
-  /// What the options ask something of.
-  const WeightsReport& asked() const { return draft ? *draft : report; }
+  WeightsReport file;
+  std::optional<WeightsReport> draft;  ///< its first part, if it has layers
 };
-
-std::string part_text(std::int64_t bytes, std::int64_t input_bytes) {
-  return with_commas(bytes) + ", ratio " +
-         fixed(static_cast<double>(input_bytes) / static_cast<double>(bytes), 2);
-}
-
-/// @param output      what is written, to be printed
-/// @param target      default_target_text()
-/// @param steps_from  what the step sizes follow
-void print_table(const Written& written, const std::string& output, std::int64_t input_bytes,
-                 const std::string& target, const char* steps_from, const Cost& cost,
-                 bool verbose) {
-  const WeightsReport& report = written.report;
-  const std::vector<StoredTensor>& tensors = written.asked().tensors;
-  const bool exact = std::all_of(tensors.begin(), tensors.end(),
-                                 [](const StoredTensor& tensor) { return tensor.error == 0; });
-  Table table;
-  table.row({"", "original", "compressed"});
-  table.row({"bytes on disk", with_commas(input_bytes), with_commas(report.output_bytes)});
-  table.row(
-      {"ratio", "1.00",
-       fixed(static_cast<double>(input_bytes) / static_cast<double>(report.output_bytes), 2)});
-  if (written.draft) {
-    table.row({"draft, bytes", "", part_text(written.draft->output_bytes, input_bytes)});
-    table.row(
-        {"exact part, bytes", "", with_commas(report.output_bytes - written.draft->output_bytes)});
-    table.row({"error of the draft", "", short_number(written.draft->total_error)});
-  }
-  table.row({"weights", with_commas(report.parameters), with_commas(report.parameters)});
-  table.row({"bits per weight", bits_per_weight(input_bytes, report.parameters),
-             bits_per_weight(report.output_bytes, report.parameters)});
-  table.row({"test quality", "", "not evaluated (no data)"});
-  if (!target.empty()) table.row({"target", "", target});
-  if (!exact) table.row({"step sizes from", "", steps_from});
-  if (report.change_error) {
-    table.row({"as in the base", "",
-               with_commas(report.unchanged) + " of " +
-                   with_commas(static_cast<std::int64_t>(report.tensors.size())) + " tensors"});
-    table.row({"error", "of the change", short_number(*report.change_error)});
-    table.row({"", "of the tensors", short_number(report.total_error)});
-  }
-  add_stored_rows(table, tensors);
-  table.row({"seconds", "", fixed(cost.seconds, 1)});
-  table.row({"peak memory", "", rough_bytes(cost.peak_memory_bytes)});
-  std::cout << table.text();
-  if (verbose) std::cout << "\n" << stored_listing(tensors) << "sha256 " << report.identity << "\n";
-  std::cout << "\nwritten to " << output << "\n";
-}
-
-CompressResult result_of(const WeightsReport& report, const std::string& output,
-                         std::int64_t input_bytes, const CompressionPlan& plan, const Cost& cost,
-                         const Settings& settings) {
-  const bool exact = std::all_of(report.tensors.begin(), report.tensors.end(),
-                                 [](const StoredTensor& tensor) { return tensor.error == 0; });
-  const bool calibrated = plan.methods.back() == Method::kCalibrated;
-  CompressResult result;
-  result.output = output;
-  result.input_bytes = input_bytes;
-  result.output_bytes = report.output_bytes;
-  result.parameters = result.plain_parameters = report.parameters;
-  result.weight_error = report.total_error;
-  result.plan = plan;
-  result.method = exact ? "exact" : calibrated ? "calibrated" : "data-free";
-  result.allocation = exact ? "" : calibrated ? "a file of statistics" : "the weights (data-free)";
-  result.seconds = cost.seconds;
-  result.peak_memory_bytes = cost.peak_memory_bytes;
-  result.target_default = default_target_text(settings);
-  result.target_met = report.target_met;
-  result.target_note = report.target_note;
-  result.notes = report.notes;
-  result.identity = report.identity;
-  result.tensors = report.tensors;
-  result.change_error = report.change_error;
-  result.unchanged_tensors = report.unchanged;
-  result.settings = settings.to_json();
-  return result;
-}
 
 /// What compress_weights() and its estimate are given.
 struct Prepared {
@@ -269,29 +176,18 @@ void check_requantize(const Arguments& arguments, const Settings& settings) {
 }
 
 /// Says what was not reached. @return the exit status
-int say_outcome(const WeightsReport& report, const Settings& settings, std::int64_t input_bytes) {
-  if (report.output_bytes >= input_bytes)
+int say_outcome(const CompressionReport& report, const std::string& default_target) {
+  if (report.output_bytes >= report.input_bytes)
     say("the file has " + with_commas(report.output_bytes) + " bytes and the model " +
-        with_commas(input_bytes) + ": this model does not shrink; keep the model itself");
+        with_commas(report.input_bytes) + ": this model does not shrink; keep the model itself");
   if (report.target_met) return kDone;
-  const std::string by_default = default_target_text(settings);
-  if (by_default.empty()) {
+  if (default_target.empty()) {
     say("the target was not reached: " + report.target_note);
     return kTargetMissed;
   }
-  say("no target was given, and " + by_default + " was not reached: " + report.target_note +
+  say("no target was given, and " + default_target + " was not reached: " + report.target_note +
       "; give --max-error, or a size");
   return kDone;
-}
-
-/// Of the draft and of what follows it.
-ordered_json layers_json(const Written& written) {
-  const WeightsReport& draft = *written.draft;
-  return {{"draft_bytes", draft.output_bytes},
-          {"exact_bytes", written.report.output_bytes - draft.output_bytes},
-          {"draft_identity", draft.identity},
-          {"draft_error", draft.total_error},
-          {"draft_tensors", stored_json(draft.tensors)}};
 }
 
 Written write_file(const Arguments& arguments, const Prepared& work, const std::string& output) {
@@ -351,30 +247,26 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     output.finish();
     return made;
   });
-  WeightsReport& report = written.report;
-  if (family) family->add(arguments.words()[0], work.tensors, report.digest, work.bases);
-  judge_exact(report, work.options, settings, work.tensors);
-  const Cost cost = cost_since(start);
+  if (family) family->add(arguments.words()[0], work.tensors, written.file.digest, work.bases);
+  judge_exact(written.file, work.options, settings, work.tensors);
+  CompressionReport report = report_of(std::move(written.file), std::move(written.draft),
+                                       input_bytes, request_plan(arguments, settings));
+  take_cost(report, start);
   say_notes(arguments, report.notes);
   if (log) log_result(*log, "result", report.output_bytes, report.tensors);
-  ordered_json result;
-  if (arguments.json() || page.wanted()) {
-    result = to_json(result_of(report, output.name(), input_bytes,
-                               request_plan(arguments, settings), cost, settings));
-    if (written.draft) result["layers"] = layers_json(written);
-  }
+  const Request request{.output = output.name(),
+                        .shown = output.shown(),
+                        .default_target = default_target_text(settings),
+                        .settings = settings.to_json()};
   if (arguments.json())
-    print_json(result);
+    print_json(to_json(report, request));
   else
-    print_table(
-        written, output.shown(), input_bytes, default_target_text(settings),
-        work.statistics ? "second-order statistics (calibrated)" : "the weights (data-free)", cost,
-        arguments.verbose());
+    print_report(report, request, arguments.verbose());
   if (page.wanted()) {
     page.show(ArtifactReader::open(output.file()), TensorSource::of(std::move(work.tensors)));
-    page.write(std::move(result));
+    page.write(to_json(report, request));
   }
-  return say_outcome(report, settings, input_bytes);
+  return say_outcome(report, request.default_target);
 }
 
 }  // namespace gbcompress::cli

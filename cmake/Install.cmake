@@ -6,8 +6,8 @@ set(GBC_SDK_DATA_DIR ${CMAKE_INSTALL_DATADIR}/gbcompress)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gbcompress)
 # docs/library.md marks the same headers.
 set(portable_headers arch_layout artifact artifact_tensor artifact_writer atomic_file base_model bottleneck_options calibrate checkpoint codec
-    coded_values compare compress_options decode error expanded_files expanded_folder gnet model_folders options packed_originals plan position_code
-    recipe schedule settings statistics stored_tensor tensors tile_grid train_options version weights)
+    coded_values compare compress_options decode error expanded_files expanded_folder gnet metric model_folders options packed_originals plan position_code
+    recipe report schedule settings statistics stored_tensor tensors tile_grid train_options version weights)
 
 install(TARGETS gbc_portable EXPORT gbcompressPortableTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT sdk)

@@ -9,18 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "gbcompress/metric.h"
 #include "gbcompress/train_options.h"
 #include "gbcompress/version.h"
 
 namespace GBC_API gbcompress {
-
-/// What is measured on held-out data.
-enum class Metric : std::uint8_t {
-  kAccuracy,     ///< percent right, larger is better
-  kNatsPerChar,  ///< mean cross-entropy a position, smaller is better
-  /// Squared difference from the original's outputs over their squares, smaller is better.
-  kOutputError,
-};
 
 struct Batch {
   at::Tensor inputs;  ///< [batch, ...] float32, or int64 [batch, context] for text

@@ -93,11 +93,6 @@ Data answered(Model& original, Data data);
 Data synthetic_data(Model& model, const std::string& spec, std::uint64_t seed,
                     const ProgressSink& progress = {});
 
-/// "accuracy_percent", "nats_per_char", "output_error"
-std::string_view metric_name(Metric metric) noexcept;
-/// How much worse `after` is than `before`, in the metric's unit; negative where it is better.
-double metric_drop(Metric metric, double before, double after) noexcept;
-
 // What two models answer to the same data.
 
 /// Averages over all positions of all samples: one a sample, or each place of a text.

@@ -53,14 +53,14 @@ CompressionPlan plan_compression(Model& model, std::int64_t input_bytes, const D
   return estimated_plan(*call);
 }
 
-CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
-                        const Registry& registry, const CompressOptions& options,
-                        const ProgressSink& progress) {
+CompressionReport compress(Model& model, std::int64_t input_bytes, const Data* data, Model* teacher,
+                           const Registry& registry, const CompressOptions& options,
+                           const ProgressSink& progress) {
   const auto start = Clock::now();
   const SameBytesForAnyThreads threads(options);
   if (leads(options)) check_writable(options.output, options.overwrite);
   const auto call = make_run({model, input_bytes, data, teacher, registry, progress}, options);
-  CompressReport report;
+  CompressionReport report;
   describe_original(*call, report);
   prepare(*call);
   std::optional<Originals> originals;
@@ -69,6 +69,7 @@ CompressReport compress(Model& model, std::int64_t input_bytes, const Data* data
   const PlanResult result = run_plan(call->plan, *run);
   describe(*call, result, run->bottleneck(), report);
   report.bytes_per_step = run->bytes_per_step();
+  if (options.group) report.world = options.group->world();
   call->checkpoints.finish();
   if (!leads(options)) return report;
   std::optional<ArtifactReader> artifact = run->written();

@@ -26,7 +26,7 @@ double weight_error(const GenomicBottleneck& bottleneck) {
 }
 
 /// Where step sizes of untrained integers come from.
-void describe_steps(const CompressRun& call, const PlanResult& result, CompressReport& report) {
+void describe_steps(const CompressRun& call, const PlanResult& result, CompressionReport& report) {
   report.allocation = "the weights (data-free)";
   if (result.method != Method::kCalibrated || result.made.rule.empty()) return;
   report.allocation =
@@ -36,7 +36,7 @@ void describe_steps(const CompressRun& call, const PlanResult& result, CompressR
 
 /// What the bottleneck knows and the file does not say.
 void describe_bottleneck(const CompressRun& call, const GenomicBottleneck& bottleneck,
-                         CompressReport& report) {
+                         CompressionReport& report) {
   report.gnet_parameters = gnet_parameters(bottleneck);
   report.plain_parameters = plain_parameters(bottleneck);
   report.generated_tensors = static_cast<std::int64_t>(bottleneck.layers().size());
@@ -48,7 +48,7 @@ void describe_bottleneck(const CompressRun& call, const GenomicBottleneck& bottl
 
 }  // namespace
 
-void describe_original(const CompressRun& call, CompressReport& report) {
+void describe_original(const CompressRun& call, CompressionReport& report) {
   report.input_bytes = call.input_bytes;
   for (const NamedParameter& p : call.model.tensors())
     if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
@@ -58,7 +58,7 @@ void describe_original(const CompressRun& call, CompressReport& report) {
 }
 
 void describe(const CompressRun& call, const PlanResult& result,
-              const std::optional<GenomicBottleneck>& bottleneck, CompressReport& report) {
+              const std::optional<GenomicBottleneck>& bottleneck, CompressionReport& report) {
   const Candidate& made = result.made;
   report.plan = call.plan;
   report.method = call.plan.name(result.method);

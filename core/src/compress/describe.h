@@ -10,10 +10,10 @@
 namespace gbcompress {
 
 /// The given model: size, parameters, and with data its quality.
-void describe_original(const CompressRun& call, CompressReport& report);
+void describe_original(const CompressRun& call, CompressionReport& report);
 /// The method that was taken and what it chose.
 /// @param bottleneck  of methods that have one
 void describe(const CompressRun& call, const PlanResult& result,
-              const std::optional<GenomicBottleneck>& bottleneck, CompressReport& report);
+              const std::optional<GenomicBottleneck>& bottleneck, CompressionReport& report);
 
 }  // namespace gbcompress

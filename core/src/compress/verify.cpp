@@ -12,10 +12,9 @@ namespace gbcompress {
 namespace {
 
 /// From here on everything is about the file: opening checked its digest, expanding decodes it all.
-void measure_file(CompressRun& call, const ArtifactReader& artifact, CompressReport& report) {
+void measure_file(CompressRun& call, const ArtifactReader& artifact, CompressionReport& report) {
   load_tensors(call.model, expand(artifact, call.registry));
   report.output_bytes = artifact.file_bytes();
-  report.ratio = static_cast<double>(call.input_bytes) / static_cast<double>(report.output_bytes);
   report.identity = artifact.identity();
   if (!call.data) return;
   try {
@@ -32,7 +31,7 @@ void measure_file(CompressRun& call, const ArtifactReader& artifact, CompressRep
   }
 }
 
-void compare_with_target(const CompressRun& call, CompressReport& report) {
+void compare_with_target(const CompressRun& call, CompressionReport& report) {
   if (call.wanted_bytes() > 0 && report.output_bytes > call.wanted_bytes()) {
     report.target_met = false;
     const std::string bytes = std::to_string(report.output_bytes);
@@ -68,7 +67,7 @@ ArtifactReader write(const CompressRun& call, const std::vector<std::byte>& byte
   return artifact;
 }
 
-void verify(CompressRun& call, const ArtifactReader& artifact, CompressReport& report) {
+void verify(CompressRun& call, const ArtifactReader& artifact, CompressionReport& report) {
   measure_file(call, artifact, report);
   compare_with_target(call, report);
 }

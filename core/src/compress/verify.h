@@ -16,6 +16,6 @@ ArtifactReader write(const CompressRun& call, const std::vector<std::byte>& byte
 /// Reads the file back, expands it into the model, measures its quality, compares size and error
 /// with the target.
 /// @throws Error(kInterrupted) if the evaluation is stopped; the file is whole then
-void verify(CompressRun& call, const ArtifactReader& artifact, CompressReport& report);
+void verify(CompressRun& call, const ArtifactReader& artifact, CompressionReport& report);
 
 }  // namespace gbcompress

@@ -250,7 +250,7 @@ class Sweep {
     run.checkpoints.resume.reset();
     if (!list_checkpoints(run.checkpoints.folder).empty())
       run.checkpoints.resume = run.checkpoints.folder;
-    const CompressReport report =
+    const CompressionReport report =
         compress(model_, input_bytes_, data_, teacher_, registry_, run, progress_);
     point.bytes = report.output_bytes;
     if (report.metric) point.metric = report.after;

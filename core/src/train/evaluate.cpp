@@ -78,14 +78,4 @@ double evaluate(Model& model, const Dataset& data, Metric metric, const Progress
   return evaluate_samples(model, data, metric, progress).mean().item<double>();
 }
 
-std::string_view metric_name(Metric metric) noexcept {
-  return metric == Metric::kAccuracy      ? "accuracy_percent"
-         : metric == Metric::kNatsPerChar ? "nats_per_char"
-                                          : "output_error";
-}
-
-double metric_drop(Metric metric, double before, double after) noexcept {
-  return metric == Metric::kAccuracy ? before - after : after - before;
-}
-
 }  // namespace gbcompress

@@ -45,7 +45,7 @@ class CalibratedFilesTest : public ::testing::Test {
             .test = dataset(100),
             .metric = Metric::kOutputError};
   }
-  CompressReport run() {
+  CompressionReport run() {
     lines_.clear();
     given_->restore(model_);
     return compress(model_, kInputBytes, &data_, nullptr, types_, options_);
@@ -69,7 +69,7 @@ class CalibratedFilesTest : public ::testing::Test {
 
 TEST_F(CalibratedFilesTest, ARecurrentModelKeepsMoreUnderJointMoments) {
   options_.target.ratio = 10;
-  const CompressReport report = run();
+  const CompressionReport report = run();
   EXPECT_GE(with_feedback().size(), 3u);
   EXPECT_EQ(report.method, "calibrated");
   EXPECT_NE(report.allocation.find("error feedback"), std::string::npos) << report.allocation;
@@ -89,7 +89,7 @@ TEST_F(CalibratedFilesTest, TheSameFileTwice) {
 
 TEST_F(CalibratedFilesTest, ADropIsReachedWithThem) {
   options_.target.max_drop = 0.05;
-  const CompressReport report = run();
+  const CompressionReport report = run();
   EXPECT_GE(with_feedback().size(), 3u);
   EXPECT_TRUE(report.target_met) << report.target_note;
   EXPECT_LT(report.after, 0.08);
@@ -99,7 +99,7 @@ TEST_F(CalibratedFilesTest, ADropIsReachedWithThem) {
 TEST_F(CalibratedFilesTest, NoTimeNoFurtherFile) {
   options_.target.ratio = 10;
   options_.minutes = 1e-6;
-  const CompressReport report = run();
+  const CompressionReport report = run();
   EXPECT_EQ(with_feedback().size(), 1u);
   EXPECT_LE(report.output_bytes, kInputBytes / 10);
 }
@@ -113,7 +113,7 @@ TEST_F(CalibratedFilesTest, NormsBesideRecurrentLayersAreCorrected) {
   for (int run = 0; run < 2; ++run) {
     given.restore(model);
     lines_.clear();
-    const CompressReport report = compress(model, kInputBytes, &data, nullptr, types_, options_);
+    const CompressionReport report = compress(model, kInputBytes, &data, nullptr, types_, options_);
     EXPECT_GE(with_feedback().size(), 3u);
     EXPECT_EQ(report.corrected_norms, 1);
     EXPECT_NE(report.allocation.find("error feedback"), std::string::npos) << report.allocation;

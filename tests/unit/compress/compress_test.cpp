@@ -27,7 +27,7 @@ class CompressTest : public ::testing::Test {
     options_.bottleneck.gnet_optimizer.lr = 1e-2;
   }
   void TearDown() override { std::filesystem::remove(options_.output); }
-  CompressReport run(const Data* data) {
+  CompressionReport run(const Data* data) {
     return compress(*model_, kInputBytes, data, nullptr, types_, options_);
   }
   Errc refusal(const Data* data) {
@@ -49,12 +49,12 @@ class CompressTest : public ::testing::Test {
 
 TEST_F(CompressTest, ReportsTheFileItWrote) {
   options_.target.ratio = 8;
-  const CompressReport report = run(&data_);
+  const CompressionReport report = run(&data_);
   EXPECT_EQ(report.output_bytes,
             static_cast<std::int64_t>(std::filesystem::file_size(options_.output)));
   EXPECT_LE(report.output_bytes, kInputBytes / 8);
   EXPECT_GT(report.output_bytes, kInputBytes / 8 * 3 / 4) << "the room was not used";
-  EXPECT_DOUBLE_EQ(report.ratio, static_cast<double>(kInputBytes) / report.output_bytes);
+  EXPECT_DOUBLE_EQ(report.ratio(), static_cast<double>(kInputBytes) / report.output_bytes);
   EXPECT_TRUE(report.target_met);
   // The metric is that of the expanded file, loaded into a fresh model.
   const auto fresh = build_model("mlp:64-64-10", types_);
@@ -77,14 +77,14 @@ TEST_F(CompressTest, WithoutDataOnlyWeightsAreFitted) {
   options_.train.loss = Loss::kWeights;
   options_.train.fit_steps = 150;
   options_.target.ratio = 5;
-  const CompressReport report = run(nullptr);
+  const CompressionReport report = run(nullptr);
   EXPECT_FALSE(report.metric);
   EXPECT_LT(report.weight_error, 0.98);
 }
 
 TEST_F(CompressTest, UnreachableSizeIsWrittenAndSaid) {
   options_.target.max_bytes = 300;
-  const CompressReport report = run(&data_);
+  const CompressionReport report = run(&data_);
   EXPECT_FALSE(report.target_met);
   EXPECT_GT(report.output_bytes, 300);
   EXPECT_NE(report.target_note.find("300"), std::string::npos);
@@ -93,18 +93,18 @@ TEST_F(CompressTest, UnreachableSizeIsWrittenAndSaid) {
 
 TEST_F(CompressTest, MaxDropHalvesTheRatioUntilQualityHolds) {
   options_.target.max_drop = 1000;
-  const CompressReport easy = run(&data_);
+  const CompressionReport easy = run(&data_);
   EXPECT_TRUE(easy.target_met);
-  EXPECT_GT(easy.ratio, 10);
+  EXPECT_GT(easy.ratio(), 10);
   std::filesystem::remove(options_.output);
   options_.target.max_drop = 0;
   options_.train.epochs = 0;
   options_.train.fit_steps = 0;
   const double before = evaluate(*model_, data_.test, data_.metric);
   // Random g-nets cannot beat a trained net; this one is random too, so train it a little first.
-  const CompressReport hard = run(&data_);
+  const CompressionReport hard = run(&data_);
   EXPECT_EQ(hard.target_met, hard.target_note.empty());
-  EXPECT_LT(hard.ratio, easy.ratio * 1.01);
+  EXPECT_LT(hard.ratio(), easy.ratio() * 1.01);
   EXPECT_DOUBLE_EQ(hard.before, before);
 }
 

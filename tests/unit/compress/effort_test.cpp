@@ -30,7 +30,7 @@ class EffortTest : public ::testing::Test {
     given_.emplace(*model_);
   }
   void TearDown() override { std::filesystem::remove(options_.output); }
-  CompressReport run(std::optional<Effort> effort, std::int64_t bytes) {
+  CompressionReport run(std::optional<Effort> effort, std::int64_t bytes) {
     given_->restore(*model_);
     options_.effort = effort;
     options_.target = {.max_bytes = bytes};
@@ -48,7 +48,7 @@ class EffortTest : public ::testing::Test {
 };
 
 TEST_F(EffortTest, AnEasySizeIsDataFreeAndAHardOneTrained) {
-  const CompressReport easy = run(Effort::kBalanced, kEasy);
+  const CompressionReport easy = run(Effort::kBalanced, kEasy);
   EXPECT_EQ(easy.method, "data-free");
   EXPECT_EQ(easy.attempts, 0);
   EXPECT_LE(easy.output_bytes, kEasy);
@@ -56,46 +56,46 @@ TEST_F(EffortTest, AnEasySizeIsDataFreeAndAHardOneTrained) {
       << easy.method_reason;
   EXPECT_EQ(easy.tensors.size(), 4u);
   EXPECT_GT(easy.weight_error, 0);
-  const CompressReport hard = run(Effort::kBalanced, kHard);
+  const CompressionReport hard = run(Effort::kBalanced, kHard);
   EXPECT_EQ(hard.method, "trained");
   EXPECT_GT(hard.attempts, 0);
   EXPECT_NE(hard.method_reason.find("the calibrated file: "), std::string::npos)
       << hard.method_reason;
   // Cheaper methods leave nothing behind: the model, the data and the options are those of `max`.
-  const CompressReport most = run(Effort::kMax, kHard);
+  const CompressionReport most = run(Effort::kMax, kHard);
   EXPECT_EQ(most.method, "trained");
   EXPECT_EQ(most.method_reason, "");
   EXPECT_EQ(most.identity, hard.identity);
 }
 
 TEST_F(EffortTest, BetweenThemIsCalibratedAsWithoutEpochs) {
-  std::optional<CompressReport> found;
+  std::optional<CompressionReport> found;
   for (std::int64_t bytes = 1400; bytes >= 500 && !found; bytes -= 75) {
-    const CompressReport report = run(Effort::kFast, bytes);
+    const CompressionReport report = run(Effort::kFast, bytes);
     EXPECT_LE(report.output_bytes, bytes);
     const bool of_choice = report.method_reason.find("the data-free file: ") != std::string::npos;
     if (report.method == "calibrated" && of_choice) found = report;
   }
   ASSERT_TRUE(found);
   options_.train.epochs = 0;
-  const CompressReport without = run({}, found->output_bytes);
+  const CompressionReport without = run({}, found->output_bytes);
   EXPECT_EQ(without.method, "calibrated");
   EXPECT_EQ(without.method_reason, "") << "there was no choice";
 }
 
 TEST_F(EffortTest, FastNeverTrainsAndNeitherDoesARunOutOfTime) {
-  const CompressReport fast = run(Effort::kFast, kHard);
+  const CompressionReport fast = run(Effort::kFast, kHard);
   EXPECT_EQ(fast.method, "calibrated");
   EXPECT_EQ(fast.attempts, 0);
   EXPECT_NE(fast.method_reason.find("effort fast never trains"), std::string::npos);
   options_.minutes = 1e-9;
-  const CompressReport late = run(Effort::kBalanced, kHard);
+  const CompressionReport late = run(Effort::kBalanced, kHard);
   EXPECT_EQ(late.method, "data-free");
   EXPECT_NE(late.method_reason.find("no time is left to calibrate"), std::string::npos);
 }
 
 TEST_F(EffortTest, TheFileIsTheOneThatWasJudged) {
-  const CompressReport report = run(Effort::kFast, 1500);
+  const CompressionReport report = run(Effort::kFast, 1500);
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
   EXPECT_DOUBLE_EQ(report.after, evaluate(*fresh, data_.test, data_.metric));

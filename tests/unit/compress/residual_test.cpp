@@ -26,7 +26,7 @@ class ResidualFile : public ::testing::Test {
     options_.train.epochs = 20;
   }
   void TearDown() override { std::filesystem::remove(options_.output); }
-  CompressReport run(const Data* data) {
+  CompressionReport run(const Data* data) {
     torch::manual_seed(1);
     model_ = build_model("mlp:64-40-10", types_);
     return compress(*model_, kInputBytes, data, nullptr, types_, options_);
@@ -54,14 +54,14 @@ class ResidualFile : public ::testing::Test {
 
 TEST_F(ResidualFile, LambdaTradesBytesForAccuracy) {
   options_.train.rate.lambda = 0.1;
-  const CompressReport cheap = run(&data_);
+  const CompressionReport cheap = run(&data_);
   EXPECT_GT(cheap.after, 90);
   EXPECT_LT(cheap.output_bytes, kInputBytes / 4);
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
   EXPECT_DOUBLE_EQ(cheap.after, evaluate(*fresh, data_.test, data_.metric));
   options_.train.rate.lambda = 1.5;
-  const CompressReport dear = run(&data_);
+  const CompressionReport dear = run(&data_);
   EXPECT_LT(dear.output_bytes, cheap.output_bytes * 2 / 3);
 }
 
@@ -69,7 +69,7 @@ TEST_F(ResidualFile, LambdaTradesBytesForAccuracy) {
 TEST_F(ResidualFile, SizesAreMetByTraining) {
   for (const std::int64_t bytes : {900, 1600}) {
     options_.target = {.max_bytes = bytes};
-    const CompressReport report = run(&data_);
+    const CompressionReport report = run(&data_);
     EXPECT_TRUE(report.target_met);
     EXPECT_LE(report.output_bytes, bytes);
     EXPECT_GE(report.output_bytes, bytes * 93 / 100);
@@ -80,7 +80,7 @@ TEST_F(ResidualFile, SizesAreMetByTraining) {
 /// A size that only a model of zeros could have: the smallest file with a model in it, and a note.
 TEST_F(ResidualFile, NoSizeIsMetByALostModel) {
   options_.target = {.max_bytes = 120};
-  const CompressReport report = run(&data_);
+  const CompressionReport report = run(&data_);
   EXPECT_FALSE(report.target_met);
   EXPECT_GT(report.output_bytes, 120);
   EXPECT_GT(report.after, 50) << "chance is 10 %";
@@ -99,7 +99,7 @@ TEST_F(ResidualFile, RulesAmongGNetsLandToo) {
   rule.mode = WeightMode::kQuantized;
   options_.bottleneck.layers = {rule};
   options_.target = {.max_bytes = 1900};
-  const CompressReport report = run(&data_);
+  const CompressionReport report = run(&data_);
   EXPECT_TRUE(report.target_met) << report.target_note;
   EXPECT_LE(report.output_bytes, 1900);
   EXPECT_GE(report.output_bytes, 1900 * 97 / 100);
@@ -115,7 +115,7 @@ TEST_F(ResidualFile, PriorsLandToo) {
   for (const Generator generator : {Generator::kGNet, Generator::kStochastic}) {
     options_.bottleneck.gnet.generator = generator;
     options_.target = {.max_bytes = 1200};
-    const CompressReport report = run(&data_);
+    const CompressionReport report = run(&data_);
     EXPECT_TRUE(report.target_met) << report.target_note;
     EXPECT_LE(report.output_bytes, 1200);
     EXPECT_GE(report.output_bytes, 1200 * 93 / 100);
@@ -130,7 +130,7 @@ TEST_F(ResidualFile, PriorsWithoutData) {
   options_.bottleneck.gnet_prior = true;
   options_.train.loss = Loss::kWeights;
   options_.target = {.ratio = 8};
-  const CompressReport report = run(nullptr);
+  const CompressionReport report = run(nullptr);
   EXPECT_TRUE(report.target_met);
   EXPECT_LE(report.output_bytes, kInputBytes / 8);
   EXPECT_GT(report.output_bytes, kInputBytes / 8 * 9 / 10);
@@ -140,10 +140,10 @@ TEST_F(ResidualFile, GNetsTrainedAsIntegersLandAndDoBetterThanRoundedOnes) {
   options_.bottleneck.mode = WeightMode::kGenerated;
   options_.train.epochs = 40;
   options_.target = {.ratio = 4};
-  const CompressReport rounded = run(&data_);
+  const CompressionReport rounded = run(&data_);
   options_.bottleneck.coding = Coding::kCoded;
   options_.train.rate.lambda = 0.03;
-  const CompressReport coded = run(&data_);
+  const CompressionReport coded = run(&data_);
   EXPECT_LE(coded.output_bytes, kInputBytes / 4);
   EXPECT_GE(coded.output_bytes, kInputBytes / 4 * 80 / 100);
   EXPECT_GT(coded.after, rounded.after);
@@ -157,7 +157,7 @@ TEST_F(ResidualFile, SameSeedSameFile) {
 TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheSize) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.ratio = 8};
-  const CompressReport report = run(nullptr);
+  const CompressionReport report = run(nullptr);
   EXPECT_FALSE(report.metric) << "not evaluated";
   EXPECT_LE(report.output_bytes, kInputBytes / 8);
   EXPECT_GT(report.output_bytes, kInputBytes / 8 * 9 / 10);
@@ -166,7 +166,7 @@ TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheSize) {
 TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheError) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.max_error = 0.01};
-  const CompressReport coarse = run(nullptr);
+  const CompressionReport coarse = run(nullptr);
   EXPECT_LE(stored_error(), 0.01);
   EXPECT_GE(stored_error(), 0.008);
   options_.target = {.max_error = 0.0001};

@@ -56,7 +56,7 @@ class Calibrated : public ::testing::Test {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < values_.size(); ++i) model_->tensors()[i].tensor.copy_(values_[i]);
   }
-  CompressReport run(const Data* data) {
+  CompressionReport run(const Data* data) {
     restore();
     return compress(*model_, kInputBytes, data, nullptr, types_, options_);
   }
@@ -86,7 +86,7 @@ TEST_F(Calibrated, LosesLessThanTheWeightsAloneAtTheSameSize) {
     options_.train.rate.calibration = samples;
     restore();
     const at::Tensor before = model_->forward(data_.test.range(0, 179).inputs).log_softmax(1);
-    const CompressReport report = run(&data_);
+    const CompressionReport report = run(&data_);
     EXPECT_TRUE(report.metric);
     EXPECT_TRUE(report.target_met);
     EXPECT_LE(report.output_bytes, 1600);
@@ -102,22 +102,22 @@ TEST_F(Calibrated, LosesLessThanTheWeightsAloneAtTheSameSize) {
 
 TEST_F(Calibrated, SameFileTwiceAndAnotherThanWithoutData) {
   options_.target = {.max_bytes = 1400};
-  const CompressReport with = run(&data_);
+  const CompressionReport with = run(&data_);
   EXPECT_EQ(run(&data_).identity, with.identity);
   options_.train.rate.calibration = 0;
-  const CompressReport without = run(&data_);
+  const CompressionReport without = run(&data_);
   EXPECT_EQ(without.allocation, "the weights (data-free)");
   EXPECT_NE(with.identity, without.identity);
 }
 
 TEST_F(Calibrated, DropIsSearchedWithoutTraining) {
   options_.target = {.max_drop = 2};
-  const CompressReport report = run(&data_);
+  const CompressionReport report = run(&data_);
   EXPECT_TRUE(report.target_met);
-  EXPECT_GT(report.ratio, 5);
-  EXPECT_LT(report.ratio, 40.5);
+  EXPECT_GT(report.ratio(), 5);
+  EXPECT_LT(report.ratio(), 40.5);
   options_.target = {.max_drop = 20};
-  EXPECT_GT(run(&data_).ratio, report.ratio);
+  EXPECT_GT(run(&data_).ratio(), report.ratio());
   // What is stored is what the search found, whatever it tried last.
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
