@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
-#include "gbcompress/bottleneck.h"
+#include "base/internal.h"
+#include "gbcompress/bottleneck_options.h"
 
-namespace gbcompress {
+namespace GBC_INTERNAL gbcompress {
 
 class PriceSchedule {
  public:

@@ -24,11 +24,12 @@ void check_size(const std::string& name, const char* what, std::size_t size, std
 }  // namespace
 
 GnetLayer::GnetLayer(GNetPlan plan, std::string name, std::uint64_t seed,
-                     const AdamWOptions& optimizer)
+                     const AdamWOptions& optimizer, GradientScale scale)
     : plan_(std::move(plan)),
       name_(std::move(name)),
       seed_(seed),
       optimizer_(optimizer),
+      scale_(scale),
       shape_(bank_shape(plan_)),
       grid_(plan_.grid()) {
   check_optimizer(optimizer_);
@@ -60,8 +61,9 @@ void GnetLayer::backward(const TileKernel& kernel, std::span<const float> from, 
                          float factor) {
   check_size(name_, "the gradients", from.size(), floats(layout));
   std::vector<TileSource> tiles;
-  append_tiles(tiles, grid_, from.data(), layout == TileLayout::kTiles,
-               gradient_scale(plan_) * factor, noise_ ? &*noise_ : nullptr);
+  const float scale =
+      scale_ == GradientScale::kLoss ? plan_.output_scale : gradient_scale(plan_);
+  append_tiles(tiles, grid_, from.data(), layout == TileLayout::kTiles, scale * factor, noise_ ? &*noise_ : nullptr);
   kernel.backward(shape_, theta_, tiles, gradient_);
   // A gradient that is not finite shows in those of the g-nets, which are far fewer.
   if (!std::all_of(gradient_.begin(), gradient_.end(), [](float g) { return std::isfinite(g); }))

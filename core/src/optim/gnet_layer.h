@@ -21,6 +21,12 @@ enum class TileLayout : std::uint8_t {
   kTiles,   ///< its tiles one after another, [tiles, tile_rows, tile_cols, kernel], none cropped
 };
 
+/// What backward() multiplies dL/dW by.
+enum class GradientScale : std::uint8_t {
+  kTorchGb,  ///< gradient_scale(): the steps of torchGB
+  kLoss,     ///< the output scale: the gradient of the loss itself
+};
+
 /// With the same calls, the bits that a GenomicBottleneck gives the same tensor: its kernels, first
 /// values, gradient scale and optimizer. [not thread-safe]
 class GnetLayer {
@@ -28,7 +34,8 @@ class GnetLayer {
   /// Initialized g-nets of that plan.
   /// @param name  of the tensor; first values and noise depend on it and on the seed
   /// @throws Error(kUsage) for an option out of range; as validate()
-  GnetLayer(GNetPlan plan, std::string name, std::uint64_t seed, const AdamWOptions& optimizer);
+  GnetLayer(GNetPlan plan, std::string name, std::uint64_t seed, const AdamWOptions& optimizer,
+            GradientScale scale = GradientScale::kTorchGb);
 
   const GNetPlan& plan() const noexcept { return plan_; }
   const BankShape& shape() const noexcept { return shape_; }
@@ -72,6 +79,7 @@ class GnetLayer {
   std::string name_;
   std::uint64_t seed_;
   AdamWOptions optimizer_;
+  GradientScale scale_;
   BankShape shape_;
   TileGrid grid_;
   std::vector<float> theta_, gradient_;

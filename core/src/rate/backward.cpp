@@ -109,7 +109,7 @@ void Latents::expect(bool contexts) {
             const double mean =
                 sum_of(entry.in_steps(entry.residual()), [](double x) { return std::fabs(x); }) /
                 static_cast<double>(entry.latent.numel());
-            entry.scale().fill_(1 / std::clamp(mean, kLeastExpected, kLargestExpected));
+            entry.scale().fill_(inverse_scale_of(mean));
           }
         }
       });

@@ -15,21 +15,6 @@
 #include "rate/rate_operations.h"
 
 namespace gbcompress {
-namespace {
-
-/// The first step, as a part of the values' deviation; where all values are alike, by itself.
-constexpr double kFirstStep = 0.2, kStepWithoutSpread = 0.02;
-/// The expected scale before anything is known, in steps.
-constexpr double kFirstScale = 3;
-
-double deviation(const at::Tensor& dense) {
-  const double n = static_cast<double>(dense.numel());
-  if (n < 2) return 0;
-  const double mean = sum_of(dense, [](double x) { return x; }) / n;
-  return std::sqrt(sum_of(dense, [&](double x) { return (x - mean) * (x - mean); }) / (n - 1));
-}
-
-}  // namespace
 
 void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> grid,
                   bool row_steps) {
@@ -39,10 +24,10 @@ void Latents::add(std::string name, at::Tensor live, std::optional<IntegerGrid> 
   entry.step_speed = step_speed_;
   entry.live = live;
   entry.latent = live.detach().to(at::kCPU, at::kFloat).clone(at::MemoryFormat::Contiguous);
-  entry.spread = deviation(entry.latent);
+  entry.spread = spread_of(numbers_of(entry.latent, 0, entry.latent.numel()), on_threads());
   entry.grid = grid ? *grid : default_grid(live.sizes().vec());
   entry.log_step = at::zeros({row_steps ? entry.grid.rows : 1}, at::kFloat);
-  entry.set_step(entry.spread > 0 ? kFirstStep * entry.spread : kStepWithoutSpread);
+  entry.set_step(first_step(entry.spread));
   entry.step_gradient = at::zeros_like(entry.log_step);
   entries_.push_back(std::move(entry));
 }
@@ -81,12 +66,12 @@ void Latents::take(std::size_t index, CodedValues values) {
   entry.as_is = false;
 }
 
-void Latents::Entry::set_step(double size) { log_step.fill_(std::log(size) / step_speed); }
+void Latents::Entry::set_step(double size) { log_step.fill_(log_of_step(size, step_speed)); }
 
 std::vector<int> Latents::Entry::step_indices() const {
   std::vector<int> indices;
   for (const float x : numbers_of(log_step, 0, log_step.numel()))
-    indices.push_back(nearest_step(std::exp(static_cast<float>(step_speed) * x)));
+    indices.push_back(step_of(x, step_speed));
   return indices;
 }
 
@@ -113,12 +98,7 @@ std::vector<std::int32_t> Latents::Entry::nearest(std::span<const float> sizes,
   for_segments(segments_of(latent.numel(), sizes.size()), [&](std::size_t, const Segment& segment) {
     std::vector<float> buffer;
     const std::span<const float> from = residual(values, segment.first, segment.count, buffer);
-    const float inverse = 1 / sizes[segment.group];
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      const float scaled = from[i] * inverse;
-      integers[static_cast<std::size_t>(segment.first) + i] = static_cast<std::int32_t>(
-          std::fabs(scaled) < 0x1p22f ? whole(scaled) : std::clamp(scaled, -0x1p30f, 0x1p30f));
-    }
+    nearest_integers(from, sizes[segment.group], integers.data() + segment.first);
   });
   return integers;
 }
@@ -199,20 +179,17 @@ void Latents::set_gradient(std::size_t entry, const at::Tensor& gradient) {
   entries_[entry].live.mutable_grad() = gradient;
 }
 
-double Latents::Entry::least_step() const {
+double Latents::Entry::largest() const {
   const at::Tensor numbers = residual();
-  const double largest = numbers.numel() > 0 ? numbers.abs().max().item<double>() : 0;
-  return std::max(largest / kMaxMagnitude, static_cast<double>(step_size(kMinStep)));
+  return numbers.numel() > 0 ? numbers.abs().max().item<double>() : 0;
 }
 
 void Latents::scale_steps(double factor) {
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
-    at::Tensor scaled = entry.log_step + std::log(factor) / step_speed_;
-    // A step is rounded to one that files hold, half an index down at the most.
-    const double least = std::log(entry.least_step()) + std::log(2.0) / 16;
-    if (factor < 1) scaled = at::maximum(scaled, entry.log_step.clamp_max(least / step_speed_));
-    entry.log_step.copy_(scaled);
+    const double largest = entry.largest();
+    for (float& log_step : numbers_of(entry.log_step, 0, entry.log_step.numel()))
+      log_step = scaled_log_step(log_step, factor, largest, step_speed_);
     entry.scale().mul_(factor).clamp_(1 / kLargestExpected, 1 / kLeastExpected);
   }
 }

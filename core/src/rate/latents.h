@@ -17,9 +17,6 @@ namespace gbcompress {
 
 struct DeviceRateSums;
 
-/// Expected scales are kept in this range, in units of the step.
-inline constexpr double kLeastExpected = 0.02, kLargestExpected = 1000;
-
 class Latents {
  public:
   /// @param step_speed  how many times faster than a number the logarithm of a step moves; above 0
@@ -149,8 +146,7 @@ class Latents {
     /// @param weight  of a bit
     void prior_gradients(double weight);
     void set_step(double size);
-    /// Of integers that files hold.
-    double least_step() const;
+    double largest() const;  ///< magnitude of what is to be coded
     std::vector<std::int32_t> row_offsets(int middle) const;  ///< empty where all are 0
     int middle_step() const;
     /// 1 / expected scale, in units of the step.

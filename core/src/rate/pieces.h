@@ -1,15 +1,16 @@
 #pragma once
-/// LibTorch's tensors in pieces (base/segments.h).
+/// LibTorch's tensors in pieces (base/segments.h), by its threads.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "base/segments.h"
+#include "rate/latent_numbers.h"
 
 namespace gbcompress {
 
@@ -28,40 +29,22 @@ void for_segments(const std::vector<Segment>& segments, const Body& body) {
                    });
 }
 
-/// Sum of f(numbers, index of their first) over the pieces of a tensor, or the `longest` first
-/// numbers of each. In double and in one order: LibTorch's sums depend on the number of threads.
+inline RangeRunner on_threads() {
+  return [](std::int64_t n, std::int64_t grain,
+            const std::function<void(std::int64_t, std::int64_t)>& body) {
+    at::parallel_for(0, n, grain, body);
+  };
+}
+
+/// Of a contiguous tensor of the host: LibTorch's own sums depend on the number of threads.
 template <typename F>
 double sum_pieces(const at::Tensor& dense, const F& f, std::int64_t longest = kPiece) {
-  const std::int64_t n = dense.numel(), pieces = (n + kPiece - 1) / kPiece;
-  std::vector<double> sums(static_cast<std::size_t>(pieces));
-  at::parallel_for(
-      0, static_cast<std::int64_t>(sums.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t first = i * kPiece;
-          const std::span<const float> numbers =
-              numbers_of(dense, first, std::min(longest, n - first));
-          sums[static_cast<std::size_t>(i)] = f(numbers, static_cast<std::size_t>(first));
-        }
-      });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
+  return sum_pieces(numbers_of(dense, 0, dense.numel()), on_threads(), f, longest);
 }
 
 template <typename F>
 double sum_of(const at::Tensor& dense, const F& f) {
-  return sum_pieces(dense, [&](std::span<const float> numbers, std::size_t) {
-    double sum = 0;
-    for (const float x : numbers) sum += f(static_cast<double>(x));
-    return sum;
-  });
-}
-
-/// Rounded to nearest, ties to even, in any number of lanes: adding this leaves no room for a
-/// fraction. Beyond it numbers are too large for the coder anyway.
-inline float whole(float x) {
-  constexpr float kNoFraction = 0x1.8p23f;
-  return x + kNoFraction - kNoFraction;
+  return sum_of(numbers_of(dense, 0, dense.numel()), on_threads(), f);
 }
 
 }  // namespace gbcompress

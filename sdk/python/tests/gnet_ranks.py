@@ -67,6 +67,16 @@ def same(mode: str, rank: int, world: int, folder: Path) -> None:
     assert again.read_bytes() == path.read_bytes()
 
 
+def coded(rank: int, world: int, folder: Path) -> None:
+    """Integers, towards a size: every rank has all g-nets."""
+    model = net(rank)
+    gnets = gbc.GenomicBottleneck(
+        model, 20, hidden=8, lr=1e-2, coding="coded", rate_weight=1.0, predictions=500, max_bytes=2600
+    )
+    train(model, gnets, [batch(step, 0, 1) for step in range(20)])
+    assert gnets.save(folder / f"coded-{world}.gbz") <= 2600
+
+
 def halves(rank: int, world: int, folder: Path) -> None:
     """Each rank sees its part of a batch, and the weights stay equal."""
     model = net(rank)
@@ -144,6 +154,8 @@ def main() -> None:
         )
     if mode in ("same", "ddp"):
         same(mode, rank, world, folder)
+    elif mode == "coded":
+        coded(rank, world, folder)
     elif mode == "halves":
         halves(rank, world, folder)
     elif mode == "resumed":

@@ -472,7 +472,7 @@ def test_files_of_other_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(gbc.FileExists):
         gnets.save(path)
     gnets.save(path, overwrite=True)
-    with pytest.raises(gbc.UsageError, match="there is no coding int4; use fp32, fp16 or int8"):
+    with pytest.raises(gbc.UsageError, match="coding must be .fp32., .fp16., .int8. or .coded., got .int4."):
         gnets.save(tmp_path / "n.gbz", coding="int4")
     other = gbc.GenomicBottleneck(mlp(), hidden=9)
     before = other._layers[0].gnets.theta()  # type: ignore[union-attr]

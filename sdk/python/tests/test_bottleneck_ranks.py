@@ -44,6 +44,12 @@ def test_one_and_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "ddp-2.gbz").read_bytes() == alone
 
 
+def test_integers_have_the_same_bytes_on_one_and_two_ranks(tmp_path: Path) -> None:
+    ranks("coded", 1, tmp_path)
+    ranks("coded", 2, tmp_path)
+    assert (tmp_path / "coded-1.gbz").read_bytes() == (tmp_path / "coded-2.gbz").read_bytes()
+
+
 def test_another_number_of_ranks_resumes_a_run(tmp_path: Path) -> None:
     ranks("resumed", 2, tmp_path)
     ranks("resumed", 1, tmp_path)

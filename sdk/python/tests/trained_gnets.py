@@ -75,9 +75,15 @@ def model() -> nn.Module:
     return result
 
 
-def bottleneck(net: nn.Module, kernel: str) -> gbc.GenomicBottleneck:
+def bottleneck(net: nn.Module, kernel: str, num_batches: int = 0, **more: Any) -> gbc.GenomicBottleneck:
     gbc.register_gnet_type(Symmetric, _plan_symmetric, _build_symmetric)
-    return gbc.GenomicBottleneck(net, lr=3e-3, hidden=16, tile_weights=1000, layers=LAYERS, seed=7, kernel=kernel)
+    return gbc.GenomicBottleneck(
+        net, num_batches, lr=3e-3, hidden=16, tile_weights=1000, layers=LAYERS, seed=7, kernel=kernel, **more
+    )
+
+
+#: Settings of the coded files of same_bits_test.cpp; the size is added.
+CODED = {"num_batches": 12, "coding": "coded", "rate_weight": 0.5, "predictions": 2000}
 
 
 def step(net: nn.Module, gnets: gbc.GenomicBottleneck, number: int) -> None:

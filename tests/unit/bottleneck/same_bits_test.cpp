@@ -1,8 +1,8 @@
 // The bits that the Python class must reproduce (sdk/python/tests/test_bottleneck_bits.py): g-nets
 // of every kind, three steps with given gradients. The golden file is of the reference kernel,
 // whose bits are those of every processor.
-//   GBC_GNETS_OUT=FILE unit_bottleneck --gtest_filter='SameBits.*'    writes the file of the fused
-//   kernel, for this one
+//   GBC_GNETS_OUT=FOLDER unit_bottleneck --gtest_filter='SameBits.*'    writes the files that Python
+//   compares with
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -89,12 +89,23 @@ BottleneckOptions options(const std::string& kernel) {
   return o;
 }
 
-/// The file after three steps.
-std::vector<char> trained(const std::string& kernel, const std::filesystem::path& path) {
+/// Integers with their bits in the loss; `max_bytes` 0: at a fixed rate weight.
+BottleneckOptions coded_options(const std::string& kernel, std::int64_t max_bytes) {
+  BottleneckOptions o = options(kernel);
+  o.gnet_optimizer.weight_decay = 0.1;
+  o.coding = Coding::kCoded;
+  o.rate = {.lambda = 0.5, .predictions = 2000, .steps = 12};
+  if (max_bytes > 0) o.rate.max_bytes = max_bytes;
+  return o;
+}
+
+/// The file after some steps.
+std::vector<char> trained(const BottleneckOptions& options, const std::filesystem::path& path,
+                          std::uint32_t steps = 3) {
   const Registry types = registry();
-  GenomicBottleneck bottleneck(tensors(), types, options(kernel));
+  GenomicBottleneck bottleneck(tensors(), types, options);
   EXPECT_EQ(bottleneck.layers().size(), 8u);
-  for (std::uint32_t step = 0; step < 3; ++step) {
+  for (std::uint32_t step = 0; step < steps; ++step) {
     bottleneck.zero_grad();
     bottleneck.predict_weights();
     for (std::uint32_t i = 0; i < bottleneck.tensors().size(); ++i) {
@@ -118,7 +129,7 @@ TEST(SameBits, ReferenceKernelGivesTheGoldenFile) {
   const testing::TempDir folder;
   const std::filesystem::path golden =
       std::filesystem::path(GBC_SOURCE_DIR) / "tests/golden/trained/gnets.gbz";
-  const std::vector<char> now = trained("reference", folder / "gnets.gbz");
+  const std::vector<char> now = trained(options("reference"), folder / "gnets.gbz");
   std::ifstream file(golden, std::ios::binary);
   ASSERT_TRUE(file) << golden;
   const std::vector<char> before{std::istreambuf_iterator<char>(file), {}};
@@ -131,7 +142,24 @@ TEST(SameBits, KernelsRepeat) {
   const char* out = std::getenv("GBC_GNETS_OUT");
   for (const std::string kernel : {"fused", "reference"}) {
     const auto path = out ? std::filesystem::path(out) / (kernel + ".gbz") : folder / "a.gbz";
-    EXPECT_TRUE(trained(kernel, path) == trained(kernel, folder / "b.gbz")) << kernel;
+    EXPECT_TRUE(trained(options(kernel), path) == trained(options(kernel), folder / "b.gbz"))
+        << kernel;
+  }
+}
+
+TEST(SameBits, CodedGnetsRepeat) {
+  const testing::TempDir folder;
+  const char* out = std::getenv("GBC_GNETS_OUT");
+  // A fixed rate weight; a size that training comes near to; one that is out of reach.
+  std::size_t before = 0;
+  for (const std::int64_t max_bytes : {0, 8000, 1000}) {
+    const std::string name = "coded-" + std::to_string(max_bytes) + ".gbz";
+    const auto path = (out ? std::filesystem::path(out) : std::filesystem::path(folder / "")) / name;
+    const BottleneckOptions o = coded_options("reference", max_bytes);
+    const std::vector<char> now = trained(o, path, 12);
+    EXPECT_TRUE(now == trained(o, folder / "again.gbz", 12)) << name;
+    EXPECT_NE(now.size(), before) << "the size has no effect";
+    before = now.size();
   }
 }
 

@@ -195,21 +195,6 @@ RangeRunner runner(int threads) {
   };
 }
 
-std::unique_ptr<TileKernel> kernel_of(const std::string& name, int threads) {
-  if (name == "fused") return make_fused_kernel_with(runner(threads));
-  if (name == "reference") return make_exact_kernel_with(runner(threads));
-  throw Error(Errc::kUsage, "there is no kernel " + printable(name) + "; use fused or reference");
-}
-
-TileLayout layout_of(bool tiles) { return tiles ? TileLayout::kTiles : TileLayout::kTensor; }
-
-/// NOLINTNEXTLINE(performance-no-int-to-ptr): torch tells addresses as numbers
-float* memory(std::uintptr_t address) { return reinterpret_cast<float*>(address); }
-
-Output<float> copied(std::span<const float> values) {
-  return to_numpy<float>(std::vector<float>(values.begin(), values.end()));
-}
-
 /// What a file holds of each tensor: g-nets, or values.
 nb::list read_gnet_file(const std::string& path) {
   const ArtifactReader reader = ArtifactReader::open(path);
@@ -226,6 +211,7 @@ nb::list read_gnet_file(const std::string& path) {
     if (stored.kind == TensorKind::kGenerated) {
       entry["plan"] = stored.plan;
       entry["theta"] = to_numpy<float>(reader.theta(i));
+      entry["theta_steps"] = stored.theta_steps;
     } else if (stored.kind != TensorKind::kTied) {
       entry["values"] = to_numpy<std::uint8_t>(decode_tensor(reader, i));
     }
@@ -349,10 +335,17 @@ void bind_state(nb::class_<GnetLayer>& bound) {
 
 }  // namespace
 
+std::unique_ptr<TileKernel> kernel_of(const std::string& name, int threads) {
+  if (name == "fused") return make_fused_kernel_with(runner(threads));
+  if (name == "reference") return make_exact_kernel_with(runner(threads));
+  throw Error(Errc::kUsage, "there is no kernel " + printable(name) + "; use fused or reference");
+}
+
 Coding coding_of(const std::string& name) {
-  for (const Coding coding : {Coding::kF32, Coding::kF16, Coding::kI8})
+  for (const Coding coding : {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded})
     if (coding_name(coding) == name) return coding;
-  throw Error(Errc::kUsage, "there is no coding " + printable(name) + "; use fp32, fp16 or int8");
+  throw Error(Errc::kUsage,
+              "there is no coding " + printable(name) + "; use fp32, fp16, int8 or coded");
 }
 
 void bind_gnets(nb::module_& module) {
@@ -376,32 +369,6 @@ void bind_gnets(nb::module_& module) {
           nb::arg("beta2"), nb::arg("eps"), nb::arg("weight_decay"))
       .def_prop_ro("plan", &GnetLayer::plan)
       .def_prop_ro("steps", &GnetLayer::steps)
-      .def("floats",
-           [](const GnetLayer& layer, bool tiles) { return layer.floats(layout_of(tiles)); })
-      .def("theta", [](GnetLayer& layer) { return copied(layer.theta()); })
-      .def("gradient", [](const GnetLayer& layer) { return copied(layer.gradient()); })
-      .def("zero_grad", &GnetLayer::zero_grad)
-      // An address of `floats` contiguous float32 values of the host.
-      .def(
-          "predict",
-          [](GnetLayer& layer, std::uintptr_t address, std::size_t floats, bool tiles,
-             std::optional<std::uint64_t> noise, const std::string& kernel, int threads) {
-            const nb::gil_scoped_release release;
-            layer.predict(*kernel_of(kernel, threads), {memory(address), floats}, layout_of(tiles),
-                          noise);
-          },
-          nb::arg("address"), nb::arg("floats"), nb::arg("tiles"), nb::arg("noise").none(),
-          nb::arg("kernel"), nb::arg("threads"))
-      .def(
-          "backward",
-          [](GnetLayer& layer, std::uintptr_t address, std::size_t floats, bool tiles, float factor,
-             const std::string& kernel, int threads) {
-            const nb::gil_scoped_release release;
-            layer.backward(*kernel_of(kernel, threads), {memory(address), floats}, layout_of(tiles),
-                           factor);
-          },
-          nb::arg("address"), nb::arg("floats"), nb::arg("tiles"), nb::arg("factor"),
-          nb::arg("kernel"), nb::arg("threads"))
       .def(
           "step",
           [](GnetLayer& layer, double lr_factor, int threads) {
@@ -409,6 +376,7 @@ void bind_gnets(nb::module_& module) {
             layer.step(lr_factor, runner(threads));
           },
           nb::arg("lr_factor"), nb::arg("threads"));
+  bind_calls(bound);
   bind_state(bound);
 }
 

@@ -9,6 +9,7 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = GBC_VERSION_STRING;
   bind_errors(module);
   bind_calibrate(module);
+  bind_coded_gnets(module);
   bind_files(module);
   bind_fixed_width(module);
   bind_gnets(module);

@@ -13,6 +13,7 @@
 #include "gbcompress/error.h"
 #include "gnets.h"
 #include "module.h"
+#include "optim/coded_gnets.h"
 
 namespace gbcompress::python {
 namespace {
@@ -59,6 +60,12 @@ class Writer {
     std::vector<float> rounded = round_trip(plan, coding_of(coding), span_of(theta));
     writer_.add_generated(name, dtype_of(dtype), shape, plan, coding_of(coding), rounded);
     return to_numpy<float>(std::move(rounded));
+  }
+
+  /// The g-nets as integers times their steps.
+  void add_generated_coded(const std::string& name, const std::string& dtype, const Shape& shape,
+                           const CodedGnets& gnets) {
+    writer_.add_generated_coded(name, dtype_of(dtype), shape, gnets.plan(), gnets.coded());
   }
 
   void add_constant(const std::string& name, const std::string& dtype, const Shape& shape,
@@ -123,6 +130,7 @@ void bind_writer(nb::module_& module) {
       .def("add_short_floats", &Writer::add_short_floats)
       .def("add_plain", &Writer::add_plain)
       .def("add_generated", &Writer::add_generated)
+      .def("add_generated_coded", &Writer::add_generated_coded)
       .def("add_constant", &Writer::add_constant)
       .def("add_tied", &Writer::add_tied)
       .def("size", &Writer::size)

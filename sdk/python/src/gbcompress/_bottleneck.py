@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from . import _core
 from ._arguments import kind_of, real, whole
 from ._errors import usage, warn
-from ._gnet_file import load_into_bottleneck, save_bottleneck
+from ._gnet_file import file_bytes, load_into_bottleneck, save_bottleneck
 from ._gnet_ranks import Ranks
+from ._gnet_rate import GnetRate, checked_coding, coded_of
 from ._gnet_state import restore_state, state_of
 from ._gnets import MIN_ELEMENTS, Planned, Settings, failed, plan_model, recipe_of, settings_of
 from ._prepare import unwrapped
@@ -26,7 +27,7 @@ class Layer:
 
     planned: Planned
     owner: int  #: the rank that holds and steps its g-nets
-    gnets: _core.GnetLayer | None  #: None on other ranks
+    gnets: _core.GnetLayer | _core.CodedGnets | None  #: None on other ranks
     staging: Tensor | None  #: float32 of the host: tiles for a build, or the tensor where the kernel cannot write it
     device: torch.device
     built: Tensor | None = None  #: result of a build, with its graph
@@ -95,6 +96,13 @@ class GenomicBottleneck:
             override: ``{"head.*": {"hidden": [16]}, "*.bias": {"type": "plain"}}``. ``type`` names a layer type.
         min_elements: parameters with fewer elements get no g-nets.
         seed: of first values and noise, 0 or more.
+        coding: what ``save`` rounds g-nets to: ``"fp32"``, ``"fp16"`` or ``"int8"``. With ``"coded"`` their parameters
+            are integers times trained step sizes, entropy-coded, and training minimizes
+            ``loss + rate_weight * bits / predictions``; every rank then computes all g-nets.
+        rate_weight: lambda, 0 or more; 0.3 with ``"coded"``. With ``num_batches`` it rises from 0 over the first half.
+        predictions: labels of the training data that the loss is a mean over, at least 1; needed for a rate weight.
+        max_bytes: the rate weight is adapted to a file of at most so many bytes, and ``save`` chooses integers that fit
+            where training did not reach it; needs ``num_batches``.
         kernel: ``"fused"`` or, slower and with the same bits on every processor, ``"reference"``.
         group: a process group; that of DistributedDataParallel or the default group unless it is given.
         **gnets: settings of the g-nets. ``hidden``: width or widths of hidden layers (32; torchGB's
@@ -125,6 +133,10 @@ class GenomicBottleneck:
         layers: Mapping[str, Mapping[str, Any]] | None = None,
         min_elements: int = MIN_ELEMENTS,
         seed: int = 0,
+        coding: str = "int8",
+        rate_weight: float | None = None,
+        predictions: int | None = None,
+        max_bytes: int | None = None,
         kernel: str = "fused",
         group: Any = None,
         **gnets: Any,
@@ -149,6 +161,8 @@ class GenomicBottleneck:
         if kernel not in ("fused", "reference"):
             raise usage(f"kernel must be 'fused' or 'reference', got {kernel!r}")
         self._kernel, self._drawing = kernel, True
+        self._coding = checked_coding(coding)
+        self._rate = _rate_of(self._coding, rate_weight, predictions, self._total, max_bytes)
         #: Weights are those that a file expands to, until the next step.
         self._exact = False
         self._has_gradients = False
@@ -160,6 +174,7 @@ class GenomicBottleneck:
             whole(min_elements, "min_elements", 1),
             ratio,
             self._code_plain,
+            self._coding,
         )
         self._ranks = Ranks(model, group)
         if not isinstance(betas, tuple | list) or len(betas) != 2:
@@ -173,7 +188,8 @@ class GenomicBottleneck:
     def _make(self, planned: list[Planned], seed: int, options: tuple[float, ...]) -> None:
         ranks = self._ranks
         described = json.dumps([[p.name, list(p.plan.shape), p.plan.text, p.plan.tiles] for p in planned])
-        ranks.agree(f"{described} {seed} {options} {self._kernel}", planned[0].parameter.device)
+        rate = "" if self._rate is None else self._rate.text()
+        ranks.agree(f"{described} {seed} {options} {self._kernel} {rate}", planned[0].parameter.device)
         if not ranks.averaged:
             tensors = [t.detach() for t in (*self.model.parameters(), *self.model.buffers())]
             ranks.broadcast("the constructor", [(tensor, 0) for tensor in tensors])
@@ -181,11 +197,13 @@ class GenomicBottleneck:
                 planned = [p.again() for p in planned]
         owners = _core.owners_of([p.plan for p in planned], ranks.world)
         self._layers = []
+        kind = _core.GnetLayer if self._rate is None else _core.CodedGnets
         for plan, owner in zip(planned, owners, strict=True):
-            own = _core.GnetLayer(plan.plan, plan.name, seed, *options) if owner == ranks.rank else None
+            here = owner == ranks.rank or self._rate is not None
+            own = kind(plan.plan, plan.name, seed, *options) if here else None
             staging = _staging(plan) if own is not None else None
             self._layers.append(Layer(plan, owner, own, staging, plan.parameter.device))
-        if ranks.rank not in owners:
+        if ranks.rank not in owners and self._rate is None:
             warn(
                 f"rank {ranks.rank} has no g-nets: {len(planned)} parameters have g-nets and the group has "
                 f"{ranks.world} ranks; fewer processes are enough",
@@ -273,6 +291,8 @@ class GenomicBottleneck:
                     layer.parameter.grad = torch.zeros_like(layer.parameter)
             if not self._ranks.averaged and self._ranks.world > 1:
                 self._ranks.average("backward()", self._averaged())
+            if self._rate is not None:
+                self._rate.begin(self)
             for layer in self._layers:
                 if layer.gnets is not None:
                     gradient = self._gradient(layer)
@@ -284,6 +304,9 @@ class GenomicBottleneck:
                         self._kernel,
                         self._threads,
                     )
+            if self._rate is not None:
+                for gnets in coded_of(self):
+                    gnets.add_rate(self._rate.price)
         self._has_gradients = True
 
     def _averaged(self) -> list[Tensor]:
@@ -325,8 +348,20 @@ class GenomicBottleneck:
                 layer.gnets.step(factor, self._threads)
         self._steps += 1
         self._has_gradients = self._exact = False
+        if self._rate is not None:
+            self._rate.after_step(self)
 
-    def save(self, filename: Any, *, coding: str = "int8", overwrite: bool = False) -> int:
+    def bits(self) -> float:
+        """Bits of the parameters of all g-nets, with the noise of training, when they were last counted (every tenth
+        step); 0 before the first ``backward`` and unless ``coding`` is ``"coded"``."""
+        return sum(gnets.bits for gnets in coded_of(self))
+
+    def bytes(self) -> int:
+        """Of the file that ``save`` would write now, before integers are chosen for ``max_bytes``. With
+        torch.distributed the call is collective."""
+        return file_bytes(self, self._coding)
+
+    def save(self, filename: Any, *, coding: str | None = None, overwrite: bool = False) -> int:
         """Writes g-nets and all other tensors of the module into a ``.gbz``.
 
         Rank 0 writes it. The g-nets in memory are not rounded: ``load`` gives what the file holds. Optimizer state is
@@ -334,17 +369,28 @@ class GenomicBottleneck:
 
         Args:
             filename: a path; every rank gives the same.
-            coding: what the g-nets are rounded to: ``"fp32"``, ``"fp16"`` or ``"int8"``.
+            coding: what the g-nets are rounded to, ``"fp32"``, ``"fp16"`` or ``"int8"``, instead of the constructor's.
             overwrite: whether an existing file is replaced.
 
         Returns:
             Bytes written.
 
         Raises:
+            UsageError: ``coding`` is ``"coded"`` here and not in the constructor, or the other way round.
             FileExists: the file exists and ``overwrite`` was not given.
             GbzError: writing failed, on rank 0 or, of other ranks, there.
         """
-        return save_bottleneck(self, filename, coding, overwrite)
+        return save_bottleneck(self, filename, self._stored_as(coding), overwrite)
+
+    def _stored_as(self, coding: str | None) -> str:
+        """The coding of a file. Raises UsageError."""
+        chosen = self._coding if coding is None else checked_coding(coding)
+        if (chosen == "coded") != (self._rate is not None):
+            raise usage(
+                f"coding={chosen!r} does not fit g-nets that were trained with coding={self._coding!r}; integers are "
+                "trained as such, so give the coding to GenomicBottleneck"
+            )
+        return chosen
 
     def load(self, filename: Any) -> None:
         """Restores g-nets and tensors of a file, and writes the weights that it expands to into the module.
@@ -388,6 +434,8 @@ class GenomicBottleneck:
     def _restored(self) -> None:
         """The g-nets are those of a file."""
         self._steps, self._exact, self._has_gradients = 0, True, False
+        if self._rate is not None:
+            self._rate.restart()
         self.predict_weights()
 
     def get_num_params_gnet(self) -> int:
@@ -421,6 +469,16 @@ class GenomicBottleneck:
             f"compression {self.compression():.2f}; rank {self._ranks.rank} of {self._ranks.world}"
         )
         return "\n".join(lines)
+
+
+def _rate_of(coding: str, rate_weight: object, predictions: object, steps: int, max_bytes: object) -> GnetRate | None:
+    """Raises UsageError."""
+    if coding == "coded":
+        return GnetRate(rate_weight, predictions, steps, max_bytes)
+    for name, value in (("rate_weight", rate_weight), ("predictions", predictions), ("max_bytes", max_bytes)):
+        if value is not None:
+            raise usage(f"{name} needs coding='coded', in which the loss counts bits")
+    return None
 
 
 def _checked_schedule(schedule: object, total: int) -> str:

@@ -33,13 +33,16 @@ def _theta(bottleneck: GenomicBottleneck) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _writer(bottleneck: GenomicBottleneck, coding: str) -> _core.Writer:
-    theta = _theta(bottleneck)
+    theta = {} if coding == "coded" else _theta(bottleneck)
     plans = {layer.name: layer.planned.plan for layer in bottleneck._layers}
+    coded = {layer.name: layer.gnets for layer in bottleneck._layers if isinstance(layer.gnets, _core.CodedGnets)}
     writer = _core.Writer("")
     for name, tensor, tied, buffer in tensors_of(bottleneck.model):
         dtype, shape = torch_dtype_name(name, tensor), tuple(tensor.shape)
         if tied is not None:
             writer.add_tied(name, tied)
+        elif name in coded:
+            writer.add_generated_coded(name, dtype, shape, coded[name])
         elif name in plans:
             writer.add_generated(name, dtype, shape, plans[name], coding, theta[name])
         elif not (bottleneck._code_plain and not buffer and _add_short(writer, name, dtype, tensor)):
@@ -64,9 +67,16 @@ def _add_exact(writer: _core.Writer, name: str, dtype: str, tensor: Tensor, fixe
         writer.add_plain(name, dtype, tuple(tensor.shape), data)
 
 
+def file_bytes(bottleneck: GenomicBottleneck, coding: str) -> int:
+    """Of the file as things stand. [collective unless the g-nets are integers]"""
+    with torch.no_grad():
+        return _writer(bottleneck, coding).size()
+
+
 def save_bottleneck(bottleneck: GenomicBottleneck, filename: object, coding: str, overwrite: bool) -> int:
     """GenomicBottleneck.save()."""
     bottleneck._checked_parameters()
+    rate = bottleneck._rate
     ranks = bottleneck._ranks
     device = bottleneck._layers[0].parameter.device
     written = torch.full((1,), -1, dtype=torch.int64, device=device)
@@ -77,7 +87,11 @@ def save_bottleneck(bottleneck: GenomicBottleneck, filename: object, coding: str
         except Exception as error:  # raised below: the other ranks wait in a collective
             failure = error
         try:
+            if rate is not None:
+                rate.land(bottleneck)
             writer = _writer(bottleneck, coding)
+            if rate is not None:
+                rate.forget(bottleneck)
             if ranks.rank == 0 and failure is None:
                 written.fill_(writer.write(name, overwrite))
         except Exception as error:
@@ -128,8 +142,11 @@ def load_into_bottleneck(bottleneck: GenomicBottleneck, filename: object) -> Non
         entry = stored[key]
         if key in layers:
             layers[key].planned.plan = entry["plan"]
-            if (gnets := layers[key].gnets) is not None:
-                gnets.restore(entry["theta"], entry["plan"].output_scale)
+            gnets, scale = layers[key].gnets, entry["plan"].output_scale
+            if isinstance(gnets, _core.CodedGnets):
+                gnets.restore(entry["theta"], scale, entry["theta_steps"])
+            elif gnets is not None:
+                gnets.restore(entry["theta"], scale)
         elif tied is None and tensor.numel():
             values = torch.from_numpy(entry["values"]).view(tensor.dtype).reshape(tensor.shape)
             with torch.no_grad():

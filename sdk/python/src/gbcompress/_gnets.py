@@ -320,6 +320,7 @@ def _ratio_for(
     rules: _Rules,
     target_ratio: float,
     code_plain: bool,
+    coding: str,
 ) -> float | None:
     """Weights per g-net parameter for a file of the target ratio. Raises UsageError for a ratio that is not above 1."""
     trained = {name: (name, module, local, parameter) for name, module, local, parameter in parameters}
@@ -340,7 +341,7 @@ def _ratio_for(
         codes = code_plain and name in trained and not buffer
         dtype = torch_dtype_name(name, tensor)
         tensors.append(_core.PlannedTensor(name, dtype, list(tensor.shape), tied or "", codes, data, plan))
-    options, planned_bytes, fits = _core.gnets_for_ratio(tensors, settings.options(1.0), "int8", target_ratio)
+    options, planned_bytes, fits = _core.gnets_for_ratio(tensors, settings.options(1.0), coding, target_ratio)
     if not fits:
         warn(
             f"no g-nets make a file {target_ratio:g}x smaller than the tensors; the smallest has {planned_bytes} bytes",
@@ -357,10 +358,11 @@ def plan_model(
     min_elements: int,
     target_ratio: float | None = None,
     code_plain: bool = False,
+    coding: str = "int8",
 ) -> list[Planned]:
     """Parameters that get g-nets, in the order of ``model.named_parameters()``.
 
-    ``code_plain``: whether others become short floats. With ``target_ratio`` the settings get the ratio whose file has the bytes of all tensors over it.
+    ``code_plain``: whether others become short floats; ``coding``: what g-nets are stored as. With ``target_ratio`` the settings get the ratio whose file has the bytes of all tensors over it.
 
     Raises:
         UsageError: the model has no parameters, none of them gets g-nets, or an entry of ``layers`` matches none.
@@ -378,7 +380,7 @@ def plan_model(
             )
     rules = _Rules(layers, ignored, min_elements)
     if target_ratio is not None:
-        settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio, code_plain))
+        settings = replace(settings, ratio=_ratio_for(model, parameters, settings, rules, target_ratio, code_plain, coding))
     planned = [each for parameter in parameters if (each := _planned(parameter, settings, rules)) is not None]
     if not planned:
         raise usage(
