@@ -40,8 +40,8 @@ class Ranks:
     Collectives run on the device of their tensors, so the group's backend must carry that device: Gloo for models
     on the CPU, NCCL for those on GPUs.
 
-    The group is not kept alive: destroy_process_group() ends the threads of a group without other owners. Threads of
-    Gloo that live until the interpreter ends release tensors without it and abort the process.
+    The reference to the group is weak, so that destroy_process_group() ends the group's threads. Threads of Gloo that
+    run until the interpreter ends release tensors without it and abort the process.
     """
 
     def __init__(self, model: nn.Module, group: Any) -> None:
@@ -55,7 +55,7 @@ class Ranks:
 
     @property
     def _group(self) -> Any:
-        """The group, while torch.distributed or its maker keeps it."""
+        """The group, until destroy_process_group()."""
         found = None if self._reference is None else self._reference()
         if found is None:
             raise usage("the process group of this bottleneck has been destroyed; make the bottleneck again")
