@@ -1,6 +1,7 @@
 #include "artifact/read_many.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -141,43 +142,90 @@ bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept
 
 namespace {
 
-void read_checked(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
-                  const DecodeOptions& options) {
-  const int threads = options.threads > 0 ? options.threads : usable_processors();
-  const bool apart = decodes_apart(artifact);
-  DecodeOptions alone = options;
-  alone.threads = 1;
-  std::deque<DirectValues> direct;
-  Tasks tasks(artifact);
-  for (const ReadRequest& request : requests) {
-    ReadPiece whole{&request, owner_of(artifact, request.tensor)};
-    if (DirectValues::fits(artifact, whole.tensor)) {
-      whole.values = &direct.emplace_back(artifact, whole.tensor);
-      tasks.add_parts(whole);
-    } else if (apart) {
-      tasks.add_whole(whole);
-    } else {
-      read_whole(artifact, whole, options);
-    }
+/// Reads requests that were checked.
+class Reading {
+ public:
+  Reading(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
+          const DecodeOptions& options, [[maybe_unused]] ReadProgress* progress)
+      : artifact_(artifact), requests_(requests), options_(options), tasks_(artifact) {
+    alone_.threads = 1;
+#ifndef GBC_FREESTANDING
+    progress_ = progress;
+#endif
+    if (progress_) left_ = std::vector<std::atomic<std::size_t>>(requests.size());
   }
-  parallel_tasks(threads, static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
-    tasks.run(static_cast<std::size_t>(i), [&](const ReadPiece& piece) {
-      if (piece.values)
-        read_part(piece);
-      else
-        read_whole(artifact, piece, alone);
+
+  void run() {
+    const int threads = options_.threads > 0 ? options_.threads : usable_processors();
+    const bool apart = decodes_apart(artifact_);
+    for (const ReadRequest& request : requests_) {
+      ReadPiece whole{&request, owner_of(artifact_, request.tensor)};
+      expect(request, 1);
+      if (DirectValues::fits(artifact_, whole.tensor)) {
+        whole.values = &direct_.emplace_back(artifact_, whole.tensor);
+        const std::size_t parts = whole.values->parts().size();
+        if (parts == 0) complete(request);  // a tensor of no values
+        if (parts > 1) expect(request, parts);
+        tasks_.add_parts(whole);
+      } else if (apart) {
+        tasks_.add_whole(whole);
+      } else if (!stopped()) {
+        read_whole(artifact_, whole, options_);
+        complete(request);
+      }
+    }
+    parallel_tasks(threads, static_cast<std::int64_t>(tasks_.size()), [&](std::int64_t i) {
+      tasks_.run(static_cast<std::size_t>(i), [&](const ReadPiece& piece) {
+        if (!stopped()) read(piece);
+      });
     });
-  });
-  check_mapped_inputs();
-}
+    check_mapped_inputs();
+  }
+
+ private:
+  std::size_t place_of(const ReadRequest& request) const {
+    return static_cast<std::size_t>(&request - requests_.data());
+  }
+  bool stopped() const { return progress_ && progress_->stop; }
+  void expect(const ReadRequest& request, std::size_t parts) {
+    if (progress_) left_[place_of(request)] = parts;
+  }
+
+  void read(const ReadPiece& piece) {
+    if (piece.values)
+      read_part(piece);
+    else
+      read_whole(artifact_, piece, alone_);
+    complete(*piece.request);
+  }
+  /// A part of a request has been read.
+  void complete(const ReadRequest& request) {
+    if (!progress_ || left_[place_of(request)].fetch_sub(1) != 1) return;
+    check_range(artifact_, request.tensor, request.dtype, request.bytes, alone_);
+    progress_->done(place_of(request));
+  }
+
+  const ArtifactReader& artifact_;
+  std::span<const ReadRequest> requests_;
+  DecodeOptions options_, alone_ = options_;
+#ifdef GBC_FREESTANDING  // libgbz reads with nobody waiting
+  static constexpr ReadProgress* progress_ = nullptr;
+#else
+  ReadProgress* progress_ = nullptr;
+#endif
+  std::vector<std::atomic<std::size_t>> left_;  ///< parts of each request that are not read yet
+  std::deque<DirectValues> direct_;
+  Tasks tasks_;
+};
 
 }  // namespace
 
 void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
-               const DecodeOptions& options) {
+               const DecodeOptions& options, ReadProgress* progress) {
   for (const ReadRequest& request : requests)
     check_request(artifact, request.tensor, request.dtype, request.bytes);
-  blame_damage(artifact, [&] { read_checked(artifact, requests, options); });
+  blame_damage(artifact, [&] { Reading(artifact, requests, options, progress).run(); });
+  if (progress) return;  // ranges were checked
   for (const ReadRequest& request : requests)
     check_range(artifact, request.tensor, request.dtype, request.bytes, options);
 }

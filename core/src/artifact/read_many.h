@@ -1,7 +1,9 @@
 #pragma once
 /// Several tensors at once into the caller's memory.
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,6 +18,13 @@ struct ReadRequest {
   std::size_t tensor = 0;
   DType dtype = DType::kF32;
   std::span<std::byte> bytes;
+};
+
+/// How far read_many() is, for other threads.
+struct ReadProgress {
+  /// Called by the threads that decode, in any order, once the memory of a request is complete.
+  std::function<void(std::size_t request)> done;
+  std::atomic<bool> stop = false;  ///< set: no further part of a tensor is begun, without an error
 };
 
 /// The tensor that holds the values of a tied one; of others, itself.
@@ -43,6 +52,6 @@ bool reads_directly(const ArtifactReader& artifact, std::size_t tensor) noexcept
 /// read_into() for each of them; the threads share the stripes of all tensors. Nothing is written
 /// before all requests are checked. @throws as read_into()
 void read_many(const ArtifactReader& artifact, std::span<const ReadRequest> requests,
-               const DecodeOptions& options = {});
+               const DecodeOptions& options = {}, ReadProgress* progress = nullptr);
 
 }  // namespace gbcompress

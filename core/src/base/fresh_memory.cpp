@@ -1,6 +1,7 @@
 #include "base/fresh_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,6 +25,14 @@ void ask_huge_pages(void* memory, std::size_t bytes) noexcept {
   const std::size_t skipped = rounded_up(begin, kHugePage) - begin;
   const std::size_t whole = bytes > skipped ? (bytes - skipped) / kHugePage * kHugePage : 0;
   if (whole > 0) (void)::madvise(static_cast<std::byte*>(memory) + skipped, whole, MADV_HUGEPAGE);
+}
+
+void give_back_pages(void* memory, std::size_t bytes) noexcept {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  const std::size_t skipped = rounded_up(begin, page) - begin;
+  const std::size_t whole = bytes > skipped ? (bytes - skipped) / page * page : 0;
+  if (whole > 0) (void)::madvise(static_cast<std::byte*>(memory) + skipped, whole, MADV_DONTNEED);
 }
 
 FreshMemory::FreshMemory(std::size_t bytes) : size_(bytes) {

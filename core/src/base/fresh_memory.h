@@ -14,6 +14,9 @@ namespace GBC_INTERNAL gbcompress {
 /// huge page of 2 MiB is left as it is.
 void ask_huge_pages(void* memory, std::size_t bytes) noexcept;
 
+/// Gives whole pages back to the system; reading them later gives zeros, where nothing was written.
+void give_back_pages(void* memory, std::size_t bytes) noexcept;
+
 /// to.resize(size) of an empty list, in huge pages where it is long.
 template <typename T>
 void resize_fresh(std::vector<T>& to, std::size_t size) {

@@ -1,7 +1,8 @@
 """Time and memory of packed models where programs load them, beside the uncompressed files.
 
     loaded.py prepare WORK --encoder FOLDER --language FOLDER       makes the files that are measured; 1 GB
-    loaded.py pretrained WORK [--runs 9]       from_pretrained() of the encoder at 8x and 4x, with and without the page cache
+    loaded.py pretrained WORK [--runs 9] [--model language]  from_pretrained() of the encoder, or the language model, at 8x
+                                               and 4x, with and without the page cache
     loaded.py kept WORK [--keep integers]      the language model at 4 bits, kept in memory: a prefill of 512 tokens, one token
     loaded.py sentences WORK                   the encoder kept compressed: batches of 32 sentences of 64 tokens
     loaded.py onnx WORK                        a session of an ONNX file of 63 MB: time, peak memory
@@ -30,6 +31,10 @@ sys.path.insert(0, str(ROOT / "tests/bench"))
 from page_cache import forget  # noqa: E402
 
 PROGRAM = os.environ.get("GBCOMPRESS", str(ROOT / "build/release/bin/gbcompress"))
+
+
+#: Folder, packed folder, ratio.
+PACKED = (("encoder", "encoder-8", 8), ("encoder", "encoder-4", 4), ("language", "language-8", 8), ("language", "language-4", 4))
 
 
 def figures(values: dict[str, tuple[float, str]]) -> dict[str, Any]:
@@ -74,7 +79,7 @@ def prepare(args: argparse.Namespace) -> None:
     for name, source in (("encoder", args.encoder), ("language", args.language)):
         if not (work / name).exists():
             shutil.copytree(source, work / name)
-    for source, name, ratio in (("encoder", "encoder-8", 8), ("encoder", "encoder-4", 4), ("language", "language-4", 4)):
+    for source, name, ratio in PACKED:
         if not (work / name).exists():
             gbc.compress_folder(work / source, work / name, ratio=ratio)
     if not (work / "exact").exists():
@@ -88,11 +93,12 @@ def prepare(args: argparse.Namespace) -> None:
 def pretrained(args: argparse.Namespace) -> dict[str, tuple[float, str]]:
     import transformers
 
-    places = {"plain": args.work / "encoder", "8x": args.work / "encoder-8", "4x": args.work / "encoder-4"}
+    places = {"plain": args.work / args.model, "8x": args.work / f"{args.model}-8", "4x": args.work / f"{args.model}-4"}
+    cls = transformers.AutoModelForCausalLM if args.model == "language" else transformers.AutoModel
 
     def load(place: pathlib.Path) -> float:
-        """Every parameter is read once, because safetensors maps its file."""
-        model = transformers.AutoModel.from_pretrained(place)
+        """Every page of every parameter is read once, because safetensors maps its file."""
+        model = cls.from_pretrained(place)
         return sum(float(value.detach().reshape(-1)[::256].sum()) for value in model.parameters())
 
     def drop(name: str) -> None:
@@ -245,6 +251,7 @@ def main() -> None:
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--encoder", type=pathlib.Path)
     parser.add_argument("--language", type=pathlib.Path)
+    parser.add_argument("--model", default="encoder", choices=["encoder", "language"])
     parser.add_argument("--keep", default="compressed")
     parser.add_argument("--disk", type=int, default=200, help="MB/s")
     parser.add_argument("--runs", type=int, default=5)

@@ -225,6 +225,48 @@ def test_tied_heads_in_pieces(tied: tuple[Any, Path]) -> None:
             torch.testing.assert_close(kept(ids), model(ids))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
+def test_heads_of_few_tokens(tied: tuple[Any, Path], dtype: Any) -> None:
+    """Stripes are multiplied one after another in float32; float16 takes the way of more tokens."""
+    _, path = tied
+    model = gbc.load_file(path, framework="torch")["embed.weight"].double()
+    kept = gbc.keep_compressed(Tied(24000, 256).to(dtype), path)
+    bias = torch.randn(24000).to(dtype)
+    for size in [(1,), (3, 2), (8,), ()]:
+        x = torch.randn(*size, 256).to(dtype)
+        with torch.no_grad():
+            scores = nn.functional.linear(x, kept.head.weight, bias)
+        wanted = x.double() @ model.T + bias.double()
+        assert scores.dtype == dtype and scores.shape == (*size, 24000)
+        torch.testing.assert_close(scores.double(), wanted, rtol=3 * torch.finfo(dtype).eps, atol=3e-3 if dtype != torch.float32 else 1e-5)
+
+
+def test_weights_of_long_inputs_are_decoded_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, kept, _ = pair(folder, lambda: nn.Sequential(*(nn.Linear(96, 96) for _ in range(6))))
+    together: list[int] = []
+    original = _keep_store.Store._decode_together
+
+    def count(self: Any, units: Any) -> Any:
+        together.append(len(units))
+        return original(self, units)
+
+    monkeypatch.setattr(_keep_store.Store, "_decode_together", count)
+    x = torch.randn(100, 96)
+    for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad, torch.no_grad):
+        with mode():
+            assert torch.equal(kept(x), model(x))
+            assert torch.equal(kept(x[:3]), model(x[:3]))
+            assert torch.equal(kept(x), model(x))
+    assert together and max(together) == 6, "the order is known from the second run on"
+    monkeypatch.setattr(_keep_store, "_TOGETHER", 3 * 96 * 96 * 4)
+    together.clear()
+    for _ in range(2):
+        assert torch.equal(kept(x), model(x))
+    assert together and max(together) == 3
+    holders = store_of(kept).buffers
+    assert holders.bytes <= (_keep_store._AHEAD + 1) * 6 * 96 * 96 * 4 + 4096
+
+
 def test_memory(tied: tuple[Any, Path]) -> None:
     """The file, three buffers, the rows and small parameters: far below the weights."""
     model, path = tied

@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._kept_integers import TOKENS, IntegerSource  # noqa: E402
+from gbcompress._kept_integers import IntegerSource  # noqa: E402
+from gbcompress._kept_tensor import TOKENS  # noqa: E402
 from gbcompress._kept_tensor import KeptTensor  # noqa: E402
 
 

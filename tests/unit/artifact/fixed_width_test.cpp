@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <span>
 
 #include "artifact/sections/elements.h"
 #include "base/random.h"
+#include "codec/lanes/decode_block.h"
 #include "gbcompress/artifact_writer.h"
 #include "gbcompress/decode.h"
 #include "support/code_of.h"
@@ -26,7 +29,7 @@ std::vector<float> read_all(const FixedWidthMatrix& matrix, int threads = 1) {
   std::vector<std::int64_t> rows;
   for (std::int64_t r = 0; r < matrix.rows(); ++r) rows.push_back(r);
   std::vector<float> values(static_cast<std::size_t>(matrix.rows() * matrix.cols()), 9);
-  matrix.read(rows, values, threads);
+  matrix.read(rows, std::span(values), threads);
   return values;
 }
 
@@ -75,7 +78,7 @@ TEST(FixedWidth, WidthFollowsFromTheIntegers) {
   EXPECT_EQ(bits_of(1.2), 4);
   EXPECT_EQ(bits_of(3.5), 5);
   EXPECT_EQ(bits_of(8), 6);
-  EXPECT_EQ(bits_of(50), 6);
+  EXPECT_EQ(bits_of(50), 8);
 }
 
 TEST(FixedWidth, ValuesAreExactWithIntegersBeyondTheWidth) {
@@ -88,6 +91,24 @@ TEST(FixedWidth, ValuesAreExactWithIntegersBeyondTheWidth) {
     EXPECT_EQ(read_all(matrix, 2), expected);
     expect_products(matrix, 5, 9);
   }
+}
+
+TEST(FixedWidth, RowsAreRoundedToNearestEven) {
+  const FixedWidthMatrix matrix(normal_units(20 * 150, 300, 5), 20, {0.0123f});
+  const std::vector<std::int64_t> rows = {3, 19, 0};
+  std::vector<float> wide(rows.size() * 150);
+  std::vector<codec::lanes::Bfloat16> brain(wide.size());
+  std::vector<codec::lanes::Float16> half(wide.size());
+  matrix.read(rows, std::span(wide), 2);
+  matrix.read(rows, std::span(brain), 2);
+  matrix.read(rows, std::span(half), 2);
+  const auto equal = [&](const void* made, DType dtype) {
+    std::vector<std::byte> expected(wide.size() * 2);
+    put_elements(wide, dtype, expected);
+    EXPECT_EQ(std::memcmp(made, expected.data(), expected.size()), 0);
+  };
+  equal(brain.data(), DType::kBF16);
+  equal(half.data(), DType::kF16);
 }
 
 /// Tensors of several stripes and of one that is shared, in both profiles.

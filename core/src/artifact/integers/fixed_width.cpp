@@ -2,21 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <utility>
 
 #include "artifact/direct_values.h"
 #include "artifact/integers/lanes_reader.h"
 #include "base/parallel.h"
+#include "codec/lanes/decode_block.h"
 #include "gbcompress/coded_values.h"
 
 namespace gbcompress {
 namespace {
 
 /// Magnitudes that are counted one by one.
-constexpr std::int64_t kMagnitudes = 64;
+constexpr std::int64_t kMagnitudes = 256;
 /// Multiply-adds, and values, of a task of a thread.
 constexpr std::int64_t kTaskProducts = 1 << 18;
+/// Up to as many, starting a thread takes longer.
+constexpr std::int64_t kOneThread = 1 << 19;
+
+int threads_for(std::int64_t products, int threads) {
+  if (products <= kOneThread) return 1;
+  return threads > 0 ? threads : usable_processors();
+}
 
 std::int64_t rows_of(const ArtifactTensor& tensor) { return tensor.shape[0]; }
 std::int64_t cols_of(const ArtifactTensor& tensor) {
@@ -60,7 +69,7 @@ bool FixedWidthMatrix::fits(const ArtifactReader& artifact, std::size_t tensor) 
   const ArtifactTensor& form = artifact.tensors()[tensor];
   return form.kind == TensorKind::kQuantized && is_real(form.dtype) && form.mantissa_bits == 0 &&
          form.axis < 0 && !form.on_base && !form.levels.used() && form.shape.size() >= 2 &&
-         tensor_elements(form.shape) > 0;
+         tensor_elements(form.shape) > 0 && cols_of(form) <= kMostColumns;
 }
 
 FixedWidthMatrix::FixedWidthMatrix(std::span<const float> units, std::int64_t rows,
@@ -117,7 +126,7 @@ FixedWidthMatrix::FixedWidthMatrix(const ArtifactReader& artifact, std::size_t t
 
 void FixedWidthMatrix::choose_bits(const Counts& counts) {
   double least = HUGE_VAL;
-  for (int bits = kLeastBits; bits <= kMostBits; ++bits) {
+  for (const int bits : kWidths) {
     // -2^(bits - 1) is counted as if it did not fit.
     double apart = 0;
     for (std::size_t i = std::size_t{1} << (bits - 1); i < counts.size(); ++i)
@@ -131,6 +140,15 @@ void FixedWidthMatrix::choose_bits(const Counts& counts) {
   packed_.resize(static_cast<std::size_t>(rows_ * stride()));
 }
 
+void FixedWidthMatrix::add_rests(std::int64_t column, float units, std::vector<Rest>& rests) {
+  constexpr float kMost = std::numeric_limits<std::int16_t>::max();
+  while (units != 0) {
+    const float part = std::clamp(units, -kMost, kMost);
+    rests.push_back({static_cast<std::uint16_t>(column), static_cast<std::int16_t>(part)});
+    units -= part;
+  }
+}
+
 void FixedWidthMatrix::pack(std::span<const float> units, std::int64_t first,
                             std::vector<std::vector<Rest>>& rests) {
   const std::int64_t count = static_cast<std::int64_t>(units.size()) / cols_;
@@ -140,9 +158,11 @@ void FixedWidthMatrix::pack(std::span<const float> units, std::int64_t first,
     for (std::int64_t c = 0; c < blocks() * kBlock; ++c) {
       const float unit = c < cols_ ? units[static_cast<std::size_t>(r * cols_ + c)] : 0.0f;
       const float kept = std::clamp(unit, static_cast<float>(-half), static_cast<float>(half - 1));
-      if (kept != unit)
-        rests[static_cast<std::size_t>(first + r)].push_back(
-            {static_cast<std::uint32_t>(c), unit - kept});
+      if (kept != unit) add_rests(c, unit - kept, rests[static_cast<std::size_t>(first + r)]);
+      if (bits_ == 8) {
+        row[c] = static_cast<std::uint8_t>(static_cast<std::int8_t>(kept));
+        continue;
+      }
       const auto code = static_cast<unsigned>(static_cast<int>(kept) + half);
       std::uint8_t* const block = row + c / kBlock * (kBlock / 8) * bits_;
       const auto place = static_cast<unsigned>(c % kBlock), group = place / 16, lane = place % 16;
@@ -160,14 +180,14 @@ void FixedWidthMatrix::finish(const std::vector<std::vector<Rest>>& rests) {
   starts_.assign(1, 0);
   for (const auto& row : rests) {
     rests_.insert(rests_.end(), row.begin(), row.end());
-    starts_.push_back(rests_.size());
+    starts_.push_back(static_cast<std::uint32_t>(rests_.size()));
   }
   rests_.shrink_to_fit();
 }
 
 std::int64_t FixedWidthMatrix::bytes() const noexcept {
   return static_cast<std::int64_t>(packed_.size() + scales_.size() * sizeof(float) +
-                                   starts_.size() * sizeof(std::size_t) +
+                                   starts_.size() * sizeof starts_[0] +
                                    rests_.size() * sizeof(Rest));
 }
 
@@ -183,30 +203,33 @@ void FixedWidthMatrix::multiply(std::span<const float> x, std::int64_t tokens, s
     from = aligned.data();
   }
   const std::int64_t step = std::max<std::int64_t>(1, kTaskProducts / (padded * tokens));
-  parallel_tasks(threads > 0 ? threads : usable_processors(), (rows_ + step - 1) / step,
+  parallel_tasks(threads_for(rows_ * padded * tokens, threads), (rows_ + step - 1) / step,
                  [&](std::int64_t i) {
                    multiply_fixed_width(*this, i * step, std::min(rows_, (i + 1) * step), from,
                                         tokens, to.data());
                  });
 }
 
-void FixedWidthMatrix::read(std::span<const std::int64_t> wanted, std::span<float> to,
+template <typename To>
+void FixedWidthMatrix::read(std::span<const std::int64_t> wanted, std::span<To> to,
                             int threads) const {
   const auto count = static_cast<std::int64_t>(wanted.size());
   const std::int64_t step = std::max<std::int64_t>(1, kTaskProducts / cols_);
-  parallel_tasks(threads > 0 ? threads : usable_processors(), (count + step - 1) / step,
-                 [&](std::int64_t i) {
-                   std::vector<float> units(static_cast<std::size_t>(blocks() * kBlock));
-                   for (std::int64_t n = i * step; n < std::min(count, (i + 1) * step); ++n) {
-                     const std::int64_t r = wanted[static_cast<std::size_t>(n)];
-                     unpack_fixed_width(*this, r, units.data());
-                     for (const Rest& rest : rests(r)) units[rest.column] += rest.units;
-                     float* const row = to.data() + n * cols_;
-                     const float scale = this->scale(r);
-                     for (std::int64_t c = 0; c < cols_; ++c)
-                       row[c] = units[static_cast<std::size_t>(c)] * scale;
-                   }
-                 });
+  parallel_tasks(
+      threads_for(count * cols_, threads), (count + step - 1) / step, [&](std::int64_t i) {
+        std::vector<float> units(static_cast<std::size_t>(blocks() * kBlock));
+        for (std::int64_t n = i * step; n < std::min(count, (i + 1) * step); ++n) {
+          const std::int64_t r = wanted[static_cast<std::size_t>(n)];
+          unpack_fixed_width(*this, r, units.data());
+          for (const Rest& rest : rests(r)) units[rest.column] += static_cast<float>(rest.units);
+          codec::lanes::scale_units(units.data(), cols_, scale(r), to.data() + n * cols_);
+        }
+      });
 }
+template void FixedWidthMatrix::read(std::span<const std::int64_t>, std::span<float>, int) const;
+template void FixedWidthMatrix::read(std::span<const std::int64_t>,
+                                     std::span<codec::lanes::Bfloat16>, int) const;
+template void FixedWidthMatrix::read(std::span<const std::int64_t>,
+                                     std::span<codec::lanes::Float16>, int) const;
 
 }  // namespace gbcompress

@@ -2,6 +2,7 @@
 /// Matrices as integers of a fixed width and steps in memory, and products with them. Values are
 /// not rounded to the element type of the file's tensor.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,12 +14,14 @@ namespace gbcompress {
 
 class FixedWidthMatrix {
  public:
-  static constexpr int kLeastBits = 4, kMostBits = 6;
+  static constexpr std::array<int, 4> kWidths = {4, 5, 6, 8};
   /// Columns that are packed together: 64 bytes of the lowest four bits, then 16 for each further
-  /// bit. The last block of a row is filled with zeros.
+  /// bit; of eight bits, signed bytes. The last block of a row is filled with zeros.
   static constexpr std::int64_t kBlock = 128;
+  static constexpr std::int64_t kMostColumns = std::int64_t{1} << 16;
 
-  /// Whether a tensor of at least two dimensions is integers times steps alone.
+  /// Whether a tensor of at least two dimensions, of at most kMostColumns columns, is integers
+  /// times steps alone.
   static bool fits(const ArtifactReader& artifact, std::size_t tensor) noexcept;
 
   /// The tensor as [first dimension, the others]. The width is the one that takes least memory;
@@ -42,9 +45,11 @@ class FixedWidthMatrix {
   void multiply(std::span<const float> x, std::int64_t tokens, std::span<float> to,
                 int threads) const;
   /// The values of rows. [thread-safe]
+  /// @tparam To     float, codec::lanes::Bfloat16 or codec::lanes::Float16: rounded to nearest even
   /// @param wanted  within the matrix
   /// @param to      [wanted, cols]
-  void read(std::span<const std::int64_t> wanted, std::span<float> to, int threads) const;
+  template <typename To>
+  void read(std::span<const std::int64_t> wanted, std::span<To> to, int threads) const;
 
   /// Bytes of a row.
   std::int64_t stride() const noexcept { return blocks() * (kBlock / 8) * bits_; }
@@ -53,10 +58,11 @@ class FixedWidthMatrix {
   float scale(std::int64_t r) const noexcept {
     return scales_[scales_.size() == 1 ? 0 : static_cast<std::size_t>(r)];
   }
-  /// What an integer beyond the width has more than the one that is packed in its place.
+  /// What an integer beyond the width has more than the one that is packed in its place; of a large
+  /// one a part, so that a column may have several.
   struct Rest {
-    std::uint32_t column;
-    float units;
+    std::uint16_t column;
+    std::int16_t units;
   };
   std::span<const Rest> rests(std::int64_t r) const noexcept {
     const auto at = static_cast<std::size_t>(r);
@@ -67,15 +73,16 @@ class FixedWidthMatrix {
   /// How many integers have each magnitude; the last one stands for all larger ones.
   using Counts = std::vector<std::int64_t>;
   void choose_bits(const Counts& counts);
+  static void add_rests(std::int64_t column, float units, std::vector<Rest>& rests);
   void pack(std::span<const float> units, std::int64_t first,
             std::vector<std::vector<Rest>>& rests);
   void finish(const std::vector<std::vector<Rest>>& rests);
 
   std::int64_t rows_, cols_;
-  int bits_ = kMostBits;
+  int bits_ = kWidths.back();
   std::vector<std::uint8_t> packed_;
   std::vector<float> scales_;
-  std::vector<std::size_t> starts_;  ///< [rows + 1] of the rests of each row
+  std::vector<std::uint32_t> starts_;  ///< [rows + 1] of the rests of each row
   std::vector<Rest> rests_;
 };
 

@@ -70,17 +70,21 @@ void MultiplyRows(const FixedWidthMatrix& matrix, std::int64_t first, std::int64
   // Two sums of each token where there are few, so that additions need not wait for each other.
   constexpr std::size_t kSums = kTokens == 1 ? 4 : kTokens == 2 ? 2 : 1;
   const auto blocks = static_cast<std::size_t>(matrix.blocks());
-  alignas(64) std::int8_t units[kUnits];
+  [[maybe_unused]] alignas(64) std::int8_t units[kUnits];
   for (std::int64_t r = first; r < last; ++r) {
     const std::uint8_t* const row = matrix.row(r);
+    const std::int8_t* from = units;
     hn::Vec<Sum> sums[kTokens][kSums];
     for (auto& token : sums)
       for (auto& sum : token) sum = hn::Zero(d);
     for (std::size_t b = 0; b < blocks; ++b) {
-      UnpackBlock<kBits>(row + b * (kUnits / 8) * kBits, units);
+      if constexpr (kBits == 8)
+        from = reinterpret_cast<const std::int8_t*>(row + b * kUnits);
+      else
+        UnpackBlock<kBits>(row + b * (kUnits / 8) * kBits, units);
       for (std::size_t i = 0; i < kUnits; i += kSums * lanes)
         for (std::size_t s = 0; s < kSums; ++s) {
-          const auto numbers = Numbers(units + i + s * lanes);
+          const auto numbers = Numbers(from + i + s * lanes);
           const float* const at = x + b * kUnits + i + s * lanes;
           for (std::size_t t = 0; t < kTokens; ++t)
             sums[t][s] = hn::MulAdd(
@@ -92,7 +96,7 @@ void MultiplyRows(const FixedWidthMatrix& matrix, std::int64_t first, std::int64
       const float* const token = x + t * static_cast<std::size_t>(stride);
       float sum = hn::GetLane(hn::SumOfLanes(d, sums[t][0]));
       for (const FixedWidthMatrix::Rest& rest : matrix.rests(r))
-        sum += rest.units * token[rest.column];
+        sum += static_cast<float>(rest.units) * token[rest.column];
       to[t * static_cast<std::size_t>(matrix.rows()) + static_cast<std::size_t>(r)] =
           sum * matrix.scale(r);
     }
@@ -121,24 +125,30 @@ void MultiplyFixedWidth(const FixedWidthMatrix& matrix, std::int64_t first, std:
                         const float* x, std::int64_t tokens, float* to) {
   if (matrix.bits() == 4) return MultiplyTokens<4>(matrix, first, last, x, tokens, to);
   if (matrix.bits() == 5) return MultiplyTokens<5>(matrix, first, last, x, tokens, to);
-  MultiplyTokens<6>(matrix, first, last, x, tokens, to);
+  if (matrix.bits() == 6) return MultiplyTokens<6>(matrix, first, last, x, tokens, to);
+  MultiplyTokens<8>(matrix, first, last, x, tokens, to);
 }
 
 template <int kBits>
 void UnpackRow(const FixedWidthMatrix& matrix, std::int64_t row, float* to) {
   const Sum d;
-  alignas(64) std::int8_t units[kUnits];
+  [[maybe_unused]] alignas(64) std::int8_t units[kUnits];
   for (std::size_t b = 0; b < static_cast<std::size_t>(matrix.blocks()); ++b, to += kUnits) {
-    UnpackBlock<kBits>(matrix.row(row) + b * (kUnits / 8) * kBits, units);
-    for (std::size_t i = 0; i < kUnits; i += hn::Lanes(d))
-      hn::StoreU(Numbers(units + i), d, to + i);
+    const std::uint8_t* const block = matrix.row(row) + b * (kUnits / 8) * kBits;
+    const std::int8_t* from = units;
+    if constexpr (kBits == 8)
+      from = reinterpret_cast<const std::int8_t*>(block);
+    else
+      UnpackBlock<kBits>(block, units);
+    for (std::size_t i = 0; i < kUnits; i += hn::Lanes(d)) hn::StoreU(Numbers(from + i), d, to + i);
   }
 }
 
 void UnpackFixedWidth(const FixedWidthMatrix& matrix, std::int64_t row, float* to) {
   if (matrix.bits() == 4) return UnpackRow<4>(matrix, row, to);
   if (matrix.bits() == 5) return UnpackRow<5>(matrix, row, to);
-  UnpackRow<6>(matrix, row, to);
+  if (matrix.bits() == 6) return UnpackRow<6>(matrix, row, to);
+  UnpackRow<8>(matrix, row, to);
 }
 
 }  // namespace

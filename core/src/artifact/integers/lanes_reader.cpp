@@ -91,7 +91,7 @@ LanesReader::Units LanesReader::decode_shared(std::size_t stripe) const {
   std::size_t size = 0;
   for (const Piece& piece : pieces_[stripe])
     size += static_cast<std::size_t>(Shape(grids_[piece.grid].form).size(piece.block));
-  std::shared_ptr<float[]> units(new float[size]);
+  const std::shared_ptr<float> units = room_.take(size);
   const Heads& known = heads();
   std::size_t at = 0;
   for_stripe(stripe, [&](const Piece& piece, StripeCursor& cursor) {

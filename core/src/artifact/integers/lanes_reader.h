@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "artifact/file_digest.h"
+#include "artifact/integers/units_room.h"
 #include "codec/lanes/decoder.h"
 #include "gbcompress/artifact.h"
 
@@ -81,7 +82,7 @@ class LanesReader {
     std::vector<codec::lanes::GridHead> grids;
     codec::lanes::Entries entries;
   };
-  using Units = std::shared_ptr<const float[]>;
+  using Units = std::shared_ptr<const float>;
 
   /// A stripe that grids share, decoded once for all who ask meanwhile.
   struct Shared {
@@ -111,6 +112,7 @@ class LanesReader {
   static constexpr std::size_t kKeptStripes = 4;
   mutable std::array<std::shared_ptr<Shared>, kKeptStripes> recent_;
   mutable std::size_t oldest_ = 0;
+  mutable UnitsRoom room_;
 #ifndef GBC_FREESTANDING
   /// 16 MiB. The row scales of a model of 7e9 weights take 6 MiB.
   static constexpr std::size_t kMostScales = std::size_t{1} << 22;

@@ -71,14 +71,19 @@ bool DecodeValues(Form dependent, const BlockInput& block, StripeCursor& cursor,
   return true;
 }
 
-void ScaleUnits(const float* units, std::int64_t count, float scale, float* out) {
-  const hn::CappedTag<float, 16> d;
-  constexpr auto kStep = static_cast<std::int64_t>(hn::MaxLanes(d));
-  const auto factor = hn::Set(d, scale);
+template <typename Out>
+void ScaleUnitsTo(const float* units, std::int64_t count, float scale, Out* out) {
   std::int64_t i = 0;
+#if !GBC_LANES_ONE_BY_ONE
+  constexpr auto kStep = static_cast<std::int64_t>(kWidth);
+  const auto factor = hn::Set(Real(), scale);
   for (; i + kStep <= count; i += kStep)
-    hn::StoreU(hn::Mul(hn::LoadU(d, units + i), factor), d, out + i);
-  for (; i < count; ++i) out[i] = units[i] * scale;
+    StoreNumbers(out + i, hn::Mul(hn::LoadU(Real(), units + i), factor));
+#endif
+  for (; i < count; ++i) put_number(out + i, units[i] * scale);
+}
+void ScaleUnits(const float* units, std::int64_t count, float scale, float* out) {
+  ScaleUnitsTo(units, count, scale, out);
 }
 
 #ifdef GBC_FREESTANDING
@@ -86,6 +91,13 @@ bool DecodeFloats(const BlockInput& block, StripeCursor& cursor, float* out) {
   return DecodeValues(block.dependent, block, cursor, out);
 }
 #else
+void ScaleToBfloats(const float* units, std::int64_t count, float scale, Bfloat16* out) {
+  ScaleUnitsTo(units, count, scale, out);
+}
+void ScaleToHalves(const float* units, std::int64_t count, float scale, Float16* out) {
+  ScaleUnitsTo(units, count, scale, out);
+}
+
 template <typename Out>
 bool DecodeBlockTo(const BlockInput& block, StripeCursor& cursor, Out* out) {
   return block.dependent ? DecodeValues(std::true_type(), block, cursor, out)

@@ -21,6 +21,8 @@ namespace {
 HWY_EXPORT(DecodeFloats);
 HWY_EXPORT(ScaleUnits);
 #ifndef GBC_FREESTANDING
+HWY_EXPORT(ScaleToBfloats);
+HWY_EXPORT(ScaleToHalves);
 HWY_EXPORT(DecodeIntegers);
 HWY_EXPORT(DecodeBfloats);
 HWY_EXPORT(DecodeHalves);
@@ -34,12 +36,12 @@ void scale_units(const float* units, std::int64_t count, float scale, float* out
   HWY_DYNAMIC_DISPATCH(ScaleUnits)(units, count, scale, out);
 }
 #ifndef GBC_FREESTANDING
-template <typename Out>
-void scale_units(const float* units, std::int64_t count, float scale, Out* out) {
-  for (std::int64_t i = 0; i < count; ++i) put_number(out + i, units[i] * scale);
+void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* out) {
+  HWY_DYNAMIC_DISPATCH(ScaleToBfloats)(units, count, scale, out);
 }
-template void scale_units(const float*, std::int64_t, float, Bfloat16*);
-template void scale_units(const float*, std::int64_t, float, Float16*);
+void scale_units(const float* units, std::int64_t count, float scale, Float16* out) {
+  HWY_DYNAMIC_DISPATCH(ScaleToHalves)(units, count, scale, out);
+}
 bool decode_block(const BlockInput& block, StripeCursor& cursor, std::int32_t* out) {
   return HWY_DYNAMIC_DISPATCH(DecodeIntegers)(block, cursor, out);
 }

@@ -58,7 +58,7 @@ bool decode_block(const BlockInput& block, StripeCursor& cursor, Float16* out);
 
 /// The numbers that units stand for.
 void scale_units(const float* units, std::int64_t count, float scale, float* out);
-template <typename Out>
-void scale_units(const float* units, std::int64_t count, float scale, Out* out);
+void scale_units(const float* units, std::int64_t count, float scale, Bfloat16* out);
+void scale_units(const float* units, std::int64_t count, float scale, Float16* out);
 
 }  // namespace gbcompress::codec::lanes

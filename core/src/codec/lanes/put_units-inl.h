@@ -29,14 +29,13 @@ HWY_INLINE void Put(Form dependent, std::int32_t* out, hn::Vec<Whole> units, hn:
   }
   hn::StoreU(units, d, out);
 }
-template <typename Form>
-HWY_INLINE void Put(Form, float* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
-  hn::StoreU(hn::Mul(hn::ConvertTo(Real(), units), scale), Real(), out);
+/// Stores numbers as elements.
+HWY_INLINE void StoreNumbers(float* out, hn::Vec<Real> numbers) {
+  hn::StoreU(numbers, Real(), out);
 }
-template <typename Form>
-HWY_INLINE void Put(Form, Bfloat16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+HWY_INLINE void StoreNumbers(Bfloat16* out, hn::Vec<Real> numbers) {
   const Word d;
-  const auto bits = hn::BitCast(d, hn::Mul(hn::ConvertTo(Real(), units), scale));
+  const auto bits = hn::BitCast(d, numbers);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
   const hn::Rebind<std::uint16_t, Whole> narrow;
@@ -45,10 +44,8 @@ HWY_INLINE void Put(Form, Bfloat16* out, hn::Vec<Whole> units, hn::Vec<Real> sca
 
 #ifndef GBC_FREESTANDING  // which rounds numbers that it has
 /// As float_to_half(), of numbers that are not NaN.
-template <typename Form>
-HWY_INLINE void Put(Form, Float16* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+HWY_INLINE void StoreNumbers(Float16* out, hn::Vec<Real> number) {
   const Whole d;
-  const auto number = hn::Mul(hn::ConvertTo(Real(), units), scale);
   const auto size = hn::BitCast(d, hn::Abs(number));
   const auto sign =
       hn::And(hn::ShiftRight<16>(hn::BitCast(Word(), number)), hn::Set(Word(), 0x8000));
@@ -65,6 +62,11 @@ HWY_INLINE void Put(Form, Float16* out, hn::Vec<Whole> units, hn::Vec<Real> scal
   hn::StoreU(hn::DemoteTo(narrow, whole), narrow, &out->bits);
 }
 #endif
+
+template <typename Form, typename Out>
+HWY_INLINE void Put(Form, Out* out, hn::Vec<Whole> units, hn::Vec<Real> scale) {
+  StoreNumbers(out, hn::Mul(hn::ConvertTo(Real(), units), scale));
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gbcompress::codec::lanes

@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -16,7 +17,9 @@
 #include <vector>
 
 #include "artifact/direct_values.h"
+#include "artifact/file_digest.h"
 #include "artifact/header/header.h"
+#include "artifact/integers/decoded_products.h"
 #include "artifact/integers/fixed_width.h"
 #include "artifact/narrow.h"
 #include "artifact/read_many.h"
@@ -24,6 +27,7 @@
 #include "base/fresh_memory.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
+#include "decoding.h"
 #include "gbcompress/artifact.h"
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
@@ -134,6 +138,14 @@ class File {
     read_many(reader_, requests, {.base = base_, .threads = threads});
   }
 
+  /// Begins to decode tensors on threads: index and element type of each.
+  std::unique_ptr<Decoding> decode(const std::vector<std::tuple<std::size_t, std::string>>& reads,
+                                   int threads) const {
+    std::vector<std::pair<std::size_t, DType>> types;
+    for (const auto& [index, dtype] : reads) types.emplace_back(at(index), type_of(dtype));
+    return std::make_unique<Decoding>(reader_, base_, types, threads);
+  }
+
   /// Rows [first, first + count) of a tensor along its first dimension, as read_slice() has them.
   nb::object read_rows(std::size_t index, const std::string& dtype_text, std::int64_t first,
                        std::int64_t count, int threads) const {
@@ -178,6 +190,22 @@ class File {
         for (const auto& bytes : reader_.lanes()->bytes_of(index)) release_pages(bytes);
     }
     return nb::cast(std::move(*made));
+  }
+
+  /// to[t, r] = sum of x[t, c] * value[r, c], in float32.
+  /// @return false: nothing was written, because the tensor or element type is none that fits
+  bool multiply(std::size_t index, const std::string& dtype, const Input<float>& x,
+                const InOut<float>& to, int threads) const {
+    const DType kind = type_of(dtype);
+    if (!multiplies_decoded(reader_, at(index), kind)) return false;
+    const nb::gil_scoped_release release;
+    const auto rows = static_cast<std::size_t>(reader_.tensors()[index].shape[0]);
+    blame_damage(reader_, [&] {
+      multiply_decoded(reader_, index, kind, span_of(x),
+                       static_cast<std::int64_t>(to.size() / rows), span_of(to), threads);
+    });
+    check_mapped_inputs();
+    return true;
   }
 
   std::vector<double> tensor_bits() const {
@@ -307,12 +335,16 @@ void bind_files(nb::module_& module) {
                &File::read, nb::const_),
            nb::arg("reads"), nb::arg("threads") = 0)
       .def("read_into", &File::read_into, nb::arg("reads"), nb::arg("threads") = 0)
+      .def("decode", &File::decode, nb::arg("reads"), nb::arg("threads") = 0,
+           nb::keep_alive<0, 1>())
       .def("read_rows", &File::read_rows, nb::arg("index"), nb::arg("dtype"), nb::arg("first"),
            nb::arg("count"), nb::arg("threads") = 0)
       .def("read_rows_into", &File::read_rows_into, nb::arg("index"), nb::arg("dtype"),
            nb::arg("first"), nb::arg("memory"), nb::arg("threads") = 0)
       .def("fixed_width", &File::fixed_width, nb::arg("index"), nb::arg("threads") = 0)
       .def("coded", &File::coded, nb::arg("index"))
+      .def("multiply", &File::multiply, nb::arg("index"), nb::arg("dtype"), nb::arg("x"),
+           nb::arg("to"), nb::arg("threads") = 0)
       .def("tensor_bits", &File::tensor_bits);
 }
 

@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
   bind_errors(module);
   bind_calibrate(module);
   bind_coded_gnets(module);
+  bind_decoding(module);
   bind_files(module);
   bind_fixed_width(module);
   bind_gnets(module);

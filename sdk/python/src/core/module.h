@@ -39,6 +39,7 @@ Output<T> to_numpy(std::vector<From> values) {
 
 void bind_calibrate(nb::module_& module);
 void bind_coded_gnets(nb::module_& module);
+void bind_decoding(nb::module_& module);
 void bind_errors(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_fixed_width(nb::module_& module);

@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 
 __version__: str
 
+class Decoding:
+    def take(self, place: int) -> NDArray[np.uint8]: ...
+    def stop(self) -> None: ...
+
 class File:
     def __init__(
         self,
@@ -44,6 +48,7 @@ class File:
     def read_into(
         self, wanted: list[tuple[int, str, NDArray[np.uint8]]], threads: int = 0
     ) -> None: ...
+    def decode(self, reads: Sequence[tuple[int, str]], threads: int = 0) -> Decoding: ...
     def read_rows(
         self, index: int, dtype: str, first: int, count: int, threads: int = 0
     ) -> NDArray[np.uint8]: ...
@@ -54,6 +59,14 @@ class File:
     def coded(
         self, index: int
     ) -> tuple[NDArray[np.int32], int, NDArray[np.int32], int, bool]: ...
+    def multiply(
+        self,
+        index: int,
+        dtype: str,
+        x: NDArray[np.float32],
+        to: NDArray[np.float32],
+        threads: int = 0,
+    ) -> bool: ...
     def tensor_bits(self) -> list[float]: ...
 
 class FixedWidthMatrix:
@@ -66,7 +79,9 @@ class FixedWidthMatrix:
     @property
     def bytes(self) -> int: ...
     def multiply(self, x: NDArray[np.float32], to: NDArray[np.float32], threads: int = 0) -> None: ...
-    def read(self, rows: NDArray[np.int64], to: NDArray[np.float32], threads: int = 0) -> None: ...
+    def read(
+        self, rows: NDArray[np.int64], dtype: str, to: NDArray[np.uint8], threads: int = 0
+    ) -> None: ...
 
 class Stepper:
     def __init__(

@@ -67,7 +67,8 @@ def keep_compressed(
     matrices of other modules without submodules that have parameters (recurrent layers, experts, Conv1D of GPT-2), become
     frozen parameters without values. A layer's weight is decoded into a buffer that all layers share; weights above 2^22
     elements of linear layers in pieces of rows; of embeddings only the rows of the indices. While a layer computes, threads
-    decode the next two weights or pieces; during linear layers of one piece, only in calls of up to 64 tokens. Other
+    decode the next two weights or pieces; linear layers of one piece, in calls of more than 64 tokens, decode the weights
+    that follow along with their own, up to 16 MiB, and large weights are multiplied stripe by stripe with up to 8 tokens. Other
     parameters and buffers are read into memory. Outputs and gradients by inputs are those of a model with the decoded
     weights, bit for bit; weights in pieces differ by the rounding of the matrix product.
 
@@ -78,9 +79,9 @@ def keep_compressed(
         model: a torch module whose names and shapes are those of the file; on the meta device, it never holds
             uncompressed weights. Tied parameters stay tied.
         filename: as load_file() takes it. Its digest is checked first.
-        keep: ``"compressed"``, or ``"integers"``: weights are integers of 4 to 6 bits in memory, larger ones apart, and
-            products of up to 8 tokens are made from them in float32; for more tokens the weight is decoded. Weights that the
-            file does not hold as integers times steps, and those that would take a byte each or more, stay compressed.
+        keep: ``"compressed"``, or ``"integers"``: weights are integers of 4, 5, 6 or 8 bits in memory, larger ones apart,
+            and products of up to 8 tokens are made from them in float32; for more tokens the weight is decoded. Weights that
+            the file does not hold as integers times steps, and those that would take more than 9 bits each, stay compressed.
         strict: every name of the file must be in the model, and every name of the model in the file; of tied parameters
             one name suffices.
         base: as load_file() takes it.

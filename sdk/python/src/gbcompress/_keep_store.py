@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import threading
@@ -28,10 +29,16 @@ _PIECE = 1 << 21
 _BLOCK = 1 << 20
 #: Element types that the file is read as, beside its own.
 _READ = ("F32", "F16", "BF16")
+#: Element types of the file and of the model that multiply() takes.
+_MULTIPLIED = {("F32", torch.float32), ("F32", torch.bfloat16), ("BF16", torch.float32), ("BF16", torch.bfloat16)}
 #: Elements up to which torch copies on one thread.
 _SERIAL = 1 << 15
 #: Weights that are decoded ahead; each has a buffer.
 _AHEAD = 2
+#: Bytes of weights that are decoded together, on all processors, before layers that leave none to decode ahead.
+_TOGETHER = 16 << 20
+#: Bytes between values in one buffer: a multiple of every vector's.
+_ALIGNED = 64
 
 
 class Unit(NamedTuple):
@@ -80,6 +87,20 @@ class _Buffers:
             self._free.sort(key=torch.Tensor.numel)
             while len(self._free) > _AHEAD + 1:
                 self.bytes -= self._free.pop(0).numel()
+
+
+class _Holder:
+    """A buffer with the values of one or several weights. It is free again when each was given back."""
+
+    def __init__(self, buffers: _Buffers, size: int, users: int) -> None:
+        self._buffers, self._users, self.memory = buffers, users, buffers.take(size)
+
+    def give(self, users: int = 1) -> None:
+        with self._buffers._lock:
+            self._users -= users
+            if self._users > 0:
+                return
+        self._buffers.give(self.memory)
 
 
 class _Rows:
@@ -161,7 +182,7 @@ class Store:
         """Locks and threads of this process."""
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="gbcompress")
-        self._ready: dict[Unit, Future[tuple[torch.Tensor, torch.Tensor]]] = {}
+        self._ready: dict[Unit, Future[tuple[_Holder, torch.Tensor]]] = {}
         self._after: dict[tuple[Unit, bool], Unit] = {}
         self._last = threading.local()
         self.buffers._lock = threading.Lock()
@@ -183,13 +204,13 @@ class Store:
         return {"file": file, "buffers": self.buffers.bytes, "rows": rows, "integers": self.integers}
 
     def matrix(self, name: str) -> _core.FixedWidthMatrix | None:
-        """The integers of a tensor; None where it is not stored as integers times steps, or they would take a byte a weight
-        or more. Tied tensors share them."""
+        """The integers of a tensor; None where it is not stored as integers times steps, or they would take more than nine
+        bits a weight. Tied tensors share them."""
         index = self.place(name)
         if index not in self._matrices:
             with self._naming(index):
                 made = self._read._file.fixed_width(index)
-            if made is not None and made.bytes >= made.rows * made.cols:
+            if made is not None and 8 * made.bytes > 9 * made.rows * made.cols:
                 made = None
             self._matrices[index] = made
             self.integers += 0 if made is None else made.bytes
@@ -246,24 +267,60 @@ class Store:
                 raise
             raise of_code(error.code, f"{name} of {self.filename} cannot be decoded: {error}") from error
 
-    def _decode(self, unit: Unit, threads: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A buffer, and the values in it: [rows, ...]."""
+    def multiply(self, index: int, dtype: torch.dtype, x: torch.Tensor) -> torch.Tensor | None:
+        """``x [..., in] @ W.T`` in float32, of a weight whose values are rounded to ``dtype``; stripes are decoded and
+        multiplied one after another by each thread. None where the tensor has other parts or types."""
+        own = self.tensors[index]["dtype"]
+        kind = "BF16" if dtype == torch.bfloat16 or (dtype == torch.float32 and own == "BF16") else "F32"
+        if (own, dtype) not in _MULTIPLIED:
+            return None
+        given = x.detach().to(torch.float32).reshape(-1).contiguous()
+        out = torch.empty(*x.shape[:-1], self._sides(index)[0])
+        with self._naming(index):
+            fits = self._read._file.multiply(index, kind, given.numpy(), out.reshape(-1).numpy())
+        return out if fits else None
+
+    def _values(self, unit: Unit) -> tuple[tuple[int, ...], int]:
+        """Shape and bytes."""
         shape = (unit.rows, *self.tensors[unit.tensor]["shape"][1:])
-        size = math.prod(shape) * unit.dtype.itemsize
-        buffer = self.buffers.take(size)
+        return shape, math.prod(shape) * unit.dtype.itemsize
+
+    def _decode(self, unit: Unit, threads: int) -> tuple[_Holder, torch.Tensor]:
+        """Values [rows, ...] in a buffer."""
+        shape, size = self._values(unit)
+        holder = _Holder(self.buffers, size, 1)
         try:
-            values = buffer[:size].view(unit.dtype).view(shape)
+            values = holder.memory[:size].view(unit.dtype).view(shape)
             self._decode_into(unit, values, threads)
         except BaseException:
-            self.buffers.give(buffer)
+            holder.give()
             raise
-        return buffer, values
+        return holder, values
+
+    def _decode_together(self, units: list[Unit]) -> list[tuple[_Holder, torch.Tensor]]:
+        """Whole weights side by side in one buffer, on all processors: a part of one stripe keeps no thread idle."""
+        shapes = [self._values(unit) for unit in units]
+        starts = [0, *itertools.accumulate(-(-size // _ALIGNED) * _ALIGNED for _, size in shapes)]
+        holder = _Holder(self.buffers, starts[-1], len(units))
+        try:
+            made, wanted = [], []
+            for unit, (shape, size), start in zip(units, shapes, starts, strict=False):
+                with torch.inference_mode(False):  # another mode may be on when they are used
+                    data = holder.memory[start : start + size]
+                    made.append((holder, data.view(unit.dtype).view(shape)))
+                wanted.append((unit.tensor, _OF_TORCH[str(unit.dtype).removeprefix("torch.")], data.numpy()))
+            self._read._file.read_into(wanted, 0)
+        except BaseException:
+            holder.give(len(units))
+            raise
+        return made
 
     @contextlib.contextmanager
     def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> Iterator[torch.Tensor]:
         """Values [rows, ...] in a buffer that belongs to the caller within the block.
 
-        What followed this unit before, in the same direction, is decoded by threads meanwhile, unless ``ahead`` is False.
+        What followed this unit before, in the same direction, is decoded by threads meanwhile or, unless ``ahead``, along
+        with it.
         """
         with self._lock:
             future = self._ready.pop(unit, None)
@@ -275,28 +332,74 @@ class Store:
                 future = None
             if ahead:
                 self._decode_ahead(unit, backward)
-        buffer, values = self._decode(unit, 0) if future is None else future.result()
+            following = [] if ahead or future is not None else self._following(unit, backward)
+        if future is not None:
+            holder, values = future.result()
+        elif following:
+            holder, values = self._with_following(unit, following)
+        else:
+            holder, values = self._decode(unit, 0)
         try:
             yield values
         finally:
-            self.buffers.give(buffer)
+            holder.give()
+
+    def _following(self, unit: Unit, backward: bool) -> list[Unit]:
+        """Under the lock: units that came next and fit beside it. Buffers of all others are given back."""
+        chain, left = [unit], _TOGETHER - self._values(unit)[1]
+        if self._is_direct(unit):
+            following = self._after.get((unit, backward))
+            while following is not None and following not in chain and self._is_direct(following):
+                left -= -(-self._values(following)[1] // _ALIGNED) * _ALIGNED
+                if left < 0:
+                    break
+                chain.append(following)
+                following = self._after.get((following, backward))
+        self._drop(chain)
+        return [each for each in chain[1:] if each not in self._ready]
+
+    def _is_direct(self, unit: Unit) -> bool:
+        """Whether it is a whole tensor that is read as its own type, or as one of _READ."""
+        dtype = _OF_TORCH[str(unit.dtype).removeprefix("torch.")]
+        whole = unit.rows == self._sides(unit.tensor)[0]
+        return whole and (dtype in _READ or dtype == self.tensors[unit.tensor]["dtype"])
+
+    def _with_following(self, unit: Unit, following: list[Unit]) -> tuple[_Holder, torch.Tensor]:
+        """Decodes units, and keeps those after the first one until they are used."""
+        try:
+            first, *others = self._decode_together([unit, *following])
+        except GbzError:  # of which one it is
+            return self._decode(unit, 0)
+        with self._lock:
+            for each, decoded in zip(following, others, strict=True):
+                if each in self._ready:  # of another thread
+                    decoded[0].give()
+                    continue
+                done: Future[tuple[_Holder, torch.Tensor]] = Future()
+                done.set_result(decoded)
+                self._ready[each] = done
+        return first
+
+    def _drop(self, wanted: list[Unit]) -> None:
+        """Under the lock: gives back buffers of units that are not expected any more."""
+        for other in [each for each in self._ready if each not in wanted]:
+            self._ready.pop(other).add_done_callback(self._give_back)
 
     def _decode_ahead(self, unit: Unit, backward: bool) -> None:
-        """Under the lock. Buffers of units that are not expected any more are given back."""
+        """Under the lock."""
         wanted: list[Unit] = []
         following = self._after.get((unit, backward))
         while following is not None and len(wanted) < _AHEAD and following not in wanted:
             wanted.append(following)
             following = self._after.get((following, backward))
-        for other in [each for each in self._ready if each not in wanted]:
-            self._ready.pop(other).add_done_callback(self._give_back)
+        self._drop(wanted)
         for each in wanted:
             if each not in self._ready:
                 self._ready[each] = self._pool.submit(self._decode, each, 1)
 
-    def _give_back(self, future: Future[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    def _give_back(self, future: Future[tuple[_Holder, torch.Tensor]]) -> None:
         if not future.cancelled() and future.exception() is None:
-            self.buffers.give(future.result()[0])
+            future.result()[0].give()
 
     def rows(self, index: int, rows: list[int], dtype: torch.dtype) -> torch.Tensor:
         """Rows in the order of their indices, [len(rows), width]; the latest ones come from memory.

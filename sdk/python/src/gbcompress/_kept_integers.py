@@ -14,10 +14,9 @@ from . import _core
 from ._keep_store import Store, Unit
 from ._kept_tensor import KeptTensor, Source, computed
 
-#: Tokens up to which a product is made from the integers; for more, the weight is decoded first.
-TOKENS = 8
 #: Elements that are converted at a time.
 _CONVERTED = 1 << 18
+_READ = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 _REAL = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
@@ -43,15 +42,20 @@ class IntegerSource(Source):
 
     def _fill(self, rows: Sequence[int], out: torch.Tensor) -> None:
         """Rows in the order of their indices, rounded to the file's element type first."""
-        if self._own == out.dtype == torch.float32:
-            self.matrix.read(torch.tensor(rows, dtype=torch.int64).numpy(), out.detach().reshape(-1).numpy())
+        flat = out.detach().reshape(len(rows), self.matrix.cols)
+        if out.dtype in _READ and self._own in (out.dtype, torch.float32):
+            self._read(rows, flat)
             return
-        flat, step = out.detach().reshape(len(rows), self.matrix.cols), max(1, _CONVERTED // self.matrix.cols)
+        step = max(1, _CONVERTED // self.matrix.cols)
         for first in range(0, len(rows), step):
-            wanted = torch.tensor(rows[first : first + step], dtype=torch.int64)
-            made = torch.empty(len(wanted), self.matrix.cols)
-            self.matrix.read(wanted.numpy(), made.reshape(-1).numpy())
-            flat[first : first + len(wanted)].copy_(made.to(self._own))
+            wanted = rows[first : first + step]
+            made = torch.empty(len(wanted), self.matrix.cols, dtype=self._own if self._own in _READ else torch.float32)
+            self._read(wanted, made)
+            flat[first : first + len(wanted)].copy_(made)
+
+    def _read(self, rows: Sequence[int], out: torch.Tensor) -> None:
+        wanted = torch.tensor(rows, dtype=torch.int64).numpy()
+        self.matrix.read(wanted, _READ[out.dtype], out.reshape(-1).view(torch.uint8).numpy())
 
     @contextlib.contextmanager
     def weight(self, unit: Unit, backward: bool = False, ahead: bool = True) -> Iterator[torch.Tensor]:
@@ -66,11 +70,13 @@ class IntegerSource(Source):
             self.store.buffers.give(buffer)
 
     def linear(self, weight: KeptTensor, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        kind, cols = computed(weight), self.matrix.cols
-        fits = x.dim() > 0 and x.shape[-1] == cols and (x.dtype == kind or kind != weight.dtype)
-        if weight.device.type != "cpu" or not fits or not 0 < x.numel() <= TOKENS * cols:
+        kind = computed(weight)
+        if not self._takes(weight, x):
             return super().linear(weight, x, bias)
-        made: torch.Tensor = _Product.apply(x, self)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled() and x.requires_grad:
+            made: torch.Tensor = _Product.apply(x, self)  # type: ignore[no-untyped-call]
+        else:
+            made = self.product(x)
         return (made if bias is None else made + bias).to(kind)
 
     def product(self, x: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,8 @@ from ._keep_store import Store, Unit
 #: Tokens up to which the next weight is decoded while a product is made. Products of more use all processors, which
 #: threads that decode would slow down by more than they save.
 _FEW = 64
+#: Tokens up to which a product is made from integers, or stripe by stripe.
+TOKENS = 8
 
 
 class Source:
@@ -57,15 +59,26 @@ class Source:
         ahead = x.numel() <= _FEW * self.shape[-1]
         if len(units) == 1:
             return self.apply(units[0], weight.device, lambda w: F.linear(x, w, bias), ahead)
+        graph = torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad))
+        if not graph and self._takes(weight, x):
+            product = self.store.multiply(self.index, computed(weight), x)
+            if product is not None:
+                return (product if bias is None else product + bias).to(computed(weight))
         parts = ((unit, None if bias is None else bias[unit.first : unit.first + unit.rows]) for unit in units)
         made = (self.apply(unit, weight.device, lambda w, b=part: F.linear(x, w, b)) for unit, part in parts)  # type: ignore[misc]
-        if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+        if graph:
             return torch.cat(list(made), -1)
         first = next(made)
         out = first.new_empty(*first.shape[:-1], self.shape[0])
         for unit, part in zip(units, (piece for pieces in ([first], made) for piece in pieces), strict=True):
             out[..., unit.first : unit.first + unit.rows] = part
         return out
+
+    def _takes(self, weight: KeptTensor, x: torch.Tensor) -> bool:
+        """Whether a product is of a few tokens on the CPU, in the element type of the inputs or that of autocast."""
+        kind, width = computed(weight), self.shape[-1]
+        fits = x.dim() > 0 and x.shape[-1] == width and (x.dtype == kind or kind != weight.dtype)
+        return weight.device.type == "cpu" and fits and 0 < x.numel() <= TOKENS * width
 
     def apply(
         self, unit: Unit, device: torch.device, function: Callable[[torch.Tensor], torch.Tensor], ahead: bool = True

@@ -10,6 +10,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from ._errors import usage
 from ._files import _one_target
+from ._loading import Loading, LoadingSlice, on_cpu, take_resolved
 from ._registration import METHOD
 
 
@@ -81,6 +82,8 @@ class GbcompressQuantizer(HfQuantizer):  # type: ignore[misc]
         super().__init__(quantization_config, **kwargs)
         self.pre_quantized = True  # nothing is quantized while it is loaded
         self.source: str | None = None  #: the .gbz that the weights were decoded from
+        self.loading: Loading | None = None  #: that file, while the model is loaded
+        self._device_map: object = None
 
     def validate_environment(self, *args: Any, **kwargs: Any) -> None:
         if self.unsupported:
@@ -91,6 +94,26 @@ class GbcompressQuantizer(HfQuantizer):  # type: ignore[misc]
         """How the weights are kept in memory; None: decoded."""
         return getattr(self.quantization_config, "keep", None)
 
+    def update_device_map(self, device_map: Any) -> Any:
+        self._device_map = device_map
+        return device_map
+
+    def update_dtype(self, dtype: Any) -> Any:
+        """Called when the file is known and before the model is made: decoding begins."""
+        loading = take_resolved()
+        if loading is not None and self.keep is None:
+            self.loading = loading
+            if on_cpu(self._device_map):
+                loading.begin(dtype if hasattr(HfQuantizer, "get_new_dtype") else None)
+        return dtype
+
+    def get_new_dtype(self, converter: Any, param: Any, dtype: Any) -> Any:
+        """Tells a tensor what the loader converts it to."""
+        wanted = super().get_new_dtype(converter, param, dtype)
+        if isinstance(param, LoadingSlice):
+            param.wanted = wanted
+        return wanted
+
     def _process_model_before_weight_loading(self, model: Any, **kwargs: Any) -> Any:
         files = kwargs.get("checkpoint_files") or [""]
         if self.keep is not None and not str(files[0]).endswith(".gbz"):
@@ -100,6 +123,7 @@ class GbcompressQuantizer(HfQuantizer):  # type: ignore[misc]
     def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
         """The modules are the model's own, so it is trained, cast and moved like any other."""
         model.is_quantized = False
+        self.loading = None
         if artifact_named(vars(model.config).get("transformers_weights")):
             del model.config.transformers_weights
         if self.keep is not None:

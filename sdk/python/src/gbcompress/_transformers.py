@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +20,7 @@ from transformers.quantizers import auto
 from . import _core
 from ._errors import NotFound
 from ._load import load_file
-from ._open import OpenFile
+from ._loading import loading_of, on_cpu, resolve, take_resolved
 from ._quantizer import GbcompressConfig, GbcompressQuantizer, artifact_named
 from ._registration import METHOD
 
@@ -63,10 +61,12 @@ def _found(arguments: dict[str, Any], name: str | None) -> str | None:
 
 def _packed(file: str) -> tuple[list[str], dict[str, Any]]:
     """What Transformers makes of an index of shards: the files, element type and names of the tensors."""
-    with OpenFile(file, framework="torch", verify=False) as opened:
-        types = (opened.get_slice(name).get_dtype() for name in opened)
-        dtype = next((_REAL[each] for each in types if each in _REAL), torch.float32)
-        return [file], {"dtype": dtype, "all_checkpoint_keys": opened.keys()}
+    opened = resolve(file)
+    types = (opened.get_slice(name).get_dtype() for name in opened)
+    dtype = next((_REAL[each] for each in types if each in _REAL), torch.float32)
+    if _VERSION < (5, 0):
+        take_resolved()
+    return [file], {"dtype": dtype, "all_checkpoint_keys": opened.keys()}
 
 
 def _resolving(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,24 +109,6 @@ def _resolving(original: Callable[..., Any]) -> Callable[..., Any]:
     return resolve
 
 
-@contextmanager
-def verified(file: str) -> Iterator[None]:
-    """The digest is checked beside what is done with the file; a damaged file is refused whatever that raises."""
-    with ThreadPoolExecutor(1) as pool:
-        opened = pool.submit(OpenFile, file)
-        try:
-            yield
-        finally:
-            opened.result().close()
-
-
-def _state(opened: OpenFile) -> dict[str, Any]:
-    """Tensors that are decoded at the moment when Transformers, from version 5 on, needs them."""
-    if _VERSION >= (5, 0):
-        return {name: opened.get_slice(name) for name in opened}
-    return dict(load_file(opened.filename, framework="torch"))
-
-
 def _with_further(state: dict[str, Any], files: list[str]) -> dict[str, Any]:
     """Of a class that has further files of weights."""
     for file in files:
@@ -155,10 +137,15 @@ def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
                 with kept_state(files[0], quantizer.keep) as kept:
                     arguments["state_dict"] = _with_further(kept, files[1:])
                     return original(*bound.args, **bound.kwargs)
-        with verified(files[0]), OpenFile(files[0], framework="torch", verify=False) as opened:
-            arguments["state_dict"] = _with_further(_state(opened), files[1:])
-            if _VERSION < (5, 0):
-                arguments["checkpoint_files"] = [""]  # one pass, over the state dict
+        if _VERSION < (5, 0):
+            arguments["state_dict"] = _with_further(dict(load_file(files[0], framework="torch")), files[1:])
+            arguments["checkpoint_files"] = [""]  # one pass, over the state dict
+            return original(*bound.args, **bound.kwargs)
+        loading = loading_of(files[0], getattr(quantizer, "loading", None))
+        with loading.checked():
+            if on_cpu(getattr(config, "device_map", None)):
+                loading.begin()
+            arguments["state_dict"] = _with_further(loading.slices(), files[1:])
             return original(*bound.args, **bound.kwargs)
 
     return load
