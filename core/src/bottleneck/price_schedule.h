@@ -28,6 +28,9 @@ class PriceSchedule {
   double price(std::int64_t step) const;
   /// A resumed run has the rate weight of step `step` in its state.
   void resume(std::int64_t step, double price);
+  /// The rate weight after its rise, which steer() adapts.
+  double lambda() const noexcept { return lambda_; }
+  void set_lambda(double lambda) noexcept { lambda_ = lambda; }
 
  private:
   double ramp(std::int64_t step) const;

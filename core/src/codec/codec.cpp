@@ -93,7 +93,13 @@ std::string_view profile_name(CodecProfile profile) noexcept {
 }
 
 std::string_view quantizer_name(Quantizer quantizer) noexcept {
-  return quantizer == Quantizer::kNearest ? "nearest" : "trellis";
+  switch (quantizer) {
+    case Quantizer::kNearest:
+      return "nearest";
+    case Quantizer::kTrellis:
+      return "trellis";
+  }
+  return "";
 }
 
 struct IntegerEncoder::Impl {

@@ -1,6 +1,7 @@
 #pragma once
-/// What each tensor is, for files that nobody trains: from its values first, then from the tensors
-/// beside it, last from its name.
+/// How each tensor is stored in files that nobody trains: decided by its values first, then by the
+/// tensors beside it, last by its name. What a request changes of that, `classify()` in
+/// allocation/plan.cpp adds: rules, a base, ties.
 
 #include <cstdint>
 #include <optional>

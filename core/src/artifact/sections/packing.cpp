@@ -53,8 +53,9 @@ Bytes compress(std::span<const std::byte> raw, int level) {
 
 /// Levels of zstd: the slow one where the quick one comes near the best of the others, since small
 /// files are worth every byte; beyond some megabytes it takes minutes. Of more than few bytes, only
-/// what takes least by the quick one is packed by a slow one, by the slowest where zstd suits the
-/// elements clearly better than the others do.
+/// what takes least by the quick one is packed by a slow one, by the slowest where zstd suits
+/// elements of several bytes clearly better than the others do. Text becomes half a percent smaller
+/// by the slowest, in twice the time.
 constexpr int kQuick = 9, kSlow = 16, kSlowest = 19;
 constexpr std::size_t kFew = std::size_t{1} << 16, kThorough = std::size_t{4} << 20;
 
@@ -166,7 +167,7 @@ std::pair<Bytes, Packing> pack(std::span<const std::byte> raw, std::int64_t elem
   if (floats && are_planes(raw, element_bytes)) return smallest();
   const auto slowly = [&](Bytes quick, std::span<const std::byte> bytes, Packing packing) {
     const bool few = raw.size() <= kFew, near = quick.size() < least + (few ? least / 8 : 0);
-    const bool clearly = few || quick.size() < least - least / 4;
+    const bool clearly = few || (size > 1 && quick.size() < least - least / 4);
     keep_smaller(near && bytes.size() <= kThorough ? compress(bytes, clearly ? kSlowest : kSlow)
                                                    : std::move(quick),
                  packing);

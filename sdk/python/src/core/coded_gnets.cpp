@@ -81,7 +81,8 @@ void bind_price(nb::module_& module) {
       .def("steers", &PriceSchedule::steers)
       .def("steer", &PriceSchedule::steer)
       .def("price", &PriceSchedule::price)
-      .def("resume", &PriceSchedule::resume);
+      .def("resume", &PriceSchedule::resume)
+      .def_prop_rw("rate_weight", &PriceSchedule::lambda, &PriceSchedule::set_lambda);
   module.def("choose_coded", &choose, nb::arg("gnets"), nb::arg("rate_weight"));
   module.def("land", &land, nb::arg("max_bytes"), nb::arg("bytes_at"));
 }

@@ -54,6 +54,17 @@ def _staging(planned: Planned) -> Tensor | None:
     return None
 
 
+def _adamw_of(
+    lr: float | None, betas: tuple[float, float], eps: float, weight_decay: float | None
+) -> tuple[float, float, float, float, float]:
+    """Learning rate, both decays of moments, eps and weight decay."""
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise usage(f"betas must be two numbers, got {betas!r}")
+    beta1, beta2 = (real(beta, "betas") for beta in betas)
+    rate = real(1e-3 if lr is None else lr, "lr")
+    return rate, beta1, beta2, real(eps, "eps"), real(0.1 if weight_decay is None else weight_decay, "weight_decay")
+
+
 class GenomicBottleneck:
     """Generates the weights of a module by g-nets, small networks of their positions, and trains the g-nets.
 
@@ -166,24 +177,12 @@ class GenomicBottleneck:
         #: Weights are those that a file expands to, until the next step.
         self._exact = False
         self._has_gradients = False
+        least = whole(min_elements, "min_elements", 1)
         planned = plan_model(
-            self.model,
-            settings,
-            layers or {},
-            ignore_layers,
-            whole(min_elements, "min_elements", 1),
-            ratio,
-            self._code_plain,
-            self._coding,
+            self.model, settings, layers or {}, ignore_layers, least, ratio, self._code_plain, self._coding
         )
         self._ranks = Ranks(model, group)
-        if not isinstance(betas, tuple | list) or len(betas) != 2:
-            raise usage(f"betas must be two numbers, got {betas!r}")
-        beta1, beta2 = (real(beta, "betas") for beta in betas)
-        rate = real(1e-3 if lr is None else lr, "lr")
-        decay = real(0.1 if weight_decay is None else weight_decay, "weight_decay")
-        options = (rate, beta1, beta2, real(eps, "eps"), decay)
-        self._make(planned, whole(seed, "seed", 0), options)
+        self._make(planned, whole(seed, "seed", 0), _adamw_of(lr, betas, eps, weight_decay))
 
     def _make(self, planned: list[Planned], seed: int, options: tuple[float, ...]) -> None:
         ranks = self._ranks

@@ -20,9 +20,6 @@ from ._write import Report
 
 Path = str | os.PathLike[str]
 
-#: The rate weight rises over this part of the run: first the task is learned. From CONTEXTS on the bits
-#: of an element are those of the entropy coder's contexts. Both as in `gbcompress compress`.
-RAMP, CONTEXTS = 0.5, 0.3
 #: Learning rate of the logarithms of step sizes where the optimizer is not one of Adam's kind.
 STEP_RATE = 2e-3
 
@@ -56,7 +53,7 @@ class Compression:
         self.predictions, self.steps, self.seed = predictions, steps, seed
         self.updates = 0  #: steps of the optimizer so far
         self._step_rate = step_rate
-        self._interval = max(steps // controller.looks, 1)
+        self._last_look = 0  #: updates at the last look
         devices: dict[torch.device, list[tuple[str, nn.Parameter, bool]]] = {}
         for item in parameters:
             devices.setdefault(item[1].device, []).append(item)
@@ -86,17 +83,17 @@ class Compression:
                 part.predict()
 
     def _look(self) -> None:
-        contexts = self.updates / self.steps >= CONTEXTS
+        self._last_look = self.updates
+        contexts = self.controller.contexts(self.updates)
         for part in self.parts:
             part.expect(contexts)
-        self.controller.look(self, self.updates / self.steps)
+        self.controller.look(self)
 
     @property
     def rate_weight(self) -> float:
         """The rate weight (lambda) of the next step: the loss is ``loss + rate_weight * bits /
         predictions``. It rises over the first half of the run."""
-        ramp = min(1.0, (self.updates + 1) / (RAMP * self.steps))
-        return self.controller.rate_weight * ramp
+        return self.controller.rate_weight(self.updates)
 
     @property
     def bits(self) -> float:
@@ -118,9 +115,8 @@ class Compression:
     def metrics(self) -> dict[str, float]:
         """For the logs of a training loop: ``rate_weight``, ``bits`` and ``bytes``, which are counted
         once a look. To count bytes, all integers are coded."""
-        look = self.updates // self._interval
-        if self._counted[0] != look:
-            self._counted = look, self.bytes()
+        if self._counted[0] != self._last_look:
+            self._counted = self._last_look, self.bytes()
         return {
             "rate_weight": self.rate_weight,
             "bits": self.bits,
@@ -141,7 +137,7 @@ class Compression:
                     StepsExceeded,
                 )
             _unscale(optimizer)
-            looks = self.updates % self._interval == 0
+            looks = self.controller.looks(self.updates)
             if looks:
                 self._look()
             weight = self.rate_weight / self.predictions
@@ -307,8 +303,7 @@ class Compression:
             raise mismatch(
                 f"the state is of a model on {len(parts)} devices, this one is on {len(self.parts)}"
             )
-        kind = self.controller.state().keys() - {"rate_weight"}
-        if kind != state["controller"].keys() - {"rate_weight"}:
+        if state["controller"].get("kind") != self.controller.kind:
             raise usage(
                 "the state is of a run with another kind of target; give prepare() the same of "
                 "rate_weight, max_bytes, ratio and max_drop"

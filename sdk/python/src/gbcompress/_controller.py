@@ -16,18 +16,12 @@ from ._write import round_statistics
 if TYPE_CHECKING:
     from ._compression import Compression
 
-#: A size or a drop moves the rate weight from the first to the second part of the run.
-_FROM, _UNTIL = 0.3, 0.85
-#: The weight moves by this power of the ratio of sizes, and by no more than a factor at a look.
-_GAIN, _MOST = 0.6, 2.0
+#: A drop moves the rate weight from this part of the run on.
+_FROM = 0.3
 #: Factors after a look whose drop was too large, and after one whose drop was not.
 _LOWER, _HIGHER = 0.6, 1.2
-#: Part of a size that a run aims at: trained integers give better quality than integers that are
-#: chosen for fewer bits afterwards.
-_AIM = 0.975
-#: From here on zeros stay zeros: a file that is too small gets finer steps, by the missing factor.
-_SETTLED = 0.6
-_LARGEST_LAMBDA, _HALVINGS = 4096.0, 12
+#: Looks of a run with a drop: each calls evaluate.
+_MEASURED = 40
 
 
 def first_rate_weight(predictions: int) -> float:
@@ -36,55 +30,64 @@ def first_rate_weight(predictions: int) -> float:
 
 
 class Controller:
-    """A fixed rate weight; subclasses change it."""
+    """The rate weight of a run, by the core's schedule; subclasses change it."""
 
+    kind = "rate_weight"
     #: Quality of the model as it was given, and of the state that the file holds, in units of
     #: ``evaluate``; None without one.
     quality_given: float | None = None
     quality: float | None = None
 
-    def __init__(self, rate_weight: float, looks: int) -> None:
-        self.rate_weight = rate_weight
-        self.looks = looks
+    def __init__(self, rate_weight: float, predictions: int, steps: int, max_bytes: int | None = None) -> None:
+        self._schedule = _core.PriceSchedule.make(rate_weight, predictions, steps, max_bytes)
+        self._predictions, self._steps = predictions, steps
+
+    def rate_weight(self, step: int) -> float:
+        """Lambda of that step."""
+        return self._schedule.price(step) * self._predictions
+
+    def looks(self, step: int) -> bool:
+        """Whether integers are looked at before that step."""
+        return self._schedule.looks(step)
+
+    def contexts(self, step: int) -> bool:
+        """Whether the bits of an element are those of the entropy coder's contexts."""
+        return self._schedule.contexts(step)
 
     def begin(self, model: torch.nn.Module) -> None:
         """Before the model's parameters are rounded for the first time."""
 
-    def look(self, compression: Compression, progress: float) -> None:
-        """At regular steps of a run. ``progress``: 0 to 1."""
+    def look(self, compression: Compression) -> None:
+        """Before a step that looks()."""
 
     def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
         """Before a file with that metadata is written."""
 
     def state(self) -> dict[str, Any]:
-        return {"rate_weight": self.rate_weight}
+        return {"kind": self.kind, "rate_weight": self._schedule.rate_weight}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Takes state() back."""
-        self.rate_weight = float(state["rate_weight"])
+        self._schedule.rate_weight = float(state["rate_weight"])
 
 
 class ToSize(Controller):
-    """Towards a file size: the logarithm of the bytes follows a line from its value at _FROM."""
+    """Towards a file size, by the law of the core."""
 
-    def __init__(self, rate_weight: float, max_bytes: int) -> None:
-        super().__init__(rate_weight, looks=60)
+    kind = "max_bytes"
+
+    def __init__(self, rate_weight: float, predictions: int, steps: int, max_bytes: int) -> None:
+        super().__init__(rate_weight, predictions, steps, max_bytes)
         self.max_bytes = max_bytes
-        self.start = 0.0  #: log of the bytes at _FROM
 
-    def look(self, compression: Compression, progress: float) -> None:
-        if progress < _FROM:
+    def look(self, compression: Compression) -> None:
+        step = compression.updates
+        if not self._schedule.steers(step):
             return
-        now = math.log(compression.bytes())
-        if self.start == 0:
-            self.start = now
-        done = min(1.0, (progress - _FROM) / (_UNTIL - _FROM))
-        aim = self.start + (math.log(_AIM * self.max_bytes) - self.start) * done
-        change = math.exp(_GAIN * (now - aim))
-        self.rate_weight *= min(max(change, 1 / _MOST), _MOST)
-        if progress >= _SETTLED and now < aim:
+        factor = self._schedule.steer(step, compression.bytes())
+        if factor != 1:
             for part in compression.parts:
-                part.scale_steps(math.exp(now - aim))
+                part.scale_steps(factor)
 
     def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
         size = land(compression, self.max_bytes, metadata)
@@ -95,13 +98,6 @@ class ToSize(Controller):
                 TargetNotMet,
             )
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "start": self.start}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self.start = float(state["start"])
-
 
 class ToDrop(Controller):
     """As small as a quality drop allows: the rate weight rises while the drop is within its limit and
@@ -111,12 +107,19 @@ class ToDrop(Controller):
     What is measured is what a file would hold: rounded values and rounded running statistics. What is
     kept is everything that ``evaluate`` can see."""
 
-    def __init__(self, rate_weight: float, max_drop: float, evaluate: Callable[[], float]) -> None:
-        super().__init__(rate_weight, looks=40)
+    kind = "max_drop"
+
+    def __init__(
+        self, rate_weight: float, predictions: int, steps: int, max_drop: float, evaluate: Callable[[], float]
+    ) -> None:
+        super().__init__(rate_weight, predictions, steps)
         self.max_drop, self.evaluate = max_drop, evaluate
         #: "bytes" and "quality", "parts" (latents and steps) and "tensors" (all others)
         self.best: dict[str, Any] | None = None
         self._measured_at = -1  #: updates at the last measurement
+
+    def looks(self, step: int) -> bool:
+        return step % max(self._steps // _MEASURED, 1) == 0
 
     def _measure(self, model: torch.nn.Module) -> float:
         return quality_of(model, self.evaluate)
@@ -150,9 +153,9 @@ class ToDrop(Controller):
             self.best = {"bytes": size, "quality": quality, "parts": parts, "tensors": rounded}
         return self._within(quality)
 
-    def look(self, compression: Compression, progress: float) -> None:
-        if progress >= _FROM:
-            self.rate_weight *= _HIGHER if self._keep(compression) else _LOWER
+    def look(self, compression: Compression) -> None:
+        if compression.updates >= _FROM * self._steps:
+            self._schedule.rate_weight *= _HIGHER if self._keep(compression) else _LOWER
 
     def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
         if self._measured_at != compression.updates:
@@ -210,16 +213,8 @@ def choose(compression: Compression, rate_weight: float, metadata: Mapping[str, 
 
 def land(compression: Compression, max_bytes: int, metadata: Mapping[str, str] | None) -> int:
     """Ends at or below ``max_bytes`` where that is possible: what fits stays as it was trained, else
-    integers are chosen for fewer bits. As the core's land(). Returns the bytes of the file."""
-    size = choose(compression, 0, metadata)
-    if size > max_bytes:
-        search = _core.BracketSearch.make(
-            first=1.0, fails=0.0, cuts=_HALVINGS, stride=4.0, limit=_LARGEST_LAMBDA
-        )
-        while (rate_weight := search.next()) is not None:
-            search.tried(rate_weight, choose(compression, rate_weight, metadata) <= max_bytes)
-        found = search.holds
-        size = choose(compression, _LARGEST_LAMBDA if found is None else found, metadata)
+    integers are chosen for fewer bits. Returns the bytes of the file."""
+    size = _core.land(max_bytes, lambda rate_weight: choose(compression, rate_weight, metadata))
     for part in compression.parts:
         part.predict()
     return size

@@ -17,9 +17,6 @@ from ._errors import GbzError, usage
 from ._quality import checked_drop
 from ._write import input_bytes
 
-#: Looks at the integers in a run with a fixed rate weight.
-LOOKS = 100
-
 
 @dataclass(frozen=True)
 class Rule:
@@ -150,16 +147,16 @@ class _Target:
                 f"evaluate must be a function that returns a number, got {kind_of(self.evaluate)}"
             )
 
-    def controller(self, model: nn.Module, predictions: int) -> Controller:
+    def controller(self, model: nn.Module, predictions: int, steps: int) -> Controller:
         """Which controller obeys it."""
         begin = first_rate_weight(predictions) if self.rate_weight is None else self.rate_weight
         if self.max_bytes is not None:
-            return ToSize(begin, self.max_bytes)
+            return ToSize(begin, predictions, steps, self.max_bytes)
         if self.ratio is not None:
-            return ToSize(begin, max(int(input_bytes(model) / self.ratio), 1))
+            return ToSize(begin, predictions, steps, max(int(input_bytes(model) / self.ratio), 1))
         if self.max_drop is not None and self.evaluate is not None:
-            return ToDrop(begin, self.max_drop, self.evaluate)
-        return Controller(begin, LOOKS)
+            return ToDrop(begin, predictions, steps, self.max_drop, self.evaluate)
+        return Controller(begin, predictions, steps)
 
 
 def prepare(
@@ -244,7 +241,7 @@ def prepare(
         )
     inner = unwrapped(model)
     parameters = _trained(inner, bare, _rules(rules), texts(exclude, "exclude"))
-    controller = target.controller(inner, predictions)
+    controller = target.controller(inner, predictions, steps)
     settings = {
         "step_speed": positive(step_speed, "step_speed"),
         "step_rate": None if step_rate is None else positive(step_rate, "step_rate"),
