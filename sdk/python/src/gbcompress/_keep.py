@@ -68,7 +68,7 @@ def keep_compressed(
     frozen parameters without values. A layer's weight is decoded into a buffer that all layers share; weights above 2^22
     elements of linear layers in pieces of rows; of embeddings only the rows of the indices. While a layer computes, threads
     decode the next two weights or pieces; linear layers of one piece, in calls of more than 64 tokens, decode the weights
-    that follow along with their own, up to 16 MiB, and large weights are multiplied stripe by stripe with up to 8 tokens. Other
+    that follow along with their own, up to 8 MiB, and large weights are multiplied stripe by stripe with up to 8 tokens. Other
     parameters and buffers are read into memory. Outputs and gradients by inputs are those of a model with the decoded
     weights, bit for bit; weights in pieces differ by the rounding of the matrix product.
 

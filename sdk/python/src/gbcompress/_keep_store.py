@@ -36,7 +36,7 @@ _SERIAL = 1 << 15
 #: Weights that are decoded ahead; each has a buffer.
 _AHEAD = 2
 #: Bytes of weights that are decoded together, on all processors, before layers that leave none to decode ahead.
-_TOGETHER = 16 << 20
+_TOGETHER = 8 << 20
 #: Bytes between values in one buffer: a multiple of every vector's.
 _ALIGNED = 64
 
