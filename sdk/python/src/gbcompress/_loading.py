@@ -53,7 +53,7 @@ class Loading(OpenFile):
         """Has an effect once.
 
         Args:
-            dtype: of most tensors of the model, where the loader then sets ``wanted`` of each slice.
+            dtype: of most tensors of the model, where the loader then sets that of each slice.
         """
         if self._decoding is not None:
             return
