@@ -96,6 +96,19 @@ def test_memory_of_dropped_tensors_is_given_back(file: Path) -> None:
     assert torch.isfinite(kept).all()
 
 
+def test_types_that_torch_converts_are_not_decoded_ahead(file: Path) -> None:
+    """Memory would hold the whole model in both types."""
+    own = {name: value.dtype for name, value in gbc.load_file(file, framework="torch").items()}
+    loading = Loading(str(file))
+    loading.begin(torch.float16)
+    with loading.checked():
+        ahead = {loading.keys()[index] for index in loading._places}
+        assert ahead == {name for name, dtype in own.items() if not dtype.is_floating_point}
+        slices = loading.slices()
+        slices["bias"].wanted = torch.float16
+        assert slices["bias"][...].dtype == own["bias"]
+
+
 def test_what_nobody_takes_is_no_error(file: Path) -> None:
     loading = Loading(str(file))
     loading.begin()

@@ -12,7 +12,7 @@ import torch
 
 from . import _core
 from ._arrays import _OF_TORCH, to_torch
-from ._load import Opened
+from ._load import _REAL, Opened
 from ._open import OpenFile, TensorSlice
 
 #: Of an element type in the file: others that decoding makes of it with the values that torch's conversion gives.
@@ -65,6 +65,8 @@ class Loading(OpenFile):
                 continue
             own = str(entry["dtype"])
             kind = name if name in _SAME.get(own, ()) else own
+            if own in _REAL and name not in ("", kind):
+                continue  # take() decodes it: memory would hold all values in both types
             self._places[index] = (len(wanted), kind)
             wanted.append((index, kind))
         self._decoding = opened._file.decode(wanted)
