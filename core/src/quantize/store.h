@@ -147,6 +147,10 @@ class WeightsStore {
   Target target_of(std::size_t i) const;
   /// place() of a matrix with a rounding model, and of the second of its pair.
   void place_calibrated(const Target& target, double x, int threads);
+  /// Whether a matrix with a rounding model is rounded in pieces.
+  bool rounds_pieces(std::size_t i) const;
+  /// place_calibrated() of such a matrix.
+  void place_calibrated_pieces(std::size_t i, double x, int threads);
   /// The coarsest step of which a matrix loses at most that.
   void place_within(std::size_t i, double asked, int threads);
   /// place() where layers are quantized one after another.

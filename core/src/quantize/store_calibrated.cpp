@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "gbcompress/error.h"
+#include "quantize/pieces.h"
+#include "quantize/rounding/finer_rows.h"
 #include "quantize/store.h"
 
 namespace gbcompress {
@@ -11,32 +13,35 @@ namespace {
 
 /// What a row may lose where statistics tell what its errors cost: it may become zeros.
 constexpr double kMostWithData = 1;
-/// How often the steps of rows that lose too much are made finer.
-constexpr int kMostFiner = 16;
 /// Sequences that are followed where making all integers takes long: of 268 million weights four in
 /// place of up to sixteen take two thirds of the time, for a file of the same size and error.
 constexpr std::size_t kFewPaths = 4;
 
-/// Sixteenths of an octave that take away so many times the error that may be.
-int finer_by(double share) {
-  constexpr double kFar = 4096;
-  return std::max(kFinerRow, static_cast<int>(std::ceil(kStepsPerOctave / 2.0 *
-                                                        std::log2(std::min(share, kFar)))));
-}
+/// Matrices of more numbers are rounded in pieces, where these can be rounded by themselves: a
+/// matrix with its errors takes 28 bytes for each number.
+constexpr std::int64_t kManyNumbers = 1 << 25;
 
 /// The finest step: integers stay within a quarter of what the coder takes, since feedback may make
 /// a value larger.
-int finest_step(std::span<const float> values, std::int64_t cols,
-                std::span<const std::int32_t> row_steps) {
+/// @param sizes  of rows
+int finest_step(std::span<const RowSize> sizes, std::span<const std::int32_t> row_steps) {
   double largest = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double size =
-        row_steps.empty()
-            ? 1
-            : static_cast<double>(step_size(row_steps[i / static_cast<std::size_t>(cols)]));
-    largest = std::max(largest, std::fabs(static_cast<double>(values[i])) / size);
+  for (std::size_t row = 0; row < sizes.size(); ++row) {
+    const double size = row_steps.empty() ? 1 : static_cast<double>(step_size(row_steps[row]));
+    largest = std::max(largest, static_cast<double>(sizes[row].largest) / size);
   }
   return nearest_step(static_cast<float>(4 * largest / kMaxMagnitude));
+}
+
+/// @param values  [rows, cols]
+int finest_step(std::span<const float> values, std::int64_t cols,
+                std::span<const std::int32_t> row_steps) {
+  std::vector<RowSize> sizes(values.size() / static_cast<std::size_t>(cols));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    float& largest = sizes[i / static_cast<std::size_t>(cols)].largest;
+    largest = std::max(largest, std::fabs(values[i]));
+  }
+  return finest_step(sizes, row_steps);
 }
 
 /// Rows of `from` [rows, cols] into columns [first, first + cols) of `to` [rows, width].
@@ -202,10 +207,32 @@ bool WeightsStore::is_worse_than_zeros(const RoundingModel& model, const std::ve
       error.push_back(made[n].numbers[j] - stored[n][j]);
     }
   }
-  // Errors of rows that make up for each other mean nothing by themselves.
-  if (model.groups[0].rows) return false;
-  const std::int64_t rows = made[0].coded.grid.rows;
-  return row_loss(model, row, rows, error) > row_loss(model, row, rows, zeros);
+  return gbcompress::is_worse_than_zeros(model, row, made[0].coded.grid.rows, zeros, error);
+}
+
+bool WeightsStore::rounds_pieces(std::size_t i) const {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  return tensor.grid.size() > kManyNumbers && !options_.sequential && !biases_.contains(i) &&
+         MatrixPieces::fits(tensor) && MatrixPieces::independent(*tensor.model);
+}
+
+void WeightsStore::place_calibrated_pieces(std::size_t i, double x, int threads) {
+  const TensorPlan& tensor = plan_.tensors()[i];
+  const int asked = tensor.step(x) + nudges_[i];
+  const std::vector<std::int32_t> row_steps = first_row_steps(tensor, asked);
+  const Rounding rounding{.step = std::max(asked, finest_step(tensor.facts.sizes, row_steps)),
+                          .row_steps = row_steps,
+                          .weight = takes_long(plan_) ? 1 : tensor.weight(x),
+                          .paths = kFewPaths};
+  MatrixPieces::Chosen chosen =
+      MatrixPieces(tensor).round({.model = *tensor.model,
+                                  .dependent = tensor.model->order != nullptr,
+                                  .rounding = rounding,
+                                  .most = tensor.assumed ? kMostRelativeError : kMostWithData,
+                                  .zeros = !tensor.assumed},
+                                 threads);
+  errors_[i] = chosen.relative_error;
+  put_packed(i, std::move(chosen.form), chosen.blocks);
 }
 
 void WeightsStore::place_calibrated(const Target& target, double x, int threads) {
@@ -220,17 +247,13 @@ void WeightsStore::place_calibrated(const Target& target, double x, int threads)
     std::vector<std::vector<float>> stored;
     for (const Rounded& one : made) stored.push_back(coded_floats(one.coded));
     bool finer = false;
+    const auto counts = [&](std::size_t row) {
+      return tensor.assumed || is_worse_than_zeros(target.model, made, stored, row);
+    };
     for (std::size_t n = 0; n < made.size(); ++n) {
-      const Rounded& one = made[n];
-      const std::vector<RowSize>& sizes = plan_.tensors()[one.tensor].facts.sizes;
-      for (const RowLoss& loss : rows_beyond(one.coded.grid, sizes, one.numbers, stored[n], most)) {
-        if (!tensor.assumed && !is_worse_than_zeros(target.model, made, stored, loss.row)) continue;
-        row_steps.resize(static_cast<std::size_t>(tensor.grid.rows));
-        std::int32_t& own = row_steps[loss.row];
-        own = std::min(own - finer_by(loss.share / most),
-                       coarsest_of_row(sizes[loss.row].rms, Quantizer::kNearest) - one.coded.step);
-        finer = true;
-      }
+      const std::vector<RowSize>& sizes = plan_.tensors()[made[n].tensor].facts.sizes;
+      const RoundedRows rounded{made[n].coded, sizes, made[n].numbers, stored[n]};
+      finer = finer_rows(rounded, most, counts, row_steps) || finer;
     }
     if (finer && tries < kMostFiner) continue;
     correct_bias(target, stored[0]);

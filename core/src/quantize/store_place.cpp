@@ -128,6 +128,7 @@ void WeightsStore::place_one(std::size_t i, double x, int threads) {
   const bool calibrated = tensor.model && tensor.model->has_feedback();
   const bool step_decides = !calibrated || (takes_long(plan_) && !tensor.model->second);
   if (step_decides && std::exchange(asked_[i], step) == step) return;
+  if (calibrated && rounds_pieces(i)) return place_calibrated_pieces(i, x, threads);
   if (calibrated) return place_calibrated(target_of(i), x, threads);
   const std::string key = key_of(i, "step", step);
   if (put_kept(i, key)) return;
