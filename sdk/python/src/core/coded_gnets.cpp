@@ -80,7 +80,7 @@ void bind_price(nb::module_& module) {
       .def("contexts", &PriceSchedule::contexts)
       .def("steers", &PriceSchedule::steers)
       .def("steer", &PriceSchedule::steer)
-      .def("price", &PriceSchedule::price)
+      .def("loss_per_bit", &PriceSchedule::price)
       .def("resume", &PriceSchedule::resume)
       .def_prop_rw("rate_weight", &PriceSchedule::lambda, &PriceSchedule::set_lambda);
   module.def("choose_coded", &choose, nb::arg("gnets"), nb::arg("rate_weight"));

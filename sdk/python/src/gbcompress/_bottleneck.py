@@ -305,7 +305,7 @@ class GenomicBottleneck:
                     )
             if self._rate is not None:
                 for gnets in coded_of(self):
-                    gnets.add_rate(self._rate.price)
+                    gnets.add_rate(self._rate.loss_per_bit)
         self._has_gradients = True
 
     def _averaged(self) -> list[Tensor]:

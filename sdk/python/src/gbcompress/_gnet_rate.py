@@ -50,28 +50,28 @@ class GnetRate:
     def restart(self) -> None:
         """A run begins anew."""
         self._schedule = _core.PriceSchedule.make(*self._settings)
-        self.price = 0.0  #: loss per bit of the next backward()
-        self._priced = False
+        self.loss_per_bit = 0.0  #: of the next backward()
+        self._begun = False
 
-    def resume(self, steps: int, price: float) -> None:
-        """A run goes on after that many steps."""
+    def resume(self, steps: int, loss_per_bit: float) -> None:
+        """A run continues after that many steps."""
         self.restart()
-        self.price, self._priced = price, price > 0
-        if self._priced:
-            self._schedule.resume(steps, price)
+        self.loss_per_bit, self._begun = loss_per_bit, loss_per_bit > 0
+        if self._begun:
+            self._schedule.resume(steps, loss_per_bit)
 
     def begin(self, bottleneck: GenomicBottleneck) -> None:
         """Before the first backward() of a run: the entropy model has no estimates yet."""
-        if not self._priced:
+        if not self._begun:
             self.set(bottleneck)
-            self._priced = True
+            self._begun = True
 
     def after_step(self, bottleneck: GenomicBottleneck) -> None:
-        if self._priced:
+        if self._begun:
             self.set(bottleneck)
 
     def set(self, bottleneck: GenomicBottleneck) -> None:
-        """The price of the next backward(). [collective with max_bytes]"""
+        """The rate weight of the next backward(). [collective with max_bytes]"""
         step, schedule = bottleneck._steps, self._schedule
         if schedule.looks(step):
             for gnets in coded_of(bottleneck):
@@ -81,7 +81,7 @@ class GnetRate:
                 if factor != 1:
                     for gnets in coded_of(bottleneck):
                         gnets.scale_steps(factor)
-        self.price = schedule.price(step)
+        self.loss_per_bit = schedule.loss_per_bit(step)
 
     def land(self, bottleneck: GenomicBottleneck) -> None:
         """Chooses integers for a file of at most ``max_bytes``. They hold until the next step or forget()."""
@@ -102,7 +102,7 @@ class GnetRate:
             )
 
     def forget(self, bottleneck: GenomicBottleneck) -> None:
-        """Training goes on from the trained integers, not from the chosen ones."""
+        """Training continues from the trained integers, not from the chosen ones."""
         if self.max_bytes is not None:
             for gnets in coded_of(bottleneck):
                 gnets.forget_chosen()

@@ -38,7 +38,7 @@ def _coded_state(bottleneck: GenomicBottleneck) -> dict[str, Any]:
         tensors = {name: torch.from_numpy(arrays[name]) for name in _CODED}
         gnets[layer.name] = {"plan": _text(plan), "output_scale": plan.output_scale, **tensors}
     state = {"steps": bottleneck._steps, "exact": bottleneck._exact, "gnets": gnets}
-    return {**state, "price": bottleneck._rate.price}
+    return {**state, "loss_per_bit": bottleneck._rate.loss_per_bit}
 
 
 def state_of(bottleneck: GenomicBottleneck) -> dict[str, Any]:
@@ -89,11 +89,11 @@ def _checked_entry(entry: object, name: str, tensors: tuple[str, ...]) -> Mappin
 def _checked(state: object, bottleneck: GenomicBottleneck) -> Mapping[str, Mapping[str, Any]]:
     """The g-nets of a state. Raises UsageError, ShapeMismatch."""
     coded = bottleneck._rate is not None
-    members = {"steps", "exact", "gnets", *(["price"] if coded else [])}
+    members = {"steps", "exact", "gnets", *(["loss_per_bit"] if coded else [])}
     if not isinstance(state, Mapping) or set(state) != members:
         raise _wrong(_described(state))
-    if coded and real(state["price"], "price of the state") < 0:
-        raise _wrong(f"{state['price']!r} as price")
+    if coded and real(state["loss_per_bit"], "loss_per_bit of the state") < 0:
+        raise _wrong(f"{state['loss_per_bit']!r} as loss_per_bit")
     whole(state["steps"], "steps of the state", 0)
     if not isinstance(state["exact"], bool):
         raise _wrong(f"{state['exact']!r} as exact")
@@ -149,7 +149,7 @@ def restore_state(bottleneck: GenomicBottleneck, state: object) -> None:
             if steps > 0:
                 layer.gnets.restore_moments(first, second, steps)
     if bottleneck._rate is not None:
-        bottleneck._rate.resume(steps, float(state["price"]))
+        bottleneck._rate.resume(steps, float(state["loss_per_bit"]))
     bottleneck._steps, bottleneck._exact = steps, bool(state["exact"])
     bottleneck._has_gradients = False
 
