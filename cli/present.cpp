@@ -46,6 +46,9 @@ void add_quality_rows(Table& table, const CompressionReport& report) {
   if (report.metric) {
     table.row({metric_heading(*report.metric), metric_text(*report.metric, report.before),
                metric_text(*report.metric, report.after)});
+    if (report.top5_before && report.top5_after)
+      table.row({"among the best five", metric_text(*report.metric, *report.top5_before),
+                 metric_text(*report.metric, *report.top5_after)});
     if (report.last_exit)
       table.row({"at the last exit", "", metric_text(*report.metric, *report.last_exit)});
   } else {
@@ -118,6 +121,8 @@ ordered_json metric_json(const CompressionReport& report) {
                        {"before", report.before},
                        {"after", report.after},
                        {"drop", metric_drop(*report.metric, report.before, report.after)}};
+  if (report.top5_before) json["top5_before"] = *report.top5_before;
+  if (report.top5_after) json["top5_after"] = *report.top5_after;
   if (report.last_exit) json["last_exit"] = *report.last_exit;
   return json;
 }

@@ -108,9 +108,11 @@ Opened open_all(const Arguments& arguments, const PluginHost& host, const Settin
 int show_result(const CompressionReport& report, const Arguments& arguments, const PluginHost& host,
                 const Settings& settings, const ModelOutput& target, std::optional<Report>& page,
                 const RunWatch& watch, EventLog* log) {
-  if (log)
+  if (log) {
     log_result(*log, "result", report.output_bytes, report.tensors,
                report.metric ? std::string(metric_name(*report.metric)) : "", report.after);
+    if (report.top5_after) log->add("result", "top5_percent", 0, *report.top5_after);
+  }
   const Request request{.output = target.name(),
                         .shown = target.shown(),
                         .default_target = default_target_text(settings),

@@ -58,6 +58,7 @@ Data targets_of_original(Data data, const Arguments& arguments, const Registry& 
 struct Evaluated {
   std::string exit;  ///< "1", or "end" for the whole model
   double value = 0, seconds = 0;
+  std::optional<double> top5;
 };
 
 Evaluated evaluated(Model& model, const Data& data, std::int64_t exit, bool quiet) {
@@ -65,7 +66,9 @@ Evaluated evaluated(Model& model, const Data& data, std::int64_t exit, bool quie
   ProgressDisplay display(quiet);
   const auto start = std::chrono::steady_clock::now();
   Evaluated result{exit == 0 ? "end" : std::to_string(exit)};
-  result.value = evaluate(model, data.test, data.metric, display.sink());
+  const Quality quality = measure(model, data.test, data.metric, display.sink());
+  result.value = quality.metric;
+  result.top5 = quality.top5;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   display.clear();
   return result;
@@ -92,6 +95,7 @@ void print_answers(const Data& data, const std::vector<Evaluated>& answers) {
   Table table;
   if (answers.size() == 1) {
     table.row({metric_heading(data.metric), metric_text(data.metric, last.value)});
+    if (last.top5) table.row({"among the best five", metric_text(data.metric, *last.top5)});
     table.row({"samples", with_commas(data.test.size())});
     table.row({"seconds", fixed(last.seconds, 1)});
   } else {
@@ -143,6 +147,7 @@ int eval_with_torch(const Arguments& arguments) {
                          {"metric", {{"name", metric_name(data.metric)}, {"value", last.value}}},
                          {"samples", data.test.size()},
                          {"seconds", last.seconds}};
+  if (last.top5) result["metric"]["top5"] = *last.top5;
   if (arguments.has("exit"))
     for (const Evaluated& each : answers)
       result["exits"].push_back(

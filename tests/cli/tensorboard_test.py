@@ -185,6 +185,10 @@ class TensorBoard(harness.CliTest):
                 self.assertEqual([step for step, _ in points], [30, 60], "1,437 training digits")
                 self.assertEqual(len(told["loss"]), 60)
                 self.assertAlmostEqual(points[-1][1], done.json["metric"]["after"], delta=0.6)
+                five = told["test_top5_percent"]
+                self.assertEqual([step for step, _ in five], [30, 60])
+                self.assertAlmostEqual(five[-1][1], done.json["metric"]["top5_after"], delta=0.6)
+                self.assertTrue(all(top1[1] < top5[1] <= 100 for top1, top5 in zip(points, five)), (points, five))
                 self.assertIn("step 30: accuracy_percent ", done.err)
 
     @unittest.skipIf(PORTABLE, "this program was built without LibTorch")

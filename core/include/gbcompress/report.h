@@ -22,9 +22,10 @@ struct CompressionReport {
   std::int64_t gnet_parameters = 0;   ///< in the file, of its g-nets
   std::int64_t plain_parameters = 0;  ///< in the file, stored directly
   std::int64_t generated_tensors = 0;
-  std::optional<Metric> metric;  ///< unset: not evaluated
-  double before = 0;             ///< of the input model, on the test split
-  double after = 0;              ///< of the expanded file, on the test split
+  std::optional<Metric> metric;                   ///< unset: not evaluated
+  double before = 0;                              ///< of the input model, on the test split
+  double after = 0;                               ///< of the expanded file, on the test split
+  std::optional<double> top5_before, top5_after;  ///< Quality::top5, likewise
   /// Of the file at its last early exit, the published answer of associated learning; with data,
   /// and an architecture that has exits.
   std::optional<double> last_exit;

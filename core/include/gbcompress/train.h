@@ -68,14 +68,29 @@ void train(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
 StrategySetup strategy_setup(Model& model, GenomicBottleneck& bottleneck, const Dataset& data,
                              const TrainOptions& options, Group* group);
 
-/// The metric of a model on a split, in evaluation mode and without gradients.
+/// Of a model on a split.
+struct Quality {
+  double metric = 0;
+  /// Percent of labels among the five highest scores; with Metric::kAccuracy and more than five
+  /// classes.
+  std::optional<double> top5;
+};
+
+/// A model on a split, in evaluation mode and without gradients.
 /// @throws Error(kUsage) when the model has no forward pass, Error(kShapeMismatch)
+Quality measure(Model& model, const Dataset& data, Metric metric,
+                const ProgressSink& progress = {});
+/// The metric alone.
 double evaluate(Model& model, const Dataset& data, Metric metric,
                 const ProgressSink& progress = {});
 /// The same for each sample, on average over its positions: 100 for right and 0 for wrong, or
 /// nats. float64 [samples].
 at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
                             const ProgressSink& progress = {});
+/// Whether a row's label is among its five highest scores, all of them where there are fewer.
+/// @param scores  [rows, classes]; labels: int64 [rows]
+/// @return  bool [rows]
+at::Tensor in_top5(const at::Tensor& scores, const at::Tensor& labels);
 
 /// The same data with what `original` makes of their inputs as targets: its outputs, or the class
 /// that it gives the highest score. Data that hold targets stay as they are.

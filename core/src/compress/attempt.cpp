@@ -75,11 +75,14 @@ void Attempts::train(GenomicBottleneck& bottleneck, const TrainOptions& options)
 std::map<std::string, double> Attempts::measure_test_split() const {
   const Metric metric = call_.data->metric;
   const std::string name(metric_name(metric));
-  const double value = evaluate(call_.model, call_.data->test, metric);
+  const Quality quality = measure(call_.model, call_.data->test, metric);
   if (call_.options.tell)
     call_.options.tell(formatted("step %lld: %s %.5g on the test split",
-                                 static_cast<long long>(at.done + 1), name.c_str(), value));
-  return {{"test_" + name, value}};
+                                 static_cast<long long>(at.done + 1), name.c_str(),
+                                 quality.metric));
+  std::map<std::string, double> measured = {{"test_" + name, quality.metric}};
+  if (quality.top5) measured["test_top5_percent"] = *quality.top5;
+  return measured;
 }
 
 void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const {

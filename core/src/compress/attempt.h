@@ -36,7 +36,8 @@ class Attempts {
   double bytes_per_step = 0;  ///< sent by this rank
 
  private:
-  /// LoopControl::measure: "test_" and the metric's name.
+  /// LoopControl::measure: "test_" and the metric's name, and "test_top5_percent" where there is
+  /// one.
   std::map<std::string, double> measure_test_split() const;
   void choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const;
 

@@ -54,7 +54,9 @@ void describe_original(const CompressRun& call, CompressionReport& report) {
     if (p.trainable && p.tied_to.empty()) report.parameters += p.info.elements();
   if (!call.data) return;
   report.metric = call.data->metric;
-  report.before = evaluate(call.model, call.data->test, call.data->metric, call.progress);
+  const Quality quality = measure(call.model, call.data->test, call.data->metric, call.progress);
+  report.before = quality.metric;
+  report.top5_before = quality.top5;
 }
 
 void describe(const CompressRun& call, const PlanResult& result,

@@ -18,7 +18,9 @@ void measure_file(CompressRun& call, const ArtifactReader& artifact, Compression
   report.identity = artifact.identity();
   if (!call.data) return;
   try {
-    report.after = evaluate(call.model, call.data->test, call.data->metric, call.progress);
+    const Quality quality = measure(call.model, call.data->test, call.data->metric, call.progress);
+    report.after = quality.metric;
+    report.top5_after = quality.top5;
     if (const std::size_t exits = call.model.exits().size(); exits > 0) {
       call.model.take_exit(static_cast<std::int64_t>(exits));
       report.last_exit = evaluate(call.model, call.data->test, call.data->metric, call.progress);

@@ -9,6 +9,11 @@
 #include "train/measure.h"
 
 namespace gbcompress {
+namespace {
+
+constexpr std::int64_t kTop = 5;
+
+}  // namespace
 
 void check_measurable(const Model& model, const Dataset& data) {
   require_forward(model, "so it cannot be evaluated");
@@ -54,8 +59,17 @@ at::Tensor scores_of(const at::Tensor& outputs, const Batch& batch, Metric metri
              : at::cross_entropy_loss(outputs, targets, {}, at::Reduction::None).to(at::kDouble);
 }
 
-at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
-                            const ProgressSink& progress) {
+at::Tensor in_top5(const at::Tensor& scores, const at::Tensor& labels) {
+  const at::Tensor best = std::get<1>(scores.topk(std::min<std::int64_t>(kTop, scores.size(1)), 1));
+  return best.eq(labels.unsqueeze(1)).any(1);
+}
+
+namespace {
+
+/// @param visit  called with the outputs of each pass and its batch
+template <typename Visit>
+at::Tensor scores_of_samples(Model& model, const Dataset& data, Metric metric,
+                             const ProgressSink& progress, const Visit& visit) {
   check_measurable(model, data);
   const at::NoGradGuard no_grad;
   model.train(false);
@@ -65,13 +79,35 @@ at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
   for (std::int64_t first = 0; first < data.size(); first += pass) {
     throw_if_interrupted();
     const Batch batch = data.range(first, std::min(pass, data.size() - first));
-    const at::Tensor each = scores_of(outputs_of(model, batch), batch, metric, unit);
+    const at::Tensor outputs = outputs_of(model, batch);
+    const at::Tensor each = scores_of(outputs, batch, metric, unit);
+    visit(outputs, batch);
     scores.push_back(each.view({batch.inputs.size(0), -1}).mean(1));
     if (progress)
       progress({"evaluate", std::min(first + pass, data.size()), data.size(),
                 std::numeric_limits<double>::quiet_NaN()});
   }
   return at::cat(scores);
+}
+
+}  // namespace
+
+at::Tensor evaluate_samples(Model& model, const Dataset& data, Metric metric,
+                            const ProgressSink& progress) {
+  return scores_of_samples(model, data, metric, progress, [](const at::Tensor&, const Batch&) {});
+}
+
+Quality measure(Model& model, const Dataset& data, Metric metric, const ProgressSink& progress) {
+  std::int64_t hits = 0, rows = 0;
+  const at::Tensor scores = scores_of_samples(
+      model, data, metric, progress, [&](const at::Tensor& outputs, const Batch& batch) {
+        if (metric != Metric::kAccuracy || outputs.size(1) <= kTop) return;
+        hits += in_top5(outputs, batch.targets.flatten()).sum().item<std::int64_t>();
+        rows += outputs.size(0);
+      });
+  Quality quality{scores.mean().item<double>(), {}};
+  if (rows > 0) quality.top5 = 100 * static_cast<double>(hits) / static_cast<double>(rows);
+  return quality;
 }
 
 double evaluate(Model& model, const Dataset& data, Metric metric, const ProgressSink& progress) {

@@ -66,6 +66,32 @@ TEST_F(TrainTest, TaskTrainingLearnsDigits) {
   EXPECT_GT(evaluate(*model, data.test, data.metric), 80);
 }
 
+TEST_F(TrainTest, MeasuresWhetherLabelsAreAmongTheFiveHighest) {
+  const Registry types = registry();
+  torch::manual_seed(1);
+  const auto model = build_model("mlp:64-32-10", types);
+  const Data data = open_data("digits");
+  const Quality quality = measure(*model, data.test, data.metric);
+  EXPECT_DOUBLE_EQ(quality.metric, evaluate(*model, data.test, data.metric));
+  // Counted: fewer than five scores are higher than the label's.
+  const Batch all = data.test.everything();
+  const at::Tensor scores = model->forward(all.inputs).detach();
+  const at::Tensor own = scores.gather(1, all.targets.unsqueeze(1));
+  const at::Tensor hits = scores.gt(own).sum(1).lt(5);
+  ASSERT_TRUE(quality.top5);
+  EXPECT_NEAR(*quality.top5, 100 * hits.to(at::kDouble).mean().item<double>(), 1e-9);
+  EXPECT_GT(*quality.top5, quality.metric);
+  EXPECT_LT(*quality.top5, 100);
+  EXPECT_FALSE(measure(*model, data.test, Metric::kNatsPerChar).top5) << "it belongs to accuracy";
+
+  const at::Tensor few =
+      in_top5(torch::tensor({{1.f, 2.f, 3.f}}), torch::tensor({std::int64_t{0}}));
+  EXPECT_TRUE(few.item<bool>()) << "three classes are all among the best five";
+  const at::Tensor seven = torch::arange(14, at::kFloat).view({2, 7});
+  EXPECT_TRUE(in_top5(seven, torch::tensor({std::int64_t{2}, std::int64_t{1}}))
+                  .equal(torch::tensor({true, false})));
+}
+
 TEST_F(TrainTest, SameSeedSameBitsAndAnotherSeedOthers) {
   const Registry types = registry();
   const Data data = open_data("digits");
@@ -92,7 +118,8 @@ TEST_F(TrainTest, EvaluateCountsWhatIsRight) {
     model->tensors()[0].tensor.copy_(torch::eye(3));
     model->tensors()[1].tensor.zero_();
   }
-  const auto inputs = torch::tensor({{1.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {0.f, 0.f, 1.f}, {1.f, 0.f, 0.f}});
+  const auto inputs =
+      torch::tensor({{1.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {0.f, 0.f, 1.f}, {1.f, 0.f, 0.f}});
   const auto targets = torch::tensor({0, 1, 2, 1}, torch::kLong);
   EXPECT_DOUBLE_EQ(evaluate(*model, Dataset(inputs, targets), Metric::kAccuracy), 75);
   // Three times -log(e / (e + 2)), once -log(1 / (e + 2)).

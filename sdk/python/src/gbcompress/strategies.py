@@ -69,9 +69,13 @@ class StrategyResult:
     accuracy: float | None
     #: The same of the model as it was given.
     accuracy_before: float | None
+    #: Percent of the validation set whose label is among the five highest scores; None without one, and for five classes
+    #: and fewer.
+    top5: float | None
     #: Measures of the whole model: ``"loss"`` (cross-entropy of the batch), ``"train_accuracy_percent"``,
     #: ``"train_top5_percent"``; of ``dtp`` ``"feedback_loss"`` (sum over layers) and ``"delta"`` (distance of the
-    #: output's target).
+    #: output's target); with ``settings={"train.measure_epochs": N}`` ``"test_accuracy_percent"`` and, of more than five
+    #: classes, ``"test_top5_percent"`` of the validation set every N epochs.
     curves: dict[str, Curve]
     #: Measures of each stage, by the path of its first Linear or Conv2d in the model: of ``dtp`` ``"target_loss"``,
     #: ``"feedback_loss"`` and, with ``diagnose``, ``"cosine"``, ``"angle"``, ``"distance"``; of ``al``
@@ -241,6 +245,8 @@ class _Run:
         for key in self._settings:
             if key in _ARGUMENTS:
                 raise usage(f"settings has {key}; {_ARGUMENTS[key]} sets it")
+        if self._validation is None and self._settings.get("train.measure_epochs", "0") != "0":
+            raise usage("train.measure_epochs measures the validation set while training; give validation")
         self._program, self._verbose = found_program(program), bool(verbose)
 
     def _check_outputs(self, model: Any) -> None:
@@ -340,6 +346,7 @@ class _Run:
         return StrategyResult(
             accuracy=metric["after"],
             accuracy_before=metric["before"],
+            top5=metric.get("top5_after"),
             curves=curves,
             layers={name: measures for name, measures in layers.items() if measures},
             arch=self._arch.arch,
