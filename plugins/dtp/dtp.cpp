@@ -56,6 +56,9 @@ class Dtp final : public Strategy {
     std::vector<StageCall> calls;
     for (std::size_t i = 0; i < feedback_.size(); ++i)
       calls.push_back(feedback_[i]->call(forward.inputs[i + 1]));
+    for (std::size_t i = 0; i < feedback_.size(); ++i)
+      if (computes_batch_statistics(model_->stages()[i + 1]))
+        feedback_[i]->follow_statistics(calls[i], batch.samples, key(batch));
     const std::vector<double> losses = sharing_->train(feedback_, calls, batch);
 
     const auto changes = target_changes(calls, logits.grad(), batch);

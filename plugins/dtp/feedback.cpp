@@ -81,8 +81,38 @@ void Feedback::choose_rate(const at::Tensor& example) {
   const double size = weights_.square().sum().item<double>();
   const double positions = answer > 0 && size > 0 ? answer / size : 1;
   own_.rate = kUsualPart / (own_.sigma * own_.sigma * positions);
+  chooses_ = true;
   needed_rows_ = static_cast<double>(weights_.numel()) /
                  (static_cast<double>(one.output.size(1)) * positions) / kInputsPerRow;
+}
+
+double Feedback::steepness(const StageCall& call, const at::Tensor& dy) const {
+  const std::vector<at::Tensor> weights = way_->parameters();
+  at::Tensor answer;
+  {
+    const c10::AutoGradMode with_grad(true);
+    answer = way_->inverse(dy, call.record, affine_).square().sum();
+    gradient_.zero_();
+    answer.backward();
+  }
+  double sum = 0;
+  for (const at::Tensor& w : weights) {
+    // The answer is homogeneous of degree 2 in a weight that multiplies, and does not depend on
+    // others.
+    const double along = w.mul(w.grad()).sum().item<double>() / 2;
+    const double size = w.square().sum().item<double>();
+    if (size > 0) sum += along / size;
+  }
+  return sum / static_cast<double>(dy.size(0));
+}
+
+void Feedback::follow_statistics(const StageCall& batch, std::span<const std::int64_t> samples,
+                                 std::uint64_t step) {
+  if (!chooses_ || !affine_) return;
+  const c10::NoGradGuard no_grad;
+  const at::Tensor dy = noise_for(batch.output, {seed_, "dtp.rate", name_, step}, samples);
+  const double steep = steepness(batch, dy);
+  if (steep > 0 && std::isfinite(steep)) own_.rate = kUsualPart / (own_.sigma * own_.sigma * steep);
 }
 
 StageCall Feedback::call(const at::Tensor& input) const {

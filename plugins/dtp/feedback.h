@@ -29,6 +29,12 @@ class Feedback {
   /// Without weights there is nothing to learn.
   bool learns() const { return weights_.numel() > 0; }
   StageCall call(const at::Tensor& input) const;
+  /// Chooses the learning rate anew where it is not given and SGD steps a stage whose batch norms
+  /// divide by the deviations of the batch: they decide how steep the loss is, and change as the
+  /// stage learns. On every rank, before accumulate().
+  /// @param call  of the batch. @param samples  numbers of its rows
+  void follow_statistics(const StageCall& call, std::span<const std::int64_t> samples,
+                         std::uint64_t step);
   /// The target of the stage's input from that of its output.
   at::Tensor target(const StageCall& call, const at::Tensor& output_target) const;
   /// What the feedback network makes of a small change of the output: its answer to the transpose
@@ -55,6 +61,9 @@ class Feedback {
   at::Tensor loss(const StageCall& call, std::span<const std::int64_t> samples, std::uint64_t step,
                   const std::string& noise) const;
   void choose_rate(const at::Tensor& example);
+  /// Mean squares of what the network makes of noise of deviation 1, for one row, over the squares
+  /// of each of its weights that multiply it, added up: the curvature of the loss along them.
+  double steepness(const StageCall& call, const at::Tensor& dy) const;
 
   std::string name_;
   const Settings& settings_;
@@ -62,6 +71,7 @@ class Feedback {
   std::uint64_t seed_;
   std::unique_ptr<LayerInverse> way_;
   bool affine_;
+  bool chooses_ = false;    ///< SGD's learning rate
   double needed_rows_ = 1;  ///< of a batch; with fewer the learning rate is lower
   at::Tensor weights_, gradient_;
   std::optional<AdamW> optimizer_;  ///< none without weights

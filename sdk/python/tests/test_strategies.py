@@ -136,6 +136,41 @@ def test_convolutions_come_back_under_their_names(program: Run, tmp_path: Path, 
 
 
 @needs_program
+def test_the_validation_set_is_measured_while_training() -> None:
+    """Of more than five classes labels among the five highest scores, too."""
+    torch.manual_seed(0)
+    inputs = torch.randn(96, 12)
+    data = inputs, inputs[:, :7].argmax(1)
+    model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 7))
+    result = gbc.strategies.dtp(model, data, validation=data, epochs=4, batch=32, K=1, program=PROGRAM,
+                                settings={"train.measure_epochs": 2})  # fmt: skip
+    with torch.no_grad():
+        scores = model(inputs)
+    rank = (scores > scores.gather(1, data[1].unsqueeze(1))).sum(1)
+    assert result.top5 == pytest.approx(100 * (rank < 5).float().mean().item(), abs=1e-4)
+    for name, after in (("test_accuracy_percent", result.accuracy), ("test_top5_percent", result.top5)):
+        curve = result.curves[name]
+        assert list(curve.steps) == [6, 12] and curve.values[-1] == pytest.approx(after, abs=1.1), name
+    with pytest.raises(gbc.UsageError, match="measure_epochs measures the validation set while training; give validation"):
+        gbc.strategies.dtp(model, data, program=PROGRAM, settings={"train.measure_epochs": 2})
+
+
+def test_default_rates_train_convolutions_with_batch_norms(program: Run, tmp_path: Path) -> None:
+    """Fresh convolutions have small outputs, which batch norms divide by their deviations: the way back is that steep. With
+    rates chosen without the statistics of a batch the loss of such nets is not finite after a few steps."""
+    stages = [f"Conv2d({i},{o},3,padding=1),BatchNorm2d({o}),ReLU()" for i, o in ((1, 16), (16, 16), (16, 32))]
+    stages[1] += ",MaxPool2d(2)"
+    arch = "/".join(["sequential:1x8x8", *stages, "Flatten(),Linear(512,10)"])
+    run = program("compress", "--from-scratch", "--arch", arch, "--data", "digits", "--strategy", "dtp", "--mode", "exact", "--epochs", 3,
+                  "--set", "train.batch=64", "-o", tmp_path / "m.gbz", "--json")  # fmt: skip
+    told = json.loads(run.stdout)
+    (losses,) = (np.array(curve["y"]) for curve in told["curves"] if curve["name"] == "feedback_loss")
+    assert len(losses) == 3 * 23 and np.abs(losses).max() < 10
+    assert losses[-10:].mean() < losses[:10].mean()
+    assert told["metric"]["after"] > 60
+
+
+@needs_program
 def test_learns_and_measures_each_layer() -> None:
     result = gbc.strategies.dtp(
         mlp(), flat(), validation=flat(7), epochs=40, batch=32, lr=0.01, K=3, diagnose=1, program=PROGRAM
@@ -152,6 +187,7 @@ def test_learns_and_measures_each_layer() -> None:
     total = sum(result.layers[name]["feedback_loss"].values for name in ("2", "4"))
     np.testing.assert_allclose(total, result.curves["feedback_loss"].values, rtol=1e-3, atol=1e-4)
     assert (result.curves["train_top5_percent"].values == 100).all(), "there are four classes"
+    assert result.top5 is None
 
     result = gbc.strategies.al(mlp(), flat(), validation=flat(7), epochs=40, batch=32, lr=0.01, exits=1, split=[2],
                                program=PROGRAM, settings={"strategy.lr": 0.01})  # fmt: skip
