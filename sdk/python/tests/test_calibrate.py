@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _collect  # noqa: E402
+from gbcompress import _collect, _evaluator  # noqa: E402
 
 
 def batches_of(n: int, count: int, shape: tuple[int, ...], seed: int = 0) -> list[torch.Tensor]:
@@ -364,3 +364,35 @@ def test_warns_of_layers_that_nothing_reached() -> None:
 def test_warns_of_few_samples() -> None:
     with pytest.warns(UserWarning, match=r"8 of 64"):
         gbc.collect(Net(), [torch.randn(8, 64)])
+
+
+def test_layers_hold_in_calibrated_files(tmp_path: Path) -> None:
+    model, batches = Net(), batches_of(10, 64, (64,))
+    plain = gbc.calibrate(model, batches, tmp_path / "m.gbz", ratio=8).file
+    own = gbc.calibrate(model, batches, tmp_path / "l.gbz", ratio=8, layers={"body.0.weight": {"max_error": 1e-4}}).file
+    errors = [{tensor.name: tensor.error for tensor in file.tensors} for file in (plain, own)]
+    assert errors[0]["body.0.weight"] > 1e-4 >= errors[1]["body.0.weight"] > 0
+    assert own.target_met and errors[1]["body.2.weight"] > errors[0]["body.2.weight"]
+    with pytest.raises(gbc.UsageError, match="layers has no effect on blocks"):
+        gbc.calibrate(model, batches, tmp_path / "b.gbz", ratio=8, blocks=True, layers={"body.0.weight": {"bits": 4}})
+    with pytest.raises(gbc.UsageError, match=r"layers\['9.weight'\] matches no tensor"):
+        gbc.calibrate(model, batches, tmp_path / "b.gbz", ratio=8, layers={"9.weight": {"bits": 4}})
+
+
+def test_scores_of_many_classes_lie_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In parts and from a file, errors are those of all scores in memory."""
+    from gbcompress import _parts, _spilled
+    from test_recover import Language, sentences
+
+    model, batches = Language().eval(), sentences(5)
+    held = _evaluator.Held(model, batches, 0, lambda: True, str(tmp_path))
+    monkeypatch.setattr(_parts, "SCORES", 1000)
+    monkeypatch.setattr(_spilled, "_IN_MEMORY", 5000)
+    parted = _evaluator.Held(model, batches, 0, lambda: True, str(tmp_path))
+    assert len(parted.batches) > len(held.batches) and not list(tmp_path.iterdir())
+    assert parted.originals._file is not None and held.originals._file is None
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+    assert parted.error(model) == pytest.approx(held.error(model), rel=1e-5)
+    assert held.error(model) > 1e-3

@@ -66,6 +66,46 @@ def test_exact_names_are_the_rules_of_the_command_line(program: Run, folder: Pat
     assert np.any(loaded["layers.0.weight"] != tensors["layers.0.weight"])
 
 
+def test_layers_are_the_rules_of_the_command_line(program: Run, folder: Path) -> None:
+    tensors = some_tensors(size=256)
+    save_safetensors(tensors, folder / "m.safetensors")
+    (folder / "c.toml").write_text(
+        '[[layer]]\nmatch = "layers.1.*"\nmax_error = 0.0001\n[[layer]]\nmatch = "layers.0.*"\nbits = 6.5\n'
+    )
+    program(
+        "compress", folder / "m.safetensors", "-o", folder / "theirs.gbz", "--ratio", "4",
+        "--config", folder / "c.toml",
+    )  # fmt: skip
+    layers = {"layers.1.*": {"max_error": 1e-4}, "layers.0.*": {"bits": 6.5}}
+    report = gbc.save_file(tensors, folder / "ours.gbz", ratio=4, layers=layers)
+    assert (folder / "ours.gbz").read_bytes() == (folder / "theirs.gbz").read_bytes()
+    stored = {tensor.name: tensor for tensor in report.tensors}
+    assert 0 < stored["layers.1.conv"].error <= 1e-4
+    assert stored["layers.0.weight"].bits == pytest.approx(6.5, rel=0.05)
+    other = {tensor.name: tensor for tensor in gbc.save_file(tensors, folder / "other.gbz", ratio=4).tensors}
+    assert abs(other["layers.0.weight"].bits - 6.5) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("layers", "options", "words"),
+    [
+        ([("a", 4)], {}, "layers must map names"),
+        ({"nothing.*": {"bits": 4}}, {}, "matches no tensor"),
+        ({"layers.0.*": {"bits": 40}}, {}, "must be from 0.1 to 32, got 40"),
+        ({"layers.0.*": {"bits": 4, "max_error": 0.1}}, {}, "must be {.bits.: B} or"),
+        ({"layers.0.*": {"step": 4}}, {}, "must be {.bits.: B} or"),
+        ({"layers.0.*": {"max_error": 1.5}}, {}, "above 0 and below 1"),
+        ({"layers.0.*": {"bits": 4}}, {"exact": ["layers.*"]}, "exact keeps bit for bit"),
+        ({"layers.0.*": {"bits": 4}}, {"ratio": None, "lossless": True}, "no effect with lossless"),
+        ({"layers.0.*": {"bits": 4}}, {"base": "base.gbz"}, "no effect on the change since a base"),
+    ],
+)
+def test_layers_that_have_no_effect(folder: Path, layers: object, options: dict, words: str) -> None:
+    with pytest.raises(gbc.UsageError, match=words):
+        gbc.save_file(some_tensors(size=256), folder / "x.gbz", **({"ratio": 4, "layers": layers} | options))
+    assert not (folder / "x.gbz").exists()
+
+
 def test_loading_is_what_expand_makes(program: Run, folder: Path, tensors: dict) -> None:
     gbc.save_file(tensors, folder / "m.gbz", max_error=1e-3)
     program("expand", folder / "m.gbz", "-o", folder / "m.safetensors")

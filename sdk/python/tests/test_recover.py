@@ -15,7 +15,7 @@ from test_calibrate import Net, batches_of  # noqa: E402
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _core, _recover  # noqa: E402
+from gbcompress import _core, _parts, _recover  # noqa: E402
 
 WORDS, WIDTH = 61, 32
 
@@ -144,9 +144,9 @@ def test_batches_are_run_in_parts_with_the_same_gradients(monkeypatch: pytest.Mo
                 parameter.mul_(1.05)
     gradients, most = [], []
     for limit in 1 << 26, 2 * 24 * WORDS:
-        monkeypatch.setattr(_recover, "_SCORES", limit)
+        monkeypatch.setattr(_parts, "SCORES", limit)
         trainer = _recover.Trainer(evaluator, 1)
-        parts = trainer._parts(batch)
+        parts = trainer._parts.of(batch)
         most.append(max(len(part["input_ids"]) for part in parts))
         with _recover._trainable(model, trainer.vectors):
             loss = trainer._step(batch)

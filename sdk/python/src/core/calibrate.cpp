@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <map>
@@ -94,13 +95,14 @@ class PythonEvaluator : public Evaluator {
 class PythonCalibration {
  public:
   PythonCalibration(const nb::object& source, const nb::list& statistics, nb::object evaluator,
-                    const std::string& folder, const std::vector<std::string>& exact, int threads)
+                    const std::string& folder, const std::vector<std::string>& exact, int threads,
+                    const std::vector<LayerTuple>& layers)
       : source_(source, ""),
         statistics_(read_statistics(bundle_of(statistics))),
         evaluator_(std::move(evaluator)),
         calibration_(
             source_.bundle, statistics_, evaluator_,
-            {.weights = options_for({}, std::int64_t{1}, {}, exact, "", threads),
+            {.weights = options_for({}, std::int64_t{1}, {}, rules_of(exact, layers), "", threads),
              .folder = folder,
              .time = evaluator_.limited()
                          ? std::function<bool()>([this] { return evaluator_.time(); })
@@ -145,9 +147,9 @@ class PythonCalibration {
 void bind_calibrate(nb::module_& module) {
   nb::class_<PythonCalibration>(module, "Calibration")
       .def(nb::init<const nb::object&, const nb::list&, nb::object, const std::string&,
-                    const std::vector<std::string>&, int>(),
+                    const std::vector<std::string>&, int, const std::vector<LayerTuple>&>(),
            nb::arg("source"), nb::arg("statistics"), nb::arg("evaluator"), nb::arg("folder"),
-           nb::arg("exact"), nb::arg("threads"))
+           nb::arg("exact"), nb::arg("threads"), nb::arg("layers") = std::vector<LayerTuple>())
       .def_prop_ro("input_bytes", &PythonCalibration::input_bytes)
       .def("best", &PythonCalibration::best, nb::arg("bytes"));
 }

@@ -21,6 +21,7 @@
 #include "gbcompress/error.h"
 #include "gbcompress/model_folders.h"
 #include "gbcompress/options.h"
+#include "gbcompress/plan.h"
 #include "gbcompress/weights.h"
 #include "interruptible.h"
 #include "module.h"
@@ -31,7 +32,7 @@ namespace {
 
 /// The settings that the command line has for the same request.
 Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
-                     std::optional<double> max_error, const std::vector<std::string>& exact) {
+                     std::optional<double> max_error, const Rules& rules) {
   Settings settings;
   const auto number = [](double value) { return nlohmann::json(value).dump(); };
   settings.compress.train.loss = Loss::kWeights;
@@ -40,10 +41,17 @@ Settings settings_of(std::optional<double> ratio, std::optional<std::int64_t> ma
   if (ratio) settings.apply("target.ratio", number(*ratio), "ratio");
   if (max_error) settings.apply("target.max_error", number(*max_error), "max_error");
   if (!max_bytes && !ratio && !max_error) settings.apply("weights.mode", "exact", "lossless");
-  for (const std::string& glob : exact) {
+  for (const std::string& glob : rules.exact) {
     LayerRule rule;
     rule.match = glob;
     rule.mode = WeightMode::kExact;
+    settings.compress.bottleneck.layers.push_back(rule);
+  }
+  for (const TensorTarget& target : rules.layers) {
+    LayerRule rule;
+    rule.match = target.match;
+    rule.bits = target.bits;
+    rule.max_error = target.max_error;
     settings.compress.bottleneck.layers.push_back(rule);
   }
   return settings;
@@ -89,11 +97,13 @@ StatisticsUse use_of(const std::map<std::string, double>& numbers) {
 /// @param source  as WeightsSource takes it
 nb::dict save(const nb::object& source, const std::string& path, std::optional<double> ratio,
               std::optional<std::int64_t> max_bytes, std::optional<double> max_error,
-              const std::vector<std::string>& exact, const std::optional<std::string>& base,
-              const std::optional<nb::list>& of_weights, const std::map<std::string, double>& use,
-              const std::string& metadata, bool overwrite, int threads, bool lanes) {
+              const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers,
+              const std::optional<std::string>& base, const std::optional<nb::list>& of_weights,
+              const std::map<std::string, double>& use, const std::string& metadata, bool overwrite,
+              int threads, bool lanes) {
   const WeightsSource from(source, metadata);
-  WeightsOptions options = options_for(ratio, max_bytes, max_error, exact, metadata, threads);
+  WeightsOptions options =
+      options_for(ratio, max_bytes, max_error, rules_of(exact, layers), metadata, threads);
   options.lanes = lanes;
   options.overwrite = overwrite;
   if (ratio)
@@ -302,15 +312,23 @@ WeightsSource::WeightsSource(const nb::object& source, const std::string& metada
                       ? bundle.file_bytes
                       : safetensors_bytes(distinct_tensors(bundle.tensors), map_of(metadata))) {}
 
+Rules rules_of(const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers) {
+  Rules rules{exact, {}};
+  for (const auto& [match, bits, max_error] : layers)
+    rules.layers.push_back({match, bits, max_error});
+  return rules;
+}
+
 WeightsOptions options_for(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
-                           std::optional<double> max_error, const std::vector<std::string>& exact,
+                           std::optional<double> max_error, const Rules& rules,
                            const std::string& metadata, int threads) {
-  const Settings settings = settings_of(ratio, max_bytes, max_error, exact);
+  const Settings settings = settings_of(ratio, max_bytes, max_error, rules);
   return {.max_bytes = max_bytes,
           .max_error = max_error,
           .measure = settings.compress.train.rate.measure,
           .quantizer = settings.compress.train.rate.quantizer,
-          .exact = exact,
+          .exact = rules.exact,
+          .targets = tensor_targets(settings.compress.bottleneck),
           .settings = with_metadata(settings.changes_json(), metadata),
           .keep_settings = !metadata.empty(),
           .threads = threads};
@@ -342,7 +360,8 @@ void bind_save(nb::module_& module) {
              nb::arg("overwrite"));
   module.def("save", &save, nb::arg("tensors"), nb::arg("path"), nb::kw_only(),
              nb::arg("ratio").none(), nb::arg("max_bytes").none(), nb::arg("max_error").none(),
-             nb::arg("exact"), nb::arg("base").none(), nb::arg("statistics").none(), nb::arg("use"),
+             nb::arg("exact"), nb::arg("layers") = std::vector<LayerTuple>(),
+             nb::arg("base").none(), nb::arg("statistics").none(), nb::arg("use"),
              nb::arg("metadata"), nb::arg("overwrite"), nb::arg("threads"),
              nb::arg("lanes") = false);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gbcompress/tensors.h"
@@ -26,10 +27,19 @@ struct WeightsSource {
   std::int64_t input_bytes;  ///< of the file, or of the tensors as safetensors
 };
 
+/// Rules for tensors by their names.
+struct Rules {
+  std::vector<std::string> exact;    ///< names that stay bit for bit
+  std::vector<TensorTarget> layers;  ///< sizes and errors of matrices
+};
+/// Name, bits and max_error.
+using LayerTuple = std::tuple<std::string, std::optional<double>, std::optional<double>>;
+Rules rules_of(const std::vector<std::string>& exact, const std::vector<LayerTuple>& layers);
+
 /// The options that the command line has for the same request.
 /// @param metadata  JSON, or ""
 WeightsOptions options_for(std::optional<double> ratio, std::optional<std::int64_t> max_bytes,
-                           std::optional<double> max_error, const std::vector<std::string>& exact,
+                           std::optional<double> max_error, const Rules& rules,
                            const std::string& metadata, int threads);
 
 nb::dict to_dict(const WeightsReport& report);

@@ -14,11 +14,12 @@ import torch
 
 from ._arguments import output, path, positive, whole
 from ._arrays import to_entries
-from ._collect import Batch, checked_batches, checked_model, kind_of_outputs, measure
+from ._collect import Batch, checked_batches, checked_model, kind_of_outputs, measure, needed_memory
 from ._errors import TargetNotMet, usage, warn
 from ._evaluator import Held, TorchEvaluator, copied_state
 from ._files import Path
-from ._memory import memory_errors
+from ._layers import Layer, Layers, checked_layers
+from ._memory import check_memory, memory_errors
 from ._norms import folded_state
 from ._outputs import checked_outputs
 from ._quality import checked_reference, quality_of
@@ -68,6 +69,23 @@ def _checked_steps(recover: object, batches: int) -> int:
     return steps
 
 
+def _request(
+    model: torch.nn.Module, given: Mapping[str, object], filename: Path, overwrite: bool, layers: Layers | None
+) -> tuple[int | None, str, list[Layer]]:
+    """Bytes of the file, its name and the entries of ``layers``, all checked."""
+    tensors = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
+    checked_bits(given["bits"], tensors)
+    size = size_of(given, *original_size(model))
+    own = checked_layers(layers, tensors)
+    return size, output(filename, overwrite, tensors=tensors), own
+
+
+def _needed(model: torch.nn.Module, importance: bool) -> int:
+    """Bytes that calibrate() takes beside the model, about: a copy of the weights, and the statistics."""
+    held = [t for t in (*model.parameters(), *model.buffers()) if t.device.type == "cpu"]
+    return sum(t.numel() * t.element_size() for t in held) + needed_memory(model, importance)
+
+
 def calibrate(
     model: torch.nn.Module,
     batches: Iterable[Batch],
@@ -84,6 +102,7 @@ def calibrate(
     importance: bool = True,
     outputs: Literal["scores", "values"] | None = None,
     recover: int = 0,
+    layers: Layers | None = None,
     minutes: float | None = None,
     overwrite: bool = False,
     threads: int = 0,
@@ -121,6 +140,8 @@ def calibrate(
             from the original's scores, or the squared error of values; integers of matrices stay. The trained
             vectors are written if they lower the error on the last fifth of the batches, with ``evaluate`` only
             within ``max_drop``. A step takes about twice the time of a backward pass of its batch. Not with ``blocks``.
+        layers: as save_file() takes them; not with ``blocks``. Matrices with a ``max_error`` of their own are rounded
+            without error feedback.
         minutes: no candidate is begun that would end after them, by the time of the longest so far; without
             ``blocks``. The first two, without data and the recommended one, are written in any case; of a model
             of more than 100 million weights no other is written unless ``minutes`` are given. ``recover`` takes
@@ -134,15 +155,12 @@ def calibrate(
             single batch; blocks that do not follow each other, or a ``state`` of another
             calibration.
         GbzError: ``code`` ``"non_finite"`` for inputs that are NaN or infinite, ``"limit"`` where memory
-            runs out; with ``state``, a further call resumes.
+            runs out, or fewer bytes are free than weights and statistics take; with ``state``, a further call resumes.
     """
     checked_model(model)
     items = checked_batches(batches)
-    tensors = {k: v for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     given = {"ratio": ratio, "max_bytes": max_bytes, "bits": bits, "max_drop": max_drop}
-    checked_bits(bits, tensors)
-    size = size_of(given, *original_size(model))
-    target = output(filename, overwrite, tensors=tensors)
+    size, target, own_layers = _request(model, given, filename, overwrite, layers)
     reference = None if blocks else _reference(model, evaluate, max_drop)
     end = None if minutes is None else time.monotonic() + 60 * positive(minutes, "minutes")
     measured, chosen = held_out(items)
@@ -151,7 +169,8 @@ def calibrate(
         raise usage(f"importance must be True or False, got {importance!r}")
     if blocks:
         _no_effect_on_blocks(
-            max_drop=max_drop, evaluate=evaluate, statistics=statistics, minutes=minutes, recover=steps or None
+            max_drop=max_drop, evaluate=evaluate, statistics=statistics, minutes=minutes, recover=steps or None,
+            layers=layers
         )
         assert size is not None
         advice = _NO_STATE if state is None else _RESUMES.format(path(state, "state"))
@@ -159,23 +178,37 @@ def calibrate(
             return _by_blocks(model, measured, chosen, target, size, blocks, state, importance, threads)
     if state is not None:
         raise usage("state belongs to blocks; give blocks=True, or leave it out")
+    check_memory(_needed(model, importance), "calibration", _SMALLER)
     with memory_errors(_SMALLER):
-        given_kind = checked_outputs(outputs)
-        held = Held(model, chosen, len(items) - len(chosen), lambda: kind_of_outputs(model, measured, given_kind))
-        if statistics is None:
-            statistics = measure(model, measured, importance=importance, scores=held.scores)
-        copied = copied_state(model)
-        evaluator = TorchEvaluator(model, measured, held, copied, True, evaluate, end)
+        place = os.path.dirname(os.path.abspath(target))
+        kind = partial(kind_of_outputs, model, measured, checked_outputs(outputs))
+        held = Held(model, chosen, len(items) - len(chosen), kind, place)
+        make = _search_of(model, measured, held, statistics, importance, own_layers, threads)
+        evaluator = TorchEvaluator(model, measured, held, copied_state(model), True, evaluate, end)
         recoverer = Trained(Trainer(evaluator, steps)) if steps else None
-        entries = to_entries(dict(folded_state(model, copied)))
         try:
-            search = partial(Search, entries, statistics, evaluator, threads=threads)
-            report = written(target, search, size, max_drop, reference, recoverer)
+            report = written(target, partial(make, evaluator), size, max_drop, reference, recoverer)
         finally:
             evaluator.restore()
     if not report.file.target_met:
         warn(report.file.target_note, TargetNotMet)
     return report
+
+
+def _search_of(
+    model: torch.nn.Module, measured: list[Batch], held: Held, statistics: Statistics | None, importance: bool,
+    layers: list[Layer], threads: int,
+) -> Callable[[TorchEvaluator, str], Search]:  # fmt: skip
+    """Measures statistics, unless they are given. Returns what makes the search of an evaluator in a folder."""
+    taken = statistics is None
+    if statistics is None:
+        statistics = measure(model, measured, importance=importance, scores=held.scores)
+
+    def make(evaluator: TorchEvaluator, folder: str) -> Search:
+        entries = to_entries(dict(folded_state(model, evaluator.state)))
+        return Search(entries, statistics, evaluator, folder, threads, layers=layers, taken=taken)
+
+    return make
 
 
 def _no_effect_on_blocks(**refused: object) -> None:
@@ -192,9 +225,9 @@ def _by_blocks(
     """calibrate() with ``blocks``, its arguments checked."""
     if not isinstance(blocks, bool | str):
         raise usage(f"blocks must be True or a path of modules, got {blocks!r}")
-    held = Held(model, chosen, len(measured) if measured is not chosen else 0, lambda: False)
-    originals = copied_state(model)
     place = os.path.dirname(os.path.abspath(target))
+    held = Held(model, chosen, len(measured) if measured is not chosen else 0, lambda: False, place)
+    originals = copied_state(model)
     with contextlib.ExitStack() as stack:
         if state is None:
             state = stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix=".gbcompress-"))

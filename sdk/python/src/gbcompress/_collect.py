@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,18 +15,20 @@ from ._arguments import kind_of
 from ._arrays import is_module
 from ._errors import GbzError, usage, warn
 from ._memory import memory_errors, ran_out
-from ._moments import Collector
-from ._outputs import are_scores, checked_outputs, logits_of, outputs_of
+from ._moments import Collector, moment_bytes
+from ._outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
+from ._parts import Batch as Batch
+from ._parts import Parts, tensors_in
 from ._progress_bar import progress
 from ._statistics import Statistics
 
 #: Batches whose outputs tell what they are.
 _LOOKED_AT = 8
 
+#: Gradients of larger embeddings are sparse.
+_TABLE = 1 << 22
 #: Of moments between rows: rows of a matrix, and numbers in all.
 _MOST_ROWS, _MOST_NUMBERS = 4096, 48 << 20
-
-Batch = Any  # a tensor, a tuple of arguments, or a dict of keyword arguments
 
 
 def call(model: torch.nn.Module, batch: Batch) -> Any:
@@ -51,11 +54,22 @@ def called(model: torch.nn.Module, batch: Batch, number: int) -> Any:
     except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
         if ran_out(error):
             raise
-        first = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        first = _beyond(model, batch) if isinstance(error, IndexError) else None
         raise usage(
-            f"batch {number} ({_described(batch)}) does not fit the model: {first[0]}; give batches as the "
+            f"batch {number} ({_described(batch)}) does not fit the model: {first or lines[0]}; give batches as the "
             "model takes them, tuples of arguments and dicts of keyword arguments too"
         ) from error
+
+
+def _beyond(model: torch.nn.Module, batch: Batch) -> str | None:
+    """Names a token id that no row of the largest embedding has."""
+    words = max((m.num_embeddings for m in model.modules() if isinstance(m, torch.nn.Embedding)), default=0)
+    for tensor in tensors_in(batch):
+        bad = tensor[(tensor < 0) | (tensor >= words)] if words and not tensor.is_floating_point() else tensor[:0]
+        if bad.numel():
+            return f"token id {int(bad.flatten()[0])} is beyond the vocabulary of {words}, whose ids begin at 0"
+    return None
 
 
 def _described(batch: Batch) -> str:
@@ -65,6 +79,22 @@ def _described(batch: Batch) -> str:
     values = batch.items() if isinstance(batch, Mapping) else enumerate(batch) if isinstance(batch, tuple | list) else ()
     shapes = [f"{k}: {list(v.shape) if isinstance(v, torch.Tensor) else type(v).__name__}" for k, v in values]
     return f"{type(batch).__name__} {', '.join(shapes)}".rstrip()
+
+
+def outputs_for(model: torch.nn.Module, batch: Batch) -> Any:
+    """Without gradients, in evaluation mode."""
+    with evaluating(model), torch.no_grad():
+        return call(model, batch)
+
+
+def parts_for(model: torch.nn.Module, items: list[Batch]) -> Parts:
+    """How batches of a model are taken apart."""
+    return Parts(partial(outputs_for, model), items, widest_of(model))
+
+
+def widest_of(model: torch.nn.Module) -> int:
+    """The longest side of a parameter: no model has more classes."""
+    return max((side for parameter in model.parameters() for side in parameter.shape), default=1)
 
 
 def mentions_training(model: torch.nn.Module) -> None:
@@ -147,9 +177,10 @@ def kind_of_outputs(model: torch.nn.Module, items: list[Batch], scores: bool | N
     results: list[Any] = []
     with evaluating(model), torch.no_grad():
         for number, batch in enumerate(items[:_LOOKED_AT]):
-            results.append(called(model, batch, number))
-            if logits_of(results[0], False) is not None:
+            result = called(model, batch, number)
+            if not results and logits_of(result, False) is not None:
                 return False  # they have their name
+            results.append(beginning(result))
     return are_scores(results)
 
 
@@ -185,6 +216,14 @@ def _narrow(model: torch.nn.Module) -> set[str]:
     return names
 
 
+def _large_table(module: torch.nn.Module) -> bool:
+    """Whether an embedding's gradient is to have only the rows that were read."""
+    return (
+        isinstance(module, torch.nn.Embedding) and module.weight.numel() >= _TABLE and not module.sparse
+        and not module.scale_grad_by_freq and module.max_norm is None
+    )  # fmt: skip
+
+
 class _Importance:
     """Second moments of the gradients of the matrices' rows, added up during each backward pass: of all
     gradients only the one that was just made is in memory.
@@ -199,6 +238,9 @@ class _Importance:
         self._between = _narrow(model) if between else set()
         self._kept = [(p, p.requires_grad, p.grad) for p in model.parameters()]
         self._handles = []
+        self._dense = [m for m in model.modules() if _large_table(m)]
+        for module in self._dense:
+            module.sparse = True  # type: ignore[assignment]
         for name, parameter in model.named_parameters():
             parameter.grad = None
             parameter.requires_grad_(parameter.is_floating_point())
@@ -211,15 +253,19 @@ class _Importance:
             gradient, parameter.grad = parameter.grad, None
             if gradient is None or parameter.ndim < 2:
                 return
-            if gradient.is_sparse:
+            if gradient.is_sparse and name in self._between:
                 gradient = gradient.to_dense()
             with torch.no_grad(), torch.autocast(parameter.device.type, enabled=False):
-                self._add(name, gradient.float().flatten(1))
+                if gradient.is_sparse:
+                    self._add_some(name, gradient.coalesce())
+                else:
+                    self._add(name, gradient.float().flatten(1))
 
         return run
 
     def _add(self, name: str, rows: torch.Tensor) -> None:
-        squares = rows.square().sum(1)
+        step = max(1, PART // max(1, rows.shape[1]))
+        squares = torch.cat([part.square().sum(1) for part in torch.split(rows, step)])  # without a copy of all
         self.found[name] = squares + self.found[name] if name in self.found else squares
         if name not in self._between:
             return
@@ -228,7 +274,15 @@ class _Importance:
         else:
             self.moments[name] = rows @ rows.T
 
+    def _add_some(self, name: str, gradient: torch.Tensor) -> None:
+        """Of the rows that a batch has read."""
+        if name not in self.found:
+            self.found[name] = torch.zeros(gradient.shape[0], device=gradient.device)
+        self.found[name].index_add_(0, gradient.indices()[0], gradient.values().float().flatten(1).square().sum(1))
+
     def close(self) -> None:
+        for module in self._dense:
+            module.sparse = False  # type: ignore[assignment]
         for handle in self._handles:
             handle.remove()
         for parameter, wanted, gradient in self._kept:
@@ -242,7 +296,8 @@ class Gradients:
 
     rows: dict[str, torch.Tensor]  #: squares of every row, [out]
     moments: dict[str, torch.Tensor]  #: between rows, [out, out]
-    batches: int
+    batches: int  #: parts of batches that were run
+    rest: list[Batch] = field(default_factory=list)  #: batches, and parts of one, that were not
 
     @property
     def means(self) -> dict[str, torch.Tensor]:
@@ -257,31 +312,48 @@ def row_importance(
     seed: int = 0,
     between: bool = False,
     scores: bool = False,
+    parts: Parts | None = None,
 ) -> Gradients:
     """Second moments of the gradients of the first batches.
 
     Args:
         between: moments between rows, too.
         scores: outputs without a name are scores of classes.
+        parts: of the batches; unset: the model runs a sample to tell.
     """
     parameters = sum(parameter.numel() for parameter in model.parameters())
     draw = np.random.Generator(np.random.Philox(key=seed))
+    if parts is None:
+        parts = parts_for(model, items)
     importance = _Importance(model, between)
+    rest: list[Batch] = []
+    count, work = 0, 0.0
     try:
         with evaluating(model), torch.enable_grad():
-            count, work = 0, 0.0
             for number, batch in enumerate(progress(items, "gradients of batches")):
-                if work >= _BACKWARD:
-                    break
-                result = called(model, batch, number)
-                count, work = count + 1, work + 1.0 * _predictions(result) * parameters
-                if loss:
-                    loss(result, batch).backward()  # type: ignore[no-untyped-call]
-                else:
-                    _backward(result, draw, scores)
+                # What ``loss`` knows of a batch need not hold for its parts.
+                for part in [batch] if loss or work >= _BACKWARD else parts.of(batch):
+                    if work >= _BACKWARD:
+                        rest.append(part)
+                        continue
+                    result = called(model, part, number)
+                    count, work = count + 1, work + 1.0 * _predictions(result) * parameters
+                    if loss:
+                        loss(result, part).backward()  # type: ignore[no-untyped-call]
+                    else:
+                        _backward(result, draw, scores)
     finally:
         importance.close()
-    return Gradients(importance.found, importance.moments, count)
+    return Gradients(importance.found, importance.moments, count, rest)
+
+
+def needed_memory(model: torch.nn.Module, importance: bool) -> int:
+    """Bytes that collect() takes beside the model and the activations of its passes, about."""
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    narrow = _narrow(model) if importance else set()
+    between = sum(len(p) ** 2 for name, p in model.named_parameters() if name in narrow)
+    # Sums, and the statistics that are made of them; two gradients of the largest matrix.
+    return 2 * (moment_bytes(model) + 4 * between) + (8 * max(sizes) if importance else 0)
 
 
 def collect(
@@ -338,16 +410,19 @@ def measure(
 ) -> Statistics:
     """collect(), its arguments checked."""
     mentions_training(model)
+    parts = parts_for(model, items)
     collector = Collector(model)
-    gradients = Gradients({}, {}, 0)
+    gradients = Gradients({}, {}, 0, items)
     try:
         if importance:
-            gradients = row_importance(model, items, loss, seed, between=True, scores=scores)
+            gradients = row_importance(model, items, loss, seed, between=True, scores=scores, parts=parts)
+        else:  # the first pass gives the outputs, too
+            gradients = Gradients({}, {}, 0, [*parts.of(items[0]), *items[1:]])
         with evaluating(model), torch.no_grad():
-            rest = progress(items[gradients.batches :], "moments of batches")
-            for number, batch in enumerate(rest, gradients.batches):
+            number = len(items) - len(gradients.rest)
+            for at, batch in enumerate(progress(gradients.rest, "moments of batches"), number):
                 with collector.up_to_the_last():
-                    called(model, batch, number)
+                    called(model, batch, max(0, at))
     finally:
         collector.close()
     return finish(collector, gradients, len(items))

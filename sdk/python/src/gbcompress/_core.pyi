@@ -166,6 +166,7 @@ def save(
     max_bytes: int | None,
     max_error: float | None,
     exact: list[str],
+    layers: Sequence[tuple[str, float | None, float | None]] = (),
     base: str | None,
     statistics: list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]] | None,
     use: dict[str, float],
@@ -241,6 +242,7 @@ class Calibration:
         folder: str,
         exact: Sequence[str],
         threads: int,
+        layers: Sequence[tuple[str, float | None, float | None]] = (),
     ) -> None: ...
     @property
     def input_bytes(self) -> int: ...

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._collect import PART, Batch, call, called, evaluating
+from ._collect import PART, Batch, call, called, evaluating, parts_for
 from ._errors import usage
 from ._layer_sequence import LayerSequence
 from ._load import load_into
@@ -19,6 +19,7 @@ from ._outputs import logits_of, outputs_of
 from ._pieces import owners_of
 from ._quality import quality_of
 from ._search import Evaluator
+from ._spilled import Spilled
 
 
 #: Scores of all held-out batches that are compared: of models with many classes not every prediction.
@@ -47,40 +48,47 @@ def _divergence(before: torch.Tensor, now: torch.Tensor) -> float:
 
 class Held:
     """Batches to choose by, with the outputs of the original model. Of a model with many classes not all are
-    used: their outputs are in memory, and each file takes a forward pass of them.
+    used: each file takes a forward pass of them. Scores of classes are worked on in parts, and those of the original
+    lie in a temporary file where they are many.
 
     Args:
         first: the first one's number among all batches.
         are_scores: tells of outputs without a name whether they are scores of classes.
+        folder: for the temporary file; None: the system's.
     """
 
     def __init__(
-        self, model: torch.nn.Module, batches: list[Batch], first: int, are_scores: Callable[[], bool]
-    ) -> None:
-        self.batches: list[Batch] = []
+        self, model: torch.nn.Module, batches: list[Batch], first: int, are_scores: Callable[[], bool],
+        folder: str | None = None,
+    ) -> None:  # fmt: skip
+        self.batches: list[Batch] = []  #: in parts
         self.scores, left = False, _SCORES
-        self.originals: list[list[torch.Tensor]] = []
+        self.originals = Spilled(folder)
+        self.parts = parts_for(model, batches)
         for number, batch in enumerate(batches, first):
-            with evaluating(model), torch.no_grad():
-                result = called(model, batch, number)
-            if not self.batches and logits_of(result, False) is None:
-                self.scores = are_scores()
-            self.logits = logits_of(result, self.scores) is not None
-            self.originals.append(_tensors_of(result, self.scores, _SCORES))
-            self.batches.append(batch)
-            left -= sum(tensor.numel() for tensor in self.originals[-1]) if self.logits else 0
+            for part in self.parts.of(batch):
+                with evaluating(model), torch.no_grad():
+                    result = called(model, part, number)
+                if not self.batches and logits_of(result, False) is None:
+                    self.scores = are_scores()
+                self.logits = logits_of(result, self.scores) is not None
+                tensors = _tensors_of(result, self.scores, _SCORES)
+                del result
+                if not tensors:
+                    raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
+                self.originals.append(tensors)
+                self.batches.append(part)
+                left -= sum(tensor.numel() for tensor in tensors) if self.logits else 0
             if left <= 0:
                 break
-        if not self.originals[0]:
-            raise usage("the model returns no tensor of real numbers; calibrate() compares outputs")
 
     def error(self, model: torch.nn.Module) -> float:
         """Error of the model as it is now."""
         error = variance = 0.0
         with evaluating(model), torch.no_grad():
-            for batch, originals in zip(self.batches, self.originals, strict=True):
+            for number, batch in enumerate(self.batches):
                 result = _tensors_of(call(model, batch), self.scores, _SCORES)
-                for now, before in zip(result, originals, strict=True):
+                for now, before in zip(result, self.originals.read(number), strict=True):
                     if self.logits:
                         error += _divergence(before, now)
                         variance += before.numel() / before.shape[-1]

@@ -13,6 +13,7 @@ from ._arguments import checked_ratio, kind_of, output, path, positive, texts, w
 from ._arguments import metadata as checked_metadata
 from ._arrays import Array, Entry, is_module, to_entries
 from ._errors import TargetNotMet, usage, warn
+from ._layers import Layers, checked_layers
 
 if TYPE_CHECKING:
     from ._statistics import Statistics
@@ -116,6 +117,7 @@ def save_file(
     max_error: float | None = None,
     lossless: bool = False,
     exact: Sequence[str] = (),
+    layers: Layers | None = None,
     base: Path | None = None,
     statistics: Statistics | Mapping[str, Array] | Path | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -139,6 +141,9 @@ def save_file(
             its change; above 0 and below 1.
         lossless: every tensor bit for bit.
         exact: names that stay bit for bit; ``*`` stands for any characters.
+        layers: sizes or errors of matrices of their own, whatever the target, as ``[[layer]]`` tables set them:
+            ``{"head.*": {"bits": 4.5}, "*.v_proj.weight": {"max_error": 0.001}}``, bits per weight from 0.1 to 32, or
+            the squared error over the squares. The last entry that matches counts. Without ``base``.
         base: the model that these tensors are a change of, such as the last checkpoint: a model file, a
             ``.gbz``, or a folder of either. The change is stored, and the file is loaded with the
             same base.
@@ -171,6 +176,7 @@ def save_file(
         max_error=max_error,
         lossless=lossless,
         exact=exact,
+        layers=layers,
         base=base,
         statistics=statistics,
         metadata=metadata,
@@ -208,6 +214,7 @@ def save(
     max_error: float | None = None,
     lossless: bool = False,
     exact: Sequence[str] = (),
+    layers: Layers | None = None,
     base: Path | None = None,
     statistics: object = None,
     use: Mapping[str, float] | None = None,
@@ -223,6 +230,9 @@ def save(
     ratio, max_bytes, max_error = _one_target(ratio, max_bytes, max_error, lossless)
     kept = checked_metadata(metadata)
     names = _exact_names(exact, tensors)
+    own = checked_layers(layers, tensors, names, lossless)
+    if own and base is not None:
+        raise usage("layers has no effect on the change since a base; leave out one of them")
     threads = whole(threads, "threads", 0)
     entries = to_entries(tensors)
     before = None if base is None else path(base, "base")
@@ -233,6 +243,7 @@ def save(
         max_bytes=max_bytes,
         max_error=max_error,
         exact=names,
+        layers=own,
         base=before,
         statistics=entries_of_statistics(statistics),
         use=dict(use or {}),

@@ -16,6 +16,7 @@ from . import _core
 from ._arguments import kind_of, output, path, texts, whole
 from ._errors import TargetNotMet, exists, usage, warn
 from ._files import Path, SaveReport, _one_target, report_of
+from ._layers import Layer, Layers, checked_layers
 
 if TYPE_CHECKING:
     from ._search import Search
@@ -61,6 +62,7 @@ def compress_folder(
     lossless: bool = False,
     data: Iterable[Any] | None = None,
     exact: Sequence[str] = (),
+    layers: Layers | None = None,
     overwrite: bool = False,
     threads: int = 0,
 ) -> SaveReport:
@@ -79,6 +81,7 @@ def compress_folder(
         max_error: as save_file() takes it.
         lossless: as save_file() takes it.
         exact: as save_file() takes it.
+        layers: as save_file() takes them.
         threads: as save_file() takes them.
         data: inputs to calibrate with: sentences, or batches as collect() takes them. Transformers opens
             the model, and torch runs it. As calibrate() does, the use of the statistics is chosen on a
@@ -107,16 +110,17 @@ def compress_folder(
     for glob in globs:
         if not any(_core.matches_glob(glob, name) for name in names):
             raise usage(f"exact={glob!r} matches no tensor of {given}")
+    own = checked_layers(layers, names, globs, lossless)
     threads = whole(threads, "threads", 0)
     if data is not None and ratio is None and max_bytes is None:
         raise usage("data has an effect on a size alone; give ratio or max_bytes")
-    make = None if data is None else _calibration(given, names, data, globs, threads)
+    make = None if data is None else _calibration(given, names, data, globs, own, threads)
     name = _core.weights_name(given) if os.path.isdir(given) else "model"
     with made_folder(target, name, overwrite) as file:
 
         def place() -> SaveReport:
             if make is None:
-                return _written(given, globs, ratio, max_bytes, max_error, threads, file, overwrite)
+                return _written(given, globs, own, ratio, max_bytes, max_error, threads, file, overwrite)
             with tempfile.TemporaryDirectory(dir=target, prefix=".gbcompress-") as temporary:
                 search = make(temporary)
                 _, best, report = search.best(max_bytes or int(search.input_bytes / (ratio or 1)))
@@ -131,21 +135,22 @@ def compress_folder(
 
 
 def _written(
-    source: str, globs: Sequence[str], ratio: float | None, max_bytes: int | None, max_error: float | None,
-    threads: int, file: str, overwrite: bool,
+    source: str, globs: Sequence[str], layers: Sequence[Layer], ratio: float | None, max_bytes: int | None,
+    max_error: float | None, threads: int, file: str, overwrite: bool,
 ) -> SaveReport:  # fmt: skip
     """One ``.gbz`` of the weights of a folder, without data."""
     return report_of(
         _core.save(
-            source, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=list(globs), base=None,
+            source, file, ratio=ratio, max_bytes=max_bytes, max_error=max_error, exact=list(globs), layers=layers, base=None,
             statistics=None, use={}, metadata="", overwrite=overwrite, threads=threads,
         )  # fmt: skip
     )
 
 
 def _calibration(
-    source: str, names: Sequence[str], data: Iterable[Any], globs: Sequence[str], threads: int
-) -> Callable[[str], Search]:
+    source: str, names: Sequence[str], data: Iterable[Any], globs: Sequence[str], layers: Sequence[Layer],
+    threads: int,
+) -> Callable[[str], Search]:  # fmt: skip
     """The choice of calibrate() among files of a folder. Batch norms keep their statistics."""
     from ._collect import kind_of_outputs, measure
     from ._evaluator import Held, TorchEvaluator, copied_state
@@ -159,7 +164,7 @@ def _calibration(
         held = Held(model, chosen, len(items) - len(chosen), lambda: kind_of_outputs(model, measured, None))
         found = _stored(measure(model, measured, scores=held.scores), source, names)
         evaluator = TorchEvaluator(model, measured, held, copied_state(model), False)
-        return lambda folder: Search(source, found, evaluator, folder, threads, globs)
+        return lambda folder: Search(source, found, evaluator, folder, threads, globs, layers, taken=True)
 
 
 def _batches_of(source: str, data: Iterable[Any]) -> tuple[Any, list[Any]]:

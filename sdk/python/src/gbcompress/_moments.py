@@ -16,6 +16,8 @@ from ._errors import GbzError, warn
 from ._recurrent import cell_inputs, joint_inputs
 from ._statistics import every_row
 
+#: Columns that are multiplied at a time.
+_BLOCK = 256
 #: Inputs wider than this have no moment: it would take 4 * width^2 bytes.
 _WIDEST = 16384
 
@@ -28,6 +30,25 @@ class Sums:
     mean: torch.Tensor | None = None
     rows: int = 0
     transposed: bool = False  #: [in, out]: the moment is one of rows
+
+
+def products(rows: torch.Tensor) -> torch.Tensor:
+    """``rows.mT @ rows``, [..., in, in]; of wide rows only what lies on one side of the diagonal is multiplied."""
+    width = rows.shape[-1]
+    if rows.ndim != 2 or width < 2 * _BLOCK:
+        return rows.mT @ rows
+    found = torch.empty(width, width, dtype=rows.dtype, device=rows.device)
+    for first in range(0, width, _BLOCK):
+        end = min(first + _BLOCK, width)
+        torch.mm(rows[:, first:end].T, rows[:, first:], out=found[first:end, first:])
+        found[end:, first:end] = found[first:end, end:].T
+    return found
+
+
+def moment_bytes(model: torch.nn.Module) -> int:
+    """What the moments of a model's inputs take, about: those of matrices with the last sides as inputs."""
+    widths = (parameter[0].numel() for parameter in model.parameters() if parameter.ndim >= 2 and len(parameter))
+    return sum(4 * width * width for width in widths if width <= _WIDEST)
 
 
 class Enough(Exception):
@@ -58,6 +79,8 @@ class Collector:
         self._called: list[str] = []  # modules with a hook that the last forward pass has called
         self._hooked = 0  # modules with a hook
         self._last: str | None = None  # ends a pass
+        #: What tells the last input from others, itself, its moment, sum and rows.
+        self._input: tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, int] | None = None
         if not isinstance(model, torch.jit.ScriptModule):
             self._handles.append(model.register_forward_pre_hook(lambda *_: self._called.clear()))
         # Fused attention calls no module, and gives the hooks nested tensors.
@@ -80,6 +103,7 @@ class Collector:
 
     def close(self) -> None:
         torch.backends.mha.set_fastpath_enabled(self._fast)
+        self._input = None
         for handle in self._handles:
             handle.remove()
 
@@ -147,8 +171,14 @@ class Collector:
         """Rows of inputs, [count, in] or [groups, count, in]."""
         if rows.shape[-1] > _WIDEST:
             return
-        rows = rows[..., :: every_row(rows.shape[-2]), :].float()
-        self.add_moment(name, rows.mT @ rows, rows.sum(-2), rows.shape[-2], transposed)
+        # Several matrices read one input, one after another: queries, keys and values.
+        known = (rows.data_ptr(), rows.shape, rows.stride(), rows.dtype, rows._version)
+        if self._input is None or self._input[0] != known:
+            some = rows[..., :: every_row(rows.shape[-2]), :].float()
+            # The rows are kept, so that no other input takes their place in memory.
+            self._input = known, rows, products(some), some.sum(-2), some.shape[-2]
+        _, _, moment, mean, count = self._input
+        self.add_moment(name, moment, mean, count, transposed)
 
     def add_moment(
         self, name: str, moment: torch.Tensor, mean: torch.Tensor, count: int, transposed: bool = False
@@ -157,8 +187,12 @@ class Collector:
         sums = self.sums.setdefault(name, Sums(transposed=transposed))
         if self._differs(name, sums, moment, transposed):
             return
-        sums.moment = moment if sums.moment is None else sums.moment + moment
-        sums.mean = mean if sums.mean is None else sums.mean + mean
+        if sums.moment is None or sums.mean is None:
+            # In memory of their own: other matrices may have the same input.
+            sums.moment, sums.mean = moment.clone(), mean.clone()
+        else:
+            sums.moment += moment
+            sums.mean += mean
         sums.rows += count
 
     def _differs(self, name: str, sums: Sums, moment: torch.Tensor, transposed: bool) -> bool:

@@ -37,6 +37,14 @@ def logits_of(result: Any, scores: bool) -> torch.Tensor | None:
     return tensors[0] if len(tensors) == 1 and tensors[0].ndim >= 2 else None
 
 
+def beginning(result: Any) -> Any:
+    """What are_scores() reads of a result, in memory of its own."""
+    tensors = outputs_of(result)
+    if len(tensors) != 1 or tensors[0].ndim not in (2, 3):
+        return result
+    return tensors[0].detach().flatten(0, -2)[:_PREDICTIONS].clone()
+
+
 def are_scores(results: Sequence[Any]) -> bool:
     """Whether outputs that have no name look like scores of classes, by their values."""
     rows: list[torch.Tensor] = []

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 
 from . import _core
-from ._collect import PART, Batch, call, evaluating
+from ._collect import PART, Batch, call, evaluating, widest_of
 from ._errors import usage, warn
 from ._evaluator import TorchEvaluator
 from ._norms import NORM_BITS
 from ._outputs import logits_of, outputs_of
+from ._parts import Parts, tensors_in
 from ._progress_bar import progress
 from ._search import Chosen
 from ._statistics import Recovery
@@ -30,8 +31,6 @@ _RATE, _BETAS, _EPSILON = 0.02, (0.9, 0.95), 1e-12
 _LEAST = 0.1
 #: The part of the steps in which the learning rate grows.
 _WARM = 0.1
-#: Scores of classes that are alive at a time, of the original's outputs: batches are run in parts.
-_SCORES = 1 << 26
 #: Models of more weights run in bfloat16 where the processor multiplies such numbers, several times as fast.
 _LARGE = 10_000_000
 #: Of the file, kept free for vectors that are trained: a bit for each value, but at most this part.
@@ -51,21 +50,6 @@ def _vectors_of(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
         for name, parameter in model.named_parameters()
         if parameter.ndim <= 1 and parameter.is_floating_point() and parameter.numel()
     }
-
-
-def _tensors_in(batch: Batch) -> list[torch.Tensor]:
-    values = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else [batch]
-    return [value for value in values if isinstance(value, torch.Tensor)]
-
-
-def _samples(batch: Batch, first: int, count: int) -> Batch:
-    """Some samples of a batch, whose tensors all begin with that dimension."""
-    def some(value: Any) -> Any:
-        return value[first : first + count] if isinstance(value, torch.Tensor) else value
-
-    if isinstance(batch, Mapping):
-        return {name: some(value) for name, value in batch.items()}
-    return type(batch)(map(some, batch)) if isinstance(batch, tuple | list) else some(batch)
 
 
 @contextlib.contextmanager
@@ -146,13 +130,13 @@ class Trainer:
                 "leave out recover"
             )
         self._fast = _fast(self.model)
-        self._counts: dict[object, int] = {}  # samples of a part, by the shapes of a batch
+        self._parts = Parts(self._before, evaluator.measured, widest_of(self.model))
         self._seconds = self._timed()
 
     def _timed(self) -> float:
         """Seconds of a step, about."""
         with _trainable(self.model, self.vectors):
-            parts = self._parts(self.evaluator.measured[0])
+            parts = self._parts.of(self.evaluator.measured[0])
             start = time.monotonic()
             self._pass(parts[0], 1.0)
         return (time.monotonic() - start) * len(parts)
@@ -170,23 +154,6 @@ class Trainer:
     def _before(self, batch: Batch) -> Any:
         with torch.no_grad(), _swapped(self.model, self.evaluator.state):
             return self._call(batch)
-
-    def _parts(self, batch: Batch) -> list[Batch]:
-        """The batch in parts of bounded scores. Only named scores, of models whose batches come first, are parted."""
-        tensors = _tensors_in(batch)
-        shapes = tuple(tuple(tensor.shape) for tensor in tensors)
-        count = shapes[0][0] if shapes and shapes[0] else 1
-        if count < 2 or any(not shape or shape[0] != count for shape in shapes):
-            return [batch]
-        if shapes not in self._counts:
-            logits = getattr(self._before(_samples(batch, 0, 1)), "logits", None)
-            self._counts[shapes] = count
-            if isinstance(logits, torch.Tensor) and logits.ndim >= 2 and len(logits) == 1:
-                self._counts[shapes] = max(1, _SCORES // logits.numel())
-        size = self._counts[shapes]
-        if size >= count:
-            return [batch]
-        return [_samples(batch, first, size) for first in range(0, count, size)]
 
     def _pass(self, part: Batch, share: float) -> float:
         """Adds the gradients of a part's mean loss, times its share of the step. Returns the mean loss."""
@@ -225,8 +192,8 @@ class Trainer:
 
     def _step(self, batch: Batch) -> float:
         """Gradients of one batch. Returns its mean loss."""
-        parts = self._parts(batch)
-        rows = [len(_tensors_in(part)[0]) if len(parts) > 1 else 1 for part in parts]
+        parts = self._parts.of(batch)
+        rows = [len(tensors_in(part)[0]) if len(parts) > 1 else 1 for part in parts]
         shares = [count / sum(rows) for count in rows]
         return sum(share * self._pass(part, share) for share, part in zip(shares, parts, strict=True))
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from . import _core
 from ._files import SaveReport, entries_of_statistics, report_of
+from ._layers import Layer
 from ._progress_bar import progress
 from ._statistics import CalibrationReport, Recovery, Statistics
 
@@ -67,6 +68,7 @@ class Search:
         source: tensors as entries, or the path of a model.
         evaluator: with error() and refitted().
         folder: for files of candidates.
+        taken: the statistics belong to the search, which leaves them empty: the core has a copy.
     """
 
     def __init__(
@@ -77,9 +79,13 @@ class Search:
         folder: str,
         threads: int,
         exact: Sequence[str] = (),
+        layers: Sequence[Layer] = (),
+        taken: bool = False,
     ) -> None:
         entries = entries_of_statistics(statistics)
-        self._core = _core.Calibration(source, entries or [], evaluator, folder, list(exact), threads)
+        self._core = _core.Calibration(source, entries or [], evaluator, folder, list(exact), threads, list(layers))
+        if taken:
+            statistics.tensors.clear()
         self.evaluator = evaluator
         self.errors: dict[str, float] = {}
         self.measured: float | None = None  #: quality of the best, where it chose
