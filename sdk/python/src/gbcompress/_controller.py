@@ -44,7 +44,7 @@ class Controller:
 
     def rate_weight(self, step: int) -> float:
         """Lambda of that step."""
-        return self._schedule.price(step) * self._predictions
+        return self._schedule.loss_per_bit(step) * self._predictions
 
     def looks(self, step: int) -> bool:
         """Whether integers are looked at before that step."""
