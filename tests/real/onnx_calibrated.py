@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 import gbcompress as gbc
-from gbcompress._statistics import held_out
+from gbcompress._calibrate.statistics import held_out
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")

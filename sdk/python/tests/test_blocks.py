@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _pieces  # noqa: E402
+from gbcompress._calibrate import pieces as _pieces  # noqa: E402
 
 VOCABULARY = 48
 

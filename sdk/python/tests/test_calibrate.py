@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _collect, _evaluator  # noqa: E402
+from gbcompress._calibrate import collect as _collect
+from gbcompress._calibrate import evaluator as _evaluator  # noqa: E402
 
 
 def batches_of(n: int, count: int, shape: tuple[int, ...], seed: int = 0) -> list[torch.Tensor]:
@@ -126,7 +127,7 @@ def test_few_batches_of_a_large_model_are_run_backwards(monkeypatch: pytest.Monk
     {"padding": 2, "padding_mode": "reflect"},
 ])  # fmt: skip
 def test_rows_of_convolutions_give_their_outputs(options: dict[str, object]) -> None:
-    from gbcompress._moments import convolution_rows
+    from gbcompress._calibrate.moments import convolution_rows
 
     torch.manual_seed(1)
     conv = nn.Conv2d(4, 6, (3, 2), bias=False, **options)  # type: ignore[arg-type]
@@ -381,7 +382,8 @@ def test_layers_hold_in_calibrated_files(tmp_path: Path) -> None:
 
 def test_scores_of_many_classes_lie_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """In parts and from a file, errors are those of all scores in memory."""
-    from gbcompress import _parts, _spilled
+    from gbcompress._calibrate import parts as _parts
+    from gbcompress._calibrate import spilled as _spilled
     from test_recover import Language, sentences
 
     model, batches = Language().eval(), sentences(5)

@@ -178,7 +178,7 @@ def test_refusals(folder: Path) -> None:
 def test_links_that_are_no_chain(folder: Path) -> None:
     """A loop, a link of other tensors under a step's name, and a base that is another step."""
     from gbcompress import _core
-    from gbcompress._arrays import to_entries
+    from gbcompress._files.arrays import to_entries
 
     versions = steps_of(4)
     chain = make_chain(folder, versions)

@@ -206,7 +206,7 @@ w = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 gbc.save_file({{"w": w}}, {str(folder / "m.gbz")!r}, max_error=1e-3)
 assert gbc.load_file({str(folder / "m.gbz")!r})["w"].shape == (64, 64)
 try:
-    from gbcompress._arrays import to_numpy
+    from gbcompress._files.arrays import to_numpy
     to_numpy("w", "BF16", (2,), np.zeros(4, np.uint8))
 except gbc.GbzError as error:
     assert error.code == "unsupported" and "framework='torch'" in str(error), error

@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _keep_store  # noqa: E402
-from gbcompress._kept_tensor import KeptTensor  # noqa: E402
+from gbcompress._keep import store as _keep_store  # noqa: E402
+from gbcompress._keep.tensor import KeptTensor  # noqa: E402
 
 
 class Mixed(nn.Module):

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._kept_integers import IntegerSource  # noqa: E402
-from gbcompress._kept_tensor import TOKENS  # noqa: E402
-from gbcompress._kept_tensor import KeptTensor  # noqa: E402
+from gbcompress._keep.integers import IntegerSource  # noqa: E402
+from gbcompress._keep.tensor import TOKENS  # noqa: E402
+from gbcompress._keep.tensor import KeptTensor  # noqa: E402
 
 
 def kept_of(model: nn.Module, path: Path, dtype: Any = None, **settings: Any) -> Any:

@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._keep import kept_state, release  # noqa: E402
-from gbcompress._kept_tensor import KeptTensor  # noqa: E402
+from gbcompress._keep.keep import kept_state, release  # noqa: E402
+from gbcompress._keep.tensor import KeptTensor  # noqa: E402
 
 KEEPS = pytest.mark.parametrize("keep", ["compressed", "integers"])
 

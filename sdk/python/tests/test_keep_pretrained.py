@@ -18,7 +18,7 @@ from test_folders import bert  # noqa: E402
 from test_pretrained import IDS, files_in, llama  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._kept_tensor import KeptTensor  # noqa: E402
+from gbcompress._keep.tensor import KeptTensor  # noqa: E402
 from gbcompress.huggingface import GbcompressConfig, save_pretrained  # noqa: E402
 
 Causal = transformers.AutoModelForCausalLM

@@ -43,7 +43,7 @@ def kept(place: Path) -> Any:
 
 def vllm(place: Path) -> set[str]:
     """The plugin's loader, which gives tensors to a model that takes any."""
-    from gbcompress._vllm_loader import GbcompressLoader
+    from gbcompress._vllm.loader import GbcompressLoader
 
     class Takes:
         def load_weights(self, weights: Any) -> set[str]:
@@ -94,7 +94,7 @@ def door(request: pytest.FixtureRequest, places: dict[str, Path], tmp_path: Path
         vllm_host.install()
     yield DOORS[request.param], tmp_path / "packed"
     for name in set(sys.modules) - before:
-        if name.split(".")[0] == "vllm" or name == "gbcompress._vllm_loader":
+        if name.split(".")[0] == "vllm" or name == "gbcompress._vllm.loader":
             del sys.modules[name]
 
 

@@ -17,7 +17,7 @@ if int(transformers.__version__.split(".")[0]) < 5:
 from test_pretrained import llama  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._loading import Loading, on_cpu, resolve, take_resolved  # noqa: E402
+from gbcompress._huggingface.loading import Loading, on_cpu, resolve, take_resolved  # noqa: E402
 from gbcompress.huggingface import save_pretrained  # noqa: E402
 
 

@@ -17,9 +17,10 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from graphs import dense, draw, inputs, network, recurrent, save  # noqa: E402
 from onnx import helper  # noqa: E402
 
-from gbcompress import _onnx_collect, _onnx_evaluator  # noqa: E402
-from gbcompress._onnx_session import Held, Model  # noqa: E402
-from gbcompress._search import Evaluator  # noqa: E402
+from gbcompress._onnx import collect as _onnx_collect
+from gbcompress._onnx import evaluator as _onnx_evaluator  # noqa: E402
+from gbcompress._onnx.session import Held, Model  # noqa: E402
+from gbcompress._calibrate.search import Evaluator  # noqa: E402
 
 
 def test_moments_are_those_of_the_inputs(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_values_in_branches(named: bool, taken: str, tmp_path: Path) -> None:
 
 
 def test_a_temporary_graph_computes_the_same(tmp_path: Path) -> None:
-    from gbcompress._onnx_session import Model
+    from gbcompress._onnx.session import Model
 
     model = Model(str(recurrent(tmp_path / "m.onnx")), None, 1)
     session, names = model.tapped([(((0, 1),), "h1"), (((0, 0),), "h2")], {})  # the attribute else_branch comes first
@@ -98,8 +99,8 @@ def test_a_temporary_graph_computes_the_same(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_rows_of_convolutions(more: dict, tmp_path: Path) -> None:
     """Their product with the weight is what the operator computes."""
-    from gbcompress._onnx_graph import Graph
-    from gbcompress._onnx_moments import convolution_rows
+    from gbcompress._onnx.graph import Graph
+    from gbcompress._onnx.moments import convolution_rows
 
     groups = more.get("group", 1)
     weight = draw(6, 4 // groups, 3, 2)

@@ -171,7 +171,7 @@ def test_wrong_files(tmp_path: Path) -> None:
 
 def test_damaged_containers(tmp_path: Path) -> None:
     """Bytes that are no container end in an error, whatever they are."""
-    from gbcompress._onnx_memory import read_container
+    from gbcompress._onnx.memory import read_container
 
     good = bytes([1, 4]) + b"onnx" + bytes([1, 0, 6, 1, 0, 3, 0]) + b"abcdef"
     assert read_container(memoryview(good), {0: 8})[1][0].holes[0].place == 3

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from gbcompress import _core  # noqa: E402
-from gbcompress._rate import (  # noqa: E402
+from gbcompress._train.rate import (  # noqa: E402
     integers_of, noise, rate, rate_by_torch, round_to, step_indices, step_sizes,
 )  # fmt: skip
 

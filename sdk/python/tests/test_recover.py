@@ -15,7 +15,9 @@ from test_calibrate import Net, batches_of  # noqa: E402
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _core, _parts, _recover  # noqa: E402
+from gbcompress import _core
+from gbcompress._calibrate import parts as _parts
+from gbcompress._calibrate import recover as _recover  # noqa: E402
 
 WORDS, WIDTH = 61, 32
 

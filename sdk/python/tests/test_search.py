@@ -17,7 +17,11 @@ from test_calibrate import Net, batches_of, error_of  # noqa: E402
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress import _core, _evaluator, _layer_sequence, _norms, _search  # noqa: E402
+from gbcompress import _core
+from gbcompress._calibrate import evaluator as _evaluator
+from gbcompress._calibrate import layer_sequence as _layer_sequence
+from gbcompress._calibrate import norms as _norms
+from gbcompress._calibrate import search as _search  # noqa: E402
 
 
 def normed() -> nn.Module:

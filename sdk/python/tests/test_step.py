@@ -6,8 +6,8 @@ import pytest
 from rings import ADAM, data, net, nn, prepared, torch, train
 
 import gbcompress as gbc
-from gbcompress import _compression
-from gbcompress._latents import CpuLatents, Latents
+from gbcompress._train import compression as _compression
+from gbcompress._train.latents import CpuLatents, Latents
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import gbcompress as gbc  # noqa: E402
-from gbcompress._norms import norm_statistics  # noqa: E402
-from gbcompress._synthetic import pink_noise  # noqa: E402
+from gbcompress._calibrate.norms import norm_statistics  # noqa: E402
+from gbcompress._calibrate.synthetic import pink_noise  # noqa: E402
 
 
 def textures(n: int, seed: int) -> torch.Tensor:

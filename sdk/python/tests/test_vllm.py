@@ -20,7 +20,7 @@ PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "vllm" or name == "gbcompress._vllm_loader"]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "vllm" or name == "gbcompress._vllm.loader"]:
         monkeypatch.delitem(sys.modules, name)
     before = set(sys.modules)
     vllm_host.LOADERS.clear()
@@ -30,7 +30,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> None:
     vllm_host.load_plugins(PROJECT)
     yield
     for name in set(sys.modules) - before:
-        if name.split(".")[0] == "vllm" or name == "gbcompress._vllm_loader":
+        if name.split(".")[0] == "vllm" or name == "gbcompress._vllm.loader":
             del sys.modules[name]
 
 

@@ -198,7 +198,7 @@ def test_a_head_that_is_tied_by_a_copy(tied: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tied", ["no", "memory"])
 def test_sparse_gradients_of_large_embeddings_have_the_same_importance(tied: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gbcompress import _collect
+    from gbcompress._calibrate import collect as _collect
 
     batches, model = [torch.randint(0, 50, (4, 12)) for _ in range(3)], Words(tied=tied).eval()
     monkeypatch.setattr(_collect, "_MOST_ROWS", 0)
@@ -222,7 +222,8 @@ def test_the_file_of_a_copied_head_is_that_of_a_shared_one(tmp_path: Path) -> No
 
 
 def test_too_little_memory_is_said_before_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from gbcompress import _calibrate, _memory
+    from gbcompress import _memory
+    from gbcompress._calibrate import calibrate as _calibrate
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("the model ran")

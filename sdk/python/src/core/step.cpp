@@ -38,7 +38,7 @@ struct Piece {
 };
 
 /// Latents of the CPU and their steps. The arrays are the caller's, who keeps them and may
-/// change their values between calls. Formulas are those of gbcompress._latents.Latents.
+/// change their values between calls. Formulas are those of gbcompress._train.latents.Latents.
 class Stepper {
  public:
   /// @param tensors        name, numbers, steps: 1, or one for each of so many equal parts

@@ -28,7 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import delta, onnx, strategies
-from ._chain import Chain
+from ._files.chain import Chain
 from ._core import GNetOptions, GNetPlan, ParameterInfo, __version__
 from ._errors import (
     FileExists,
@@ -39,25 +39,26 @@ from ._errors import (
     TargetNotMet,
     UsageError,
 )
-from ._files import SaveReport, StoredTensor, save_file
-from ._folders import compress_folder
-from ._inspect import FileInfo, TensorInfo, inspect
-from ._load import iter_file, load_file, load_into
-from ._open import OpenFile, TensorSlice, open
-from ._registration import register_when_imported
-from ._statistics import CalibrationReport, Recovery, Statistics
+from ._files.save import SaveReport, StoredTensor, save_file
+from ._calibrate.folders import compress_folder
+from ._files.inspect import FileInfo, TensorInfo, inspect
+from ._files.load import iter_file, load_file, load_into
+from ._files.open import OpenFile, TensorSlice, open
+from ._huggingface.registration import register_when_imported
+from ._calibrate.statistics import CalibrationReport, Recovery
+from ._files.statistics import Statistics
 
 if TYPE_CHECKING:
-    from ._bottleneck import GenomicBottleneck
-    from ._calibrate import calibrate
-    from ._collect import collect
-    from ._compression import Compression
-    from ._gnets import make_plan, register_gnet_type
-    from ._keep import keep_compressed
-    from ._pieces import BlockReport
-    from ._prepare import Rule, prepare
-    from ._synthetic import synthetic_batches
-    from ._write import Report, TensorReport
+    from ._train.bottleneck import GenomicBottleneck
+    from ._calibrate.calibrate import calibrate
+    from ._calibrate.collect import collect
+    from ._train.compression import Compression
+    from ._train.gnets import make_plan, register_gnet_type
+    from ._keep.keep import keep_compressed
+    from ._calibrate.pieces import BlockReport
+    from ._train.prepare import Rule, prepare
+    from ._calibrate.synthetic import synthetic_batches
+    from ._train.write import Report, TensorReport
 
 # Without "open": `from gbcompress import *` is not to hide Python's own.
 __all__ = [
@@ -112,19 +113,19 @@ register_when_imported()
 
 # Training needs torch, files do not: what comes from these modules is imported when it is asked for.
 _LATER = {
-    "BlockReport": "_pieces",
-    "Compression": "_compression",
-    "GenomicBottleneck": "_bottleneck",
-    "Report": "_write",
-    "Rule": "_prepare",
-    "TensorReport": "_write",
-    "calibrate": "_calibrate",
-    "collect": "_collect",
-    "keep_compressed": "_keep",
-    "make_plan": "_gnets",
-    "prepare": "_prepare",
-    "register_gnet_type": "_gnets",
-    "synthetic_batches": "_synthetic",
+    "BlockReport": "_calibrate.pieces",
+    "Compression": "_train.compression",
+    "GenomicBottleneck": "_train.bottleneck",
+    "Report": "_train.write",
+    "Rule": "_train.prepare",
+    "TensorReport": "_train.write",
+    "calibrate": "_calibrate.calibrate",
+    "collect": "_calibrate.collect",
+    "keep_compressed": "_keep.keep",
+    "make_plan": "_train.gnets",
+    "prepare": "_train.prepare",
+    "register_gnet_type": "_train.gnets",
+    "synthetic_batches": "_calibrate.synthetic",
 }
 
 

@@ -18,10 +18,10 @@ import torch
 from transformers import TrainerCallback
 from transformers.trainer_callback import CallbackHandler
 
-from ._callback import Callback
+from ._train.callback import Callback
 from ._errors import NotFound
-from ._pretrained import save_pretrained
-from ._quantizer import GbcompressConfig
+from ._huggingface.pretrained import save_pretrained
+from ._huggingface.quantizer import GbcompressConfig
 
 __all__ = ["GbcompressConfig", "GbzCallback", "save_pretrained"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _callback
+from ._train import callback as _callback
 from ._errors import usage
 
 try:

@@ -20,13 +20,14 @@ from typing import Any
 from . import _core
 from ._arguments import kind_of, output, path, positive, texts, whole
 from ._errors import TargetNotMet, usage, warn
-from ._files import Path, SaveReport, _one_target, entries_of_statistics, report_of
-from ._onnx_collect import Ends, collected
-from ._onnx_evaluator import OnnxEvaluator, quality_of
-from ._onnx_session import Batch, Held, Model, checked_batches, runtime, started
+from ._files.save import Path, SaveReport, _one_target, entries_of_statistics, report_of
+from ._onnx.collect import Ends, collected
+from ._onnx.evaluator import OnnxEvaluator, quality_of
+from ._onnx.session import Batch, Held, Model, checked_batches, runtime, started
 from ._quality import checked_reference
-from ._search import Search, written
-from ._statistics import CalibrationReport, Statistics, held_out, size_of
+from ._calibrate.search import Search, written
+from ._files.statistics import Statistics
+from ._calibrate.statistics import CalibrationReport, held_out, size_of
 
 #: Of the time limit, after which moments and importance must be measured.
 _MOMENTS, _IMPORTANCE = 0.2, 0.45
@@ -138,7 +139,7 @@ def session(filename: Path, options: Any = None, *, threads: int = 0, **kwargs: 
         GbzError: the file is damaged (``code`` ``"corrupt"``, ``"truncated"``); no onnxruntime, or it does not load the
             model (``"unsupported"``).
     """
-    from ._onnx_memory import Memory
+    from ._onnx.memory import Memory
 
     module = runtime("a session")
     memory = Memory(path(filename, "filename"), whole(threads, "threads", 0))

@@ -24,15 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._arguments import kind_of, positive, real, whole
-from ._arrays import is_torch
+from ._files.arrays import is_torch
 from ._errors import usage
-from ._load import load_file
+from ._files.load import load_file
 from ._program import found_program, run_program
 
 if TYPE_CHECKING:
     import torch
 
-    from ._architecture import Architecture
+    from ._train.architecture import Architecture
 
 __all__ = ["Curve", "StrategyResult", "al", "dtp"]
 
@@ -230,7 +230,7 @@ class _Run:
     def __init__(
         self, model: Any, data: object, validation: object, settings: object, program: object, verbose: bool
     ) -> None:
-        from ._architecture import architecture_of
+        from ._train.architecture import architecture_of
 
         self._inputs, self._labels = _checked_samples(data, "data")
         self._validation = None if validation is None else _checked_samples(validation, "validation")
@@ -253,7 +253,7 @@ class _Run:
         """Inputs and labels beside what the model gives for two rows; statistics of a batch need more than one."""
         import torch
 
-        from ._collect import evaluating
+        from ._calibrate.collect import evaluating
 
         device = next(model.parameters()).device
         parts = [("data", self._inputs, self._labels)]

@@ -1,0 +1,1 @@
+"""Calibration: statistics of a model, candidates, and what chooses between them."""

@@ -1,0 +1,1 @@
+"""Files as arrays: writing, reading, opening, inspecting."""

@@ -1,0 +1,1 @@
+"""Packed folders in Transformers."""

@@ -1,0 +1,1 @@
+"""Training to small files: prepare(), g-nets, strategies."""
