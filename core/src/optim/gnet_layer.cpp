@@ -61,9 +61,9 @@ void GnetLayer::backward(const TileKernel& kernel, std::span<const float> from, 
                          float factor) {
   check_size(name_, "the gradients", from.size(), floats(layout));
   std::vector<TileSource> tiles;
-  const float scale =
-      scale_ == GradientScale::kLoss ? plan_.output_scale : gradient_scale(plan_);
-  append_tiles(tiles, grid_, from.data(), layout == TileLayout::kTiles, scale * factor, noise_ ? &*noise_ : nullptr);
+  const float scale = scale_ == GradientScale::kLoss ? plan_.output_scale : gradient_scale(plan_);
+  append_tiles(tiles, grid_, from.data(), layout == TileLayout::kTiles, scale * factor,
+               noise_ ? &*noise_ : nullptr);
   kernel.backward(shape_, theta_, tiles, gradient_);
   // A gradient that is not finite shows in those of the g-nets, which are far fewer.
   if (!std::all_of(gradient_.begin(), gradient_.end(), [](float g) { return std::isfinite(g); }))

@@ -5,6 +5,7 @@
 #include "artifact/sections/elements.h"
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
+#include "gbcompress/error.h"
 #include "quantize/rounding/finer_rows.h"
 
 namespace gbcompress {

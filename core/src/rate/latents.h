@@ -146,7 +146,7 @@ class Latents {
     /// @param weight  of a bit
     void prior_gradients(double weight);
     void set_step(double size);
-    double largest() const;  ///< magnitude of what is to be coded
+    double largest() const;                                   ///< magnitude of what is to be coded
     std::vector<std::int32_t> row_offsets(int middle) const;  ///< empty where all are 0
     int middle_step() const;
     /// 1 / expected scale, in units of the step.

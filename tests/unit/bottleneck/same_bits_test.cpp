@@ -1,8 +1,8 @@
 // The bits that the Python class must reproduce (sdk/python/tests/test_bottleneck_bits.py): g-nets
 // of every kind, three steps with given gradients. The golden file is of the reference kernel,
 // whose bits are those of every processor.
-//   GBC_GNETS_OUT=FOLDER unit_bottleneck --gtest_filter='SameBits.*'    writes the files that Python
-//   compares with
+//   GBC_GNETS_OUT=FOLDER unit_bottleneck --gtest_filter='SameBits.*'    writes the files that
+//   Python compares with
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -154,7 +154,8 @@ TEST(SameBits, CodedGnetsRepeat) {
   std::size_t before = 0;
   for (const std::int64_t max_bytes : {0, 8000, 1000}) {
     const std::string name = "coded-" + std::to_string(max_bytes) + ".gbz";
-    const auto path = (out ? std::filesystem::path(out) : std::filesystem::path(folder / "")) / name;
+    const auto path =
+        (out ? std::filesystem::path(out) : std::filesystem::path(folder / "")) / name;
     const BottleneckOptions o = coded_options("reference", max_bytes);
     const std::vector<char> now = trained(o, path, 12);
     EXPECT_TRUE(now == trained(o, folder / "again.gbz", 12)) << name;
