@@ -104,7 +104,8 @@ class Results(harness.CliTest):
                          {"0.weight": [32, 64], "0.bias": [32], "2.weight": [10, 32], "2.bias": [10]})
         self.assertEqual(sum(t.get("parameters", 0) for t in listed["tensors"]), listed["gnet_parameters"])
         measured = self.succeed("eval", out, "--data", "digits", "--json").json
-        self.assertEqual(measured["metric"], {"name": "accuracy_percent", "value": done["metric"]["after"]})
+        self.assertEqual(measured["metric"], {"name": "accuracy_percent", "value": done["metric"]["after"],
+                                              "top5": done["metric"]["top5_after"]})
         expanded = self.succeed("expand", out, "-o", self.path("x.safetensors"), "--json").json
         self.assertEqual(expanded["output_bytes"], os.path.getsize(self.path("x.safetensors")))
         measured = self.succeed("eval", self.path("x.safetensors"), "--arch", "mlp", "--data", "digits", "--json").json
