@@ -48,7 +48,7 @@ class DemoPrefix(unittest.TestCase):
         place = tempfile.TemporaryDirectory(prefix="gbc-demo-")
         cls.addClassCleanup(place.cleanup)
         cls.stage, cls.prefix = Path(place.name) / "build", Path(place.name) / "prefix"
-        demo = re.search(r"^scripts/build (.*)$", (SOURCE / "scripts/demo").read_text(), re.M)[1].split()
+        demo = " ".join(re.findall(r"^scripts/build (.*)$", (SOURCE / "scripts/demo").read_text(), re.M)).split()
         files = {name for name in made_by(demo) if (BUILD / name).is_file() and not name.endswith((".o", ".gch"))}
         for name in sorted(files):
             (cls.stage / name).parent.mkdir(parents=True, exist_ok=True)
