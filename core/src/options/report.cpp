@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace gbcompress {
+namespace {
+
+bool is_exact(const std::vector<StoredTensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const StoredTensor& tensor) { return tensor.error == 0; });
+}
+
+}  // namespace
 
 double CompressionReport::ratio() const noexcept {
   return output_bytes > 0 ? static_cast<double>(input_bytes) / static_cast<double>(output_bytes)
@@ -16,8 +24,6 @@ const std::vector<StoredTensor>& CompressionReport::asked_tensors() const noexce
 
 CompressionReport report_of(WeightsReport file, std::optional<WeightsReport> draft,
                             std::int64_t input_bytes, CompressionPlan plan) {
-  const bool exact = std::all_of(file.tensors.begin(), file.tensors.end(),
-                                 [](const StoredTensor& tensor) { return tensor.error == 0; });
   CompressionReport report;
   report.input_bytes = input_bytes;
   report.output_bytes = file.output_bytes;
@@ -25,9 +31,10 @@ CompressionReport report_of(WeightsReport file, std::optional<WeightsReport> dra
   report.weight_error = file.total_error;
   report.change_error = file.change_error;
   report.unchanged = file.unchanged;
-  report.method = exact ? method_name(Method::kExact) : plan.name(plan.methods.back());
+  report.method =
+      is_exact(file.tensors) ? method_name(Method::kExact) : plan.name(plan.methods.back());
   const bool calibrated = plan.methods.back() == Method::kCalibrated;
-  if (!exact || draft)
+  if (!is_exact(draft ? draft->tensors : file.tensors))
     report.allocation =
         calibrated ? "second-order statistics (calibrated)" : "the weights (data-free)";
   report.plan = std::move(plan);
