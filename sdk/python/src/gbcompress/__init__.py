@@ -28,7 +28,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import delta, onnx, strategies
-from ._files.chain import Chain
+from ._calibrate.folders import compress_folder
+from ._calibrate.statistics import CalibrationReport, Recovery
 from ._core import GNetOptions, GNetPlan, ParameterInfo, __version__
 from ._errors import (
     FileExists,
@@ -39,25 +40,24 @@ from ._errors import (
     TargetNotMet,
     UsageError,
 )
-from ._files.save import SaveReport, StoredTensor, save_file
-from ._calibrate.folders import compress_folder
+from ._files.chain import Chain
 from ._files.inspect import FileInfo, TensorInfo, inspect
 from ._files.load import iter_file, load_file, load_into
 from ._files.open import OpenFile, TensorSlice, open
-from ._huggingface.registration import register_when_imported
-from ._calibrate.statistics import CalibrationReport, Recovery
+from ._files.save import SaveReport, StoredTensor, save_file
 from ._files.statistics import Statistics
+from ._huggingface.registration import register_when_imported
 
 if TYPE_CHECKING:
-    from ._train.bottleneck import GenomicBottleneck
     from ._calibrate.calibrate import calibrate
     from ._calibrate.collect import collect
+    from ._calibrate.pieces import BlockReport
+    from ._calibrate.synthetic import synthetic_batches
+    from ._keep.keep import keep_compressed
+    from ._train.bottleneck import GenomicBottleneck
     from ._train.compression import Compression
     from ._train.gnets import make_plan, register_gnet_type
-    from ._keep.keep import keep_compressed
-    from ._calibrate.pieces import BlockReport
     from ._train.prepare import Rule, prepare
-    from ._calibrate.synthetic import synthetic_batches
     from ._train.write import Report, TensorReport
 
 # Without "open": `from gbcompress import *` is not to hide Python's own.

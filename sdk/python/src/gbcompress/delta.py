@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arguments import kind_of
-from ._files.arrays import Array, is_module, is_torch, to_entries, to_numpy, to_torch
 from ._errors import mismatch, usage
+from ._files.arrays import Array, is_module, is_torch, to_entries, to_numpy, to_torch
 
 __all__ = ["SparseWeightPatch", "apply_", "to_patch"]
 

@@ -18,10 +18,10 @@ import torch
 from transformers import TrainerCallback
 from transformers.trainer_callback import CallbackHandler
 
-from ._train.callback import Callback
 from ._errors import NotFound
 from ._huggingface.pretrained import save_pretrained
 from ._huggingface.quantizer import GbcompressConfig
+from ._train.callback import Callback
 
 __all__ = ["GbcompressConfig", "GbzCallback", "save_pretrained"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._train import callback as _callback
 from ._errors import usage
+from ._train import callback as _callback
 
 try:
     from lightning.pytorch import Callback

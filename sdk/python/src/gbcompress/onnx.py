@@ -19,15 +19,15 @@ from typing import Any
 
 from . import _core
 from ._arguments import kind_of, output, path, positive, texts, whole
+from ._calibrate.search import Search, written
+from ._calibrate.statistics import CalibrationReport, held_out, size_of
 from ._errors import TargetNotMet, usage, warn
 from ._files.save import Path, SaveReport, _one_target, entries_of_statistics, report_of
+from ._files.statistics import Statistics
 from ._onnx.collect import Ends, collected
 from ._onnx.evaluator import OnnxEvaluator, quality_of
 from ._onnx.session import Batch, Held, Model, checked_batches, runtime, started
 from ._quality import checked_reference
-from ._calibrate.search import Search, written
-from ._files.statistics import Statistics
-from ._calibrate.statistics import CalibrationReport, held_out, size_of
 
 #: Of the time limit, after which moments and importance must be measured.
 _MOMENTS, _IMPORTANCE = 0.2, 0.45

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._arguments import kind_of, positive, real, whole
-from ._files.arrays import is_torch
 from ._errors import usage
+from ._files.arrays import is_torch
 from ._files.load import load_file
 from ._program import found_program, run_program
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .collect import Batch, called
 from .._errors import usage
+from .collect import Batch, called
 
 #: Modules whose children may be blocks.
 _LISTS = (torch.nn.ModuleList, torch.nn.Sequential)

@@ -13,22 +13,22 @@ from typing import Literal
 import torch
 
 from .._arguments import output, path, positive, whole
-from .._files.arrays import to_entries
-from .collect import Batch, checked_batches, checked_model, kind_of_outputs, measure, needed_memory
 from .._errors import TargetNotMet, usage, warn
-from .evaluator import Held, TorchEvaluator, copied_state
-from .._files.save import Path
+from .._files.arrays import to_entries
 from .._files.layers import Layer, Layers, checked_layers
+from .._files.save import Path
+from .._files.statistics import Statistics
 from .._memory import check_memory, memory_errors
+from .._quality import checked_reference, quality_of
+from .._train.write import original_size
+from .collect import Batch, checked_batches, checked_model, kind_of_outputs, measure, needed_memory
+from .evaluator import Held, TorchEvaluator, copied_state
 from .norms import folded_state
 from .outputs import checked_outputs
-from .._quality import checked_reference, quality_of
 from .recover import Trained, Trainer
 from .search import Search, written
 from .sequential import Blocks
-from .._files.statistics import Statistics
 from .statistics import CalibrationReport, held_out, size_of
-from .._train.write import original_size
 
 #: Advice where memory runs out: without blocks, and with them.
 _SMALLER = "give smaller batches, or blocks=True with state=FOLDER, which resumes after the last block"

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 
 from .._arguments import kind_of
-from .._files.arrays import is_module
 from .._errors import GbzError, usage, warn
+from .._files.arrays import is_module
+from .._files.statistics import Statistics
 from .._memory import memory_errors, ran_out
+from .._progress_bar import progress
 from .moments import Collector, moment_bytes
 from .outputs import are_scores, beginning, checked_outputs, logits_of, outputs_of
 from .parts import Batch as Batch
 from .parts import Parts, tensors_in
-from .._progress_bar import progress
-from .._files.statistics import Statistics
 
 #: Batches whose outputs tell what they are.
 _LOOKED_AT = 8

@@ -10,17 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .collect import PART, Batch, call, called, evaluating, parts_for
 from .._errors import usage
-from .layer_sequence import LayerSequence
 from .._files.load import load_into
+from .._quality import quality_of
+from .collect import PART, Batch, call, called, evaluating, parts_for
+from .layer_sequence import LayerSequence
 from .norms import corrected_norms, folded_norms, has_norms, norm_sums
 from .outputs import logits_of, outputs_of
 from .pieces import owners_of
-from .._quality import quality_of
 from .search import Evaluator
 from .spilled import Spilled
-
 
 #: Scores of all held-out batches that are compared: of models with many classes not every prediction.
 _SCORES = 1 << 28

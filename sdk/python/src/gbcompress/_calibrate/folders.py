@@ -15,12 +15,12 @@ import numpy as np
 from .. import _core
 from .._arguments import kind_of, output, path, texts, whole
 from .._errors import TargetNotMet, exists, usage, warn
-from .._files.save import Path, SaveReport, _one_target, report_of
 from .._files.layers import Layer, Layers, checked_layers
+from .._files.save import Path, SaveReport, _one_target, report_of
 
 if TYPE_CHECKING:
-    from .search import Search
     from .._files.statistics import Statistics
+    from .search import Search
 
 #: Sentences of one batch where ``data`` is text; fewer where that makes fewer batches than these.
 _SENTENCES, _LEAST_BATCHES = 16, 5
@@ -152,9 +152,9 @@ def _calibration(
     threads: int,
 ) -> Callable[[str], Search]:  # fmt: skip
     """The choice of calibrate() among files of a folder. Batch norms keep their statistics."""
+    from .._memory import memory_errors
     from .collect import kind_of_outputs, measure
     from .evaluator import Held, TorchEvaluator, copied_state
-    from .._memory import memory_errors
     from .search import Search
     from .statistics import held_out
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .collect import Batch, call, evaluating
 from .._memory import ran_out
+from .collect import Batch, call, evaluating
 from .moments import Collector, Enough
 
 #: Samples that are used, at most, and rows of inputs of a matrix that are kept of all of them.

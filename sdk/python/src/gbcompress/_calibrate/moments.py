@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from .attention import arguments_of, mixed_values
 from .._errors import GbzError, warn
+from .attention import arguments_of, mixed_values
 from .recurrent import cell_inputs, joint_inputs
 from .statistics import every_row
 

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._files.arrays import Array, memory_of, torch_bytes
-from .collect import Batch, row_importance
 from .._errors import usage
-from .._files.save import SaveReport, StoredTensor, save
+from .._files.arrays import Array, memory_of, torch_bytes
 from .._files.load import load_into
+from .._files.save import SaveReport, StoredTensor, save
 from .._files.statistics import Statistics
 from .._train.write import input_bytes
+from .collect import Batch, row_importance
 
 #: Files of a state folder.
 _PLAN, _PLAN_FILE, _IMPORTANCE = "plan.json", "plan.gbz", "importance.safetensors"

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from .. import _core
-from .collect import PART, Batch, call, evaluating, widest_of
 from .._errors import usage, warn
+from .._progress_bar import progress
+from .collect import PART, Batch, call, evaluating, widest_of
 from .evaluator import TorchEvaluator
 from .norms import NORM_BITS
 from .outputs import logits_of, outputs_of
 from .parts import Parts, tensors_in
-from .._progress_bar import progress
 from .search import Chosen
 from .statistics import Recovery
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .. import _core
-from .._files.save import SaveReport, entries_of_statistics, report_of
 from .._files.layers import Layer
-from .._progress_bar import progress
+from .._files.save import SaveReport, entries_of_statistics, report_of
 from .._files.statistics import Statistics
+from .._progress_bar import progress
 from .statistics import CalibrationReport, Recovery
 
 #: max_drop: the size is found to this factor, between a ratio that is expected to hold and one that is not.

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
+from .._files.load import load_into
+from .._files.save import SaveReport
+from .._files.statistics import Statistics
+from .._progress_bar import progress
 from .blocks import Captured, capture, find_blocks, run
 from .collect import Batch, Gradients, called, evaluating, finish
-from .._files.save import SaveReport
-from .._files.load import load_into
 from .moments import Collector
 from .pieces import BlockReport, Piece, Pieces, owners_of
-from .._progress_bar import progress
-from .._files.statistics import Statistics
 
 #: What is tried for each block; "steps" follow the importance of tensors.
 _USES: dict[str, dict[str, float]] = {

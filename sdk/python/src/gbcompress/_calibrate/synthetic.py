@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from .._arguments import whole
-from .collect import called, checked_model, evaluating
 from .._errors import usage
+from .collect import called, checked_model, evaluating
 
 _Norm = torch.nn.modules.batchnorm._BatchNorm
 #: Step size of Adam, for inputs of variance 1.

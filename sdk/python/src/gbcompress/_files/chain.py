@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from .. import _core
 from .._arguments import kind_of, path, whole
-from .arrays import Array, Entry, to_entries, to_numpy, to_torch
 from .._errors import NotFound, exists, usage
+from .arrays import Array, Entry, to_entries, to_numpy, to_torch
 from .save import Path
 
 #: Steps have 12 digits, and more only where they need more.

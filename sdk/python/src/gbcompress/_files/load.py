@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import _core
 from .._arguments import kind_of, path, paths, whole
-from .arrays import buffer_of, is_module, is_torch, memory_of, real_dtype, to_numpy, to_torch, writes_to
 from .._errors import mismatch, usage
+from .arrays import buffer_of, is_module, is_torch, memory_of, real_dtype, to_numpy, to_torch, writes_to
 from .save import Path
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._arguments import kind_of, path
 from .._errors import NotFound, usage
-from .save import Path
 from .load import DType, Framework, Opened, framework_of
+from .save import Path
 
 if TYPE_CHECKING:
     import torch

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from .. import _core
 from .._arguments import checked_ratio, kind_of, output, path, positive, texts, whole
 from .._arguments import metadata as checked_metadata
-from .arrays import Array, Entry, is_module, to_entries
 from .._errors import TargetNotMet, usage, warn
+from .arrays import Array, Entry, is_module, to_entries
 from .layers import Layers, checked_layers
 
 if TYPE_CHECKING:

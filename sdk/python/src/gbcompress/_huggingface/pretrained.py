@@ -16,12 +16,12 @@ import transformers.modeling_utils  # before _quantizer, which _transformers imp
 
 from .. import _core
 from .._arguments import kind_of, path
-from .._files.arrays import is_module
-from .._errors import usage
-from .._files.save import Path, SaveReport
 from .._calibrate.folders import compress_folder
+from .._errors import usage
+from .._files.arrays import is_module
 from .._files.inspect import inspect as file_info
 from .._files.open import OpenFile
+from .._files.save import Path, SaveReport
 from .quantizer import GbcompressQuantizer
 
 

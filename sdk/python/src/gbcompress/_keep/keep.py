@@ -10,16 +10,16 @@ import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from . import stack as _kept_stack  # noqa: F401  # stacks are indexed and joined
 from .._arguments import kind_of, whole
-from .._files.arrays import is_module
 from .._errors import usage
-from .._files.save import Path
-from .store import Store
-from .integers import IntegerSource
-from .tensor import KeptTensor, Source
+from .._files.arrays import is_module
 from .._files.load import _check_fit, _targets
 from .._files.open import OpenFile, TensorSlice
+from .._files.save import Path
+from . import stack as _kept_stack  # noqa: F401  # stacks are indexed and joined
+from .integers import IntegerSource
+from .store import Store
+from .tensor import KeptTensor, Source
 
 #: Modules that may have further matrices and submodules, of which ``weight`` is kept.
 KEPT = (nn.Linear, nn.Embedding, _ConvNd)

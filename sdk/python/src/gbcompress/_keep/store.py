@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _core
-from .._files.arrays import _OF_TORCH, to_torch
 from .._errors import GbzError, of_code
-from .._files.save import Path
+from .._files.arrays import _OF_TORCH, to_torch
 from .._files.open import OpenFile
+from .._files.save import Path
 
 #: Weights with more elements are decoded in pieces of rows.
 WHOLE = 1 << 22

@@ -13,7 +13,6 @@ from torch.utils._pytree import tree_map
 from .._errors import usage
 from .store import Store, Unit
 
-
 #: Tokens up to which the next weight is decoded while a product is made. Products of more use all processors, which
 #: threads that decode would slow down by more than they save.
 _FEW = 64

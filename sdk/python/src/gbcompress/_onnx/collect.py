@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._calibrate.statistics import ROWS
 from .._errors import GbzError, warn
+from .._files.statistics import Statistics
 from .graph import Path
 from .moments import Measured, Sums, add, measured
 from .session import Batch, Feeds, Held, Model, called
-from .._files.statistics import Statistics
-from .._calibrate.statistics import ROWS
 
 #: Bytes of the values that a pass gives of a batch, unless one node takes more.
 _PASS = 256 << 20

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._arguments import kind_of
+from .._calibrate.search import Evaluator
 from .._errors import usage
 from .session import Held, Model
-from .._calibrate.search import Evaluator
 
 
 def quality_of(evaluate: Callable[[str], float], model: str) -> float:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import GbzError, usage
-from .._files.save import Path
 from .._files.load import Opened
+from .._files.save import Path
 from .protobuf import Field, encoded, fields, message, text, texts, varint, whole, wholes
 
 #: Bytes of an initializer from which on it lies outside of the graph. onnxruntime reads small ones, such as shapes, there.

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import Graph, Node, Path
 from .._calibrate.statistics import ROWS, every_row
+from .graph import Graph, Node, Path
 
 Floats: TypeAlias = "NDArray[np.float32]"
 #: Inputs wider than this have no moment: it would take 4 * width^2 bytes.

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._arguments import kind_of
-from .._files.arrays import is_torch
 from .._errors import GbzError, usage
+from .._files.arrays import is_torch
 from .graph import Graph, Path, Tap, tap_name
 from .moments import Use, uses_of
 

@@ -12,8 +12,8 @@ from torch import nn
 from .. import _core
 from .._arguments import output
 from .._arguments import path as checked_path
-from .compression import Compression
 from .._errors import usage
+from .compression import Compression
 from .prepare import prepare
 
 #: Of prepare(), given by the callback or by the framework.

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from . import write as _write
-from .._arguments import output
 from .._arguments import metadata as checked_metadata
-from .controller import Controller
+from .._arguments import output
 from .._errors import GbzError, StepsExceeded, mismatch, usage, warn
+from . import write as _write
+from .controller import Controller
 from .latents import CpuLatents, Latents
 from .write import Report
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .. import _core
 from .._arguments import output, path
-from .._files.arrays import torch_bytes, torch_dtype_name
 from .._errors import GbzError, mismatch
+from .._files.arrays import torch_bytes, torch_dtype_name
 from .write import tensors_of
 
 if TYPE_CHECKING:

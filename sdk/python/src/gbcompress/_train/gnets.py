@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from .. import _core
 from .._arguments import kind_of, positive, texts, whole
-from .._files.arrays import torch_bytes, torch_dtype_name
 from .._core import GNetOptions, GNetPlan, ParameterInfo
 from .._errors import GbzError, UsageError, usage, warn
+from .._files.arrays import torch_bytes, torch_dtype_name
 from .write import tensors_of
 
 #: A type's callables: the plan of a parameter, or None where it stays as it is; and the parameter from its tiles.

@@ -11,10 +11,10 @@ from torch import nn
 
 from .. import _core
 from .._arguments import checked_ratio, kind_of, positive, texts, whole
-from .compression import PREPARED, Compression
-from .controller import Controller, ToDrop, ToSize, first_rate_weight
 from .._errors import GbzError, usage
 from .._quality import checked_drop
+from .compression import PREPARED, Compression
+from .controller import Controller, ToDrop, ToSize, first_rate_weight
 from .write import input_bytes
 
 
