@@ -45,8 +45,8 @@ struct StatisticsUse {
   bool two_sided = true;     ///< output_moment beside input_moment: along its column, too
   bool tensor_steps = true;  ///< importance: sensitive tensors have finer steps
   /// Importance of rows: steps proportional to its power of -row_power / 2; 0: by magnitude, as
-  /// without data. In 0 ... 1.
-  double row_power = 0;
+  /// without data. In 0 ... 1; 1 is right where importance is known exactly.
+  double row_power = 0.5;
   double joint_row_power = 1;  ///< the same where two matrices are rounded as one
   /// This part of each moment is replaced by the identity of the same mean diagonal: moments of few
   /// samples overstate how much the inputs depend on each other. In 0 ... 1.

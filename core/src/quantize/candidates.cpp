@@ -17,8 +17,8 @@ constexpr std::int64_t kWidestFactor = 4096;
 /// What error feedback leaves of the cost of nearest integers where it is worth more than the
 /// trellis of other tensors.
 constexpr double kPays = 0.6;
-/// Part of each moment that is replaced by the identity, and power of rows' importance.
-constexpr double kShrinkage = 0.25, kRowPower = 0.5;
+/// Part of each moment that is replaced by the identity.
+constexpr double kShrinkage = 0.25;
 
 /// Mean cost of a squared error whose successors make up for it.
 double feedback_cost(const TensorStatistics& of) {
@@ -65,11 +65,11 @@ std::vector<CandidateUse> candidate_uses(const Statistics& statistics) {
   };
   const std::string one = "error feedback", both = "two-sided error feedback";
   const StatisticsUse columns{.two_sided = false};
-  const StatisticsUse rows{.two_sided = two_sided, .row_power = kRowPower};
+  const StatisticsUse tensors{.two_sided = two_sided, .row_power = 0};
   if (two_sided) add(both + steps, {});
   if (moments > 0) add(one + steps, columns);
   if (importance && moments > 0)
-    add((two_sided ? both : one) + ", steps of rows by importance", rows);
+    add((two_sided ? both : one) + ", steps of tensors by importance", tensors);
   if (moments > 0) {
     StatisticsUse partly = columns;
     partly.without_moments = where_it_does_not_pay(statistics);
@@ -84,9 +84,8 @@ std::vector<CandidateUse> candidate_uses(const Statistics& statistics) {
     StatisticsUse bare = columns;
     bare.feedback = bare.bias = false;
     add("steps by importance", bare);
-    bare.row_power = 1;
-    add("steps of rows by importance", bare);
-    if (moments > 0) add(one, {.two_sided = false, .tensor_steps = false, .joint_row_power = 0});
+    if (moments > 0)
+      add(one, {.two_sided = false, .tensor_steps = false, .row_power = 0, .joint_row_power = 0});
   }
   return uses;
 }

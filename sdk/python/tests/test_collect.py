@@ -114,7 +114,10 @@ def test_embeddings_count_how_often_rows_are_read() -> None:
     ids = torch.tensor([[0, 0, 3], [0, 1, 3]])
     found = gbc.collect(Bag(), [ids, ids]).tensors
     rows = found["table.weight.row_importance"]
-    np.testing.assert_allclose(rows / rows.sum(), np.array([7, 3, 1, 5, 1]) / 17, rtol=1e-5)
+    np.testing.assert_allclose(rows / rows.sum(), np.array([31, 11, 1, 21, 1]) / 65, rtol=1e-5)
+    rows = gbc.collect(Bag(), [ids]).tensors["table.weight.row_importance"]
+    shares = np.array([3, 1, 0, 2, 0]) / 6 * 5 / 7 + 2 / 7 / 5  # one of six was read once
+    np.testing.assert_allclose(rows / rows.sum(), shares, rtol=1e-5)
     assert found["bag.weight.row_importance"][2] > 0
     with pytest.raises(gbc.UsageError, match="does not fit the model"):
         gbc.collect(Bag(), [ids + 3])

@@ -277,7 +277,7 @@ def test_what_is_tried(tmp_path: Path) -> None:
     assert names[:3] == [
         "data-free", "two-sided error feedback, steps by importance", "error feedback, steps by importance"
     ]  # fmt: skip
-    assert "steps of rows by importance" in names and any(name.endswith("biases kept") for name in names)
+    assert "steps by importance" in names and any(name.endswith("biases kept") for name in names)
     assert report.error == min(report.candidates.values())
     other = batches_of(1, 400, (64,), seed=5)[0]
     assert error_of(Net(), tmp_path / "c.gbz", other) < 2 * report.error

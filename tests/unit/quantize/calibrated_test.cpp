@@ -224,6 +224,44 @@ TEST_F(Calibrated, ImportantTensorsHaveFinerSteps) {
   EXPECT_LE(report.output_bytes, 3000);
 }
 
+TEST_F(Calibrated, RowsThatAreReadOftenHaveFinerStepsAndLeaveBitsToOtherTensors) {
+  const std::int64_t n = 32, rows = 512, often = 32;
+  MadeTensors made;
+  const std::vector<float> table = normals(rows * n, 1), body = normals(64 * n, 2);
+  made.add("body.weight", {64, n}, body);
+  made.add("table.weight", {rows, n}, table);
+  made.sorted();
+  std::vector<float> importance(rows, 1);
+  std::fill_n(importance.begin(), often, 1000.0f);
+  double mean = 0;
+  for (const float value : importance) mean += static_cast<double>(value) / rows;
+  /// What errors cost, and what those of the body do.
+  const auto loss = [&](const std::vector<float>& told, const char* name) {
+    Statistics statistics;
+    statistics.tensors["body.weight"].row_importance.assign(64, static_cast<float>(mean));
+    statistics.tensors["table.weight"].row_importance = told;
+    compress(made, name, &statistics, 5500);
+    const auto squares = [&](const char* tensor, const std::vector<float>& given,
+                             const auto& weight_of) {
+      const std::vector<float> stored = decoded(folder.path() / name, tensor);
+      double sum = 0;
+      for (std::size_t i = 0; i < given.size(); ++i)
+        sum += weight_of(i / n) * std::pow(static_cast<double>(given[i] - stored[i]), 2);
+      return sum;
+    };
+    const double of_body = squares("body.weight", body, [&](std::size_t) { return mean; });
+    return std::pair(
+        of_body + squares("table.weight", table,
+                          [&](std::size_t row) { return static_cast<double>(importance[row]); }),
+        of_body);
+  };
+  const auto [alike, body_alike] =
+      loss(std::vector<float>(rows, static_cast<float>(mean)), "alike.gbz");
+  const auto [known, body_known] = loss(importance, "known.gbz");
+  EXPECT_LT(known, 0.4 * alike);
+  EXPECT_LT(body_known, 0.5 * body_alike);
+}
+
 TEST_F(Calibrated, StatisticsOfATiedTensorAreThoseOfTheOneThatIsStored) {
   const std::int64_t n = 48;
   MadeTensors made;

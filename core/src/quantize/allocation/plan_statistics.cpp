@@ -176,7 +176,7 @@ void WeightsPlan::balance(const WeightsOptions& options) {
   double largest = 0;
   const auto cost_of = [&](std::size_t i, const RoundingModel& model) {
     return sum_of(measured_.importance(i)) / static_cast<double>(tensors_[i].grid.size()) *
-           model.mean_square;
+           model.mean_square * model.row_cost;
   };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorPlan& tensor = tensors_[i];

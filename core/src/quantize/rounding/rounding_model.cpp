@@ -77,9 +77,9 @@ std::span<const float> shrunk(std::span<const float> square, std::int64_t n, dou
   return moment;
 }
 
-/// Offsets of steps, proportional to importance^(-power / 2), around 0.
-std::vector<std::int32_t> steps_of_rows(std::span<const float> importance, double mean,
-                                        double power) {
+/// Offsets of the rows' steps, proportional to importance^(-power / 2), around 0; and what errors
+/// cost with them.
+void use_rows(RoundingModel& model, std::span<const float> importance, double mean, double power) {
   std::vector<double> octaves;
   double sum = 0;
   for (const float value : importance) {
@@ -88,12 +88,18 @@ std::vector<std::int32_t> steps_of_rows(std::span<const float> importance, doubl
     sum += octaves.back();
   }
   const double center = sum / static_cast<double>(octaves.size());
-  std::vector<std::int32_t> steps;
-  for (const double octave : octaves)
-    steps.push_back(kImportanceUnit * static_cast<std::int32_t>(std::lrint(
-                                          (octave - center) * kStepsPerOctave / kImportanceUnit)));
-  if (std::all_of(steps.begin(), steps.end(), [](std::int32_t s) { return s == 0; })) steps.clear();
-  return steps;
+  double cost = 0;
+  for (std::size_t row = 0; row < octaves.size(); ++row) {
+    const double units =
+        std::nearbyint((octaves[row] - center) * kStepsPerOctave / kImportanceUnit);
+    model.row_steps.push_back(kImportanceUnit * static_cast<std::int32_t>(units));
+    cost += static_cast<double>(importance[row]) / mean *
+            std::exp2(2 * units * kImportanceUnit / kStepsPerOctave);
+  }
+  if (std::ranges::all_of(model.row_steps, [](std::int32_t step) { return step == 0; }))
+    model.row_steps.clear();
+  else
+    model.row_cost = cost / static_cast<double>(octaves.size());
 }
 
 /// Rounds group after group; the loss becomes the sum of theirs.
@@ -217,7 +223,7 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
   mean /= static_cast<double>(std::max<std::size_t>(importance.size(), 1));
   if (!(mean > 0)) return model;
   const double power = statistics.groups == 1 ? use.row_power : 0;
-  if (power > 0) model.row_steps = steps_of_rows(importance, mean, power);
+  if (power > 0) use_rows(model, importance, mean, power);
   return model;
 }
 

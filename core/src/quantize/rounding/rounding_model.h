@@ -24,6 +24,7 @@ struct RoundingModel {
   /// one without moments.
   double mean_square = 1;
   std::vector<std::int32_t> row_steps;  ///< by importance, [rows], or empty
+  double row_cost = 1;                  ///< of errors with row_steps, over that of equal steps
   std::vector<float> input_mean;        ///< [groups, cols], or empty
   /// A row's pieces, of equally many columns, each of which is rounded by itself: the factor of
   /// the columns is that of a piece.

@@ -14,6 +14,9 @@ namespace {
 
 /// How much more or less than the mean a squared error counts beside a bit.
 constexpr double kLeastWeight = 1.0 / 4, kMostWeight = 4;
+/// What a squared error counts beside a bit, over what it does without feedback: the columns that
+/// make up for it take more bits.
+constexpr double kErrorWeight = 2;
 
 class TrellisFeedback {
  public:
@@ -34,8 +37,8 @@ class TrellisFeedback {
       mean += costs_.back() / static_cast<double>(n_);
     }
     for (const double cost : costs_)
-      weights_.push_back(
-          static_cast<float>(rounding.weight * std::clamp(cost / mean, kLeastWeight, kMostWeight)));
+      weights_.push_back(static_cast<float>(kErrorWeight * rounding.weight *
+                                            std::clamp(cost / mean, kLeastWeight, kMostWeight)));
     for (std::int64_t i = 0; i < m_; ++i)
       row_factors_.push_back(
           rounding.row_steps.empty()

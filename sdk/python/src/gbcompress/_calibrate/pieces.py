@@ -134,9 +134,9 @@ class Pieces:
         the cost of a squared error, so that a bit buys as much in each tensor: all slopes are one."""
         tensors = {}
         for name, squares in rows.items():
-            tensors[f"{name}.row_importance"] = squares.mean().expand_as(squares).contiguous().cpu().numpy()
+            tensors[f"{name}.row_importance"] = squares.cpu().numpy()
         state: dict[str, Array] = dict(self.model.state_dict())
-        use = {"feedback": 0.0, "tensor_steps": 1.0, "row_power": 0.0, "joint_row_power": 0.0}
+        use = {"feedback": 0.0, "joint_row_power": 0.0}
         file = str(self.folder / _PLAN_FILE)
         report = save(
             state, file, max_bytes=self.size, statistics=tensors or None, use=use, overwrite=True,

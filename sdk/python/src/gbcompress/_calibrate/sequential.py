@@ -18,10 +18,10 @@ from .collect import Batch, Gradients, called, evaluating, finish
 from .moments import Collector
 from .pieces import BlockReport, Piece, Pieces, owners_of
 
-#: What is tried for each block; "steps" follow the importance of tensors.
+#: What is tried for each block; "steps" follow the importance of tensors and rows.
 _USES: dict[str, dict[str, float]] = {
     "error feedback": {"tensor_steps": 0, "row_power": 0, "joint_row_power": 0},
-    "error feedback, steps by importance": {"tensor_steps": 1, "row_power": 0, "joint_row_power": 1},
+    "error feedback, steps by importance": {},
 }
 #: Without inputs.
 _BY_IMPORTANCE = {"steps by importance": _USES["error feedback, steps by importance"]}
@@ -155,7 +155,7 @@ class Blocks:
     def _importance_of(self, piece: Piece) -> Statistics | None:
         names = set(piece.tensors)
         rows = {
-            f"{name}.row_importance": squares.mean().expand_as(squares).contiguous().numpy()
+            f"{name}.row_importance": squares.numpy()
             for name, squares in self.pieces.importance.items()
             if name in names
         }
