@@ -1,10 +1,12 @@
 /// Tables that give the scores of a vocabulary.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "format/language_model.h"
 #include "gbcompress/weights.h"
+#include "support/decoded.h"
 #include "support/files.h"
 #include "support/made_tensors.h"
 
@@ -63,6 +65,24 @@ TEST(Heads, ATableUnderTwoNamesIsOne) {
   again.name = "table.again";
   made.bundle.tensors.push_back(again);
   EXPECT_LT(table_over_block(made.bundle), once / 10);
+}
+
+TEST(Heads, RowsThatComeFirstAreMoreExact) {
+  const TempDir folder;
+  MadeTensors made = model("table");
+  const std::vector<float> given = normals(kVocabulary * kWidth, 99);
+  compress_weights(made.sorted(), folder / "m.gbz", {.max_bytes = 230'000, .overwrite = true});
+  const std::vector<float> stored = testing::decoded(folder / "m.gbz", "table");
+  const auto error = [&](std::size_t first) {  // of 500 rows
+    double sum = 0;
+    for (std::size_t i = first * kWidth; i < (first + 500) * kWidth; ++i)
+      sum += std::pow(static_cast<double>(given[i] - stored[i]), 2);
+    return sum;
+  };
+  // (550 / 6050)^(0.75 / 2)
+  EXPECT_NEAR(error(0) / error(5500), 0.41, 0.08);
+  EXPECT_LT(error(0), error(1000));
+  EXPECT_LT(error(1000), error(3000));
 }
 
 TEST(Heads, WhatPredictsTokensSaysSo) {

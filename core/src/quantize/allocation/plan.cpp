@@ -397,12 +397,12 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
     tensor.axis = moments ? cosine_axis(values, source.shape, likely_error_, kSavedBesideMoments)
                           : cosine_axis(values, source.shape, likely_error_);
   // Waves along the outputs are none themselves.
-  const bool rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
+  tensor.rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   tensor.slices = slices_of(source, tensor.grid);
   tensor.multiplied = predicts_tokens_ || is_multiplied(hint);
   std::vector<float> made;
   if (tensor.base || tensor.axis >= 0) made = tensor.numbers();
-  if (!set_facts(tensor, made.empty() ? values : made, rows_apart, hint,
+  if (!set_facts(tensor, made.empty() ? values : made, tensor.rows_apart, hint,
                  tensor.max_error ? tensor.max_error : options.max_error)) {
     tensor.kind = WeightKind::kExact;
     return tensor;

@@ -58,6 +58,7 @@ struct TensorPlan {
   std::optional<int> own_step;      ///< of its own error or size, about; else steps follow x
   bool assumed = false;  ///< the graph makes its inputs likely
   bool second = false;   ///< rounded as one with an earlier matrix
+  bool rows_apart = false;  ///< rows may have steps of their own
 
   std::int64_t elements() const noexcept;
   /// What integers are made of: its float32 numbers, or their cosines, or what changed.
