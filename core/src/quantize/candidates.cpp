@@ -81,9 +81,7 @@ std::vector<CandidateUse> candidate_uses(const Statistics& statistics) {
     add((two_sided ? both : one) + ", shrunk moments" + steps, shrunk);
   }
   if (importance) {
-    StatisticsUse bare = columns;
-    bare.feedback = bare.bias = false;
-    add("steps by importance", bare);
+    add("steps by importance", {.feedback = false, .two_sided = false, .bias = false});
     if (moments > 0)
       add(one, {.two_sided = false, .tensor_steps = false, .row_power = 0, .joint_row_power = 0});
   }

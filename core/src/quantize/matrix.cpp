@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "codec/trellis/quantizer_state.h"
 #include "gbcompress/weights.h"
+#include "quantize/row_steps.h"
 
 namespace gbcompress {
 namespace {
@@ -37,7 +38,6 @@ constexpr int kMostOctaves = 60;
 constexpr double kScalePower = 0.25;
 /// A scale counts as at least this share of the largest.
 constexpr double kLeastScale = 0.01;
-constexpr int kRowUnit = 4;
 /// The last side of a matrix of a stack: few kernels are so wide.
 constexpr std::int64_t kLeastSide = 16;
 

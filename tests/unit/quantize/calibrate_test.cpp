@@ -174,6 +174,7 @@ TEST(Candidates, FollowFromWhatTheStatisticsHold) {
   both.tensors.at("l.weight").output_moment.assign(static_cast<std::size_t>(kRows * kRows), 0);
   EXPECT_EQ(names(both)[1], "two-sided error feedback, steps by importance");
   EXPECT_EQ(names(layer.statistics)[1], "error feedback, steps by importance");
+  EXPECT_EQ(names(layer.statistics)[2], "error feedback, steps of tensors by importance");
   Statistics moments = layer.statistics;
   moments.tensors.at("l.weight").row_importance.clear();
   for (const std::string& name : names(moments))

@@ -1,11 +1,14 @@
-// Steps of tables of a vocabulary (docs/explanation/adr/0007-steps-without-data.md).
+// Steps of tables of a vocabulary (docs/explanation/adr/0007-steps-without-data.md and
+// 0024-rows-by-importance.md).
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "quantize/allocation/plan.h"
+#include "quantize/row_steps.h"
 
 namespace gbcompress {
 namespace {
@@ -17,10 +20,9 @@ constexpr double kMostTables = 2;
 constexpr double kHeadCost = 1.3;
 
 /// A vocabulary is listed by falling frequency, about: errors of row i cost as much as
-/// (i + kFirst)^-kFall, the law of Zipf and Mandelbrot.
-constexpr double kFirst = 300, kFall = 0.75;
-/// Steps of rows are multiples of this many sixteenths of an octave.
-constexpr int kUnit = 4;
+/// (i + kFirst)^-kFall, the law of Zipf and Mandelbrot. kPower is half of what would be right if
+/// the order were known to be that of the frequency.
+constexpr double kFirst = 300, kFall = 0.75, kPower = 0.5;
 
 using Shape = std::vector<std::int64_t>;
 
@@ -41,25 +43,16 @@ bool is_own_matrix(const TensorPlan& tensor) {
   return tensor.kind == WeightKind::kMatrix && !tensor.tied && !tensor.base;
 }
 
-/// Steps of rows go with what their errors cost to the power of -1/4, half of what would be right
-/// if the order were known to be that of the frequency.
-/// @return what errors cost, over what they do with equal steps
-double follow_frequency(std::vector<std::int32_t>& row_steps, std::int64_t rows) {
-  const auto n = static_cast<std::size_t>(rows);
-  row_steps.resize(n);
-  const auto octaves = [](std::size_t i) {
-    return std::log2(kFirst + static_cast<double>(i)) * kFall / 4;
-  };
-  double center = 0, equal = 0, own = 0;
-  for (std::size_t i = 0; i < n; ++i) center += octaves(i) / static_cast<double>(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const double units = std::nearbyint((octaves(i) - center) * kStepsPerOctave / kUnit);
-    const double cost = std::exp2(-4 * octaves(i));
-    row_steps[i] += kUnit * static_cast<std::int32_t>(units);
-    equal += cost;
-    own += cost * std::exp2(2 * units * kUnit / kStepsPerOctave);
+/// Of the rows of a vocabulary, one after another.
+RowSteps steps_by_order(std::int64_t rows) {
+  std::vector<double> shares;
+  double sum = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    shares.push_back(std::pow(kFirst + static_cast<double>(i), -kFall));
+    sum += shares.back();
   }
-  return own / equal;
+  for (double& share : shares) share *= static_cast<double>(rows) / sum;
+  return row_steps_by_cost(shares, kPower);
 }
 
 /// Matrices by name, with pieces joined.
@@ -103,8 +96,12 @@ void WeightsPlan::refine_heads() {
     tensor.factor += std::log2(matrix.numbers / static_cast<double>(tensor.facts.numbers)) / 2;
     if (!is_table(matrix, alike[matrix.shape])) continue;
     if (matrix.multiplied) tensor.factor -= finer;
-    if (tensor.rows_apart && tensor.grid.rows == matrix.shape[0])
-      tensor.factor -= std::log2(follow_frequency(tensor.facts.row_steps, matrix.shape[0])) / 2;
+    if (!tensor.rows_apart || tensor.grid.rows != matrix.shape[0]) continue;
+    const RowSteps steps = steps_by_order(tensor.grid.rows);
+    std::vector<std::int32_t>& offsets = tensor.facts.row_steps;
+    offsets.resize(static_cast<std::size_t>(tensor.grid.rows));
+    std::ranges::transform(offsets, steps.offsets, offsets.begin(), std::plus{});
+    tensor.factor -= std::log2(steps.cost) / 2;
   }
 }
 

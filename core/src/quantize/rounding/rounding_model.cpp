@@ -10,16 +10,13 @@
 #include "quantize/matrix.h"
 #include "quantize/rounding/add_scaled.h"
 #include "quantize/rounding/trellis_feedback.h"
+#include "quantize/row_steps.h"
 
 namespace gbcompress {
 namespace {
 
 /// Damping of moments, in means of their diagonals.
 constexpr double kColumnDamp = 0.02, kRowDamp = 0.1;
-/// A row counts as at least this share of the mean importance.
-constexpr double kLeastImportance = 0.01;
-/// Steps of rows are multiples of this many sixteenths of an octave.
-constexpr int kImportanceUnit = 4;
 /// Finer steps are tried a quarter of an octave apart.
 constexpr int kFiner = 4, kFinerTries = 16;
 
@@ -75,31 +72,6 @@ std::span<const float> shrunk(std::span<const float> square, std::int64_t n, dou
   for (std::size_t i = 0; i < moment.size(); i += diagonal)
     moment[i] += static_cast<float>(part * mean);
   return moment;
-}
-
-/// Offsets of the rows' steps, proportional to importance^(-power / 2), around 0; and what errors
-/// cost with them.
-void use_rows(RoundingModel& model, std::span<const float> importance, double mean, double power) {
-  std::vector<double> octaves;
-  double sum = 0;
-  for (const float value : importance) {
-    const double share = std::max(static_cast<double>(value) / mean, kLeastImportance);
-    octaves.push_back(-power / 2 * std::log2(share));
-    sum += octaves.back();
-  }
-  const double center = sum / static_cast<double>(octaves.size());
-  double cost = 0;
-  for (std::size_t row = 0; row < octaves.size(); ++row) {
-    const double units =
-        std::nearbyint((octaves[row] - center) * kStepsPerOctave / kImportanceUnit);
-    model.row_steps.push_back(kImportanceUnit * static_cast<std::int32_t>(units));
-    cost += static_cast<double>(importance[row]) / mean *
-            std::exp2(2 * units * kImportanceUnit / kStepsPerOctave);
-  }
-  if (std::ranges::all_of(model.row_steps, [](std::int32_t step) { return step == 0; }))
-    model.row_steps.clear();
-  else
-    model.row_cost = cost / static_cast<double>(octaves.size());
 }
 
 /// Rounds group after group; the loss becomes the sum of theirs.
@@ -223,7 +195,12 @@ RoundingModel rounding_model(const std::string& name, const TensorStatistics& st
   mean /= static_cast<double>(std::max<std::size_t>(importance.size(), 1));
   if (!(mean > 0)) return model;
   const double power = statistics.groups == 1 ? use.row_power : 0;
-  if (power > 0) use_rows(model, importance, mean, power);
+  if (power <= 0) return model;
+  std::vector<double> shares;
+  for (const float value : importance) shares.push_back(static_cast<double>(value) / mean);
+  RowSteps steps = row_steps_by_cost(shares, power);
+  model.row_steps = std::move(steps.offsets);
+  model.row_cost = steps.cost;
   return model;
 }
 

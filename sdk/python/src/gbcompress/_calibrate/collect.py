@@ -432,10 +432,10 @@ def _spread(squares: torch.Tensor, counts: torch.Tensor | None) -> torch.Tensor:
     """Importance of rows that few samples tell. Rows of an embedding are tokens, most of which no sample has:
     each counts as often as it was read, and all together as often as Good and Turing expect of those unseen
     (Biometrika 40, 1953). Rows of other tensors count alike."""
-    if counts is None or not int(counts.sum()):
+    if counts is None or not (reads := int(counts.sum())):
         return squares.mean().expand_as(squares)
-    unseen = (int((counts == 1).sum()) + 1) / (int(counts.sum()) + 1)
-    shares = (1 - unseen) * counts.to(squares) / counts.sum() + unseen / len(counts)
+    unseen = (int((counts == 1).sum()) + 1) / (reads + 1)
+    shares = (1 - unseen) * counts.to(squares) / reads + unseen / len(counts)
     return squares.sum() * shares
 
 

@@ -117,11 +117,10 @@ class Pieces:
             raise usage(f"{self.folder} is not empty and holds no state of a calibration; name another folder")
         else:
             rows = row_importance(self.model, items).means if items else {}
+            importance = Statistics({f"{name}.row_importance": v.cpu().numpy() for name, v in rows.items()})
             if rows:
-                Statistics({f"{k}.row_importance": v.cpu().numpy() for k, v in rows.items()}).save(
-                    self.folder / _IMPORTANCE
-                )
-            self._write_plan(rows, fingerprint)
+                importance.save(self.folder / _IMPORTANCE)
+            self._write_plan(importance, fingerprint)
         found = json.loads(plan.read_text())
         self.bytes: dict[str, float] = found["bytes"]
         self.lanes: bool = found["lanes"]
@@ -129,18 +128,14 @@ class Pieces:
             kept = Statistics.load(self.folder / _IMPORTANCE).tensors
             self.importance = {k.removesuffix(".row_importance"): torch.from_numpy(v) for k, v in kept.items()}
 
-    def _write_plan(self, rows: dict[str, torch.Tensor], fingerprint: str) -> None:
+    def _write_plan(self, importance: Statistics, fingerprint: str) -> None:
         """The allocation for the whole model gives every tensor its share of the bytes. Its steps follow
         the cost of a squared error, so that a bit buys as much in each tensor: all slopes are one."""
-        tensors = {}
-        for name, squares in rows.items():
-            tensors[f"{name}.row_importance"] = squares.cpu().numpy()
         state: dict[str, Array] = dict(self.model.state_dict())
-        use = {"feedback": 0.0, "joint_row_power": 0.0}
         file = str(self.folder / _PLAN_FILE)
         report = save(
-            state, file, max_bytes=self.size, statistics=tensors or None, use=use, overwrite=True,
-            threads=self.threads, quiet=True,
+            state, file, max_bytes=self.size, statistics=importance.tensors or None, use={"feedback": 0.0},
+            overwrite=True, threads=self.threads, quiet=True,
         )  # fmt: skip
         found = {
             "fingerprint": fingerprint,
