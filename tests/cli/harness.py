@@ -1,5 +1,6 @@
 """Runs the real executable on inputs made here. Standard library only."""
 
+import itertools
 import json
 import os
 import random
@@ -67,11 +68,23 @@ def clean_environment(extra=None):
     return kept
 
 
+def numbered_folder(prefix):
+    """A new folder for temporary files. Its name has digits where mkdtemp() has letters, which a test that searches
+    the output for a word finds in a path by chance ("nan" in 1 of 10,000 names)."""
+    for number in itertools.count():
+        folder = os.path.join(tempfile.gettempdir(), f"{prefix}{os.getpid()}-{number}")
+        try:
+            os.mkdir(folder, 0o700)
+            return folder
+        except FileExistsError:
+            continue
+
+
 class CliTest(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="gbc-cli-")
+        self.folder = numbered_folder("gbc-cli-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def path(self, name):
