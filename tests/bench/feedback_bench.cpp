@@ -18,7 +18,7 @@
 
 #include "base/parallel.h"
 #include "base/random.h"
-#include "quantize/rounding/trellis_feedback.h"
+#include "quantize/feedback/trellis_feedback.h"
 
 namespace gbcompress {
 namespace {

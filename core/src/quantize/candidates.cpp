@@ -4,8 +4,8 @@
 #include <cmath>
 #include <span>
 
-#include "quantize/rounding/rounding_model.h"
-#include "quantize/rounding/upper_factor.h"
+#include "quantize/feedback/rounding_model.h"
+#include "quantize/feedback/upper_factor.h"
 
 namespace gbcompress {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/mapped_inputs.h"
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "quantize/rounding/finer_rows.h"
+#include "quantize/feedback/finer_rows.h"
 
 namespace gbcompress {
 namespace {

@@ -10,7 +10,7 @@
 #include "artifact/integers/packed_blocks.h"
 #include "base/internal.h"
 #include "quantize/allocation/plan.h"
-#include "quantize/rounding/rounding_model.h"
+#include "quantize/feedback/rounding_model.h"
 
 namespace GBC_INTERNAL gbcompress {
 

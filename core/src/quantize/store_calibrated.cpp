@@ -5,7 +5,7 @@
 
 #include "gbcompress/error.h"
 #include "quantize/pieces.h"
-#include "quantize/rounding/finer_rows.h"
+#include "quantize/feedback/finer_rows.h"
 #include "quantize/store.h"
 
 namespace gbcompress {

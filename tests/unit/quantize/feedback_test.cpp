@@ -1,4 +1,4 @@
-#include "quantize/rounding/feedback.h"
+#include "quantize/feedback/feedback.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include "quantize/allocation/plan.h"
 #include "quantize/encode_weights.h"
 #include "quantize/matrix.h"
-#include "quantize/rounding/feedback.h"
-#include "quantize/rounding/trellis_feedback.h"
+#include "quantize/feedback/feedback.h"
+#include "quantize/feedback/trellis_feedback.h"
 #include "support/files.h"
 #include "support/made_tensors.h"
 

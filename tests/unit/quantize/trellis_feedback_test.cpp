@@ -1,5 +1,5 @@
 /// Error feedback to dependent integers: column_order(), Beam, round_dependent().
-#include "quantize/rounding/trellis_feedback.h"
+#include "quantize/feedback/trellis_feedback.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "quantize/rounding/upper_factor.h"
+#include "quantize/feedback/upper_factor.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "gbcompress/error.h"
 #include "moments.h"
-#include "quantize/rounding/subtract_products.h"
+#include "quantize/feedback/subtract_products.h"
 
 namespace gbcompress {
 namespace {

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "gbcompress/error.h"
-#include "quantize/rounding/rounding_model.h"
+#include "quantize/feedback/rounding_model.h"
 
 namespace gbcompress {
 

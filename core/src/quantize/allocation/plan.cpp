@@ -20,7 +20,7 @@
 #include "quantize/change.h"
 #include "quantize/matrix.h"
 #include "quantize/packed.h"
-#include "quantize/rounding/assumed_model.h"
+#include "quantize/feedback/assumed_model.h"
 #include "quantize/transforms/axis.h"
 #include "search/bracket_search.h"
 

@@ -17,7 +17,7 @@
 #include "quantize/levels.h"
 #include "quantize/matrix.h"
 #include "quantize/roles.h"
-#include "quantize/rounding/rounding_model.h"
+#include "quantize/feedback/rounding_model.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "quantize/allocation/plan.h"
-#include "quantize/rounding/assumed_model.h"
+#include "quantize/feedback/assumed_model.h"
 
 namespace gbcompress {
 

@@ -5,7 +5,7 @@
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 #include "quantize/allocation/plan.h"
-#include "quantize/rounding/trellis_feedback.h"
+#include "quantize/feedback/trellis_feedback.h"
 
 namespace gbcompress {
 namespace {

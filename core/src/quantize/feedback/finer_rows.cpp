@@ -1,4 +1,4 @@
-#include "quantize/rounding/finer_rows.h"
+#include "quantize/feedback/finer_rows.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@
 
 #include "base/internal.h"
 #include "gbcompress/statistics.h"
-#include "quantize/rounding/column_order.h"
-#include "quantize/rounding/feedback.h"
+#include "quantize/feedback/column_order.h"
+#include "quantize/feedback/feedback.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "quantize/rounding/add_scaled.h"
-#include "quantize/rounding/upper_factor.h"
+#include "quantize/feedback/add_scaled.h"
+#include "quantize/feedback/upper_factor.h"
 
 namespace GBC_INTERNAL gbcompress {
 

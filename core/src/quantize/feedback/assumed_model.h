@@ -7,7 +7,7 @@
 
 #include "base/internal.h"
 #include "format/tensor_hint.h"
-#include "quantize/rounding/rounding_model.h"
+#include "quantize/feedback/rounding_model.h"
 
 namespace GBC_INTERNAL gbcompress {
 

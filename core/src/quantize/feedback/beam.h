@@ -9,7 +9,7 @@
 #include "base/internal.h"
 #include "codec/trellis/quantizer_state.h"
 #include "codec/trellis/trellis_path.h"
-#include "quantize/rounding/keep_least.h"
+#include "quantize/feedback/keep_least.h"
 
 namespace GBC_INTERNAL gbcompress {
 

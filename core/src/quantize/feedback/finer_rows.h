@@ -8,7 +8,7 @@
 
 #include "base/internal.h"
 #include "gbcompress/artifact.h"
-#include "quantize/rounding/rounding_model.h"
+#include "quantize/feedback/rounding_model.h"
 #include "quantize/row_sizes.h"
 
 namespace GBC_INTERNAL gbcompress {

@@ -1,4 +1,4 @@
-#include "quantize/rounding/trellis_feedback.h"
+#include "quantize/feedback/trellis_feedback.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include "base/parallel.h"
 #include "codec/trellis/scale_classes.h"
 #include "gbcompress/error.h"
-#include "quantize/rounding/beam.h"
-#include "quantize/rounding/spread_errors.h"
+#include "quantize/feedback/beam.h"
+#include "quantize/feedback/spread_errors.h"
 
 namespace gbcompress {
 namespace {

@@ -1,5 +1,5 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "quantize/rounding/keep_least.cpp"
+#define HWY_TARGET_INCLUDE "quantize/feedback/keep_least.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: after foreach_target
 #include <hwy/highway.h>
@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "quantize/rounding/keep_least.h"
+#include "quantize/feedback/keep_least.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gbcompress {

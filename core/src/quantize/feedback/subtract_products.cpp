@@ -1,11 +1,11 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "quantize/rounding/subtract_products.cpp"
+#define HWY_TARGET_INCLUDE "quantize/feedback/subtract_products.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: after foreach_target
 #include <hwy/highway.h>
 // clang-format on
 
-#include "quantize/rounding/subtract_products.h"
+#include "quantize/feedback/subtract_products.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gbcompress {

@@ -1,4 +1,4 @@
-#include "quantize/rounding/column_order.h"
+#include "quantize/feedback/column_order.h"
 
 #include "codec/lanes/layout.h"
 

@@ -1,5 +1,5 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "quantize/rounding/add_scaled.cpp"
+#define HWY_TARGET_INCLUDE "quantize/feedback/add_scaled.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: after foreach_target
 #include <hwy/highway.h>
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "quantize/rounding/add_scaled.h"
+#include "quantize/feedback/add_scaled.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gbcompress {

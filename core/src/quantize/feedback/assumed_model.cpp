@@ -1,4 +1,4 @@
-#include "quantize/rounding/assumed_model.h"
+#include "quantize/feedback/assumed_model.h"
 
 #include <cmath>
 #include <cstdlib>

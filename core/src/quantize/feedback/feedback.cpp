@@ -1,11 +1,11 @@
-#include "quantize/rounding/feedback.h"
+#include "quantize/feedback/feedback.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "quantize/rounding/spread_errors.h"
+#include "quantize/feedback/spread_errors.h"
 
 namespace gbcompress {
 namespace {

@@ -1,4 +1,4 @@
-#include "quantize/rounding/upper_factor.h"
+#include "quantize/feedback/upper_factor.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "base/parallel.h"
 #include "gbcompress/error.h"
-#include "quantize/rounding/subtract_products.h"
+#include "quantize/feedback/subtract_products.h"
 
 namespace gbcompress {
 namespace {

@@ -1,4 +1,4 @@
-#include "quantize/rounding/rounding_model.h"
+#include "quantize/feedback/rounding_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
 #include "quantize/matrix.h"
-#include "quantize/rounding/add_scaled.h"
-#include "quantize/rounding/trellis_feedback.h"
+#include "quantize/feedback/add_scaled.h"
+#include "quantize/feedback/trellis_feedback.h"
 #include "quantize/row_steps.h"
 
 namespace gbcompress {

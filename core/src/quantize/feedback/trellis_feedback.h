@@ -4,8 +4,8 @@
 #include <span>
 
 #include "base/internal.h"
-#include "quantize/rounding/column_order.h"
-#include "quantize/rounding/feedback.h"
+#include "quantize/feedback/column_order.h"
+#include "quantize/feedback/feedback.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -8,7 +8,7 @@
 
 #include "base/internal.h"
 #include "gbcompress/artifact.h"
-#include "quantize/rounding/upper_factor.h"
+#include "quantize/feedback/upper_factor.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -1,4 +1,4 @@
-#include "quantize/rounding/beam.h"
+#include "quantize/feedback/beam.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "codec/trellis/scale_classes.h"
 #include "gbcompress/error.h"
-#include "quantize/rounding/add_scaled.h"
+#include "quantize/feedback/add_scaled.h"
 
 namespace gbcompress {
 namespace {
