@@ -4,6 +4,7 @@
 /// propagation by learning backprop targets", 2022.)
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <gbcompress/bottleneck.h>
 #include <gbcompress/model.h>
 #include <gbcompress/plugin.h>
 
@@ -20,6 +21,33 @@
 namespace gbcompress::dtp {
 namespace {
 
+/// SGD takes the gradient of |s - t|^2 / 2, so that its learning rate and its weight decay are those
+/// of the published code. AdamW, g-nets and quantized weights take it divided by beta: their steps
+/// do not depend on a factor, and the rate weight keeps the unit that it has in backpropagation.
+class PublishedUnit {
+ public:
+  /// Sets the gradients of the parameters that SGD steps aside.
+  explicit PublishedUnit(const GenomicBottleneck& bottleneck)
+      : parameters_(sgd_parameters(bottleneck)) {
+    for (at::Tensor& p : parameters_) {
+      earlier_.push_back(p.grad());
+      p.mutable_grad().reset();
+    }
+  }
+  /// Multiplies the gradients that have come since by beta, and adds the earlier ones.
+  void apply(double beta) {
+    const c10::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      at::Tensor& grad = parameters_[i].mutable_grad();
+      if (grad.defined()) grad.mul_(beta);
+      if (earlier_[i].defined()) grad = grad.defined() ? grad.add_(earlier_[i]) : earlier_[i];
+    }
+  }
+
+ private:
+  std::vector<at::Tensor> parameters_, earlier_;
+};
+
 class Dtp final : public Strategy {
  public:
   /// Feedback networks learn from the whole batch.
@@ -28,6 +56,7 @@ class Dtp final : public Strategy {
 
   void build(const StrategySetup& setup) override {
     model_ = &setup.model;
+    bottleneck_ = &setup.bottleneck;
     loss_ = setup.loss;
     seed_ = setup.seed;
     settings_ = read_settings(setup.options, model_->stages().size());
@@ -64,11 +93,13 @@ class Dtp final : public Strategy {
     const auto changes = target_changes(calls, logits.grad(), batch);
     measure(measured.more, losses, changes, batch);
     batch_accuracy(logits, batch.targets).add_to(measured.more);
+    PublishedUnit unit(*bottleneck_);
     Diagnostics diagnostics(model_->stages(), forward.inputs, forward.outputs, diagnose);
     diagnostics.before(logits.grad());
     for (std::size_t i = 0; i < changes.size(); ++i)
       forward.outputs[i].backward(changes[i] * batch.weight, /*retain_graph=*/diagnose);
     diagnostics.after(measured.more, calls, feedback_, {seed_, "dtp.diagnose", "", key(batch)});
+    unit.apply(settings_.beta);
     return measured;
   }
 
@@ -139,7 +170,7 @@ class Dtp final : public Strategy {
   }
 
   /// What is added to each stage's gradient with respect to its output: (s - t) / beta a row, so
-  /// that it approximates backpropagation's, whatever beta is.
+  /// that it approximates backpropagation's, whatever beta is. PublishedUnit has the exception.
   std::vector<at::Tensor> target_changes(const std::vector<StageCall>& calls,
                                          const at::Tensor& error,
                                          const StrategyBatch& batch) const {
@@ -172,6 +203,7 @@ class Dtp final : public Strategy {
   }
 
   Model* model_ = nullptr;
+  const GenomicBottleneck* bottleneck_ = nullptr;
   decltype(StrategySetup::loss) loss_;
   std::uint64_t seed_ = 0;
   Settings settings_;

@@ -3,6 +3,7 @@
 import random
 import shlex
 import struct
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -37,7 +38,22 @@ def data(arch):
     return harness.safetensors({"inputs": inputs(ROWS), "targets": targets(ROWS), "test_inputs": inputs(HELD), "test_targets": targets(HELD)})
 
 
+#: Learning rate and weight decay of f_optim in conf/reproduce/*.yaml of amoudgl/distributed-dtp at 04faaaa.
+PUBLISHED = {
+    "cifar10-simple-vgg-dtp.toml": (0.08, 1e-4),
+    "cifar10-simple-vgg-distributed-dtp.toml": (0.05, 1e-4),
+    "imagenet32-simple-vgg-dtp.toml": (0.01, 1e-4),
+    "imagenet32-simple-vgg-distributed-dtp.toml": (0.01, 1e-4),
+}
+
+
 class Reproduce(harness.CliTest):
+    def test_rates_of_target_propagation_are_the_published_numbers(self):
+        self.assertEqual(set(PUBLISHED), {path.name for path in FOLDER.glob("*-dtp.toml")})
+        for name, (rate, decay) in PUBLISHED.items():
+            optim = tomllib.loads((FOLDER / name).read_text())["optim"]
+            self.assertEqual((optim["plain_optimizer"], optim["plain_lr"], optim["plain_weight_decay"]), ("sgd", rate, decay), name)
+
     def test_every_file_runs(self):
         files = sorted(FOLDER.glob("*.toml"))
         self.assertGreaterEqual(len(files), 11)

@@ -262,8 +262,7 @@ def our_dtp(options, data, seed):
                 ["strategy.name=dtp", f"strategy.K={join(map(str, DTP['K']))}", f"strategy.sigma={join(map(str, DTP['sigma']))}",
                  f"strategy.feedback_lr={join(map(str, DTP['feedback']))}", f"strategy.beta={DTP['beta']}", "strategy.inverse=published",
                  "strategy.momentum=0.9", "optim.plain_optimizer=sgd", "optim.plain_momentum=0.9",
-                 # Gradients are divided by beta here.
-                 f"optim.plain_lr={DTP['lr'] * DTP['beta']}", f"optim.plain_weight_decay={DTP['decay'] / DTP['beta']}"])  # fmt: skip
+                 f"optim.plain_lr={DTP['lr']}", f"optim.plain_weight_decay={DTP['decay']}"])  # fmt: skip
 
 
 def our_vgg(options, data, seed, strategy):

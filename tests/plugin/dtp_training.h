@@ -23,23 +23,28 @@ inline at::Tensor mean_loss(const at::Tensor& output, const StrategyBatch& batch
   return at::cross_entropy_loss(output, batch.targets);
 }
 
+inline BottleneckOptions all_plain() {
+  BottleneckOptions options;
+  options.min_elements = 1 << 30;
+  return options;
+}
+
 /// A model, its bottleneck and a strategy on one batch of random pictures.
 struct Training {
   Training(const std::string& arch, const std::string& options, std::vector<std::int64_t> picture,
-           const std::string& name = "dtp") {
+           const std::string& name = "dtp", const BottleneckOptions& weights = all_plain()) {
     torch::manual_seed(5);
-    start(build_model(arch, host().registry()), options, std::move(picture), name);
+    start(build_model(arch, host().registry()), options, std::move(picture), name, weights);
   }
   Training(std::unique_ptr<Model> made, const std::string& options,
            std::vector<std::int64_t> picture) {
-    start(std::move(made), options, std::move(picture), "dtp");
+    start(std::move(made), options, std::move(picture), "dtp", all_plain());
   }
   void start(std::unique_ptr<Model> made, const std::string& options,
-             std::vector<std::int64_t> picture, const std::string& name) {
+             std::vector<std::int64_t> picture, const std::string& name,
+             const BottleneckOptions& weights) {
     model = std::move(made);
-    BottleneckOptions all_plain;
-    all_plain.min_elements = 1 << 30;
-    bottleneck.emplace(model->tensors(), host().registry(), all_plain);
+    bottleneck.emplace(model->tensors(), host().registry(), weights);
     picture.insert(picture.begin(), 32);
     torch::manual_seed(6);
     batch.inputs = torch::rand(picture);

@@ -57,6 +57,14 @@ std::int64_t plain_parameters(const GenomicBottleneck& bottleneck) {
   return count;
 }
 
+std::vector<at::Tensor> sgd_parameters(const GenomicBottleneck& bottleneck) {
+  const GenomicBottleneck::Impl& impl = *bottleneck.impl_;
+  std::vector<at::Tensor> result;
+  if (impl.options.plain_optimizer.rule != OptimizerRule::kSgd) return result;
+  for (const std::size_t t : impl.plain) result.push_back(impl.tensors[t].tensor);
+  return result;
+}
+
 std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
   const NamedParameter& p = tensors[t];
   const std::string name = printable(p.info.name), shape = joined(p.info.shape, "x");
