@@ -193,3 +193,42 @@ def test_damage_is_refused_before_anything_is_written(large: Path, folder: Path)
     with pytest.raises(gbc.GbzError, match="its digest does not fit"):
         gbc.load_into(arrays, folder / "m.gbz")
     assert all((array == 1).all() for array in arrays.values())
+
+
+def test_damage_is_named_where_it_lies(folder: Path) -> None:
+    """Three matrices of equal size, each of two whole stripes, take a third of the file each."""
+    random = np.random.default_rng(0)
+    gbc.save_file(
+        {name: random.standard_normal((2048, 1024), np.float32) for name in ("a", "b", "c")}, folder / "m.gbz", ratio=4
+    )
+    content = (folder / "m.gbz").read_bytes()
+    digest = "bad.gbz is damaged: its digest does not fit"
+    for place, name in enumerate("abc"):
+        damaged, middle = bytearray(content), (2 * place + 1) * len(content) // 6
+        damaged[middle : middle + 4000] = bytes(4000)  # a single bit may leave the values decodable
+        (folder / "bad.gbz").write_bytes(damaged)
+        for load in (gbc.load_file, gbc.iter_file, lambda file: gbc.open(file, verify=True)):
+            with pytest.raises(gbc.GbzError, match=rf"\A{name} cannot be decoded: \S*{digest}"):
+                load(folder / "bad.gbz")
+
+
+def test_damage_of_a_header_and_of_a_base(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    base = {"a": random.standard_normal((300, 400)).astype(np.float32)}
+    gbc.save_file(base, folder / "base.gbz", lossless=True)
+    tuned = {"a": base["a"] + np.float32(1e-3) * (random.random((300, 400)) < 0.01)}
+    gbc.save_file(tuned, folder / "delta.gbz", lossless=True, base=folder / "base.gbz")
+    content = bytearray((folder / "base.gbz").read_bytes())
+    content[-1] ^= 1
+    (folder / "base.gbz").write_bytes(content)
+    with pytest.raises(gbc.GbzError, match=r"\A\S*base.gbz is damaged: its digest does not fit; copy it again\Z"):
+        gbc.load_file(folder / "delta.gbz", base=folder / "base.gbz")
+    named = set()
+    for at in range(8, 100):
+        content[at] ^= 0x20
+        (folder / "bad.gbz").write_bytes(content)
+        content[at] ^= 0x20
+        with pytest.raises(gbc.GbzError) as caught:
+            gbc.load_file(folder / "bad.gbz")
+        named.add(str(caught.value).partition("; no tensor can be named, since ")[2])
+    assert "the header cannot be read" in named, named

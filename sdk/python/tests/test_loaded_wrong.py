@@ -131,6 +131,50 @@ def test_damage_and_versions(door: tuple[Any, Path]) -> None:
         load(place)
 
 
+def undecodable(file: Path) -> list[str]:
+    """Names of the tensors that open() does not decode; [] where there are none or the header cannot be read."""
+    found = []
+    try:
+        with gbc.open(file, verify=False) as opened:
+            for name in opened:
+                try:
+                    opened.get_tensor(name)
+                except gbc.GbzError:
+                    found.append(name)
+    except gbc.GbzError:
+        return []
+    return found
+
+
+def test_damage_names_a_tensor(door: tuple[Any, Path]) -> None:
+    """The first one that does not decode; where all decode, the error says that none can be named."""
+    load, place = door
+    file = place / "model.gbz"
+    content = file.read_bytes()
+    named = 0
+    for at in range(len(content) // 5, len(content) - 20, len(content) // 9):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x20
+        put(file, damaged)
+        found = undecodable(file)
+        with pytest.raises(gbc.GbzError) as caught:
+            load(place)
+        text = str(caught.value)
+        assert f"{file} is damaged: its digest does not fit; copy it again" in text
+        if found:
+            assert text.startswith(f"{found[0]} cannot be decoded"), text
+            assert "no tensor can be named" not in text
+        else:
+            assert text.endswith("; no tensor can be named, since each of them decodes"), text
+        named += bool(found)
+    assert named > 0, "no damage that decoding finds"
+    damaged = bytearray(content)
+    damaged[-1] ^= 1  # of the digest itself
+    put(file, damaged)
+    with pytest.raises(gbc.GbzError, match="no tensor can be named, since each of them decodes"):
+        load(place)
+
+
 def test_a_layer_type_that_needs_its_plugin(door: tuple[Any, Path], tmp_path: Path) -> None:
     load, place = door
     fixtures = os.environ.get("GBCOMPRESS_FIXTURES")

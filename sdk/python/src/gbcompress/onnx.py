@@ -136,8 +136,8 @@ def session(filename: Path, options: Any = None, *, threads: int = 0, **kwargs: 
     Raises:
         NotFound: there is no such file.
         UsageError: the file was not made of an ONNX model.
-        GbzError: the file is damaged (``code`` ``"corrupt"``, ``"truncated"``); no onnxruntime, or it does not load the
-            model (``"unsupported"``).
+        GbzError: the file is damaged (``code`` ``"corrupt"``, ``"truncated"``), as of load_file(); no onnxruntime, or it
+            does not load the model (``"unsupported"``).
     """
     from ._onnx.memory import Memory
 

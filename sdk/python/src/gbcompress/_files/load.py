@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -14,8 +15,9 @@ import numpy as np
 
 from .. import _core
 from .._arguments import kind_of, path, paths, whole
-from .._errors import mismatch, usage
+from .._errors import GbzError, mismatch, usage
 from .arrays import buffer_of, is_module, is_torch, memory_of, real_dtype, to_numpy, to_torch, writes_to
+from .damage import named as name_damaged
 from .save import Path
 
 if TYPE_CHECKING:
@@ -65,7 +67,11 @@ class Opened:
         file = _core.artifact_in(path(filename, "filename"))
         if verify is None:
             verify = not os.path.exists(file) or os.path.getsize(file) <= _VERIFIED
-        self._file = _core.File(file, limit, named, "decoding" if all else "at_once" if verify else "never", draft)
+        self._reopen = functools.partial(_core.File, file, limit, named, "never", draft)
+        try:
+            self._file = _core.File(file, limit, named, "decoding" if all else "at_once" if verify else "never", draft)
+        except GbzError as error:
+            raise name_damaged(error, self._reopen) from error
         self.tensors = self._file.tensors()
         if not all:
             self._file.check_readable()
@@ -77,7 +83,14 @@ class Opened:
             self._file.check_readable()
             yield
         finally:
+            self.check_digest()
+
+    def check_digest(self) -> None:
+        """Raises GbzError, with the tensors that do not decode, for a digest that does not fit."""
+        try:
             self._file.check_digest()
+        except GbzError as error:
+            raise name_damaged(error, self._reopen) from error
 
     def metadata(self) -> dict[str, str]:
         settings = json.loads(self._file.settings) if self._file.settings else {}
@@ -195,7 +208,8 @@ def load_file(
         NotFound: there is no such file, or the folder has none.
         UsageError: an argument of the wrong kind, or without effect; a delta without its base, or with
             another; a folder with several files.
-        GbzError: ``code`` ``"corrupt"`` or ``"truncated"`` for a damaged file; ``"unsupported"``
+        GbzError: ``code`` ``"corrupt"`` or ``"truncated"`` for a damaged file: the message names the first tensor that
+            does not decode, or says that all decode; ``"unsupported"``
             for one of a newer version, of a layer type that needs its plugin (the message names
             it), or of an element type that the framework lacks; ``"limit"`` above ``max_output``.
     """

@@ -94,7 +94,7 @@ class Loading(OpenFile):
         finally:
             if self._decoding is not None:
                 self._decoding.stop()
-            self._opened()._file.check_digest()
+            self._opened().check_digest()
             self.close()
 
     def close(self) -> None:

@@ -93,7 +93,7 @@ def keep_compressed(
     Raises:
         ShapeMismatch: names (with ``strict``) or shapes differ; the model is as before.
         UsageError: no module, or a tensor on the meta device that the file does not hold.
-        NotFound, GbzError: as load_file(); of a damaged file the error names the tensor whose values do not decode.
+        NotFound, GbzError: as load_file().
             A layer raises GbzError if its weight does not decode.
     """
     if not is_module(model):

@@ -158,12 +158,7 @@ class Store:
             NotFound, UsageError: as of open().
         """
         self.filename, self.cache_bytes = os.path.abspath(_core.artifact_in(os.fspath(filename))), cache_bytes
-        try:
-            self._opened = OpenFile(filename, "torch", base=base, verify=True)
-        except GbzError as error:
-            if error.code == "corrupt":
-                _name_damaged(filename, base, error)
-            raise
+        self._opened = OpenFile(filename, "torch", base=base, verify=True)
         self._read = self._opened._opened()
         self.tensors = self._read.tensors
         self.names = [str(entry["name"]) for entry in self.tensors]
@@ -444,20 +439,6 @@ class Store:
             decode(next(iter(groups.values())))
         else:
             list(self._pool.map(decode, groups.values()))
-
-
-def _name_damaged(filename: Path, base: Path | None, error: GbzError) -> None:
-    """Raises an error with the first tensor whose values do not decode; returns where all do."""
-    try:
-        with OpenFile(filename, "torch", base=base, verify=False) as opened:
-            for name in opened:
-                try:
-                    opened.get_tensor(name)
-                except GbzError as found:
-                    raise of_code(error.code, f"{name} cannot be decoded: {error}") from found
-    except GbzError as found:
-        if "cannot be decoded" in str(found):
-            raise
 
 
 #: Open stores, whose threads a forked child does not have.
