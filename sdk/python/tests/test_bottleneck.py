@@ -465,13 +465,40 @@ def test_gradients_that_are_not_finite_are_named() -> None:
         gnets.backward()
 
 
+def test_a_file_is_replaced_by_the_object_that_saved_it(tmp_path: Path) -> None:
+    """torchGB's save() replaces its files; files of others stay."""
+    gnets, path = gbc.GenomicBottleneck(mlp(), hidden=8), tmp_path / "m.gbz"
+    gnets.save(path)
+    first = path.read_bytes()
+    with torch.no_grad():
+        gnets.model[0].bias += 1
+    gnets.save(path)
+    assert path.read_bytes() != first
+    gnets.save(path, coding="fp32")
+    assert gbc.load_file(path)["0.bias"].tolist() == gnets.model[0].bias.tolist()
+    with pytest.raises(gbc.UsageError, match="overwrite must be True or False, got None"):
+        gnets.save(path, overwrite=None)  # type: ignore[arg-type]
+
+    other = gbc.GenomicBottleneck(mlp(), hidden=8)
+    with pytest.raises(gbc.FileExists):
+        other.save(path)
+    other.save(path, overwrite=True)
+    with pytest.raises(gbc.FileExists):  # the file is the other's now
+        gnets.save(path)
+    path.write_bytes(b"of another program")
+    for one in (gnets, other):
+        with pytest.raises(gbc.FileExists):
+            one.save(path)
+    assert path.read_bytes() == b"of another program"
+    path.unlink()
+    gnets.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["m.gbz"]
+
+
 def test_files_of_other_models_are_refused(tmp_path: Path) -> None:
     gnets = gbc.GenomicBottleneck(mlp(), hidden=8)
     path = tmp_path / "m.gbz"
     gnets.save(path)
-    with pytest.raises(gbc.FileExists):
-        gnets.save(path)
-    gnets.save(path, overwrite=True)
     with pytest.raises(gbc.UsageError, match="coding must be .fp32., .fp16., .int8. or .coded., got .int4."):
         gnets.save(tmp_path / "n.gbz", coding="int4")
     other = gbc.GenomicBottleneck(mlp(), hidden=9)

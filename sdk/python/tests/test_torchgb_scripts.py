@@ -63,7 +63,8 @@ def test_mlp(group: None, tmp_path: Path) -> None:
         batches.append((centers[targets] + torch.randn(64, 784), targets))
     losses = train(model, gnets, batches, nn.CrossEntropyLoss())
     assert falls(losses, 0.9), losses
-    gnets.save(str(tmp_path / "gnets.gbz"))
+    for _ in range(2):  # as a script that saves after each epoch
+        gnets.save(str(tmp_path / "gnets.gbz"))
     gnets.load(str(tmp_path / "gnets.gbz"))
     with torch.no_grad():
         gnets.predict_weights()

@@ -177,6 +177,8 @@ class GenomicBottleneck:
         #: Weights are those that a file expands to, until the next step.
         self._exact = False
         self._has_gradients = False
+        #: Files that save() wrote, as they were then.
+        self._saved: set[tuple[int, ...] | None] = set()
         least = whole(min_elements, "min_elements", 1)
         planned = plan_model(
             self.model, settings, layers or {}, ignore_layers, least, ratio, self._code_plain, self._coding
@@ -369,14 +371,15 @@ class GenomicBottleneck:
         Args:
             filename: a path; every rank gives the same.
             coding: what the g-nets are rounded to, ``"fp32"``, ``"fp16"`` or ``"int8"``, instead of the constructor's.
-            overwrite: whether an existing file is replaced.
+            overwrite: whether any existing file is replaced. Without it, a file that ``save`` of this object wrote is
+                replaced as long as nothing else has changed it.
 
         Returns:
             Bytes written.
 
         Raises:
             UsageError: ``coding`` is ``"coded"`` here and not in the constructor, or the other way round.
-            FileExists: the file exists and ``overwrite`` was not given.
+            FileExists: another file exists there and ``overwrite`` was not given.
             GbzError: writing failed, on rank 0 or, of other ranks, there.
         """
         return save_bottleneck(self, filename, self._stored_as(coding), overwrite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +74,23 @@ def file_bytes(bottleneck: GenomicBottleneck, coding: str) -> int:
         return _writer(bottleneck, coding).size()
 
 
+def _identity(name: str) -> tuple[int, ...] | None:
+    """Of a file with its present content; None where there is none."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _replaces(bottleneck: GenomicBottleneck, filename: object, overwrite: bool) -> bool:
+    """Whether an existing file may be replaced: any with `overwrite`, otherwise one that this bottleneck saved."""
+    if overwrite is not False:
+        return overwrite
+    identity = _identity(path(filename, "filename"))
+    return identity is not None and identity in bottleneck._saved
+
+
 def save_bottleneck(bottleneck: GenomicBottleneck, filename: object, coding: str, overwrite: bool) -> int:
     """GenomicBottleneck.save()."""
     bottleneck._checked_parameters()
@@ -83,6 +101,7 @@ def save_bottleneck(bottleneck: GenomicBottleneck, filename: object, coding: str
     failure: Exception | None = None
     with torch.no_grad():
         try:
+            overwrite = _replaces(bottleneck, filename, overwrite)
             name = output(filename, overwrite) if ranks.rank == 0 else path(filename, "filename")
         except Exception as error:  # raised below: the other ranks wait in a collective
             failure = error
@@ -94,6 +113,7 @@ def save_bottleneck(bottleneck: GenomicBottleneck, filename: object, coding: str
                 rate.forget(bottleneck)
             if ranks.rank == 0 and failure is None:
                 written.fill_(writer.write(name, overwrite))
+                bottleneck._saved.add(_identity(name))
         except Exception as error:
             failure = failure or error
         ranks.broadcast("save()", [(written, 0)])
