@@ -4,10 +4,11 @@
 
 inputs/PAGE.sh and inputs/PAGE.py, where they exist, make what the page assumes a reader has; `/` in PAGE is `.` there. PAGE.3.py
 comes before the third block that is executed.
-inputs/PAGE.cpp is the program around the page's C++ block. A block that cannot run says so in the page (page.py); the test
-prints these blocks with their reasons."""
+inputs/PAGE.cpp is the program around the page's C++ block, inputs/PAGE.mjs the module around its JavaScript block. A block that
+cannot run says so in the page (page.py); the test prints these blocks with their reasons."""
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -25,7 +26,27 @@ SITE = os.environ.get("GBC_PYTHON_SITE", "")
 TIMEOUT = 300  # seconds of one block
 SKIPPED = 77
 #: Blocks that are files for other programs, and not commands.
-OTHERS = {"cmake", "js"}
+OTHERS = {"cmake"}
+#: The module of JavaScript as scripts/web builds it.
+WEB = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "web")
+
+
+def lacks_mounting():
+    """Why nothing can be mounted; "" if it can. A mount is tried."""
+    sys.path.append(os.path.join(ROOT, "tests", "cli"))
+    import mount_test
+
+    return mount_test.SKIP
+
+
+def lacks_node():
+    if not shutil.which("node"):
+        return "there is no node"
+    return "" if os.path.exists(os.path.join(WEB, "gbz.mjs")) else "scripts/web has not built gbz.mjs"
+
+
+#: What a block may need (page.py), and what says why this machine lacks it.
+NEEDS = {"/dev/fuse": lacks_mounting, "node": lacks_node}
 
 
 class Reader:
@@ -52,6 +73,9 @@ class Reader:
         os.symlink(os.path.dirname(os.path.dirname(PROGRAM)), os.path.join(self.folder, "build", "release"))
 
     def close(self):
+        for name in os.listdir(self.folder):  # of a block that failed
+            if os.path.ismount(os.path.join(self.folder, name)):
+                subprocess.run(["fusermount3", "-uz", os.path.join(self.folder, name)], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.state, ignore_errors=True)
 
@@ -76,6 +100,23 @@ class Reader:
             if os.path.exists(self.stem + number + suffix):
                 with open(self.stem + number + suffix) as file:
                     act(file.read())
+
+    def javascript(self, text):
+        """The block in place of BLOCK in inputs/PAGE.mjs, a module beside those of scripts/web."""
+        for name in os.listdir(WEB):
+            place = os.path.join(self.folder, name)
+            if name.endswith((".mjs", ".wasm")) and not os.path.exists(place):
+                os.symlink(os.path.join(WEB, name), place)
+        with open(self.stem + ".mjs") as file:
+            around = file.read()
+        module = os.path.join(self.folder, "block.mjs")
+        with open(module, "w") as file:
+            file.write(around.replace("BLOCK", text))
+        done = subprocess.run(["node", "--preserve-symlinks", module], capture_output=True, text=True, cwd=self.folder,
+                              env=self.environment, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise RuntimeError(f"status {done.returncode}\n{done.stdout}{done.stderr}")
+        self.last = done.stdout
 
     def compile(self, text):
         """The block within inputs/PAGE.cpp: what it includes first, statements in place of BLOCK."""
@@ -127,12 +168,16 @@ class Page(unittest.TestCase):
                 file.write(block.text)
         elif block.kind == "cpp":
             reader.compile(block.text)
+        elif block.kind == "js":
+            reader.javascript(block.text)
         else:
             self.assertIn(block.kind, OTHERS, f"{where}: no block of this kind is executed; mark it as not executed")
 
     def test_every_block_as_printed(self):
         with open(os.path.join(ROOT, self.name)) as file:
             blocks = page.blocks(file.read())
+        for block in blocks:
+            block.reason = block.reason or unmet(block)
         executed = [block for block in blocks if not block.reason]
         # README says how the program comes onto the PATH.
         reader = Reader(self.name, self.name != "README.md")
@@ -157,10 +202,22 @@ class Page(unittest.TestCase):
         print(f"{self.name}: {len(executed)} of {len(blocks)} blocks executed", file=sys.stderr)
 
 
+@functools.cache
+def lacked(need):
+    return NEEDS[need]()
+
+
+def unmet(block):
+    """Why this machine does not execute a block, or ""."""
+    return lacked(block.needs) if block.needs else ""
+
+
 def lacking(name):
-    """What this machine lacks for the page, or "": modules of Python, and torch's launcher."""
+    """What this machine lacks for the page, or "": modules of Python, torch's launcher, and what all blocks need."""
     with open(os.path.join(ROOT, name)) as file:
         executed = [block for block in page.blocks(file.read()) if not block.reason]
+    if executed and all(map(unmet, executed)):
+        return unmet(executed[0])
     stem = os.path.join(HERE, "inputs", re.sub(r"\.md$", "", name).replace("/", "."))
     modules = ["gbcompress", "torch", "transformers"]
     if any(block.kind == "python" for block in executed) or os.path.exists(stem + ".py"):
@@ -179,7 +236,7 @@ def lacking(name):
 def main():
     Page.name = sys.argv.pop(1)
     if lacks := lacking(Page.name):
-        print(f"skipped: {Page.name}: {lacks}; scripts/setup --tests installs it", file=sys.stderr)
+        print(f"skipped: {Page.name}: {lacks}; scripts/setup --tests installs what tests need", file=sys.stderr)
         sys.exit(SKIPPED)
     unittest.main(verbosity=2)
 

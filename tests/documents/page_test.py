@@ -37,8 +37,12 @@ class Blocks(unittest.TestCase):
                          [("sh", 3, ""), ("sh", 11, "needs a GPU"), ("text", 15, "")])
         self.assertEqual(found[0].text, "first --command\nsecond\n")
 
+    def test_what_a_block_needs(self):
+        found = page.blocks("<!-- needs node -->\n\n```js\nf()\n```\n\n    after\n")
+        self.assertEqual([(b.kind, b.reason, b.needs) for b in found], [("js", "", "node"), ("sh", "", "")])
+
     def test_faults(self):
-        for text in ("```sh\nnever ends\n", "<!-- not executed: why -->\n\nno block\n"):
+        for text in ("```sh\nnever ends\n", "<!-- not executed: why -->\n\nno block\n", "<!-- needs node -->\n\nno block\n"):
             with self.assertRaises(ValueError):
                 page.blocks(text)
 
