@@ -125,6 +125,20 @@ def resumed(rank: int, world: int, folder: Path) -> None:
     gnets.save(folder / f"resumed-{world}.gbz", coding="fp32")
 
 
+def backward_alone(gnets: gbc.GenomicBottleneck, rank: int, predicted: Path) -> None:
+    """Rank 1 ends once rank 0 has its weights, so that rank 0 is the only one that calls backward()."""
+    gnets.predict_weights()
+    if rank == 1:
+        while not predicted.exists():
+            time.sleep(0.01)
+        os._exit(0)
+    predicted.touch()
+    gnets.model(batch(0, 0, 1)).square().mean().backward()
+    for _ in range(50):
+        gnets.backward()
+        time.sleep(0.1)
+
+
 def refused(mode: str, rank: int, folder: Path) -> None:
     """Prints the error of this rank."""
     try:
@@ -136,6 +150,8 @@ def refused(mode: str, rank: int, folder: Path) -> None:
         if mode == "dies" and rank == 1:
             gnets.predict_weights()
             os._exit(0)
+        if mode == "dies_in_backward":
+            backward_alone(gnets, rank, folder / "predicted")
         for _ in range(50):
             gnets.predict_weights()
             time.sleep(0.1)

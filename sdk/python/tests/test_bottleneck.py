@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Run
 
 import gbcompress as gbc
 
@@ -493,6 +494,34 @@ def test_a_file_is_replaced_by_the_object_that_saved_it(tmp_path: Path) -> None:
     path.unlink()
     gnets.save(path)
     assert [file.name for file in tmp_path.iterdir()] == ["m.gbz"]
+
+
+def test_a_file_of_the_command_line_is_loaded(tmp_path: Path, program: Run) -> None:
+    path, settings = tmp_path / "m.gbz", ("--epochs", 2, "--seed", 1, "--set", "train.threads=1", "-q")
+    program("compress", "--from-scratch", "--arch", "mlp:64-128-64-10", "--data", "digits", "--mode", "generated",
+            "--ratio", 12, "-o", path, *settings)  # fmt: skip
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+    gnets = gbc.GenomicBottleneck(model, 10, target_ratio=12)
+    gnets.load(path)
+    weights = gbc.load_file(path, framework="torch")
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, weights[name]), name
+    # Training continues from it.
+    x = torch.randn(8, 64)
+    before = model(x).detach()
+    gnets.predict_weights()
+    assert torch.equal(model(x), before)
+    gnets.zero_grad()
+    model(x).square().mean().backward()
+    gnets.backward()
+    gnets.step()
+    gnets.predict_weights()
+    assert not torch.equal(model(x), before)
+
+    other = gbc.GenomicBottleneck(model, 10, target_ratio=20)
+    with pytest.raises(gbc.ShapeMismatch, match="0.weight has g-nets low_rank .* there and low_rank .* here"):
+        other.load(path)
 
 
 def test_files_of_other_models_are_refused(tmp_path: Path) -> None:

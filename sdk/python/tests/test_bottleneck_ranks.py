@@ -76,8 +76,9 @@ def test_a_file_that_exists_is_refused_everywhere(tmp_path: Path) -> None:
     assert second == "failure: rank 0 could not write the file; its message says why"
 
 
-def test_a_group_that_dies_is_one_sentence(tmp_path: Path) -> None:
-    first, second = ranks("dies", 2, tmp_path)
+@pytest.mark.parametrize("mode, where", [("dies", "predict_weights"), ("dies_in_backward", "backward")])
+def test_a_group_that_dies_is_one_sentence(tmp_path: Path, mode: str, where: str) -> None:
+    first, second = ranks(mode, 2, tmp_path)
     assert second == ""
-    assert first.startswith("failure: rank 0 of 2 lost its process group in predict_weights(): ")
+    assert first.startswith(f"failure: rank 0 of 2 lost its process group in {where}(): ")
     assert first.endswith("; end all ranks and start them again from the last file") and "\n" not in first
