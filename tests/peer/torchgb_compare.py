@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The g-net part of a training step, torchGB's loop against ours, alternating in one run.
+"""The g-net part of a training step: torchGB, the C++ engine and gbcompress.GenomicBottleneck, alternating in one run.
 
-    torchgb_compare.py --torchgb CHECKOUT --python PYTHON --gbcompress EXECUTABLE
+    torchgb_compare.py --torchgb CHECKOUT --python PYTHON --gbcompress EXECUTABLE --package FOLDER
 
-CHECKOUT is a folder with src/torchGB, PYTHON an interpreter with torch and numpy. The checkout stays
-as it is: a temporary copy receives the two repairs without which its head neither builds nor trains
-a g-net. Both sides do zero, predict, backward and AdamW on the same shapes with given random
+CHECKOUT is a folder with src/torchGB, PYTHON an interpreter with torch and numpy, FOLDER the one that holds the Python
+package gbcompress. The checkout stays as it is: a temporary copy receives the two repairs without which its head neither
+builds nor trains a g-net. All sides do zero, predict, backward and AdamW on the same shapes with given random
 gradients: hidden 32, 10,000-weight tiles, binary codes, float32.
 """
 
@@ -54,24 +54,44 @@ def stand_in_for_scipy():
         sys.modules["scipy.optimize"] = sys.modules["scipy"].optimize = types.ModuleType("scipy.optimize")
 
 
-def worker(folder, threads):
-    """Answers each line "SHAPE SECONDS" with the median seconds of a step."""
+def layers_of(torch, widths):
+    return torch.nn.Sequential(*(torch.nn.Linear(a, b, bias=False) for a, b in zip(widths, widths[1:])))
+
+
+def torchgb_of(torch, folder):
+    """A function that makes torchGB's bottleneck of a model."""
     sys.path.insert(0, folder)
     stand_in_for_scipy()
-    import torch
-    torch.set_num_threads(threads)
     torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(folder, "rendezvous"), rank=0,
                                          world_size=1)
     import torchGB
 
+    def make(model):
+        holder = torch.nn.Module()
+        holder.module = model
+        return torchGB.GenomicBottleneck(holder, local_rank_dict={0: "cpu"}, hidden_dim=32, gnet_batchsize=10_000)
+
+    return make
+
+
+def package_of(torch, folder):
+    sys.path.insert(0, folder)
+    import gbcompress
+
+    return lambda model: gbcompress.GenomicBottleneck(model, min_elements=1)
+
+
+def worker(side, folder, threads):
+    """Answers each line "SHAPE SECONDS" with the median seconds of a step."""
+    import torch
+    torch.set_num_threads(threads)
+    make = {"torchgb": torchgb_of, "package": package_of}[side](torch, folder)
     nets = {}
     for shape, widths in SHAPES.items():
-        holder = torch.nn.Module()
-        holder.module = torch.nn.Sequential(*(torch.nn.Linear(a, b, bias=False) for a, b in zip(widths, widths[1:])))
+        model = layers_of(torch, widths)
         with contextlib.redirect_stdout(sys.stderr):
-            net = torchGB.GenomicBottleneck(holder, local_rank_dict={0: "cpu"}, hidden_dim=32, gnet_batchsize=10_000)
-        layers = list(holder.module)
-        nets[shape] = net, layers, [1e-4 * torch.randn(layer.weight.shape) for layer in layers]
+            net = make(model)
+        nets[shape] = net, list(model), [1e-4 * torch.randn(layer.weight.shape) for layer in model]
 
     def step(net, layers, gradients):
         net.zero_grad()
@@ -94,65 +114,87 @@ def worker(folder, threads):
         print(statistics.median(times), flush=True)
 
 
+class Worker:
+    """A side in a process of its own."""
+
+    def __init__(self, python, side, folder, threads, environment):
+        self.process = subprocess.Popen(
+            [python, "-B", os.path.abspath(__file__), "--worker", side, folder, str(threads)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+        hello = self.process.stdout.readline()
+        if not hello:
+            sys.exit(f"the side {side} did not start; try: {python} {__file__} --worker {side} {folder} {threads}")
+        self.hello = json.loads(hello)
+
+    def seconds(self, shape, seconds):
+        self.process.stdin.write(f"{shape} {seconds}\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(arguments, folder):
+    """Seconds of each round by side and shape, and what the sides say of themselves."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
+    environment.pop("OMP_WAIT_POLICY", None)
+    theirs = Worker(arguments.python, "torchgb", folder, arguments.threads, environment)
+    package = Worker(arguments.python, "package", os.path.abspath(arguments.package), arguments.threads, environment)
+    times = {side: {shape: [] for shape in SHAPES} for side in ("torchGB", "C++", "Python")}
+    for _ in range(arguments.rounds):
+        for shape in SHAPES:
+            times["torchGB"][shape].append(theirs.seconds(shape, arguments.seconds))
+            engine = json.loads(subprocess.run(
+                [arguments.gbcompress, "bench", "engine", "--json", "--quiet", "--shape", shape, "--threads",
+                 str(arguments.threads), "--seconds", str(arguments.seconds)],
+                stdout=subprocess.PIPE, check=True, env=environment).stdout)
+            times["C++"][shape].append(engine["shapes"][0]["step_seconds"])
+            times["Python"][shape].append(package.seconds(shape, arguments.seconds))
+    theirs.end()
+    package.end()
+    print(f"torchGB: torch {theirs.hello['torch']}, {theirs.hello['threads']} threads; C++: {engine['isa']}, "
+          f"{engine['threads']} threads; Python: {package.hello['threads']} threads; {arguments.rounds} rounds, load "
+          f"average {os.getloadavg()[0]:.2f}")
+    return times
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torchgb", required=True, metavar="CHECKOUT")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--gbcompress", required=True, metavar="EXECUTABLE")
+    parser.add_argument("--package", required=True, metavar="FOLDER")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="for each side, shape and round")
-    parser.add_argument("--at-least", type=float, metavar="RATIO", help="fail where a median ratio is lower")
+    parser.add_argument("--at-least", type=float, metavar="RATIO",
+                        help="fail where torchGB's median time over another side's is lower")
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="torchgb-") as folder:
         repaired_copy(arguments.torchgb, folder)
-        environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
-        environment.pop("OMP_WAIT_POLICY", None)
-        theirs = subprocess.Popen([arguments.python, "-B", os.path.abspath(__file__), "--worker", folder,
-                                   str(arguments.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True,
-                                  env=environment)
-        hello = theirs.stdout.readline()
-        if not hello:
-            sys.exit(f"torchGB's side did not start; try: {arguments.python} -c 'import torch, numpy'")
-        ours = {}
-        their_seconds = {shape: [] for shape in SHAPES}
-        our_seconds = {shape: [] for shape in SHAPES}
-        for _ in range(arguments.rounds):
-            for shape in SHAPES:
-                theirs.stdin.write(f"{shape} {arguments.seconds}\n")
-                theirs.stdin.flush()
-                their_seconds[shape].append(float(theirs.stdout.readline()))
-                ours = json.loads(subprocess.run(
-                    [arguments.gbcompress, "bench", "engine", "--json", "--quiet", "--shape", shape, "--threads",
-                     str(arguments.threads), "--seconds", str(arguments.seconds)],
-                    stdout=subprocess.PIPE, check=True, env=environment).stdout)
-                our_seconds[shape].append(ours["shapes"][0]["step_seconds"])
-        theirs.stdin.close()
-        theirs.wait()
-
-    print(f"torchGB: torch {json.loads(hello)['torch']}, {json.loads(hello)['threads']} threads; gbcompress: "
-          f"{ours['isa']}, {ours['threads']} threads; {arguments.rounds} rounds, load average "
-          f"{os.getloadavg()[0]:.2f}")
+        times = measure(arguments, folder)
     # Medians of the rounds; beside them each side's quietest round, should the machine be shared.
-    print(f"{'shape':12}{'weights':>11}{'torchGB':>20}{'gbcompress':>21}{'ratio':>8}{'quietest rounds':>25}{'ratio':>8}")
+    print(f"{'shape':12}{'weights':>11}  {'side':10}{'step':>12}{'weights/s':>12}{'ratio':>8}{'quietest':>12}{'ratio':>8}")
     low = False
     for shape, widths in SHAPES.items():
         weights = sum(a * b for a, b in zip(widths, widths[1:]))
-        ratios = [a / b for a, b in zip(their_seconds[shape], our_seconds[shape])]
-        sides = [statistics.median(x[shape]) for x in (their_seconds, our_seconds)]
-        cells = [f"{1e3 * s:.2f} ms {weights / s / 1e6:.1f} M/s" for s in sides]
-        ratio = statistics.median(ratios)
-        low = low or (arguments.at_least is not None and ratio < arguments.at_least)
-        best = [min(x[shape]) for x in (their_seconds, our_seconds)]
-        quiet = f"{1e3 * best[0]:.2f} ms {1e3 * best[1]:.2f} ms"
-        print(f"{shape:12}{weights:>11,}{cells[0]:>20}{cells[1]:>21}{ratio:>8.1f}{quiet:>25}{best[0] / best[1]:>8.1f}")
+        theirs = times["torchGB"][shape]
+        for side, of_side in times.items():
+            ours = of_side[shape]
+            step, best = statistics.median(ours), min(ours)
+            ratio = statistics.median(a / b for a, b in zip(theirs, ours))
+            low = low or (side != "torchGB" and arguments.at_least is not None and ratio < arguments.at_least)
+            rate = f"{weights / step / 1e6:.1f} M/s"
+            print(f"{shape:12}{weights:>11,}  {side:10}{1e3 * step:>9.3f} ms{rate:>12}{ratio:>8.1f}"
+                  f"{1e3 * best:>9.3f} ms{min(theirs) / best:>8.1f}")
     return 1 if low else 0
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
-        worker(sys.argv[2], int(sys.argv[3]))
+        worker(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
         sys.exit(main())

@@ -30,6 +30,7 @@
 #include "plugins/embedding/plan.h"
 #include "plugins/linear/plan.h"
 #include "plugins/recurrent/plan.h"
+#include "team.h"
 
 namespace gbcompress::python {
 namespace {
@@ -190,8 +191,8 @@ RangeRunner runner(int threads) {
     const std::int64_t parts =
         std::clamp<std::int64_t>(n / std::max<std::int64_t>(grain, 1), 1, most);
     if (n > 0)
-      parallel_tasks(static_cast<int>(parts), parts,
-                     [&](std::int64_t i) { body(n * i / parts, n * (i + 1) / parts); });
+      team_tasks(static_cast<int>(parts),
+                 [&](std::int64_t i) { body(n * i / parts, n * (i + 1) / parts); });
   };
 }
 
