@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,25 @@ def test_wrong_files(tmp_path: Path) -> None:
     gbc.onnx.compress(tmp_path / "own.onnx", tmp_path / "own.gbz", lossless=True)
     with pytest.raises(gbc.GbzError, match="does not load .*own.gbz.*options="):
         gbc.onnx.session(tmp_path / "own.gbz")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [("SessionOptions", "add_external_initializers"), ("OrtValue", "ortvalue_from_numpy_with_onnx_type")],
+)
+def test_an_old_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, name: str) -> None:
+    """A stub of a version without one of the functions: refused before the file is opened."""
+    old = types.ModuleType("onnxruntime")
+    vars(old).update(SessionOptions=onnxruntime.SessionOptions, OrtValue=onnxruntime.OrtValue, __version__="1.19.2")
+    kept = {each: lambda: None for each in dir(getattr(old, owner)) if each != name and not each.startswith("__")}
+    setattr(old, owner, type(owner, (), kept))
+    monkeypatch.setitem(sys.modules, "onnxruntime", old)
+    with pytest.raises(gbc.GbzError) as caught:
+        gbc.onnx.session(tmp_path / "none.gbz")
+    assert str(caught.value) == (
+        f"a session needs onnxruntime 1.20 or later, and 1.19.2 has no {owner}.{name}; run pip install 'onnxruntime>=1.20'"
+    )
+    assert caught.value.code == "unsupported"
 
 
 def test_damaged_containers(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from ._files.save import Path, SaveReport, _one_target, entries_of_statistics, r
 from ._files.statistics import Statistics
 from ._onnx.collect import Ends, collected
 from ._onnx.evaluator import OnnxEvaluator, quality_of
-from ._onnx.session import Batch, Held, Model, checked_batches, runtime, started
+from ._onnx.session import Batch, Held, Model, checked_batches, runtime, session_runtime, started
 from ._quality import checked_reference
 
 #: Of the time limit, after which moments and importance must be measured.
@@ -136,12 +136,12 @@ def session(filename: Path, options: Any = None, *, threads: int = 0, **kwargs: 
     Raises:
         NotFound: there is no such file.
         UsageError: the file was not made of an ONNX model.
-        GbzError: the file is damaged (``code`` ``"corrupt"``, ``"truncated"``), as of load_file(); no onnxruntime, or it
-            does not load the model (``"unsupported"``).
+        GbzError: the file is damaged (``code`` ``"corrupt"``, ``"truncated"``), as of load_file(); no onnxruntime,
+            one older than 1.20, or it does not load the model (``"unsupported"``).
     """
     from ._onnx.memory import Memory
 
-    module = runtime("a session")
+    module = session_runtime()
     memory = Memory(path(filename, "filename"), whole(threads, "threads", 0))
     if options is None:
         options = module.SessionOptions()

@@ -42,6 +42,19 @@ def runtime(what: str = "calibration of ONNX models") -> Any:
     return onnxruntime
 
 
+def session_runtime() -> Any:
+    """The module onnxruntime with what sessions from memory call. Raises GbzError for one that lacks it."""
+    module = runtime("a session")
+    for owner, name in (("SessionOptions", "add_external_initializers"), ("OrtValue", "ortvalue_from_numpy_with_onnx_type")):
+        if not hasattr(getattr(module, owner, None), name):
+            raise GbzError(
+                f"a session needs onnxruntime 1.20 or later, and {getattr(module, '__version__', 'this one')} has no "
+                f"{owner}.{name}; run pip install 'onnxruntime>=1.20'",
+                "unsupported",
+            )
+    return module
+
+
 def checked_batches(batches: object) -> list[Batch]:
     """The batches as a list. Raises UsageError for what is none, and for none at all."""
     single = isinstance(batches, str | bytes | Mapping | np.ndarray) or is_torch(batches)
