@@ -386,8 +386,7 @@ def test_a_damaged_file_is_refused(folder: Path, marked: bool) -> None:
 def test_wrong_folders(folder: Path) -> None:
     place = packed(folder / "packed", ratio=4)
     shutil.move(place / "model.gbz", folder / "model.gbz")
-    words = "no file named" if OLD else "packed has no model.gbz, which its config.json names"
-    with pytest.raises(OSError, match=words):
+    with pytest.raises(gbc.NotFound, match="packed has no model.gbz, which its config.json names"):
         Causal.from_pretrained(place)
     config = (place / "config.json").read_text()
     (place / "config.json").write_text(config.replace("model.gbz", "../model.gbz"))
@@ -411,6 +410,21 @@ def test_a_layer_type_that_needs_its_plugin(folder: Path) -> None:
     with pytest.raises(gbc.GbzError, match="whose plugin is needed") as caught:
         Causal.from_pretrained(place)
     assert caught.value.code == "unsupported"
+
+
+def test_keep_needs_transformers_5(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 4 would load a packed folder by its own configuration alone."""
+    if not OLD:
+        assert GbcompressConfig(keep="compressed").keep == "compressed"
+        monkeypatch.setattr(transformers, "__version__", "4.57.6")
+    packed(folder / "packed", ratio=4)
+    for keep in ("compressed", "integers"):
+        with pytest.raises(gbc.UsageError) as caught:
+            Causal.from_pretrained(folder / "packed", quantization_config=GbcompressConfig(keep=keep))
+        assert str(caught.value) == (
+            f"keep='{keep}' needs Transformers 5, got {transformers.__version__}; load the model without it and call "
+            "gbcompress.keep_compressed()"
+        )
 
 
 def test_other_versions_of_transformers(folder: Path) -> None:

@@ -122,7 +122,8 @@ def test_refuses_what_cannot_be(folder: Path) -> None:
     source = folder / "source"
     model.save_pretrained(source)
     for data, words in [("text", "got one text"), (3, "got an int"), ([], "empty"), (["a", torch.ones(1)], "one kind")]:
-        with pytest.raises((gbc.UsageError, OSError, ValueError), match=words if words != "one kind" else ""):
+        # Text for a folder without a tokenizer: errors of Transformers, in version 4 AttributeError.
+        with pytest.raises((gbc.UsageError, OSError, ValueError, AttributeError), match=words if words != "one kind" else ""):
             gbc.compress_folder(source, folder / "x", data=data)
     with pytest.raises(gbc.UsageError, match="data has an effect on a size alone"):
         gbc.compress_folder(source, folder / "x", max_error=0.01, data=[IDS])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import transformers
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
@@ -33,8 +34,8 @@ class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
         others: members that a later version may have written; they are ignored.
 
     Raises:
-        UsageError: two targets, or one out of its range; another ``keep``; in from_pretrained(), ``keep`` of a folder that
-            is not packed.
+        UsageError: two targets, or one out of its range; another ``keep``, or any with Transformers 4; in
+            from_pretrained(), ``keep`` of a folder that is not packed.
     """
 
     def __init__(
@@ -54,6 +55,11 @@ class GbcompressConfig(QuantizationConfigMixin):  # type: ignore[misc]  # transf
         if keep is not None:
             from .._keep.keep import checked_keep
 
+            if int(transformers.__version__.split(".")[0]) < 5:  # which uses the configuration of the folder alone
+                raise usage(
+                    f"keep={keep!r} needs Transformers 5, got {transformers.__version__}; load the model without it and call "
+                    "gbcompress.keep_compressed()"
+                )
             self.keep = checked_keep(keep)
 
     def target(self) -> dict[str, Any]:

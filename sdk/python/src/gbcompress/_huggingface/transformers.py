@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -59,6 +60,15 @@ def _found(arguments: dict[str, Any], name: str | None) -> str | None:
     return _core.artifact_in(folder) if there else None
 
 
+def _named_in(place: object) -> str | None:
+    """The ``.gbz`` that config.json of a folder names: Transformers 4 hands on no name (_Weights)."""
+    config = os.path.join(str(place), "config.json")
+    if not os.path.isfile(config):
+        return None
+    with open(config, encoding="utf-8") as file:
+        return artifact_named(json.load(file).get("transformers_weights"))
+
+
 def _packed(file: str) -> tuple[list[str], dict[str, Any]]:
     """What Transformers makes of an index of shards: the files, element type and names of the tensors."""
     opened = resolve(file)
@@ -98,6 +108,7 @@ def _resolving(original: Callable[..., Any]) -> Callable[..., Any]:
             file = None if named is not None else _found(arguments, beside)
             if file is not None:
                 return _packed(file)
+            named = named or _named_in(arguments["pretrained_model_name_or_path"])
             if named is None:
                 raise
             raise NotFound(
