@@ -399,6 +399,49 @@ def test_copies_pickles_and_state_dicts(folder: Path) -> None:
     assert equal(kept(IDS), wanted), "the mapping outlives the name"
 
 
+def test_weights_are_decoded_ahead_by_other_threads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a layer computes, here: waits, the next weight is decoded, and the layer that uses it decodes nothing."""
+    decoded: dict[int, list[str]] = {}
+    done = threading.Condition()
+    original = _keep_store.Store._decode_into
+
+    def noted(self: Any, unit: Any, *rest: Any) -> None:
+        original(self, unit, *rest)
+        with done:
+            decoded.setdefault(unit.tensor, []).append(threading.current_thread().name)
+            done.notify_all()
+
+    class Waits(nn.Module):
+        """Until weight ``following`` was decoded."""
+
+        def __init__(self, following: int) -> None:
+            super().__init__()
+            self.following, self.active, self.in_time = following, False, True
+
+        def forward(self, x: Any) -> Any:
+            if self.active:
+                with done:
+                    self.in_time = done.wait_for(lambda: self.following in decoded, 10)
+            return x
+
+    layers = 5
+    parts = [part for n in range(layers) for part in (nn.Linear(64, 64, bias=False), Waits(n + 1))][:-1]
+    _, kept, _ = pair(folder, lambda: nn.Sequential(*parts))
+    monkeypatch.setattr(_keep_store.Store, "_decode_into", noted)
+    x = torch.ones(3, 64)
+    with torch.no_grad():
+        wanted = kept(x)  # tells the store which weight follows which
+        assert all(threading.current_thread().name in decoded[n] for n in range(layers))
+        decoded.clear()
+        waits = [part for part in kept if isinstance(part, Waits)]
+        for each in waits:
+            each.active = True
+        assert torch.equal(kept(x), wanted)
+    assert all(each.in_time for each in waits), decoded
+    for n in range(1, layers):  # the first ones once more, for the next call
+        assert all(name.startswith("gbcompress") for name in decoded[n]), (n, decoded[n])
+
+
 def test_threads(folder: Path) -> None:
     model, kept, _ = pair(folder)
     inputs = [torch.randint(0, 60, (3, 9), generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
