@@ -1,6 +1,9 @@
 """784-256-256-64-10 on MNIST with every weight generated, from random weights: gnets_mnist.cpp in Python.
 
-python gnets_mnist.py DIR OUT.gbz [--ratio 20] [--seed 0] [--epochs 6]
+    python gnets_mnist.py DIR OUT.gbz [--ratio 20] [--seed 0] [--epochs 6]
+    python gnets_mnist.py DIR OUT.gbz --widths 784 800 10 --ratio 320 --coded
+
+With --coded the parameters of the g-nets are integers, with their bits in the loss.
 """
 
 import argparse
@@ -29,22 +32,31 @@ def load(folder: Path, split: str) -> tuple[torch.Tensor, torch.Tensor]:
     return images, idx(folder, f"{split}-labels-idx1-ubyte").long()
 
 
-def main() -> None:
+def mlp(widths: list[int]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inputs, outputs in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--ratio", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=6)
-    options = parser.parse_args()
+    parser.add_argument("--widths", type=int, nargs="+", default=[784, 256, 256, 64, 10])
+    parser.add_argument("--coded", action="store_true")
+    options = parser.parse_args(arguments)
     torch.manual_seed(options.seed)
     images, labels = load(options.data, "train")
-    model = nn.Sequential(
-        nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 10)
-    )
+    model = mlp(options.widths)
+    whole = sum(4 * p.numel() for p in model.parameters())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0)  # of biases
     steps = options.epochs * -(-len(images) // BATCH)
-    gnets = gbc.GenomicBottleneck(model, steps, target_ratio=options.ratio, seed=options.seed)
+    coded = {"coding": "coded", "predictions": len(images), "max_bytes": int(whole / options.ratio)} if options.coded else {}
+    gnets = gbc.GenomicBottleneck(model, steps, target_ratio=options.ratio, seed=options.seed, **coded)
     for _ in range(options.epochs):
         for rows in torch.randperm(len(images)).split(BATCH):
             optimizer.zero_grad()
@@ -59,7 +71,6 @@ def main() -> None:
     images, labels = load(options.data, "t10k")
     with torch.no_grad():
         right = (model(images).argmax(1) == labels).double().mean().item()
-    whole = sum(4 * p.numel() for p in model.parameters())
     print(f"{size} bytes, {whole / size:.1f}x smaller, {100 * right:.2f} % of the test set right")
 
 

@@ -85,6 +85,24 @@ def test_curve_of_convolutions(program, folder: Path) -> None:  # type: ignore[n
     assert min(value for name, value in found.items() if name.endswith("accuracy")) > 80  # chance: 50
 
 
+@pytest.mark.parametrize("coded", [(), ("--coded",)])
+def test_mnist_reports_what_its_file_holds(program, folder: Path, capsys: pytest.CaptureFixture[str], coded: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
+    for ours, theirs in (("train", "train"), ("test", "t10k")):
+        for name in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+            (folder / f"{theirs}-{name}").write_bytes((DIGITS / f"{ours}-{name}").read_bytes())
+    path = folder / "m.gbz"
+    program("gnets_mnist").main([str(folder), str(path), "--widths", "64", "96", "10", "--ratio", "8", "--epochs", "60", *coded])
+    words = capsys.readouterr().out.split()
+    whole = 4 * (64 * 96 + 96 + 96 * 10 + 10)
+    assert int(words[0]) == path.stat().st_size <= whole / 8
+    # The program divides by 255, whatever the largest pixel is.
+    images = np.frombuffer((DIGITS / "test-images-idx3-ubyte").read_bytes(), np.uint8, offset=16).reshape(-1, 64) / np.float32(255)
+    right = accuracy(of_file(path), images, digits("test")[1])
+    assert float(words[4]) == pytest.approx(right, abs=0.3)
+    assert right > 80  # chance: 10
+    assert gbc.inspect(path).tensors[0].kind == "generated"
+
+
 def test_transfer_begins_at_the_expanded_file(program, folder: Path) -> None:  # type: ignore[no-untyped-def]
     words = ["mnist", str(DIGITS), "--ratio", "10", "--epochs", "15", "--seeds", "1", "--keep", str(folder)]
     found = values(program("gnets_transfer").main(words))
