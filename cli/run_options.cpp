@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gbcompress/error.h"
+#include "gbcompress/plan.h"
 #include "model_options.h"
 
 namespace gbcompress::cli {
@@ -90,9 +91,10 @@ SettingsUse use_of(const Arguments& arguments) {
 }
 
 bool teaches(const CompressOptions& options, const Arguments& arguments) {
-  const bool chosen = options.choose.loss && arguments.has("data") &&
-                      options.bottleneck.mode == WeightMode::kQuantized && may_train(options) &&
-                      !arguments.has("from-scratch");
+  const bool chosen =
+      options.choose.loss && arguments.has("data") &&
+      (options.bottleneck.mode == WeightMode::kQuantized || has_gnets(options.bottleneck)) &&
+      may_train(options) && !arguments.has("from-scratch");
   return chosen || options.train.loss == Loss::kDistill;
 }
 

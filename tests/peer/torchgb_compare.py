@@ -4,8 +4,8 @@
     torchgb_compare.py --torchgb CHECKOUT --python PYTHON --gbcompress EXECUTABLE --package FOLDER
 
 CHECKOUT is a folder with src/torchGB, PYTHON an interpreter with torch and numpy, FOLDER the one that holds the Python
-package gbcompress. The checkout stays as it is: a temporary copy receives the two repairs without which its head neither
-builds nor trains a g-net. All sides do zero, predict, backward and AdamW on the same shapes with given random
+package gbcompress. The checkout stays as it is: a temporary copy receives the two repairs without which its head
+neither builds nor trains a g-net. All sides do zero, predict, backward and AdamW on the same shapes with given random
 gradients: hidden 32, 10,000-weight tiles, binary codes, float32.
 """
 
@@ -177,7 +177,8 @@ def main():
         repaired_copy(arguments.torchgb, folder)
         times = measure(arguments, folder)
     # Medians of the rounds; beside them each side's quietest round, should the machine be shared.
-    print(f"{'shape':12}{'weights':>11}  {'side':10}{'step':>12}{'weights/s':>12}{'ratio':>8}{'quietest':>12}{'ratio':>8}")
+    print(f"{'shape':12}{'weights':>11}  {'side':10}{'step':>12}{'weights/s':>12}{'ratio':>8}{'quietest':>12}"
+          f"{'ratio':>8}")
     low = False
     for shape, widths in SHAPES.items():
         weights = sum(a * b for a, b in zip(widths, widths[1:]))

@@ -162,15 +162,19 @@ Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric 
   return chosen;
 }
 
+void choose_loss(CompressOptions& options, bool teacher) {
+  if (!options.choose.loss || !teacher || options.from_scratch) return;
+  options.train.loss = Loss::kDistill;
+  if (options.train.labels == 0) options.train.labels = kLabels;
+  options.choose.loss = false;
+}
+
 void choose_recipe(CompressOptions& options, Model& model, const Data& data, const Dataset& train,
                    bool teacher) {
   Choices& choose = options.choose;
   TrainOptions& to = options.train;
   const std::int64_t predictions = train.size() * train.predictions();
-  if (choose.loss && teacher && !options.from_scratch) {
-    to.loss = Loss::kDistill;
-    to.labels = kLabels;
-  }
+  choose_loss(options, teacher);
   if (choose.batch) to.batch = batch_for(train);
   const double step_cost = multiply_adds(model, train) * static_cast<double>(to.batch);
   if (choose.epochs) {
