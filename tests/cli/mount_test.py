@@ -42,6 +42,37 @@ def large(seed=0, elements=700_000):
     })
 
 
+def varint(value):
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def field(number, value):
+    """Of a protobuf message: a number, or bytes, or text."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def onnx_bytes(external=None):
+    """A model of two products: weights as raw_data or, with a name, in external data, and weights as float_data."""
+    def shaped(number, name, sides):
+        shape = field(2, b"".join(field(1, field(1, side)) for side in sides))
+        return field(number, field(1, name) + field(2, field(1, field(1, 1) + shape)))
+
+    def node(kind, inputs, output):
+        return field(1, b"".join(field(1, each) for each in inputs) + field(2, output) + field(4, kind))
+
+    first, second = weights(300 * 200, 8, 4), weights(200 * 50, 9, 4)
+    where = [("location", external or ""), ("length", str(len(first)))]
+    outside = b"".join(field(13, field(1, key) + field(2, value)) for key, value in where) + field(14, 1)
+    initializers = [field(1, 300) + field(1, 200) + field(2, 1) + field(8, "first") + (outside if external else field(9, first)),
+                    field(1, 200) + field(1, 50) + field(2, 1) + field(4, second) + field(8, "second")]
+    graph = node("MatMul", ["x", "first"], "h") + node("MatMul", ["h", "second"], "y") + field(2, "graph")
+    graph += b"".join(field(5, each) for each in initializers) + shaped(11, "x", [3, 300]) + shaped(12, "y", [3, 50])
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17)), first
+
+
 class Mount:
     """A mount in a process of its own. `said` is what it prints once it is mounted."""
 
@@ -193,6 +224,26 @@ class Reads(MountTest):
             self.assertEqual(mount.stop(signal.SIGTERM), (DONE, ""))
             if "--lossless" in options:
                 self.assertEqual(self.read("small-back.gguf"), content)
+
+    def test_onnx(self):
+        for name, external in (("small.onnx", None), ("large.onnx", "large.data")):
+            content, first = onnx_bytes(external)
+            os.mkdir(self.path(name + "-source"))
+            model = self.write(f"{name}-source/{name}", content)
+            files = {name: content}
+            if external:
+                self.write(f"{name}-source/{external}", first)
+                files[external] = first
+            os.mkdir(self.path(name + "-packed"))
+            packed = self.path(f"{name}-packed/{name[:5]}.gbz")
+            self.succeed("compress", model, "--lossless", "-o", packed, "-q")
+            self.assertLess(os.path.getsize(packed), 0.9 * sum(map(len, files.values())))
+            mount = Mount(self, self.path(name + "-packed"), self.point)
+            self.assertEqual(sorted(os.listdir(self.point)), sorted(files))
+            for each, bytes_of in files.items():
+                self.assertTrue(mount.read(each) == bytes_of, each)
+                self.same_at_random(mount.path(each), bytes_of, reads=20)
+            self.assertEqual(mount.stop(), (DONE, ""))
 
     def tuned(self):
         base, tuned = large(), bytearray(large())
