@@ -7,6 +7,7 @@
 
 #include "call_files.h"
 #include "gbcompress/error.h"
+#include "gbcompress/settings.h"
 #include "gbcompress/version.h"
 #include "help.h"
 #include "torch_module.h"
@@ -26,6 +27,16 @@ std::vector<std::string> option_names(const po::options_description& options) {
   std::vector<std::string> names;
   for (const auto& option : options.options()) names.push_back("--" + option->long_name());
   return names;
+}
+
+/// A setting that ends in the name of an unknown option, or the nearest option.
+std::string instead_of(const std::string& unknown, const po::options_description& options) {
+  std::string key = "." + unknown.substr(std::min<std::size_t>(2, unknown.size()));
+  std::replace(key.begin(), key.end(), '-', '_');
+  if (options.find_nothrow("set", false))
+    for (const SettingInfo& setting : setting_table())
+      if (setting.key.ends_with(key)) return "; use --set " + setting.key + "=VALUE";
+  return did_you_mean(unknown, option_names(options));
 }
 
 struct Parsed {
@@ -55,7 +66,7 @@ Parsed parse(const std::vector<std::string>& tokens, const po::options_descripti
     }
   } catch (const po::unknown_option& error) {
     const std::string name = printable(error.get_option_name());
-    fail_usage("unknown option " + name + did_you_mean(name, option_names(visible)), verb);
+    fail_usage("unknown option " + name + instead_of(name, visible), verb);
   } catch (const po::multiple_occurrences& error) {
     fail_usage("option " + error.get_option_name() + " was given twice", verb);
   } catch (const po::invalid_command_line_syntax& error) {

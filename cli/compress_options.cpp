@@ -48,9 +48,10 @@ void set_default_target(bool data, Settings& settings) {
 void make_lossless(const Arguments& arguments, Settings& settings) {
   if (arguments.has("mode") && arguments.text("mode") != mode_name(WeightMode::kExact))
     contradicts("--mode " + printable(arguments.text("mode")), "stores every value exactly");
-  for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch"})
+  for (const char* option : {"epochs", "minutes", "strategy", "from-scratch"})
     if (arguments.has(option) && arguments.text(option) != "0")
       contradicts(std::string("--") + option, "trains nothing");
+  if (is_set_in_call(settings, "train.loss")) contradicts("--set train.loss", "trains nothing");
   for (const LayerRule& rule : settings.compress.bottleneck.layers)
     if ((rule.mode && *rule.mode != WeightMode::kExact) || rule.prior == true)
       contradicts("the [[layer]] rule for " + printable(rule.match), "stores every value exactly");
@@ -85,8 +86,8 @@ void check_layers(const Arguments& arguments, const Settings& settings) {
 
 /// Inputs made from batch norms calibrate, and train nothing.
 void make_synthetic(const Arguments& arguments, Settings& settings) {
-  for (const char* option : {"epochs", "minutes", "loss", "strategy", "from-scratch", "max-drop",
-                             "effort", "resume", "lossless", "deterministic"}) {
+  for (const char* option : {"epochs", "minutes", "strategy", "from-scratch", "max-drop", "effort",
+                             "resume", "lossless", "deterministic"}) {
     const std::string value = arguments.text(option);
     if (!arguments.has(option) || value == "0" || value == "fast") continue;
     throw Error(Errc::kUsage, std::string("--") + option +
@@ -127,7 +128,6 @@ Settings compress_settings(const Arguments& arguments) {
                {"max-error", "target.max_error"},
                {"effort", "train.effort"},
                {"minutes", "train.minutes"},
-               {"placement", "ranks.placement"},
                {"mode", "weights.mode"}},
               settings);
   if (arguments.has("deterministic") && settings.compress.train.shards == 0)
@@ -170,7 +170,6 @@ std::vector<std::string> compress_notes(const Arguments& arguments, const Settin
               "--dry-run writes nothing", notes);
   else if (!trains && !has_gnets(run.bottleneck))
     note_idle(arguments, {"resume", "checkpoint"}, "nothing is trained", notes);
-  note_idle_ranks(arguments, notes);
   note_idle_requantize(arguments, notes);
   note_idle_parts(arguments, {arguments.words().begin(), arguments.words().end()}, notes);
   // They concern the call, however many inputs it has.

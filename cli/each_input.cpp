@@ -120,7 +120,7 @@ void check_options(const Arguments& arguments) {
     if (arguments.has(option))
       throw Error(Errc::kUsage,
                   std::string("--") + option + " belongs to one input; give the inputs one by one");
-  if (launch_of(arguments).world > 1)
+  if (read_launch().world > 1)
     throw Error(Errc::kUsage, "several processes share one input; give the inputs one by one");
 }
 

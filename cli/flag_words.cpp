@@ -11,11 +11,12 @@ struct Word {
   std::string_view library, flag;
 };
 
-/// What the library calls an option, in backticks, and what sets it here.
+/// What the library calls an option, in backticks, and what sets it here; of a setting the value
+/// follows without a blank.
 constexpr Word kWords[] = {
     {"to `PluginHost::load()`", "with --plugin"},
     {"`arch`", "--arch"},
-    {"`backend`", "--backend"},
+    {"`backend`", "--set ranks.backend="},
     {"`bits`", "--bits"},
     {"`data`", "--data"},
     {"`deterministic`", "--deterministic"},
@@ -26,24 +27,24 @@ constexpr Word kWords[] = {
     {"`keep_all`", "--keep all"},
     {"`lambdas`", "--lambdas"},
     {"`layers`", "--layers"},
-    {"`listen`", "--listen"},
-    {"`local_rank`", "--local-rank"},
-    {"`loss`", "--loss"},
-    {"`master`", "--master"},
+    {"`listen`", "--set ranks.listen="},
+    {"`local_rank`", "LOCAL_RANK"},
+    {"`loss`", "--set train.loss="},
+    {"`master`", "MASTER_ADDR and MASTER_PORT"},
     {"`max_bytes`", "--max-bytes"},
     {"`max_drop`", "--max-drop"},
     {"`max_error`", "--max-error"},
     {"`mode`", "--mode"},
     {"`overwrite`", "--force"},
     {"`part`", "--part"},
-    {"`rank`", "--rank"},
+    {"`rank`", "RANK"},
     {"`ratio`", "--ratio"},
     {"`ratios`", "--ratios"},
     {"`requantize`", "--requantize"},
     {"`resume`", "--resume"},
     {"`set`", "--set"},
     {"`strategy`", "--strategy"},
-    {"`world`", "--world"},
+    {"`world`", "WORLD_SIZE"},
     {kStandardInput, "standard input"},
 };
 
@@ -53,7 +54,7 @@ std::string with_flags(std::string message) {
   for (const auto& [library, flag] : kWords)
     for (std::size_t at = message.find(library); at != std::string::npos;
          at = message.find(library, at + flag.size()))
-      message.replace(at, library.size(), flag);
+      message.replace(at, library.size() + flag.ends_with('='), flag);
   return message;
 }
 

@@ -17,27 +17,19 @@ struct Group {
   std::vector<std::string> names;
 };
 
-/// Options in the order of the help: the usual ones first, those of several processes last. What no
-/// group names stands before the cluster's options.
+/// Options in the order of the help: the usual ones first, what no group names last.
 const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"Target",
        {"output", "ratio", "max-bytes", "bits", "max-error", "max-drop", "lossless", "lambdas",
         "ratios", "errors", "mode", "base"}},
       {"Data",
-       {"data", "statistics", "arch", "epochs", "effort", "minutes", "loss", "seed", "from-scratch",
+       {"data", "statistics", "arch", "epochs", "effort", "minutes", "seed", "from-scratch",
         "strategy"}},
       {"Other",
        {"help", "quiet", "verbose", "json", "dry-run", "force", "report", "config", "set", "part",
         "keep", "plugin"}}};
   return all;
-}
-
-const std::vector<std::string>& cluster_options() {
-  static const std::vector<std::string> names = {"deterministic", "placement",  "rank",
-                                                 "world",         "local-rank", "master",
-                                                 "listen",        "timeout",    "backend"};
-  return names;
 }
 
 bool holds(const std::vector<std::string>& names, const std::string& name) {
@@ -83,10 +75,10 @@ void print_group(std::ostream& out, const std::string& title,
 }
 
 void print_options(std::ostream& out, const std::vector<OptionInfo>& table) {
-  std::vector<const OptionInfo*> found, rest, cluster;
+  std::vector<const OptionInfo*> found;
   std::vector<std::string> placed;
   const bool grouped = std::any_of(table.begin(), table.end(),
-                                   [](const OptionInfo& each) { return each.name == "rank"; });
+                                   [](const OptionInfo& each) { return each.name == "epochs"; });
   if (!grouped) {
     for (const OptionInfo& option : table) found.push_back(&option);
     return print_group(out, "Options", found);
@@ -102,11 +94,7 @@ void print_options(std::ostream& out, const std::vector<OptionInfo>& table) {
       continue;
     }
     for (const OptionInfo& option : table)
-      if (!holds(placed, option.name) && !holds(cluster_options(), option.name))
-        found.push_back(&option);
-    for (const std::string& name : cluster_options())
-      for (const OptionInfo& option : table)
-        if (option.name == name) found.push_back(&option);
+      if (!holds(placed, option.name)) found.push_back(&option);
     print_group(out, group.title, found);
   }
 }

@@ -19,12 +19,6 @@ void note_idle(const Arguments& arguments, std::initializer_list<const char*> op
                   " no effect: " + why);
 }
 
-void note_idle_ranks(const Arguments& arguments, std::vector<std::string>& notes) {
-  if (launch_of(arguments).world == 1)
-    note_idle(arguments, {"local-rank", "master", "listen", "timeout", "backend"},
-              "there is one process", notes);
-}
-
 void note_idle_parts(const Arguments& arguments, const std::vector<std::filesystem::path>& files,
                      std::vector<std::string>& notes) {
   if (!arguments.has("part") && !arguments.has("keep")) return;

@@ -14,7 +14,6 @@ namespace gbcompress::cli {
 void note_idle(const Arguments& arguments, std::initializer_list<const char*> options,
                const std::string& why, std::vector<std::string>& notes);
 /// Options of several processes where there is one.
-void note_idle_ranks(const Arguments& arguments, std::vector<std::string>& notes);
 /// --part and --keep where none of the files has parts. @throws as sniff()
 void note_idle_parts(const Arguments& arguments, const std::vector<std::filesystem::path>& files,
                      std::vector<std::string>& notes);

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "gbcompress/error.h"
-#include "gbcompress/plan.h"
 #include "model_options.h"
 
 namespace gbcompress::cli {
@@ -20,9 +19,6 @@ void add_run_options(po::options_description& into) {
       "train, calibrate and evaluate with data: mnist:DIR, cifar10:FILE, text:FILE, tensors:FILE, "
       "features:FILE or digits; synthetic (compress alone): calibrate with inputs made from the "
       "model's batch norms; default: data-free, and quality is not evaluated");
-  add("loss", text_value("NAME"),
-      "training loss. task: the labels; distill: the original's outputs; weights: the original's "
-      "weights");
   add("strategy", text_value("NAME"), "training algorithm: backprop, or a plugin's");
   add("config", text_value("FILE"), "read settings from a TOML file");
   add("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"),
@@ -33,20 +29,6 @@ void add_run_options(po::options_description& into) {
       "with data: where the model computes: cpu (default), cuda, cuda:N");
 }
 
-void add_rank_options(po::options_description& into) {
-  auto add = into.add_options();
-  add("rank", text_value("R"),
-      "rank of this process among several; torchrun, mpirun and srun set it");
-  add("world", text_value("N"), "world size: the processes of the run");
-  add("local-rank", text_value("R"), "rank of this process on its machine");
-  add("master", text_value("HOST:PORT"), "address that the processes connect to");
-  add("listen", text_value("ADDRESS"),
-      "address to accept connections of other machines on; default: loopback only");
-  add("timeout", text_value("SECONDS"), "time to wait for another process (default: 120)");
-  add("backend", text_value("NAME"),
-      "communication: gloo (host) or nccl (GPUs; default with --device cuda)");
-}
-
 Settings settings_below_flags(const Arguments& arguments) {
   Settings settings;
   std::optional<std::filesystem::path> file;
@@ -55,18 +37,22 @@ Settings settings_below_flags(const Arguments& arguments) {
   return settings;
 }
 
+bool is_set_in_call(const Settings& settings, const std::string& key) {
+  const auto found = settings.given.find(key);
+  return found != settings.given.end() && found->second == "`set`";
+}
+
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings) {
-  FlagKeys flags = {{"loss", "train.loss"},
-                    {"epochs", "train.epochs"},
+  FlagKeys flags = {{"epochs", "train.epochs"},
                     {"seed", "train.seed"},
                     {"device", "train.device"},
                     {"strategy", "strategy.name"}};
   flags.insert(flags.end(), own.begin(), own.end());
   for (const auto& [flag, key] : flags)
     if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
-  // Without data there is one loss that can be had; asking for another by flag is a mistake, which
-  // compress() explains.
-  if (!arguments.has("data") && !arguments.has("loss")) {
+  // Without data there is one loss that can be had; asking for another in the call is a mistake,
+  // which compress() explains.
+  if (!arguments.has("data") && !is_set_in_call(settings, "train.loss")) {
     settings.compress.train.loss = Loss::kWeights;
     settings.compress.choose.loss = false;
   }
@@ -87,14 +73,13 @@ SettingsUse use_of(const Arguments& arguments) {
           .images = !data.empty() && !text && !data.starts_with("features:"),
           .text = text || tensors,
           .from_scratch = arguments.has("from-scratch"),
-          .ranks = launch_of(arguments).world};
+          .ranks = read_launch().world};
 }
 
 bool teaches(const CompressOptions& options, const Arguments& arguments) {
-  const bool chosen =
-      options.choose.loss && arguments.has("data") &&
-      (options.bottleneck.mode == WeightMode::kQuantized || has_gnets(options.bottleneck)) &&
-      may_train(options) && !arguments.has("from-scratch");
+  const bool chosen = options.choose.loss && arguments.has("data") &&
+                      options.bottleneck.mode == WeightMode::kQuantized && may_train(options) &&
+                      !arguments.has("from-scratch");
   return chosen || options.train.loss == Loss::kDistill;
 }
 
@@ -118,19 +103,6 @@ void need_model(const Arguments& arguments, const std::string& verb) {
                                   " needs MODEL, or --from-scratch with --arch and --data; see "
                                   "`gbcompress " +
                                   verb + " --help`");
-}
-
-namespace {
-
-std::optional<std::string> given(const Arguments& arguments, const char* option) {
-  return arguments.has(option) ? std::optional(arguments.text(option)) : std::nullopt;
-}
-
-}  // namespace
-
-Launch launch_of(const Arguments& arguments) {
-  return read_launch({given(arguments, "rank"), given(arguments, "world"),
-                      given(arguments, "local-rank"), given(arguments, "master")});
 }
 
 }  // namespace gbcompress::cli

@@ -11,19 +11,15 @@
 
 namespace gbcompress::cli {
 
-/// --arch, --data, --loss, --config, --set and the like; nothing about targets and outputs.
+/// --arch, --data, --config, --set and the like; nothing about targets and outputs.
 void add_run_options(boost::program_options::options_description& into);
-
-/// --rank, --world, --local-rank, --master, --listen, --timeout, --backend.
-void add_rank_options(boost::program_options::options_description& into);
-/// Who this process is among several: flags, then what torchrun, mpirun or srun say.
-/// @throws Error(kUsage) as read_launch()
-Launch launch_of(const Arguments& arguments);
 
 /// Defaults < file < environment < --set.
 Settings settings_below_flags(const Arguments& arguments);
-/// Then those of the flags (option, key) that were given, beside --loss, --epochs and --seed. The
-/// loss is Loss::kWeights where there is neither data nor --loss.
+/// Whether --set has the key.
+bool is_set_in_call(const Settings& settings, const std::string& key);
+/// Then those of the flags (option, key) that were given, beside --epochs and --seed. The loss is
+/// Loss::kWeights where there are no data and `--set` gives none.
 using FlagKeys = std::vector<std::pair<const char*, const char*>>;
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings);
 

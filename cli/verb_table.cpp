@@ -85,10 +85,7 @@ const std::map<std::string, Values>& named_values() {
   static const std::map<std::string, Values> values = {
       {"arch", {Kind::kBegin, layout_names()}},
       {"mode", choices_of("weights.mode")},
-      {"loss", choices_of("train.loss")},
-      {"placement", choices_of("ranks.placement")},
       {"strategy", {Kind::kBegin, {"backprop"}}},
-      {"backend", {Kind::kChoice, {"gloo", "nccl"}}},
       {"keep", {Kind::kChoice, {"all"}}},
       {"kernel", {Kind::kChoice, {"fused", "reference"}}},
       {"isa", {Kind::kChoice, {"AVX2", "SSE4"}}},

@@ -150,7 +150,7 @@ bool weights_suffice(const Arguments& arguments, const Settings& settings) {
   for (const char* option : {"data", "from-scratch", "resume", "checkpoint", "plugin"})
     if (arguments.has(option)) return false;
   return !arguments.words().empty() && !request_plan(arguments, settings).needs_model &&
-         launch_of(arguments).world == 1;
+         read_launch().world == 1;
 }
 
 /// ONNX and GGUF models have no forward pass here.

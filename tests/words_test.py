@@ -139,7 +139,7 @@ class Options(unittest.TestCase):
         self.assertGreater(len(rows), 15)
         pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
         for flag in rows.values():
-            self.assertIn(re.search(r"--[a-z-]+", flag).group(), pages)
+            self.assertIn(re.search(r"--[a-z-]+|[A-Z_]+", flag).group(), pages)
         named = set()
         for name, text in messages():
             for option in re.findall(r"`[a-z_]+`", text):

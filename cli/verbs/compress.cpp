@@ -67,17 +67,14 @@ void add_compress_options(po::options_description& into) {
       "resume a run from a checkpoint, or from the newest in a folder");
   add("checkpoint", text_value("DIR"),
       "folder for checkpoints, which stay; default: beside the output, removed at the end");
-  add("placement", text_value("NAME"),
-      "ranks that compute the g-nets of several processes: auto, owner or replicated");
   add("deterministic", "give the same file for 1, 2, 4 or 8 processes and any number of threads");
-  add_rank_options(into);
 }
 
 int compress_one(const Arguments& arguments, Family* family) {
   const auto& words = arguments.words();
   const bool piped = arguments.text("output") == "-" ||
                      std::find(words.begin(), words.end(), kStandardInput) != words.end();
-  if (piped && launch_of(arguments).world > 1)
+  if (piped && read_launch().world > 1)
     throw Error(Errc::kUsage,
                 "several processes cannot share standard input or output (-); name files");
   const Settings settings = compress_settings(arguments);

@@ -99,7 +99,7 @@ Opened open_all(const Arguments& arguments, const PluginHost& host, const Settin
     opened.data = answered(model, synthetic_inputs(arguments, options, model));
   else if (arguments.has("data"))
     opened.data = answered(model, open_data(arguments.text("data"), settings.data));
-  use_device(settings, launch_of(arguments), model, opened.teacher.get(),
+  use_device(settings, read_launch(), model, opened.teacher.get(),
              opened.data ? &*opened.data : nullptr);
   return opened;
 }
@@ -205,7 +205,7 @@ int compress_with_torch(const Arguments& arguments) {
   PluginHost host;
   load_plugins(host, arguments);
   // What cannot be used is refused before anything is opened.
-  if (arguments.has("data")) device_of_rank(settings, launch_of(arguments));
+  if (arguments.has("data")) device_of_rank(settings, read_launch());
   const auto group = open_group(arguments, host, settings);
   const bool writes = group->rank() == 0 && !dry_run;
   if (writes) {

@@ -20,7 +20,6 @@ void sweep_options(po::options_description& into) {
   add("errors", text_value("E,E,..."), "without training: relative squared weight errors");
   add_run_options(into);
   add("tensorboard", text_value("DIR"), "write event files for TensorBoard, one folder per point");
-  add_rank_options(into);
   add_report_options(into, /*force=*/true);
 }
 

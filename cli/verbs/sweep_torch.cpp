@@ -81,7 +81,6 @@ std::vector<std::string> sweep_notes(const Arguments& arguments, const Settings&
   with_gnets.compress.bottleneck.gnet_prior = true;
   const std::string idle = unused_settings(with_gnets, use_of(arguments));
   if (!idle.empty()) notes.push_back(idle);
-  note_idle_ranks(arguments, notes);
   note_idle_parts(arguments, {arguments.words().begin(), arguments.words().end()}, notes);
   note_idle_force(arguments, notes);
   return notes;
@@ -148,7 +147,7 @@ int sweep_on(Group& group, const Arguments& arguments, const PluginHost& host,
   std::optional<Data> data;
   if (arguments.has("data"))
     data = answered(*input.model, open_data(arguments.text("data"), settings.data));
-  use_device(settings, launch_of(arguments), *input.model, teacher.get(), data ? &*data : nullptr);
+  use_device(settings, read_launch(), *input.model, teacher.get(), data ? &*data : nullptr);
 
   const auto log = event_log(arguments);  // of each rank: points are computed by one of them
   RunWatch watch(arguments.quiet() || !speaks_for_all(), log.get());
@@ -218,7 +217,7 @@ int sweep_with_torch(const Arguments& arguments) {
   PluginHost host;
   load_plugins(host, arguments);
   // What cannot be used is refused before anything is opened.
-  if (arguments.has("data")) device_of_rank(settings, launch_of(arguments));
+  if (arguments.has("data")) device_of_rank(settings, read_launch());
   const auto group = open_group(arguments, host, settings);
   std::optional<Report> page;
   if (group->rank() == 0)

@@ -277,7 +277,7 @@ class Targets(harness.CliTest):
         result = self.succeed(*common, "--data", "digits", "--epochs", "0")
         self.assertRegex(result.out, r"test accuracy +\d+\.\d\d % +\d+\.\d\d %")
         self.assertRegex(result.out, r"step sizes from +\d+ training samples,\n +.*error feedback")
-        result = self.succeed(*common, "--data", "digits", "--loss", "weights")
+        result = self.succeed(*common, "--data", "digits", "--set", "train.loss=weights")
         self.assertRegex(result.out, r"test accuracy +\d+\.\d\d % +\d+\.\d\d %")
         self.assertRegex(result.out, r"step sizes from +the weights \(data-free\)")
         self.assertNotIn("step sizes from", self.succeed(*common, "--data", "digits", "--epochs", "1").out)

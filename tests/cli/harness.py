@@ -18,6 +18,8 @@ PORTABLE = os.environ.get("GBCOMPRESS_PORTABLE") == "1"  # built without LibTorc
 TIMEOUT = 240  # seconds; none of these commands comes near
 
 DONE, FAILED, USAGE, INPUT, TARGET, PLUGIN = range(6)
+# Of two processes the first; nobody listens.
+RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
 # G-nets, a little fitted and trained.
 QUICK = ("--set", "weights.mode=generated", "--set", "train.fit_steps=20", "--set", "train.epochs=1")
 

@@ -160,8 +160,7 @@ class Several(NamesTest):
         for option in ("--report", "--tensorboard", "--checkpoint", "--resume"):
             self.refused(USAGE, option + " belongs to one input; give the inputs one by one", *two, option, "x")
         if not harness.PORTABLE:
-            self.refused(USAGE, "several processes share one input", *two, "--rank", "0", "--world", "2", "--master",
-                         "127.0.0.1:9")
+            self.refused(USAGE, "several processes share one input", *two, environment=harness.RANK_0)
         self.assertFalse(os.path.exists(self.path("out")))
 
     def test_an_output_that_is_an_input_is_refused_alone(self):

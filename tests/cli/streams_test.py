@@ -120,10 +120,9 @@ class Streams(StreamTest):
                 (("plugins", "new", "x", "-o", "-"), "-o takes no standard stream .* name a folder")):
             with self.subTest(command=command):
                 self.refused(USAGE, pattern, *command)
-        ranks = ("--rank", "0", "--world", "2", "--master", "127.0.0.1:9")
         for files in ((model, "-o", "-"), ("-", "-o", "x.gbz")):
             self.refused(USAGE, r"several processes cannot share standard input or output \(-\); name files", "compress",
-                         *files, *ranks)
+                         *files, environment=harness.RANK_0)
         missing = self.run_cli("inspect", "-", stdin=None, preexec_fn=lambda: os.close(0))
         self.assertEqual(missing.status, INPUT, missing)
         self.one_message(missing, "standard input cannot be read")

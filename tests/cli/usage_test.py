@@ -76,8 +76,9 @@ class Usage(harness.CliTest):
             ("--max-drop", "1", "give --data"),
             ("--epochs", "-1", "--epochs must be an integer from 0 to 1000000, not -1"),
             ("--seed", "1.5", "--seed must be an integer of at least 0, not 1.5"),
-            ("--loss", "taks", "must be one of task, distill, weights, not \"taks\"; did you mean task"),
-            ("--loss", "task", "give --data"),
+            ("--set", "train.loss=taks", "must be one of task, distill, weights, not \"taks\"; did you mean task"),
+            ("--set", "train.loss=task", "give --data"),
+            ("--timeout", "3", "unknown option --timeout; use --set ranks.timeout=VALUE"),
         ]
         for flag, value, pattern in cases:
             with self.subTest(flag=flag, value=value):

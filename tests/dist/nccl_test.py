@@ -101,7 +101,7 @@ class Refused(unittest.TestCase):
         if os.path.exists(module):
             self.skipTest("this build has the module, and perhaps a GPU")
         done = subprocess.run([os.environ["GBCOMPRESS"], "compress", os.environ["GBC_DIGITS"], "--arch", "mlp", "-o",
-                               "/nonexistent/x.gbz", "--backend", "nccl"], env=ranks.clean_environment(),
+                               "/nonexistent/x.gbz", "--set", "ranks.backend=nccl"], env=ranks.clean_environment(),
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)

@@ -42,7 +42,7 @@ class ProgramTest(unittest.TestCase):
         path = os.path.join(self.folder, name)
         model = [net[0], "--arch", "mlp"] if net[0] == GIVEN else ["--from-scratch", "--arch", net[0]]
         command = ["compress", *model, "--data", net[1], "--mode", mode, "--max-bytes", "30M",
-                   "--epochs", str(epochs), "--timeout", "60", "-q", "-o", path, *arguments]
+                   "--epochs", str(epochs), "--set", "ranks.timeout=60", "-q", "-o", path, *arguments]
         environment = ranks.torchrun_environment if world > 1 else (lambda r, w, p: ranks.clean_environment())
         return self.run_program(command, [environment(r, world, port) | said[r % len(said)] for r in range(world)]), path
 

@@ -84,7 +84,7 @@ class Strategies(ProgramTest):
                     self.assertRegex(job.text(), r"\d+ parameters are stepped where their layer is")
                     with open(path, "rb") as file:
                         self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, f"{world} ranks")
-                job, path = self.start(2, "all", *settings, "--placement", "replicated", net=net, mode="generated")
+                job, path = self.start(2, "all", *settings, "--set", "ranks.placement=replicated", net=net, mode="generated")
                 self.assertNotIn("where their layer is", job.text())
                 with open(path, "rb") as file:
                     self.assertEqual(hashlib.sha256(file.read()).hexdigest(), alone, "replicated, as asked")
@@ -98,7 +98,7 @@ class Strategies(ProgramTest):
                 settings = [*AL, "--force", "--set", "train.batch=16"]
                 alone = self.file(1, "1", *settings, net=net, epochs=4)
                 for world, more, said in ((2, [], self.assertRegex), (3, [], self.assertRegex),
-                                          (2, ["--placement", "replicated"], self.assertNotRegex)):
+                                          (2, ["--set", "ranks.placement=replicated"], self.assertNotRegex)):
                     job, path = self.start(world, str(world), *settings, *more, net=net, epochs=4)
                     self.assertEqual(job.statuses, [0] * world, job.text())
                     said(job.text(), r"\d+ parameters are stepped where their layer is")

@@ -40,7 +40,7 @@ class Case(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def compress(self, world, output, *arguments):
-        return Job(world, PROGRAM, "compress", DIGITS, "--arch", "mlp", "--data", "digits", "--json", "--timeout", 30, "-o",
+        return Job(world, PROGRAM, "compress", DIGITS, "--arch", "mlp", "--data", "digits", "--json", "--set", "ranks.timeout=30", "-o",
                    output, *SHORT, *arguments)
 
     def done(self, job, status=0):
@@ -137,7 +137,7 @@ class Files(Case):
         self.assertEqual(files[1], files[4])
         # It must be the sums that make them equal: without fixed ones they differ.
         for world in (1, 2):
-            self.done(self.compress(world, self.path(f"free-{world}.gbz"), "--placement", "replicated"))
+            self.done(self.compress(world, self.path(f"free-{world}.gbz"), "--set", "ranks.placement=replicated"))
         self.assertNotEqual(self.content(self.path("free-1.gbz")), self.content(self.path("free-2.gbz")))
 
     def test_deterministic_runs_give_the_same_file_for_any_number_of_threads(self):
@@ -163,7 +163,7 @@ class Files(Case):
         files = []
         for world in (1, 2, 3):
             files.append(self.path(f"{world}.gbz"))
-            self.done(Job(world, PROGRAM, "compress", DIGITS, "--arch", "mlp", "--data", "digits", "--json", "--timeout", 30,
+            self.done(Job(world, PROGRAM, "compress", DIGITS, "--arch", "mlp", "--data", "digits", "--json", "--set", "ranks.timeout=30",
                           "--epochs", 0, "--max-bytes", 4000, "-o", files[-1], OMP_NUM_THREADS="1"))
         self.assertEqual(self.content(files[0]), self.content(files[1]))
         self.assertEqual(self.content(files[0]), self.content(files[2]))
@@ -190,13 +190,13 @@ class Files(Case):
         for world in (1, 2):
             files.append(self.path(f"{world}.gbz"))
             job = self.done(Job(world, PROGRAM, "compress", self.path("net.safetensors"), *data, "--epochs", 0, "--ratio", 8,
-                                "--json", "--timeout", 30, "-o", files[-1], OMP_NUM_THREADS="1"))
+                                "--json", "--set", "ranks.timeout=30", "-o", files[-1], OMP_NUM_THREADS="1"))
             self.assertIn("error feedback", json.loads(job.ranks[0].out)["allocation"])
         self.assertEqual(self.content(files[0]), self.content(files[1]))
 
     def test_only_rank_0_reports_and_all_agree_on_quality(self):
         for placement in ("owner", "replicated"):
-            job = self.done(self.compress(2, self.path(placement + ".gbz"), "--placement", placement, "--epochs", 40))
+            job = self.done(self.compress(2, self.path(placement + ".gbz"), "--set", f"ranks.placement={placement}", "--epochs", 40))
             report = json.loads(job.ranks[0].out)
             self.assertEqual(job.ranks[1].out, "")
             self.assertEqual(report["world"], 2)
@@ -208,7 +208,7 @@ class Files(Case):
         port = ranks.free_port()
         kept, ranks.WORKER = ranks.WORKER, PROGRAM
         self.addCleanup(setattr, ranks, "WORKER", kept)
-        common = ["compress", DIGITS, "--arch", "mlp", "--data", "digits", "-q", "--timeout", "30", "-o",
+        common = ["compress", DIGITS, "--arch", "mlp", "--data", "digits", "-q", "--set", "ranks.timeout=30", "-o",
                   self.path("x.gbz"), *SHORT]
         job = Job(0, PROGRAM)
         job.ranks = [ranks.Rank([*common, "--seed", str(r)], ranks.torchrun_environment(r, 2, port)) for r in (0, 1)]

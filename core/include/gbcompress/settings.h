@@ -30,12 +30,20 @@ const std::vector<SettingInfo>& layer_table();
 /// "GBCOMPRESS_GNET_HIDDEN" for "gnet.hidden".
 std::string environment_name(const std::string& key);
 
+/// How the processes of a run meet and wait.
+struct RankSettings {
+  std::string backend = "auto";  ///< "gloo", "nccl"; "auto": by the device
+  std::string listen;            ///< GroupOptions::listen
+  double timeout = 120;          ///< seconds
+};
+
 /// All settings of a run, typed.
 struct Settings {
   CompressOptions compress;  ///< output and overwrite are not settings and stay empty
   DataOptions data;
   std::int64_t threads = 0;    ///< 0: one for each core, one alone for small models
   std::string device = "cpu";  ///< where the model computes: device.h's device_named()
+  RankSettings ranks;
   /// Keys that were set, and where: "train.epochs" by "--epochs"; "layer.type" by "run.toml:9:1".
   std::map<std::string, std::string> given;
 

@@ -18,6 +18,7 @@ bool zero_to_one(double x) { return x >= 0 && x <= 1; }
 bool own_bits(double x) { return x >= 0.1 && x <= 32; }
 bool inside_one(double x) { return x > 0 && x < 1; }
 bool below_one(double x) { return x >= 0 && x < 1; }
+bool to_a_day(double x) { return x >= 0.1 && x <= 86'400; }
 
 const char* const kNotNegative = "a number of at least 0";
 const char* const kPositive = "a number above 0";
@@ -237,13 +238,6 @@ std::vector<SettingRow<S>> run_rows() {
                     std::vector<std::pair<std::string, bool>>{{"tensor", false}, {"row", true}},
                     "Trained quantized weights: one step size per tensor, or one per row",
                     GBC_FIELD(compress.bottleneck.row_steps)),
-      chosen_row(
-          number_row<S>(
-              "rate.step_speed", kPositive, positive,
-              "Learning rate of step sizes over that of quantized weights; unset, the program "
-              "chooses",
-              GBC_FIELD(compress.bottleneck.step_speed)),
-          GBC_FIELD(compress.choose.step_speed)),
       chosen_row(number_row<S>("rate.lr", kPositive, positive,
                                "Learning rate of quantized weights; unset, the program chooses",
                                GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
@@ -320,14 +314,24 @@ std::vector<SettingRow<S>> run_rows() {
           "Where g-nets are computed (chosen by measured cost, each on one rank, each on "
           "every rank)",
           GBC_FIELD(compress.bottleneck.placement)),
+      choice_row<S>("ranks.backend",
+                    std::vector<std::pair<std::string, std::string>>{
+                        {"auto", "auto"}, {"gloo", "gloo"}, {"nccl", "nccl"}},
+                    "Communication: gloo through the host, nccl through GPUs; auto: nccl where the "
+                    "model computes on a GPU",
+                    GBC_FIELD(ranks.backend)),
+      text_row<S>("ranks.listen",
+                  "Where to accept connections of other machines: an address, a network "
+                  "interface, or any; unset: from this machine only",
+                  GBC_FIELD(ranks.listen)),
+      number_row<S>("ranks.timeout", "a number from 0.1 to 86400", to_a_day,
+                    "Seconds to wait for another process", GBC_FIELD(ranks.timeout)),
       integer_row<S>("checkpoint.every_steps", 0, kAny,
                      "Steps between checkpoints; 0: none by steps",
                      GBC_FIELD(compress.checkpoints.every_steps)),
       number_row<S>("checkpoint.every_minutes", kNotNegative, not_negative,
                     "Minutes between checkpoints; 0: none by time",
                     GBC_FIELD(compress.checkpoints.every_minutes)),
-      integer_row<S>("checkpoint.keep", 2, 1'000'000, "Number of checkpoints kept",
-                     GBC_FIELD(compress.checkpoints.keep)),
       chosen_row(choice_row<S>(
                      "artifact.coding",
                      names(coding_name, {Coding::kF32, Coding::kF16, Coding::kI8, Coding::kCoded}),
@@ -336,15 +340,6 @@ std::vector<SettingRow<S>> run_rows() {
                      "with data makes a file more than 50x smaller, else int8",
                      GBC_FIELD(compress.bottleneck.coding)),
                  GBC_FIELD(compress.choose.coding)),
-      chosen_row(choice_row<S>(
-                     "artifact.plain",
-                     std::vector<std::pair<std::string, bool>>{{"exact", false}, {"coded", true}},
-                     "Storage of float32 parameters that could have g-nets and have "
-                     "none, such as biases: exactly, or as entropy-coded floats of 4 "
-                     "mantissa bits; unset, coded for g-nets of a "
-                     "target size that is at least 6x smaller",
-                     GBC_FIELD(compress.bottleneck.code_plain)),
-                 GBC_FIELD(compress.choose.code_plain)),
   };
 }
 

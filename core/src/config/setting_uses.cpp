@@ -140,6 +140,9 @@ Reason reason_placed(const CompressOptions&, const Work& work) {
   if (!work.gnets) return kNoGNets;
   return unless(work.several_ranks, "there is one process");
 }
+Reason reason_ranks(const CompressOptions&, const Work& work) {
+  return unless(work.several_ranks, "there is one process");
+}
 Reason reason_layer_target(const CompressOptions& o, const Work& work) {
   if (o.train.rate.measure == ErrorMeasure::kTotal)
     return "rate.measure = \"total\" bounds the error of all matrices together";
@@ -183,7 +186,6 @@ const std::map<std::string, Rule>& rules() {
       {"rate.quantizer", reason_untrained},
       {"rate.calibration", reason_calibrates},
       {"quant.step_per", reason_coded},
-      {"rate.step_speed", reason_coded},
       {"rate.lr", reason_coded},
       {"strategy.name", reason_strategy},
       {"strategy.options", reason_trains},
@@ -203,11 +205,12 @@ const std::map<std::string, Rule>& rules() {
       {"train.accumulate", reason_trains},
       {"train.shards", reason_always},
       {"ranks.placement", reason_placed},
+      {"ranks.backend", reason_ranks},
+      {"ranks.listen", reason_ranks},
+      {"ranks.timeout", reason_ranks},
       {"checkpoint.every_steps", reason_steps},
       {"checkpoint.every_minutes", reason_steps},
-      {"checkpoint.keep", reason_steps},
       {"artifact.coding", reason_gnets},
-      {"artifact.plain", reason_gnets},
       {"target.ratio", reason_always},
       {"target.max_bytes", reason_always},
       {"target.bits", reason_always},

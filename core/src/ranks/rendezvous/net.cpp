@@ -171,9 +171,11 @@ Fd listen_on(const std::string& address, int port) {
                                     " is in use, by another job or a second rank 0; choose "
                                     "another port (MASTER_PORT or `master`)");
   if (errno == EADDRNOTAVAIL)
-    throw Error(Errc::kFailure, printable(address) +
-                                    " is no address of this machine, so rank 0 cannot listen on "
-                                    "it; give `listen` one that is, an interface, or any");
+    throw Error(
+        Errc::kFailure,
+        printable(address) +
+            " is no address of this machine, so rank 0 cannot listen on "
+            "it; give `listen` ADDRESS of this machine, `listen` INTERFACE or `listen` any");
   throw Error(Errc::kFailure,
               "rank 0 cannot listen on " + endpoint_text(address, port) + ": " + reason(errno));
 }

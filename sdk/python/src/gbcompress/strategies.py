@@ -290,7 +290,7 @@ class _Run:
         self.set("train.batch", batch, lambda value, what: whole(value, what, 1))
         self.set("train.threads", torch.get_num_threads() if threads is None else threads,
                  lambda value, what: whole(value, what, 1))  # fmt: skip
-        call = ["--arch", self._arch.arch, "--strategy", strategy, "--mode", "exact", "--loss", "task"]
+        call = ["--arch", self._arch.arch, "--strategy", strategy, "--mode", "exact", "--set", "train.loss=task"]
         call += ["--epochs", str(whole(epochs, "epochs", 1)), "--seed", str(whole(seed, "seed", 0))]
         settings = {"train.shift": "0", "train.flip": "no"} | self._settings
         for key, value in options.items():
