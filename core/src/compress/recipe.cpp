@@ -162,19 +162,15 @@ Augmentation harmless_augmentation(Model& model, const Dataset& samples, Metric 
   return chosen;
 }
 
-void choose_loss(CompressOptions& options, bool teacher) {
-  if (!options.choose.loss || !teacher || options.from_scratch) return;
-  options.train.loss = Loss::kDistill;
-  if (options.train.labels == 0) options.train.labels = kLabels;
-  options.choose.loss = false;
-}
-
 void choose_recipe(CompressOptions& options, Model& model, const Data& data, const Dataset& train,
                    bool teacher) {
   Choices& choose = options.choose;
   TrainOptions& to = options.train;
   const std::int64_t predictions = train.size() * train.predictions();
-  choose_loss(options, teacher);
+  if (choose.loss && teacher && !options.from_scratch) {
+    to.loss = Loss::kDistill;
+    if (to.labels == 0) to.labels = kLabels;
+  }
   if (choose.batch) to.batch = batch_for(train);
   const double step_cost = multiply_adds(model, train) * static_cast<double>(to.batch);
   if (choose.epochs) {

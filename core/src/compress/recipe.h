@@ -12,10 +12,6 @@ namespace gbcompress {
 /// dispatched, at least one for each parameter and prediction.
 double multiply_adds(Model& model, const Dataset& data);
 
-/// Sets train.loss and train.labels where options.choose leaves them to the program and there is a
-/// teacher: the given model's outputs and a part of the labels; labels that are set stay.
-void choose_loss(CompressOptions& options, bool teacher);
-
 /// Sets what options.choose leaves to the program; options.choose is then all false.
 /// @param data  what training sees and what pictures are tried on
 void choose_recipe(CompressOptions& options, Model& model, const Data& data, const Dataset& train,

@@ -11,7 +11,6 @@
 #include "compress/timing.h"
 #include "gbcompress/error.h"
 #include "gbcompress/options.h"
-#include "gbcompress/plan.h"
 #include "gbcompress/recipe.h"
 
 namespace gbcompress {
@@ -96,20 +95,11 @@ void state_training(CompressRun& call) {
   plan.training_samples = call.train->size();
 }
 
-/// Whether g-nets of a given model learn its outputs unless the user says otherwise. A strategy
-/// takes labels; outputs that are no scores are compared with the data's.
-bool distills_gnets(const CompressRun& call) {
-  return has_gnets(call.options.bottleneck) &&
-         call.options.train.strategy.name == StrategyChoice().name && call.train->has_classes();
-}
-
 void choose_training(CompressRun& call) {
   CompressOptions& options = call.options;
   const bool chosen_epochs = options.choose.epochs;
   if (call.priced())
     choose_recipe(options, call.model, *call.data, *call.train, call.teacher != nullptr);
-  else if (distills_gnets(call))
-    choose_loss(options, call.teacher != nullptr);
   if (call.plan.methods.back() != Method::kRateSearch) {
     call.attempts = 1;
   } else {

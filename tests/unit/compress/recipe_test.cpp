@@ -70,28 +70,6 @@ TEST_F(RecipeTest, OnlyWhatIsLeftToTheProgramIsChosen) {
   EXPECT_EQ(options.train.loss, Loss::kTask) << "nobody to learn from";
 }
 
-TEST_F(RecipeTest, LossIsTheGivenModelsOutputsUnlessItIsSet) {
-  CompressOptions options;
-  choose_loss(options, /*teacher=*/true);
-  EXPECT_EQ(options.train.loss, Loss::kTask) << "the user's choice";
-  options.choose.loss = true;
-  choose_loss(options, /*teacher=*/false);
-  EXPECT_EQ(options.train.loss, Loss::kTask);
-  options.from_scratch = true;
-  choose_loss(options, /*teacher=*/true);
-  EXPECT_EQ(options.train.loss, Loss::kTask) << "a new model has no outputs to learn";
-  options.from_scratch = false;
-  choose_loss(options, /*teacher=*/true);
-  EXPECT_EQ(options.train.loss, Loss::kDistill);
-  EXPECT_GT(options.train.labels, 0);
-  EXPECT_FALSE(options.choose.loss);
-  CompressOptions shared;
-  shared.choose.loss = true;
-  shared.train.labels = 0.7;
-  choose_loss(shared, /*teacher=*/true);
-  EXPECT_EQ(shared.train.labels, 0.7) << "a part that is set stays";
-}
-
 /// Says class 1 where the left half of a picture is brighter than the right one, or where a pixel
 /// in the middle column is bright.
 class Sides : public Model {
