@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/images/language-model.svg from the records `language-model-peers` and `language-model-recovery` of
-language_model.py.
+"""Draws docs/images/language-model.svg from the record `language-model-peers` of language_model.py.
 
     language_picture.py [--check]
 
@@ -18,17 +17,16 @@ sys.path.insert(0, str(ROOT / "tests/images"))
 from drawing import BLUE, GRAY, GREEN, LINE, ORANGE, PURPLE, Drawing  # noqa: E402
 
 RECORDS, PICTURE = ROOT / "docs/results/records", ROOT / "docs/images/language-model.svg"
-PEERS, RECOVERY = RECORDS / "language-model-peers.json", RECORDS / "language-model-recovery.json"
+RECORD = RECORDS / "language-model-peers.json"
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 735, 24, 360
-BITS, LOSSES = (2.3, 4.9), (0.03, 0.1, 0.3, 1, 3, 10)
+BITS, LOSSES = (2.3, 4.9), (0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 #: Start of the names of a series, its label, color, and where the label stands beside the last point.
-SERIES = (("gbcompress, calibrated", "gbcompress, calibrated", GREEN, (10, 14)),
-          ("gbcompress, recovery", "with recovery", ORANGE, (-8, 18)),
+SERIES = (("gbcompress, calibrated", "gbcompress, calibrated", GREEN, (10, 0)),
           ("gbcompress, without data", "gbcompress, without data", BLUE, (10, 14)),
           ("GPTQ", "GPTQ, groups of 128, zstd", ORANGE, (8, 4)),
-          ("HQQ", "HQQ, groups of 64", PURPLE, (-8, 16)),
-          ("nearest with minimum", "nearest, groups of 64", GRAY, (-8, -8)))
+          ("HQQ", "HQQ", PURPLE, (8, 16)),
+          ("nearest with minimum", "nearest", GRAY, (8, 2)))
 
 
 def lines_of(record):
@@ -40,15 +38,6 @@ def lines_of(record):
         elif figure["name"] == "KL divergence":
             found[-1][2] = figure["value"]
     return found
-
-
-def lines_of_recovery(record):
-    """Those that the record of peers has not."""
-    for name, bits, loss in lines_of(record):
-        if name.startswith("gbcompress, calibrated"):
-            yield name.replace("calibrated", "recovery"), bits, loss
-        elif bits < 2.9:
-            yield name, bits, loss
 
 
 def bits_of(name, bits):
@@ -94,9 +83,9 @@ class Axes:
         picture.text(x + off[0], y + off[1], label, "end" if off[0] < 0 else "start", color=color)
 
 
-def drawn(peers, recovery):
-    lines = [*lines_of(peers), *lines_of_recovery(recovery)]
-    picture = Drawing(peers["title"], WIDTH, HEIGHT)
+def drawn(record):
+    lines = lines_of(record)
+    picture = Drawing(record["title"], WIDTH, HEIGHT)
     axes = Axes(max(loss for name, _, loss in lines if name.startswith(tuple(start for start, *_ in SERIES))))
     axes.draw(picture)
     for each in SERIES:
@@ -108,7 +97,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    picture = drawn(*(json.loads(record.read_text()) for record in (PEERS, RECOVERY)))
+    picture = drawn(json.loads(RECORD.read_text()))
     if not arguments.check:
         PICTURE.write_text(picture)
         return 0
