@@ -29,14 +29,16 @@ std::vector<std::string> option_names(const po::options_description& options) {
   return names;
 }
 
-/// A setting that ends in the name of an unknown option, or the nearest option.
+/// The nearest option, and a setting that ends in the name of the unknown one.
 std::string instead_of(const std::string& unknown, const po::options_description& options) {
   std::string key = "." + unknown.substr(std::min<std::size_t>(2, unknown.size()));
   std::replace(key.begin(), key.end(), '-', '_');
+  const std::string near = did_you_mean(unknown, option_names(options));
   if (options.find_nothrow("set", false))
     for (const SettingInfo& setting : setting_table())
-      if (setting.key.ends_with(key)) return "; use --set " + setting.key + "=VALUE";
-  return did_you_mean(unknown, option_names(options));
+      if (setting.key.ends_with(key))
+        return near + (near.empty() ? "; use" : "; or use") + " --set " + setting.key + "=VALUE";
+  return near;
 }
 
 struct Parsed {

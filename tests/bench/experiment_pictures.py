@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/images/gnets-*.svg from the records of samples/08_reproduce/gnets_curve.py and gnets_transfer.py.
+"""Draws docs/images/gnets-*.svg from the records of samples/08_reproduce/gnets_curve.py and gnets_transfer.py, and course-*.svg
+from records of the accuracy after each epoch ("STRATEGY, epoch N").
 
     experiment_pictures.py [--check]
 
@@ -134,6 +135,23 @@ def transfer(record, picture):
             panel.legend(225, BOTTOM - 90 if unit == "%" else TOP + 20, present)
 
 
+def course(record, picture):
+    """Accuracy after each epoch, a line for each strategy."""
+    lines = {}
+    for figure in record["figures"]:
+        strategy, _, epoch = figure["name"].rpartition(", epoch ")
+        lines.setdefault(strategy, []).append((int(epoch), figure["value"]))
+    last = max(epoch for points in lines.values() for epoch, _ in points)
+    panel = Panel(picture, 70, 735, [value for points in lines.values() for _, value in points])
+    panel.axes([(epoch / last, str(epoch)) for epoch in range(0, last + 1, 5)], "epochs", "accuracy on the test set, %")
+    series = [(strategy, color, "") for strategy, color in zip(lines, (GRAY, GREEN, ORANGE, PURPLE))]
+    for strategy, color, dashes in series:
+        points = [(epoch / last, value) for epoch, value in lines[strategy]]
+        panel.line(points, color, dashes)
+        panel.dots(points, color, 3)
+    panel.legend(560, BOTTOM - 60, series)
+
+
 def drawn(record, draw):
     picture = Drawing(record["title"], 760, HEIGHT)
     draw(record, picture)
@@ -145,8 +163,8 @@ def main():
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     status = 0
-    for kind, draw in (("curve", curve), ("transfer", transfer)):
-        for file in sorted(RECORDS.glob(f"gnets-{kind}-*.json")):
+    for names, draw in (("gnets-curve-*", curve), ("gnets-transfer-*", transfer), ("course-*", course)):
+        for file in sorted(RECORDS.glob(f"{names}.json")):
             picture, place = drawn(json.loads(file.read_text()), draw), PICTURES / f"{file.stem}.svg"
             if not arguments.check:
                 place.write_text(picture)

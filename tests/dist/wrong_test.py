@@ -48,7 +48,7 @@ class Start(Case):
                      "two processes have rank 1", "the store at")
 
     def test_unreachable_master(self):
-        self.refused(self.start(self.of(1, 2, ranks.free_port()), options=["--timeout", "1"]), FAILED,
+        self.refused(self.start(self.of(1, 2, ranks.free_port()), options=["--set", "ranks.timeout=1"]), FAILED,
                      "there is no response at 127.0.0.1:")
 
     def test_busy_port(self):

@@ -360,7 +360,7 @@ def test_each_argument_reaches_the_program(strategy: str, tmp_path: Path) -> Non
     named = dict(itertools.pairwise(call))
     assert (named["--strategy"], named["--epochs"], named["--seed"]) == (strategy, "2", "11")
     assert {value for word, value in itertools.pairwise(call) if word == "--set"} == {
-        "train.shift=0", "train.flip=yes", "train.batch=3", "train.threads=5", "optim.plain_lr=0.25",
+        "train.loss=task", "train.shift=0", "train.flip=yes", "train.batch=3", "train.threads=5", "optim.plain_lr=0.25",
         "optim.plain_weight_decay=0.5", "optim.plain_optimizer=sgd", "optim.schedule=step", "strategy.first=4,6.5",
     }  # fmt: skip
 
