@@ -21,9 +21,10 @@
 namespace gbcompress::dtp {
 namespace {
 
-/// SGD takes the gradient of |s - t|^2 / 2, so that its learning rate and its weight decay are those
-/// of the published code. AdamW, g-nets and quantized weights take it divided by beta: their steps
-/// do not depend on a factor, and the rate weight keeps the unit that it has in backpropagation.
+/// SGD takes the gradient of |s - t|^2 / 2, so that its learning rate and its weight decay are
+/// those of the published code. AdamW, g-nets and quantized weights take it divided by beta: their
+/// steps do not depend on a factor, and the rate weight keeps the unit that it has in
+/// backpropagation.
 class PublishedUnit {
  public:
   /// Sets the gradients of the parameters that SGD steps aside.

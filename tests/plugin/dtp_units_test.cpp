@@ -40,8 +40,7 @@ at::Tensor change_by_torch(double lr, double decay) {
   std::vector<at::Tensor> parameters;
   for (const NamedParameter& p : run.model->tensors())
     if (p.trainable) parameters.push_back(p.tensor);
-  torch::optim::SGD sgd(parameters,
-                        torch::optim::SGDOptions(lr).momentum(0.9).weight_decay(decay));
+  torch::optim::SGD sgd(parameters, torch::optim::SGDOptions(lr).momentum(0.9).weight_decay(decay));
   const at::Tensor before = all_parameters(run);
   for (int i = 0; i < 4; ++i) {
     run.step();

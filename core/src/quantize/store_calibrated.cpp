@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "gbcompress/error.h"
-#include "quantize/pieces.h"
 #include "quantize/feedback/finer_rows.h"
+#include "quantize/pieces.h"
 #include "quantize/store.h"
 
 namespace gbcompress {

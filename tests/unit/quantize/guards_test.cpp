@@ -10,9 +10,9 @@
 #include "moments.h"
 #include "quantize/allocation/plan.h"
 #include "quantize/encode_weights.h"
-#include "quantize/matrix.h"
 #include "quantize/feedback/feedback.h"
 #include "quantize/feedback/trellis_feedback.h"
+#include "quantize/matrix.h"
 #include "support/files.h"
 #include "support/made_tensors.h"
 

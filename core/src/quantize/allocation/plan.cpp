@@ -18,9 +18,9 @@
 #include "gbcompress/decode.h"
 #include "gbcompress/error.h"
 #include "quantize/change.h"
+#include "quantize/feedback/assumed_model.h"
 #include "quantize/matrix.h"
 #include "quantize/packed.h"
-#include "quantize/feedback/assumed_model.h"
 #include "quantize/transforms/axis.h"
 #include "search/bracket_search.h"
 

@@ -14,10 +14,10 @@
 #include "format/tensor_bundle.h"
 #include "gbcompress/weights.h"
 #include "quantize/allocation/owned_statistics.h"
+#include "quantize/feedback/rounding_model.h"
 #include "quantize/levels.h"
 #include "quantize/matrix.h"
 #include "quantize/roles.h"
-#include "quantize/feedback/rounding_model.h"
 
 namespace GBC_INTERNAL gbcompress {
 

@@ -7,9 +7,9 @@
 #include "base/parallel.h"
 #include "gbcompress/error.h"
 #include "gbcompress/weights.h"
-#include "quantize/matrix.h"
 #include "quantize/feedback/add_scaled.h"
 #include "quantize/feedback/trellis_feedback.h"
+#include "quantize/matrix.h"
 #include "quantize/row_steps.h"
 
 namespace gbcompress {
