@@ -51,7 +51,7 @@ void make_lossless(const Arguments& arguments, Settings& settings) {
   for (const char* option : {"epochs", "minutes", "strategy", "from-scratch"})
     if (arguments.has(option) && arguments.text(option) != "0")
       contradicts(std::string("--") + option, "trains nothing");
-  if (is_set_in_call(settings, "train.loss")) contradicts("--set train.loss", "trains nothing");
+  if (settings.given_in_call("train.loss")) contradicts("--set train.loss", "trains nothing");
   for (const LayerRule& rule : settings.compress.bottleneck.layers)
     if ((rule.mode && *rule.mode != WeightMode::kExact) || rule.prior == true)
       contradicts("the [[layer]] rule for " + printable(rule.match), "stores every value exactly");

@@ -13,7 +13,6 @@ namespace gbcompress::cli {
 /// Adds a line that names those of the options that were given, which have no effect.
 void note_idle(const Arguments& arguments, std::initializer_list<const char*> options,
                const std::string& why, std::vector<std::string>& notes);
-/// Options of several processes where there is one.
 /// --part and --keep where none of the files has parts. @throws as sniff()
 void note_idle_parts(const Arguments& arguments, const std::vector<std::filesystem::path>& files,
                      std::vector<std::string>& notes);

@@ -37,11 +37,6 @@ Settings settings_below_flags(const Arguments& arguments) {
   return settings;
 }
 
-bool is_set_in_call(const Settings& settings, const std::string& key) {
-  const auto found = settings.given.find(key);
-  return found != settings.given.end() && found->second == "`set`";
-}
-
 void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& settings) {
   FlagKeys flags = {{"epochs", "train.epochs"},
                     {"seed", "train.seed"},
@@ -52,7 +47,7 @@ void apply_flags(const Arguments& arguments, const FlagKeys& own, Settings& sett
     if (arguments.has(flag)) settings.apply(key, arguments.text(flag), std::string("--") + flag);
   // Without data there is one loss that can be had; asking for another in the call is a mistake,
   // which compress() explains.
-  if (!arguments.has("data") && !is_set_in_call(settings, "train.loss")) {
+  if (!arguments.has("data") && !settings.given_in_call("train.loss")) {
     settings.compress.train.loss = Loss::kWeights;
     settings.compress.choose.loss = false;
   }

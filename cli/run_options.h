@@ -16,8 +16,6 @@ void add_run_options(boost::program_options::options_description& into);
 
 /// Defaults < file < environment < --set.
 Settings settings_below_flags(const Arguments& arguments);
-/// Whether --set has the key.
-bool is_set_in_call(const Settings& settings, const std::string& key);
 /// Then those of the flags (option, key) that were given, beside --epochs and --seed. The loss is
 /// Loss::kWeights where there are no data and `--set` gives none.
 using FlagKeys = std::vector<std::pair<const char*, const char*>>;

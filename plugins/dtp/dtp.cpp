@@ -29,7 +29,7 @@ class PublishedUnit {
  public:
   /// Sets the gradients of the parameters that SGD steps aside.
   explicit PublishedUnit(const GenomicBottleneck& bottleneck)
-      : parameters_(sgd_parameters(bottleneck)) {
+      : parameters_(bottleneck.sgd_parameters()) {
     for (at::Tensor& p : parameters_) {
       earlier_.push_back(p.grad());
       p.mutable_grad().reset();

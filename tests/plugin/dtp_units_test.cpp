@@ -82,8 +82,8 @@ TEST(DtpUnits, OnlyWhatSgdStepsIsMultipliedByBeta) {
       with_sgd("mlp:64-48-32-10", local, {64}, "dtp", weights),
       with_adamw("mlp:64-48-32-10", local, {64}, "dtp", adamw);
   ASSERT_EQ(with_sgd.bottleneck->layers().size(), 2u);
-  ASSERT_EQ(sgd_parameters(*with_sgd.bottleneck).size(), 4u);  // 4.weight and three biases
-  EXPECT_TRUE(sgd_parameters(*with_adamw.bottleneck).empty());
+  ASSERT_EQ(with_sgd.bottleneck->sgd_parameters().size(), 4u);  // 4.weight and three biases
+  EXPECT_TRUE(with_adamw.bottleneck->sgd_parameters().empty());
   backprop.step();
   const auto cosine = with_sgd.step().more.at("cosine.0");
   EXPECT_GT(cosine, 0.9999);

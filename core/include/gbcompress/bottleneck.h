@@ -165,11 +165,12 @@ class GenomicBottleneck {
   /// Parameters with g-nets, in model order.
   const std::vector<GeneratedLayer>& layers() const;
   const std::vector<NamedParameter>& tensors() const;
+  /// Parameters that plain_optimizer steps by SGD, in model order; empty with AdamW.
+  std::vector<at::Tensor> sgd_parameters() const;
 
  private:
   friend struct BottleneckFile;
   friend struct BottleneckIntegers;
-  friend std::vector<at::Tensor> sgd_parameters(const GenomicBottleneck& bottleneck);
   friend struct BottleneckRanks;
   friend struct BottleneckRate;
   friend struct BottleneckShards;
@@ -181,8 +182,6 @@ std::int64_t gnet_parameters(const GenomicBottleneck& bottleneck);  ///< all g-n
 /// Trainable parameters that the file holds one by one, exact or as integers: all but those that
 /// g-nets make alone.
 std::int64_t plain_parameters(const GenomicBottleneck& bottleneck);
-/// Parameters that plain_optimizer steps by SGD, in model order; empty with AdamW.
-std::vector<at::Tensor> sgd_parameters(const GenomicBottleneck& bottleneck);
 
 /// Decodes every tensor of an artifact: generated ones by the exact kernel and the type's build,
 /// rounded to the tensor's own dtype.

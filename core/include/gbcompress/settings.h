@@ -70,6 +70,9 @@ struct Settings {
   /// @param source  named in messages: "--epochs"; a flag is named in place of the key
   void apply(const std::string& key, const std::string& toml_value, const std::string& source);
 
+  /// Whether apply_assignment() or a flag set the key, and not a file or the environment.
+  bool given_in_call(const std::string& key) const;
+
   /// Every key that the result depends on with its resolved value, as one JSON object; the same
   /// settings, the same text. How the run is carried out (threads, kernel, ranks, checkpoints) is
   /// not in it.

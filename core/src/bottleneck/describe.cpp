@@ -57,11 +57,10 @@ std::int64_t plain_parameters(const GenomicBottleneck& bottleneck) {
   return count;
 }
 
-std::vector<at::Tensor> sgd_parameters(const GenomicBottleneck& bottleneck) {
-  const GenomicBottleneck::Impl& impl = *bottleneck.impl_;
+std::vector<at::Tensor> GenomicBottleneck::sgd_parameters() const {
   std::vector<at::Tensor> result;
-  if (impl.options.plain_optimizer.rule != OptimizerRule::kSgd) return result;
-  for (const std::size_t t : impl.plain) result.push_back(impl.tensors[t].tensor);
+  if (impl_->options.plain_optimizer.rule != OptimizerRule::kSgd) return result;
+  for (const std::size_t t : impl_->plain) result.push_back(impl_->tensors[t].tensor);
   return result;
 }
 

@@ -136,12 +136,11 @@ Reason reason_random(const CompressOptions&, const Work& work) {
   return unless(work.gnets || work.trains || work.calibrates || work.from_scratch || work.data,
                 "data-free quantization draws no random numbers");
 }
-Reason reason_placed(const CompressOptions&, const Work& work) {
-  if (!work.gnets) return kNoGNets;
-  return unless(work.several_ranks, "there is one process");
-}
 Reason reason_ranks(const CompressOptions&, const Work& work) {
   return unless(work.several_ranks, "there is one process");
+}
+Reason reason_placed(const CompressOptions& o, const Work& work) {
+  return work.gnets ? reason_ranks(o, work) : kNoGNets;
 }
 Reason reason_layer_target(const CompressOptions& o, const Work& work) {
   if (o.train.rate.measure == ErrorMeasure::kTotal)
@@ -269,7 +268,7 @@ std::string unused_settings(const Settings& settings, const std::vector<std::str
     const bool used = std::any_of(read.begin(), read.end(), [&, &k = key](const std::string& each) {
       return each.ends_with(".") ? k.starts_with(each) : k == each;
     });
-    if (!used && (source == "`set`" || source.starts_with("-"))) names.insert(shown(key, source));
+    if (!used && settings.given_in_call(key)) names.insert(shown(key, source));
   }
   if (names.empty()) return "";
   return "warning: " + listed(names) + (names.size() == 1 ? " has" : " have") + " no effect on " +

@@ -264,6 +264,11 @@ void Settings::apply_environment() {
   }
 }
 
+bool Settings::given_in_call(const std::string& key) const {
+  const auto found = given.find(key);
+  return found != given.end() && (found->second == "`set`" || found->second.starts_with("-"));
+}
+
 void Settings::apply_assignment(std::string_view assignment) {
   const auto [key, value] = parse_assignment(assignment);
   apply(key, value, "`set`");

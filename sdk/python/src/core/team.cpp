@@ -54,12 +54,8 @@ class Team {
     std::exception_ptr failure = attempt(0);
     for (int part = 1; part < parts; ++part) {
       Member& member = members_[static_cast<std::size_t>(part - 1)];
-      const std::uint32_t calls = member.calls.load(std::memory_order_relaxed);
-      while (true) {
-        const std::uint32_t done = member.done.load(std::memory_order_acquire);
-        if (done == calls) break;
-        wait_for_change(member.done, done);
-      }
+      // Every earlier call was waited for, so that one is left.
+      wait_for_change(member.done, member.calls.load(std::memory_order_relaxed) - 1);
       if (!failure) failure = member.failure;
       member.failure = nullptr;
     }
