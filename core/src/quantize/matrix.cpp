@@ -377,9 +377,9 @@ bool is_stack(const std::vector<std::int64_t>& shape) noexcept {
          shape[0] <= shape[2];
 }
 
-MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart,
+MatrixFacts matrix_facts(const IntegerGrid& grid, std::vector<RowSize> sizes, bool rows_apart,
                          std::span<const float> row_scales, std::int64_t slices) {
-  MatrixFacts facts{.numbers = grid.size(), .sizes = sizes_of_rows(grid, values)};
+  MatrixFacts facts{.numbers = grid.size(), .sizes = std::move(sizes)};
   const std::size_t of_slice = facts.sizes.size() / static_cast<std::size_t>(slices);
   std::vector<double> sums(static_cast<std::size_t>(slices));  // of the rows' mean squares
   double all = 0;

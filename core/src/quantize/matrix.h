@@ -97,13 +97,14 @@ struct MatrixFacts {
   /// Whether integers hold every row: an outlier may be too large for its row's step.
   bool fits = true;
 };
+/// @param sizes       of the grid's rows
 /// @param slices      matrices of equally many rows that the tensor is a stack of
 /// @param rows_apart  slices and rows have steps of their own: (slice's rms)^(3/4) and
 ///                    (row's rms over the slice's)^(1/2), in quarters of an octave
 /// @param row_scales  empty, or what the output of each row is multiplied by later: where rows have
 ///                    steps of their own, the geometric mean of these and of the product's over
 ///                    the scale
-MatrixFacts matrix_facts(const IntegerGrid& grid, std::span<const float> values, bool rows_apart,
+MatrixFacts matrix_facts(const IntegerGrid& grid, std::vector<RowSize> sizes, bool rows_apart,
                          std::span<const float> row_scales = {}, std::int64_t slices = 1);
 
 /// Some whole rows of a matrix (one piece of its only row), evenly spread over it.

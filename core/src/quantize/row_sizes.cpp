@@ -102,6 +102,20 @@ std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const floa
   return sizes;
 }
 
+std::vector<RowSize> sizes_of_cosines(std::vector<RowSize> sizes, const IntegerGrid& grid,
+                                      std::span<const float> cosines, bool across) {
+  double least = 0;  // of rows that are not 0
+  for (const RowSize& size : sizes)
+    if (size.rms > 0 && (least == 0 || size.rms < least)) least = size.rms;
+  const auto cols = static_cast<std::size_t>(grid.cols);
+  for (std::size_t row = 0; row < sizes.size(); ++row) {
+    const Left all = all_of(cosines.subspan(row * cols, cols));
+    const double of_values = across ? least : sizes[row].rms;
+    sizes[row] = {all.squares > 0 ? of_values : 0, all.squares, all.largest};
+  }
+  return sizes;
+}
+
 namespace {
 
 /// Squares of columns, without outliers of rows or with them.

@@ -23,6 +23,14 @@ struct RowSize {
 RowSize size_of_row(std::span<const float> row);
 /// @param values  [grid.rows, grid.cols]
 std::vector<RowSize> sizes_of_rows(const IntegerGrid& grid, std::span<const float> values);
+/// Of rows of cosines: what a row may lose is a share of the values that it becomes, and few
+/// cosines are most of a row without being outliers.
+/// @param sizes    of the rows of values
+/// @param cosines  [grid.rows, grid.cols], of the values along a dimension
+/// @param across   each row of values is made of several rows of cosines: all may lose what the
+///                 smallest row may
+std::vector<RowSize> sizes_of_cosines(std::vector<RowSize> sizes, const IntegerGrid& grid,
+                                      std::span<const float> cosines, bool across);
 
 /// The grid with rows divided evenly, so that blocks of columns far below the others' size are rows
 /// with steps of their own; as it is where there are none.

@@ -31,7 +31,7 @@ class Planned {
     plan_.source = &source_;
     plan_.kind = WeightKind::kMatrix;
     plan_.grid = {kRows, kCols, 0};
-    plan_.facts = matrix_facts(plan_.grid, values_, false);
+    plan_.facts = matrix_facts(plan_.grid, sizes_of_rows(plan_.grid, values_), false);
     plan_.grid.lanes = true;
     for (const double value : moments(kCols, kCols + 20, 3))
       statistics_.input_moment.push_back(static_cast<float>(value));

@@ -106,7 +106,7 @@ TEST(Feedback, IsTheLeastCostWithAllLaterNumbersFree) {
 TEST(Feedback, WithoutStatisticsIsTheRuleWithoutData) {
   const auto values = normals(40 * 30, 5);
   const IntegerGrid grid{40, 30, 0};
-  const MatrixFacts facts = matrix_facts(grid, values, true);
+  const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), true);
   const StepMatrix matrix(grid, values, facts.row_steps);
   for (const int step : {-60, -20, 0}) {
     const CodedValues wanted = matrix.choose(step, Quantizer::kNearest, 1).values;

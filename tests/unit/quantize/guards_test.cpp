@@ -35,6 +35,13 @@ std::vector<float> falling(std::int64_t rows, std::int64_t cols, double least, s
   return values;
 }
 
+struct MadeMatrix {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  double bits = 0;  ///< a value, at most
+  std::vector<float> values;
+};
+
 /// Every n-th value becomes 0.
 void add_zeros(std::vector<float>& values, std::size_t n) {
   for (std::size_t i = 0; i < values.size(); i += n) values[i] = 0;
@@ -86,7 +93,7 @@ TEST(Guards, NoRowLosesMoreThanHalfAtAnyStep) {
         for (const bool apart : {false, true}) {
           IntegerGrid grid{.rows = 37, .cols = 64, .lanes = lanes};
           const auto values = falling(grid.rows, grid.cols, least, 3);
-          const MatrixFacts facts = matrix_facts(grid, values, apart);
+          const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), apart);
           ASSERT_TRUE(facts.fits);
           const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
           for (const int step : {-64, -16, 0, 40, 200}) {
@@ -126,7 +133,7 @@ TEST(Guards, AnOutlierDoesNotSetTheStepOfItsRow) {
   values[20 * 300 + 11] = 150;
   values[21 * 300 + 200] = -90;
   values[21 * 300 + 201] = 90;
-  const MatrixFacts facts = matrix_facts(grid, values, true);
+  const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), true);
   EXPECT_NEAR(facts.rms, 0.02, 0.002);
   const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
   for (const Quantizer quantizer : kQuantizers) {
@@ -136,7 +143,7 @@ TEST(Guards, AnOutlierDoesNotSetTheStepOfItsRow) {
     EXPECT_LT(worst_row(grid, values, stored), 0.06);
   }
   values[0] = 3e5f;  // no integer is so large
-  EXPECT_FALSE(matrix_facts(grid, values, true).fits);
+  EXPECT_FALSE(matrix_facts(grid, sizes_of_rows(grid, values), true).fits);
 }
 
 TEST(Guards, ZerosStayZeros) {
@@ -145,7 +152,7 @@ TEST(Guards, ZerosStayZeros) {
     auto values = normals(grid.size(), 6);
     add_zeros(values, 3);
     std::fill_n(values.begin() + 10 * 128, 5 * 128, 0.f);
-    const MatrixFacts facts = matrix_facts(grid, values, true);
+    const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), true);
     const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
     for (const Quantizer quantizer : kQuantizers)
       for (const int step : {-64, -16, 8})
@@ -176,7 +183,7 @@ TEST(Guards, EveryMagnitudeOfFloat32HasTheSameErrors) {
     double usual = 0;
     for (const float size : {0.05f, 1e-30f, 1e-41f, 1e30f, 1e37f}) {
       const auto values = normals(grid.size(), 8, size);
-      const MatrixFacts facts = matrix_facts(grid, values, true);
+      const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), true);
       const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
       const auto chosen = matrix.choose(nearest_step(size * 0.2f), quantizer, 1);
       const double error = worst_row(grid, values, coded_floats(chosen.values));
@@ -193,7 +200,7 @@ TEST(Guards, OneTensorMayHoldManyMagnitudes) {
   for (std::size_t i = 0; i < values.size() / 4; ++i) values[i] *= 1e-38f;
   for (const bool apart : {false, true})
     for (const Quantizer quantizer : kQuantizers) {
-      const MatrixFacts facts = matrix_facts(grid, values, apart);
+      const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), apart);
       const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
       const auto chosen = matrix.choose(nearest_step(2e29f), quantizer, 1);
       EXPECT_LE(worst_row(grid, values, coded_floats(chosen.values)), 0.51);
@@ -325,7 +332,7 @@ TEST(Guards, NoColumnIsWorseThanZeros) {
     values[static_cast<std::size_t>(i)] *=
         static_cast<float>(std::pow(1e-3, static_cast<double>(i * 37 % cols) / 79));
   const IntegerGrid grid{rows, cols, 0};
-  const MatrixFacts facts = matrix_facts(grid, values, true);
+  const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), true);
   const StepMatrix matrix(grid, values, facts.row_steps, facts.sizes);
   for (const Quantizer quantizer : kQuantizers)
     for (const double share : {0.25, 0.5, 1.0}) {
@@ -347,6 +354,49 @@ TEST(Guards, NoColumnIsWorseThanZeros) {
       }
       EXPECT_NEAR(chosen.relative_error, error / all, 1e-4 * error / all);
     }
+}
+
+/// A bank of waves under a window, sines of positions with noise, lines that drift along the rows.
+std::vector<MadeMatrix> smooth_matrices() {
+  constexpr double kPi = 3.14159265358979;
+  const std::vector<float> noise = normals(256 * 64, 41, 0.02f), drift = normals(256 * 64, 42);
+  std::vector<MadeMatrix> made{{"bank", {130, 1, 128}, 0.4, {}},
+                               {"positions", {256, 64}, 1, noise},
+                               {"drift", {256, 64}, 2, drift}};
+  for (int k = 0; k < 130; ++k)
+    for (int i = 0; i < 128; ++i) {
+      const double angle = 2 * kPi * (k % 65) * i / 128;
+      const double window = std::pow(std::sin(kPi * i / 128), 2);
+      made[0].values.push_back(
+          static_cast<float>(window * (k < 65 ? std::cos(angle) : std::sin(angle))));
+    }
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    const double angle =
+        static_cast<double>(i / 64) / std::pow(1000, static_cast<double>(i % 32) / 32);
+    made[1].values[i] += static_cast<float>(i % 64 < 32 ? std::sin(angle) : std::cos(angle));
+    if (i >= 64) made[2].values[i] = made[2].values[i - 64] + 0.05f * drift[i];
+  }
+  return made;
+}
+
+TEST(Guards, CosinesLoseWhatTheirValuesMay) {
+  const TempDir folder;
+  for (const MadeMatrix& smooth : smooth_matrices()) {
+    MadeTensors made;
+    made.add("a.weight", {128, 128}, normals(128 * 128, 43));
+    made.add(smooth.name, smooth.shape, smooth.values);
+    const std::int64_t all = 4 * (128 * 128 + static_cast<std::int64_t>(smooth.values.size()));
+    const EncodedWeights encoded =
+        encode_weights(made.bundle, folder.path(), {.max_bytes = all / 16});
+    ASSERT_TRUE(encoded.report.target_met) << smooth.name;
+    const auto stored = decoded(encoded, smooth.name);
+    const std::int64_t rows = smooth.shape[0], cols = smooth.shape.back();
+    EXPECT_LE(worst_row({rows, cols, 0}, smooth.values, stored), kMostRelativeError) << smooth.name;
+    // A step for each block of cosines, or one by the smaller cosines of a row, takes twice as
+    // many.
+    EXPECT_LT(encoded.report.tensors[1].bytes, static_cast<double>(rows * cols) / 8 * smooth.bits)
+        << smooth.name;
+  }
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST(StepMatrix, SaysTheErrorOfTheDecodedNumbers) {
   for (const Quantizer quantizer : {Quantizer::kNearest, Quantizer::kTrellis})
     for (const bool rows : {false, true}) {
       const IntegerGrid grid{64, 200, 0};
-      const MatrixFacts facts = matrix_facts(grid, values, rows);
+      const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), rows);
       EXPECT_EQ(facts.row_steps.empty(), !rows);
       const StepMatrix matrix(grid, values, facts.row_steps);
       for (const int step : {-90, -60, -40}) {
@@ -42,20 +42,21 @@ TEST(StepMatrix, GivesRowsStepsByTheRootOfTheirSize) {
   auto values = normals(8 * 400, 2);
   for (std::size_t i = 0; i < 400; ++i) values[i] *= 16;
   for (std::size_t i = 400; i < 800; ++i) values[i] = 0;
-  const MatrixFacts facts = matrix_facts({8, 400, 0}, values, true);
+  const MatrixFacts facts = matrix_facts({8, 400, 0}, sizes_of_rows({8, 400, 0}, values), true);
   ASSERT_EQ(facts.row_steps.size(), 8u);
   // 16 times as large: 4 times the step, 2 octaves or 32 sixteenths, give or take the row's sample.
   EXPECT_NEAR(facts.row_steps[0] - facts.row_steps[7], 32, 4);
   EXPECT_EQ(facts.row_steps[1], 0);  // zeros
   for (const std::int32_t offset : facts.row_steps) EXPECT_EQ(offset % 4, 0);
-  EXPECT_TRUE(matrix_facts({1, 3200, 0}, values, true).row_steps.empty());
+  EXPECT_TRUE(
+      matrix_facts({1, 3200, 0}, sizes_of_rows({1, 3200, 0}, values), true).row_steps.empty());
 }
 
 TEST(StepMatrix, RowsThatAreScaledLaterHaveStepsBetweenTheirOwnAndTheProducts) {
   const IntegerGrid grid{8, 400, 0};
   const auto values = normals(8 * 400, 4);
   const std::vector<float> scales = {4, 1, 1, 16, 1, 0.25F, 1, 1};
-  const MatrixFacts facts = matrix_facts(grid, values, true, scales);
+  const MatrixFacts facts = matrix_facts(grid, sizes_of_rows(grid, values), true, scales);
   ASSERT_EQ(facts.row_steps.size(), 8u);
   // Rows are alike: their steps are those of the scales, to the power of -1/4.
   EXPECT_NEAR(facts.row_steps[0] - facts.row_steps[1], -8, 4);
@@ -64,11 +65,11 @@ TEST(StepMatrix, RowsThatAreScaledLaterHaveStepsBetweenTheirOwnAndTheProducts) {
   double sum = 0;
   for (const std::int32_t step : facts.row_steps) sum += step;
   EXPECT_NEAR(sum / 8, 0, 2);  // the tensor's own step stays
-  EXPECT_TRUE(matrix_facts(grid, values, false, scales).row_steps.empty());
+  EXPECT_TRUE(matrix_facts(grid, sizes_of_rows(grid, values), false, scales).row_steps.empty());
   const std::vector<float> none(8, 0), few(7, 2);
-  const auto plain = matrix_facts(grid, values, true).row_steps;
-  EXPECT_EQ(matrix_facts(grid, values, true, none).row_steps, plain);
-  EXPECT_EQ(matrix_facts(grid, values, true, few).row_steps, plain);
+  const auto plain = matrix_facts(grid, sizes_of_rows(grid, values), true).row_steps;
+  EXPECT_EQ(matrix_facts(grid, sizes_of_rows(grid, values), true, none).row_steps, plain);
+  EXPECT_EQ(matrix_facts(grid, sizes_of_rows(grid, values), true, few).row_steps, plain);
 }
 
 TEST(StepMatrix, TheFinestStepsStayWithinTheCodersBounds) {

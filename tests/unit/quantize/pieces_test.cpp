@@ -37,7 +37,7 @@ class Planned {
     plan_.source = &source_;
     plan_.kind = WeightKind::kMatrix;
     plan_.grid = {kPiecesRows, kPiecesCols, 0};
-    plan_.facts = matrix_facts(plan_.grid, values, true);
+    plan_.facts = matrix_facts(plan_.grid, sizes_of_rows(plan_.grid, values), true);
     plan_.grid.lanes = true;
   }
   const TensorPlan& plan() const { return plan_; }

@@ -146,11 +146,32 @@ StepMatrix sampled(const TensorPlan& tensor, std::int64_t most) {
   return sample_of(tensor.grid, tensor.numbers(), tensor.facts, most);
 }
 
+/// Whether lines along a dimension run through several rows of the tensor's grid.
+bool lies_across(int axis, const TensorPlan& tensor) {
+  std::int64_t numbers = 1;  // of a line and what lies between its numbers
+  const auto& shape = tensor.source->shape;
+  for (std::size_t d = static_cast<std::size_t>(axis); d < shape.size(); ++d) numbers *= shape[d];
+  return numbers > tensor.grid.cols;
+}
+
+/// @param values   of the tensor
 /// @param numbers  what the matrix's integers are made of
 /// @return whether integers keep it
-bool set_facts(TensorPlan& tensor, const std::vector<float>& numbers, bool rows_apart,
-               const TensorHint& hint, std::optional<double> max_error) {
-  tensor.facts = matrix_facts(tensor.grid, numbers, rows_apart, hint.row_scales, tensor.slices);
+bool set_facts(TensorPlan& tensor, const std::vector<float>& values,
+               const std::vector<float>& numbers, bool rows_apart, const TensorHint& hint,
+               std::optional<double> max_error) {
+  const auto facts = [&](std::vector<RowSize> sizes) {
+    return matrix_facts(tensor.grid, std::move(sizes), rows_apart, hint.row_scales, tensor.slices);
+  };
+  tensor.facts = facts(sizes_of_rows(tensor.grid, values));
+  if (tensor.axis >= 0) {
+    const bool across = lies_across(tensor.axis, tensor);
+    const double rms = tensor.facts.rms;
+    tensor.facts = facts(sizes_of_cosines(tensor.facts.sizes, tensor.grid, numbers, across));
+    tensor.facts.rms = rms;
+  } else if (tensor.base) {
+    tensor.facts = facts(sizes_of_rows(tensor.grid, numbers));
+  }
   if (!tensor.base && !tensor.facts.fits) return false;
   if (max_error && finest_error(tensor, numbers) > *max_error) return false;
   // What a row of a change loses is little of the row.
@@ -374,6 +395,7 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   if (!tensor.constant && !before && !tensor.match.any() && !source.exact)
     find_table(tensor, values);
   if (tensor.kind == WeightKind::kExact) return tensor;
+  const IntegerGrid whole = tensor.grid;
   if (!options.statistics && !options.base()) tensor.grid = divided(tensor.grid, values);
   const bool total = options.measure == ErrorMeasure::kTotal;
   if (before && is_finite(*before)) {
@@ -396,13 +418,15 @@ TensorPlan WeightsPlan::classify(const TensorEntry& source, const WeightsOptions
   if (!tensor.base && !tensor.assumed)
     tensor.axis = moments ? cosine_axis(values, source.shape, likely_error_, kSavedBesideMoments)
                           : cosine_axis(values, source.shape, likely_error_);
+  // Blocks of columns are blocks of values, not of cosines.
+  if (tensor.axis >= 0) tensor.grid = whole;
   // Waves along the outputs are none themselves.
   tensor.rows_apart = !total && !options.max_error && tensor.axis != 0 && hint.row_steps;
   tensor.slices = slices_of(source, tensor.grid);
   tensor.multiplied = predicts_tokens_ || is_multiplied(hint);
   std::vector<float> made;
   if (tensor.base || tensor.axis >= 0) made = tensor.numbers();
-  if (!set_facts(tensor, made.empty() ? values : made, tensor.rows_apart, hint,
+  if (!set_facts(tensor, values, made.empty() ? values : made, tensor.rows_apart, hint,
                  tensor.max_error ? tensor.max_error : options.max_error)) {
     tensor.kind = WeightKind::kExact;
     return tensor;
