@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "compress/training_run.h"
+#include "compress/candidate.h"
 #include "gbcompress/compress.h"
 #include "gbcompress/train.h"
 #include "gbcompress/weights.h"

@@ -22,7 +22,7 @@ namespace {
 /// where a search begins.
 constexpr double kRelearningLambda = 0.001;
 
-const Attempts::State& entries(const TrainingRun::State& state) {
+const Attempts::State& entries(const LambdaRun::State& state) {
   return *static_cast<const Attempts::State*>(state.get());
 }
 
@@ -154,7 +154,7 @@ bool ModelRun::within_training_time() const {
 
 bool ModelRun::time_to_train() const { return of_first_rank(within_training_time()) > 0; }
 
-TrainingRun::State ModelRun::beginning() {
+LambdaRun::State ModelRun::beginning() {
   if (!beginning_)
     bottleneck_.emplace(attempts_.begin(
         call_.wanted_bytes() > 0 ? sized_to(call_, call_.wanted_bytes()) : call_.options.bottleneck,
@@ -169,7 +169,7 @@ bool ModelRun::looks_for_leakage() const {
          options.train.strategy.name == StrategyChoice().name;
 }
 
-TrainingRun::State ModelRun::state() const {
+LambdaRun::State ModelRun::state() const {
   return std::make_shared<const Attempts::State>(bottleneck_->training_state());
 }
 

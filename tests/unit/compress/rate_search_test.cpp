@@ -107,7 +107,7 @@ TEST(RateSearch, AResumedSearchGoesTheSameWay) {
   first.stops_after = 1;
   EXPECT_EQ(code_of([&] { RateSearch(first, request).result(); }), Errc::kInterrupted);
   FakeRun rest;
-  rest.earlier = TrainingRun::Resumed{lambda_search_state_of(to_cbor(first.saved.back())),
+  rest.earlier = LambdaRun::Resumed{lambda_search_state_of(to_cbor(first.saved.back())),
                                       std::vector<std::byte>(first.best_bytes), first.saved_base};
   rest.offset = 1;
   if (first.saved_base) rest.restore(first.saved_base);
@@ -118,7 +118,7 @@ TEST(RateSearch, AResumedSearchGoesTheSameWay) {
 
 TEST(RateSearch, AStateWithoutResultsIsRefused) {
   FakeRun run;
-  run.earlier = TrainingRun::Resumed{};
+  run.earlier = LambdaRun::Resumed{};
   EXPECT_EQ(
       code_of([&] { RateSearch(run, {.bytes = 9, .first_lambda = 1, .attempts = 2}).result(); }),
       Errc::kCorrupt);

@@ -80,7 +80,7 @@ double RateSearch::from_of(const LambdaSearch& search) const {
 }
 
 void RateSearch::resume() {
-  std::optional<TrainingRun::Resumed> resumed = run_.resumed();
+  std::optional<LambdaRun::Resumed> resumed = run_.resumed();
   if (!resumed) return;
   points_ = std::move(resumed->search.points);
   if (points_.empty())

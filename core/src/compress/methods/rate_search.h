@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/training_run.h"
+#include "compress/lambda_run.h"
 #include "search/lambda_search.h"
 
 namespace gbcompress {
@@ -35,7 +35,7 @@ struct RateSearchResult {
 /// become zero at too high a lambda does not come back.
 class RateSearch {
  public:
-  RateSearch(TrainingRun& run, const RateSearchRequest& request) : run_(run), request_(request) {}
+  RateSearch(LambdaRun& run, const RateSearchRequest& request) : run_(run), request_(request) {}
   /// To be called once. [collective]
   RateSearchResult result();
 
@@ -60,11 +60,11 @@ class RateSearch {
   std::string taken() const;
   RateSearchResult outcome(const LambdaSearch& search);
 
-  TrainingRun& run_;
+  LambdaRun& run_;
   const RateSearchRequest request_;
   std::vector<LambdaPoint> points_;  ///< of all attempts, the baseline run first
   Candidate best_;
-  TrainingRun::State base_;  ///< what the next attempt continues
+  LambdaRun::State base_;  ///< what the next attempt continues
   double base_lambda_ = 0;   ///< 0: that is the beginning
 };
 

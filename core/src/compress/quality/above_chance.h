@@ -1,7 +1,7 @@
 #pragma once
 /// Whether a compressed model still knows more than the answers' frequencies.
 
-#include "compress/training_run.h"
+#include "compress/candidate.h"
 #include "gbcompress/train.h"
 
 namespace gbcompress {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compress/training_run.h"
+#include "compress/candidate.h"
 #include "gbcompress/train.h"
 
 namespace gbcompress {
