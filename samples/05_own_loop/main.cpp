@@ -43,8 +43,8 @@ void run(double lambda, const char* path, const gbcompress::Data& data) {
   RowReader model;
   const std::int64_t batches = data.train.size() / kBatch, steps = kEpochs * batches;
 
-  // First: every parameter becomes integers times a learned step, and a bit has a price. Modes that
-  // use g-nets want the plugins' registry here; this one needs no layer type.
+  // First: every parameter becomes integers times a step size, and the loss has a rate term. Modes
+  // that use g-nets want the plugins' registry here; this one needs no layer type.
   gbcompress::GenomicBottleneck bottleneck(
       model, gbcompress::Registry(),
       {.mode = gbcompress::WeightMode::kQuantized,

@@ -1,10 +1,10 @@
 // What a training step through residual parameters costs beside the plain one: the same net, batch,
 // loss and threads, one step of each in turn, so that whatever else the machine does hits both.
 //   gbc_step_bench [--threads N] [--steps N] [--run N] [--batch N] MODEL...
-// A run looks at the coder a hundred times; --run says how many steps a run has of which --steps
-// are timed (as many if it is left out), so that looks fall on steps as in the run that is meant.
-// MODEL: lenet-300-100, resnet20 or mlp:...; or a TorchScript file that takes integers, as
-// FILE:VOCABULARY:WINDOW. The plain step is forward, cross-entropy, backward and
+// The entropy model is refreshed a hundred times in a run; --run says how many steps a run has of
+// which --steps are timed (as many if it is left out), so that refreshes fall on steps as in the
+// run that is meant. MODEL: lenet-300-100, resnet20 or mlp:...; or a TorchScript file that takes
+// integers, as FILE:VOCABULARY:WINDOW. The plain step is forward, cross-entropy, backward and
 // torch::optim::AdamW.
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
@@ -23,7 +23,7 @@
 namespace gbcompress {
 namespace {
 
-/// Steps before the clock starts; looks at the coder fall within what is timed.
+/// Steps before the clock starts; refreshes of the entropy model fall within what is timed.
 constexpr int kWarmUp = 20;
 constexpr std::int64_t kClasses = 10;
 

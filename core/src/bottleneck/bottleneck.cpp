@@ -142,11 +142,11 @@ void GenomicBottleneck::backward(Gradients gradients) {
   if (gradients == Gradients::kAlike) {
     impl_->backward_alike();
   } else if (gradients == Gradients::kSame) {
-    impl_->begin_price();
+    impl_->begin_rate();
     impl_->add_residual_rate(/*idle_stay=*/true);
     impl_->backward_own_tiles();
   } else {
-    impl_->begin_price();
+    impl_->begin_rate();
     impl_->backward();
   }
   impl_->has_gradients = true;
@@ -195,7 +195,7 @@ void GenomicBottleneck::step(double lr_factor) {
                 "step() needs the gradients of this step: call backward() once before each step()");
   impl_->step(lr_factor);
   impl_->enter(Phase::kTraining);
-  if (impl_->integers.priced) impl_->set_price(impl_->integers.steps());
+  if (impl_->integers.rate_begun) impl_->set_rate(impl_->integers.steps());
 }
 
 double GenomicBottleneck::Impl::schedule_now() const {
@@ -247,13 +247,13 @@ void GenomicBottleneck::finish() {
 }
 
 void GenomicBottleneck::restart(const std::optional<RateOptions>& rate) {
-  impl_->integers.price = PriceSchedule(rate.value_or(impl_->options.rate));
+  impl_->integers.schedule = RateSchedule(rate.value_or(impl_->options.rate));
   if (rate) impl_->options.rate = *rate;
   impl_->make_optimizers();
   // Else the next finish() would keep them, whatever the target size.
   if (impl_->finished()) impl_->integers.forget_chosen();
-  impl_->integers.bit_price = 0;
-  impl_->integers.priced = false;
+  impl_->integers.loss_per_bit = 0;
+  impl_->integers.rate_begun = false;
   impl_->enter(Phase::kTraining);
 }
 

@@ -124,20 +124,20 @@ void GenomicBottleneck::Impl::add_residual_rate(bool idle_stay) {
     at::Tensor& gradient = tensors[t].tensor.mutable_grad();
     if (!gradient.defined() && !idle_stay) gradient = at::zeros_like(tensors[t].tensor.detach());
   }
-  integers.residual.backward(integers.bit_price, "rate.lr");
+  integers.residual.backward(integers.loss_per_bit, "rate.lr");
 }
 
 void GenomicBottleneck::Impl::add_gnet_rate() {
   if (!integers.of_gnets) return;
   integers.stream.reset();
-  integers.gnets.backward(integers.bit_price, "optim.lr");
+  integers.gnets.backward(integers.loss_per_bit, "optim.lr");
 }
 
 IntegerPart::IntegerPart(const BottleneckOptions& options)
     : residual(options.seed, options.step_speed),
       gnets(options.seed, options.step_speed),
       of_gnets(options.coding == Coding::kCoded),
-      price(options.rate) {}
+      schedule(options.rate) {}
 
 std::int64_t IntegerPart::steps() const {
   return (tensors.empty() ? gnets : residual).optimizer->steps();
@@ -164,25 +164,25 @@ void IntegerPart::scale_steps(double factor) {
   gnets.latents.scale_steps(factor);
 }
 
-void GenomicBottleneck::Impl::begin_price() {
-  if (integers.priced) return;
-  set_price(integers.steps());
-  integers.priced = true;
+void GenomicBottleneck::Impl::begin_rate() {
+  if (integers.rate_begun) return;
+  set_rate(integers.steps());
+  integers.rate_begun = true;
 }
 
-void GenomicBottleneck::Impl::set_price(std::int64_t step) {
+void GenomicBottleneck::Impl::set_rate(std::int64_t step) {
   if (!integers.any()) return;
-  if (integers.price.looks(step)) {
-    integers.expect(integers.price.contexts(step));
-    if (integers.price.steers(step)) {
+  if (integers.schedule.refreshes(step)) {
+    integers.expect(integers.schedule.contexts(step));
+    if (integers.schedule.steers(step)) {
       // Every rank has all integers, but g-nets beside them may live on one rank.
       at::Tensor size = at::full({1}, bytes(), at::kLong);
       if (ranks.group) ranks.group->broadcast(size, 0).wait();
-      const double factor = integers.price.steer(step, size.item<std::int64_t>());
+      const double factor = integers.schedule.steer(step, size.item<std::int64_t>());
       if (factor != 1) integers.scale_steps(factor);
     }
   }
-  integers.bit_price = integers.price.price(step);
+  integers.loss_per_bit = integers.schedule.loss_per_bit(step);
 }
 
 void GenomicBottleneck::Impl::choose_integers(double lambda) {

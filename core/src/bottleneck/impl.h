@@ -101,8 +101,8 @@ struct GenomicBottleneck::Impl {
   void reduce_shards(const FixedSum& sum, int shards);
 
   /// Before the first step: the entropy model has no estimates yet.
-  void begin_price();
-  void set_price(std::int64_t step);
+  void begin_rate();
+  void set_rate(std::int64_t step);
   /// Chooses all integers: the least squared error in units of the step plus `lambda` times the
   /// bits.
   void choose_integers(double lambda);

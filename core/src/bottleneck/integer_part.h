@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "bottleneck/price_schedule.h"
+#include "bottleneck/rate_schedule.h"
 #include "gbcompress/bottleneck.h"
 #include "rate/latents.h"
 
@@ -43,9 +43,9 @@ struct IntegerPart {
   std::vector<std::size_t> tensors;  ///< residual ones, indices into the bottleneck's
   Coded gnets;                       ///< blocks of all layers' g-nets, or nothing
   bool of_gnets;                     ///< g-nets are integers
-  PriceSchedule price;
-  double bit_price = 0;
-  bool priced = false;  ///< bit_price is that of the next backward()
+  RateSchedule schedule;
+  double loss_per_bit = 0;
+  bool rate_begun = false;  ///< loss_per_bit is that of the next backward()
   /// The integers of all tensors as the file has them, from where they were last coded.
   mutable std::optional<std::vector<std::byte>> stream;
 };

@@ -39,7 +39,7 @@ void BottleneckShards::add(GenomicBottleneck& bottleneck, FixedSum& sum) {
 }
 
 void BottleneckShards::reduce(GenomicBottleneck& bottleneck, const FixedSum& sum, int shards) {
-  bottleneck.impl_->begin_price();
+  bottleneck.impl_->begin_rate();
   bottleneck.impl_->reduce_shards(sum, shards);
   bottleneck.impl_->has_gradients = true;
 }
@@ -48,14 +48,14 @@ std::vector<std::byte> BottleneckFile::encode(const GenomicBottleneck& bottlenec
   return bottleneck.impl_->file(bottleneck.impl_->options.arch).encode();
 }
 
-void BottleneckRate::ask_coder(GenomicBottleneck& bottleneck) {
+void BottleneckRate::refresh(GenomicBottleneck& bottleneck) {
   bottleneck.impl_->integers.expect(/*contexts=*/true);
 }
 
 std::map<std::string, double> BottleneckRate::rate(const GenomicBottleneck& bottleneck) {
   const IntegerPart& integers = bottleneck.impl_->integers;
-  if (integers.tensors.empty() || !(integers.bit_price > 0)) return {};
-  return {{"bits", integers.residual.latents.bits()}, {"lambda", integers.bit_price}};
+  if (integers.tensors.empty() || !(integers.loss_per_bit > 0)) return {};
+  return {{"bits", integers.residual.latents.bits()}, {"lambda", integers.loss_per_bit}};
 }
 
 bool BottleneckIntegers::any(const GenomicBottleneck& bottleneck) noexcept {

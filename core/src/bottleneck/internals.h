@@ -69,7 +69,7 @@ struct BottleneckIntegers {
 struct BottleneckRate {
   /// Refreshes the entropy model with the present integers, as the schedule does a hundred times in
   /// a run.
-  static void ask_coder(GenomicBottleneck& bottleneck);
+  static void refresh(GenomicBottleneck& bottleneck);
   /// With a rate weight: "bits" of all quantized weights as the loss counts them, at every tenth
   /// backward(), and "lambda", the rate weight; else nothing.
   static std::map<std::string, double> rate(const GenomicBottleneck& bottleneck);

@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 /// and `others`, which the caller owns.
 template <typename Visit>
 void for_entries(const GenomicBottleneck& bottleneck, std::initializer_list<const Latents*> coded,
-                 const at::Tensor& price_entry, const AdamW::State& moments, const Names& names,
+                 const at::Tensor& rate_entry, const AdamW::State& moments, const Names& names,
                  const AdamW::State& others, const Visit& visit) {
   std::int64_t first = 0;
   std::map<std::string, bool> generated;
@@ -53,7 +53,7 @@ void for_entries(const GenomicBottleneck& bottleneck, std::initializer_list<cons
       visit(latent_names[2 * i] + "#inverse_scale", scales[i]);
     any = any || latents->size() > 0;
   }
-  if (any) visit("residual#bit_price", price_entry);
+  if (any) visit("rate#loss_per_bit", rate_entry);
 }
 
 void append(AdamW::State& to, const AdamW::State& from) {
@@ -131,7 +131,7 @@ std::vector<StateEntry> GenomicBottleneck::training_state() const {
   append(others, impl_->integers.gnets.optimizer->state());
   std::vector<StateEntry> result;
   for_entries(*this, {&impl_->integers.residual.latents, &impl_->integers.gnets.latents},
-              at::full({1}, impl_->integers.bit_price, at::kDouble), moments,
+              at::full({1}, impl_->integers.loss_per_bit, at::kDouble), moments,
               impl_->stepped_names(), others, [&](std::string name, const at::Tensor& value) {
                 result.push_back({std::move(name), value.detach().clone()});
               });
@@ -188,7 +188,7 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   append(others, residual);
   append(others, impl_->integers.gnets.optimizer->state());
   const Names names = impl_->stepped_names();
-  at::Tensor price_entry = at::zeros({1}, at::kDouble);
+  at::Tensor rate_entry = at::zeros({1}, at::kDouble);
   Given given(state);
   const std::int64_t counts = static_cast<std::int64_t>(moments.steps.size() + others.steps.size());
   const at::Tensor steps = given.require(kSteps, {counts}, at::kLong);
@@ -202,13 +202,13 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   }
   const std::initializer_list<const Latents*> latents = {&impl_->integers.residual.latents,
                                                          &impl_->integers.gnets.latents};
-  for_entries(*this, latents, price_entry, moments, names, others,
+  for_entries(*this, latents, rate_entry, moments, names, others,
               [&](const std::string& name, const at::Tensor& to) {
                 given.require(name, to.sizes(), to.scalar_type());
               });
   given.check_all_known();
   for_entries(
-      *this, latents, price_entry, moments, names, others,
+      *this, latents, rate_entry, moments, names, others,
       [&](const std::string& name, at::Tensor to) { to.detach().copy_(given.value(name)); });
   for (std::int64_t i = 0; i < counts; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -221,10 +221,10 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   const std::size_t residual_count = residual.steps.size(), before = plain_count + residual_count;
   impl_->integers.residual.optimizer->restore(part(others, plain_count, residual_count));
   impl_->integers.gnets.optimizer->restore(part(others, before, others.steps.size() - before));
-  impl_->integers.bit_price = price_entry.item<double>();
-  impl_->integers.priced = impl_->integers.bit_price > 0;
-  if (impl_->integers.priced)
-    impl_->integers.price.resume(impl_->integers.steps(), impl_->integers.bit_price);
+  impl_->integers.loss_per_bit = rate_entry.item<double>();
+  impl_->integers.rate_begun = impl_->integers.loss_per_bit > 0;
+  if (impl_->integers.rate_begun)
+    impl_->integers.schedule.resume(impl_->integers.steps(), impl_->integers.loss_per_bit);
   impl_->enter(Phase::kTraining);
   impl_->integers.residual.latents.forget_chosen();
   impl_->integers.gnets.latents.forget_chosen();

@@ -54,7 +54,7 @@ struct CompressRun : CompressRequest {
   }
   bool several_methods() const { return plan.methods.size() > 1; }
   /// Whether bits are in the loss: some parameters are integers, or all g-nets.
-  bool priced() const;
+  bool has_rate() const;
   /// Whether the plan's last method trains on data.
   bool may_train() const;
 };

@@ -234,7 +234,7 @@ Candidate ModelRun::candidate() {
       calibrated_ ? *calibrated_ : Candidate{.file = BottleneckFile::encode(*bottleneck_)};
   if (call_.above_chance) candidate.loss = of_first_rank(call_.above_chance->loss(call_.model));
   candidate.kept = kept();
-  if (call_.trained && call_.priced() && !call_.plan.max_drop)
+  if (call_.trained && call_.has_rate() && !call_.plan.max_drop)
     candidate.lambda = call_.options.train.rate.lambda;
   return candidate;
 }

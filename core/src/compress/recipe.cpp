@@ -37,9 +37,9 @@ constexpr double kStepTravel = 13, kMeanRate = 0.5;
 constexpr double kSlowestSteps = 2, kFastestSteps = 12;
 
 /// Lambda where a search begins, for one prediction; it grows with the root of their number.
-/// Between 2e-4 (ResNet-20, 8,000 pictures) and 8e-4 (a digit classifier) lie the prices at which
-/// given models lose about a point.
-constexpr double kFirstPrice = 4e-4;
+/// Given models lose about a point at values between 2e-4 (ResNet-20, 8,000 images) and 8e-4 (a
+/// digit classifier).
+constexpr double kFirstLambda = 4e-4;
 
 /// Samples that tell whether pictures may be moved, pixels that are tried, and the points of
 /// accuracy that the model itself may lose by it.
@@ -196,7 +196,7 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
     to.shift = found.shift;
     to.flip = found.flip;
   }
-  if (choose.lambda) to.rate.lambda = kFirstPrice * std::sqrt(static_cast<double>(predictions));
+  if (choose.lambda) to.rate.lambda = kFirstLambda * std::sqrt(static_cast<double>(predictions));
   choose = {};
 }
 

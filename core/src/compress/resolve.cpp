@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kPriorHidden = 12;
 /// Weights for each g-net parameter while the target size is not known.
 constexpr double kUnplannedRatio = 10;
-/// Attempts of a search for a price, and those of a model whose attempt costs less than
+/// Attempts of a search for lambda, and those of a model whose attempt costs less than
 /// kCheapAttempt multiply-adds.
 constexpr std::int64_t kAttempts = 4, kCheapAttempts = 6;
 constexpr double kCheapAttempt = 2e12;
@@ -98,7 +98,7 @@ void state_training(CompressRun& call) {
 void choose_training(CompressRun& call) {
   CompressOptions& options = call.options;
   const bool chosen_epochs = options.choose.epochs;
-  if (call.priced())
+  if (call.has_rate())
     choose_recipe(options, call.model, *call.data, *call.train, call.teacher != nullptr);
   if (call.plan.methods.back() != Method::kRateSearch) {
     call.attempts = 1;
@@ -130,7 +130,7 @@ double of_rank_0(Group* group, double value) {
   return shared.item<double>();
 }
 
-bool CompressRun::priced() const {
+bool CompressRun::has_rate() const {
   const BottleneckOptions& o = options.bottleneck;
   return quantized() || o.coding == Coding::kCoded ||
          std::any_of(o.layers.begin(), o.layers.end(),

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSteps = 4;
 constexpr std::int64_t kForwardSamples = 64;
 /// Refreshes of the entropy model in an attempt.
-constexpr double kLooks = 100;
+constexpr double kRefreshes = 100;
 
 /// Without training: seconds of a weight data-free; with each rule of rounding that is tried, of a
 /// weight for the sizes that are coded, and of a multiply-add of error feedback.
@@ -104,13 +104,13 @@ Timing time_training(CompressRun& call) {
       timing.step = i == 0 ? seconds : std::min(timing.step, seconds);
     }
     const auto start = Clock::now();
-    BottleneckRate::ask_coder(bottleneck);
-    timing.look = seconds_since(start);
+    BottleneckRate::refresh(bottleneck);
+    timing.refresh = seconds_since(start);
     bottleneck.zero_grad();
   }
   values.restore(call.model);
   Group* const group = call.options.group;
-  return {of_rank_0(group, timing.step), of_rank_0(group, timing.look)};
+  return {of_rank_0(group, timing.step), of_rank_0(group, timing.refresh)};
 }
 
 std::int64_t all_steps(const CompressRun& call, std::int64_t epochs) {
@@ -120,8 +120,8 @@ std::int64_t all_steps(const CompressRun& call, std::int64_t epochs) {
 }
 
 double all_seconds(const CompressRun& call, const Timing& timing, std::int64_t epochs) {
-  const double looks = call.priced() ? kLooks * static_cast<double>(call.attempts) : 0;
-  return static_cast<double>(all_steps(call, epochs)) * timing.step + looks * timing.look;
+  const double refreshes = call.has_rate() ? kRefreshes * static_cast<double>(call.attempts) : 0;
+  return static_cast<double>(all_steps(call, epochs)) * timing.step + refreshes * timing.refresh;
 }
 
 std::int64_t peak_memory_bytes() {

@@ -8,8 +8,8 @@
 namespace gbcompress {
 
 struct Timing {
-  double step = 0;  ///< seconds of one step of training
-  double look = 0;  ///< seconds in which the coder says what it expects of all integers
+  double step = 0;     ///< seconds of one step of training
+  double refresh = 0;  ///< seconds of a refresh of the entropy model
 };
 /// Runs a few steps with a learning rate of 0; the model is left as it is. On rank 0's machine,
 /// with one process's share of nothing: an upper bound where several share a batch. [collective]

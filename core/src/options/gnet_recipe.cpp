@@ -25,11 +25,12 @@ constexpr double kCodedRatio = 50;
 /// smaller.
 constexpr double kCodedPlainRatio = 6;
 
-/// Coded parameters are planned with log2 of it bits each: a price from the start of training
-/// leaves 3.5 to 5, and what is not used up goes to finer steps. Products bear fewer bits.
+/// G-nets of integers are sized for log2 of this range bits per parameter: a rate weight from the
+/// start of training leaves 3.5 to 5, and the bits that remain go to finer steps. Products bear
+/// fewer bits.
 constexpr std::int32_t kCodedRange = 24, kCodedProductRange = 14;
-/// Of quantized parameters one in so many is not zero: about a bit each, which a price reaches
-/// without losing much.
+/// One in so many quantized weights is not zero: about a bit each, which training under the rate
+/// reaches at a small quality drop.
 constexpr std::uint32_t kQuantizedZeros = 4;
 
 /// Values of -0.5 to 0.5.

@@ -14,7 +14,7 @@ bool has_rule(const BottleneckOptions& options, WeightMode mode) {
 }
 
 /// Whether bits are in the loss: some parameters are integers, or all g-nets.
-bool priced(const BottleneckOptions& options) {
+bool has_rate(const BottleneckOptions& options) {
   return options.mode == WeightMode::kQuantized || options.coding == Coding::kCoded ||
          has_rule(options, WeightMode::kQuantized);
 }
@@ -27,7 +27,7 @@ bool calibrates(const CompressOptions& options, const RequestFacts& facts) {
 /// Of a run that trains, after what is cheaper.
 Method training_method(const CompressOptions& options) {
   const Target& target = options.target;
-  if (priced(options.bottleneck) && (has_size(target) || target.max_drop || target.no_loss))
+  if (has_rate(options.bottleneck) && (has_size(target) || target.max_drop || target.no_loss))
     return Method::kRateSearch;
   if (options.bottleneck.mode == WeightMode::kGenerated || target.max_drop)
     return Method::kGnetSize;

@@ -46,13 +46,13 @@ struct Asked {
 };
 
 std::vector<Asked> all_asked(const SweepOptions& options, const Data* data) {
-  const bool priced = trains(options.compress, data);
+  const bool trained = trains(options.compress, data);
   if (!options.lambdas.empty() + !options.ratios.empty() + !options.errors.empty() != 1)
     throw Error(Errc::kUsage, "a sweep takes one list: `lambdas`, `ratios` or `errors`");
-  if (!options.lambdas.empty() && !priced)
+  if (!options.lambdas.empty() && !trained)
     throw Error(Errc::kUsage,
                 "`lambdas` needs data to train on, and epochs; give `data`, or `ratios` instead");
-  if (!options.errors.empty() && priced)
+  if (!options.errors.empty() && trained)
     throw Error(Errc::kUsage,
                 "`errors` is for sweeps without training; give `lambdas` or `ratios`");
   std::vector<Asked> asked;

@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python step_cost.py [MODEL ...] [--seconds 6]
 
-Processor time of this process. Looks at the coder have a column of their own: what those of a run of
---steps cost, beside its plain steps.
+Processor time of this process. Refreshes of the entropy model have a column of their own: what those of a
+run of --steps cost, beside its plain steps.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def measure(name: str, steps: int, seconds: float) -> str:
         return (time.process_time() - before) / count
 
     run(0, 3), run(1, 3)
-    # Looks have a time of their own: a step of each kind, the ramp of the rate weight being over.
+    # Refreshes have a time of their own: a step of each kind, the ramp of the rate weight being over.
     compression._interval = 1 << 62
     count = max(1, int(0.1 / run(0, 5)))
     taken: list[list[float]] = [[], []]
@@ -103,20 +103,21 @@ def measure(name: str, steps: int, seconds: float) -> str:
         for i in (0, 1):
             taken[i].append(run(i, count))
     compression.updates = int(0.6 * steps)
-    looks = []
+    refreshes = []
     for _ in range(3):
         before = time.process_time()
         with torch.no_grad():
-            compression._look()
-        looks.append(time.process_time() - before)
+            compression._refresh()
+        refreshes.append(time.process_time() - before)
     # Turns of both are adjacent, so that what else the machine does falls on both.
     with_hooks = statistics.median(b / a for a, b in zip(*taken, strict=True))
-    look, step = min(looks), statistics.median(taken[0])
-    share = compression.controller.looks * look / (steps * step)
+    refresh, step = min(refreshes), statistics.median(taken[0])
+    count = sum(map(compression.controller.refreshes, range(steps)))
+    share = count * refresh / (steps * step)
     numbers = sum(p.numel() for p in plain.parameters())
     return (
         f"| {name} | {numbers:,} | {step * 1e3:.2f} ms | {with_hooks:.2f} | "
-        f"{look * 1e3:.1f} ms | {share:.2f} |"
+        f"{refresh * 1e3:.1f} ms | {share:.2f} |"
     )
 
 
@@ -124,9 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--seconds", type=float, default=6.0, help="for each model")
-    parser.add_argument("--steps", type=int, default=2700, help="of the run that looks belong to")
+    parser.add_argument("--steps", type=int, default=2700, help="of the run that refreshes belong to")
     options = parser.parse_args()
-    print("| model | numbers | plain step | prepared / plain | a look | looks / plain |")
+    print("| model | numbers | plain step | prepared / plain | a refresh | refreshes / plain |")
     print("|---|--:|--:|--:|--:|--:|")
     for name in options.models:
         print(measure(name, options.steps, options.seconds), flush=True)

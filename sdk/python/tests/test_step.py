@@ -45,8 +45,8 @@ def test_torch_operations_do_what_the_core_does(
     assert len(part.steps) == sum(counts)
 
 
-def test_bits_are_counted_at_looks() -> None:
-    model, optimizer, c = prepared(steps=300)  # a look every three steps
+def test_bits_are_counted_at_refreshes() -> None:
+    model, optimizer, c = prepared(steps=300)  # a refresh every three steps
     counted = []
     for step in range(7):
         train(model, optimizer, 1, step)

@@ -32,7 +32,7 @@ class LearningTask : public ::testing::Test {
   /// Two bottlenecks of one kind: what the second takes over from the first's middle goes on with
   /// the same bits.
   void expect_the_same_bits(torch::nn::Sequential first, torch::nn::Sequential second) {
-    // The price rises, and the coder is looked at before each step.
+    // Lambda rises, and the entropy model is refreshed before each step.
     options_.rate = {.lambda = 0.01, .predictions = 64, .steps = 10};
     GenomicBottleneck a(*first, registry_, options_), b(*second, registry_, options_);
     for (int i = 0; i < 5; ++i) step(first, a);

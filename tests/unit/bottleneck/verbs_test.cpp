@@ -80,7 +80,7 @@ TEST_F(Verbs, SizesNeedTheStepsOfTheRun) {
   refuses([&] { GenomicBottleneck(*model, registry_, options_); }, "max_bytes");
 }
 
-TEST_F(Verbs, PricesNeedThePredictions) {
+TEST_F(Verbs, LambdaNeedsThePredictions) {
   auto model = net();
   options_.rate = {};
   GenomicBottleneck bottleneck(*model, registry_, options_);
@@ -129,7 +129,7 @@ TEST_F(Verbs, FinishMeetsTheSize) {
   EXPECT_TRUE(at::equal(stored[0].tensor, model->parameters()[0].detach()));
 }
 
-/// A run at a fixed price that is brought to a size: what fits stays as it was trained, what does
+/// A run at a fixed lambda that is brought to a size: what fits stays as it was trained, what does
 /// not is cut down to it.
 TEST_F(Verbs, FinishLeavesWhatFits) {
   auto model = net();

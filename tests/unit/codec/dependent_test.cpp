@@ -113,10 +113,10 @@ TEST_P(Dependent, QuantizersHaveTablesOfTheirOwn) {
   EXPECT_LT(with, encode(GetParam(), {tensor}).size() * 99 / 100);
 }
 
-/// Without prices a path has the least error of all: every sequence of parities is tried.
+/// Without rate costs a path has the least error of all: every sequence of parities is tried.
 TEST(TrellisPath, IsTheBestOne) {
   constexpr int kNumbers = 11;
-  codec::Prices free{};
+  codec::RateCosts free{};
   const std::vector<std::int8_t> classes(kNumbers, 0);
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const std::vector<float> values = gaussian(kNumbers, seed);

@@ -45,7 +45,7 @@ TEST(Latents, HalfPrecisionAndTransposedTensorsAreWrittenToo) {
   }
 }
 
-TEST(Latents, TrainTowardsZeroUnderThePriceOfBitsAlone) {
+TEST(Latents, TrainTowardsZeroUnderTheRateAlone) {
   at::Tensor w = leaf({40, 40}, 4);
   Latents latents(7);
   latents.add("w", w);

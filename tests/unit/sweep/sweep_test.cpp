@@ -148,7 +148,7 @@ TEST_F(SweepTest, EveryMethodHasItsPointsAndFiles) {
     load_tensors(*fresh, expand(ArtifactReader::open(folder_ / p.file), types_));
     EXPECT_DOUBLE_EQ(*p.metric, evaluate(*fresh, data_.test, data_.metric));
   }
-  EXPECT_LT(report.points[0].bytes, report.points[1].bytes) << "a higher price, a smaller file";
+  EXPECT_LT(report.points[0].bytes, report.points[1].bytes) << "a larger lambda, a smaller file";
   for (std::size_t i = 0; i < before.size(); ++i)
     EXPECT_TRUE(model_->tensors()[i].tensor.equal(before[i]));
 

@@ -30,7 +30,7 @@ double bits_of(int probability) {
   return table[probability];
 }
 
-struct Price {
+struct BitCount {
   double bits = 0;
 
   bool decide(auto& model, const auto& keys, std::span<const int> features, MixerSets sets,
@@ -89,10 +89,10 @@ int cheapest(SmallModel& model, double scaled, double weight, double lambda) {
   int best = 0;
   double least = INFINITY;
   for (int candidate : {0, nearest - (nearest > 0 ? 1 : -1), nearest}) {
-    Price price;
-    model.visit(price, candidate);
+    BitCount count;
+    model.visit(count, candidate);
     const double error = scaled - candidate;
-    const double cost = weight * error * error + lambda * price.bits;
+    const double cost = weight * error * error + lambda * count.bits;
     if (cost < least) {
       least = cost;
       best = candidate;

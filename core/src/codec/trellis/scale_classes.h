@@ -11,7 +11,7 @@
 namespace gbcompress::codec {
 
 /// The same for every matrix: 0.075 squared steps a bit.
-const Prices& prices();
+const RateCosts& rate_costs();
 
 /// Sixteenths of an octave.
 struct Scales {

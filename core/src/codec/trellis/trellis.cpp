@@ -11,14 +11,14 @@
 namespace gbcompress {
 namespace {
 
-using codec::kLeastPriced;
-using codec::kMostPriced;
-using codec::kPricedMagnitudes;
-using codec::kZeroPriced;
+using codec::kCostMagnitudes;
+using codec::kLeastScaleClass;
+using codec::kMostScaleClass;
+using codec::kZeroScaleClass;
 
-/// What a bit may cost of squared steps: the smallest files at an error (Gaussian and Laplace
+/// Lambda in squared steps a bit: the smallest files at an error (Gaussian and Laplace
 /// numbers of 2 to 5 bits) have 0.25 to 0.35 of a squared half step.
-constexpr double kBitPrice = 0.3 / 4;
+constexpr double kRateWeight = 0.3 / 4;
 /// Numbers of a band, which begins and ends in state 0: that makes about 7 bits more.
 constexpr std::int64_t kBand = 4096;
 constexpr std::int64_t kBandsAPart = 32;
@@ -27,15 +27,15 @@ constexpr std::int64_t kShortBand = 1024;  ///< worth having where a part is fil
 constexpr double kTrust = 8;
 
 /// Bits under a hyperbolic secant, whose tails lie between those of Gauss and Laplace.
-codec::Prices make_prices() {
-  codec::Prices prices{};
+codec::RateCosts make_rate_costs() {
+  codec::RateCosts costs{};
   const auto beyond = [](double x) {    // P(|number| > x), where the mean magnitude is 1
     constexpr double kMean = 0.742454;  // of the distribution of deviation 1
     return 1 - 4 / std::numbers::pi * std::atan(std::tanh(std::numbers::pi / 4 * x * kMean));
   };
-  for (int scale = kLeastPriced; scale <= kMostPriced; ++scale)
+  for (int scale = kLeastScaleClass; scale <= kMostScaleClass; ++scale)
     for (int quantizer = 0; quantizer < 2; ++quantizer)
-      for (int k = 0; k < kPricedMagnitudes; ++k) {
+      for (int k = 0; k < kCostMagnitudes; ++k) {
         // From where to where a number becomes this integer, in steps.
         const double middle = quantizer == 0 ? k : k - 0.5;
         const double low = k == 0 ? 0 : quantizer == 1 && k == 1 ? 0.25 : middle - 0.5;
@@ -44,22 +44,22 @@ codec::Prices make_prices() {
         double p = beyond(low * unit) - beyond(high * unit);
         if (k > 0) p /= 2;
         const auto at = static_cast<std::size_t>(
-            ((scale - kLeastPriced) * 2 + quantizer) * kPricedMagnitudes + k);
-        prices[at] =
-            static_cast<std::int32_t>(std::lrint(-1024 * kBitPrice * std::log2(std::max(p, 1e-6))));
+            ((scale - kLeastScaleClass) * 2 + quantizer) * kCostMagnitudes + k);
+        costs[at] = static_cast<std::int32_t>(
+            std::lrint(-1024 * kRateWeight * std::log2(std::max(p, 1e-6))));
       }
-  for (std::size_t at = std::size_t{(kZeroPriced - kLeastPriced) * 2} * kPricedMagnitudes;
-       at < prices.size(); ++at)
-    prices[at] = at % kPricedMagnitudes == 0 ? 0 : codec::kNeverPriced;
-  return prices;
+  for (std::size_t at = std::size_t{(kZeroScaleClass - kLeastScaleClass) * 2} * kCostMagnitudes;
+       at < costs.size(); ++at)
+    costs[at] = at % kCostMagnitudes == 0 ? 0 : codec::kNeverChosen;
+  return costs;
 }
 
 }  // namespace
 
 namespace codec {
 
-const Prices& prices() {
-  static const Prices instance = make_prices();
+const RateCosts& rate_costs() {
+  static const RateCosts instance = make_rate_costs();
   return instance;
 }
 
@@ -69,7 +69,7 @@ std::int16_t sixteenths(double size) {
 
 std::int8_t scale_class(int row_scale, int col_scale, int unit) {
   return static_cast<std::int8_t>(
-      std::clamp((row_scale - unit + 2 + col_scale) >> 2, kLeastPriced, kMostPriced));
+      std::clamp((row_scale - unit + 2 + col_scale) >> 2, kLeastScaleClass, kMostScaleClass));
 }
 
 Scales scales_of(const IntegerGrid& grid, std::span<const float> values) {
@@ -131,7 +131,7 @@ std::vector<std::int8_t> Trellis::classes(std::int64_t first, std::int64_t end, 
     for (std::int64_t c = i % cols_; i < stop; ++i, ++c)
       classes[static_cast<std::size_t>(i - first)] =
           values_[static_cast<std::size_t>(i)] == 0
-              ? std::int8_t{kZeroPriced}
+              ? std::int8_t{kZeroScaleClass}
               : codec::scale_class(scale, col_scales_[static_cast<std::size_t>(c)], unit);
   }
   return classes;
@@ -143,7 +143,7 @@ double Trellis::choose_lanes(std::int64_t block, float step,
   constexpr std::int64_t kLanes = codec::lanes::kLaneCount;
   const auto n = static_cast<std::int64_t>(values_.size());
   const std::int64_t first = block * band_size_, size = std::min(band_size_, n - first);
-  const std::vector<std::int8_t> priced = classes(first, first + size, step);
+  const std::vector<std::int8_t> by_row = classes(first, first + size, step);
   std::vector<float> values(static_cast<std::size_t>(size));
   std::vector<std::int8_t> kinds(values.size());
   std::vector<std::int32_t> chosen(values.size());
@@ -156,14 +156,14 @@ double Trellis::choose_lanes(std::int64_t block, float step,
   };
   for_lanes([&](std::size_t to, std::size_t i) {
     values[to] = values_[static_cast<std::size_t>(first) + i];
-    kinds[to] = priced[i];
+    kinds[to] = by_row[i];
   });
   for (std::int64_t lane = 0, at = 0; lane < std::min(kLanes, size); ++lane) {
     const std::int64_t count = (size - lane + kLanes - 1) / kLanes;
     bands.push_back({values.data() + at, kinds.data() + at, chosen.data() + at, count, false});
     at += count;
   }
-  codec::choose_paths(bands, step, codec::prices());
+  codec::choose_paths(bands, step, codec::rate_costs());
   for_lanes([&](std::size_t from, std::size_t i) {
     integers[static_cast<std::size_t>(first) + i] = chosen[from];
   });
@@ -185,7 +185,7 @@ double Trellis::choose(std::int64_t part, float step, std::span<std::int32_t> in
     bands.push_back({values_.data() + at, classes.data() + (at - first), integers.data() + at, size,
                      band + 1 < bands_});
   }
-  codec::choose_paths(bands, step, codec::prices());
+  codec::choose_paths(bands, step, codec::rate_costs());
   double error = 0;
   for (const codec::Band& band : bands) error += band.error;
   return error;

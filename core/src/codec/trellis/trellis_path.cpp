@@ -77,18 +77,18 @@ struct Costs {
 
 /// What the best even and odd integers of a quantizer cost.
 template <int kQuantizer>
-Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_t* prices) {
+Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_t* costs) {
   const Float d;
   const Real di;
-  const auto base = hn::Add(classes, hn::Set(di, kQuantizer * kPricedMagnitudes));
+  const auto base = hn::Add(classes, hn::Set(di, kQuantizer * kCostMagnitudes));
   const auto cost = [&](auto r, int parity) {
     const auto shift = hn::Set(d, static_cast<float>(kQuantizer - 2 * parity));
     const auto off = hn::Sub(magnitude, hn::Sub(hn::Mul(r, hn::Set(d, 4.0f)), shift));
     const auto square =
         hn::Min(hn::Mul(hn::Mul(off, off), hn::Set(d, 256.0f)), hn::Set(d, 0x1p20f));
     const auto integer = hn::Add(hn::ShiftLeft<1>(hn::ConvertTo(di, r)), hn::Set(di, parity));
-    const auto index = hn::Add(base, hn::Min(integer, hn::Set(di, kPricedMagnitudes - 1)));
-    return hn::Add(hn::NearestInt(square), hn::GatherIndex(di, prices, index));
+    const auto index = hn::Add(base, hn::Min(integer, hn::Set(di, kCostMagnitudes - 1)));
+    return hn::Add(hn::NearestInt(square), hn::GatherIndex(di, costs, index));
   };
   const auto nearest = [&](int parity) {
     return NearestQuarter(d, magnitude, hn::Set(d, static_cast<float>(kQuantizer - 2 * parity)),
@@ -97,7 +97,7 @@ Costs CostsOf(hn::Vec<Float> magnitude, hn::Vec<Real> classes, const std::int32_
   const auto even = cost(nearest(0), 0);
   const auto square =
       hn::Min(hn::Mul(hn::Mul(magnitude, magnitude), hn::Set(d, 256.0f)), hn::Set(d, 0x1p20f));
-  const auto none = hn::Add(hn::NearestInt(square), hn::GatherIndex(di, prices, base));
+  const auto none = hn::Add(hn::NearestInt(square), hn::GatherIndex(di, costs, base));
   return {hn::Min(even, none), cost(nearest(1), 1), hn::Lt(none, even)};
 }
 
@@ -117,7 +117,7 @@ void LayOut(std::span<const Band> bands, std::size_t lanes, std::int64_t first, 
       const std::size_t to = static_cast<std::size_t>(i) * lanes + lane;
       const float scaled = std::abs(band.values[first + i] * inverse);
       layout.magnitudes[to] = scaled < kMostScaled ? scaled : kMostScaled;
-      layout.offsets[to] = (band.classes[first + i] - kLeastPriced) * 2 * kPricedMagnitudes;
+      layout.offsets[to] = (band.classes[first + i] - kLeastScaleClass) * 2 * kCostMagnitudes;
     }
   }
 }
@@ -183,7 +183,7 @@ void Finish(Band& band, float step) {
 }
 
 /// The paths of as many bands as there are lanes.
-void Choose(std::span<Band> bands, float step, const Prices& prices,
+void Choose(std::span<Band> bands, float step, const RateCosts& rate_costs,
             std::vector<std::uint16_t>& decisions, std::vector<std::uint16_t>& zeros) {
   const Wide d;
   const Real di;
@@ -210,8 +210,8 @@ void Choose(std::span<Band> bands, float step, const Prices& prices,
     const auto side = [&](std::size_t offset) {
       const auto magnitude = hn::LoadU(df, layout.magnitudes.data() + at + offset);
       const auto classes = hn::LoadU(di, layout.offsets.data() + at + offset);
-      const Costs q0 = CostsOf<0>(magnitude, classes, prices.data());
-      const Costs q1 = CostsOf<1>(magnitude, classes, prices.data());
+      const Costs q0 = CostsOf<0>(magnitude, classes, rate_costs.data());
+      const Costs q1 = CostsOf<1>(magnitude, classes, rate_costs.data());
       const auto least = hn::Min(hn::Min(q0.even, q0.odd), hn::Min(q1.even, q1.odd));
       struct Side {
         hn::Vec<Real> even0, odd0, even1, odd1, zero;
@@ -252,11 +252,11 @@ void Choose(std::span<Band> bands, float step, const Prices& prices,
   for (Band& band : bands) Finish(band, step);
 }
 
-void ChoosePaths(std::span<Band> bands, float step, const Prices& prices) {
+void ChoosePaths(std::span<Band> bands, float step, const RateCosts& rate_costs) {
   std::vector<std::uint16_t> decisions, zeros;
   const std::size_t lanes = hn::Lanes(Wide());
   for (std::size_t first = 0; first < bands.size(); first += lanes)
-    Choose(bands.subspan(first, std::min(lanes, bands.size() - first)), step, prices, decisions,
+    Choose(bands.subspan(first, std::min(lanes, bands.size() - first)), step, rate_costs, decisions,
            zeros);
 }
 
@@ -285,8 +285,8 @@ double squared_error(const Band& band, float step) {
 }
 }  // namespace
 
-void choose_paths(std::span<Band> bands, float step, const Prices& prices) {
-  HWY_DYNAMIC_DISPATCH(ChoosePaths)(bands, step, prices);
+void choose_paths(std::span<Band> bands, float step, const RateCosts& rate_costs) {
+  HWY_DYNAMIC_DISPATCH(ChoosePaths)(bands, step, rate_costs);
   for (Band& band : bands) band.error = squared_error(band, step);
 }
 

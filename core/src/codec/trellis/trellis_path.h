@@ -9,20 +9,20 @@
 namespace gbcompress::codec {
 
 /// A scale class c stands for a mean magnitude of 2^(c / 4) steps.
-inline constexpr int kLeastPriced = -16, kMostPriced = 16;
+inline constexpr int kLeastScaleClass = -16, kMostScaleClass = 16;
 /// The class of numbers that are 0: no other integer is chosen for them.
-inline constexpr int kZeroPriced = kMostPriced + 1;
-inline constexpr std::int32_t kNeverPriced = 1 << 20;  ///< what other integers cost there
-inline constexpr int kPricedMagnitudes = 64;           ///< larger ones cost as much as the largest
+inline constexpr int kZeroScaleClass = kMostScaleClass + 1;
+inline constexpr std::int32_t kNeverChosen = 1 << 20;  ///< what other integers cost there
+inline constexpr int kCostMagnitudes = 64;             ///< larger ones cost as much as the largest
 
 /// What integers cost, in 1024ths of a squared step, by scale class, quantizer and magnitude.
-using Prices =
-    std::array<std::int32_t, std::size_t{kZeroPriced - kLeastPriced + 1} * 2 * kPricedMagnitudes>;
+using RateCosts = std::array<std::int32_t, std::size_t{kZeroScaleClass - kLeastScaleClass + 1} * 2 *
+                                               kCostMagnitudes>;
 
 /// Numbers that follow one another. Their path begins in state 0.
 struct Band {
   const float* values;
-  const std::int8_t* classes;  ///< kLeastPriced ... kZeroPriced, one a number
+  const std::int8_t* classes;  ///< kLeastScaleClass ... kZeroScaleClass, one a number
   std::int32_t* integers;      ///< what is chosen
   std::int64_t size;
   bool pinned;       ///< the path ends in state 0 too, where the next band begins
@@ -30,6 +30,6 @@ struct Band {
 };
 
 /// Chooses the integers: the least squared error plus rate costs. The same for any vector width.
-void choose_paths(std::span<Band> bands, float step, const Prices& prices);
+void choose_paths(std::span<Band> bands, float step, const RateCosts& costs);
 
 }  // namespace gbcompress::codec

@@ -14,7 +14,7 @@ namespace gbcompress {
 
 /// A given model has seen the data that are held back now, and scores better on them than on new
 /// ones; what is trained without them does not. So a loss is measured beside the same training at
-/// a price near 0 (the reference), less what that has lost on the data that it does train on: what
+/// a lambda near 0 (the reference), less what that has lost on the data that it does train on: what
 /// it lost there is harm, what it lost on the held-back data alone is what the original remembered
 /// of them.
 class Judge {
@@ -23,7 +23,7 @@ class Judge {
   /// @param fresh  the model is new: the reference is all there is to compare with
   Judge(Model& model, const HeldBack& split, Metric metric, bool fresh, std::uint64_t seed);
 
-  /// To be called once, with the model trained at a price near 0. Without it losses are beside the
+  /// To be called once, with the model trained at a lambda near 0. Without it losses are beside the
   /// original itself.
   void take_reference(Model& model);
 

@@ -22,13 +22,13 @@ constexpr float kNever = 0x1p100f;  ///< cost of paths that are given up
 
 constexpr std::int64_t kIndex = 0xffff;  ///< of a branch, in its key
 
-/// codec::prices() in squared steps.
-const std::vector<float>& bit_prices() {
+/// codec::rate_costs() in squared steps.
+const std::vector<float>& costs_in_squared_steps() {
   static const std::vector<float> instance = [] {
-    std::vector<float> prices;
-    for (const std::int32_t price : codec::prices())
-      prices.push_back(price == codec::kNeverPriced ? kNever : static_cast<float>(price) / 1024);
-    return prices;
+    std::vector<float> costs;
+    for (const std::int32_t cost : codec::rate_costs())
+      costs.push_back(cost == codec::kNeverChosen ? kNever : static_cast<float>(cost) / 1024);
+    return costs;
   }();
   return instance;
 }
@@ -132,12 +132,12 @@ void Beam::end_block(std::size_t first, std::size_t end) {
 /// Both parities of each path, with the cheapest integer of each.
 void Beam::branch(std::size_t column, int scale, float row_weight) {
   const float inverse = 1 / columns_.sizes[column], weight = columns_.weights[column] * row_weight;
-  const float* const prices =
-      bit_prices().data() + (scale - codec::kLeastPriced) * 2 * codec::kPricedMagnitudes;
+  const float* const costs = costs_in_squared_steps().data() +
+                             (scale - codec::kLeastScaleClass) * 2 * codec::kCostMagnitudes;
   for (std::size_t p = 0; p < paths_.size(); ++p) {
     const Path& path = paths_[p];
     const unsigned quantizer = path.state & 1;
-    const float* const own = prices + (quantizer ? codec::kPricedMagnitudes : 0);
+    const float* const own = costs + (quantizer ? codec::kCostMagnitudes : 0);
     const std::size_t at = column % kBlock;
     const float scaled = near_[at % 2][p * kBlock + at] * inverse;
     const float magnitude = std::fabs(scaled), sign = scaled < 0 ? -1.0f : 1.0f;
@@ -145,7 +145,7 @@ void Beam::branch(std::size_t column, int scale, float row_weight) {
       throw Error(Errc::kNonFinite, "error feedback leaves the range of integers");
     const auto cost = [&](const Choice& of) {
       const float off = magnitude - of.value;
-      return weight * off * off + own[std::min(of.magnitude, codec::kPricedMagnitudes - 1)];
+      return weight * off * off + own[std::min(of.magnitude, codec::kCostMagnitudes - 1)];
     };
     for (const unsigned parity : {0u, 1u}) {
       Choice best = nearest(magnitude, quantizer, static_cast<int>(parity));

@@ -37,7 +37,7 @@ class Beam {
   /// Follows the paths through one more row.
   /// @param values   as they are
   /// @param targets  with the errors of all columns before these
-  /// @param classes  what bits cost: kLeastPriced ... kZeroPriced
+  /// @param classes  what bits cost: kLeastScaleClass ... kZeroScaleClass
   /// @param row_cost    the loss of this row counts so many times
   /// @param row_weight  squared steps of this row count so many times beside bits
   /// @throws Error(kNonFinite) for numbers beyond the range of integers

@@ -129,7 +129,7 @@ class TrellisFeedback {
         const std::int64_t j = group.first + static_cast<std::int64_t>(k);
         values[k] = values_[index(i, j, n_)];
         targets[k] = static_cast<float>(targets_[index(i, j, n_)]) + shares[k];
-        classes[k] = values[k] == 0 ? std::int8_t{codec::kZeroPriced}
+        classes[k] = values[k] == 0 ? std::int8_t{codec::kZeroScaleClass}
                                     : codec::scale_class(
                                           scales_.rows[static_cast<std::size_t>(i)],
                                           scales_.cols[static_cast<std::size_t>(natural(j))], unit);

@@ -1,4 +1,4 @@
-// G-nets that are integers while they train, and the weight of their bits over a run.
+// G-nets that are integers while they train, and the rate weight over a run.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "bottleneck/price_schedule.h"
+#include "bottleneck/rate_schedule.h"
 #include "gbcompress/codec.h"
 #include "gnets.h"
 #include "module.h"
@@ -26,9 +26,9 @@ std::vector<float> vector_of(const Input<float>& values) {
   return {values.data(), values.data() + values.size()};
 }
 
-PriceSchedule schedule_of(double rate_weight, std::int64_t predictions, std::int64_t steps,
-                          std::optional<std::int64_t> max_bytes) {
-  return PriceSchedule(
+RateSchedule schedule_of(double rate_weight, std::int64_t predictions, std::int64_t steps,
+                         std::optional<std::int64_t> max_bytes) {
+  return RateSchedule(
       {.lambda = rate_weight, .predictions = predictions, .steps = steps, .max_bytes = max_bytes});
 }
 
@@ -72,17 +72,17 @@ void bind_state(nb::class_<CodedGnets>& bound) {
           nb::arg("steps"), nb::arg("output_scale"));
 }
 
-void bind_price(nb::module_& module) {
-  nb::class_<PriceSchedule>(module, "PriceSchedule")
+void bind_rate(nb::module_& module) {
+  nb::class_<RateSchedule>(module, "RateSchedule")
       .def_static("make", &schedule_of, nb::arg("rate_weight"), nb::arg("predictions"),
                   nb::arg("steps"), nb::arg("max_bytes").none())
-      .def("looks", &PriceSchedule::looks)
-      .def("contexts", &PriceSchedule::contexts)
-      .def("steers", &PriceSchedule::steers)
-      .def("steer", &PriceSchedule::steer)
-      .def("loss_per_bit", &PriceSchedule::price)
-      .def("resume", &PriceSchedule::resume)
-      .def_prop_rw("rate_weight", &PriceSchedule::lambda, &PriceSchedule::set_lambda);
+      .def("refreshes", &RateSchedule::refreshes)
+      .def("contexts", &RateSchedule::contexts)
+      .def("steers", &RateSchedule::steers)
+      .def("steer", &RateSchedule::steer)
+      .def("loss_per_bit", &RateSchedule::loss_per_bit)
+      .def("resume", &RateSchedule::resume)
+      .def_prop_rw("rate_weight", &RateSchedule::lambda, &RateSchedule::set_lambda);
   module.def("choose_coded", &choose, nb::arg("gnets"), nb::arg("rate_weight"));
   module.def("land", &land, nb::arg("max_bytes"), nb::arg("bytes_at"));
 }
@@ -90,7 +90,7 @@ void bind_price(nb::module_& module) {
 }  // namespace
 
 void bind_coded_gnets(nb::module_& module) {
-  bind_price(module);
+  bind_rate(module);
   nb::class_<CodedGnets> bound(module, "CodedGnets");
   bound
       .def(

@@ -54,7 +54,7 @@ class Compression:
         self.predictions, self.steps, self.seed = predictions, steps, seed
         self.updates = 0  #: steps of the optimizer so far
         self._step_rate = step_rate
-        self._last_look = 0  #: updates at the last look
+        self._last_refresh = 0  #: updates at the last refresh
         devices: dict[torch.device, list[tuple[str, nn.Parameter, bool]]] = {}
         for item in parameters:
             devices.setdefault(item[1].device, []).append(item)
@@ -69,7 +69,7 @@ class Compression:
         self._groups = [[group_of[id(e.parameter)] for e in part.entries] for part in self.parts]
         self._first_rates = [float(group["lr"]) for group in optimizer.param_groups]
         self._stepping = False
-        self._counted = (-1, 0)  #: look and bytes of the last metrics()
+        self._counted = (-1, 0)  #: refresh and bytes of the last metrics()
         self._handles = [
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
@@ -83,12 +83,13 @@ class Compression:
             for part in self.parts:
                 part.predict()
 
-    def _look(self) -> None:
-        self._last_look = self.updates
+    def _refresh(self) -> None:
+        """Re-estimates the bits of each element, and adapts the rate weight."""
+        self._last_refresh = self.updates
         contexts = self.controller.contexts(self.updates)
         for part in self.parts:
             part.expect(contexts)
-        self.controller.look(self)
+        self.controller.adapt(self)
 
     @property
     def rate_weight(self) -> float:
@@ -98,8 +99,8 @@ class Compression:
 
     @property
     def bits(self) -> float:
-        """Bits of all integers, estimated with noise at the last look: with a fixed rate weight a run
-        has 100 looks."""
+        """Bits of all integers, estimated with noise at the last refresh of the entropy model: with a fixed
+        rate weight a run has 100 of them."""
         return sum(part.bits for part in self.parts)
 
     @property
@@ -115,9 +116,9 @@ class Compression:
 
     def metrics(self) -> dict[str, float]:
         """For the logs of a training loop: ``rate_weight``, ``bits`` and ``bytes``, which are counted
-        once a look. To count bytes, all integers are coded."""
-        if self._counted[0] != self._last_look:
-            self._counted = self._last_look, self.bytes()
+        once per refresh of the entropy model. To count bytes, all integers are coded."""
+        if self._counted[0] != self._last_refresh:
+            self._counted = self._last_refresh, self.bytes()
         return {
             "rate_weight": self.rate_weight,
             "bits": self.bits,
@@ -138,11 +139,11 @@ class Compression:
                     StepsExceeded,
                 )
             _unscale(optimizer)
-            looks = self.controller.looks(self.updates)
-            if looks:
-                self._look()
+            refreshes = self.controller.refreshes(self.updates)
+            if refreshes:
+                self._refresh()
             weight = self.rate_weight / self.predictions
-            bad = [part.add_rate(weight, self.seed, self.updates, looks) for part in self.parts]
+            bad = [part.add_rate(weight, self.seed, self.updates, refreshes) for part in self.parts]
             if name := next(filter(None, bad), None):
                 raise GbzError(
                     f"the gradient of {name} is not finite at step {self.updates + 1}; lower "

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 #: A drop moves the rate weight from this part of the run on.
 _FROM = 0.3
-#: Factors after a look whose drop was too large, and after one whose drop was not.
+#: Factors after a refresh whose drop was too large, and after one whose drop was not.
 _LOWER, _HIGHER = 0.6, 1.2
-#: Looks of a run with a drop: each calls evaluate.
+#: Refreshes of a run with a drop: each calls evaluate.
 _MEASURED = 40
 
 
@@ -39,16 +39,16 @@ class Controller:
     quality: float | None = None
 
     def __init__(self, rate_weight: float, predictions: int, steps: int, max_bytes: int | None = None) -> None:
-        self._schedule = _core.PriceSchedule.make(rate_weight, predictions, steps, max_bytes)
+        self._schedule = _core.RateSchedule.make(rate_weight, predictions, steps, max_bytes)
         self._predictions, self._steps = predictions, steps
 
     def rate_weight(self, step: int) -> float:
         """Lambda of that step."""
         return self._schedule.loss_per_bit(step) * self._predictions
 
-    def looks(self, step: int) -> bool:
-        """Whether integers are looked at before that step."""
-        return self._schedule.looks(step)
+    def refreshes(self, step: int) -> bool:
+        """Whether the entropy model is refreshed before that step."""
+        return self._schedule.refreshes(step)
 
     def contexts(self, step: int) -> bool:
         """Whether the bits of an element are those of the entropy coder's contexts."""
@@ -57,8 +57,8 @@ class Controller:
     def begin(self, model: torch.nn.Module) -> None:
         """Before the model's parameters are rounded for the first time."""
 
-    def look(self, compression: Compression) -> None:
-        """Before a step that looks()."""
+    def adapt(self, compression: Compression) -> None:
+        """Changes the rate weight after a refresh."""
 
     def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
         """Before a file with that metadata is written."""
@@ -80,7 +80,7 @@ class ToSize(Controller):
         super().__init__(rate_weight, predictions, steps, max_bytes)
         self.max_bytes = max_bytes
 
-    def look(self, compression: Compression) -> None:
+    def adapt(self, compression: Compression) -> None:
         step = compression.updates
         if not self._schedule.steers(step):
             return
@@ -118,7 +118,7 @@ class ToDrop(Controller):
         self.best: dict[str, Any] | None = None
         self._measured_at = -1  #: updates at the last measurement
 
-    def looks(self, step: int) -> bool:
+    def refreshes(self, step: int) -> bool:
         return step % max(self._steps // _MEASURED, 1) == 0
 
     def _measure(self, model: torch.nn.Module) -> float:
@@ -153,7 +153,7 @@ class ToDrop(Controller):
             self.best = {"bytes": size, "quality": quality, "parts": parts, "tensors": rounded}
         return self._within(quality)
 
-    def look(self, compression: Compression) -> None:
+    def adapt(self, compression: Compression) -> None:
         if compression.updates >= _FROM * self._steps:
             self._schedule.rate_weight *= _HIGHER if self._keep(compression) else _LOWER
 

@@ -49,7 +49,7 @@ class GnetRate:
 
     def restart(self) -> None:
         """A run begins anew."""
-        self._schedule = _core.PriceSchedule.make(*self._settings)
+        self._schedule = _core.RateSchedule.make(*self._settings)
         self.loss_per_bit = 0.0  #: of the next backward()
         self._begun = False
 
@@ -73,7 +73,7 @@ class GnetRate:
     def set(self, bottleneck: GenomicBottleneck) -> None:
         """The rate weight of the next backward(). [collective with max_bytes]"""
         step, schedule = bottleneck._steps, self._schedule
-        if schedule.looks(step):
+        if schedule.refreshes(step):
             for gnets in coded_of(bottleneck):
                 gnets.expect(schedule.contexts(step))
             if schedule.steers(step):

@@ -8,16 +8,16 @@
 
 namespace GBC_INTERNAL gbcompress {
 
-class PriceSchedule {
+class RateSchedule {
  public:
   /// @throws Error(kUsage) for options out of range
-  explicit PriceSchedule(const RateOptions& options);
+  explicit RateSchedule(const RateOptions& options);
 
-  /// Whether the integers are looked at before step `step`: what the coder expects of them, and
-  /// with steers() how large the file is.
-  bool looks(std::int64_t step) const;
-  /// Whether a number's bits are those of the coder's contexts from this look on, or follow, much
-  /// faster, from the mean magnitude of its tensor.
+  /// Whether the entropy model is refreshed before step `step`; with steers() the file is measured
+  /// too.
+  bool refreshes(std::int64_t step) const;
+  /// Whether a weight's bits are those of the coder's contexts from this refresh on, or follow,
+  /// much faster, from the mean magnitude of its tensor.
   bool contexts(std::int64_t step) const;
   bool steers(std::int64_t step) const;
   /// Adapts the rate weight to the present size of the file.
@@ -25,9 +25,9 @@ class PriceSchedule {
   double steer(std::int64_t step, std::int64_t file_bytes);
 
   /// Loss per bit at step `step`.
-  double price(std::int64_t step) const;
+  double loss_per_bit(std::int64_t step) const;
   /// A resumed run has the rate weight of step `step` in its state.
-  void resume(std::int64_t step, double price);
+  void resume(std::int64_t step, double loss_per_bit);
   /// The rate weight after its rise, which steer() adapts.
   double lambda() const noexcept { return lambda_; }
   void set_lambda(double lambda) noexcept { lambda_ = lambda; }

@@ -1,4 +1,4 @@
-"""What the plain command chooses: the mode, the price of a bit, how it trains, and how long it may take."""
+"""What the command chooses where no option says so: the mode, lambda, the training, and the time."""
 
 import os
 import time
@@ -71,7 +71,7 @@ class Rules(harness.CliTest):
             self.assertEqual(self.succeed(*common, "-q", "--config", self.rules("0.weigth")).err, "")
 
 
-class Price(harness.CliTest):
+class Lambda(harness.CliTest):
     def test_a_small_drop_costs_few_bytes(self):
         result = self.succeed(*PLAIN, "--max-drop", "1", "-o", self.path("x.gbz"))
         self.assertLessEqual(os.path.getsize(self.path("x.gbz")), 1300)
@@ -94,7 +94,7 @@ class Price(harness.CliTest):
         self.assertGreaterEqual(report["output_bytes"], 864)
         self.assertLess(report["metric"]["drop"], 2)
 
-    def test_a_price_that_is_given_is_kept(self):
+    def test_a_given_lambda_is_kept(self):
         report = self.succeed(*PLAIN, "--set", "rate.lambda=0.05", "--epochs", "10", "-o", self.path("x.gbz"), "--json",
                               "-q").json
         self.assertEqual((report["attempts"], report["lambda"]), (1, 0.05))

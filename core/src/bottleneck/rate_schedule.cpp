@@ -1,4 +1,4 @@
-#include "bottleneck/price_schedule.h"
+#include "bottleneck/rate_schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,12 +14,12 @@ constexpr double kRamp = 0.5;
 /// rate weight; one that continues another's integers has them from the start.
 constexpr double kContextsFrom = 0.3;
 /// Refreshes of the entropy model in a run; steps between two of them for an unknown length.
-constexpr std::int64_t kLooks = 100, kStepsBetweenLooks = 50;
+constexpr std::int64_t kRefreshes = 100, kStepsBetweenRefreshes = 50;
 /// With a target size lambda begins lower, since too large is worse than too small, and is adapted
 /// once the file has shrunk to the size that lambda leads to. Bytes are about inversely
 /// proportional to the root of lambda, so while lambda rises the file is larger than at the end by
 /// that factor. At the end, where weights no longer change, lambda is constant.
-constexpr double kFirstPrice = 1.0 / 3, kSteerFrom = 0.15, kSteerTo = 0.95;
+constexpr double kFirstShare = 1.0 / 3, kSteerFrom = 0.15, kSteerTo = 0.95;
 /// Training aims a little below the target size: integers that are cut down afterwards cost more
 /// quality than trained ones.
 constexpr double kAim = 0.975;
@@ -36,11 +36,11 @@ void require(bool holds, const char* message) {
 
 }  // namespace
 
-PriceSchedule::PriceSchedule(const RateOptions& options)
+RateSchedule::RateSchedule(const RateOptions& options)
     : options_(options),
-      interval_(options.steps > 0 ? std::max<std::int64_t>(options.steps / kLooks, 1)
-                                  : kStepsBetweenLooks),
-      lambda_(options.lambda * (options.max_bytes ? kFirstPrice : 1)) {
+      interval_(options.steps > 0 ? std::max<std::int64_t>(options.steps / kRefreshes, 1)
+                                  : kStepsBetweenRefreshes),
+      lambda_(options.lambda * (options.max_bytes ? kFirstShare : 1)) {
   require(std::isfinite(options.lambda) && options.lambda >= 0,
           "the rate's lambda must be 0 or more");
   require(std::isfinite(options.first_lambda) && options.first_lambda >= 0,
@@ -53,34 +53,33 @@ PriceSchedule::PriceSchedule(const RateOptions& options)
           "rate.steps to the number of calls of step()");
 }
 
-double PriceSchedule::part(std::int64_t step) const {
+double RateSchedule::part(std::int64_t step) const {
   return options_.steps > 0 ? static_cast<double>(step) / static_cast<double>(options_.steps) : 1;
 }
 
-double PriceSchedule::ramp(std::int64_t step) const {
-  return std::min(1.0, part(step + 1) / kRamp);
-}
+double RateSchedule::ramp(std::int64_t step) const { return std::min(1.0, part(step + 1) / kRamp); }
 
-bool PriceSchedule::looks(std::int64_t step) const {
+bool RateSchedule::refreshes(std::int64_t step) const {
   return step % interval_ == 0 && (options_.steps == 0 || step < options_.steps);
 }
 
-bool PriceSchedule::contexts(std::int64_t step) const {
+bool RateSchedule::contexts(std::int64_t step) const {
   return options_.first_lambda > 0 || part(step) >= kContextsFrom;
 }
 
-bool PriceSchedule::steers(std::int64_t step) const {
-  return options_.max_bytes && looks(step) && part(step) >= kSteerFrom && part(step) <= kSteerTo;
+bool RateSchedule::steers(std::int64_t step) const {
+  return options_.max_bytes && refreshes(step) && part(step) >= kSteerFrom &&
+         part(step) <= kSteerTo;
 }
 
-double PriceSchedule::steer(std::int64_t step, std::int64_t file_bytes) {
+double RateSchedule::steer(std::int64_t step, std::int64_t file_bytes) {
   const double wanted = kAim * static_cast<double>(*options_.max_bytes) / std::sqrt(ramp(step));
   const double ratio = static_cast<double>(file_bytes) / wanted;
   lambda_ *= std::clamp(std::pow(ratio, kGain), 1 / kLargestChange, kLargestChange);
   return part(step) >= kSettled && ratio < 1 ? std::pow(ratio, kStepGain) : 1;
 }
 
-double PriceSchedule::price(std::int64_t step) const {
+double RateSchedule::loss_per_bit(std::int64_t step) const {
   const double first = options_.first_lambda;
   if (lambda_ == 0 && first == 0) return 0;
   require(
@@ -90,10 +89,10 @@ double PriceSchedule::price(std::int64_t step) const {
   return (first + (lambda_ - first) * ramp(step)) / static_cast<double>(options_.predictions);
 }
 
-void PriceSchedule::resume(std::int64_t step, double price) {
+void RateSchedule::resume(std::int64_t step, double loss_per_bit) {
   if (!options_.max_bytes) return;  // it depends on the step alone
   const double first = options_.first_lambda;
-  lambda_ = first + (price * static_cast<double>(options_.predictions) - first) / ramp(step);
+  lambda_ = first + (loss_per_bit * static_cast<double>(options_.predictions) - first) / ramp(step);
 }
 
 }  // namespace gbcompress
