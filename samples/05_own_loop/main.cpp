@@ -1,5 +1,5 @@
-// A module, a loss and a schedule of your own, compressed while it learns: the five verbs in
-// residual mode. The model reads a digit row by row, as no built-in architecture does.
+// A module, a loss and a schedule of your own, compressed while it learns: the five verbs on
+// quantized weights. The model reads a digit row by row, as no built-in architecture does.
 //   own_loop [OUT.gbz]
 #include <torch/torch.h>
 
@@ -48,7 +48,7 @@ void run(double lambda, const char* path, const gbcompress::Data& data) {
   gbcompress::GenomicBottleneck bottleneck(
       model, gbcompress::Registry(),
       {.mode = gbcompress::WeightMode::kQuantized,
-       .residual_optimizer = {.lr = 1e-2, .beta2 = 0.999, .weight_decay = 0},
+       .quantized_optimizer = {.lr = 1e-2, .beta2 = 0.999, .weight_decay = 0},
        .rate = {.lambda = lambda, .predictions = data.train.size(), .steps = steps}});
 
   // Second: the loop. What the model computes with is what the file would hold.

@@ -1,4 +1,4 @@
-// What a training step through residual parameters costs beside the plain one: the same net, batch,
+// What a training step with quantized weights costs beside the plain one: the same net, batch,
 // loss and threads, one step of each in turn, so that whatever else the machine does hits both.
 //   gbc_step_bench [--threads N] [--steps N] [--run N] [--batch N] MODEL...
 // The entropy model is refreshed a hundred times in a run; --run says how many steps a run has of
@@ -29,7 +29,7 @@ constexpr std::int64_t kClasses = 10;
 
 struct Case {
   std::string name;
-  std::unique_ptr<Model> plain, residual;
+  std::unique_ptr<Model> plain, quantized;
   at::Tensor inputs, targets;
 };
 
@@ -72,9 +72,9 @@ void measure(Case& c, int steps, int run, const Registry& registry) {
       parameters.push_back(p.tensor);
     }
   c.plain->train(true);
-  c.residual->train(true);
+  c.quantized->train(true);
   torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-3));
-  GenomicBottleneck bottleneck(c.residual->tensors(), registry,
+  GenomicBottleneck bottleneck(c.quantized->tensors(), registry,
                                {.mode = WeightMode::kQuantized,
                                 .rate = {.lambda = 0.03, .predictions = 60'000, .steps = run}});
   const auto plain_step = [&] {
@@ -82,21 +82,21 @@ void measure(Case& c, int steps, int run, const Registry& registry) {
     loss_of(*c.plain, c).backward();
     optimizer.step();
   };
-  const auto residual_step = [&] {
+  const auto quantized_step = [&] {
     bottleneck.zero_grad();
     bottleneck.predict_weights();
-    loss_of(*c.residual, c).backward();
+    loss_of(*c.quantized, c).backward();
     bottleneck.backward();
     bottleneck.step();
   };
-  double plain = 0, residual = 0;
+  double plain = 0, quantized = 0;
   for (int i = -kWarmUp; i < steps; ++i) {
-    const double a = seconds(plain_step), b = seconds(residual_step);
-    if (i >= 0) plain += a, residual += b;
+    const double a = seconds(plain_step), b = seconds(quantized_step);
+    if (i >= 0) plain += a, quantized += b;
   }
   std::printf("%-50s %6lld %8d %10.3f %10.3f %7.2f\n", c.name.c_str(),
               static_cast<long long>(c.inputs.size(0)), at::get_num_threads(), 1e3 * plain / steps,
-              1e3 * residual / steps, residual / plain);
+              1e3 * quantized / steps, quantized / plain);
 }
 
 int run(int argc, char** argv) {
@@ -124,7 +124,7 @@ int run(int argc, char** argv) {
   torch::manual_seed(0);
   PluginHost host;
   host.registry().stage("gbcompress", register_builtin_models);
-  std::printf("%-50s %6s %8s %10s %10s %7s\n", "model", "batch", "threads", "plain ms", "residual",
+  std::printf("%-50s %6s %8s %10s %10s %7s\n", "model", "batch", "threads", "plain ms", "quantized",
               "ratio");
   for (const std::string& model : models) {
     const bool text = model.find(".pt:") != std::string::npos;

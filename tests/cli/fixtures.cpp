@@ -40,10 +40,10 @@ void write_coded(const std::filesystem::path& folder) {
   const float one = 1;
   ArtifactWriter writer("", "");
   writer.add_coded("coded", DType::kF32, {6, 8}, values);
-  writer.add_residual("residual", DType::kF32, {6, 8}, plan, theta, values);
+  writer.add_predicted("predicted", DType::kF32, {6, 8}, plan, theta, values);
   writer.add_generated_coded("generated", DType::kF32, {6, 8}, plan, theta);
   writer.add_constant("constant", DType::kF32, {9}, std::as_bytes(std::span(&one, 1)));
-  writer.add_tied("tied", "residual");
+  writer.add_tied("tied", "predicted");
   writer.write(folder / "coded.gbz", false);
 }
 

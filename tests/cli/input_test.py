@@ -149,8 +149,8 @@ class Artifacts(harness.CliTest):
         file = self.path("coded.gbz")
         listed = self.succeed("inspect", file, "--json").json
         kinds = {t["name"]: t["kind"] for t in listed["tensors"]}
-        self.assertEqual(kinds, {name: {"coded": "quantized", "residual": "predicted"}.get(name, name) for name in kinds})
-        self.assertEqual(set(kinds), {"coded", "residual", "generated", "constant", "tied"})
+        self.assertEqual(kinds, {name: {"coded": "quantized"}.get(name, name) for name in kinds})
+        self.assertEqual(set(kinds), {"coded", "predicted", "generated", "constant", "tied"})
         tensors = {t["name"]: t for t in listed["tensors"]}
         self.assertEqual(listed["profile"], "small")
         self.assertEqual(tensors["coded"]["step"], 0.0625)

@@ -31,22 +31,22 @@ ArtifactWriter coded_sample(CodecProfile profile) {
   return writer;
 }
 
-/// Coded g-nets with and without residuals, of every block that a g-net has.
-ArtifactWriter residual_sample(CodecProfile profile) {
+/// Coded g-nets alone and as predictions, of every block that a g-net has.
+ArtifactWriter predicted_sample(CodecProfile profile) {
   ArtifactWriter writer("", "");
   writer.set_profile(profile);
   GNetPlan plan = plan_of("linear", {20, 24}, {}, {6, 3}, 100);
   plan.row_code = {Encoding::kLatent, 2};
   plan.col_code = {Encoding::kLatent, 3};
-  writer.add_residual("latent", DType::kF32, plan.shape, plan, coded_theta(plan, 31),
-                      coded_values(plan.shape, 32, true));
+  writer.add_predicted("latent", DType::kF32, plan.shape, plan, coded_theta(plan, 31),
+                       coded_values(plan.shape, 32, true));
   plan = plan_of("conv", {9, 7, 3}, {}, {5}, 60);
   writer.add_generated_coded("conv", DType::kF16, plan.shape, plan, coded_theta(plan, 33));
   plan.hidden.clear();
   plan.generator = Generator::kXox;
   plan.rank = 2;
-  writer.add_residual("xox", DType::kBF16, plan.shape, plan, coded_theta(plan, 34),
-                      coded_values(plan.shape, 35, false));
+  writer.add_predicted("xox", DType::kBF16, plan.shape, plan, coded_theta(plan, 34),
+                       coded_values(plan.shape, 35, false));
   add_floats(writer, "bias", 9, 36);
   return writer;
 }
@@ -62,8 +62,8 @@ ArtifactWriter dependent_sample(CodecProfile profile) {
                    in_lanes(profile, coded_values({6, 5, 3, 3}, 63, false, true)));
   GNetPlan plan = plan_of("linear", {8, 9}, {}, {3}, 40);
   plan.generator = Generator::kStochastic;  // tells the coder what it expects
-  writer.add_residual("residual", DType::kBF16, plan.shape, plan, coded_theta(plan, 64),
-                      in_lanes(profile, coded_values(plan.shape, 65, true, true)));
+  writer.add_predicted("residual", DType::kBF16, plan.shape, plan, coded_theta(plan, 64),
+                       in_lanes(profile, coded_values(plan.shape, 65, true, true)));
   CodedValues large = in_lanes(profile, coded_values({40, 9}, 66, false, true));
   for (std::size_t i = 0; i < large.integers.size(); ++i)
     large.integers[i] = large.integers[i] * 37 + static_cast<std::int32_t>(i % 3);
@@ -296,8 +296,8 @@ ArtifactWriter unusual_sample() {
   const GNetPlan plan = plan_of("linear", {5, 7}, {}, {3}, 35);
   writer.add_coded("0.weight", DType::kF32, {7, 12}, coded_values({7, 12}, 45, true));
   writer.add_constant("0.bias", DType::kF32, {7}, std::as_bytes(std::span(&zero, 1)));
-  writer.add_residual("2.weight", DType::kF32, {5, 7}, plan, coded_theta(plan, 46),
-                      coded_values({5, 7}, 47, false));
+  writer.add_predicted("2.weight", DType::kF32, {5, 7}, plan, coded_theta(plan, 46),
+                       coded_values({5, 7}, 47, false));
   writer.add_constant("2.bias", DType::kF32, {5}, std::as_bytes(std::span(&one, 1)));
   return writer;
 }
@@ -331,7 +331,7 @@ std::vector<Named> golden() {
   for (const CodecProfile profile : {CodecProfile::kSmall, CodecProfile::kLanes}) {
     const std::string name(profile_name(profile));
     result.push_back({"coded_" + name, coded_sample(profile)});
-    result.push_back({"residual_" + name, residual_sample(profile)});
+    result.push_back({"residual_" + name, predicted_sample(profile)});
     result.push_back({"dependent_" + name, dependent_sample(profile)});
     result.push_back({"exact_" + name, exact_sample(profile)});
     result.push_back({"whole_" + name, whole_sample(profile)});

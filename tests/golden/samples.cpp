@@ -60,8 +60,8 @@ ArtifactWriter random_artifact(std::uint64_t seed) {
         writer.add_generated_coded(name, dtype, shape, plan, coded_theta(plan, seed + index));
         break;
       case 1:
-        writer.add_residual(name, dtype, shape, plan, coded_theta(plan, seed + index),
-                            values(shape, seed + index));
+        writer.add_predicted(name, dtype, shape, plan, coded_theta(plan, seed + index),
+                             values(shape, seed + index));
         break;
       case 2:
         writer.add_coded(name, dtype, shape, values(shape, seed + index));

@@ -72,7 +72,7 @@ std::map<std::string, BottleneckOptions> all_kinds() {
   coded.mode = WeightMode::kQuantized;
   coded.min_elements = 1;
   coded.rate.lambda = 0;
-  coded.residual_optimizer.weight_decay = 0.1;
+  coded.quantized_optimizer.weight_decay = 0.1;
   BottleneckOptions& gnets = kinds["g-nets"];
   gnets.mode = WeightMode::kGenerated;
   gnets.min_elements = 1;

@@ -89,7 +89,7 @@ class ArtifactReader {
 
   /// Checks the digest again and decodes every section once. @throws Error(kCorrupt, kTruncated)
   void verify() const;
-  /// Decoded g-net parameters [tiles, parameters] of a generated or residual tensor, all finite.
+  /// Decoded g-net parameters [tiles, parameters] of a generated or predicted tensor, all finite.
   /// @throws Error(kUsage) for another kind of tensor; Error(kCorrupt, kTruncated)
   std::vector<float> theta(std::size_t tensor) const;
   /// Bytes of a plain tensor. @throws as theta()
@@ -101,8 +101,8 @@ class ArtifactReader {
   std::span<const std::byte> as_stored(std::size_t tensor) const;
   /// Reports decoded bytes of the file to the digest of DigestCheck::kWhileDecoding. [thread-safe]
   void keep_up(std::size_t bytes) const noexcept;
-  /// Of a coded or residual tensor. With the small profile everything before it is decoded first,
-  /// and kept, so that each integer is decoded once. @throws as theta()
+  /// Of a quantized or predicted tensor. With the small profile everything before it is decoded
+  /// first, and kept, so that each integer is decoded once. @throws as theta()
   CodedValues coded(std::size_t tensor) const;
   /// The file's integers as stripes; null with other profiles (artifact/lanes_reader.h).
   const LanesReader* lanes() const noexcept;

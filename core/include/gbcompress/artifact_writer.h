@@ -61,8 +61,8 @@ class ArtifactWriter {
                          const CodedValues& form, std::vector<std::byte> section,
                          CodecProfile profile = CodecProfile::kLanes);
   /// The g-nets' weights plus `values`: one product, one sum, each rounded to float32.
-  void add_residual(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
-                    const GNetPlan& plan, CodedTheta theta, CodedValues values);
+  void add_predicted(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                     const GNetPlan& plan, CodedTheta theta, CodedValues values);
   void add_generated_coded(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                            const GNetPlan& plan, CodedTheta theta);
   /// @param element  the bytes of one element; types below a byte are refused

@@ -94,7 +94,7 @@ struct BottleneckOptions {
   /// moves either by about its learning rate, and step sizes may change by octaves.
   double step_speed = 3;
   /// Of quantized weights and their step sizes; the weight decay is that of the weights alone.
-  AdamWOptions residual_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
+  AdamWOptions quantized_optimizer = {.lr = 2e-3, .beta2 = 0.999, .weight_decay = 0};
   RateOptions rate;
   /// Float32 parameters of mode kGenerated that have no g-nets (biases, norms, small matrices) are
   /// rounded to short floats (short_floats(), recipe.h) by finish(), and entropy-coded.

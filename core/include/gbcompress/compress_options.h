@@ -51,7 +51,7 @@ struct Choices {
   bool loss = false;           ///< train.loss and train.labels: labels, and the original's outputs
   bool epochs = false;         ///< train.epochs
   bool batch = false;          ///< train.batch
-  bool learning_rate = false;  ///< bottleneck.residual_optimizer.lr
+  bool learning_rate = false;  ///< bottleneck.quantized_optimizer.lr
   bool step_speed = false;     ///< bottleneck.step_speed
   bool augmentation = false;   ///< train.shift and train.flip
   bool lambda = false;         ///< train.rate.lambda, where a target's search begins

@@ -456,9 +456,9 @@ void ArtifactWriter::spool_in(const std::filesystem::path& folder) {
   spool_ = std::make_shared<Spool>(folder);
 }
 
-void ArtifactWriter::add_residual(const std::string& name, DType dtype,
-                                  std::vector<std::int64_t> shape, const GNetPlan& plan,
-                                  CodedTheta theta, CodedValues values) {
+void ArtifactWriter::add_predicted(const std::string& name, DType dtype,
+                                   std::vector<std::int64_t> shape, const GNetPlan& plan,
+                                   CodedTheta theta, CodedValues values) {
   ArtifactTensor tensor = generated(name, dtype, std::move(shape), plan, Coding::kCoded);
   tensor.kind = TensorKind::kPredicted;
   check_theta(plan, theta, printable(name));

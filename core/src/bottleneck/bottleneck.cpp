@@ -90,7 +90,7 @@ void GenomicBottleneck::Impl::make_optimizers() {
     values.push_back(tensors[t].tensor);
   }
   plain_optimizer = std::make_unique<AdamW>(std::move(values), options.plain_optimizer);
-  integers.residual.make_optimizer(options.residual_optimizer);
+  integers.quantized.make_optimizer(options.quantized_optimizer);
   integers.gnets.make_optimizer(options.gnet_optimizer);
 }
 
@@ -143,7 +143,7 @@ void GenomicBottleneck::backward(Gradients gradients) {
     impl_->backward_alike();
   } else if (gradients == Gradients::kSame) {
     impl_->begin_rate();
-    impl_->add_residual_rate(/*idle_stay=*/true);
+    impl_->add_quantized_rate(/*idle_stay=*/true);
     impl_->backward_own_tiles();
   } else {
     impl_->begin_rate();
@@ -165,7 +165,7 @@ void GenomicBottleneck::Impl::backward() {
   }
   const auto finish_others = [&] {
     if (plain_average) plain_average->finish();
-    add_residual_rate();
+    add_quantized_rate();
   };
   // What a prior is to learn, the rate says.
   const bool priors = generated.has_priors();
@@ -213,7 +213,7 @@ void GenomicBottleneck::Impl::step(double lr_factor) {
   for (std::size_t i = 0; i < ranks.plain.size(); ++i)
     if (ranks.plain[i] >= 0 && ranks.plain[i] != ranks.group->rank()) gradients[i] = at::Tensor();
   plain_optimizer->step(gradients, lr_factor);
-  integers.residual.step(lr_factor);
+  integers.quantized.step(lr_factor);
   integers.gnets.step(lr_factor);
 }
 

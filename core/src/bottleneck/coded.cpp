@@ -24,7 +24,7 @@ void GenomicBottleneck::Impl::make_latents() {
         mode_of(p.info.name, options) != WeightMode::kQuantized)
       continue;
     integers.tensors.push_back(t);
-    integers.residual.latents.add(p.info.name, p.tensor, {}, options.row_steps);
+    integers.quantized.latents.add(p.info.name, p.tensor, {}, options.row_steps);
   }
   for (std::size_t l = 0; l < generated.routes.size(); ++l) {
     const auto found =
@@ -33,7 +33,7 @@ void GenomicBottleneck::Impl::make_latents() {
     generated.layers[l].prior = true;
     generated.routes[l].prior = static_cast<std::size_t>(found - integers.tensors.begin());
     const GNetPlan& plan = generated.layers[l].plan;
-    integers.residual.latents.add_prior(
+    integers.quantized.latents.add_prior(
         *generated.routes[l].prior,
         plan.generator == Generator::kStochastic && !generated.routes[l].custom,
         static_cast<double>(plan.output_scale));
@@ -117,14 +117,14 @@ void IntegerPart::Coded::step(double lr_factor) {
   optimizer->step(latents.gradients(), lr_factor);
 }
 
-void GenomicBottleneck::Impl::add_residual_rate(bool idle_stay) {
+void GenomicBottleneck::Impl::add_quantized_rate(bool idle_stay) {
   if (integers.tensors.empty()) return;
   integers.stream.reset();
   for (std::size_t t : integers.tensors) {
     at::Tensor& gradient = tensors[t].tensor.mutable_grad();
     if (!gradient.defined() && !idle_stay) gradient = at::zeros_like(tensors[t].tensor.detach());
   }
-  integers.residual.backward(integers.loss_per_bit, "rate.lr");
+  integers.quantized.backward(integers.loss_per_bit, "rate.lr");
 }
 
 void GenomicBottleneck::Impl::add_gnet_rate() {
@@ -134,33 +134,33 @@ void GenomicBottleneck::Impl::add_gnet_rate() {
 }
 
 IntegerPart::IntegerPart(const BottleneckOptions& options)
-    : residual(options.seed, options.step_speed),
+    : quantized(options.seed, options.step_speed),
       gnets(options.seed, options.step_speed),
       of_gnets(options.coding == Coding::kCoded),
       schedule(options.rate) {}
 
 std::int64_t IntegerPart::steps() const {
-  return (tensors.empty() ? gnets : residual).optimizer->steps();
+  return (tensors.empty() ? gnets : quantized).optimizer->steps();
 }
 
 bool IntegerPart::chosen() const {
-  return residual.latents.has_chosen() || gnets.latents.has_chosen();
+  return quantized.latents.has_chosen() || gnets.latents.has_chosen();
 }
 
 void IntegerPart::forget_chosen() {
   stream.reset();
-  residual.latents.forget_chosen();
+  quantized.latents.forget_chosen();
   gnets.latents.forget_chosen();
 }
 
 void IntegerPart::expect(bool contexts) {
-  residual.latents.expect(contexts);
+  quantized.latents.expect(contexts);
   gnets.latents.expect(contexts);
 }
 
 void IntegerPart::scale_steps(double factor) {
   stream.reset();
-  residual.latents.scale_steps(factor);
+  quantized.latents.scale_steps(factor);
   gnets.latents.scale_steps(factor);
 }
 
@@ -204,8 +204,8 @@ void GenomicBottleneck::Impl::choose_integers(double lambda) {
     }
     const auto found = std::find(integers.tensors.begin(), integers.tensors.end(), t);
     if (found != integers.tensors.end())
-      integers.residual.latents.choose(static_cast<std::size_t>(found - integers.tensors.begin()),
-                                       lambda, encoder);
+      integers.quantized.latents.choose(static_cast<std::size_t>(found - integers.tensors.begin()),
+                                        lambda, encoder);
   }
   integers.stream = encoder.finish();
 }

@@ -88,10 +88,10 @@ std::vector<std::string> GenomicBottleneck::Impl::row(std::size_t t) const {
             ratio,
             layer.replicated ? "all" : joined(layer.ranks, ",")};
   }
-  const bool residual =
+  const bool quantized =
       std::find(integers.tensors.begin(), integers.tensors.end(), t) != integers.tensors.end();
   const std::string kind = !p.tied_to.empty()                                       ? "tied"
-                           : residual                                               ? "quantized"
+                           : quantized                                              ? "quantized"
                            : !p.trainable                                           ? "buffer"
                            : codes_plain(p, options) && p.info.dtype == DType::kF32 ? "short floats"
                                                                                     : "exact";

@@ -83,7 +83,7 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
   for (std::size_t l = 0; l < generated.layers.size(); ++l)
     layer_of[generated.routes[l].tensor] = l;
   for (std::size_t c = 0; c < integers.tensors.size(); ++c) entry_of[integers.tensors[c]] = c;
-  const Latents& latents = integers.residual.latents;
+  const Latents& latents = integers.quantized.latents;
   std::vector<bool> alone(latents.size(), true);
   for (const Route& route : generated.routes)
     if (route.prior) alone[*route.prior] = false;
@@ -97,8 +97,8 @@ void GenomicBottleneck::Impl::write_to(ArtifactWriter& writer) const {
       const std::size_t l = found->second;
       const GNetPlan& plan = generated.layers[l].plan;
       if (const auto& prior = generated.routes[l].prior)
-        writer.add_residual(info.name, info.dtype, info.shape, plan, coded_theta(l),
-                            latents.coded(*prior));
+        writer.add_predicted(info.name, info.dtype, info.shape, plan, coded_theta(l),
+                             latents.coded(*prior));
       else if (integers.of_gnets)
         writer.add_generated_coded(info.name, info.dtype, info.shape, plan, coded_theta(l));
       else

@@ -114,7 +114,7 @@ std::vector<TileTarget> GenomicBottleneck::Impl::targets(std::size_t bank) {
     const Layer& layer = generated.layers[l];
     const Route& route = generated.routes[l];
     const TileGrid grid = layer.plan.grid();
-    Latents::Prior* prior = route.prior ? integers.residual.latents.prior(*route.prior) : nullptr;
+    Latents::Prior* prior = route.prior ? integers.quantized.latents.prior(*route.prior) : nullptr;
     const at::Tensor& to = route.custom              ? route.staging
                            : prior                   ? prior->mean
                            : route.staging.defined() ? route.staging
@@ -155,7 +155,7 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
     }
     if (route.prior) {  // elsewhere the kernel has written the mean
       if (route.custom)
-        integers.residual.latents.prior(*route.prior)->mean.copy_(route.built.detach());
+        integers.quantized.latents.prior(*route.prior)->mean.copy_(route.built.detach());
       continue;
     }
     if (route.staging.defined())
@@ -163,7 +163,7 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
     else
       weights.unsafeGetTensorImpl()->bump_version();  // autograd must notice the kernel's writes
   }
-  integers.residual.latents.predict();
+  integers.quantized.latents.predict();
   if (!exact()) return;
   // A file may hold fewer bits of a number than the model computes with.
   for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -175,7 +175,7 @@ void GenomicBottleneck::Impl::predict(bool own_only) {
 
 at::Tensor GenomicBottleneck::Impl::gradient_of(Route& route, const at::Tensor& weights) {
   at::Tensor gradient =
-      route.prior ? integers.residual.latents.prior(*route.prior)->mean_gradient : weights.grad();
+      route.prior ? integers.quantized.latents.prior(*route.prior)->mean_gradient : weights.grad();
   if (!gradient.defined()) gradient = at::zeros(weights.sizes(), at::kFloat);
   gradient = gradient.to(at::kCPU, at::kFloat);
   if (route.custom) {
@@ -202,7 +202,7 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
     const float* data = alive.back().data_ptr<float>();
     const float* log_deviation = nullptr;
     const Latents::Prior* prior =
-        route.prior ? integers.residual.latents.prior(*route.prior) : nullptr;
+        route.prior ? integers.quantized.latents.prior(*route.prior) : nullptr;
     if (prior && prior->log_deviation.defined()) {
       alive.push_back(prior->log_deviation_gradient * factor);
       log_deviation = alive.back().data_ptr<float>();
@@ -214,7 +214,7 @@ std::vector<TileSource> GenomicBottleneck::Impl::sources(std::size_t b, float fa
 }
 
 void GenomicBottleneck::Impl::backward_alike() {
-  if (generated.has_priors()) integers.residual.latents.fit_priors();
+  if (generated.has_priors()) integers.quantized.latents.fit_priors();
   backward_own_tiles();
 }
 

@@ -18,7 +18,7 @@ struct Route {
   std::size_t bank = 0;
   std::int64_t first = 0;  ///< its first g-net in the bank
   bool custom = false;     ///< the type's own build() stands between tiles and parameter
-  /// Index into the residual latents of the parameter that the g-net is the prior of; nothing: it
+  /// Index into the quantized latents of the parameter that the g-net is the prior of; nothing: it
   /// makes it.
   std::optional<std::size_t> prior;
   std::size_t block = 0;  ///< index into the g-nets' latents of its first block, where coded

@@ -89,7 +89,7 @@ struct GenomicBottleneck::Impl {
   /// @param idle_stay  parameters without a gradient, and the optimizer's state of them, stay as
   /// they
   ///                   are; else their gradient is 0 but for the rate
-  void add_residual_rate(bool idle_stay = false);
+  void add_quantized_rate(bool idle_stay = false);
   void add_gnet_rate();
 
   /// Of trainable tensors that no g-net makes, and floating-point buffers.
@@ -124,7 +124,7 @@ struct GenomicBottleneck::Impl {
   void take_theta(std::size_t layer, const ArtifactReader& artifact, std::size_t stored);
   std::vector<std::string> row(std::size_t tensor) const;  ///< of describe()
 
-  /// What the plain and the residual optimizer step, in their order.
+  /// What the plain and the quantized optimizer step, in their order.
   std::vector<std::string> stepped_names() const;
   /// Every rank gets the plain parameters that one rank steps [collective]; and their moments too.
   void gather_plain();

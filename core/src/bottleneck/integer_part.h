@@ -39,8 +39,8 @@ struct IntegerPart {
   bool chosen() const;
   void forget_chosen();
 
-  Coded residual;                    ///< of `tensors`
-  std::vector<std::size_t> tensors;  ///< residual ones, indices into the bottleneck's
+  Coded quantized;                   ///< of `tensors`
+  std::vector<std::size_t> tensors;  ///< quantized ones, indices into the bottleneck's
   Coded gnets;                       ///< blocks of all layers' g-nets, or nothing
   bool of_gnets;                     ///< g-nets are integers
   RateSchedule schedule;

@@ -55,7 +55,7 @@ void BottleneckRate::refresh(GenomicBottleneck& bottleneck) {
 std::map<std::string, double> BottleneckRate::rate(const GenomicBottleneck& bottleneck) {
   const IntegerPart& integers = bottleneck.impl_->integers;
   if (integers.tensors.empty() || !(integers.loss_per_bit > 0)) return {};
-  return {{"bits", integers.residual.latents.bits()}, {"lambda", integers.loss_per_bit}};
+  return {{"bits", integers.quantized.latents.bits()}, {"lambda", integers.loss_per_bit}};
 }
 
 bool BottleneckIntegers::any(const GenomicBottleneck& bottleneck) noexcept {
@@ -65,16 +65,16 @@ bool BottleneckIntegers::any(const GenomicBottleneck& bottleneck) noexcept {
 void BottleneckIntegers::quantize(GenomicBottleneck& bottleneck, double step, double evenness,
                                   Quantizer quantizer) {
   bottleneck.impl_->integers.stream.reset();
-  bottleneck.impl_->integers.residual.latents.quantize(step, evenness, quantizer);
+  bottleneck.impl_->integers.quantized.latents.quantize(step, evenness, quantizer);
 }
 
 double BottleneckIntegers::relative_error(const GenomicBottleneck& bottleneck) {
-  return bottleneck.impl_->integers.residual.latents.relative_error();
+  return bottleneck.impl_->integers.quantized.latents.relative_error();
 }
 
 double BottleneckIntegers::expected_error(const GenomicBottleneck& bottleneck, double step,
                                           double evenness) {
-  return bottleneck.impl_->integers.residual.latents.expected_error(step, evenness);
+  return bottleneck.impl_->integers.quantized.latents.expected_error(step, evenness);
 }
 
 }  // namespace gbcompress

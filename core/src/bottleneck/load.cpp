@@ -70,7 +70,7 @@ void GenomicBottleneck::Impl::take_theta(std::size_t l, const ArtifactReader& ar
   Layer& layer = generated.layers[l];
   layer.plan.output_scale = artifact.tensors()[stored].plan.output_scale;
   if (generated.routes[l].prior)
-    integers.residual.latents.prior(*generated.routes[l].prior)->scale =
+    integers.quantized.latents.prior(*generated.routes[l].prior)->scale =
         static_cast<double>(layer.plan.output_scale);
   const std::vector<float> numbers = artifact.theta(stored);
   std::copy(numbers.begin(), numbers.end(), layer.theta.data_ptr<float>());
@@ -105,12 +105,12 @@ void GenomicBottleneck::load(const std::filesystem::path& path) {
   restart();
   impl.enter(Phase::kExact);
   for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c)
-    impl.integers.residual.latents.take_as_is(c, std::nullopt);
+    impl.integers.quantized.latents.take_as_is(c, std::nullopt);
   impl.predict();  // means first, what is left of them then
   for (std::size_t c = 0; c < impl.integers.tensors.size(); ++c) {
     const std::size_t at = places[impl.integers.tensors[c]];
     if (has_values(artifact.tensors()[at]))
-      impl.integers.residual.latents.take(c, artifact.coded(at));
+      impl.integers.quantized.latents.take(c, artifact.coded(at));
   }
   impl.integers.stream.reset();
   impl.predict();

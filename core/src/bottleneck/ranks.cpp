@@ -196,7 +196,7 @@ void GenomicBottleneck::Impl::reduce_shards(const FixedSum& sum, int shards) {
   };
   for (at::Tensor& gradient : carried_gradients()) take(gradient, 1);
   for (at::Tensor& buffer : float_buffers()) take(buffer.detach(), 1.0 / shards);
-  add_residual_rate();
+  add_quantized_rate();
   add_gnet_rate();
   for (std::size_t b = 0; b < generated.banks.size(); ++b) generated.check_finite(b);
 }

@@ -75,7 +75,7 @@ AdamW::State part(const AdamW::State& of, std::size_t first, std::size_t count) 
 std::vector<std::string> GenomicBottleneck::Impl::stepped_names() const {
   std::vector<std::string> names;
   for (const std::size_t t : plain) names.push_back(tensors[t].info.name);
-  for (const IntegerPart::Coded* one : {&integers.residual, &integers.gnets})
+  for (const IntegerPart::Coded* one : {&integers.quantized, &integers.gnets})
     for (std::string& name : one->latents.value_names()) names.push_back(std::move(name));
   return names;
 }
@@ -127,10 +127,10 @@ std::vector<StateEntry> GenomicBottleneck::training_state() const {
   impl_->gather_plain();
   const AdamW::State moments = impl_->whole_state();
   AdamW::State others = impl_->whole_plain_state();
-  append(others, impl_->integers.residual.optimizer->state());
+  append(others, impl_->integers.quantized.optimizer->state());
   append(others, impl_->integers.gnets.optimizer->state());
   std::vector<StateEntry> result;
-  for_entries(*this, {&impl_->integers.residual.latents, &impl_->integers.gnets.latents},
+  for_entries(*this, {&impl_->integers.quantized.latents, &impl_->integers.gnets.latents},
               at::full({1}, impl_->integers.loss_per_bit, at::kDouble), moments,
               impl_->stepped_names(), others, [&](std::string name, const at::Tensor& value) {
                 result.push_back({std::move(name), value.detach().clone()});
@@ -184,8 +184,8 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   AdamW::State moments = impl_->blank_state();
   AdamW::State others = impl_->plain_optimizer->state();
   const std::size_t plain_count = others.steps.size();
-  const AdamW::State residual = impl_->integers.residual.optimizer->state();
-  append(others, residual);
+  const AdamW::State quantized = impl_->integers.quantized.optimizer->state();
+  append(others, quantized);
   append(others, impl_->integers.gnets.optimizer->state());
   const Names names = impl_->stepped_names();
   at::Tensor rate_entry = at::zeros({1}, at::kDouble);
@@ -200,7 +200,7 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
             .contiguous();
     std::copy_n(stored.const_data_ptr<std::int64_t>(), delays.size(), delayed.begin());
   }
-  const std::initializer_list<const Latents*> latents = {&impl_->integers.residual.latents,
+  const std::initializer_list<const Latents*> latents = {&impl_->integers.quantized.latents,
                                                          &impl_->integers.gnets.latents};
   for_entries(*this, latents, rate_entry, moments, names, others,
               [&](const std::string& name, const at::Tensor& to) {
@@ -218,15 +218,16 @@ void GenomicBottleneck::restore_training_state(const std::vector<StateEntry>& st
   delays = std::move(delayed);
   impl_->restore_own(moments);
   impl_->plain_optimizer->restore(part(others, 0, plain_count));
-  const std::size_t residual_count = residual.steps.size(), before = plain_count + residual_count;
-  impl_->integers.residual.optimizer->restore(part(others, plain_count, residual_count));
+  const std::size_t quantized_count = quantized.steps.size(),
+                    before = plain_count + quantized_count;
+  impl_->integers.quantized.optimizer->restore(part(others, plain_count, quantized_count));
   impl_->integers.gnets.optimizer->restore(part(others, before, others.steps.size() - before));
   impl_->integers.loss_per_bit = rate_entry.item<double>();
   impl_->integers.rate_begun = impl_->integers.loss_per_bit > 0;
   if (impl_->integers.rate_begun)
     impl_->integers.schedule.resume(impl_->integers.steps(), impl_->integers.loss_per_bit);
   impl_->enter(Phase::kTraining);
-  impl_->integers.residual.latents.forget_chosen();
+  impl_->integers.quantized.latents.forget_chosen();
   impl_->integers.gnets.latents.forget_chosen();
   impl_->integers.stream.reset();
 }

@@ -49,7 +49,7 @@ struct CompressRun : CompressRequest {
   /// Of what the mode names: latents, g-nets, or the weights themselves.
   double learning_rate() const {
     const BottleneckOptions& o = options.bottleneck;
-    if (quantized()) return o.residual_optimizer.lr;
+    if (quantized()) return o.quantized_optimizer.lr;
     return o.mode == WeightMode::kGenerated ? o.gnet_optimizer.lr : o.plain_optimizer.lr;
   }
   bool several_methods() const { return plan.methods.size() > 1; }

@@ -181,13 +181,13 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
     to.epochs = std::clamp<std::int64_t>(epochs, 1, kMostEpochs);
   }
   if (choose.learning_rate)
-    options.bottleneck.residual_optimizer.lr =
+    options.bottleneck.quantized_optimizer.lr =
         step_cost <= kCheapStep ? kCheapLearningRate : kLearningRate;
   if (choose.step_speed) {
     const double steps =
         static_cast<double>(to.epochs) *
         std::ceil(static_cast<double>(train.size()) / static_cast<double>(to.batch));
-    const double travel = kMeanRate * options.bottleneck.residual_optimizer.lr * steps;
+    const double travel = kMeanRate * options.bottleneck.quantized_optimizer.lr * steps;
     options.bottleneck.step_speed =
         std::clamp(kStepTravel / std::max(travel, 1e-9), kSlowestSteps, kFastestSteps);
   }

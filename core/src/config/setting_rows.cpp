@@ -240,7 +240,7 @@ std::vector<SettingRow<S>> run_rows() {
                     GBC_FIELD(compress.bottleneck.row_steps)),
       chosen_row(number_row<S>("rate.lr", kPositive, positive,
                                "Learning rate of quantized weights; unset, the program chooses",
-                               GBC_FIELD(compress.bottleneck.residual_optimizer.lr)),
+                               GBC_FIELD(compress.bottleneck.quantized_optimizer.lr)),
                  GBC_FIELD(compress.choose.learning_rate)),
       text_row<S>("strategy.name",
                   "How a batch becomes gradients: backprop, or a strategy of a plugin",

@@ -162,13 +162,13 @@ TEST_P(Coded, ValuesComeBackInEveryOrder) {
   }
 }
 
-TEST_P(Coded, GNetsAndResidualsComeBack) {
+TEST_P(Coded, GNetsAndPredictedTensorsComeBack) {
   const GNetPlan plan = some_plan();
   const CodedTheta theta = some_theta(plan, 5), other = some_theta(plan, 6);
   const CodedValues more = values({9, 10}, 7);
   ArtifactWriter writer("", "");
   writer.add_generated_coded("g", DType::kF32, {9, 10}, plan, theta);
-  writer.add_residual("r", DType::kF32, {9, 10}, plan, other, more);
+  writer.add_predicted("r", DType::kF32, {9, 10}, plan, other, more);
   writer.add_tied("t", "r");
   const auto reader = reread(writer);
   EXPECT_EQ(reader.tensors()[0].plan, plan);
@@ -219,11 +219,11 @@ TEST_P(Coded, StochasticGNetsTellTheCoderWhatTheyExpect) {
   ArtifactWriter with("", ""), without("", "");
   with.set_profile(GetParam());
   without.set_profile(GetParam());
-  with.add_residual("r", DType::kF32, {60, 80}, plan, theta, left);
+  with.add_predicted("r", DType::kF32, {60, 80}, plan, theta, left);
   // As many g-net parameters that expect something else.
   CodedTheta other = some_theta(plan, 11);
   other.steps = theta.steps;
-  without.add_residual("r", DType::kF32, {60, 80}, plan, other, left);
+  without.add_predicted("r", DType::kF32, {60, 80}, plan, other, left);
   const auto reader = reread(with);
   EXPECT_EQ(reader.coded(0).integers, left.integers);
   EXPECT_EQ(reader.theta(0), coded_floats(plan, theta));

@@ -47,14 +47,14 @@ ArtifactReader every_kind(const char* type = "linear") {
     const std::string name(dtype_name(dtype));
     writer.add_generated(name + " generated", dtype, plan.shape, plan, Coding::kF32,
                          theta_of(plan));
-    writer.add_residual(name + " residual", dtype, plan.shape, plan, theta, values);
+    writer.add_predicted(name + " predicted", dtype, plan.shape, plan, theta, values);
     writer.add_coded(name + " coded", dtype, plan.shape, values);
   }
   const float one = 1;
   writer.add_constant("constant", DType::kF32, {9}, std::as_bytes(std::span(&one, 1)));
   writer.add_plain("plain", DType::kU8, {5}, testing::to_bytes("12345"));
   writer.add_plain("empty", DType::kF32, {0, 3}, {});
-  writer.add_tied("tied", "F16 residual");
+  writer.add_tied("tied", "F16 predicted");
   return ArtifactReader::from_bytes(writer.encode(), "x.gbz");
 }
 
@@ -160,7 +160,8 @@ TEST(Decode, ABuilderGetsItsTiles) {
   EXPECT_NE(values[0], 0);
   EXPECT_EQ(values[1], 2);
   EXPECT_EQ(values[2], 0);
-  // The residual is added to what was built: 1200 integers -3, -2, -1, ... times 2^(-70/16).
+  // What integers stand for is added to the prediction: 1200 of them, -3, -2, -1, ... times
+  // 2^(-70/16).
   const auto sum = decode_tensor(artifact, 1, options);
   std::memcpy(values, sum.data(), sizeof values);
   EXPECT_EQ(values[1], 2 + -2 * step_size(-70));

@@ -68,11 +68,11 @@ TEST_P(CodedGNets, FileHoldsTheWeightsThatTheModelComputesWith) {
 
 TEST_P(CodedGNets, TrainingGoesOnWithTheSameBits) { expect_the_same_bits(net(), net()); }
 
-TEST_P(CodedGNets, DearerBitsMakeSmallerFiles) {
+TEST_P(CodedGNets, ALargerLambdaMakesSmallerGNets) {
   double bits[2] = {0, 0};
-  for (const int dear : {0, 1}) {
+  for (const int large : {0, 1}) {
     auto model = net();
-    options_.rate = {.lambda = dear ? 0.64 : 6.4e-5, .predictions = 64, .steps = 300};
+    options_.rate = {.lambda = large ? 0.64 : 6.4e-5, .predictions = 64, .steps = 300};
     GenomicBottleneck bottleneck(*model, registry_, options_);
     for (int i = 0; i < 300; ++i) step(model, bottleneck);
     bottleneck.finish();
@@ -80,7 +80,7 @@ TEST_P(CodedGNets, DearerBitsMakeSmallerFiles) {
     const ArtifactReader artifact = ArtifactReader::open(path_);
     const std::vector<double> all = artifact.tensor_bits();
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (has_plan(artifact.tensors()[i].kind)) bits[dear] += all[i];
+      if (has_plan(artifact.tensors()[i].kind)) bits[large] += all[i];
   }
   EXPECT_LT(bits[1], bits[0] * 3 / 4);
 }
@@ -102,7 +102,7 @@ TEST_P(CodedGNets, FittingLearnsTheWeights) {
     bottleneck.backward(Gradients::kAlike);
     bottleneck.step();
   }
-  // Without the residual, a prior's file has the g-nets' own opinion.
+  // Without the integers, a prior's file has the g-nets' own prediction.
   if (GetParam().prior) BottleneckIntegers::quantize(bottleneck, 1e3, 0, Quantizer::kNearest);
   bottleneck.finish();
   const double error = (layer.weights.detach() - layer.original).square().mean().item<double>();

@@ -68,8 +68,8 @@ TEST_F(ExpandToFile, GivesTheBytesOfExpansionInMemory) {
   }
 }
 
-/// Coded, residual and constant tensors, of a layer type that only places its tiles and of one with
-/// a build of its own.
+/// Coded, predicted and constant tensors, of a layer type that only places its tiles and of one
+/// with a build of its own.
 TEST_F(ExpandToFile, KnowsEveryKindOfTensor) {
   torch::manual_seed(4);
   save({parameter("a.weight", "Linear", {50, 70}), parameter("s.weight", "Symmetric", {40, 40})});
@@ -92,7 +92,7 @@ TEST_F(ExpandToFile, KnowsEveryKindOfTensor) {
                           coded_floats(tensor.plan, theta));
       const at::Tensor made =
           expand(ArtifactReader::from_bytes(exact.encode(), "x"), types_)[0].tensor;
-      writer.add_residual(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
+      writer.add_predicted(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
       expected.push_back(made + drawn.to(torch::kFloat) * step_size(-77));
       writer.add_generated_coded(tensor.name + "2", tensor.dtype, tensor.shape, tensor.plan, theta);
       expected.push_back(made);

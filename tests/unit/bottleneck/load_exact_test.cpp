@@ -113,7 +113,7 @@ std::vector<Kind> kinds() {
   const auto coded_as = [](Coding coding) {
     return [coding](BottleneckOptions& o) { o.coding = coding; };
   };
-  const auto residual = [](BottleneckOptions& o) { o.mode = WeightMode::kQuantized; };
+  const auto quantized = [](BottleneckOptions& o) { o.mode = WeightMode::kQuantized; };
   const auto prior = [](Generator generator) {
     return [generator](BottleneckOptions& o) {
       o.mode = WeightMode::kQuantized;
@@ -132,11 +132,11 @@ std::vector<Kind> kinds() {
           {"int8", coded_as(Coding::kI8)},
           {"coded", coded_as(Coding::kCoded)},
           {"stochastic", stochastic},
-          {"residual", residual},
-          {"residual_rows", rows},
-          {"residual_bfloat16", residual, true, Quantizer::kNearest, at::kBFloat16},
-          {"residual_untrained", residual, false},
-          {"residual_trellis", residual, false, Quantizer::kTrellis},
+          {"quantized", quantized},
+          {"quantized_rows", rows},
+          {"quantized_bfloat16", quantized, true, Quantizer::kNearest, at::kBFloat16},
+          {"quantized_untrained", quantized, false},
+          {"quantized_trellis", quantized, false, Quantizer::kTrellis},
           {"prior", prior(Generator::kGNet)},
           {"prior_stochastic", prior(Generator::kStochastic)},
           {"prior_low_rank", prior(Generator::kLowRank)},

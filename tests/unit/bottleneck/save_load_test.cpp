@@ -135,14 +135,14 @@ TEST_F(SaveLoad, TiedParametersAreStoredOnce) {
   EXPECT_EQ(tensors[0].tensor.data_ptr(), tensors[1].tensor.data_ptr());
 }
 
-/// Coded g-nets and values load as what they stand for; residuals cannot be trained on.
+/// Coded g-nets and values load as what they stand for; predicted tensors cannot be trained on.
 TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
   auto model = net(1), other = net(1);
   GenomicBottleneck bottleneck(*model, registry_, options());
   bottleneck.finish();
   bottleneck.save(path_);
   const ArtifactReader saved = ArtifactReader::open(path_);
-  const auto coded_as = [&](bool residual) {
+  const auto coded_as = [&](bool predicted) {
     ArtifactWriter writer("", "");
     for (std::size_t i = 0; i < saved.tensors().size(); ++i) {
       const ArtifactTensor& tensor = saved.tensors()[i];
@@ -152,8 +152,8 @@ TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
         CodedTheta theta;
         theta.steps.assign(gnet_blocks(tensor.plan).size(), -32);
         theta.integers.assign(static_cast<std::size_t>(plan_parameters(tensor.plan)), 2);
-        if (residual)
-          writer.add_residual(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
+        if (predicted)
+          writer.add_predicted(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta, values);
         else
           writer.add_generated_coded(tensor.name, tensor.dtype, tensor.shape, tensor.plan, theta);
       } else if (tensor.dtype == DType::kF32) {
@@ -175,7 +175,7 @@ TEST_F(SaveLoad, CodedFilesLoadUnlessTheirGNetsArePriors) {
   coded_as(true);
   try {
     target.load(path_);
-    FAIL() << "a residual was loaded where no prior is";
+    FAIL() << "a predicted tensor was loaded where no prior is";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Errc::kShapeMismatch);
     EXPECT_NE(std::string(e.what()).find("another plan"), std::string::npos) << e.what();

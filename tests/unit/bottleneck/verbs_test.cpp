@@ -181,7 +181,7 @@ TEST_F(Verbs, KeptStreamsAreThoseOfTheirIntegers) {
               coded.integers[at] =
                   static_cast<std::int32_t>(std::lround(theta[at] / step_size(t.theta_steps[b])));
             }
-        again.add_residual(t.name, t.dtype, t.shape, t.plan, coded, file.coded(i));
+        again.add_predicted(t.name, t.dtype, t.shape, t.plan, coded, file.coded(i));
       } else {
         ASSERT_EQ(t.kind, TensorKind::kQuantized);
         again.add_coded(t.name, t.dtype, t.shape, file.coded(i));

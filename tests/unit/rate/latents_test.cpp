@@ -229,12 +229,12 @@ TEST(Latents, ChosenIntegersHoldUntilTheNextStep) {
   latents.add("w", w);
   latents.predict();
   const at::Tensor nearest = w.detach().clone();
-  IntegerEncoder dear(CodecProfile::kSmall), cheap(CodecProfile::kSmall);
-  latents.choose(0, 1.0, dear);
+  IntegerEncoder few(CodecProfile::kSmall), all(CodecProfile::kSmall);
+  latents.choose(0, 1.0, few);
   latents.predict();
   EXPECT_GT((w.detach() == 0).sum().item<std::int64_t>(),
             (nearest == 0).sum().item<std::int64_t>());
-  latents.choose(0, 0, cheap);
+  latents.choose(0, 0, all);
   latents.predict();
   EXPECT_TRUE(at::equal(w.detach(), nearest));
 }

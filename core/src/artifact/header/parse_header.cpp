@@ -268,8 +268,8 @@ class HeaderParser {
 
   void finish_plan(ArtifactTensor& tensor, TensorFields& entry) {
     if (!is_real(tensor.dtype)) in_.corrupt("g-nets cannot generate this element type");
-    const bool residual = tensor.kind == TensorKind::kPredicted;
-    tensor.coding = residual ? Coding::kCoded : entry.coding.value_or(Coding::kI8);
+    const bool predicted = tensor.kind == TensorKind::kPredicted;
+    tensor.coding = predicted ? Coding::kCoded : entry.coding.value_or(Coding::kI8);
     try {
       tensor.plan = complete_plan(std::move(*entry.plan), tensor.shape);
       if (tensor.coding == Coding::kCoded)

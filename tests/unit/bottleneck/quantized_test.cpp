@@ -5,7 +5,7 @@
 namespace gbcompress {
 namespace {
 
-class Residual : public LearningTask {
+class QuantizedWeights : public LearningTask {
  protected:
   void SetUp() override {
     options_.mode = WeightMode::kQuantized;
@@ -19,7 +19,7 @@ class Residual : public LearningTask {
   }
 };
 
-TEST_F(Residual, FileHoldsTheWeightsThatTheModelComputesWith) {
+TEST_F(QuantizedWeights, FileHoldsTheWeightsThatTheModelComputesWith) {
   auto model = net();
   GenomicBottleneck bottleneck(*model, registry_, options_);
   EXPECT_TRUE(bottleneck.layers().empty());
@@ -37,22 +37,22 @@ TEST_F(Residual, FileHoldsTheWeightsThatTheModelComputesWith) {
   EXPECT_LT(std::filesystem::file_size(path_), 755u * 4 / 4);
 }
 
-TEST_F(Residual, DearerBitsMakeSmallerFiles) {
+TEST_F(QuantizedWeights, ALargerLambdaMakesSmallerFiles) {
   std::int64_t bytes[2];
-  for (const int dear : {0, 1}) {
+  for (const int large : {0, 1}) {
     auto model = net();
-    options_.rate = {.lambda = dear ? 0.13 : 6.4e-4, .predictions = 64, .steps = 200};
+    options_.rate = {.lambda = large ? 0.13 : 6.4e-4, .predictions = 64, .steps = 200};
     GenomicBottleneck bottleneck(*model, registry_, options_);
     for (int i = 0; i < 200; ++i) step(model, bottleneck);
     bottleneck.finish();
-    bytes[dear] = bottleneck.save(path_, {.overwrite = true});
+    bytes[large] = bottleneck.save(path_, {.overwrite = true});
   }
   EXPECT_LT(bytes[1], bytes[0] * 2 / 3);
 }
 
-TEST_F(Residual, TrainingGoesOnWithTheSameBits) { expect_the_same_bits(net(), net()); }
+TEST_F(QuantizedWeights, TrainingGoesOnWithTheSameBits) { expect_the_same_bits(net(), net()); }
 
-TEST_F(Residual, RulesMixModes) {
+TEST_F(QuantizedWeights, RulesMixModes) {
   auto model = net();
   options_.gnet.hidden = {3};
   options_.gnet.tile_weights = 300;
@@ -75,7 +75,7 @@ TEST_F(Residual, RulesMixModes) {
   EXPECT_EQ(kinds["2.bias"], TensorKind::kExact);
 }
 
-TEST_F(Residual, StepsWithoutTrainingSetTheError) {
+TEST_F(QuantizedWeights, StepsWithoutTrainingSetTheError) {
   auto model = net();
   GenomicBottleneck bottleneck(*model, registry_, options_);
   const at::Tensor before = model->parameters()[0].detach().clone();
@@ -90,7 +90,7 @@ TEST_F(Residual, StepsWithoutTrainingSetTheError) {
   }
 }
 
-TEST_F(Residual, GradientThatIsNotFiniteIsRefused) {
+TEST_F(QuantizedWeights, GradientThatIsNotFiniteIsRefused) {
   auto model = net();
   GenomicBottleneck bottleneck(*model, registry_, options_);
   bottleneck.zero_grad();

@@ -13,14 +13,14 @@
 namespace gbcompress {
 namespace {
 
-class ResidualFile : public ::testing::Test {
+class QuantizedFile : public ::testing::Test {
  protected:
   void SetUp() override {
     types_.stage("program", [](Registrar& staging) { register_builtin_models(staging); });
     torch::manual_seed(1);
     model_ = build_model("mlp:64-40-10", types_);
     options_.output = std::filesystem::temp_directory_path() /
-                      ("gbc_residual_file_" + std::to_string(::getpid()) + ".gbz");
+                      ("gbc_quantized_file_" + std::to_string(::getpid()) + ".gbz");
     options_.overwrite = true;
     options_.bottleneck.mode = WeightMode::kQuantized;
     options_.train.epochs = 20;
@@ -52,21 +52,21 @@ class ResidualFile : public ::testing::Test {
   Data data_ = open_data("digits");
 };
 
-TEST_F(ResidualFile, LambdaTradesBytesForAccuracy) {
+TEST_F(QuantizedFile, LambdaTradesBytesForAccuracy) {
   options_.train.rate.lambda = 0.1;
-  const CompressionReport cheap = run(&data_);
-  EXPECT_GT(cheap.after, 90);
-  EXPECT_LT(cheap.output_bytes, kInputBytes / 4);
+  const CompressionReport large = run(&data_);
+  EXPECT_GT(large.after, 90);
+  EXPECT_LT(large.output_bytes, kInputBytes / 4);
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
-  EXPECT_DOUBLE_EQ(cheap.after, evaluate(*fresh, data_.test, data_.metric));
+  EXPECT_DOUBLE_EQ(large.after, evaluate(*fresh, data_.test, data_.metric));
   options_.train.rate.lambda = 1.5;
-  const CompressionReport dear = run(&data_);
-  EXPECT_LT(dear.output_bytes, cheap.output_bytes * 2 / 3);
+  const CompressionReport small = run(&data_);
+  EXPECT_LT(small.output_bytes, large.output_bytes * 2 / 3);
 }
 
 /// What is written is what was trained, so that the last percent of a size may be left over.
-TEST_F(ResidualFile, SizesAreMetByTraining) {
+TEST_F(QuantizedFile, SizesAreReachedByTraining) {
   for (const std::int64_t bytes : {900, 1600}) {
     options_.target = {.max_bytes = bytes};
     const CompressionReport report = run(&data_);
@@ -78,7 +78,7 @@ TEST_F(ResidualFile, SizesAreMetByTraining) {
 }
 
 /// A size that only a model of zeros could have: the smallest file with a model in it, and a note.
-TEST_F(ResidualFile, NoSizeIsMetByALostModel) {
+TEST_F(QuantizedFile, NoSizeIsReachedByACollapsedModel) {
   options_.target = {.max_bytes = 120};
   const CompressionReport report = run(&data_);
   EXPECT_FALSE(report.target_met);
@@ -91,8 +91,8 @@ TEST_F(ResidualFile, NoSizeIsMetByALostModel) {
       << report.target_note;
 }
 
-/// Residual by rule alone: planned, searched and chosen as where it is the mode of all.
-TEST_F(ResidualFile, RulesAmongGNetsLandToo) {
+/// Quantized by rule alone: planned, searched and chosen as where it is the mode of all.
+TEST_F(QuantizedFile, RulesAmongGNetsReachASize) {
   options_.bottleneck.mode = WeightMode::kGenerated;
   LayerRule rule;
   rule.match = model_->tensors()[0].info.name;
@@ -110,7 +110,7 @@ TEST_F(ResidualFile, RulesAmongGNetsLandToo) {
   EXPECT_THROW(run(&data_), Error) << "its steps would be nobody's choice";
 }
 
-TEST_F(ResidualFile, PriorsLandToo) {
+TEST_F(QuantizedFile, PriorsReachASize) {
   options_.bottleneck.gnet_prior = true;
   for (const Generator generator : {Generator::kGNet, Generator::kStochastic}) {
     options_.bottleneck.gnet.generator = generator;
@@ -126,7 +126,7 @@ TEST_F(ResidualFile, PriorsLandToo) {
   }
 }
 
-TEST_F(ResidualFile, PriorsWithoutData) {
+TEST_F(QuantizedFile, PriorsWithoutData) {
   options_.bottleneck.gnet_prior = true;
   options_.train.loss = Loss::kWeights;
   options_.target = {.ratio = 8};
@@ -136,7 +136,7 @@ TEST_F(ResidualFile, PriorsWithoutData) {
   EXPECT_GT(report.output_bytes, kInputBytes / 8 * 9 / 10);
 }
 
-TEST_F(ResidualFile, GNetsTrainedAsIntegersLandAndDoBetterThanRoundedOnes) {
+TEST_F(QuantizedFile, GNetsTrainedAsIntegersDoBetterThanRoundedOnes) {
   options_.bottleneck.mode = WeightMode::kGenerated;
   options_.train.epochs = 40;
   options_.target = {.ratio = 4};
@@ -149,12 +149,12 @@ TEST_F(ResidualFile, GNetsTrainedAsIntegersLandAndDoBetterThanRoundedOnes) {
   EXPECT_GT(coded.after, rounded.after);
 }
 
-TEST_F(ResidualFile, SameSeedSameFile) {
+TEST_F(QuantizedFile, SameSeedSameFile) {
   options_.target = {.max_bytes = 1200};
   EXPECT_EQ(run(&data_).identity, run(&data_).identity);
 }
 
-TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheSize) {
+TEST_F(QuantizedFile, WithoutDataStepsAreChosenForTheSize) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.ratio = 8};
   const CompressionReport report = run(nullptr);
@@ -163,7 +163,7 @@ TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheSize) {
   EXPECT_GT(report.output_bytes, kInputBytes / 8 * 9 / 10);
 }
 
-TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheError) {
+TEST_F(QuantizedFile, WithoutDataStepsAreChosenForTheError) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.max_error = 0.01};
   const CompressionReport coarse = run(nullptr);
@@ -173,7 +173,7 @@ TEST_F(ResidualFile, WithoutDataStepsAreChosenForTheError) {
   EXPECT_GT(run(nullptr).output_bytes, coarse.output_bytes * 3 / 2);
 }
 
-TEST_F(ResidualFile, TheTrellisIsSmallerAtTheSameErrorAndFinerAtTheSameSize) {
+TEST_F(QuantizedFile, TheTrellisIsSmallerAtTheSameErrorAndFinerAtTheSameSize) {
   options_.train.loss = Loss::kWeights;
   options_.target = {.max_error = 0.01};
   const std::int64_t trellis = run(nullptr).output_bytes;
@@ -188,7 +188,7 @@ TEST_F(ResidualFile, TheTrellisIsSmallerAtTheSameErrorAndFinerAtTheSameSize) {
   EXPECT_LT(stored_error(), coarse * 0.9);
 }
 
-TEST_F(ResidualFile, ErrorTargetsNeedResidualModeAndNoTraining) {
+TEST_F(QuantizedFile, ErrorTargetsNeedQuantizedModeAndNoTraining) {
   options_.target = {.max_error = 0.01};
   EXPECT_THROW(run(&data_), Error);
   options_.train.loss = Loss::kWeights;
