@@ -240,8 +240,8 @@ void GenomicBottleneck::finish() {
   impl_->round_plain();
   impl_->enter(Phase::kExact);
   impl_->predict();
-  const auto& wanted = impl_->options.rate.max_bytes;
-  if (wanted && impl_->integers.any() && !impl_->integers.chosen()) impl_->land(*wanted);
+  const auto& max_bytes = impl_->options.rate.max_bytes;
+  if (max_bytes && impl_->integers.any() && !impl_->integers.chosen()) impl_->fit_size(*max_bytes);
   impl_->predict();
   impl_->enter(Phase::kFinished);
 }

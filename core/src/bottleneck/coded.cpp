@@ -8,6 +8,7 @@
 #include "bottleneck/impl.h"
 #include "bottleneck/planner.h"
 #include "gbcompress/error.h"
+#include "search/fit_size.h"
 
 namespace gbcompress {
 namespace {
@@ -208,6 +209,13 @@ void GenomicBottleneck::Impl::choose_integers(double lambda) {
                                         lambda, encoder);
   }
   integers.stream = encoder.finish();
+}
+
+void GenomicBottleneck::Impl::fit_size(std::int64_t max_bytes) {
+  gbcompress::fit_size(max_bytes, [&](double lambda) {
+    choose_integers(lambda);
+    return bytes();
+  });
 }
 
 }  // namespace gbcompress

@@ -106,8 +106,8 @@ struct GenomicBottleneck::Impl {
   /// Chooses all integers: the least squared error in units of the step plus `lambda` times the
   /// bits.
   void choose_integers(double lambda);
-  /// Chooses them for a file of at most `wanted` bytes: the costliest bits go first.
-  void land(std::int64_t wanted);
+  /// Chooses them for a file of at most so many bytes: the costliest bits go first.
+  void fit_size(std::int64_t max_bytes);
 
   void round_gnets();
   /// Parameters without g-nets, where options.code_plain says so.

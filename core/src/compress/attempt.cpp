@@ -6,7 +6,7 @@
 #include "bottleneck/sized_gnets.h"
 #include "compress/notes.h"
 #include "gbcompress/error.h"
-#include "train/land.h"
+#include "train/untrained_steps.h"
 
 namespace gbcompress {
 RateOptions Attempts::rate(const TrainOptions& options) const {
@@ -88,12 +88,12 @@ std::map<std::string, double> Attempts::measure_test_split() const {
 void Attempts::choose_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted) const {
   const CompressOptions& options = call_.options;
   if (options.target.max_error)
-    land_untrained(bottleneck, *options.target.max_error, options.train.rate.quantizer);
+    quantize_to_error(bottleneck, *options.target.max_error, options.train.rate.quantizer);
   else if (wanted == 0)
     throw Error(Errc::kUsage,
                 "quantized weights without training need a target size or a target error");
   else
-    land_untrained(bottleneck, wanted, options.train.rate.quantizer);
+    quantize_to_size(bottleneck, wanted, options.train.rate.quantizer);
 }
 
 void Attempts::settle(GenomicBottleneck& bottleneck, std::int64_t wanted) const {

@@ -37,7 +37,7 @@ Curve power(double bytes_at_1, double bytes_slope, double drop_at_1, double drop
   };
 }
 
-TEST(LambdaSearch, LandsNearAWantedSizeInThreeAttempts) {
+TEST(LambdaSearch, EndsNearATargetSizeInThreeAttempts) {
   for (const double slope : {-0.3, -0.5, -0.9})
     for (const std::int64_t wanted : {700, 2000, 9000})
       for (const double first : {0.02, 0.1, 0.5}) {

@@ -37,7 +37,7 @@ Result run(std::int64_t wanted, double start) {
   return result;
 }
 
-TEST(SizeSearch, LandsJustBelowTheSizeInFewTries) {
+TEST(SizeSearch, EndsJustBelowTheSizeInFewTries) {
   for (const std::int64_t wanted : {30'000, 100'000, 400'000, 900'000, 2'000'000})
     for (const double start : {-6.0, -2.0, 1.0}) {
       const Result result = run(wanted, start);

@@ -17,7 +17,7 @@
 #include "gnets.h"
 #include "module.h"
 #include "optim/coded_gnets.h"
-#include "search/land.h"
+#include "search/fit_size.h"
 
 namespace gbcompress::python {
 namespace {
@@ -84,7 +84,7 @@ void bind_rate(nb::module_& module) {
       .def("resume", &RateSchedule::resume)
       .def_prop_rw("rate_weight", &RateSchedule::lambda, &RateSchedule::set_lambda);
   module.def("choose_coded", &choose, nb::arg("gnets"), nb::arg("rate_weight"));
-  module.def("land", &land, nb::arg("max_bytes"), nb::arg("bytes_at"));
+  module.def("fit_size", &fit_size, nb::arg("max_bytes"), nb::arg("bytes_at"));
 }
 
 }  // namespace

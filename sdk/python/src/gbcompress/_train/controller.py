@@ -90,7 +90,7 @@ class ToSize(Controller):
                 part.scale_steps(factor)
 
     def finish(self, compression: Compression, metadata: Mapping[str, str] | None) -> None:
-        size = land(compression, self.max_bytes, metadata)
+        size = fit_size(compression, self.max_bytes, metadata)
         if size > self.max_bytes:
             warn(
                 f"{self.max_bytes} bytes are out of reach: the smallest file of this model has {size}; "
@@ -211,10 +211,10 @@ def choose(compression: Compression, rate_weight: float, metadata: Mapping[str, 
     return compression.writer(metadata).size()
 
 
-def land(compression: Compression, max_bytes: int, metadata: Mapping[str, str] | None) -> int:
+def fit_size(compression: Compression, max_bytes: int, metadata: Mapping[str, str] | None) -> int:
     """Ends at or below ``max_bytes`` where that is possible: what fits stays as it was trained, else
     integers are chosen for fewer bits. Returns the bytes of the file."""
-    size = _core.land(max_bytes, lambda rate_weight: choose(compression, rate_weight, metadata))
+    size = _core.fit_size(max_bytes, lambda rate_weight: choose(compression, rate_weight, metadata))
     for part in compression.parts:
         part.predict()
     return size

@@ -107,7 +107,7 @@ def save_bottleneck(bottleneck: GenomicBottleneck, filename: object, coding: str
             failure = error
         try:
             if rate is not None:
-                rate.land(bottleneck)
+                rate.fit_size(bottleneck)
             writer = _writer(bottleneck, coding)
             if rate is not None:
                 rate.forget(bottleneck)

@@ -83,7 +83,7 @@ class GnetRate:
                         gnets.scale_steps(factor)
         self.loss_per_bit = schedule.loss_per_bit(step)
 
-    def land(self, bottleneck: GenomicBottleneck) -> None:
+    def fit_size(self, bottleneck: GenomicBottleneck) -> None:
         """Chooses integers for a file of at most ``max_bytes``. They hold until the next step or forget()."""
         if self.max_bytes is None:
             return
@@ -93,7 +93,7 @@ class GnetRate:
             _core.choose_coded(gnets, rate_weight)
             return file_bytes(bottleneck, "coded")
 
-        size = _core.land(self.max_bytes, bytes_at)
+        size = _core.fit_size(self.max_bytes, bytes_at)
         if size > self.max_bytes and bottleneck._ranks.rank == 0:
             warn(
                 f"{self.max_bytes} bytes are out of reach: the smallest file of these g-nets has {size}; give smaller "

@@ -1,4 +1,4 @@
-#include "train/land.h"
+#include "train/untrained_steps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +37,8 @@ double trellis_error(double nearest) {
 
 double next_coarser(double step) { return step * fine_step(1); }
 
-double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, Quantizer quantizer) {
+double quantize_to_size(GenomicBottleneck& bottleneck, std::int64_t max_bytes,
+                        Quantizer quantizer) {
   // Bits of a Gaussian number at that error: what the size is nearly proportional to.
   const auto bits = [&](int k) {
     return -std::log2(
@@ -56,9 +57,9 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, Quanti
     const int at = static_cast<int>(*x);
     BottleneckIntegers::quantize(bottleneck, fine_step(at), kFineEvenness, quantizer);
     const auto size = static_cast<double>(bottleneck.bytes());
-    search.tried(at, size <= static_cast<double>(wanted));
+    search.tried(at, size <= static_cast<double>(max_bytes));
     const double now = bits(at), slope = (size - last_size) / (now - last_bits);
-    aim = slope > 0 ? now + (static_cast<double>(wanted) - size) / slope : now;
+    aim = slope > 0 ? now + (static_cast<double>(max_bytes) - size) / slope : now;
     last_bits = now;
     last_size = size;
   }
@@ -68,7 +69,7 @@ double land_untrained(GenomicBottleneck& bottleneck, std::int64_t wanted, Quanti
   return step;
 }
 
-void land_untrained(GenomicBottleneck& bottleneck, double max_error, Quantizer quantizer) {
+void quantize_to_error(GenomicBottleneck& bottleneck, double max_error, Quantizer quantizer) {
   // What the error is beside that of the nearest integers: first about, then as it was.
   double ratio = 0;
   const auto expected = [&](int k) {
