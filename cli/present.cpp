@@ -100,7 +100,7 @@ ordered_json training_json(const TrainOptions& train, double learning_rate, doub
 
 /// Empty where no effort was made: the plan is one file.
 std::string_view effort_text(const CompressionPlan& plan) {
-  return plan.attempts > 0 || plan.judged ? effort_name(plan.effort) : std::string_view();
+  return plan.attempts > 0 || plan.compares_files ? effort_name(plan.effort) : std::string_view();
 }
 
 ordered_json plan_json(const CompressionPlan& plan) {

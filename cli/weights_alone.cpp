@@ -84,7 +84,7 @@ WeightsOptions weights_options(const Arguments& arguments, const Settings& setti
 }
 
 /// Compares the size of a file of exact values with the target.
-void judge_exact(WeightsReport& report, const WeightsOptions& options, const Settings& settings,
+void check_exact_size(WeightsReport& report, const WeightsOptions& options, const Settings& settings,
                  const TensorBundle& tensors) {
   if (options.max_bytes || options.max_error) return;
   const auto most = asked_bytes(settings, tensors);
@@ -248,7 +248,7 @@ int compress_weights_alone(const Arguments& arguments, const Settings& settings,
     return made;
   });
   if (family) family->add(arguments.words()[0], work.tensors, written.file.digest, work.bases);
-  judge_exact(written.file, work.options, settings, work.tensors);
+  check_exact_size(written.file, work.options, settings, work.tensors);
   CompressionReport report = report_of(std::move(written.file), std::move(written.draft),
                                        input_bytes, request_plan(arguments, settings));
   take_cost(report, start);

@@ -57,7 +57,7 @@ FORMER = "a former name"
 EXCEPTIONS = [
     ("CHANGELOG.md", r"`price`|`rate\.quantiser`|`Quantiser`|`quantise`|`mirror`", FORMER),
     ("core/src/format/torch/training_state.cpp", r"optimiser", "a key of checkpoints that others write"),
-    ("core/src/compress/quality/hold_back.cpp", r"hold back", "the name of a random stream: files depend on it"),
+    ("core/src/compress/quality/held_out_split.cpp", r"hold back", "the name of a random stream: files depend on it"),
     ("cli/report/page.html", r"const wanted|includes\(wanted\)", "code"),
     ("docs/reference/inputs.md", r"users who ask whether", "users are persons"),
 ]

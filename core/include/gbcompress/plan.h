@@ -56,7 +56,7 @@ struct CompressionPlan {
   std::vector<Method> methods;
   /// Whether the file of each method that trains nothing is compared with the given model on the
   /// held-out split.
-  bool judged = false;
+  bool compares_files = false;
   /// Whether methods take a forward pass, layer types or a training loop. Else a file of tensors is
   /// all they need.
   bool needs_model = false;

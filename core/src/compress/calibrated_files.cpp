@@ -27,21 +27,21 @@ namespace gbcompress {
 namespace {
 
 constexpr std::int64_t kErrorBatch = 64, kErrorSamples = 1024;
-/// Of models with larger outputs fewer samples judge.
+/// Models with larger outputs are compared on fewer samples.
 constexpr std::int64_t kErrorNumbers = 1 << 24;
 
 /// What is compared: log probabilities of classes, or outputs. [positions, classes]
-at::Tensor judged(Model& model, const Dataset& judge) {
+at::Tensor compared(Model& model, const Dataset& samples) {
   const at::NoGradGuard no_grad;
   model.train(false);
   std::vector<at::Tensor> outputs;
   std::int64_t numbers = 0;
-  for (std::int64_t first = 0; first < judge.size() && numbers < kErrorNumbers;
+  for (std::int64_t first = 0; first < samples.size() && numbers < kErrorNumbers;
        first += kErrorBatch) {
     throw_if_interrupted();
-    const Batch batch = judge.range(first, std::min(kErrorBatch, judge.size() - first));
+    const Batch batch = samples.range(first, std::min(kErrorBatch, samples.size() - first));
     const at::Tensor each = model.forward(batch.inputs).flatten(0, -2).to(at::kFloat);
-    outputs.push_back(judge.has_classes() ? each.log_softmax(1) : each);
+    outputs.push_back(samples.has_classes() ? each.log_softmax(1) : each);
     numbers += outputs.back().numel();
   }
   return at::cat(outputs);
@@ -77,12 +77,12 @@ struct CalibratedFiles::Comparison final : Evaluator {
              const std::function<bool()>& time)
       : call(run),
         of(files),
-        original(judged(files.model_, files.judge_)),
+        original(compared(files.model_, files.held_out_)),
         bundle(model_bundle(files.model_, run.originals->values())),
         folder(run.options.output) {
     check_finite_outputs(original.square());  // errors are of squares
     statistics = collect_statistics(files.model_, files.samples_, files.seed_);
-    const bool classes = files.judge_.has_classes();
+    const bool classes = files.held_out_.has_classes();
     CalibrationOptions own{.weights = options, .folder = folder.path(), .time = time};
     if (run.options.tell)
       own.tell = [&tell = run.options.tell, classes](const CandidateError& each) {
@@ -97,9 +97,9 @@ struct CalibratedFiles::Comparison final : Evaluator {
   }
   double error(const std::filesystem::path& file) override {
     take(file);
-    const at::Tensor now = judged(of.model_, of.judge_);
-    const at::Tensor each = of.judge_.has_classes() ? (original.exp() * (original - now)).sum(1)
-                                                    : (original - now).square().sum(1);
+    const at::Tensor now = compared(of.model_, of.held_out_);
+    const at::Tensor each = of.held_out_.has_classes() ? (original.exp() * (original - now)).sum(1)
+                                                       : (original - now).square().sum(1);
     return each.mean().item<double>();
   }
   std::map<std::string, std::vector<float>> refitted(const std::filesystem::path& file) override {
@@ -133,10 +133,10 @@ struct CalibratedFiles::Comparison final : Evaluator {
 };
 
 CalibratedFiles::CalibratedFiles(Model& model, const Dataset& samples, std::int64_t count,
-                                 const Dataset& judge, std::uint64_t seed)
+                                 const Dataset& held_out, std::uint64_t seed)
     : model_(model),
       samples_(calibration_samples(samples, count, seed)),
-      judge_(calibration_samples(judge, kErrorSamples, seed)),
+      held_out_(calibration_samples(held_out, kErrorSamples, seed)),
       norms_(model, samples_),
       seed_(seed) {}
 

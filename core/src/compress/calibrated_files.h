@@ -21,8 +21,8 @@ class CalibratedFiles {
  public:
   /// @param model    with its first values, batch norms not folded; must outlive this
   /// @param samples  of the training split; `count` of them are used
-  /// @param judge    of the same split, none of `samples`
-  CalibratedFiles(Model& model, const Dataset& samples, std::int64_t count, const Dataset& judge,
+  /// @param held_out of the same split, none of `samples`
+  CalibratedFiles(Model& model, const Dataset& samples, std::int64_t count, const Dataset& held_out,
                   std::uint64_t seed);
   ~CalibratedFiles();
 
@@ -40,7 +40,7 @@ class CalibratedFiles {
  private:
   struct Comparison;
   Model& model_;
-  Dataset samples_, judge_;
+  Dataset samples_, held_out_;
   NormCorrection norms_;
   std::uint64_t seed_;
   std::unique_ptr<Comparison> comparison_;  ///< on the first rank, from the first file on

@@ -9,8 +9,8 @@
 
 #include "compress/calibrated_files.h"
 #include "compress/quality/above_chance.h"
-#include "compress/quality/hold_back.h"
-#include "compress/quality/judge.h"
+#include "compress/quality/drop_estimate.h"
+#include "compress/quality/held_out_split.h"
 #include "compress/recipe.h"
 #include "compress/request.h"
 #include "gbcompress/compress.h"
@@ -31,9 +31,9 @@ struct CompressRun : CompressRequest {
   CompressionPlan plan = {};
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
-  std::optional<HeldBack> split = {};  ///< where quality is judged
+  std::optional<HeldOutSplit> split = {};  ///< of the training split
   const Dataset* train = nullptr;      ///< what training sees; null without data
-  std::optional<Judge> judge = {};
+  std::optional<DropEstimate> drop_estimate = {};
   std::optional<AboveChance> above_chance = {};  ///< with data
   std::string strategy_text = {};                ///< Strategy::describe() of the last attempt
   bool trained = false;                          ///< on data, by the method that is run

@@ -37,7 +37,7 @@ void estimate_bytes(const CompressRun& call, std::int64_t parameters, Compressio
 }  // namespace
 
 CompressionPlan estimated_plan(CompressRun& call) {
-  const bool trained = call.may_train(), cheaper = call.plan.judged;
+  const bool trained = call.may_train(), cheaper = call.plan.compares_files;
   CompressionCost cost;
   const UntrainedTiming untrained =
       trained && !cheaper ? UntrainedTiming() : untrained_timing(call);

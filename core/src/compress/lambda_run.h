@@ -54,7 +54,7 @@ class LambdaRun {
   virtual double noise() const = 0;
   /// Whether the last attempt's drop is above `allowed` only because the given model is overfit to
   /// the held-out split.
-  virtual bool may_remember(double allowed) = 0;
+  virtual bool may_leak(double allowed) = 0;
   /// Measures that, by training without these samples; the run then stands where it stood.
   /// @return part of every drop that is not counted
   virtual double leakage() = 0;

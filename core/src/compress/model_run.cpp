@@ -46,13 +46,14 @@ WeightsOptions weights_options(const CompressRun& call) {
 }  // namespace
 
 bool writes_weights(const CompressRun& call) {
-  return call.plan.methods == std::vector{Method::kDataFree} && !call.plan.judged &&
+  return call.plan.methods == std::vector{Method::kDataFree} && !call.plan.compares_files &&
          !call.plan.max_drop && call.quantized() && !has_gnets(call.options.bottleneck);
 }
 
 ModelRun::ModelRun(CompressRun& call)
     : call_(call), attempts_(call), epochs_(call.options.train.epochs) {
-  if (call.plan.judged) held_out_.emplace(call.model, call.split->judge, call.data->metric);
+  if (call.plan.compares_files)
+    held_out_.emplace(call.model, call.split->held_out, call.data->metric);
   // A drop takes several attempts, each from the first values.
   if (call.plan.max_drop && !call.originals && call.plan.methods.back() != Method::kRateSearch)
     first_values_.emplace(call.model);
@@ -125,7 +126,7 @@ double ModelRun::kept() {
   return call_.above_chance ? of_first_rank(call_.above_chance->kept(call_.model)) : 1;
 }
 
-double ModelRun::drop() { return of_first_rank(call_.judge->drop(call_.model)); }
+double ModelRun::drop() { return of_first_rank(call_.drop_estimate->drop(call_.model)); }
 
 QualityDrop ModelRun::measured(const std::vector<std::byte>& file) {
   QualityDrop drop;
@@ -179,8 +180,9 @@ std::optional<TrainingRun::Resumed> ModelRun::resumed() {
   if (!attempts_.at.search) return {};
   Resumed resumed{lambda_search_state_of(*attempts_.at.search), {}, attempts_.at.kept_state};
   const LambdaSearchState& state = resumed.search;
-  if (call_.judge)
-    call_.judge->set_state({state.baseline, state.noise, state.baseline_seen, state.relearned});
+  if (call_.drop_estimate)
+    call_.drop_estimate->set_state(
+        {state.baseline, state.noise, state.baseline_seen, state.relearned});
   call_.above_chance->set_best(state.best_above_chance);
   if (attempts_.at.best_file) resumed.best_file = *attempts_.at.best_file;
   resumed_ = true;
@@ -189,11 +191,12 @@ std::optional<TrainingRun::Resumed> ModelRun::resumed() {
 
 void ModelRun::save(LambdaSearchState search, const std::vector<std::byte>& best_file,
                     const State& base) {
-  const Judge::State judge = call_.judge ? call_.judge->state() : Judge::State();
-  search.baseline = judge.baseline;
-  search.noise = judge.noise;
-  search.baseline_seen = judge.reference_seen;
-  search.relearned = judge.relearned;
+  const DropEstimate::State measured =
+      call_.drop_estimate ? call_.drop_estimate->state() : DropEstimate::State();
+  search.baseline = measured.baseline;
+  search.noise = measured.noise;
+  search.baseline_seen = measured.baseline_seen;
+  search.relearned = measured.relearned;
   search.best_above_chance = call_.above_chance->best();
   attempts_.at.search = std::make_shared<const std::vector<std::byte>>(to_cbor(search));
   attempts_.at.best_file =
@@ -222,8 +225,8 @@ LambdaPoint ModelRun::attempt(double lambda, double from, bool baseline) {
   attempts_.settle(*bottleneck_, 0);
   LambdaPoint point{.lambda = lambda, .bytes = bottleneck_->bytes(), .from = from};
   if (call_.wanted_bytes() > 0) point.collapsed = kept() < kLeastKept;
-  if (baseline) call_.judge->take_reference(call_.model);
-  if (call_.judge) point.drop = call_.judge->drop(call_.model);
+  if (baseline) call_.drop_estimate->take_baseline(call_.model);
+  if (call_.drop_estimate) point.drop = call_.drop_estimate->drop(call_.model);
   point.bytes = static_cast<std::int64_t>(of_first_rank(static_cast<double>(point.bytes)));
   point.drop = of_first_rank(point.drop);
   return point;
@@ -247,8 +250,8 @@ Candidate ModelRun::cut_to(std::int64_t bytes) {
   return candidate();
 }
 
-bool ModelRun::may_remember(double allowed) {
-  return of_first_rank(call_.judge->may_remember(call_.model, allowed)) > 0;
+bool ModelRun::may_leak(double allowed) {
+  return of_first_rank(call_.drop_estimate->may_leak(call_.model, allowed)) > 0;
 }
 
 /// Trains from the weights of the last attempt, which are too coarse to remember single samples, as
@@ -282,9 +285,9 @@ double ModelRun::leakage() {
     call_.checkpoints.after_step(position, *bottleneck_);  // saves, and throws
   }
   bottleneck_->finish();
-  const double before = call_.judge->state().baseline;
-  call_.judge->take_relearned(call_.model);
-  const double leakage = of_first_rank(before - call_.judge->state().baseline);
+  const double before = call_.drop_estimate->state().baseline;
+  call_.drop_estimate->take_relearned(call_.model);
+  const double leakage = of_first_rank(before - call_.drop_estimate->state().baseline);
   bottleneck_->restore_training_state(state);
   return leakage;
 }
@@ -304,7 +307,7 @@ void ModelRun::show(const LambdaPoint& point, std::int64_t done, bool baseline) 
   if (!call_.progress) return;
   Progress progress{"attempt", done, call_.attempts, std::numeric_limits<double>::quiet_NaN()};
   progress.measured = {{"lambda", point.lambda}, {"bytes", static_cast<double>(point.bytes)}};
-  if (call_.judge && !baseline) progress.measured["held_out_drop"] = point.drop;
+  if (call_.drop_estimate && !baseline) progress.measured["held_out_drop"] = point.drop;
   call_.progress(progress);
 }
 

@@ -37,9 +37,9 @@ class ModelRun final : public TrainingRun {
   Candidate cut_to(std::int64_t bytes) override;
   double first_lambda() const override { return call_.options.train.rate.lambda; }
   std::int64_t most_attempts() const override { return call_.attempts; }
-  double noise() const override { return call_.judge->noise(); }
+  double noise() const override { return call_.drop_estimate->noise(); }
   bool looks_for_leakage() const override;
-  bool may_remember(double allowed) override;
+  bool may_leak(double allowed) override;
   double leakage() override;
   bool time_for(std::chrono::steady_clock::duration last) const override;
   void tell(const std::string& line) const override;

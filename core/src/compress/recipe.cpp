@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compress/quality/hold_back.h"
+#include "compress/quality/held_out_split.h"
 #include "gbcompress/error.h"
 #include "train/augment.h"
 

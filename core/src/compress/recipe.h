@@ -18,7 +18,7 @@ void choose_recipe(CompressOptions& options, Model& model, const Data& data, con
                    bool teacher);
 
 /// Pixels that pictures may move and whether they may be mirrored, such that the model itself sees
-/// the same in them: judged on `samples`.
+/// the same in them, on `samples`.
 struct Augmentation {
   std::int64_t shift = 0;
   bool flip = false;

@@ -33,7 +33,7 @@ constexpr std::int64_t kFewestAttempts = 2;
 constexpr double kCheapCalibration = 8e9, kMostCalibration = 16;
 /// Seconds to train after cheaper methods, at least.
 constexpr double kLeastBudget = 1;
-/// Epochs by which time is judged where rounding them does not count.
+/// Epochs by which the time is estimated, so many that rounding them does not count.
 constexpr std::int64_t kMany = 1000;
 /// With minutes to spare an attempt has up to so many times the epochs it would have.
 constexpr double kMostMore = 4;
@@ -79,7 +79,7 @@ void fit_to_minutes(CompressRun& call) {
   to.epochs = chosen("epochs for the minutes", to.epochs);
   samples = chosen("samples for the minutes", samples);
   if (samples < call.train->size()) {
-    if (!call.split) call.split.emplace(HeldBack{*call.train, *call.train});
+    if (!call.split) call.split.emplace(HeldOutSplit{*call.train, *call.train});
     call.split->train = some_of(*call.train, samples, to.seed);
     call.train = &call.split->train;
   }
@@ -192,16 +192,16 @@ void settle_gnets(CompressRun& call, double ratio) {
     to.gnet.hidden = {kPriorHidden};
 }
 
-void hold_back_for_target(CompressRun& call) {
+void hold_out_for_target(CompressRun& call) {
   const CompressOptions& options = call.options;
   const Data& data = *call.data;
-  call.split = hold_back(data.train, options.train.seed);
+  call.split = held_out_split(data.train, options.train.seed);
   call.train = &call.split->train;
-  call.judge.emplace(call.model, *call.split, data.metric, options.from_scratch,
-                     options.train.seed);
-  call.plan.held_out = call.split->judge.size();
+  call.drop_estimate.emplace(call.model, *call.split, data.metric, options.from_scratch,
+                             options.train.seed);
+  call.plan.held_out = call.split->held_out.size();
   if (options.target.max_drop && call.may_train() && !options.from_scratch &&
-      data.metric == Metric::kAccuracy)  // where memory is looked for
+      data.metric == Metric::kAccuracy)  // where leakage is measured
     call.own_augmentation = harmless_augmentation(call.model, *call.train, data.metric,
                                                   options.train.seed, kSameAnswers);
 }
@@ -234,7 +234,7 @@ std::unique_ptr<CompressRun> make_run(const CompressRequest& request,
   if (plan.effort == Effort::kFast) call->options.train.epochs = 0;
   warn_of_idle_rules(options, request.model);
   if (request.data) call->train = &request.data->train;
-  if (options.target.max_drop || options.target.no_loss) hold_back_for_target(*call);
+  if (options.target.max_drop || options.target.no_loss) hold_out_for_target(*call);
   if (request.data)
     call->above_chance.emplace(request.model, *call->train, request.data->metric,
                                options.train.seed);
@@ -251,7 +251,7 @@ std::int64_t calibration_count(const CompressRun& call) {
 
 namespace {
 
-/// What second moments are taken from and rules are judged by must be more than a handful.
+/// Samples of second moments, and of the comparison of rules, must be more than a handful.
 constexpr std::int64_t kFewestPredictions = 48;
 /// An output that is no score is many numbers.
 constexpr std::int64_t kFewestOutputs = 24;
@@ -271,11 +271,11 @@ void hold_samples(CompressRun& call) {
   const CompressOptions& options = call.options;
   check_enough(*call.train);
   if (!call.split) {
-    call.split = hold_back(*call.train, options.train.seed);
+    call.split = held_out_split(*call.train, options.train.seed);
     call.train = &call.split->train;
   }
   const std::int64_t count = calibration_count(call);
-  call.calibrated.emplace(call.model, *call.train, count, call.split->judge, options.train.seed);
+  call.calibrated.emplace(call.model, *call.train, count, call.split->held_out, options.train.seed);
 }
 
 }  // namespace
@@ -294,13 +294,14 @@ void prepare(CompressRun& call) {
   const std::vector<Method>& methods = call.plan.methods;
   if (std::find(methods.begin(), methods.end(), Method::kCalibrated) != methods.end())
     hold_samples(call);
-  if (call.plan.judged && !call.split) call.split = hold_back(*call.train, options.train.seed);
+  if (call.plan.compares_files && !call.split)
+    call.split = held_out_split(*call.train, options.train.seed);
   const FoldedNorms norms = fold_batch_norms(call.model);
   call.options.train.freeze_norms = options.train.freeze_norms || norms.all > 0;
   if (norms.eps_unknown > 0 && options.tell)
     options.tell(std::to_string(norms.eps_unknown) +
                  " batch norms have no eps in the file; 1e-5, the usual value, is used");
-  if (call.calibrated || call.plan.judged) call.originals.emplace(call.model);
+  if (call.calibrated || call.plan.compares_files) call.originals.emplace(call.model);
 }
 
 }  // namespace gbcompress

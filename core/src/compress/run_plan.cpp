@@ -8,7 +8,7 @@ namespace gbcompress {
 namespace {
 
 /// A file of one method, and its quality.
-struct Judged {
+struct MethodFile {
   Candidate made;
   bool fits = false;  ///< has the target size
   QualityDrop drop;
@@ -25,23 +25,23 @@ class PlanRunner {
     std::string before;
     for (std::size_t i = 0; i + 1 < plan_.methods.size(); ++i) {
       const Method method = plan_.methods[i], next = plan_.methods[i + 1];
-      Judged judged = this->judged(method, plan_);
-      if (judged.suffices()) return taken(method, std::move(judged), before);
+      MethodFile file = this->made_by(method, plan_);
+      if (file.suffices()) return taken(method, std::move(file), before);
       if (trains(next) && !run_.time_to_train())
-        return taken(method, usable(method, std::move(judged)), "; no time is left to train");
+        return taken(method, usable(method, std::move(file)), "; no time is left to train");
       if (!trains(next) && !run_.time_for({}))
-        return taken(method, std::move(judged), "; no time is left to calibrate");
+        return taken(method, std::move(file), "; no time is left to calibrate");
       const std::string said =
-          "the " + std::string(method_name(method)) + " file: " + this->said(judged);
+          "the " + std::string(method_name(method)) + " file: " + this->said(file);
       before = "; " + said;
       if (trains(next)) return trained(next, said);
     }
     const Method last = plan_.methods.back();
-    if (!plan_.judged) return only(last);
-    Judged judged = this->judged(last, plan_);
-    const std::string why = judged.suffices() ? before : "; effort fast never trains";
-    if (!judged.suffices()) judged = usable(last, std::move(judged));
-    return taken(last, std::move(judged), why);
+    if (!plan_.compares_files) return only(last);
+    MethodFile file = this->made_by(last, plan_);
+    const std::string why = file.suffices() ? before : "; effort fast never trains";
+    if (!file.suffices()) file = usable(last, std::move(file));
+    return taken(last, std::move(file), why);
   }
 
  private:
@@ -56,30 +56,30 @@ class PlanRunner {
     return {method, reason, make_method(method)->run(plan_, run_)};
   }
 
-  PlanResult taken(Method method, Judged judged, const std::string& why) const {
-    return {method, run_.drop_text(judged.drop) + why, std::move(judged.made)};
+  PlanResult taken(Method method, MethodFile file, const std::string& why) const {
+    return {method, run_.drop_text(file.drop) + why, std::move(file.made)};
   }
 
-  Judged judged(Method method, const CompressionPlan& plan) {
+  MethodFile made_by(Method method, const CompressionPlan& plan) {
     run_.begin(method);
-    Judged judged{make_method(method)->run(plan, run_)};
-    judged.fits = run_.bytes_of(judged.made.file) <= plan.max_bytes;
-    judged.drop = run_.measured(judged.made.file);
-    return judged;
+    MethodFile file{make_method(method)->run(plan, run_)};
+    file.fits = run_.bytes_of(file.made.file) <= plan.max_bytes;
+    file.drop = run_.measured(file.made.file);
+    return file;
   }
 
   /// The calibrated file of the target size unless its model is collapsed: then the smallest whose
   /// model is not. Data-free files are what they are.
-  Judged usable(Method method, Judged judged) {
-    if (method != Method::kCalibrated || (judged.fits && run_.kept() >= kLeastKept)) return judged;
+  MethodFile usable(Method method, MethodFile file) {
+    if (method != Method::kCalibrated || (file.fits && run_.kept() >= kLeastKept)) return file;
     CompressionPlan alone = plan_;
     alone.methods = {method};
-    return this->judged(method, alone);
+    return this->made_by(method, alone);
   }
 
-  std::string said(const Judged& judged) const {
-    if (judged.fits) return run_.drop_text(judged.drop);
-    return formatted("%zu bytes, above the target", judged.made.file.size());
+  std::string said(const MethodFile& file) const {
+    if (file.fits) return run_.drop_text(file.drop);
+    return formatted("%zu bytes, above the target", file.made.file.size());
   }
 
   const CompressionPlan& plan_;

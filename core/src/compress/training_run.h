@@ -39,7 +39,7 @@ class TrainingRun : public LambdaRun {
   /// Lambda that RateSearch begins with, and training runs that it may take.
   virtual double first_lambda() const = 0;
   virtual std::int64_t most_attempts() const = 0;
-  /// Whether it is worth to look for what the given model remembers of the held-out split.
+  /// Whether leakage (overfit of the given model to the held-out split) is worth measuring.
   virtual bool looks_for_leakage() const = 0;
   /// "quality drop 0.02 points on the held-out split, within one standard error (0.03 points)"
   virtual std::string drop_text(const QualityDrop& drop) const = 0;

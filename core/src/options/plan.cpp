@@ -78,7 +78,7 @@ CompressionPlan plan_of(const CompressOptions& options, const RequestFacts& fact
   plan.holds = options.bottleneck.mode;
   plan.effort = effort_of(options);
   const bool cheaper = facts.data && tries_cheaper_methods(options) && !facts.resumes;
-  plan.judged = cheaper;
+  plan.compares_files = cheaper;
   if (cheaper) plan.methods.push_back(Method::kDataFree);
   if (cheaper && calibrates(options, facts)) plan.methods.push_back(Method::kCalibrated);
   if (facts.data && may_train(options))
@@ -96,10 +96,10 @@ CompressionPlan plan_of(const CompressOptions& options, const RequestFacts& fact
 void check_executable(const CompressionPlan& plan, const RequestFacts& facts) {
   if (plan.methods.empty())
     throw Error(Errc::kUsage, "the plan has no method; give a target or data");
-  if (plan.methods.size() > 1 && !plan.judged)
+  if (plan.methods.size() > 1 && !plan.compares_files)
     throw Error(Errc::kUsage, "the plan has several methods (" + plan.method_text() +
                                   ") and no comparison that chooses one; give data");
-  if (plan.judged && !facts.data)
+  if (plan.compares_files && !facts.data)
     throw Error(Errc::kUsage,
                 "the plan compares files on a held-out split, and there are no data; give data");
   for (const Method method : plan.methods) {

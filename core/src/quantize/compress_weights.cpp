@@ -270,7 +270,7 @@ std::string worst_tensor(const WeightsReport& report) {
   return "; tensor " + printable(worst->name) + " has the largest relative squared error" + text;
 }
 
-void judge(WeightsReport& report, const WeightsOptions& options) {
+void check_target(WeightsReport& report, const WeightsOptions& options) {
   char text[200];
   if (report.parameters == 0) return;  // no step size changes the size of such a file
   if (options.max_bytes && report.output_bytes > *options.max_bytes) {
@@ -328,7 +328,7 @@ WeightsReport measure(const ArtifactReader& artifact, const TensorBundle& weight
     if (tensor.stored != "tied" && tensor.name != kContainerName)
       report.parameters += tensor.elements();
   report.total_error = total_error(report.tensors);
-  judge(report, options);
+  check_target(report, options);
   return report;
 }
 

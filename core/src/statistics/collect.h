@@ -13,7 +13,7 @@ namespace gbcompress {
 
 /// Moments of wider matrices are not taken, nor more numbers of all together, 4 bytes each.
 inline constexpr std::int64_t kWidest = 4096, kMostNumbers = 48 << 20;
-/// Most rows of inputs by which a matrix is judged, of all samples together.
+/// Most rows of inputs that count for a matrix, of all samples together.
 inline constexpr std::int64_t kInputRows = 1 << 15;
 
 /// In row-major order.

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "compress/quality/drop_estimate.h"
 #include "compress/quality/held_out.h"
-#include "compress/quality/judge.h"
 #include "gbcompress/compress.h"
 #include "model/model_snapshot.h"
 #include "support/all_types.h"
@@ -94,7 +94,7 @@ TEST_F(EffortTest, FastNeverTrainsAndNeitherDoesARunOutOfTime) {
   EXPECT_NE(late.method_reason.find("no time is left to calibrate"), std::string::npos);
 }
 
-TEST_F(EffortTest, TheFileIsTheOneThatWasJudged) {
+TEST_F(EffortTest, TheFileIsTheOneThatWasCompared) {
   const CompressionReport report = run(Effort::kFast, 1500);
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));

@@ -105,7 +105,7 @@ class FakeRun final : public TrainingRun {
     return cut;
   }
   double noise() const override { return 0; }
-  bool may_remember(double) override { return leaks > 0 && leakages == 0; }
+  bool may_leak(double) override { return leaks > 0 && leakages == 0; }
   double leakage() override {
     ++leakages;
     const double before = leaks;

@@ -31,7 +31,8 @@ TEST(RateSearch, MeetsASizeFromBelow) {
 TEST(RateSearch, FindsTheSmallestFileWithinADropFromABaseline) {
   FakeRun run;
   const RateSearchResult found =
-      RateSearch(run, {.drop = 0.5, .judged = true, .first_lambda = 0.2, .attempts = 6}).result();
+      RateSearch(run, {.drop = 0.5, .baseline_run = true, .first_lambda = 0.2, .attempts = 6})
+          .result();
   EXPECT_TRUE(found.target_met);
   EXPECT_DOUBLE_EQ(run.made.front().lambda, 0.02) << "the baseline run";
   EXPECT_LE(found.best.lambda, 0.5);
@@ -44,7 +45,8 @@ TEST(RateSearch, ADropThatNothingKeepsLeavesTheBaselineAndANote) {
   FakeRun run;
   run.drop_of = [](double) { return 7.0; };
   const RateSearchResult found =
-      RateSearch(run, {.drop = 0.5, .judged = true, .first_lambda = 0.2, .attempts = 4}).result();
+      RateSearch(run, {.drop = 0.5, .baseline_run = true, .first_lambda = 0.2, .attempts = 4})
+          .result();
   EXPECT_EQ(found.best.lambda, run.made.front().lambda)
       << "the baseline run's drop is 0 by definition";
 }
@@ -80,7 +82,7 @@ TEST(RateSearch, LeakageIsTakenOffOnceAndOfAllAttempts) {
   run.leaks = 0.6;
   run.drop_of = [](double lambda) { return 0.6 + lambda / 10; };
   const RateSearchResult found = RateSearch(run, {.drop = 0.5,
-                                                  .judged = true,
+                                                  .baseline_run = true,
                                                   .looks_for_leakage = true,
                                                   .first_lambda = 1,
                                                   .attempts = 6})

@@ -12,7 +12,7 @@ namespace {
 
 CompressionPlan plan_for(std::vector<Method> methods, std::int64_t bytes) {
   CompressionPlan plan;
-  plan.judged = methods.size() > 1;
+  plan.compares_files = methods.size() > 1;
   plan.methods = std::move(methods);
   plan.max_bytes = bytes;
   plan.input_bytes = 100'000;

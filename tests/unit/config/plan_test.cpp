@@ -50,7 +50,7 @@ TEST(Plan, ATargetSizeWithDataTriesTheCheapestFirst) {
   const RequestFacts data{.data = true};
   EXPECT_EQ(plan_of(options, data).methods,
             (Methods{Method::kDataFree, Method::kCalibrated, Method::kRateSearch}));
-  EXPECT_TRUE(plan_of(options, data).judged);
+  EXPECT_TRUE(plan_of(options, data).compares_files);
   EXPECT_EQ(plan_of(options, data).method_text(),
             "data-free, calibrated or trained, the first without a quality drop");
   options.effort = Effort::kFast;
@@ -59,10 +59,10 @@ TEST(Plan, ATargetSizeWithDataTriesTheCheapestFirst) {
             "data-free, or calibrated if that has a measurable quality drop");
   options.train.rate.calibration = 0;
   EXPECT_EQ(plan_of(options, data).methods, Methods{Method::kDataFree});
-  EXPECT_TRUE(plan_of(options, data).judged) << "the report tells its quality drop";
+  EXPECT_TRUE(plan_of(options, data).compares_files) << "the report tells its quality drop";
   options.effort = Effort::kMax;
   EXPECT_EQ(plan_of(options, data).methods, Methods{Method::kRateSearch});
-  EXPECT_FALSE(plan_of(options, data).judged);
+  EXPECT_FALSE(plan_of(options, data).compares_files);
 }
 
 TEST(Plan, ARunThatIsResumedTrains) {
@@ -141,7 +141,7 @@ TEST(Plan, AMethodWithoutItsInputIsNamed) {
             "the method trained of the plan cannot be executed: it needs data to train on");
   plan.methods = {Method::kDataFree, Method::kRateSearch};
   EXPECT_NE(refused(plan, {.data = true}).find("no comparison"), std::string::npos);
-  plan.judged = true;
+  plan.compares_files = true;
   EXPECT_EQ(refused(plan, {.data = true}), "");
   EXPECT_NE(refused(plan, {}).find("held-out split"), std::string::npos);
 }

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "compress/quality/hold_back.h"
+#include "compress/quality/held_out_split.h"
 #include "gbcompress/compress.h"
 #include "statistics/norm_correction.h"
 #include "support/all_types.h"
@@ -121,16 +121,16 @@ TEST_F(Calibrated, DropIsSearchedWithoutTraining) {
   // What is stored is what the search found, whatever it tried last.
   const auto fresh = build_model("mlp:64-40-10", types_);
   load_tensors(*fresh, expand(ArtifactReader::open(options_.output), types_));
-  const Dataset judge = hold_back(data_.train, options_.train.seed).judge;
-  const double after = evaluate(*fresh, judge, data_.metric);
+  const Dataset held_out = held_out_split(data_.train, options_.train.seed).held_out;
+  const double after = evaluate(*fresh, held_out, data_.metric);
   restore();
-  EXPECT_LE(evaluate(*model_, judge, data_.metric) - after, 20);
+  EXPECT_LE(evaluate(*model_, held_out, data_.metric) - after, 20);
 }
 
-TEST_F(Calibrated, SamplesThatNothingCanBeJudgedByAreRefused) {
+TEST_F(Calibrated, TooFewSamplesAreRefused) {
   const Batch all = data_.train.range(0, data_.train.size());
-  const Dataset judge = hold_back(data_.train, options_.train.seed).judge;
-  const at::Tensor held = judge.range(0, 1).inputs;
+  const Dataset held_out = held_out_split(data_.train, options_.train.seed).held_out;
+  const at::Tensor held = held_out.range(0, 1).inputs;
   const at::Tensor same = (all.inputs.flatten(1) == held.flatten(1)).all(1);
   ASSERT_GE(same.sum().item<std::int64_t>(), 1);
   at::Tensor poisoned = all.inputs.clone();

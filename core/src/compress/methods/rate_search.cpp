@@ -33,7 +33,7 @@ bool serves_better(const Candidate& a, const Candidate& b, std::int64_t wanted) 
 RateSearchResult RateSearch::result() {
   base_ = run_.beginning();
   resume();
-  if (request_.judged && points_.empty()) baseline();
+  if (request_.baseline_run && points_.empty()) baseline();
   bool more = true;
   LambdaSearch search = search_so_far(more);
   while (more) {
@@ -61,8 +61,8 @@ LambdaGoal RateSearch::goal() const {
 
 /// With all attempts so far. @param more  becomes whether there is another lambda to try
 LambdaSearch RateSearch::search_so_far(bool& more) const {
-  LambdaSearch search(goal(), request_.first_lambda, request_.attempts - (request_.judged ? 1 : 0),
-                      known());
+  LambdaSearch search(goal(), request_.first_lambda,
+                      request_.attempts - (request_.baseline_run ? 1 : 0), known());
   more = true;
   for (std::size_t i = known().size(); more && i < points_.size(); ++i)
     more = search.tried(points_[i]);
@@ -71,7 +71,8 @@ LambdaSearch RateSearch::search_so_far(bool& more) const {
 
 /// The baseline run is known to the search and no attempt of it.
 std::vector<LambdaPoint> RateSearch::known() const {
-  return request_.judged ? std::vector<LambdaPoint>{points_.front()} : std::vector<LambdaPoint>();
+  return request_.baseline_run ? std::vector<LambdaPoint>{points_.front()}
+                               : std::vector<LambdaPoint>();
 }
 
 /// If a size is wanted the search says where the next attempt begins; else from the base.
@@ -111,7 +112,7 @@ LambdaPoint RateSearch::attempt(double lambda, double from, bool baseline) {
 }
 
 bool RateSearch::may_be_leakage(const LambdaSearch& search, const LambdaPoint& point) {
-  return request_.looks_for_leakage && !search.keeps(point) && run_.may_remember(request_.drop);
+  return request_.looks_for_leakage && !search.keeps(point) && run_.may_leak(request_.drop);
 }
 
 void RateSearch::take_leakage_off() {
@@ -190,7 +191,7 @@ std::string RateSearch::line(const LambdaPoint& point, bool baseline) const {
                                static_cast<long long>(point.bytes));
   if (baseline)
     line += ", the baseline run";
-  else if (request_.judged)
+  else if (request_.baseline_run)
     line += ", " + run_.drop_text(point.drop) + " on the held-out split";
   if (point.collapsed) line += ", collapsed (below half of the original's quality above chance)";
   return line;
@@ -245,7 +246,7 @@ RateSearchResult RateSearch::outcome(const LambdaSearch& search) {
 Candidate RateSearchMethod::run(const CompressionPlan& plan, TrainingRun& run) {
   RateSearchResult found = RateSearch(run, {.bytes = plan.max_bytes,
                                             .drop = plan.max_drop.value_or(0),
-                                            .judged = plan.held_out > 0,
+                                            .baseline_run = plan.held_out > 0,
                                             .looks_for_leakage = run.looks_for_leakage(),
                                             .first_lambda = run.first_lambda(),
                                             .attempts = run.most_attempts()})

@@ -16,7 +16,7 @@ struct RateSearchRequest {
   /// Largest quality drop allowed, if no size is wanted; 0: none that can be measured.
   double drop = 0;
   /// Drops are compared with the limit on a held-out split, from a baseline run.
-  bool judged = false;
+  bool baseline_run = false;
   /// May look for overfitting of the given model to the held-out split.
   bool looks_for_leakage = false;
   double first_lambda = 0;

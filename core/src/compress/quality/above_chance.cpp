@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "compress/quality/hold_back.h"
+#include "compress/quality/held_out_split.h"
 
 namespace gbcompress {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/quality/judge.h"
+#include "compress/quality/drop_estimate.h"
 
 namespace gbcompress {
 

@@ -1,4 +1,4 @@
-#include "compress/quality/judge.h"
+#include "compress/quality/drop_estimate.h"
 
 #include <ATen/ATen.h>
 
@@ -9,7 +9,7 @@
 namespace gbcompress {
 namespace {
 
-/// A loss that is asked can be told from chance where it is so many standard errors.
+/// An allowed drop of so many standard errors can be told from chance.
 constexpr double kTold = 1.5;
 
 }  // namespace
@@ -28,47 +28,48 @@ double standard_error(Metric metric, const at::Tensor& a, const at::Tensor& b) {
   return std::max(one, (a - b).std().item<double>() / std::sqrt(n));
 }
 
-Judge::Judge(Model& model, const HeldBack& split, Metric metric, bool fresh, std::uint64_t seed)
-    : judge_(split.judge),
-      seen_(some_of(split.train, split.judge.size(), seed)),
+DropEstimate::DropEstimate(Model& model, const HeldOutSplit& split, Metric metric, bool fresh,
+                           std::uint64_t seed)
+    : held_out_(split.held_out),
+      seen_(some_of(split.train, split.held_out.size(), seed)),
       metric_(metric),
       fresh_(fresh),
-      original_(evaluate_samples(model, judge_, metric)),
+      original_(evaluate_samples(model, held_out_, metric)),
       original_seen_(quality(model, seen_)) {
   state_.baseline = original_.mean().item<double>();
   state_.noise = standard_error(metric, original_, original_);
 }
 
-double Judge::quality(Model& model, const Dataset& data) const {
+double DropEstimate::quality(Model& model, const Dataset& data) const {
   return evaluate(model, data, metric_);
 }
 
-void Judge::take_reference(Model& model) {
-  const at::Tensor reference = evaluate_samples(model, judge_, metric_);
-  const double mean = reference.mean().item<double>();
+void DropEstimate::take_baseline(Model& model) {
+  const at::Tensor baseline = evaluate_samples(model, held_out_, metric_);
+  const double mean = baseline.mean().item<double>();
   if (fresh_) {
     state_.baseline = mean;
-    state_.noise = standard_error(metric_, reference, at::full_like(reference, mean));
+    state_.noise = standard_error(metric_, baseline, at::full_like(baseline, mean));
     return;
   }
-  state_.noise = standard_error(metric_, original_, reference);
-  state_.reference_seen = quality(model, seen_);
-  const double harm = std::max(0.0, metric_drop(metric_, original_seen_, state_.reference_seen));
+  state_.noise = standard_error(metric_, original_, baseline);
+  state_.baseline_seen = quality(model, seen_);
+  const double harm = std::max(0.0, metric_drop(metric_, original_seen_, state_.baseline_seen));
   const double remembered = std::max(0.0, metric_drop(metric_, state_.baseline, mean) - harm);
   state_.baseline += metric_ == Metric::kAccuracy ? -remembered : remembered;
 }
 
-bool Judge::may_remember(Model& model, double asked) const {
+bool DropEstimate::may_leak(Model& model, double allowed) const {
   if (fresh_ || state_.relearned || metric_ != Metric::kAccuracy) return false;
-  const at::Tensor scores = evaluate_samples(model, judge_, metric_);
-  return original_seen_ >= state_.reference_seen - state_.noise &&
-         asked >= kTold * standard_error(metric_, original_, scores);
+  const at::Tensor scores = evaluate_samples(model, held_out_, metric_);
+  return original_seen_ >= state_.baseline_seen - state_.noise &&
+         allowed >= kTold * standard_error(metric_, original_, scores);
 }
 
-void Judge::take_relearned(Model& model) {
-  const at::Tensor relearned = evaluate_samples(model, judge_, metric_);
+void DropEstimate::take_relearned(Model& model) {
+  const at::Tensor relearned = evaluate_samples(model, held_out_, metric_);
   const double harm = std::max(0.0, original_seen_ - quality(model, seen_));
-  const double least = original_.mean().item<double>() - kMostMemory;
+  const double least = original_.mean().item<double>() - kMostLeakage;
   const double baseline = std::max(relearned.mean().item<double>() + harm, least);
   state_.relearned = true;
   if (baseline >= state_.baseline) return;
@@ -76,8 +77,8 @@ void Judge::take_relearned(Model& model) {
   state_.noise = standard_error(metric_, original_, relearned);
 }
 
-double Judge::drop(Model& model) const {
-  return metric_drop(metric_, state_.baseline, quality(model, judge_));
+double DropEstimate::drop(Model& model) const {
+  return metric_drop(metric_, state_.baseline, quality(model, held_out_));
 }
 
 std::string in_units(Metric metric, double value) {

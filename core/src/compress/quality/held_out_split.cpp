@@ -1,4 +1,4 @@
-#include "compress/quality/hold_back.h"
+#include "compress/quality/held_out_split.h"
 
 #include <ATen/ATen.h>
 
@@ -55,7 +55,7 @@ bool labelled(const Dataset& data) {
   return data.has_classes() && data.range(0, 1).targets.dim() == 1;
 }
 
-/// 1 for what is judged by, 2 for what is neither.
+/// 1 for samples of the held-out split, 2 for those of neither part.
 std::vector<char> held_blocks(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<char> use(static_cast<std::size_t>(size), 0);
   const std::int64_t blocks = std::clamp<std::int64_t>(count / kLeastBlock, 1, kBlocks);
@@ -78,7 +78,7 @@ std::vector<char> held_blocks(std::int64_t size, std::int64_t count, std::uint64
 
 }  // namespace
 
-HeldBack hold_back(const Dataset& data, std::uint64_t seed) {
+HeldOutSplit held_out_split(const Dataset& data, std::uint64_t seed) {
   const std::int64_t size = data.size();
   if (size < 2)
     throw Error(Errc::kUsage, "the training split has " + std::to_string(size) +
@@ -90,13 +90,13 @@ HeldBack hold_back(const Dataset& data, std::uint64_t seed) {
   } else {
     use = held_blocks(size, held_count(size), seed);
   }
-  std::vector<std::int64_t> train, judge;
+  std::vector<std::int64_t> train, held_out;
   for (std::int64_t i = 0; i < size; ++i) {
-    if (use[static_cast<std::size_t>(i)] == 1) judge.push_back(i);
+    if (use[static_cast<std::size_t>(i)] == 1) held_out.push_back(i);
     if (use[static_cast<std::size_t>(i)] == 0) train.push_back(i);
   }
-  if (train.empty()) train = judge;  // two overlapping samples: better than none
-  return {rows_of(data, std::move(train)), rows_of(data, std::move(judge))};
+  if (train.empty()) train = held_out;  // two overlapping samples: better than none
+  return {rows_of(data, std::move(train)), rows_of(data, std::move(held_out))};
 }
 
 Dataset some_of(const Dataset& data, std::int64_t count, std::uint64_t seed) {
